@@ -136,7 +136,7 @@ static void close_operator(void *state)
 
     timer_deinit(&s->look);
     CHASSIS_AWAIT(s->role.chassis, operator_close, s->host);
-    CHASSIS_AWAIT(s->role.chassis, s->source->ops->close, s->source);
+    if (s->source) s->source->ops->close(s->source);
     role_close(&s->role);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One connection to the API server and the request that runs over it: libcurl stays in channel.c.
- * Used by one thread at a time, but for channel_wake(). */
+/* One connection to the API server and the request that runs over it, and what watch.c uses of
+ * client.c. libcurl is used in channel.c only. A channel belongs to one thread at a time, except for
+ * channel_wake(). */
 #ifndef KUBE_CHANNEL_H
 #define KUBE_CHANNEL_H
 #include <stdatomic.h>
@@ -56,4 +57,14 @@ struct channel_outcome {
 };
 struct channel_outcome channel_outcome(struct channel *channel);
 struct buf *channel_received(struct channel *channel); /* the reader consumes from its front */
+
+/* -- client.c -- */
+const struct target *kube_target(const struct kube *kube);
+/* A heap copy; unchanged when there is no token. */
+enum err kube_token(struct kube *kube, char **ret_token, struct note *note);
+enum err kube_channel_take(struct kube *kube, struct channel **ret_channel);
+void kube_channel_give(struct kube *kube, struct channel *own_channel);
+enum err kube_url_path(const struct kube *kube, const struct kube_path *path, struct buf *url,
+                       struct note *note);
+enum err kube_url_query(struct buf *url, const char *key, struct str value);
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Verbs over a small pool of channels, the token, and what an answer means. */
-#include "kube/client.h"
+/* Verbs over a small pool of channels, the token, and the meaning of answers. Any thread; the lock
+ * guards the idle channels and the token. */
+#include "kube/channel.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -31,21 +32,6 @@ struct kube {
 
 /* -- life -- */
 
-static enum err copy_config(const struct kube_config *from, struct kube_config *to)
-{
-    const char *const in[] = {from->server,          from->tls_server_name, from->ca_pem,
-                              from->client_cert_pem, from->client_key_pem,  from->token,
-                              from->token_file};
-    char **const out[] = {&to->server,          &to->tls_server_name, &to->ca_pem,
-                          &to->client_cert_pem, &to->client_key_pem,  &to->token,
-                          &to->token_file};
-
-    to->insecure_skip_verify = from->insecure_skip_verify;
-    for (size_t i = 0; i < ARRAY_LEN(in); i++)
-        if (in[i] && !(*out[i] = str_dup(str_from(in[i])))) return ERR_NOMEM;
-    return ERR_OK;
-}
-
 enum err kube_open(const struct kube_config *config, struct kube **ret_kube, struct note *note)
 {
     struct kube *kube;
@@ -58,7 +44,7 @@ enum err kube_open(const struct kube_config *config, struct kube **ret_kube, str
         free(kube);
         return note_fail(note, ERR_NOMEM, "out of memory");
     }
-    err = copy_config(config, &kube->config);
+    err = kube_config_copy(config, &kube->config);
     if (err) note_set(note, "out of memory");
     if (!err) err = target_init(&kube->target, &kube->config, note);
     if (err) {
@@ -94,7 +80,7 @@ const struct target *kube_target(const struct kube *kube)
 
 /* Under the lock. The kubelet swaps the file about once an hour; an old token still works for a
  * while, so a file that cannot be read just now does no harm once there was one. */
-static enum err token_refresh(struct kube *kube, struct note *note)
+static enum err kube_refresh_token(struct kube *kube, struct note *note)
 {
     struct fs_info info;
     struct buf bytes;
@@ -124,7 +110,7 @@ enum err kube_token(struct kube *kube, char **ret_token, struct note *note)
 
     pthread_mutex_lock(&kube->lock);
     if (kube->config.token_file) {
-        err = token_refresh(kube, note);
+        err = kube_refresh_token(kube, note);
         token = kube->token;
     }
     if (!err && token) {
@@ -166,7 +152,7 @@ void kube_channel_give(struct kube *kube, struct channel *own_channel)
 /* -- URLs -- */
 
 /* Names of objects are DNS words; the rest is checked so that no name can leave its place. */
-static bool good_word(const char *word)
+static bool url_word_is_good(const char *word)
 {
     size_t len = strlen(word);
 
@@ -181,9 +167,9 @@ static bool good_word(const char *word)
     return true;
 }
 
-static enum err add_word(struct buf *url, const char *word)
+static enum err url_add_word(struct buf *url, const char *word)
 {
-    enum err err = good_word(word) ? buf_append_byte(url, '/') : ERR_INVALID;
+    enum err err = url_word_is_good(word) ? buf_append_byte(url, '/') : ERR_INVALID;
 
     return err ? err : buf_append_c(url, word);
 }
@@ -193,14 +179,14 @@ enum err kube_url_path(const struct kube *kube, const struct kube_path *path, st
 {
     enum err err = buf_append_c(url, kube->target.base);
 
-    if (!err) err = add_word(url, path->group[0] ? "apis" : "api");
-    if (!err && path->group[0]) err = add_word(url, path->group);
-    if (!err) err = add_word(url, path->version);
-    if (!err && path->namespace_) err = add_word(url, "namespaces");
-    if (!err && path->namespace_) err = add_word(url, path->namespace_);
-    if (!err) err = add_word(url, path->resource);
-    if (!err && path->name) err = add_word(url, path->name);
-    if (!err && path->subresource) err = add_word(url, path->subresource);
+    if (!err) err = url_add_word(url, path->group[0] ? "apis" : "api");
+    if (!err && path->group[0]) err = url_add_word(url, path->group);
+    if (!err) err = url_add_word(url, path->version);
+    if (!err && path->namespace_) err = url_add_word(url, "namespaces");
+    if (!err && path->namespace_) err = url_add_word(url, path->namespace_);
+    if (!err) err = url_add_word(url, path->resource);
+    if (!err && path->name) err = url_add_word(url, path->name);
+    if (!err && path->subresource) err = url_add_word(url, path->subresource);
     if (err == ERR_INVALID) note_set(note, "a word of the object's path is empty, long or odd");
     if (err == ERR_NOMEM) note_set(note, "out of memory");
     return err;
@@ -223,8 +209,8 @@ void kube_answer_deinit(struct kube_answer *answer)
 }
 
 /* The whole answer is here. */
-static enum err judge(struct channel *channel, bool write, struct kube_answer *answer,
-                      struct note *note)
+static enum err answer_judge(struct channel *channel, bool write, struct kube_answer *answer,
+                             struct note *note)
 {
     struct str body = buf_peek(channel_received(channel));
     struct kube_status status = {0};
@@ -253,8 +239,8 @@ static enum err judge(struct channel *channel, bool write, struct kube_answer *a
     return err;
 }
 
-static enum err no_answer(struct channel *channel, enum channel_state state, bool write,
-                          bool cancelled, struct note *note)
+static enum err answer_missing(struct channel *channel, enum channel_state state, bool write,
+                               bool cancelled, struct note *note)
 {
     struct channel_outcome outcome = channel_outcome(channel);
 
@@ -266,8 +252,9 @@ static enum err no_answer(struct channel *channel, enum channel_state state, boo
     return state == CHANNEL_RUNNING ? ERR_TIMEOUT : ERR_UNAVAILABLE;
 }
 
-static enum err perform(struct kube *kube, const char *method, const char *url, struct str body,
-                        uint64_t timeout_ms, struct kube_answer *answer, struct note *note)
+static enum err kube_perform(struct kube *kube, const char *method, const char *url,
+                             struct str body, uint64_t timeout_ms, struct kube_answer *answer,
+                             struct note *note)
 {
     bool write = strcmp(method, "GET") != 0;
     mono_time deadline = mono_after(clock_mono(clock_real()), timeout_ms);
@@ -289,8 +276,8 @@ static enum err perform(struct kube *kube, const char *method, const char *url, 
            !mono_due(deadline, clock_mono(clock_real())))
         state = channel_run(channel, deadline, false);
     err = state == CHANNEL_DONE
-              ? judge(channel, write, answer, note)
-              : no_answer(channel, state, write, atomic_load(&kube->cancelled), note);
+              ? answer_judge(channel, write, answer, note)
+              : answer_missing(channel, state, write, atomic_load(&kube->cancelled), note);
     channel_end(channel);
 out:
     if (channel) kube_channel_give(kube, channel);
@@ -298,19 +285,44 @@ out:
     return err;
 }
 
-static enum err call(struct kube *kube, const char *method, const struct kube_path *path,
-                     struct str body, uint64_t timeout_ms, struct kube_answer *ret_answer,
-                     struct note *note)
+/* The query of a list; `o` NULL: none. */
+static enum err url_add_query(struct buf *url, const struct kube_list_options *o, struct note *note)
 {
+    char limit[24];
+    int limit_len = snprintf(limit, sizeof limit, "%u", o ? o->limit : 0);
+    const struct {
+        const char *key;
+        struct str value;
+    } words[] = {
+        {"labelSelector", str_from(o ? o->label_selector : NULL)},
+        {"fieldSelector", str_from(o ? o->field_selector : NULL)},
+        {"limit", str_of(limit, o && o->limit ? (size_t)limit_len : 0)},
+        {"continue", o ? o->continue_ : STR_EMPTY},
+    };
+    enum err err = ERR_OK;
+
+    for (size_t i = 0; !err && i < ARRAY_LEN(words); i++)
+        if (words[i].value.len) err = kube_url_query(url, words[i].key, words[i].value);
+    if (err) note_set(note, "selector or continue token: %s", err_text(err));
+    return err;
+}
+
+static enum err kube_call(struct kube *kube, const char *method, const struct kube_path *path,
+                          const struct kube_list_options *list, struct str body,
+                          uint64_t timeout_ms, struct kube_answer *ret_answer, struct note *note)
+{
+    struct kube_answer unused, *answer = ret_answer ? ret_answer : &unused;
     struct buf url;
     enum err err;
 
-    *ret_answer = (struct kube_answer){0};
+    *answer = (struct kube_answer){0};
     buf_init(&url, URL_MAX);
     err = kube_url_path(kube, path, &url, note);
+    if (!err) err = url_add_query(&url, list, note);
     if (!err) err = buf_append_byte(&url, '\0');
-    if (!err) err = perform(kube, method, url.data, body, timeout_ms, ret_answer, note);
+    if (!err) err = kube_perform(kube, method, url.data, body, timeout_ms, answer, note);
     buf_deinit(&url);
+    if (!ret_answer) kube_answer_deinit(answer);
     return err;
 }
 
@@ -319,72 +331,40 @@ static enum err call(struct kube *kube, const char *method, const struct kube_pa
 enum err kube_get(struct kube *kube, const struct kube_path *path, uint64_t timeout_ms,
                   struct kube_answer *ret_answer, struct note *note)
 {
-    return call(kube, "GET", path, STR_EMPTY, timeout_ms, ret_answer, note);
-}
-
-static enum err list_url(const struct kube *kube, const struct kube_path *path,
-                         const struct kube_list_options *o, struct buf *url, struct note *note)
-{
-    char limit[24];
-    int limit_len = snprintf(limit, sizeof limit, "%u", o->limit);
-    const struct {
-        const char *key;
-        struct str value;
-    } words[] = {
-        {"labelSelector", str_from(o->label_selector)},
-        {"fieldSelector", str_from(o->field_selector)},
-        {"limit", str_of(limit, o->limit ? (size_t)limit_len : 0)},
-        {"continue", o->continue_},
-    };
-    enum err err = kube_url_path(kube, path, url, note);
-
-    if (err) return err;
-    for (size_t i = 0; !err && i < ARRAY_LEN(words); i++)
-        if (words[i].value.len) err = kube_url_query(url, words[i].key, words[i].value);
-    if (!err) err = buf_append_byte(url, '\0');
-    if (err) note_set(note, "selector or continue token: %s", err_text(err));
-    return err;
+    return kube_call(kube, "GET", path, NULL, STR_EMPTY, timeout_ms, ret_answer, note);
 }
 
 enum err kube_list(struct kube *kube, const struct kube_path *path,
                    const struct kube_list_options *options, uint64_t timeout_ms,
                    struct kube_answer *ret_answer, struct note *note)
 {
-    struct buf url;
-    enum err err;
-
-    *ret_answer = (struct kube_answer){0};
-    buf_init(&url, URL_MAX);
-    err = list_url(kube, path, options, &url, note);
-    if (!err) err = perform(kube, "GET", url.data, STR_EMPTY, timeout_ms, ret_answer, note);
-    buf_deinit(&url);
-    return err;
+    return kube_call(kube, "GET", path, options, STR_EMPTY, timeout_ms, ret_answer, note);
 }
 
 enum err kube_create(struct kube *kube, const struct kube_path *path, struct str body,
                      uint64_t timeout_ms, struct kube_answer *ret_answer, struct note *note)
 {
     assert(body.len);
-    return call(kube, "POST", path, body, timeout_ms, ret_answer, note);
+    return kube_call(kube, "POST", path, NULL, body, timeout_ms, ret_answer, note);
 }
 
 enum err kube_update(struct kube *kube, const struct kube_path *path, struct str body,
                      uint64_t timeout_ms, struct kube_answer *ret_answer, struct note *note)
 {
     assert(path->name && body.len);
-    return call(kube, "PUT", path, body, timeout_ms, ret_answer, note);
+    return kube_call(kube, "PUT", path, NULL, body, timeout_ms, ret_answer, note);
 }
 
 /* `pod` NULL: the object at `path` is deleted, else that pod evicted. */
-static enum err call_with_uid(struct kube *kube, const struct kube_path *path, const char *pod,
-                              const char *uid, uint64_t timeout_ms, struct kube_answer *ret_answer,
-                              struct note *note)
+static enum err kube_call_with_uid(struct kube *kube, const struct kube_path *path, const char *pod,
+                                   const char *uid, uint64_t timeout_ms,
+                                   struct kube_answer *ret_answer, struct note *note)
 {
     struct ndjson w;
     struct buf body;
     enum err err;
 
-    *ret_answer = (struct kube_answer){0};
+    if (ret_answer) *ret_answer = (struct kube_answer){0};
     buf_init(&body, DELETE_BODY_MAX);
     ndjson_begin(&w, &body, NDJSON_LINE);
     ndjson_c_string(&w, STR("apiVersion"), pod ? "policy/v1" : "v1");
@@ -405,8 +385,8 @@ static enum err call_with_uid(struct kube *kube, const struct kube_path *path, c
     err = ndjson_end(&w);
     if (err) note_set(note, "delete options: %s", err_text(err));
     if (!err)
-        err = call(kube, pod ? "POST" : "DELETE", path, buf_peek(&body), timeout_ms, ret_answer,
-                   note);
+        err = kube_call(kube, pod ? "POST" : "DELETE", path, NULL, buf_peek(&body), timeout_ms,
+                        ret_answer, note);
     buf_deinit(&body);
     return err;
 }
@@ -415,7 +395,7 @@ enum err kube_delete(struct kube *kube, const struct kube_path *path, const char
                      uint64_t timeout_ms, struct kube_answer *ret_answer, struct note *note)
 {
     assert(path->name); /* a whole collection is never meant */
-    return call_with_uid(kube, path, NULL, uid, timeout_ms, ret_answer, note);
+    return kube_call_with_uid(kube, path, NULL, uid, timeout_ms, ret_answer, note);
 }
 
 enum err kube_evict(struct kube *kube, const char *namespace_, const char *pod, const char *uid,
@@ -423,5 +403,5 @@ enum err kube_evict(struct kube *kube, const char *namespace_, const char *pod, 
 {
     struct kube_path path = {"", "v1", namespace_, "pods", pod, "eviction"};
 
-    return call_with_uid(kube, &path, pod, uid, timeout_ms, ret_answer, note);
+    return kube_call_with_uid(kube, &path, pod, uid, timeout_ms, ret_answer, note);
 }

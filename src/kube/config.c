@@ -7,17 +7,31 @@
 
 #include "kube/yaml_json.h"
 
+#define TEXT(member) offsetof(struct kube_config, member)
+static const size_t config_texts[] = {TEXT(server),           TEXT(tls_server_name), TEXT(ca_pem),
+                                      TEXT(client_cert_pem),  TEXT(client_key_pem),  TEXT(token),
+                                      TEXT(token_file),       TEXT(namespace_),      TEXT(ca_file),
+                                      TEXT(client_cert_file), TEXT(client_key_file)};
+
 void kube_config_deinit(struct kube_config *config)
 {
-    char **owned[] = {&config->server,           &config->tls_server_name, &config->ca_pem,
-                      &config->client_cert_pem,  &config->client_key_pem,  &config->token,
-                      &config->token_file,       &config->namespace_,      &config->ca_file,
-                      &config->client_cert_file, &config->client_key_file};
-
-    for (size_t i = 0; i < ARRAY_LEN(owned); i++) {
-        free(*owned[i]);
-        *owned[i] = NULL;
+    for (size_t i = 0; i < ARRAY_LEN(config_texts); i++) {
+        char **text = (char **)((char *)config + config_texts[i]);
+        free(*text);
+        *text = NULL;
     }
+}
+
+enum err kube_config_copy(const struct kube_config *from, struct kube_config *to)
+{
+    *to = (struct kube_config){.insecure_skip_verify = from->insecure_skip_verify};
+    for (size_t i = 0; i < ARRAY_LEN(config_texts); i++) {
+        const char *text = *(char *const *)((const char *)from + config_texts[i]);
+        if (!text) continue;
+        *(char **)((char *)to + config_texts[i]) = str_dup(str_from(text));
+        if (!*(char **)((char *)to + config_texts[i])) return ERR_NOMEM;
+    }
+    return ERR_OK;
 }
 
 enum err kube_token_clean(struct str text, char **ret_token, struct note *note)

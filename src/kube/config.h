@@ -30,6 +30,8 @@ struct kube_config {
 };
 
 void kube_config_deinit(struct kube_config *config); /* fine on a zeroed one, and twice */
+/* ERR_NOMEM: *to is half a copy; deinit it. */
+enum err kube_config_copy(const struct kube_config *from, struct kube_config *to);
 
 struct kube_config_options {
     struct fs *fs;           /* NULL: the kernel's */

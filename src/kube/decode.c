@@ -2,15 +2,14 @@
 #include "kube/decode.h"
 
 #include "kube/kube.h"
+#include "text/utf8.h"
 
 /* As much as fits, and never half a UTF-8 sequence: it ends up in messages. */
 static void copy_cut(char *to, size_t cap, struct str text)
 {
-    size_t len = min_size(text.len, cap - 1);
-
-    while (len < text.len && len && ((uint8_t)text.at[len] & 0xc0) == 0x80) len--;
-    memcpy(to, text.at, len);
-    to[len] = '\0';
+    text = utf8_clip(text, cap - 1);
+    memcpy(to, text.at, text.len);
+    to[text.len] = '\0';
 }
 
 void kube_status_decode(const struct json *object, struct kube_status *ret_status)

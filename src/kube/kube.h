@@ -54,8 +54,8 @@ struct kube_answer {
 };
 void kube_answer_deinit(struct kube_answer *answer); /* fine on a zeroed one, and twice */
 
-/* All: *ret_answer is written in every case and always to be deinited. The errors are those of
- * kube_status_err(), and without an answer:
+/* All: *ret_answer is written in every case and always to be deinited; NULL discards it. The errors
+ * are those of kube_status_err(), and without an answer:
  *   ERR_TIMEOUT, ERR_UNAVAILABLE  nothing was done (a read, or the request never left)
  *   ERR_UNKNOWN                   a write was sent and its outcome is open
  *   ERR_PARSE, ERR_TOO_LARGE      a read's answer is not what an API server says; for a write this

@@ -8,7 +8,7 @@
 #include "kube/yaml_json.h"
 #include "text/base64.h"
 
-/* What would change who we are or where we connect, and is not done here. */
+/* Settings that would change the identity or the address, and that muster does not support. */
 static const char *const user_refused[] = {"exec", "auth-provider", "username",  "password",
                                            "as",   "as-uid",        "as-groups", "as-user-extra"};
 static const char *const cluster_refused[] = {"proxy-url"};
@@ -24,7 +24,7 @@ static enum err no_memory(struct note *note)
     return note_fail(note, ERR_NOMEM, "out of memory");
 }
 
-/* NULL: it is not there, or null. */
+/* NULL: the key is missing, or its value is null. */
 static const struct json *member(const struct json *node, const char *key)
 {
     const struct json *value = NULL;
@@ -33,16 +33,25 @@ static const struct json *member(const struct json *node, const char *key)
     return value && json_kind(value) != JSON_KIND_NULL ? value : NULL;
 }
 
-/* The scalar at `key`; *ret_text NULL when there is none. */
-static enum err field(struct decoding *d, const struct json *node, const char *key, char **ret_text)
+/* The scalar at `key`; empty when there is none. */
+static enum err word_field(struct decoding *d, const struct json *node, const char *key,
+                           struct str *ret_text)
 {
     const struct json *value = member(node, key);
-    struct str text;
 
-    if (!value) return ERR_OK;
-    if (json_get_string(value, "", &text, NULL))
-        return note_fail(d->note, ERR_PARSE, "%s: not a word", key);
-    if (text.len == 0) return ERR_OK;
+    *ret_text = STR_EMPTY;
+    if (!value || !json_get_string(value, "", ret_text, NULL)) return ERR_OK;
+    return note_fail(d->note, ERR_PARSE, "%s: not a word", key);
+}
+
+/* A copy of the scalar; *ret_text stays as it was when there is none. */
+static enum err text_field(struct decoding *d, const struct json *node, const char *key,
+                           char **ret_text)
+{
+    struct str text;
+    enum err err = word_field(d, node, key, &text);
+
+    if (err || text.len == 0) return err;
     *ret_text = str_dup(text);
     return *ret_text ? ERR_OK : no_memory(d->note);
 }
@@ -50,37 +59,44 @@ static enum err field(struct decoding *d, const struct json *node, const char *k
 static enum err path_field(struct decoding *d, const struct json *node, const char *key,
                            char **ret_path)
 {
-    char *path = NULL;
-    enum err err = field(d, node, key, &path);
+    struct str path;
+    enum err err = word_field(d, node, key, &path);
 
-    if (!err && path && path[0] != '/' && d->directory) {
-        char *joined;
-        int len = asprintf(&joined, "%s/%s", d->directory, path);
-        free(path);
-        path = joined;
-        if (len < 0) err = no_memory(d->note);
-    }
-    if (err) return err;
-    *ret_path = path;
-    return ERR_OK;
+    if (err || path.len == 0) return err;
+    if (path.at[0] == '/' || !d->directory) return text_field(d, node, key, ret_path);
+    if (asprintf(ret_path, "%s/%.*s", d->directory, STR_ARG(path)) >= 0) return ERR_OK;
+    *ret_path = NULL;
+    return no_memory(d->note);
 }
 
 static enum err data_field(struct decoding *d, const struct json *node, const char *key,
                            char **ret_text)
 {
-    char *encoded = NULL;
+    struct str encoded;
     struct buf bytes;
-    enum err err = field(d, node, key, &encoded);
+    enum err err = word_field(d, node, key, &encoded);
 
-    if (err || !encoded) return err;
+    if (err || encoded.len == 0) return err;
     buf_init(&bytes, KUBE_PEM_MAX);
-    err = base64_decode(str_from(encoded), &bytes);
+    err = base64_decode(encoded, &bytes);
     if (!err && str_has(buf_peek(&bytes), '\0')) err = ERR_PARSE;
     if (!err) err = buf_detach(&bytes, ret_text);
     if (err) note_set(d->note, "%s: %s", key, err_text(err));
     buf_deinit(&bytes);
-    free(encoded);
     return err == ERR_FULL ? ERR_TOO_LARGE : err;
+}
+
+static enum err bool_field(struct decoding *d, const struct json *node, const char *key,
+                           bool *ret_truth)
+{
+    struct str text;
+    enum err err = word_field(d, node, key, &text);
+
+    if (err || text.len == 0) return err;
+    *ret_truth = str_equal(text, STR("true"));
+    if (*ret_truth || str_equal(text, STR("false"))) return ERR_OK;
+    return note_fail(d->note, ERR_PARSE, "%s: '%.*s' is neither true nor false", key,
+                     STR_ARG(text));
 }
 
 static enum err refuse_any(struct decoding *d, const struct json *node, const char *const *names,
@@ -94,8 +110,8 @@ static enum err refuse_any(struct decoding *d, const struct json *node, const ch
 }
 
 /* The mapping `what` of the entry called `name` in the list `lists`. */
-static enum err named(struct decoding *d, const struct json *root, const char *lists,
-                      const char *what, const char *name, const struct json **ret_node)
+static enum err find_named(struct decoding *d, const struct json *root, const char *lists,
+                           const char *what, struct str name, const struct json **ret_node)
 {
     const struct json *list = member(root, lists);
     bool is_list = list && json_kind(list) == JSON_KIND_ARRAY;
@@ -104,30 +120,12 @@ static enum err named(struct decoding *d, const struct json *root, const char *l
     for (size_t i = 0; is_list && i < json_count(list); i++) {
         const struct json *given = member(json_item(list, i), "name");
         if (!given || json_get_string(given, "", &text, NULL)) continue;
-        if (!str_equal(text, str_from(name))) continue;
+        if (!str_equal(text, name)) continue;
         *ret_node = member(json_item(list, i), what);
-        return ERR_OK; /* without a body it asks for nothing, as an empty one */
+        return ERR_OK; /* a missing mapping means the same as an empty one */
     }
-    return note_fail(d->note, ERR_NOT_FOUND, "%s: no %s is called '%s'", lists, what, name);
-}
-
-static enum err boolean(struct decoding *d, const struct json *node, const char *key,
-                        bool *ret_truth)
-{
-    char *text = NULL;
-    enum err err = field(d, node, key, &text);
-
-    if (err || !text) return err;
-    if (str_equal(str_from(text), STR("true")))
-        *ret_truth = true;
-    else if (str_equal(str_from(text), STR("false")))
-        *ret_truth = false;
-    else {
-        note_set(d->note, "%s: '%s' is neither true nor false", key, text);
-        err = ERR_PARSE;
-    }
-    free(text);
-    return err;
+    return note_fail(d->note, ERR_NOT_FOUND, "%s: no %s is called '%.*s'", lists, what,
+                     STR_ARG(name));
 }
 
 static enum err decode_cluster(struct decoding *d, const struct json *cluster)
@@ -135,9 +133,9 @@ static enum err decode_cluster(struct decoding *d, const struct json *cluster)
     struct kube_config *c = d->config;
     enum err err = refuse_any(d, cluster, cluster_refused, ARRAY_LEN(cluster_refused));
 
-    if (!err) err = field(d, cluster, "server", &c->server);
-    if (!err) err = field(d, cluster, "tls-server-name", &c->tls_server_name);
-    if (!err) err = boolean(d, cluster, "insecure-skip-tls-verify", &c->insecure_skip_verify);
+    if (!err) err = text_field(d, cluster, "server", &c->server);
+    if (!err) err = text_field(d, cluster, "tls-server-name", &c->tls_server_name);
+    if (!err) err = bool_field(d, cluster, "insecure-skip-tls-verify", &c->insecure_skip_verify);
     if (!err) err = data_field(d, cluster, "certificate-authority-data", &c->ca_pem);
     if (!err && !c->ca_pem) err = path_field(d, cluster, "certificate-authority", &c->ca_file);
     if (err) return err;
@@ -153,18 +151,17 @@ static enum err decode_cluster(struct decoding *d, const struct json *cluster)
 static enum err decode_user(struct decoding *d, const struct json *user)
 {
     struct kube_config *c = d->config;
-    char *token = NULL;
+    struct str token = STR_EMPTY;
     enum err err = refuse_any(d, user, user_refused, ARRAY_LEN(user_refused));
 
     if (!err) err = path_field(d, user, "tokenFile", &c->token_file);
-    if (!err) err = field(d, user, "token", &token);
-    if (!err && token) err = kube_token_clean(str_from(token), &c->token, d->note);
+    if (!err) err = word_field(d, user, "token", &token);
+    if (!err && token.len > 0) err = kube_token_clean(token, &c->token, d->note);
     if (!err) err = data_field(d, user, "client-certificate-data", &c->client_cert_pem);
     if (!err && !c->client_cert_pem)
         err = path_field(d, user, "client-certificate", &c->client_cert_file);
     if (!err) err = data_field(d, user, "client-key-data", &c->client_key_pem);
     if (!err && !c->client_key_pem) err = path_field(d, user, "client-key", &c->client_key_file);
-    free(token);
     if (err) return err;
     bool cert = c->client_cert_pem || c->client_cert_file;
     bool key = c->client_key_pem || c->client_key_file;
@@ -177,37 +174,20 @@ static enum err decode_user(struct decoding *d, const struct json *user)
 static enum err decode_context(struct decoding *d, const struct json *root, const char *wanted)
 {
     const struct json *context = NULL, *cluster = NULL, *user = NULL;
-    char *name = NULL, *cluster_name = NULL, *user_name = NULL;
-    enum err err = ERR_OK;
+    struct str name = str_from(wanted), cluster_name, user_name;
+    enum err err = wanted ? ERR_OK : word_field(d, root, "current-context", &name);
 
-    if (wanted)
-        name = str_dup(str_from(wanted));
-    else
-        err = field(d, root, "current-context", &name);
-    if (!err && !name) {
-        if (wanted)
-            err = no_memory(d->note);
-        else {
-            note_set(d->note, "no current-context");
-            err = ERR_NOT_FOUND;
-        }
-    }
-    if (!err) err = named(d, root, "contexts", "context", name, &context);
-    if (!err) err = field(d, context, "cluster", &cluster_name);
-    if (!err) err = field(d, context, "user", &user_name);
-    if (!err) err = field(d, context, "namespace", &d->config->namespace_);
-    if (!err && !cluster_name) {
-        note_set(d->note, "context '%s' names no cluster", name);
-        err = ERR_PARSE;
-    }
-    if (!err) err = named(d, root, "clusters", "cluster", cluster_name, &cluster);
+    if (!err && name.len == 0) return note_fail(d->note, ERR_NOT_FOUND, "no current-context");
+    if (!err) err = find_named(d, root, "contexts", "context", name, &context);
+    if (!err) err = word_field(d, context, "cluster", &cluster_name);
+    if (!err) err = word_field(d, context, "user", &user_name);
+    if (!err) err = text_field(d, context, "namespace", &d->config->namespace_);
+    if (!err && cluster_name.len == 0)
+        return note_fail(d->note, ERR_PARSE, "context '%.*s' names no cluster", STR_ARG(name));
+    if (!err) err = find_named(d, root, "clusters", "cluster", cluster_name, &cluster);
     if (!err) err = decode_cluster(d, cluster);
-    if (!err && user_name) err = named(d, root, "users", "user", user_name, &user);
-    if (!err) err = decode_user(d, user);
-    free(user_name);
-    free(cluster_name);
-    free(name);
-    return err;
+    if (!err && user_name.len > 0) err = find_named(d, root, "users", "user", user_name, &user);
+    return err ? err : decode_user(d, user);
 }
 
 enum err kube_config_decode(struct str text, const char *directory, const char *context,

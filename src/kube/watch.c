@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "io/clock.h"
-#include "kube/client.h"
+#include "kube/channel.h"
 
 enum {
     IDLE_DEFAULT_MS = 150 * 1000,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TOML is turned into JSON first, and that is read: one reader, and both say the same. */
+/* Reads the demand file. TOML becomes JSON first, so that one reader reads both. Pure. */
 #include "operator/demand_file.h"
 
 #include <inttypes.h>
@@ -28,26 +28,21 @@ static enum err wrong(struct reading *r, const char *key, const char *what)
 
 /* -- one row -- */
 
-struct penalty {
-    bool given;
-    double dollars;
-};
 struct list {
     const void *all;
     size_t count;
 };
-struct parts { /* a row as it stands in the file */
+struct parts { /* a row of the file */
     struct demand_file_row row;
     struct list resources;    /* struct label */
     struct list types, zones; /* struct str */
     struct list requirements; /* struct requirement */
-    struct penalty interruption, reclamation;
 };
 
 static enum err read_penalty(const struct json *value, void *into, struct arena *,
                              struct note *note)
 {
-    struct penalty *penalty = into;
+    struct request_penalty *penalty = into;
     struct str word = STR_EMPTY;
 
     penalty->given = true;
@@ -143,9 +138,9 @@ static const struct json_field row_fields[] = {
     {"priority", JSON_AS_NUMBER, JSON_MEMBER(struct parts, row.request.priority),
      .least = INT32_MIN, .most = INT32_MAX},
     {"resources", JSON_AS_OWN, JSON_MEMBER(struct parts, resources), .own = read_resources},
-    {"interruption-penalty", JSON_AS_OWN, JSON_MEMBER(struct parts, interruption),
+    {"interruption-penalty", JSON_AS_OWN, JSON_MEMBER(struct parts, row.request.interruption),
      .own = read_penalty},
-    {"reclamation-penalty", JSON_AS_OWN, JSON_MEMBER(struct parts, reclamation),
+    {"reclamation-penalty", JSON_AS_OWN, JSON_MEMBER(struct parts, row.request.reclamation),
      .own = read_penalty},
     {"instance-types", JSON_AS_TEXTS, JSON_MEMBER(struct parts, types.all),
      JSON_COUNT(struct parts, types.count), .most = REQUIREMENT_VALUES_MAX},
@@ -211,10 +206,6 @@ static enum err read_row(struct reading *r, const struct json *value, struct dem
     if (!err) err = id_check("name", parts.row.name, ID_MAX, r->note);
     request->resources = parts.resources.all;
     request->resource_count = parts.resources.count;
-    request->has_interruption_penalty = parts.interruption.given;
-    request->interruption_penalty = parts.interruption.dollars;
-    request->has_reclamation_penalty = parts.reclamation.given;
-    request->reclamation_penalty = parts.reclamation.dollars;
     *row = parts.row;
     return err;
 }
@@ -233,14 +224,10 @@ void demand_file_where(const struct demand_file_row *row, size_t index, enum err
                     row->name.at);
 }
 
-struct named {
-    const struct demand_file_row *row;
-};
-
 static int compare_names(const void *a, const void *b)
 {
-    const struct demand_file_row *left = ((const struct named *)a)->row;
-    const struct demand_file_row *right = ((const struct named *)b)->row;
+    const struct demand_file_row *left = *(const struct demand_file_row *const *)a;
+    const struct demand_file_row *right = *(const struct demand_file_row *const *)b;
     int order = str_compare(left->name, right->name);
 
     return order ? order : (left > right) - (left < right); /* of two the later is blamed */
@@ -248,22 +235,21 @@ static int compare_names(const void *a, const void *b)
 
 static enum err check_names(struct reading *r, const struct demand_file *file)
 {
-    struct named *sorted = arena_calloc(r->arena, file->count, sizeof *sorted);
+    const struct demand_file_row **sorted = arena_calloc(r->arena, file->count, sizeof(void *));
 
     if (!sorted) return ERR_NOMEM;
-    for (size_t i = 0; i < file->count; i++) sorted[i].row = &file->rows[i];
-    qsort(sorted, file->count, sizeof *sorted, compare_names);
+    for (size_t i = 0; i < file->count; i++) sorted[i] = &file->rows[i];
+    qsort(sorted, file->count, sizeof(void *), compare_names);
     for (size_t i = 1; i < file->count; i++) {
-        if (!str_equal(sorted[i - 1].row->name, sorted[i].row->name)) continue;
+        if (!str_equal(sorted[i - 1]->name, sorted[i]->name)) continue;
         note_set(r->note, "name: given twice");
-        demand_file_where(sorted[i].row, (size_t)(sorted[i].row - file->rows), ERR_INVALID,
-                          r->note);
+        demand_file_where(sorted[i], (size_t)(sorted[i] - file->rows), ERR_INVALID, r->note);
         return ERR_INVALID;
     }
     return ERR_OK;
 }
 
-/* The list, whether it stands alone or under its key. */
+/* The list, alone or under its key. */
 static enum err find_list(struct reading *r, const struct json *root, const struct json **ret_list)
 {
     const struct json *value;

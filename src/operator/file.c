@@ -22,39 +22,41 @@ enum err file_state_path(const struct file_source *f, const char *name, char *pa
 
 /* -- an edit -- */
 
-static enum err check_rows(struct file_source *f, const struct demand_file *file, struct note *note)
+static enum err file_check_rows(struct file_source *f, const struct demand_file *file,
+                                struct note *note)
 {
     enum err err = ERR_OK;
 
     for (size_t i = 0; i < file->count && !err; i++) {
         struct capacity_request request = file->rows[i].request;
         if (request.count == 0) request.count = 1; /* not put, but it must be right */
-        err = operator_check(f->host, &request, note);
+        err = demand_check(f->around->demand, &request, note);
         if (err) demand_file_where(&file->rows[i], i, err, note);
     }
     return err;
 }
 
-static enum err put_rows(struct file_source *f, const struct demand_file *file, struct note *note)
+static enum err file_put_rows(struct file_source *f, const struct demand_file *file,
+                              struct note *note)
 {
     enum err err = ERR_OK;
 
-    operator_list_begin(f->host);
+    demand_list_begin(f->around->demand);
     for (size_t i = 0; i < file->count && !err; i++) {
         if (file->rows[i].request.count == 0) continue;
-        err = operator_put(f->host, file->rows[i].name, &file->rows[i].request, NULL, note);
+        err = demand_put(f->around->demand, file->rows[i].name, &file->rows[i].request, NULL, note);
         if (err) demand_file_where(&file->rows[i], i, err, note);
     }
     if (err)
-        operator_list_give_up(f->host);
+        demand_list_give_up(f->around->demand);
     else
-        operator_list_end(f->host);
+        demand_list_end(f->around->demand);
     return err;
 }
 
 /* All of it, or nothing has changed. (Too many different resource names may be seen only while
  * they are put; then what was put stays beside what was there before.) */
-static enum err take(struct file_source *f, struct str text, struct note *note)
+static enum err file_take(struct file_source *f, struct str text, struct note *note)
 {
     struct demand_file file;
     struct arena arena;
@@ -62,8 +64,8 @@ static enum err take(struct file_source *f, struct str text, struct note *note)
 
     arena_init(&arena, DEMAND_FILE_MEMORY_MAX);
     err = demand_file_read(text, &arena, &file, note);
-    if (!err) err = check_rows(f, &file, note);
-    if (!err) err = put_rows(f, &file, note);
+    if (!err) err = file_check_rows(f, &file, note);
+    if (!err) err = file_put_rows(f, &file, note);
     if (!err)
         LOG_INFO(f->around->log, "demand read", log_text("file", f->demand_path),
                  log_u64("requests", file.count));
@@ -72,7 +74,7 @@ static enum err take(struct file_source *f, struct str text, struct note *note)
     return err;
 }
 
-static void set_bad(struct file_source *f, const char *why)
+static void file_set_bad(struct file_source *f, const char *why)
 {
     note_set(&f->bad, "%s", why);
     if (f->edit_errors) counter_inc(f->edit_errors);
@@ -81,7 +83,7 @@ static void set_bad(struct file_source *f, const char *why)
               log_text("file", f->demand_path), log_text("why", why));
 }
 
-static void set_good(struct file_source *f, struct str text)
+static void file_set_good(struct file_source *f, struct str text)
 {
     f->bad.text[0] = '\0';
     if (f->edit_bad) gauge_set(f->edit_bad, 0);
@@ -94,15 +96,15 @@ static void on_edited(void *owner, struct str text)
     struct file_source *f = owner;
     struct note note = {""};
 
-    if (take(f, text, &note))
-        set_bad(f, note.text);
+    if (file_take(f, text, &note))
+        file_set_bad(f, note.text);
     else
-        set_good(f, text);
+        file_set_good(f, text);
 }
 
 static void on_read_trouble(void *owner, enum err, const char *why)
 {
-    set_bad(owner, why);
+    file_set_bad(owner, why);
 }
 
 static void on_keep_trouble(void *owner, enum err err, const char *why)
@@ -116,7 +118,7 @@ static void on_keep_trouble(void *owner, enum err err, const char *why)
 /* -- the start -- */
 
 /* What was good before. */
-static enum err take_kept(struct file_source *f, const char *path)
+static enum err file_take_kept(struct file_source *f, const char *path)
 {
     struct note note = {""};
     struct buf text;
@@ -124,29 +126,29 @@ static enum err take_kept(struct file_source *f, const char *path)
 
     buf_init(&text, DEMAND_FILE_BYTES_MAX + 1);
     err = fs_read_whole(f->io->fs, path, DEMAND_FILE_BYTES_MAX, &text);
-    if (!err) err = take(f, buf_peek(&text), &note);
+    if (!err) err = file_take(f, buf_peek(&text), &note);
     buf_deinit(&text);
     return err;
 }
 
 /* The file; or, when it cannot be used, what was good before. */
-static enum err first_demand(struct file_source *f, const char *kept, struct note *note)
+static enum err file_first_demand(struct file_source *f, const char *kept, struct note *note)
 {
     struct str text;
     enum err err = file_watch_first(f->watch, &text, note);
 
-    if (!err) err = take(f, text, note);
+    if (!err) err = file_take(f, text, note);
     if (!err) {
-        set_good(f, text);
+        file_set_good(f, text);
         return ERR_OK;
     }
     note_prefix(note, "%s", f->demand_path);
-    if (take_kept(f, kept)) return err;
-    set_bad(f, note->text);
+    if (file_take_kept(f, kept)) return err;
+    file_set_bad(f, note->text);
     return ERR_OK;
 }
 
-static enum err open_files(struct file_source *f, const char *kept, struct note *note)
+static enum err file_open_files(struct file_source *f, const char *kept, struct note *note)
 {
     struct file_watch_options watch = {
         .io = f->io,
@@ -172,7 +174,7 @@ static enum err open_files(struct file_source *f, const char *kept, struct note 
     return err ? err : file_nodes_open(f, note);
 }
 
-static enum err add_metrics(struct file_source *f, struct note *note)
+static enum err file_add_metrics(struct file_source *f, struct note *note)
 {
     struct metrics *metrics = f->around->metrics;
     enum err err;
@@ -187,20 +189,19 @@ static enum err add_metrics(struct file_source *f, struct note *note)
                                    &f->edit_bad, note);
 }
 
-static enum err file_start(struct demand_source *source, struct operator_host *host,
-                           const struct operator_around *around, struct note *note)
+static enum err file_start(struct demand_source *source, const struct operator_around *around,
+                           struct note *note)
 {
     struct file_source *f = CONTAINER_OF(source, struct file_source, source);
     char kept[FS_PATH_CAP];
     enum err err;
 
-    f->host = host;
     f->around = around;
     f->io = around->io;
     err = file_state_path(f, "demand.last-good", kept, sizeof kept, note);
-    if (!err) err = add_metrics(f, note);
-    if (!err) err = open_files(f, kept, note);
-    return err ? err : first_demand(f, kept, note);
+    if (!err) err = file_add_metrics(f, note);
+    if (!err) err = file_open_files(f, kept, note);
+    return err ? err : file_first_demand(f, kept, note);
 }
 
 static bool file_ready(struct demand_source *source, struct note *reason)
@@ -214,26 +215,15 @@ static bool file_ready(struct demand_source *source, struct note *reason)
 
 /* -- the end -- */
 
-void file_closed(struct file_source *f)
-{
-    void (*closed)(void *) = f->closed;
-    void *closed_owner = f->closed_owner;
-
-    free(f);
-    closed(closed_owner);
-}
-
-static void file_close(struct demand_source *source, void (*done)(void *owner), void *owner)
+static void file_close(struct demand_source *source)
 {
     struct file_source *f = CONTAINER_OF(source, struct file_source, source);
 
-    f->closing = true;
-    f->closed = done;
-    f->closed_owner = owner;
     file_watch_close(f->watch);
     file_keeper_close(f->last_good);
     file_nodes_close(f);
     file_drains_close(f);
+    free(f);
 }
 
 enum err file_source_make(const struct file_source_options *options,

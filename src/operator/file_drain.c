@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reclaims: waiting, running, ended. An order is answered from `drain_step`, never from inside the
- * call that gave it. */
+/* Runs the user's drain command for each reclaim, at most FILE_DRAINS_MAX at once and the others in
+ * order. A reclaim is answered from the task `drain_step` or when the command ends, never from
+ * inside the call that gave it. All on the loop's thread. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -9,7 +10,7 @@
 
 enum { OUTPUT_LINE_MAX = 1024 };
 
-enum drain_state { DRAIN_WAITS, DRAIN_RUNS, DRAIN_STOPS /* killed, and nobody asks any more */ };
+enum drain_state { DRAIN_WAITS, DRAIN_RUNS, DRAIN_STOPS /* killed; its end is not reported */ };
 struct drain {
     struct list link;
     struct file_source *source;
@@ -21,7 +22,7 @@ struct drain {
     char id[ID_MAX + 1], machine[ID_MAX + 1], provider_id[2 * ID_MAX + 100];
 };
 
-static void copy(char *to, size_t cap, struct str text)
+static void drain_copy(char *to, size_t cap, struct str text)
 {
     size_t len = min_size(text.len, cap - 1);
 
@@ -29,7 +30,7 @@ static void copy(char *to, size_t cap, struct str text)
     to[len] = '\0';
 }
 
-static void drop(struct drain *d)
+static void drain_drop(struct drain *d)
 {
     list_remove(&d->link);
     free(d);
@@ -46,13 +47,10 @@ static void on_exit_of(void *owner, struct process_exit exit)
     else if (exit.unknown || exit.code != 0)
         snprintf(why, sizeof why, "the drain command ended with status %d", exit.code);
     f->running--;
-    if (d->state == DRAIN_RUNS && !f->closing)
-        operator_reclaim_ended(f->host, str_from(d->id), str_from(why));
-    drop(d);
-    if (!f->closing)
-        loop_defer(f->io->loop, &f->drain_step); /* there is room for another */
-    else if (f->running == 0)
-        file_closed(f);
+    if (d->state == DRAIN_RUNS)
+        operator_reclaim_ended(f->around->host, str_from(d->id), str_from(why));
+    drain_drop(d);
+    loop_defer(f->io->loop, &f->drain_step); /* there is room for another */
 }
 
 static void on_line(void *owner, int fd, struct str line)
@@ -64,14 +62,15 @@ static void on_line(void *owner, int fd, struct str line)
 }
 
 /* What is left of the grace, in whole seconds. */
-static uint64_t grace_seconds(const struct drain *d)
+static uint64_t drain_seconds_left(const struct drain *d)
 {
     uint64_t passed = mono_elapsed_ms(d->since, loop_now(d->source->io->loop));
 
     return d->grace_ms > passed ? (d->grace_ms - passed) / MS_PER_SECOND : 0;
 }
 
-static void put_environment(const struct drain *d, const char *seconds, struct environment *env)
+static void drain_put_environment(const struct drain *d, const char *seconds,
+                                  struct environment *env)
 {
     char priority[16];
 
@@ -84,7 +83,7 @@ static void put_environment(const struct drain *d, const char *seconds, struct e
     environment_put(env, "DRAIN_PREEMPTOR_PRIORITY", str_from(priority));
 }
 
-static enum err start(struct drain *d, struct note *note)
+static enum err drain_run(struct drain *d, struct note *note)
 {
     char seconds[32];
     const char *argv[] = {d->source->drain_command, d->machine, seconds, NULL};
@@ -100,9 +99,9 @@ static enum err start(struct drain *d, struct note *note)
     };
     enum err err;
 
-    snprintf(seconds, sizeof seconds, "%llu", (unsigned long long)grace_seconds(d));
+    snprintf(seconds, sizeof seconds, "%llu", (unsigned long long)drain_seconds_left(d));
     environment_init(&env, "DRAIN_");
-    put_environment(d, seconds, &env);
+    drain_put_environment(d, seconds, &env);
     options.env = env.all;
     err = env.err;
     if (!err) err = process_start(d->source->io->loop, &options, &d->process, note);
@@ -110,27 +109,27 @@ static enum err start(struct drain *d, struct note *note)
     return err;
 }
 
-static void begin(struct file_source *f, struct drain *d)
+static void drain_begin(struct file_source *f, struct drain *d)
 {
     struct note note = {""};
     enum err err;
 
     if (!f->drain_command) {
-        operator_reclaim_started(f->host, str_from(d->id));
-        operator_reclaim_ended(f->host, str_from(d->id), STR_EMPTY);
-        drop(d);
+        operator_reclaim_started(f->around->host, str_from(d->id));
+        operator_reclaim_ended(f->around->host, str_from(d->id), STR_EMPTY);
+        drain_drop(d);
         return;
     }
-    err = start(d, &note);
+    err = drain_run(d, &note);
     if (err) {
-        operator_reclaim_ended(f->host, str_from(d->id),
+        operator_reclaim_ended(f->around->host, str_from(d->id),
                                str_from(note.text[0] ? note.text : err_text(err)));
-        drop(d);
+        drain_drop(d);
         return;
     }
     f->running++;
     d->state = DRAIN_RUNS;
-    operator_reclaim_started(f->host, str_from(d->id));
+    operator_reclaim_started(f->around->host, str_from(d->id));
 }
 
 static void on_step(struct task *task)
@@ -141,7 +140,7 @@ static void on_step(struct task *task)
     {
         struct drain *d = CONTAINER_OF(link, struct drain, link);
         if (f->running == FILE_DRAINS_MAX) return;
-        if (d->state == DRAIN_WAITS) begin(f, d);
+        if (d->state == DRAIN_WAITS) drain_begin(f, d);
     }
 }
 
@@ -156,17 +155,17 @@ void file_reclaim(struct demand_source *source, const struct reclaim_order *orde
     d->grace_ms = order->grace_ms;
     d->preemptor_priority = order->preemptor_priority;
     d->since = loop_now(f->io->loop);
-    copy(d->id, sizeof d->id, order->instruction_id);
-    copy(d->machine, sizeof d->machine, order->machine_id);
-    copy(d->provider_id, sizeof d->provider_id, order->provider_id);
+    drain_copy(d->id, sizeof d->id, order->instruction_id);
+    drain_copy(d->machine, sizeof d->machine, order->machine_id);
+    drain_copy(d->provider_id, sizeof d->provider_id, order->provider_id);
     list_append(&f->drains, &d->link);
     loop_defer(f->io->loop, &f->drain_step);
 }
 
-static void stop(struct drain *d)
+static void drain_stop(struct drain *d)
 {
     if (d->state == DRAIN_WAITS) {
-        drop(d);
+        drain_drop(d);
         return;
     }
     d->state = DRAIN_STOPS;
@@ -180,7 +179,7 @@ void file_reclaim_over(struct demand_source *source, struct str instruction_id)
     LIST_EACH_SAFE(&f->drains, link, following)
     {
         struct drain *d = CONTAINER_OF(link, struct drain, link);
-        if (str_equal(str_from(d->id), instruction_id)) stop(d);
+        if (str_equal(str_from(d->id), instruction_id)) drain_stop(d);
     }
 }
 
@@ -193,6 +192,10 @@ void file_drains_open(struct file_source *f)
 void file_drains_close(struct file_source *f)
 {
     task_cancel(&f->drain_step);
-    LIST_EACH_SAFE(&f->drains, link, following) stop(CONTAINER_OF(link, struct drain, link));
-    if (f->running == 0) file_closed(f);
+    LIST_EACH_SAFE(&f->drains, link, following)
+    {
+        struct drain *d = CONTAINER_OF(link, struct drain, link);
+        if (d->process) process_abandon(d->process);
+        drain_drop(d);
+    }
 }

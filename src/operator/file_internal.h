@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The file source from the inside: file.c reads demand, file_nodes.c writes what is known of the
- * machines, file_drain.c runs the user's command. */
+/* The file source from the inside: file.c reads demand, file_nodes.c writes nodes.json, file_drain.c
+ * runs the user's command. */
 #ifndef OPERATOR_FILE_INTERNAL_H
 #define OPERATOR_FILE_INTERNAL_H
 #include "base/list.h"
@@ -18,12 +18,10 @@ struct received_hint {     /* the newest of one key */
     struct str key;
     uint32_t count, confidence;
     double cost_per_hour;
-    char bytes[];
 };
 struct file_source {
     struct demand_source source;
     const char *demand_path, *drain_command;
-    struct operator_host *host;
     const struct operator_around *around;
     struct io *io;
     /* demand */
@@ -38,14 +36,11 @@ struct file_source {
     struct timer settle;
     struct map hints; /* struct received_hint, the newest last */
     uint64_t writes;
-    bool told; /* of all machines, once */
+    bool whole; /* the shard has reported all machines once */
     /* drains */
     struct list drains; /* struct drain, in the order they came */
     struct task drain_step;
     size_t running;
-    bool closing;
-    void (*closed)(void *owner);
-    void *closed_owner;
 };
 
 enum err file_nodes_open(struct file_source *f, struct note *note);
@@ -56,11 +51,9 @@ void file_nodes_whole(struct demand_source *source);
 void file_available(struct demand_source *source, const struct available *hint);
 
 void file_drains_open(struct file_source *f);
-void file_drains_close(
-    struct file_source *f); /* what runs is killed; file_closed() when all ended */
+void file_drains_close(struct file_source *f); /* commands that run are killed */
 void file_reclaim(struct demand_source *source, const struct reclaim_order *order);
 void file_reclaim_over(struct demand_source *source, struct str instruction_id);
-void file_closed(struct file_source *f);
 /* "<state directory>/<name>" */
 enum err file_state_path(const struct file_source *f, const char *name, char *path, size_t cap,
                          struct note *note);

@@ -16,7 +16,7 @@ struct file_keeper {
     struct buf waiting;
     uint64_t waiting_mark;
     bool waits, runs, closing;
-    enum err trouble; /* told last */
+    enum err trouble; /* reported last */
     /* the job's, while it runs */
     struct job job;
     struct buf content;
@@ -25,7 +25,7 @@ struct file_keeper {
 };
 
 /* On the worker. */
-static void publish(struct job *job)
+static void keeper_publish(struct job *job)
 {
     struct file_keeper *k = CONTAINER_OF(job, struct file_keeper, job);
 
@@ -33,7 +33,7 @@ static void publish(struct job *job)
         fs_publish(k->options.io->fs, k->path, buf_peek(&k->content), k->options.mode, k->unique);
 }
 
-static void swap(struct file_keeper *k)
+static void keeper_swap(struct file_keeper *k)
 {
     struct buf content = k->content;
 
@@ -42,11 +42,11 @@ static void swap(struct file_keeper *k)
     buf_clear(&k->waiting);
 }
 
-/* What waits, once nothing is written and no failure is rested from. */
-static void begin(struct file_keeper *k)
+/* Starts the next write, unless a write runs or a failure is not FILE_KEEPER_AGAIN_MS ago. */
+static void keeper_begin(struct file_keeper *k)
 {
     if (!k->waits || k->runs || timer_running(&k->again)) return;
-    swap(k);
+    keeper_swap(k);
     k->waits = false;
     k->mark = k->waiting_mark;
     k->unique = entropy_u64(k->options.io->entropy);
@@ -54,7 +54,7 @@ static void begin(struct file_keeper *k)
     assert(k->runs); /* one job at a time always fits */
 }
 
-static void tell_trouble(struct file_keeper *k)
+static void keeper_report_trouble(struct file_keeper *k)
 {
     char why[FS_PATH_CAP + 64];
 
@@ -64,16 +64,16 @@ static void tell_trouble(struct file_keeper *k)
     k->options.on_trouble(k->options.owner, k->err, why);
 }
 
-static void published(struct job *job, enum err err)
+static void on_published(struct job *job, enum err err)
 {
     struct file_keeper *k = CONTAINER_OF(job, struct file_keeper, job);
 
     k->runs = false;
     if (err || k->closing) return;
     if (k->err) {
-        tell_trouble(k);
+        keeper_report_trouble(k);
         if (!k->waits) { /* nothing newer: the same again */
-            swap(k);
+            keeper_swap(k);
             k->waiting_mark = k->mark;
             k->waits = true;
         }
@@ -82,12 +82,12 @@ static void published(struct job *job, enum err err)
     }
     k->trouble = ERR_OK;
     if (k->options.on_written) k->options.on_written(k->options.owner, k->mark);
-    begin(k);
+    keeper_begin(k);
 }
 
 static void on_again(struct timer *timer)
 {
-    begin(CONTAINER_OF(timer, struct file_keeper, again));
+    keeper_begin(CONTAINER_OF(timer, struct file_keeper, again));
 }
 
 struct buf *file_keeper_room(struct file_keeper *k)
@@ -101,7 +101,7 @@ void file_keeper_write(struct file_keeper *k, uint64_t mark)
 {
     k->waiting_mark = mark;
     k->waits = true;
-    begin(k);
+    keeper_begin(k);
 }
 
 bool file_keeper_busy(const struct file_keeper *k)
@@ -120,7 +120,7 @@ enum err file_keeper_open(const struct file_keeper_options *options,
     k->options = *options;
     buf_init(&k->content, options->bytes_max);
     buf_init(&k->waiting, options->bytes_max);
-    job_init(&k->job, publish, published);
+    job_init(&k->job, keeper_publish, on_published);
     if (snprintf(k->path, sizeof k->path, "%s", options->path) >= (int)sizeof k->path) {
         note_set(note, "too long a path");
         err = ERR_INVALID;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One file that is replaced again and again, off the loop: the newest content wins.
  *
- * While one content is written, a newer one waits and replaces what waited before; a reader of the
- * file sees one or the other, never a mix. A content that could not be written is tried again. */
+ * While one content is written, a newer one waits and replaces the content that waited before. A
+ * reader of the file sees one of them, never a mix. A content that cannot be written is retried. */
 #ifndef OPERATOR_FILE_KEEPER_H
 #define OPERATOR_FILE_KEEPER_H
 #include "base/note.h"
@@ -17,7 +17,7 @@ struct file_keeper_options {
     const char *path; /* copied */
     size_t bytes_max;
     uint32_t mode;
-    /* `mark` is what came with the content that now stands on disk. Loop's thread. */
+    /* `mark` came with the content that is on disk now. Loop's thread. */
     void (*on_written)(void *owner, uint64_t mark);
     void (*on_trouble)(void *owner, enum err err, const char *why); /* once for each new reason */
     void *owner;
@@ -25,10 +25,10 @@ struct file_keeper_options {
 /* ERR_NOMEM, ERR_INVALID (path), what worker_open and timer_init answer. */
 enum err file_keeper_open(const struct file_keeper_options *options,
                           struct file_keeper **ret_keeper, struct note *note);
-/* The buffer to fill with the next content; then file_keeper_write. Empty. */
+/* The empty buffer for the next content; then file_keeper_write. */
 struct buf *file_keeper_room(struct file_keeper *keeper);
 void file_keeper_write(struct file_keeper *keeper, uint64_t mark);
 bool file_keeper_busy(const struct file_keeper *keeper);
-/* NULL is fine. Waits for what is being written; what waits behind it is written, too. */
+/* NULL is fine. Waits for the write under way; a content that waits is written, too. */
 void file_keeper_close(struct file_keeper *keeper);
 #endif

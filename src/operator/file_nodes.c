@@ -9,14 +9,15 @@ enum {
     NODES_MODE = 0644,
 };
 
-static void write_pairs(struct ndjson *w, struct str key, const struct label *pairs, size_t count)
+static void nodes_write_pairs(struct ndjson *w, struct str key, const struct label *pairs,
+                              size_t count)
 {
     ndjson_open_object(w, key);
     for (size_t i = 0; i < count; i++) ndjson_string(w, pairs[i].key, pairs[i].value);
     ndjson_close_object(w);
 }
 
-static void write_node(struct ndjson *w, const struct cluster_node *node)
+static void nodes_write_node(struct ndjson *w, const struct cluster_node *node)
 {
     char name[MACHINE_NAME_CAP];
 
@@ -27,12 +28,12 @@ static void write_node(struct ndjson *w, const struct cluster_node *node)
     ndjson_string(w, STR("provider_id"), node->provider_id);
     if (node->node_name.len) ndjson_string(w, STR("node_name"), node->node_name);
     if (node->last_error.len) ndjson_string(w, STR("error"), node->last_error);
-    write_pairs(w, STR("labels"), node->labels, node->label_count);
-    write_pairs(w, STR("resources"), node->resources, node->resource_count);
+    nodes_write_pairs(w, STR("labels"), node->labels, node->label_count);
+    nodes_write_pairs(w, STR("resources"), node->resources, node->resource_count);
     ndjson_close_object(w);
 }
 
-static void write_hint(struct ndjson *w, const struct received_hint *hint)
+static void nodes_write_hint(struct ndjson *w, const struct received_hint *hint)
 {
     static const char *const words[] = {"", "NONE", "LOW", "MEDIUM", "HIGH"};
     size_t word = hint->confidence < ARRAY_LEN(words) ? hint->confidence : 0;
@@ -45,7 +46,7 @@ static void write_hint(struct ndjson *w, const struct received_hint *hint)
     ndjson_close_object(w);
 }
 
-static enum err write_all(struct file_source *f, struct buf *out)
+static enum err nodes_write(struct file_source *f, struct buf *out)
 {
     const struct map_entry *hint;
     const struct cluster_node *node;
@@ -56,10 +57,11 @@ static enum err write_all(struct file_source *f, struct buf *out)
     ndjson_string(&w, STR("cluster"), f->around->cluster);
     ndjson_u64(&w, STR("written_unix_ms"), clock_wall(f->io->clock).ms);
     ndjson_open_array(&w, STR("nodes"));
-    while ((node = operator_each_node(f->host, &cursor))) write_node(&w, node);
+    while ((node = nodes_next(f->around->nodes, &cursor))) nodes_write_node(&w, node);
     ndjson_close_array(&w);
     ndjson_open_array(&w, STR("available"));
-    for (cursor = 0; (hint = map_next(&f->hints, &cursor)) != NULL;) write_hint(&w, hint->value);
+    for (cursor = 0; (hint = map_next(&f->hints, &cursor)) != NULL;)
+        nodes_write_hint(&w, hint->value);
     ndjson_close_array(&w);
     return ndjson_end(&w);
 }
@@ -67,7 +69,7 @@ static enum err write_all(struct file_source *f, struct buf *out)
 static void on_settled(struct timer *timer)
 {
     struct file_source *f = CONTAINER_OF(timer, struct file_source, settle);
-    enum err err = write_all(f, file_keeper_room(f->nodes));
+    enum err err = nodes_write(f, file_keeper_room(f->nodes));
 
     if (err)
         LOG_ERROR(f->around->log, "nodes.json cannot be written", log_err("err", err));
@@ -75,64 +77,52 @@ static void on_settled(struct timer *timer)
         file_keeper_write(f->nodes, ++f->writes);
 }
 
-/* Nothing before all machines were told once: what the process before us wrote is better than half
- * of it. */
-static void write_soon(struct file_source *f)
+/* Writes nothing before the shard has reported all machines once: the file of the process before is
+ * better than half of the machines. */
+static void nodes_write_soon(struct file_source *f)
 {
-    if (f->closing || !f->told || timer_running(&f->settle)) return;
+    if (!f->whole || timer_running(&f->settle)) return;
     timer_start_in(&f->settle, FILE_SETTLE_MS);
 }
 
-/* A roll-up was acknowledged, and the machines were told before that. */
+/* The shard reports all machines before it acknowledges the first roll-up. */
 void file_taken(struct demand_source *source, uint64_t)
 {
     struct file_source *f = CONTAINER_OF(source, struct file_source, source);
 
-    if (f->told) return;
-    f->told = true;
-    write_soon(f);
+    if (f->whole) return;
+    f->whole = true;
+    nodes_write_soon(f);
 }
 
 void file_node_changed(struct demand_source *source, struct str machine_id)
 {
     (void)machine_id; /* all of them are written anyway */
-    write_soon(CONTAINER_OF(source, struct file_source, source));
+    nodes_write_soon(CONTAINER_OF(source, struct file_source, source));
 }
 
 void file_nodes_whole(struct demand_source *source)
 {
-    write_soon(CONTAINER_OF(source, struct file_source, source));
+    nodes_write_soon(CONTAINER_OF(source, struct file_source, source));
 }
 
-/* The one under the key, or, where there is no room for another, the oldest. */
-static void drop_hint(struct file_source *f, struct str key)
-{
-    struct received_hint *hint = map_remove(&f->hints, key);
-    struct map_entry *oldest;
-    size_t cursor = 0;
-
-    if (!hint && map_count(&f->hints) == HINTS_MAX) {
-        oldest = map_next(&f->hints, &cursor);
-        hint = oldest->value;
-        (void)map_remove(&f->hints, oldest->key);
-    }
-    free(hint);
-}
-
-void file_available(struct demand_source *source, const struct available *told)
+/* The newest hint of a key is the last of the table; where it is full the oldest hint goes. */
+void file_available(struct demand_source *source, const struct available *given)
 {
     struct file_source *f = CONTAINER_OF(source, struct file_source, source);
-    struct received_hint *hint = malloc(sizeof *hint + told->key.len);
+    struct received_hint *hint;
+    size_t cursor = 0;
 
-    if (!hint) return; /* a hint */
-    drop_hint(f, told->key);
-    memcpy(hint->bytes, told->key.at, told->key.len);
-    hint->key = str_of(hint->bytes, told->key.len);
-    hint->count = told->count;
-    hint->confidence = told->confidence;
-    hint->cost_per_hour = told->cost_per_hour;
-    if (map_put(&f->hints, hint->key, hint)) free(hint);
-    write_soon(f);
+    free(map_remove(&f->hints, given->key));
+    if (map_count(&f->hints) == HINTS_MAX)
+        free(map_remove(&f->hints, map_next(&f->hints, &cursor)->key));
+    hint = map_make(&f->hints, given->key, sizeof *hint);
+    if (!hint) return; /* a hint may be lost */
+    *hint = (struct received_hint){.key = str_of(hint + 1, given->key.len),
+                                   .count = given->count,
+                                   .confidence = given->confidence,
+                                   .cost_per_hour = given->cost_per_hour};
+    nodes_write_soon(f);
 }
 
 static void on_trouble(void *owner, enum err err, const char *why)
@@ -163,12 +153,8 @@ enum err file_nodes_open(struct file_source *f, struct note *note)
 
 void file_nodes_close(struct file_source *f)
 {
-    struct map_entry *hint;
-    size_t cursor = 0;
-
     timer_deinit(&f->settle);
     file_keeper_close(f->nodes);
     f->nodes = NULL;
-    while ((hint = map_next(&f->hints, &cursor)) != NULL) free(hint->value);
-    map_deinit(&f->hints);
+    map_free(&f->hints);
 }

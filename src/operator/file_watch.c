@@ -19,14 +19,14 @@ struct file_watch {
     bool changed;
     enum err err;
     /* the loop's */
-    struct buf told;
-    bool has_told;
-    enum err trouble; /* told last */
+    struct buf last; /* the content that was reported last */
+    bool has_last;
+    enum err trouble; /* reported last */
     bool closing;
 };
 
-/* On the worker. An error here leaves `seen` alone, so that it is tried again. */
-static void look(struct job *job)
+/* On the worker. After an error `seen` is unchanged, so that the next check reads again. */
+static void watch_read(struct job *job)
 {
     struct file_watch *w = CONTAINER_OF(job, struct file_watch, job);
     struct fs *fs = w->options.io->fs;
@@ -38,23 +38,23 @@ static void look(struct job *job)
     buf_clear(&w->content);
     w->err = fs_read_whole(fs, w->path, w->options.bytes_max, &w->content);
     if (!w->err) w->err = fs_stat(fs, w->path, &after);
-    if (w->err || !fs_same(&before, &after)) return; /* somebody writes: next time */
+    if (w->err || !fs_same(&before, &after)) return; /* the file is being written: next time */
     w->seen = after;
     w->changed = true;
 }
 
-static void tell_trouble(struct file_watch *w)
+static void watch_report_trouble(struct file_watch *w)
 {
     char why[FS_PATH_CAP + 64];
 
     if (w->err == w->trouble) return;
     w->trouble = w->err;
-    w->seen = (struct fs_info){0}; /* what comes back is read, also if it is the old file */
+    w->seen = (struct fs_info){0}; /* a file that comes back is read, also if it is the old one */
     snprintf(why, sizeof why, "%s: %s", w->path, err_text(w->err));
     w->options.on_trouble(w->options.owner, w->err, why);
 }
 
-static void looked(struct job *job, enum err err)
+static void on_watch_read(struct job *job, enum err err)
 {
     struct file_watch *w = CONTAINER_OF(job, struct file_watch, job);
     struct str content = buf_peek(&w->content);
@@ -62,14 +62,14 @@ static void looked(struct job *job, enum err err)
     if (err || w->closing) return;
     timer_start_in(&w->timer, w->options.every_ms);
     if (w->err) {
-        tell_trouble(w);
+        watch_report_trouble(w);
         return;
     }
     if (!w->changed) return;
     w->trouble = ERR_OK;
-    if (w->has_told && str_equal(content, buf_peek(&w->told))) return;
-    buf_clear(&w->told);
-    w->has_told = !buf_append(&w->told, content); /* no memory: told once too often */
+    if (w->has_last && str_equal(content, buf_peek(&w->last))) return;
+    buf_clear(&w->last);
+    w->has_last = !buf_append(&w->last, content); /* no memory: reported once too often */
     w->options.on_content(w->options.owner, content);
 }
 
@@ -84,10 +84,10 @@ enum err file_watch_first(struct file_watch *w, struct str *ret_content, struct 
 {
     enum err err;
 
-    buf_clear(&w->told);
-    err = fs_read_whole(w->options.io->fs, w->path, w->options.bytes_max, &w->told);
-    w->has_told = !err;
-    *ret_content = buf_peek(&w->told);
+    buf_clear(&w->last);
+    err = fs_read_whole(w->options.io->fs, w->path, w->options.bytes_max, &w->last);
+    w->has_last = !err;
+    *ret_content = buf_peek(&w->last);
     if (err) note_set(note, "%s", err_text(err));
     return err;
 }
@@ -103,8 +103,8 @@ enum err file_watch_open(const struct file_watch_options *options, struct file_w
     w->options = *options;
     if (!w->options.every_ms) w->options.every_ms = FILE_WATCH_EVERY_MS;
     buf_init(&w->content, options->bytes_max + 1);
-    buf_init(&w->told, options->bytes_max + 1);
-    job_init(&w->job, look, looked);
+    buf_init(&w->last, options->bytes_max + 1);
+    job_init(&w->job, watch_read, on_watch_read);
     if (snprintf(w->path, sizeof w->path, "%s", options->path) >= (int)sizeof w->path) {
         note_set(note, "too long a path");
         err = ERR_INVALID;
@@ -128,6 +128,6 @@ void file_watch_close(struct file_watch *w)
     worker_close(w->worker);
     timer_deinit(&w->timer);
     buf_deinit(&w->content);
-    buf_deinit(&w->told);
+    buf_deinit(&w->last);
     free(w);
 }

@@ -89,7 +89,7 @@ enum err frames_reclaim_ack(struct frame_parts *parts, struct str instruction_id
     return finish(out, SEND_RECLAIM_ACK, &body);
 }
 
-enum err frames_drain_report(struct frame_parts *parts, const struct drain_word *word,
+enum err frames_drain_report(struct frame_parts *parts, const struct drain_message *word,
                              struct buf *out)
 {
     struct pack body = pack_begin(&parts->body);

@@ -27,17 +27,17 @@ enum err frames_rollup(struct frame_parts *parts, struct str cluster, wall_time 
 enum err frames_blob(struct frame_parts *parts, struct str request_id, struct str user_data,
                      struct str error, struct buf *out);
 enum err frames_reclaim_ack(struct frame_parts *parts, struct str instruction_id, struct buf *out);
-struct drain_word {
+struct drain_message {
     struct str instruction_id, machine;
     bool drained;
     uint64_t left_seconds;
     struct str error; /* empty: the operator did not give up */
 };
-enum err frames_drain_report(struct frame_parts *parts, const struct drain_word *word,
+enum err frames_drain_report(struct frame_parts *parts, const struct drain_message *word,
                              struct buf *out);
 
 /* -- from the shard -- */
-enum shard_word {
+enum shard_frame_kind {
     SHARD_UNSET, /* no payload, or one of a later version */
     SHARD_HELLO_ACK,
     SHARD_ROLLUP_ACK,
@@ -54,7 +54,7 @@ struct shard_reclaim {
     int32_t preemptor_priority;
 };
 struct shard_frame { /* in the arena it was read into */
-    enum shard_word word;
+    enum shard_frame_kind word;
     bool takes_drain_reports; /* SHARD_HELLO_ACK */
     struct blob_request blob;
     struct shard_reclaim reclaim;

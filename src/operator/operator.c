@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The life of an operator, and its calls of the source: from the task `step`, never from inside a
+ * call of the source. The turn hook notices that demand changed. All on the loop's thread. */
 #include "operator/operator.h"
 
 #include <stdlib.h>
 
 #include "operator/operator_internal.h"
 
-/* -- what a word of the shard or of the source leads to -- */
-
-static void tell_source(struct operator_host *host)
+static void operator_call_source(struct operator_host *host)
 {
     const struct source_ops *ops = host->source->ops;
     uint64_t taken = host->taken_due;
@@ -20,16 +20,13 @@ static void tell_source(struct operator_host *host)
     host->whole_due = false;
 }
 
-static void step(struct task *task)
+static void operator_step(struct task *task)
 {
     struct operator_host *host = CONTAINER_OF(task, struct operator_host, step);
 
     if (!host->started || host->closing) return;
     operator_reclaims_step(host);
-    tell_source(host);
-    for (int phase = 0; phase < NODE_PHASE_COUNT; phase++)
-        meter_set(host->meters.nodes[phase],
-                  (double)nodes_count(host->nodes, (enum node_phase)phase));
+    operator_call_source(host);
 }
 
 void operator_step_later(struct operator_host *host)
@@ -42,63 +39,33 @@ static void on_tick(struct timer *timer)
     struct operator_host *host = CONTAINER_OF(timer, struct operator_host, tick);
 
     timer_start_in(&host->tick, TICK_MS);
-    operator_step_later(host); /* graces that end, what could not be saved */
+    operator_step_later(host); /* grace periods that end, a state that could not be saved */
 }
 
-/* -- what a source may say -- */
-
-enum err operator_put(struct operator_host *host, struct str id,
-                      const struct capacity_request *request, uint64_t *ret_change,
-                      struct note *note)
+static void operator_show_metrics(struct operator_host *host)
 {
-    uint64_t before = demand_change(host->demand);
-    enum err err = demand_put(host->demand, id, request, ret_change, note);
+    struct operator_counts *c = &host->counts;
 
-    if (err) meter_inc(host->meters.requests_refused);
-    if (demand_change(host->demand) != before) operator_demand_changed(host);
-    return err;
+    c->connected = host->connected;
+    c->requests = demand_requests(host->demand);
+    c->rows = demand_rows(host->demand);
+    c->unsent = host->last_sent != host->seen_change;
+    c->requests_refused = demand_refused(host->demand);
+    for (int phase = 0; phase < NODE_PHASE_COUNT; phase++)
+        c->nodes[phase] = nodes_count(host->nodes, (enum node_phase)phase);
+    metrics_set_fields(host->metrics, c);
 }
 
-enum err operator_check(struct operator_host *host, const struct capacity_request *request,
-                        struct note *note)
+static void on_turn(struct turn_hook *hook)
 {
-    return demand_check(host->demand, request, note);
-}
+    struct operator_host *host = CONTAINER_OF(hook, struct operator_host, hook);
+    uint64_t change = demand_change(host->demand);
+    bool whole = demand_whole(host->demand);
 
-void operator_remove(struct operator_host *host, struct str id)
-{
-    uint64_t before = demand_change(host->demand);
-
-    demand_remove(host->demand, id);
-    if (demand_change(host->demand) != before) operator_demand_changed(host);
-}
-
-void operator_list_begin(struct operator_host *host)
-{
-    demand_list_begin(host->demand);
-}
-
-void operator_list_end(struct operator_host *host)
-{
-    demand_list_end(host->demand);
-    operator_demand_changed(host);
-}
-
-void operator_list_give_up(struct operator_host *host)
-{
-    demand_list_give_up(host->demand);
-    operator_demand_changed(host);
-}
-
-const struct cluster_node *operator_find_node(const struct operator_host *host,
-                                              struct str machine_id)
-{
-    return nodes_find(host->nodes, machine_id);
-}
-
-const struct cluster_node *operator_each_node(const struct operator_host *host, size_t *cursor)
-{
-    return nodes_next(host->nodes, cursor);
+    if (change != host->seen_change || whole != host->seen_whole) operator_demand_changed(host);
+    host->seen_change = change;
+    host->seen_whole = whole;
+    operator_show_metrics(host);
 }
 
 /* -- life -- */
@@ -112,16 +79,17 @@ bool operator_ready(const struct operator_host *host, struct note *reason)
         return false;
     }
     if (!demand_whole(host->demand)) {
-        note_set(reason, "the source has not told all demand yet");
+        note_set(reason, "the source has not read all demand yet");
         return false;
     }
     return !source->ops->ready || source->ops->ready(host->source, reason);
 }
 
-/* Everything but the source and the uplink. */
-static void set_free(struct operator_host *host)
+/* Everything but the source and the uplink's channel. */
+static void operator_free(struct operator_host *host)
 {
     task_cancel(&host->step);
+    turn_hook_remove(&host->hook);
     uplink_free(host);
     operator_timers_close(host);
     timer_deinit(&host->tick);
@@ -138,30 +106,14 @@ static void set_free(struct operator_host *host)
     free(host);
 }
 
-static void finish(struct operator_host *host)
-{
-    void (*closed)(void *) = host->closed;
-    void *closed_owner = host->closed_owner;
-
-    if (!host->source_closed || !host->uplink_closed) return;
-    set_free(host);
-    if (closed) closed(closed_owner);
-}
-
-static void on_source_closed(void *owner)
-{
-    struct operator_host *host = owner;
-
-    host->source_closed = true;
-    finish(host);
-}
-
 static void on_uplink_closed(void *owner)
 {
     struct operator_host *host = owner;
+    void (*closed)(void *) = host->closed;
+    void *closed_owner = host->closed_owner;
 
-    host->uplink_closed = true;
-    finish(host);
+    operator_free(host);
+    if (closed) closed(closed_owner);
 }
 
 /* The reclaims stay on disk as they are: the next start takes them up. */
@@ -179,15 +131,15 @@ void operator_close(struct operator_host *host, void (*done)(void *owner), void 
     timer_stop(&host->due);
     timer_stop(&host->stale);
     task_cancel(&host->step);
-    /* The uplink's done() comes in a later turn, so `host` outlives this call. */
+    turn_hook_remove(&host->hook);
+    host->source->ops->close(host->source);
     uplink_close(host, on_uplink_closed);
-    host->source->ops->close(host->source, on_source_closed, host);
 }
 
-static enum err open_parts(struct operator_host *host, const struct operator_options *options,
-                           struct note *note)
+static enum err operator_open_parts(struct operator_host *host,
+                                    const struct operator_options *options, struct note *note)
 {
-    enum err err = operator_meters_open(options->metrics, &host->meters, note);
+    enum err err = operator_metrics_open(options->metrics, &host->metrics, note);
 
     if (!err) err = id_check("cluster-id", str_from(host->cluster), ID_MAX, note);
     if (!err) err = demand_open(entropy_u64(host->io->entropy), &host->demand);
@@ -217,25 +169,29 @@ enum err operator_open(const struct operator_options *options, struct operator_h
     buf_init(&host->frame, FRAMES_BLOB_MAX + 2 * ERROR_TEXT_MAX);
     buf_init(&host->blob, FRAMES_BLOB_MAX);
     arena_init(&host->arena, BLOB_ARENA_MAX);
-    task_init(&host->step, step);
-    err = open_parts(host, options, note);
+    task_init(&host->step, operator_step);
+    err = operator_open_parts(host, options, note);
     if (!err) err = uplink_open(host, options, note);
     if (err) {
-        set_free(host);
+        operator_free(host);
         return err;
     }
     host->around = (struct operator_around){.io = host->io,
                                             .log = &host->log,
                                             .metrics = options->metrics,
                                             .cluster = str_from(host->cluster),
-                                            .state_dir = host->state_dir};
+                                            .state_dir = host->state_dir,
+                                            .host = host,
+                                            .demand = host->demand,
+                                            .nodes = host->nodes};
+    turn_hook_add(host->io->loop, &host->hook, on_turn);
     *ret_host = host;
     return ERR_OK;
 }
 
 enum err operator_start(struct operator_host *host, struct note *note)
 {
-    enum err err = host->source->ops->start(host->source, host, &host->around, note);
+    enum err err = host->source->ops->start(host->source, &host->around, note);
 
     if (err) return err;
     host->started = true;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A running operator: one cluster's voice at its shard.
+/* A running operator: connects one cluster with its shard.
  *
- * It keeps one outbound stream (Shard.Session), dialled again with pauses of 0.5 to 30 s whenever
- * it ends; sends the cluster's whole demand when the stream opens, when demand changed and every
- * ten seconds; answers requests for bootstrap blobs out of a template; and hands node states, hints
- * and reclaims to its source (source.h). What is not sent yet is replaced by what is newer.
+ * The operator keeps one outbound stream (Shard.Session), which is dialled again after 0.5 to 30 s
+ * whenever it ends. It sends the cluster's whole demand when the stream opens, when demand changed
+ * and every ten seconds; answers requests for bootstrap data from a template; and passes node
+ * states, hints and reclaims to its source (source.h). A newer roll-up replaces one that is not sent.
  *
- * What must survive kill -9 is small: the reclaims that were begun (state_dir). Demand comes from
- * the source again, machines from the shard. */
+ * Only the reclaims that were begun must survive kill -9 (state_dir). The source reads demand again,
+ * and the shard reports machines again. */
 #ifndef OPERATOR_OPERATOR_H
 #define OPERATOR_OPERATOR_H
 #include "io/io.h"
@@ -29,8 +29,8 @@ struct operator_options {
     struct tls_context *tls;            /* NULL: plaintext */
     const char *state_dir;              /* there, and locked by the caller */
     const char *template_file; /* NULL: an empty blob, as a cluster without bootstrap wants */
-    /* How long after a new session a machine is still shown that the shard has not told of again: a
-     * shard that was just started knows none yet. 0: OPERATOR_STALE_MS. */
+    /* How long a machine is still shown after a new session, although the shard has not reported it
+     * again: a shard that was just started knows no machine yet. 0: OPERATOR_STALE_MS. */
     uint64_t stale_ms;
     uint64_t rollup_ms;           /* 0: OPERATOR_ROLLUP_MS */
     struct demand_source *source; /* closed by operator_close */
@@ -39,11 +39,11 @@ struct operator_options {
  * After an error the source is the caller's to close. */
 enum err operator_open(const struct operator_options *options, struct operator_host **ret_host,
                        struct note *note);
-/* Starts the source, in the same turn; what it answers. After an error there is only
- * operator_close. */
+/* Starts the source, in the same turn; errors are those of its start(). After an error only
+ * operator_close may be called. */
 enum err operator_start(struct operator_host *host, struct note *note);
-/* Closes the source, too; done() once nothing is left of both. NULL is fine. */
+/* Closes the source at once; done() in a later turn, when the stream is closed. NULL is fine. */
 void operator_close(struct operator_host *host, void (*done)(void *owner), void *owner);
-/* Does the shard hear this cluster? False: why not. */
+/* Connected, and all demand is known. False: `reason` says why not. */
 bool operator_ready(const struct operator_host *host, struct note *reason);
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "operator/operator_internal.h"
 
-static enum err read_template(struct operator_host *host, struct str text, struct note *note)
+static enum err blob_read_template(struct operator_host *host, struct str text, struct note *note)
 {
     struct template *fresh;
     enum err err = template_open(text, &fresh, note);
@@ -17,8 +17,8 @@ static void on_edited(void *owner, struct str content)
     struct operator_host *host = owner;
     struct note note = {""};
 
-    if (read_template(host, content, &note)) {
-        meter_inc(host->meters.blob_template_errors);
+    if (blob_read_template(host, content, &note)) {
+        host->counts.template_errors++;
         LOG_ERROR(&host->log, "bootstrap template cannot be used, the last good one stays",
                   log_text("why", note.text));
     } else {
@@ -30,7 +30,7 @@ static void on_trouble(void *owner, enum err err, const char *why)
 {
     struct operator_host *host = owner;
 
-    meter_inc(host->meters.blob_template_errors);
+    host->counts.template_errors++;
     LOG_ERROR(&host->log, "bootstrap template cannot be read, the last good one stays",
               log_err("err", err), log_text("why", why));
 }
@@ -52,7 +52,7 @@ enum err operator_template_open(struct operator_host *host, const char *path, st
     if (!path) return ERR_OK;
     err = file_watch_open(&options, &host->template_watch, note);
     if (!err) err = file_watch_first(host->template_watch, &text, note);
-    if (!err) err = read_template(host, text, note);
+    if (!err) err = blob_read_template(host, text, note);
     if (err) note_prefix(note, "bootstrap-template: %s", path);
     return err;
 }
@@ -63,13 +63,13 @@ void operator_blob_wanted(struct operator_host *host, const struct blob_request 
     struct note note = {""};
     enum err err = ERR_OK;
 
-    meter_inc(host->meters.blobs);
+    host->counts.blobs++;
     buf_clear(&host->blob);
     if (host->template)
         err = template_render(host->template, str_from(host->cluster), request, &host->blob, &note);
     if (err) {
         error = str_from(note.text[0] ? note.text : err_text(err));
-        meter_inc(host->meters.blob_errors);
+        host->counts.blob_errors++;
         LOG_ERROR(&host->log, "no bootstrap blob, the machine will fail",
                   log_str("request", request->request_id), log_str("why", error));
     }

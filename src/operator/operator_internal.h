@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The operator from the inside; only for its own files.
  *
- *   operator.c           life, and what a source may say (source.h)
+ *   operator.c           life, calls of the source, metrics
  *   uplink.c             the stream: dialled again and again, answers that wait
- *   operator_stream.c    what the shard says; when a roll-up goes out
+ *   operator_stream.c    frames from the shard; when a roll-up is sent
  *   operator_reclaim.c   orders: on disk, to the source, acknowledged
- *   operator_blob.c      the template, and what is made of it
+ *   operator_blob.c      the template and the blobs
  *
- * A source is never called from inside a call of its own: what its word leads to is done by `step`,
- * later in the same turn. */
+ * A source is never called from inside a call of its own: the task `step` calls it, later in the
+ * same turn. */
 #ifndef OPERATOR_OPERATOR_INTERNAL_H
 #define OPERATOR_OPERATOR_INTERNAL_H
 #include "operator/core/demand.h"
@@ -21,7 +21,7 @@
 #include "operator/template.h"
 
 enum {
-    /* Changes that come together go out together. */
+    /* Changes within this time are sent together. */
     ROLLUP_SETTLE_MS = 100,
     /* Roll-ups without an answer whose change is remembered. A shard acknowledges in order but not
      * each (one may replace another there), so an acknowledgement counts for the oldest: late
@@ -51,7 +51,8 @@ struct uplink {
 struct operator_host {
     struct io *io;
     struct log_source log;
-    struct operator_meters meters;
+    struct operator_counts counts;
+    struct metric_fields *metrics; /* NULL: none */
     struct demand_source *source;
     struct operator_around around; /* what the source may use */
     const char *cluster, *state_dir;
@@ -72,11 +73,14 @@ struct operator_host {
     struct file_keeper *keeper; /* of the reclaims */
     uint64_t keeping, kept;     /* reclaims_change() that is being written, that is on disk */
     struct task step;
+    struct turn_hook hook;
+    uint64_t seen_change; /* of the demand, at the end of the last turn */
+    bool seen_whole;
     struct timer tick, settle, due, stale;
 
     bool open;          /* a stream, and the Hello is sent */
     bool connected;     /* and acknowledged */
-    bool whole;         /* a roll-up was acknowledged in it: all machines were told before that */
+    bool whole;         /* a roll-up was acknowledged in it: all machines were reported before */
     bool whole_due;     /* source_ops.nodes_whole is to be called */
     uint64_t taken_due; /* source_ops.taken is to be called with it; 0: not */
     uint64_t sent[ROLLUPS_UNANSWERED_MAX];
@@ -85,7 +89,7 @@ struct operator_host {
     uint64_t written, last_sent; /* demand_change() of the newest roll-up that was written, sent */
     char ended[160];             /* why the last stream ended */
 
-    bool started, closing, source_closed, uplink_closed;
+    bool started, closing;
     void (*closed)(void *owner);
     void *closed_owner;
 };
@@ -98,13 +102,13 @@ enum err operator_write_rollup(struct operator_host *host, struct buf *out);
 void operator_rollup_sent(struct operator_host *host, size_t bytes); /* what was written last */
 void operator_stream_opened(struct operator_host *host);             /* the Hello is on its way */
 void operator_take_frame(struct operator_host *host, struct str bytes);
-/* `status` and `why` as the shard gave them, or what stands for the failure. */
+/* `status` and `why` of the shard, or of the failure. */
 void operator_stream_closed(struct operator_host *host, enum grpc_status status, struct str why);
 void operator_unreachable(struct operator_host *host); /* every address failed */
 void operator_demand_changed(struct operator_host *host);
 enum err operator_timers_open(struct operator_host *host);
 void operator_timers_close(struct operator_host *host);
-/* The frame in host->frame. False: it was dropped, which is counted and logged. */
+/* Queues the frame in host->frame. False: dropped, which is counted and logged. */
 bool operator_answer(struct operator_host *host, enum err written);
 /* uplink.c */
 enum err uplink_open(struct operator_host *host, const struct operator_options *options,

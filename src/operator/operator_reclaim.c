@@ -23,12 +23,12 @@ static void on_trouble(void *owner, enum err err, const char *why)
 {
     struct operator_host *host = owner;
 
-    meter_inc(host->meters.save_errors);
+    host->counts.save_errors++;
     LOG_ERROR(&host->log, "reclaims cannot be kept, none is begun until they are",
               log_err("err", err), log_text("why", why));
 }
 
-static void keep(struct operator_host *host)
+static void reclaims_keep(struct operator_host *host)
 {
     uint64_t change = reclaims_change(host->reclaims);
 
@@ -39,7 +39,7 @@ static void keep(struct operator_host *host)
     file_keeper_write(host->keeper, change);
 }
 
-static enum err load(struct operator_host *host, const char *path, struct note *note)
+static enum err reclaims_load(struct operator_host *host, const char *path, struct note *note)
 {
     struct buf text;
     enum err err;
@@ -72,16 +72,16 @@ enum err operator_reclaims_open(struct operator_host *host, struct note *note)
     enum err err = reclaims_open(entropy_u64(host->io->entropy), &host->reclaims);
 
     if (err) return err;
-    reclaims_reporting(host->reclaims, true); /* until a shard says that it takes no reports */
+    reclaims_reporting(host->reclaims, true); /* until a shard takes no reports */
     if (snprintf(path, sizeof path, "%s/%s", host->state_dir, RECLAIMS_NAME) >= (int)sizeof path)
         return note_fail(note, ERR_INVALID, "state directory: too long a path");
-    err = load(host, path, note);
+    err = reclaims_load(host, path, note);
     return err ? err : file_keeper_open(&options, &host->keeper, note);
 }
 
 /* -- what is due -- */
 
-static void begin(struct operator_host *host, const struct reclaim *r, wall_time now)
+static void reclaim_begin(struct operator_host *host, const struct reclaim *r, wall_time now)
 {
     const struct cluster_node *node = nodes_find(host->nodes, r->machine);
     struct reclaim_order order = {
@@ -102,7 +102,7 @@ static void begin(struct operator_host *host, const struct reclaim *r, wall_time
 }
 
 /* A report that finds no room is due again soon. */
-static void report(struct operator_host *host, const struct reclaim *r, wall_time now)
+static void reclaim_report(struct operator_host *host, const struct reclaim *r, wall_time now)
 {
     bool gave_up = r->phase == RECLAIM_GAVE_UP;
     struct str error =
@@ -110,8 +110,8 @@ static void report(struct operator_host *host, const struct reclaim *r, wall_tim
     uint64_t left_ms = r->deadline.ms > now.ms ? r->deadline.ms - now.ms : 0;
     enum err err =
         frames_drain_report(&host->parts,
-                            &(struct drain_word){r->id, r->machine, r->phase == RECLAIM_DRAINED,
-                                                 left_ms / MS_PER_SECOND, error},
+                            &(struct drain_message){r->id, r->machine, r->phase == RECLAIM_DRAINED,
+                                                    left_ms / MS_PER_SECOND, error},
                             &host->frame);
 
     if (!operator_answer(host, err)) reclaims_unsent(host->reclaims, r->id, now);
@@ -122,12 +122,12 @@ static void on_due(void *context, enum reclaim_due due, const struct reclaim *r)
     struct operator_host *host = context;
 
     switch (due) {
-    case RECLAIM_BEGIN: begin(host, r, clock_wall(host->io->clock)); break;
+    case RECLAIM_BEGIN: reclaim_begin(host, r, clock_wall(host->io->clock)); break;
     case RECLAIM_ACKNOWLEDGE:
         (void)operator_answer(host, frames_reclaim_ack(&host->parts, r->id, &host->frame));
         break;
     case RECLAIM_EXPIRED:
-        meter_inc(host->meters.reclaims_expired);
+        host->counts.reclaims_expired++;
         LOG_WARN(&host->log, "reclaim: the grace is over and the machine is not empty",
                  log_str("machine", r->machine), log_str("instruction", r->id));
         nodes_reclaim(host->nodes, r->machine, NODE_FAILED);
@@ -136,15 +136,15 @@ static void on_due(void *context, enum reclaim_due due, const struct reclaim *r)
     case RECLAIM_REPLACED:
         if (r->phase != RECLAIM_ORDERED) host->source->ops->reclaim_over(host->source, r->id);
         break;
-    case RECLAIM_REPORT: report(host, r, clock_wall(host->io->clock)); break;
+    case RECLAIM_REPORT: reclaim_report(host, r, clock_wall(host->io->clock)); break;
     }
 }
 
 void operator_reclaims_step(struct operator_host *host)
 {
     reclaims_step(host->reclaims, clock_wall(host->io->clock), host->connected, on_due, host);
-    keep(host);
-    meter_set(host->meters.reclaims, (double)reclaims_running(host->reclaims));
+    reclaims_keep(host);
+    host->counts.reclaims = reclaims_running(host->reclaims);
 }
 
 /* -- words -- */
@@ -167,7 +167,7 @@ void operator_reclaims_take(struct operator_host *host, const struct shard_recla
         }
         err = reclaims_order(host->reclaims, part, order->machines[i], order->grace_seconds,
                              order->preemptor_priority, now, &note);
-        if (!err) meter_inc(host->meters.reclaims_ordered);
+        if (!err) host->counts.reclaims_ordered++;
         if (err && err != ERR_EXISTS)
             LOG_ERROR(&host->log, "reclaim cannot be taken, the provider drains alone",
                       log_str("machine", order->machines[i]), log_err("err", err),
@@ -187,14 +187,14 @@ void operator_reclaim_ended(struct operator_host *host, struct str instruction_i
     enum node_phase phase = why.len ? NODE_FAILED : NODE_DRAINED;
 
     if (!r || r->phase == RECLAIM_ORDERED || reclaim_is_over(r->phase)) return;
-    meter_inc(why.len ? host->meters.reclaims_failed : host->meters.reclaims_drained);
+    (*(why.len ? &host->counts.reclaims_failed : &host->counts.reclaims_drained))++;
     if (why.len)
         LOG_WARN(&host->log, "reclaim: the machine could not be emptied",
                  log_str("machine", r->machine), log_str("why", why));
     else
         LOG_INFO(&host->log, "reclaim done", log_str("machine", r->machine));
     nodes_reclaim(host->nodes, r->machine, phase);
-    /* It is over before its start could be told. One that could not even be begun never says it. */
+    /* The reclaim ended before its start was acknowledged. One that did not begin is not acknowledged. */
     if ((r->phase == RECLAIM_STARTED || !why.len) && !r->acknowledged && host->connected)
         (void)operator_answer(host, frames_reclaim_ack(&host->parts, r->id, &host->frame));
     reclaims_ended(host->reclaims, instruction_id, !why.len);

@@ -6,7 +6,7 @@
 
 /* -- when a roll-up goes out -- */
 
-static void want_rollup(struct operator_host *host)
+static void stream_want_rollup(struct operator_host *host)
 {
     if (!host->open || !demand_whole(host->demand)) return;
     timer_stop(&host->settle);
@@ -18,16 +18,13 @@ static void want_rollup(struct operator_host *host)
  * not given more to do. Without an answer the interval sends it. */
 void operator_demand_changed(struct operator_host *host)
 {
-    meter_set(host->meters.requests, (double)demand_requests(host->demand));
-    meter_set(host->meters.rows, (double)demand_rows(host->demand));
-    meter_set(host->meters.change_unsent, 1);
     if (!host->open || !demand_whole(host->demand) || host->awaiting) return;
     if (!timer_running(&host->settle)) timer_start_in(&host->settle, ROLLUP_SETTLE_MS);
 }
 
 static void on_settled(struct timer *timer)
 {
-    want_rollup(CONTAINER_OF(timer, struct operator_host, settle));
+    stream_want_rollup(CONTAINER_OF(timer, struct operator_host, settle));
 }
 
 static void on_interval(struct timer *timer)
@@ -36,10 +33,10 @@ static void on_interval(struct timer *timer)
 
     /* A whole interval later, what has no answer beside the newest was refused. */
     if (host->awaiting)
-        meter_inc(host->meters.rollups_unanswered);
+        host->counts.rollups_unanswered++;
     else
         host->sent_count = 0;
-    want_rollup(host);
+    stream_want_rollup(host);
     if (host->open) timer_start_in(&host->due, host->rollup_ms);
 }
 
@@ -66,16 +63,15 @@ void operator_rollup_sent(struct operator_host *host, size_t bytes)
     host->sent[host->sent_count++] = host->written;
     host->last_sent = host->written;
     host->awaiting = true;
-    meter_inc(host->meters.rollups);
-    meter_add(host->meters.rollup_bytes, bytes);
-    meter_set(host->meters.change_unsent, host->written != demand_change(host->demand));
+    host->counts.rollups++;
+    host->counts.rollup_bytes += bytes;
 }
 
-/* -- what the shard says -- */
+/* -- frames from the shard -- */
 
 static void on_rollup_ack(struct operator_host *host)
 {
-    meter_inc(host->meters.rollup_acks);
+    host->counts.rollup_acks++;
     host->awaiting = false;
     if (!host->whole) {
         host->whole = true;
@@ -95,12 +91,13 @@ static void on_stale(struct timer *timer)
 
     reclaims_sweep(host->reclaims);
     if (left)
-        LOG_INFO(&host->log, "machines left while nobody was told of it", log_u64("count", left));
+        LOG_INFO(&host->log, "machines left the cluster while the stream was down",
+                 log_u64("count", left));
     host->whole_due = true;
     operator_step_later(host);
 }
 
-static void take_frame(struct operator_host *host, const struct shard_frame *frame)
+static void stream_take_frame(struct operator_host *host, const struct shard_frame *frame)
 {
     enum err err;
 
@@ -109,15 +106,14 @@ static void take_frame(struct operator_host *host, const struct shard_frame *fra
         if (!host->connected) LOG_INFO(&host->log, "connected to the shard");
         host->connected = true;
         host->ended[0] = '\0';
-        meter_set(host->meters.connected, 1);
         reclaims_reporting(host->reclaims, frame->takes_drain_reports);
         break;
     case SHARD_ROLLUP_ACK: on_rollup_ack(host); break;
     case SHARD_BLOB_REQUEST: operator_blob_wanted(host, &frame->blob); break;
     case SHARD_RECLAIM: operator_reclaims_take(host, &frame->reclaim); break;
     case SHARD_NODE_STATE:
-        err = nodes_tell(host->nodes, &frame->node);
-        reclaims_told(host->reclaims, frame->node.machine_id, frame->node.state);
+        err = nodes_report(host->nodes, &frame->node);
+        reclaims_reported(host->reclaims, frame->node.machine_id, frame->node.state);
         if (err)
             LOG_ERROR(&host->log, "machine cannot be shown",
                       log_str("machine", frame->node.machine_id), log_err("err", err));
@@ -137,11 +133,11 @@ void operator_take_frame(struct operator_host *host, struct str bytes)
     enum err err = frames_read(bytes, &host->arena, &frame, &note);
 
     if (err) {
-        meter_inc(host->meters.frames_refused);
+        host->counts.frames_refused++;
         LOG_ERROR(&host->log, "frame of the shard refused", log_err("err", err),
                   log_text("why", note.text));
     } else {
-        take_frame(host, &frame);
+        stream_take_frame(host, &frame);
     }
     arena_reset(&host->arena);
     operator_step_later(host);
@@ -151,7 +147,7 @@ void operator_take_frame(struct operator_host *host, struct str bytes)
 
 void operator_stream_opened(struct operator_host *host)
 {
-    meter_inc(host->meters.sessions);
+    host->counts.sessions++;
     host->open = true;
     host->whole = false;
     host->sent_count = 0;
@@ -159,13 +155,12 @@ void operator_stream_opened(struct operator_host *host)
     nodes_session(host->nodes);
     reclaims_session(host->reclaims);
     timer_start_in(&host->due, host->rollup_ms);
-    want_rollup(host);
+    stream_want_rollup(host);
 }
 
 void operator_stream_closed(struct operator_host *host, enum grpc_status status, struct str why)
 {
-    meter_inc(host->meters.session_ends);
-    meter_set(host->meters.connected, 0);
+    host->counts.session_ends++;
     snprintf(host->ended, sizeof host->ended, "%s: %.*s", grpc_status_name(status),
              (int)min_size(why.len, 120), why.at);
     if (status == GRPC_ABORTED)
@@ -192,7 +187,7 @@ bool operator_answer(struct operator_host *host, enum err written)
 
     if (!err) err = uplink_answer(host, buf_peek(&host->frame));
     if (!err) return true;
-    meter_inc(host->meters.answers_dropped);
+    host->counts.answers_dropped++;
     LOG_WARN(&host->log, "answer dropped", log_err("err", err));
     return false;
 }

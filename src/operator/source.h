@@ -1,27 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A source of demand: what stands between one cluster and the operator.
+/* A source of demand: the part of an operator that knows one kind of cluster.
  *
- * A source tells which workloads there are (each for its whole life, never only while it waits for
- * a machine: a request that disappears when it is met is met, withdrawn and asked for again without
- * end) and does what a shard wants done in the cluster: shows the state of machines, drains them.
- * It never sees the shard, its stream or a roll-up. `file.h` is one, `kube/` another.
+ * A source puts the cluster's workloads into the demand table and does what a shard wants done in
+ * the cluster: it shows the state of machines and drains them. A workload stays in the table for
+ * its whole life, not only while it waits for a machine: a request that disappears when it is met
+ * would be met, withdrawn and asked for again without end. A source never sees the shard, its
+ * stream or a roll-up. `file.h` is one source, `kube/` another.
  *
  * Two directions, both on the loop's thread:
  *
- *   struct source_ops   what the operator asks of a source. None waits: a source that has to (a
- *                       file, an API server) does so on a worker or a thread of its own.
- *   operator_*()        what a source tells the operator; from a callback of the loop, from
+ *   struct source_ops   what the operator asks of a source. No call waits: a source that must wait
+ *                       for a file or an API server does so on a thread of its own.
+ *   struct operator_around, operator_*()
+ *                       what a source uses of the operator; from a callback of the loop, from
  *                       start() on and until close(), and never from inside another source_ops
- *                       call but start().
+ *                       call but start(). The operator notices changes of demand at the end of
+ *                       the turn.
  *
- * The surprising rule: nothing is said to the shard about demand before the source has told all of
- * it once (operator_list_end). A source that is not sure what there is stays silent, and the demand
- * of before stays in force; an empty list means "no demand", and costs the cluster its machines. */
+ * The surprising rule: the operator sends no demand before the source has ended its first list
+ * (demand_list_end). A source that is not sure what there is ends no list, and the earlier demand
+ * stays in force. An empty list means "no demand" and costs the cluster its machines. */
 #ifndef OPERATOR_SOURCE_H
 #define OPERATOR_SOURCE_H
 #include "base/note.h"
+#include "operator/core/demand.h"
 #include "operator/core/nodes.h"
-#include "operator/core/request.h"
 
 struct operator_host;
 struct demand_source;
@@ -29,13 +32,16 @@ struct io;
 struct log_source;
 struct metrics;
 
-/* What a source may use; the operator's, as long as the source is open. */
+/* What a source may use of the operator, as long as the source is open. */
 struct operator_around {
     struct io *io;
     const struct log_source *log;
     struct metrics *metrics; /* may be NULL */
     struct str cluster;      /* its id */
     const char *state_dir;   /* private to this process */
+    struct operator_host *host;
+    struct demand *demand;
+    const struct nodes *nodes;
 };
 
 /* The shard wants to know with what a new machine is started. */
@@ -63,70 +69,38 @@ struct available {
     double cost_per_hour;
 };
 
-/* Strings and lists handed to a source are valid during the call. NULL stands for "does not care"
- * where a line says so. */
+/* Strings and lists that a source gets are valid during the call. A member may be NULL where its
+ * comment ends with NULL. */
 struct source_ops {
     const char *name; /* for the log: "file" */
     /* Begins. Errors here end the process with the note; what may pass later is no error. */
-    enum err (*start)(struct demand_source *source, struct operator_host *host,
-                      const struct operator_around *around, struct note *note);
-    /* operator_find_node() says something else of it than before, or nothing any more. */
+    enum err (*start)(struct demand_source *source, const struct operator_around *around,
+                      struct note *note);
+    /* nodes_find() returns something else for the machine than before, or nothing any more. */
     void (*node_changed)(struct demand_source *source, struct str machine_id);
-    /* The shard has told of all machines of the cluster: whatever is shown and is not known to
-     * operator_find_node() has left while nobody looked. NULL. */
+    /* The shard has reported all machines of the cluster: a machine that is shown and that
+     * nodes_find() does not return has left the cluster. NULL. */
     void (*nodes_whole)(struct demand_source *source);
     /* A hint; the newest of a key counts. NULL. */
     void (*available)(struct demand_source *source, const struct available *hint);
-    /* The shard has taken every request up to this change (operator_put), and has told of all its
-     * machines before the first such word. NULL. */
+    /* The shard has taken every request up to this change (demand_put), and has reported all its
+     * machines before the first such message. NULL. */
     void (*taken)(struct demand_source *source, uint64_t change);
     /* Take it out of use; operator_reclaim_started() as soon as no new work goes there, then move
      * what runs there, then operator_reclaim_ended(). May come again for the same instruction after
      * a restart (`resumed`): doing it twice must do no harm. */
     void (*reclaim)(struct demand_source *source, const struct reclaim_order *order);
-    /* Its grace is over, or a newer order replaced it: stop; nothing is to be told of it any
+    /* Its grace is over, or a newer order replaced it: stop; it is not reported any
      * more. */
     void (*reclaim_over)(struct demand_source *source, struct str instruction_id);
     /* Is it of use now? False: the reason is what /readyz shows. NULL: always. */
     bool (*ready)(struct demand_source *source, struct note *reason);
-    /* Nothing is asked of it and nothing told by it from here on; done() once nothing is left,
-     * also from inside this call. Comes exactly once, whether or not start() went well. */
-    void (*close)(struct demand_source *source, void (*done)(void *owner), void *owner);
+    /* Frees the source, whether or not start() went well. Commands that run are killed. */
+    void (*close)(struct demand_source *source);
 };
 struct demand_source { /* first in every implementation's own */
     const struct source_ops *ops;
 };
-
-/* -- demand -- */
-/* One request, new or changed; `id` is the source's own name for it, at most ID_MAX bytes (a
- * Kubernetes UID, say). It is checked as the shard checks it, since one bad row would cost the
- * cluster its whole roll-up. An error names the field and leaves the earlier request under this id
- * as it was:
- *   ERR_INVALID, ERR_PARSE, ERR_TOO_LARGE   malformed
- *   ERR_UNSUPPORTED                         well formed, but no machine can ever satisfy it
- *   ERR_FULL                                too many requests, rows or resource names
- *   ERR_NOMEM
- * *ret_change (may be NULL) is for source_ops.taken. */
-enum err operator_put(struct operator_host *host, struct str id,
-                      const struct capacity_request *request, uint64_t *ret_change,
-                      struct note *note);
-void operator_remove(struct operator_host *host, struct str id); /* fine when it is not there */
-/* Would operator_put take it? For a source that takes all of an edit or nothing. Changes nothing;
- * ERR_FULL is not foreseen. */
-enum err operator_check(struct operator_host *host, const struct capacity_request *request,
-                        struct note *note);
-/* Everything follows; at the end what was not put since the beginning is removed. The first end
- * lets demand out to the shard. Until the end of a list nothing is sent: a half-told list is no
- * demand. A list that cannot be told to its end is given up: nothing is removed. */
-void operator_list_begin(struct operator_host *host);
-void operator_list_end(struct operator_host *host);
-void operator_list_give_up(struct operator_host *host);
-
-/* -- machines -- */
-const struct cluster_node *operator_find_node(const struct operator_host *host,
-                                              struct str machine_id);
-/* Walks all machines; *cursor begins at 0; NULL at the end. */
-const struct cluster_node *operator_each_node(const struct operator_host *host, size_t *cursor);
 
 /* -- answers -- */
 void operator_reclaim_started(struct operator_host *host, struct str instruction_id);

@@ -269,26 +269,31 @@ static enum err write_json_string(struct str value, struct buf *out)
     return err ? err : buf_append_byte(out, '"');
 }
 
-static enum err write_value(enum context context, const char *name, struct str value,
-                            struct buf *out, struct note *note)
+static enum err write_value(const struct template_part *part, struct str value, struct buf *out,
+                            struct note *note)
 {
+    char room[TEMPLATE_NAME_CAP];
+
     if (has_control(value))
         return note_fail(note, ERR_INVALID,
                          "the value of %s has a control character, which no context can carry",
-                         name);
+                         template_part_name(part, room));
     if (!str_is_utf8(value))
         return note_fail(note, ERR_INVALID,
-                         "the value of %s is not UTF-8, which no context can carry", name);
-    if (context == CONTEXT_SHELL) return write_shell_word(value, out);
-    if (context == CONTEXT_JSON) return write_json_string(value, out);
+                         "the value of %s is not UTF-8, which no context can carry",
+                         template_part_name(part, room));
+    if (part->context == CONTEXT_SHELL) return write_shell_word(value, out);
+    if (part->context == CONTEXT_JSON) return write_json_string(value, out);
     return buf_append(out, value);
 }
 
 /* A value for CONTEXT_PLAIN, or a part of a list that is quoted as a whole later. */
-static enum err plain_check(enum context context, const char *name, struct str value,
-                            struct note *note)
+static enum err plain_check(const struct template_part *part, struct str value, struct note *note)
 {
-    if (context != CONTEXT_PLAIN || is_plain(value)) return ERR_OK;
+    char room[TEMPLATE_NAME_CAP];
+    const char *name = template_part_name(part, room);
+
+    if (part->context != CONTEXT_PLAIN || is_plain(value)) return ERR_OK;
     return note_fail(
         note, ERR_INVALID,
         "the value '%.*s' of %s is not plain (letters and digits, inside also . _ - /); in the "
@@ -317,12 +322,12 @@ static enum err list_requirements(const struct blob_request *request, struct buf
 }
 
 static enum err list_values(const struct template_part *part, const struct requirement *r,
-                            const char *name, struct buf *list, struct note *note)
+                            struct buf *list, struct note *note)
 {
     enum err err = ERR_OK;
 
     for (size_t v = 0; v < r->value_count && !err; v++) {
-        err = plain_check(part->context, name, r->values[v], note);
+        err = plain_check(part, r->values[v], note);
         if (!err && v) err = buf_append_byte(list, ',');
         if (!err) err = buf_append(list, r->values[v]);
     }
@@ -333,19 +338,18 @@ static enum err render_requirement(const struct template_part *part,
                                    const struct blob_request *request, struct buf *scratch,
                                    struct buf *out, struct note *note)
 {
-    char name[sizeof "requirement " + LABEL_KEY_MAX];
+    char room[TEMPLATE_NAME_CAP];
 
-    snprintf(name, sizeof name, "requirement %.*s", STR_ARG(part->text));
     for (size_t i = 0; i < request->requirement_count; i++) {
         const struct requirement *r = &request->requirements[i];
         enum err err;
         if (!str_equal(r->key, part->text) || r->op != OPERATOR_IN) continue;
-        err = list_values(part, r, name, scratch, note);
-        return err ? err : write_value(part->context, name, buf_peek(scratch), out, note);
+        err = list_values(part, r, scratch, note);
+        return err ? err : write_value(part, buf_peek(scratch), out, note);
     }
-    if (part->has_otherwise) return write_value(part->context, name, part->otherwise, out, note);
+    if (part->has_otherwise) return write_value(part, part->otherwise, out, note);
     return note_fail(note, ERR_NOT_FOUND, "the template needs a %s, and the request has none",
-                     name);
+                     template_part_name(part, room));
 }
 
 static enum err render_part(const struct template_part *part, struct str cluster,
@@ -358,15 +362,14 @@ static enum err render_part(const struct template_part *part, struct str cluster
     switch (part->kind) {
     case PART_TEXT: return buf_append(out, part->text);
     case PART_CLUSTER:
-        err = plain_check(part->context, "cluster_id", cluster, note);
-        return err ? err : write_value(part->context, "cluster_id", cluster, out, note);
-    case PART_REQUEST:
-        return write_value(part->context, "request_id", request->request_id, out, note);
+        err = plain_check(part, cluster, note);
+        return err ? err : write_value(part, cluster, out, note);
+    case PART_REQUEST: return write_value(part, request->request_id, out, note);
     case PART_REQUIREMENTS:
         err = list_requirements(request, scratch);
         if (err == ERR_INVALID)
             note_set(note, "a requirement is not UTF-8, which JSON cannot carry");
-        return err ? err : write_value(part->context, "requirements", buf_peek(scratch), out, note);
+        return err ? err : write_value(part, buf_peek(scratch), out, note);
     case PART_REQUIREMENT: return render_requirement(part, request, scratch, out, note);
     }
     assert(!"a part has one of the kinds above");

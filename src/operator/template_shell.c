@@ -3,8 +3,6 @@
 
 #include <stdio.h>
 
-#include "model/requirement.h"
-
 enum {
     VALUE = '\1',   /* what follows a text is a placeholder */
     HERES_MAX = 64, /* here-documents of one template that are told apart */
@@ -239,16 +237,14 @@ static struct str line_start(const struct template_part *parts, size_t at)
 
 /* -- the verdict -- */
 
-static const char *name_of(const struct template_part *part,
-                           char name[sizeof "requirement " + LABEL_KEY_MAX])
+const char *template_part_name(const struct template_part *part, char name[TEMPLATE_NAME_CAP])
 {
     static const char *const words[] = {[PART_CLUSTER] = "cluster_id",
                                         [PART_REQUEST] = "request_id",
                                         [PART_REQUIREMENTS] = "requirements",
                                         [PART_REQUIREMENT] = "requirement "};
 
-    snprintf(name, sizeof "requirement " + LABEL_KEY_MAX, "%s%.*s", words[part->kind],
-             STR_ARG(part->text));
+    snprintf(name, TEMPLATE_NAME_CAP, "%s%.*s", words[part->kind], STR_ARG(part->text));
     return name;
 }
 
@@ -258,8 +254,8 @@ static enum err check_word(const struct scan *s, const struct template_part *par
     const char *what = s->quote == '#'    ? "the comment"
                        : s->quote == '\'' ? "the single quotes"
                                           : "the double quotes";
-    char room[sizeof "requirement " + LABEL_KEY_MAX];
-    const char *name = name_of(part, room);
+    char room[TEMPLATE_NAME_CAP];
+    const char *name = template_part_name(part, room);
 
     if (s->unclear)
         note_set(note,
@@ -278,8 +274,8 @@ static enum err check_word(const struct scan *s, const struct template_part *par
 static enum err check_plain(const struct heres *heres, const struct template_part *parts, size_t at,
                             struct note *note)
 {
-    char room[sizeof "requirement " + LABEL_KEY_MAX];
-    const char *name = name_of(&parts[at], room);
+    char room[TEMPLATE_NAME_CAP];
+    const char *name = template_part_name(&parts[at], room);
     const struct here *here = ended_here(heres, line_start(parts, at));
 
     if (!here) return ERR_OK;

@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/note.h"
 #include "base/str.h"
+#include "model/requirement.h"
 
 enum context {
     CONTEXT_PLAIN, /* inserted as it is; only label characters are accepted */
@@ -32,6 +33,9 @@ struct template_part {
     struct str otherwise; /* REQUIREMENT */
     bool has_otherwise;
 };
+enum { TEMPLATE_NAME_CAP = sizeof "requirement " + LABEL_KEY_MAX };
+/* "cluster_id", "requirement KEY", as the template spells it. */
+const char *template_part_name(const struct template_part *part, char name[TEMPLATE_NAME_CAP]);
 static inline bool is_alphanumeric(char c)
 {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The stream to the shard: dialled, kept, dialled again.
  *
- * It knows no demand and no machines: it says Hello, hands over what comes, and sends what it is
+ * It knows no demand and no machines: it sends the Hello, passes on frames, and sends what it is
  * given. Two kinds of things wait when the shard reads slowly: answers, in order, at most
  * UPLINK_ANSWERS_MAX (a newer one is dropped: the shard's own timeout covers it), and one roll-up,
  * which is written only when there is room for it and so is never older than the moment it leaves.
@@ -24,7 +24,7 @@ enum {
     PING_TIMEOUT_MS = 20 * 1000,
 };
 
-static void drop_answers(struct uplink *u)
+static void uplink_drop_answers(struct uplink *u)
 {
     for (; u->answer_count > 0; u->answer_count--) {
         free(u->answers[u->answer_first].bytes);
@@ -38,14 +38,14 @@ void uplink_free(struct operator_host *host)
 
     timer_deinit(&u->pause);
     task_cancel(&u->pump);
-    drop_answers(u);
+    uplink_drop_answers(u);
     buf_deinit(&u->frame);
 }
 
 /* -- sending -- */
 
-/* ERR_FULL: on_writable calls again. Any other error is the stream's end, which tells itself. */
-static enum err send_answers(struct uplink *u)
+/* ERR_FULL: on_writable calls again. Any other error ends the stream, and on_end follows. */
+static enum err uplink_send_answers(struct uplink *u)
 {
     for (; u->answer_count > 0; u->answer_count--) {
         struct queued_answer *answer = &u->answers[u->answer_first];
@@ -57,13 +57,13 @@ static enum err send_answers(struct uplink *u)
     return ERR_OK;
 }
 
-static void pump(struct operator_host *host)
+static void uplink_pump(struct operator_host *host)
 {
     struct uplink *u = &host->uplink;
     enum err err;
 
     if (!u->call || host->closing) return;
-    err = send_answers(u);
+    err = uplink_send_answers(u);
     if (err || !u->rollup_wanted) return;
     err = operator_write_rollup(host, &u->frame);
     if (!err) err = rpc_call_send(u->call, buf_peek(&u->frame));
@@ -74,12 +74,12 @@ static void pump(struct operator_host *host)
 
 static void on_pump(struct task *task)
 {
-    pump(CONTAINER_OF(task, struct operator_host, uplink.pump));
+    uplink_pump(CONTAINER_OF(task, struct operator_host, uplink.pump));
 }
 
 static void on_writable(void *owner, struct rpc_client_call *)
 {
-    pump(owner);
+    uplink_pump(owner);
 }
 
 void uplink_want_rollup(struct operator_host *host)
@@ -121,7 +121,7 @@ static void on_end(void *owner, struct rpc_client_call *call, const struct rpc_o
     (void)call;
     u->call = NULL;
     u->rollup_wanted = false;
-    drop_answers(u);
+    uplink_drop_answers(u);
     if (host->closing) return;
     if (mono_elapsed_ms(u->opened, loop_now(host->io->loop)) >= LASTED_MS) u->failures = 0;
     u->failures++;
@@ -129,7 +129,7 @@ static void on_end(void *owner, struct rpc_client_call *call, const struct rpc_o
     operator_stream_closed(host, outcome->status, outcome->text);
 }
 
-static void open_stream(struct operator_host *host)
+static void uplink_open_stream(struct operator_host *host)
 {
     static const struct rpc_call_events events = {
         .on_message = on_message, .on_writable = on_writable, .on_end = on_end};
@@ -156,7 +156,7 @@ static void open_stream(struct operator_host *host)
 
 static void on_pause_over(struct timer *timer)
 {
-    open_stream(CONTAINER_OF(timer, struct operator_host, uplink.pause));
+    uplink_open_stream(CONTAINER_OF(timer, struct operator_host, uplink.pause));
 }
 
 /* Said once for each time it becomes so. */
@@ -168,7 +168,7 @@ static void on_channel_change(void *owner)
     if (host->closing) return;
     if (failing && !host->uplink.unreachable) operator_unreachable(host);
     host->uplink.unreachable = failing;
-    open_stream(host);
+    uplink_open_stream(host);
 }
 
 enum err uplink_open(struct operator_host *host, const struct operator_options *options,

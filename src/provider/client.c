@@ -87,6 +87,21 @@ enum provider_end provider_judge(const struct rpc_outcome *outcome, bool mutates
                                                                         : PROVIDER_REFUSED;
 }
 
+/* wire.md 3.2 has no structured detail of a fence, but the text of a refusal names the mark. */
+bool provider_fence_epoch(struct str text, int64_t *ret_epoch)
+{
+    static const char phrase[] = "is not newer than (";
+    const size_t len = sizeof phrase - 1;
+
+    for (size_t at = 0; at + len <= text.len; at++) {
+        struct str rest = str_tail(text, at + len), number;
+
+        if (memcmp(text.at + at, phrase, len) != 0) continue;
+        return str_split(&rest, ',', &number) && !str_to_i64(number, ret_epoch);
+    }
+    return false;
+}
+
 void provider_doubt(struct rpc_channel *channel, mono_time sent, mono_time now, mono_time *alive)
 {
     if (alive->ms >= sent.ms) return;

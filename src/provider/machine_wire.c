@@ -7,6 +7,7 @@
 #include "base/bytes.h"
 #include "base/crc32c.h"
 #include "model/metadata.h"
+#include "text/utf8.h"
 #include "wire/field.h"
 
 /* Numbers of proto/bigfleet/v1alpha1/provider.proto. */
@@ -234,15 +235,6 @@ static enum err take_host(struct str bytes, struct machine *m, struct note *note
     return err;
 }
 
-static struct str cut_error(struct str text)
-{
-    size_t len = min_size(text.len, ERROR_TEXT_MAX);
-
-    if (len == text.len) return text;
-    while (len > 0 && ((unsigned char)text.at[len] & 0xC0) == 0x80) len--; /* not inside a letter */
-    return str_of(text.at, len);
-}
-
 /* What of a record is looked at only when all its fields are known. */
 struct parts {
     struct str host, resources, allocatable;
@@ -300,7 +292,7 @@ static enum err take_parts(struct machine_reader *reader, const struct parts *pa
     record->metadata = reader->metadata;
     record->metadata_count = parts->metadata_count;
     if (!str_is_utf8(m->last_error)) return refuse("last_error", "not UTF-8", note);
-    m->last_error = cut_error(m->last_error);
+    m->last_error = utf8_clip(m->last_error, ERROR_TEXT_MAX);
     return check_metadata(reader->metadata, parts->metadata_count, note);
 }
 

@@ -20,7 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     arena_init(&arena, 64 << 20);
     err = frames_read(str_of(data, size), &arena, &frame, &note);
     assert(!err || note.text[0] || err == ERR_NOMEM);
-    if (!err && frame.word == SHARD_NODE_STATE && !nodes_tell(nodes, &frame.node)) {
+    if (!err && frame.word == SHARD_NODE_STATE && !nodes_report(nodes, &frame.node)) {
         node = nodes_find(nodes, frame.node.machine_id);
         assert(node && str_equal(node->machine_id, frame.node.machine_id));
         assert(node->label_count == frame.node.label_count);

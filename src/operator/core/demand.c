@@ -35,8 +35,8 @@ struct demand {
     struct dimensions dimensions;
     struct arena scratch;
     struct buf key;
-    uint64_t change, list;
-    bool listing, told;
+    uint64_t change, list, refused;
+    bool listing, listed; /* listed: a list was ended once */
 };
 
 enum err demand_open(uint64_t seed, struct demand **ret_demand)
@@ -66,10 +66,8 @@ void demand_close(struct demand *d)
     size_t cursor = 0;
 
     if (!d) return;
-    while ((each = map_next(&d->entries, &cursor))) free(each->value);
-    cursor = 0;
     while ((each = map_next(&d->rows, &cursor))) row_free(each->value);
-    map_deinit(&d->entries);
+    map_free(&d->entries);
     map_deinit(&d->rows);
     dimensions_deinit(&d->dimensions);
     arena_deinit(&d->scratch);
@@ -79,14 +77,14 @@ void demand_close(struct demand *d)
 
 /* -- a request becomes a row of its own, checked -- */
 
-static enum err bucket_of(bool given, double dollars, const char *field, uint8_t *ret_bucket,
+static enum err bucket_of(struct request_penalty penalty, const char *field, uint8_t *ret_bucket,
                           struct note *note)
 {
     enum err err;
 
     *ret_bucket = PENALTY_UNSPECIFIED;
-    if (!given) return ERR_OK;
-    err = penalty_from_dollars(dollars, ret_bucket);
+    if (!penalty.given) return ERR_OK;
+    err = penalty_from_dollars(penalty.dollars, ret_bucket);
     if (err) note_set(note, "%s: not a number of dollars", field);
     return err;
 }
@@ -174,11 +172,11 @@ static enum err build(struct demand *d, const struct capacity_request *r, struct
     arena_reset(&d->scratch);
     input.profile.priority = r->priority;
     if (!err)
-        err = bucket_of(r->has_interruption_penalty, r->interruption_penalty,
-                        "interruption_penalty", &input.profile.interruption_bucket, note);
+        err = bucket_of(r->interruption, "interruption_penalty", &input.profile.interruption_bucket,
+                        note);
     if (!err)
-        err = bucket_of(r->has_reclamation_penalty, r->reclamation_penalty, "reclamation_penalty",
-                        &input.profile.reclamation_bucket, note);
+        err = bucket_of(r->reclamation, "reclamation_penalty", &input.profile.reclamation_bucket,
+                        note);
     if (!err) err = take_requirements(d, r, &input.profile, note);
     if (!err) err = take_spreads(d, r, &input.profile);
     return err ? err : need_build(&d->scratch, names, &input, ret_need, note);
@@ -289,17 +287,12 @@ static enum err entry_make(struct demand *d, struct str id, struct entry **ret_e
     enum err err = id_check("id", id, ID_MAX, note);
 
     if (err) return err;
-    entry = calloc(1, sizeof *entry + id.len);
+    entry = map_make(&d->entries, id, sizeof *entry);
+    if (!entry && map_count(&d->entries) == DEMAND_REQUESTS_MAX)
+        return note_fail(note, ERR_FULL, "more than %d requests", DEMAND_REQUESTS_MAX);
     if (!entry) return ERR_NOMEM;
     list_init(&entry->link);
     entry->id_len = id.len;
-    memcpy(entry->id, id.at, id.len);
-    err = map_put(&d->entries, str_of(entry->id, id.len), entry);
-    if (err == ERR_FULL) note_set(note, "more than %d requests", DEMAND_REQUESTS_MAX);
-    if (err) {
-        free(entry);
-        return err;
-    }
     *ret_entry = entry;
     return ERR_OK;
 }
@@ -343,8 +336,8 @@ static void entry_set(struct demand *d, struct entry *entry, struct row *row,
     d->change++;
 }
 
-enum err demand_put(struct demand *d, struct str id, const struct capacity_request *request,
-                    uint64_t *ret_change, struct note *note)
+static enum err entry_put(struct demand *d, struct str id, const struct capacity_request *request,
+                          struct note *note)
 {
     struct entry *entry = map_get(&d->entries, id);
     struct dimensions names = try_names(d);
@@ -363,8 +356,19 @@ enum err demand_put(struct demand *d, struct str id, const struct capacity_reque
     if (!entry_is(entry, row, &need, request->count))
         entry_set(d, entry, row, &need, request->count);
     entry->list = d->list;
-    if (ret_change) *ret_change = d->change;
     return ERR_OK;
+}
+
+enum err demand_put(struct demand *d, struct str id, const struct capacity_request *request,
+                    uint64_t *ret_change, struct note *note)
+{
+    enum err err = entry_put(d, id, request, note);
+
+    if (err)
+        d->refused++;
+    else if (ret_change)
+        *ret_change = d->change;
+    return err;
 }
 
 enum err demand_check(struct demand *d, const struct capacity_request *request, struct note *note)
@@ -411,7 +415,7 @@ void demand_list_end(struct demand *d)
         if (entry->list != d->list) remove_entry(d, entry);
     }
     d->listing = false;
-    d->told = true;
+    d->listed = true;
 }
 
 void demand_list_give_up(struct demand *d)
@@ -423,12 +427,17 @@ void demand_list_give_up(struct demand *d)
 
 bool demand_whole(const struct demand *d)
 {
-    return d->told && !d->listing;
+    return d->listed && !d->listing;
 }
 
 uint64_t demand_change(const struct demand *d)
 {
     return d->change;
+}
+
+uint64_t demand_refused(const struct demand *d)
+{
+    return d->refused;
 }
 
 size_t demand_requests(const struct demand *d)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The demand of one cluster: requests as a source tells them, and the rows a roll-up is made of.
+/* The demand of one cluster: the requests of a source, and the rows of a roll-up.
  *
  * Requests that share profile and group are one row: amounts added up exactly, and of the units the
  * larger counts in each dimension. A row is what its requests are now, computed from them when it
@@ -24,20 +24,32 @@ struct demand;
 enum err demand_open(uint64_t seed, struct demand **ret_demand); /* ERR_NOMEM */
 void demand_close(struct demand *demand);                        /* NULL is fine */
 
-/* Errors and what they leave: source.h, operator_put. *ret_change may be NULL. */
+/* Puts one request, new or changed; `id` is the source's own name for the request, at most ID_MAX
+ * bytes (a Kubernetes UID, for example). The request is checked as the shard checks it. An error
+ * names the field and leaves the earlier request under this id as it was:
+ *   ERR_INVALID, ERR_PARSE, ERR_TOO_LARGE   malformed
+ *   ERR_UNSUPPORTED                         well formed, but no machine can ever satisfy it
+ *   ERR_FULL                                too many requests, rows or resource names
+ *   ERR_NOMEM
+ * *ret_change (may be NULL) is for source_ops.taken. */
 enum err demand_put(struct demand *demand, struct str id, const struct capacity_request *request,
                     uint64_t *ret_change, struct note *note);
-/* Would demand_put take it? Changes nothing. ERR_FULL is not foreseen. */
+/* Would demand_put take the request? For a source that takes all of an edit or nothing. Changes
+ * nothing; ERR_FULL is not foreseen. */
 enum err demand_check(struct demand *demand, const struct capacity_request *request,
                       struct note *note);
 void demand_remove(struct demand *demand, struct str id); /* fine when it is not there */
+/* Between begin and end the source puts everything; the end removes requests that were not put since
+ * the beginning. The first end lets demand out to the shard, and during a list nothing is sent. A
+ * list that cannot be completed is given up: nothing is removed. */
 void demand_list_begin(struct demand *demand);
 void demand_list_end(struct demand *demand);
 void demand_list_give_up(struct demand *demand);
 
-/* All of it was told once, and no list is half told: it may go to the shard. */
+/* A list was ended once and none is open: the demand may go to the shard. */
 bool demand_whole(const struct demand *demand);
-uint64_t demand_change(const struct demand *demand); /* grows with every change */
+uint64_t demand_change(const struct demand *demand);  /* grows with every change */
+uint64_t demand_refused(const struct demand *demand); /* calls of demand_put that failed */
 size_t demand_requests(const struct demand *demand);
 size_t demand_rows(const struct demand *demand);
 const struct dimensions *demand_dimensions(const struct demand *demand);

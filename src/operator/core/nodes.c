@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One record per machine, under its id for as long as something of it is known or still to be told;
- * what the shard said of it is one piece of memory, replaced when it says more. */
+/* One record per machine, as long as the machine is in the cluster or a source has not taken its
+ * change. The texts of a report are one piece of memory, which the next report replaces. Pure. */
 #include "operator/core/nodes.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@ struct record {
     bool gone;                /* in the table until that was taken */
     struct cluster_node node; /* views of `body`, and of `id` */
     void *body;
-    uint64_t session; /* in which the shard last told of it */
+    uint64_t session; /* of the shard's last report */
     char id[];
 };
 struct nodes {
@@ -60,12 +60,12 @@ enum err nodes_open(uint64_t seed, struct nodes **ret_nodes)
     return ERR_OK;
 }
 
-static struct record *record_of(struct list *changed)
+static struct record *node_record_of(struct list *changed)
 {
     return CONTAINER_OF(changed, struct record, changed);
 }
 
-static void record_free(struct record *r)
+static void node_record_free(struct record *r)
 {
     if (!r) return;
     free(r->body);
@@ -78,7 +78,7 @@ void nodes_close(struct nodes *nodes)
     size_t cursor = 0;
 
     if (!nodes) return;
-    while ((entry = map_next(&nodes->by_id, &cursor))) record_free(entry->value);
+    while ((entry = map_next(&nodes->by_id, &cursor))) node_record_free(entry->value);
     map_deinit(&nodes->by_id);
     free(nodes);
 }
@@ -89,7 +89,7 @@ void nodes_close(struct nodes *nodes)
 static_assert(sizeof(struct label) == 2 * sizeof(struct str), "key, value");
 static_assert(sizeof(struct taint) == 3 * sizeof(struct str), "key, value, effect");
 
-static size_t bytes_of(const struct str *texts, size_t count)
+static size_t node_text_bytes(const struct str *texts, size_t count)
 {
     size_t bytes = 0;
 
@@ -98,7 +98,7 @@ static size_t bytes_of(const struct str *texts, size_t count)
 }
 
 /* Copies the texts to `room`, where they are from then on; returns what is behind them. */
-static char *keep(struct str *texts, size_t count, char *room)
+static char *node_keep_texts(struct str *texts, size_t count, char *room)
 {
     for (size_t i = 0; i < count; i++) {
         if (texts[i].len) memcpy(room, texts[i].at, texts[i].len);
@@ -108,16 +108,16 @@ static char *keep(struct str *texts, size_t count, char *room)
     return room;
 }
 
-/* The texts and lists of `told` in memory of their own; everything else is copied as it is. */
-static void *keep_body(const struct cluster_node *told, struct cluster_node *ret_node)
+/* The texts and lists of `given` in memory of their own; everything else is copied as it is. */
+static void *node_keep(const struct cluster_node *given, struct cluster_node *ret_node)
 {
-    const void *lists[] = {told->labels, told->resources, told->taints};
-    const size_t counts[] = {2 * told->label_count, 2 * told->resource_count,
-                             3 * told->taint_count};
-    struct str own[] = {told->node_name, told->provider_id, told->last_error}, *body, *at[3];
-    size_t texts = counts[0] + counts[1] + counts[2], bytes = bytes_of(own, ARRAY_LEN(own));
+    const void *lists[] = {given->labels, given->resources, given->taints};
+    const size_t counts[] = {2 * given->label_count, 2 * given->resource_count,
+                             3 * given->taint_count};
+    struct str own[] = {given->node_name, given->provider_id, given->last_error}, *body, *at[3];
+    size_t texts = counts[0] + counts[1] + counts[2], bytes = node_text_bytes(own, ARRAY_LEN(own));
 
-    for (size_t i = 0; i < ARRAY_LEN(lists); i++) bytes += bytes_of(lists[i], counts[i]);
+    for (size_t i = 0; i < ARRAY_LEN(lists); i++) bytes += node_text_bytes(lists[i], counts[i]);
     body = malloc(texts * sizeof *body + bytes + 1); /* never of no size */
     if (!body) return NULL;
     at[0] = body;
@@ -125,8 +125,9 @@ static void *keep_body(const struct cluster_node *told, struct cluster_node *ret
     at[2] = at[1] + counts[1];
     for (size_t i = 0; i < ARRAY_LEN(lists); i++)
         if (counts[i]) memcpy(at[i], lists[i], counts[i] * sizeof *body);
-    (void)keep(own, ARRAY_LEN(own), keep(body, texts, (char *)(body + texts)));
-    *ret_node = *told;
+    (void)node_keep_texts(own, ARRAY_LEN(own),
+                          node_keep_texts(body, texts, (char *)(body + texts)));
+    *ret_node = *given;
     ret_node->node_name = own[0];
     ret_node->provider_id = own[1];
     ret_node->last_error = own[2];
@@ -138,74 +139,59 @@ static void *keep_body(const struct cluster_node *told, struct cluster_node *ret
 
 /* -- the table -- */
 
-static void mark_changed(struct nodes *nodes, struct record *r)
+static void node_mark_changed(struct nodes *nodes, struct record *r)
 {
     if (list_empty(&r->changed)) list_append(&nodes->changed, &r->changed);
 }
 
-static void set_phase(struct nodes *nodes, struct record *r, enum node_phase phase)
+static void node_set_phase(struct nodes *nodes, struct record *r, enum node_phase phase)
 {
     assert(nodes->counts[r->node.phase] > 0);
     nodes->counts[r->node.phase]--;
     nodes->counts[phase]++;
     r->node.phase = phase;
-    mark_changed(nodes, r);
+    node_mark_changed(nodes, r);
 }
 
 /* In the table until its end was taken, and counted no more. */
-static void leave(struct nodes *nodes, struct record *r)
+static void node_leave(struct nodes *nodes, struct record *r)
 {
     assert(!r->gone && nodes->counts[r->node.phase] > 0);
     nodes->counts[r->node.phase]--;
     r->gone = true;
-    mark_changed(nodes, r);
+    node_mark_changed(nodes, r);
 }
 
-static enum err add(struct nodes *nodes, struct str id, struct record **ret_record)
+enum err nodes_report(struct nodes *nodes, const struct cluster_node *given)
 {
-    struct record *r = calloc(1, sizeof *r + id.len);
-    enum err err;
-
-    assert(id.len <= ID_MAX);
-    if (!r) return ERR_NOMEM;
-    memcpy(r->id, id.at, id.len);
-    list_init(&r->changed);
-    r->gone = true; /* until something is known */
-    err = map_put(&nodes->by_id, str_of(r->id, id.len), r);
-    if (err) {
-        record_free(r);
-        return err;
-    }
-    *ret_record = r;
-    return ERR_OK;
-}
-
-enum err nodes_tell(struct nodes *nodes, const struct cluster_node *told)
-{
-    struct record *r = map_get(&nodes->by_id, told->machine_id);
+    struct record *r = map_get(&nodes->by_id, given->machine_id);
     struct cluster_node fresh;
-    void *body = keep_body(told, &fresh);
-    enum err err = body ? ERR_OK : ERR_NOMEM;
-    bool drained;
+    void *body = node_keep(given, &fresh);
+    bool is_new = !r, drained;
 
-    if (!err && !r) err = add(nodes, told->machine_id, &r);
-    if (err) {
+    assert(given->machine_id.len <= ID_MAX);
+    if (body && is_new) r = map_make(&nodes->by_id, given->machine_id, sizeof *r);
+    if (!body || !r) {
         free(body);
-        return err;
+        return body && map_count(&nodes->by_id) == NODES_MAX ? ERR_FULL : ERR_NOMEM;
     }
-    drained = told->state == MACHINE_IDLE && !r->gone &&
+    if (is_new) {
+        list_init(&r->changed);
+        r->gone = true; /* until its state is known */
+    }
+    drained = given->state == MACHINE_IDLE && !r->gone &&
               (r->node.phase == NODE_DRAINING || r->node.phase == NODE_DRAINED);
     if (!r->gone) nodes->counts[r->node.phase]--;
-    fresh.machine_id = str_of(r->id, told->machine_id.len);
-    fresh.phase = drained ? NODE_DRAINED : node_phase_of(told->state);
+    fresh.machine_id = str_of(r->id, given->machine_id.len);
+    fresh.phase = drained ? NODE_DRAINED : node_phase_of(given->state);
     r->gone = false;
     free(r->body);
     r->body = body;
     r->node = fresh;
     r->session = nodes->session;
     nodes->counts[fresh.phase]++;
-    mark_changed(nodes, r);
-    if (drained) leave(nodes, r);
+    node_mark_changed(nodes, r);
+    if (drained) node_leave(nodes, r);
     return ERR_OK;
 }
 
@@ -214,7 +200,7 @@ void nodes_reclaim(struct nodes *nodes, struct str machine_id, enum node_phase p
     struct record *r = map_get(&nodes->by_id, machine_id);
 
     assert(phase == NODE_DRAINING || phase == NODE_DRAINED || phase == NODE_FAILED);
-    if (r && !r->gone) set_phase(nodes, r, phase);
+    if (r && !r->gone) node_set_phase(nodes, r, phase);
 }
 
 void nodes_session(struct nodes *nodes)
@@ -230,7 +216,7 @@ size_t nodes_sweep(struct nodes *nodes)
     while ((entry = map_next(&nodes->by_id, &cursor))) {
         struct record *r = entry->value;
         if (r->gone || r->session == nodes->session) continue;
-        leave(nodes, r);
+        node_leave(nodes, r);
         left++;
     }
     return left;
@@ -255,12 +241,12 @@ bool nodes_take(struct nodes *nodes, struct str *ret_id)
     struct record *r;
 
     if (!link) return false;
-    r = record_of(link);
+    r = node_record_of(link);
     *ret_id = str_of(nodes->taken, r->node.machine_id.len);
     memcpy(nodes->taken, r->id, ret_id->len);
     if (r->gone) {
         map_remove(&nodes->by_id, r->node.machine_id);
-        record_free(r);
+        node_record_free(r);
     }
     return true;
 }

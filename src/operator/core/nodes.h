@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The machines of this cluster as its shard told of them, newest word wins, and the phase each has
- * for the people of the cluster.
+/* The machines of this cluster as the shard reported them last, and the phase that the cluster's
+ * users see.
  *
- *   told by the shard            phase
+ *   state from the shard         phase
  *   SPECULATIVE, CREATING        Provisioning
  *   IDLE                         Launched; after Draining: Drained, and the machine is gone
  *   CONFIGURING                  Registered
@@ -11,8 +11,8 @@
  *   FAILED                       Failed
  *   anything else                Provisioning
  *
- * Who shows them (a source) takes changes one machine at a time: what changed twice before it was
- * taken is told once, as it is now. Pure. */
+ * A source takes changes one machine at a time: a machine that changed twice before it was taken is
+ * taken once, in its newest state. Pure. */
 #ifndef OPERATOR_CORE_NODES_H
 #define OPERATOR_CORE_NODES_H
 #include "base/list.h"
@@ -50,7 +50,7 @@ struct cluster_node {
     struct str node_name, provider_id, last_error;
     const struct label *labels; /* sorted by key */
     size_t label_count;
-    const struct label *resources; /* name, quantity; as told */
+    const struct label *resources; /* name, quantity; as reported */
     size_t resource_count;
     const struct taint *taints;
     size_t taint_count;
@@ -59,13 +59,12 @@ struct cluster_node {
 struct nodes;
 enum err nodes_open(uint64_t seed, struct nodes **ret_nodes); /* ERR_NOMEM */
 void nodes_close(struct nodes *nodes);                        /* NULL is fine */
-/* The shard's word; copies. `phase` of `told` is not looked at. ERR_FULL: NODES_MAX;
- * ERR_NOMEM. */
-enum err nodes_tell(struct nodes *nodes, const struct cluster_node *told);
-/* What became of a reclaim here, before the shard says anything: phase Draining, Drained or
- * Failed. A machine that is not known is not made known. */
+/* A report of the shard; copies. `phase` of `given` is ignored. ERR_FULL: NODES_MAX; ERR_NOMEM. */
+enum err nodes_report(struct nodes *nodes, const struct cluster_node *given);
+/* The phase of a machine after a step of its reclaim, before the shard reports it: Draining, Drained
+ * or Failed. Ignored for a machine that is not in the table. */
 void nodes_reclaim(struct nodes *nodes, struct str machine_id, enum node_phase phase);
-/* A new session begins: what the shard does not tell again until nodes_sweep() has left. */
+/* A new session begins: machines that the shard does not report until nodes_sweep() have left. */
 void nodes_session(struct nodes *nodes);
 size_t nodes_sweep(struct nodes *nodes); /* how many have left */
 size_t nodes_count(const struct nodes *nodes, enum node_phase phase);

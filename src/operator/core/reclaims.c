@@ -11,11 +11,11 @@ struct record {
     bool replaced;
     wall_time report_at; /* not before */
     /* in this session: */
-    bool ordered;       /* the shard knows of the order */
-    bool told_draining; /* the shard said that the machine is Draining ... */
-    bool told_configured;
-    bool told;
-    bool departed; /* the machine left the cluster, or serves it anew: not reported any more */
+    bool ordered;       /* the shard knows the order */
+    bool seen_draining; /* the shard reported the machine as Draining ... */
+    bool seen_configured;
+    bool seen;
+    bool departed; /* the machine left the cluster, or serves it again: no report any more */
     char texts[];  /* id, machine */
 };
 struct reclaims {
@@ -77,7 +77,7 @@ static enum err enter(struct reclaims *r, struct record *record)
         err = map_put(&r->by_machine, record->reclaim.machine, record);
         if (err) map_remove(&r->by_id, record->reclaim.id);
     }
-    /* One that could not be put back is not to be found any more: let it end. */
+    /* An older order that could not be put back cannot be found any more, so it ends. */
     if (older)
         older->replaced = !err || map_put(&r->by_machine, older->reclaim.machine, older) != ERR_OK;
     return err;
@@ -162,7 +162,7 @@ void reclaims_session(struct reclaims *r)
     while ((each = map_next(&r->by_id, &cursor))) {
         struct record *record = each->value;
         record->reclaim.acknowledged = false;
-        record->ordered = record->told = record->told_draining = record->told_configured = false;
+        record->ordered = record->seen = record->seen_draining = record->seen_configured = false;
         record->report_at = (wall_time){0};
     }
 }
@@ -187,7 +187,7 @@ bool reclaims_started(struct reclaims *r, struct str id)
     return true;
 }
 
-/* It is over: kept for its report, or forgotten. False: forgotten. */
+/* The order is over: kept for its report, or forgotten. False: forgotten. */
 static bool end(struct reclaims *r, struct record *record, bool drained)
 {
     if (!r->reporting || record->departed) {
@@ -213,7 +213,7 @@ bool reclaims_ended(struct reclaims *r, struct str id, bool drained)
 
 /* -- reports -- */
 
-/* Forgets those that are over, or of them only those that the shard did not name. */
+/* Forgets all orders that are over, or only those whose machine the shard did not report. */
 static void forget_over(struct reclaims *r, bool unnamed_only)
 {
     struct map_entry *each;
@@ -222,7 +222,7 @@ static void forget_over(struct reclaims *r, bool unnamed_only)
     while ((each = map_next(&r->by_id, &cursor))) {
         struct record *record = each->value;
         if (!reclaim_is_over(record->reclaim.phase)) continue;
-        if (unnamed_only && (record->told || record->ordered)) continue;
+        if (unnamed_only && (record->seen || record->ordered)) continue;
         forget(r, record);
     }
 }
@@ -238,21 +238,21 @@ void reclaims_sweep(struct reclaims *r)
     forget_over(r, true);
 }
 
-/* Configured after Draining is said of a machine that serves the cluster anew, or whose drain the
- * provider refused; Configured alone by a shard that does not know of the order. */
-void reclaims_told(struct reclaims *r, struct str machine, enum machine_state state)
+/* A machine that is Configured after Draining serves the cluster again, or the provider refused its
+ * drain. A shard that reports only Configured does not know the order. */
+void reclaims_reported(struct reclaims *r, struct str machine, enum machine_state state)
 {
     struct record *record = map_get(&r->by_machine, machine);
 
     if (!record || state == MACHINE_UNSPECIFIED) return;
     if (state == MACHINE_DRAINING)
-        record->told_draining = true;
-    else if (state != MACHINE_CONFIGURED || record->told_draining)
+        record->seen_draining = true;
+    else if (state != MACHINE_CONFIGURED || record->seen_draining)
         record->departed = true;
-    else if (!record->told_configured)
+    else if (!record->seen_configured)
         record->report_at = (wall_time){0};
-    record->told = true;
-    record->told_configured = state == MACHINE_CONFIGURED;
+    record->seen = true;
+    record->seen_configured = state == MACHINE_CONFIGURED;
     if (record->departed && reclaim_is_over(record->reclaim.phase)) forget(r, record);
 }
 
@@ -267,7 +267,7 @@ static bool report_is_due(const struct reclaims *r, const struct record *record,
 {
     if (!r->reporting || now.ms < record->report_at.ms) return false;
     if (reclaim_is_over(record->reclaim.phase)) return true;
-    return record->told_configured && !record->ordered && !record->departed &&
+    return record->seen_configured && !record->ordered && !record->departed &&
            record->reclaim.phase != RECLAIM_ORDERED;
 }
 

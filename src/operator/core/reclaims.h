@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Machines the shard takes back: what was ordered, and how far it is.
+/* Machines that the shard takes back: the orders and their progress.
  *
  *   ordered --saved--> begun --the source says so--> started --> ended
  *      |                 |          (acknowledged)      |
@@ -11,11 +11,11 @@
  * every RECLAIM_REPORT_MS. An order that still runs is reported to a shard that shows the machine
  * as Configured: that shard was started since and does not know of it.
  *
- * An order is begun only once it stands on disk, because the shard gives it once: after kill -9 it
- * is taken up from there with what is left of its grace. An acknowledgement says "no new work goes
- * there"; it is sent when the source says so, and again in every new session until the order ended.
+ * An order is begun only when it is on disk, because the shard gives it once: after kill -9 it is
+ * resumed with the rest of its grace period. An acknowledgement means "no new work goes there"; it
+ * is sent when the source has started, and again in every new session until the order ended.
  *
- * Pure: the caller saves, tells the source and sends; reclaims_step says what is due. Time is wall
+ * Pure: the caller saves, calls the source and sends; reclaims_step reports what is due. Time is wall
  * time, since it must mean the same after a restart. */
 #ifndef OPERATOR_CORE_RECLAIMS_H
 #define OPERATOR_CORE_RECLAIMS_H
@@ -68,13 +68,13 @@ void reclaims_restore_ended(struct reclaims *reclaims, struct str id, bool drain
 uint64_t reclaims_change(const struct reclaims *reclaims);
 void reclaims_saved(struct reclaims *reclaims, uint64_t change);
 void reclaims_session(struct reclaims *reclaims); /* a new one: acknowledge again */
-/* Does the shard take drain reports? Without a call it does not: what ended is forgotten. */
+/* Whether the shard takes drain reports. If not, orders that ended are forgotten. */
 void reclaims_reporting(struct reclaims *reclaims, bool takes);
-/* The shard's word about a machine, in this session. */
-void reclaims_told(struct reclaims *reclaims, struct str machine, enum machine_state state);
-/* The shard told of all machines in this session: those it did not name left the cluster. */
+/* The shard reported a machine, in this session. */
+void reclaims_reported(struct reclaims *reclaims, struct str machine, enum machine_state state);
+/* The shard reported all machines in this session: the others left the cluster. */
 void reclaims_sweep(struct reclaims *reclaims);
-/* The source's word. False: no such order (it is over). */
+/* From the source. False: there is no such order, or it is over. */
 bool reclaims_started(struct reclaims *reclaims, struct str id);
 bool reclaims_ended(struct reclaims *reclaims, struct str id, bool drained);
 /* The report found no room: it is due again in a second. */

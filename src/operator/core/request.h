@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What one workload asks of its cluster's machines, as a source of demand tells it: a pod, a row of
- * a file.
+/* What one workload asks of its cluster's machines: a pod, or a row of a file.
  *
  * A plain struct of views, nothing of it trusted yet: demand_put() checks and copies (demand.h).
  * Amounts are those of ONE unit; `count` says how many such units there are. */
@@ -12,6 +11,10 @@
 
 enum { REQUEST_COUNT_MAX = 1000 * 1000 };
 
+struct request_penalty {
+    bool given;
+    double dollars; /* rounded up to a bucket; +Inf is "pinned" */
+};
 struct capacity_request {
     const struct requirement *requirements; /* without Same: `same_key` makes it */
     size_t requirement_count;
@@ -21,9 +24,7 @@ struct capacity_request {
     size_t resource_count;
     uint32_t count; /* 1..REQUEST_COUNT_MAX */
     int32_t priority;
-    /* In dollars, rounded up to a bucket; +Inf is "pinned". */
-    bool has_interruption_penalty, has_reclamation_penalty;
-    double interruption_penalty, reclamation_penalty;
+    struct request_penalty interruption, reclamation;
     /* Co-location: all machines of the group carry one value under this key. Empty: none. */
     struct str same_key;
     struct str group; /* as group_write() makes it; with same_key only */

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Gives chores that are wanted to a few threads, urgent chores first, and pauses chores that failed.
+ * All state belongs to the loop's thread; a thread runs only chore_ops.run. */
 #include "operator/kube/chores.h"
 
 #include <stdlib.h>
 
-enum { REST_FIRST_MS = 500, REST_MAX_MS = 30 * 1000, LOOK_MS = 250 };
+enum { PAUSE_FIRST_MS = 500, PAUSE_MAX_MS = 30 * 1000, PAUSE_DOUBLINGS = 6, PAUSE_LOOK_MS = 250 };
 
-struct hand {
+struct chore_thread {
     struct chores *chores;
     struct loop_worker *worker;
     struct job job;
@@ -14,64 +16,62 @@ struct hand {
 };
 struct chores {
     struct io *io;
-    struct list urgent, queued, resting;
-    struct timer look; /* while something rests */
-    struct hand hands[CHORE_HANDS];
+    struct list urgent, queued, paused;
+    struct timer pause_timer; /* while a chore pauses */
+    struct chore_thread threads[CHORE_THREADS];
     bool closing;
 };
 
-static void assign(struct chores *c);
+static void chores_assign(struct chores *c);
 
-static void run(struct job *job)
+static void chore_run(struct job *job)
 {
-    struct hand *hand = CONTAINER_OF(job, struct hand, job);
+    struct chore_thread *thread = CONTAINER_OF(job, struct chore_thread, job);
 
-    hand->err = hand->chore->ops->run(hand->chore);
+    thread->err = thread->chore->ops->run(thread->chore);
 }
 
-static void rest(struct chore *chore, uint64_t delay_ms)
+static void chore_pause(struct chore *chore, uint64_t delay_ms)
 {
     struct chores *c = chore->chores;
 
-    chore->state = CHORE_RESTING;
+    chore->state = CHORE_PAUSED;
     chore->due = mono_after(loop_now(c->io->loop), delay_ms);
-    list_append(&c->resting, &chore->link);
-    if (!timer_running(&c->look)) timer_start_in(&c->look, LOOK_MS);
+    list_append(&c->paused, &chore->link);
+    if (!timer_running(&c->pause_timer)) timer_start_in(&c->pause_timer, PAUSE_LOOK_MS);
 }
 
-static void after_failure(struct chore *chore)
+static void chore_pause_failed(struct chore *chore)
 {
-    uint64_t delay_ms = REST_FIRST_MS;
+    uint64_t delay_ms = (uint64_t)PAUSE_FIRST_MS << min_u64(chore->failures++, PAUSE_DOUBLINGS);
 
-    for (uint32_t i = 0; i < chore->failures && delay_ms < REST_MAX_MS; i++) delay_ms *= 2;
-    chore->failures++;
-    rest(chore, delay_ms < REST_MAX_MS ? delay_ms : REST_MAX_MS);
+    chore_pause(chore, min_u64(delay_ms, PAUSE_MAX_MS));
 }
 
-static void done(struct job *job, enum err err)
+static void on_chore_done(struct job *job, enum err err)
 {
-    struct hand *hand = CONTAINER_OF(job, struct hand, job);
-    struct chores *c = hand->chores;
-    struct chore *chore = hand->chore;
+    struct chore_thread *thread = CONTAINER_OF(job, struct chore_thread, job);
+    struct chores *c = thread->chores;
+    struct chore *chore = thread->chore;
     bool again;
 
-    hand->chore = NULL;
+    thread->chore = NULL;
     if (c->closing || err) return;
     again = chore->again;
     chore->again = false;
     chore->state = CHORE_IDLE;
-    if (!chore->ops->ended(chore, hand->err) && chore->state == CHORE_IDLE) {
-        if (hand->err) {
-            after_failure(chore);
+    if (!chore->ops->ended(chore, thread->err) && chore->state == CHORE_IDLE) {
+        if (thread->err) {
+            chore_pause_failed(chore);
         } else {
             chore->failures = 0;
             if (again) chore_want(chore);
         }
     }
-    assign(c);
+    chores_assign(c);
 }
 
-static void enqueue(struct chore *chore)
+static void chore_enqueue(struct chore *chore)
 {
     struct chores *c = chore->chores;
 
@@ -79,70 +79,70 @@ static void enqueue(struct chore *chore)
     list_append(chore->urgent ? &c->urgent : &c->queued, &chore->link);
 }
 
-static struct list *next_queue(struct chores *c)
+static struct list *chores_next_queue(struct chores *c)
 {
     if (!list_empty(&c->urgent)) return &c->urgent;
     return list_empty(&c->queued) ? NULL : &c->queued;
 }
 
-static struct hand *free_hand(struct chores *c)
+static struct chore_thread *chores_free_thread(struct chores *c)
 {
-    for (size_t i = 0; i < CHORE_HANDS; i++)
-        if (!c->hands[i].chore) return &c->hands[i];
+    for (size_t i = 0; i < CHORE_THREADS; i++)
+        if (!c->threads[i].chore) return &c->threads[i];
     return NULL;
 }
 
-static void assign(struct chores *c)
+static void chores_assign(struct chores *c)
 {
     struct list *queue;
-    struct hand *hand;
+    struct chore_thread *thread;
 
-    while ((queue = next_queue(c)) != NULL && (hand = free_hand(c)) != NULL) {
+    while ((queue = chores_next_queue(c)) != NULL && (thread = chores_free_thread(c)) != NULL) {
         struct chore *chore = CONTAINER_OF(list_pop(queue), struct chore, link);
         chore->state = CHORE_IDLE;
         if (!chore->ops->prepare(chore)) continue;
-        hand->chore = chore;
+        thread->chore = chore;
         chore->state = CHORE_RUNNING;
-        if (worker_submit(hand->worker, &hand->job)) {
-            hand->chore = NULL;
+        if (worker_submit(thread->worker, &thread->job)) {
+            thread->chore = NULL;
             chore->state = CHORE_IDLE;
-            after_failure(chore);
+            chore_pause_failed(chore);
             return;
         }
     }
 }
 
-static void on_look(struct timer *timer)
+static void on_pause_timer(struct timer *timer)
 {
-    struct chores *c = CONTAINER_OF(timer, struct chores, look);
+    struct chores *c = CONTAINER_OF(timer, struct chores, pause_timer);
     mono_time now = loop_now(c->io->loop);
 
-    for (struct list *node = c->resting.next, *next; node != &c->resting; node = next) {
+    for (struct list *node = c->paused.next, *next; node != &c->paused; node = next) {
         struct chore *chore = CONTAINER_OF(node, struct chore, link);
         next = node->next;
         if (!mono_due(chore->due, now)) continue;
         list_remove(node);
-        enqueue(chore);
+        chore_enqueue(chore);
     }
-    if (!list_empty(&c->resting)) timer_start_in(&c->look, LOOK_MS);
-    assign(c);
+    if (!list_empty(&c->paused)) timer_start_in(&c->pause_timer, PAUSE_LOOK_MS);
+    chores_assign(c);
 }
 
 enum err chores_open(struct io *io, struct chores **ret_chores)
 {
     struct worker_options options = {.name = "kube-write", .jobs_max = 1};
     struct chores *c = calloc(1, sizeof *c);
-    enum err err = c ? timer_init(&c->look, io->loop, on_look) : ERR_NOMEM;
+    enum err err = c ? timer_init(&c->pause_timer, io->loop, on_pause_timer) : ERR_NOMEM;
 
     if (!c) return err;
     c->io = io;
     list_init(&c->urgent);
     list_init(&c->queued);
-    list_init(&c->resting);
-    for (size_t i = 0; !err && i < CHORE_HANDS; i++) {
-        c->hands[i].chores = c;
-        job_init(&c->hands[i].job, run, done);
-        err = worker_open(io->loop, &options, &c->hands[i].worker);
+    list_init(&c->paused);
+    for (size_t i = 0; !err && i < CHORE_THREADS; i++) {
+        c->threads[i].chores = c;
+        job_init(&c->threads[i].job, chore_run, on_chore_done);
+        err = worker_open(io->loop, &options, &c->threads[i].worker);
     }
     if (err) {
         chores_close(c);
@@ -156,8 +156,8 @@ void chores_close(struct chores *c)
 {
     if (!c) return;
     c->closing = true;
-    for (size_t i = 0; i < CHORE_HANDS; i++) worker_close(c->hands[i].worker);
-    timer_deinit(&c->look);
+    for (size_t i = 0; i < CHORE_THREADS; i++) worker_close(c->threads[i].worker);
+    timer_deinit(&c->pause_timer);
     free(c);
 }
 
@@ -171,13 +171,13 @@ void chore_want(struct chore *chore)
 {
     if (chore->state == CHORE_RUNNING) chore->again = true;
     if (chore->state != CHORE_IDLE) return;
-    enqueue(chore);
-    assign(chore->chores);
+    chore_enqueue(chore);
+    chores_assign(chore->chores);
 }
 
 void chore_want_in(struct chore *chore, uint64_t delay_ms)
 {
-    if (chore->state == CHORE_IDLE) rest(chore, delay_ms);
+    if (chore->state == CHORE_IDLE) chore_pause(chore, delay_ms);
 }
 
 bool chore_forget(struct chore *chore)

@@ -1,46 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Things to be done at the API server, each again until it is done, by a few threads.
+/* Calls of the API server by a few threads, each repeated until it succeeds.
  *
- * A chore stands for one object and says "make it as it should be": wanted twice before it began it
- * is done once, wanted again while it runs it runs once more after. So there are never more of them
- * than objects, and the newest wish wins. A failed one rests, longer each time. */
+ * A chore belongs to one object and brings the object to its wanted state. A chore that is wanted
+ * twice before it runs runs once; a chore that is wanted while it runs runs once more. So there are
+ * never more chores than objects, and the newest state wins. After a failure a chore pauses, longer
+ * each time. */
 #ifndef OPERATOR_KUBE_CHORES_H
 #define OPERATOR_KUBE_CHORES_H
 #include "io/io.h"
 #include "io/worker.h"
 
-enum { CHORE_HANDS = 8 }; /* threads */
+enum { CHORE_THREADS = 8 };
 
 struct chores;
 struct chore;
 struct chore_ops {
-    /* On the loop: what it needs is copied into the chore. False: nothing to do after all. Never
-     * frees it: it comes from inside chore_want(), and so from inside ended(). */
+    /* On the loop: copies into the chore what run() needs. False: there is nothing to do. Never
+     * frees the chore, because chore_want() calls it, also from inside ended(). */
     bool (*prepare)(struct chore *chore);
-    enum err (*run)(struct chore *chore); /* on a thread; sees what prepare() copied and no more */
-    /* On the loop, after each run; may free the chore if it returns true. False: it goes on as
-     * `err` says: rests and comes again after an error. */
+    enum err (*run)(struct chore *chore); /* on a thread; reads only what prepare() copied */
+    /* On the loop, after each run; may free the chore if it returns true. False: after an error the
+     * chore pauses and runs again. */
     bool (*ended)(struct chore *chore, enum err err);
 };
-enum chore_state { CHORE_IDLE, CHORE_QUEUED, CHORE_RUNNING, CHORE_RESTING };
+enum chore_state { CHORE_IDLE, CHORE_QUEUED, CHORE_RUNNING, CHORE_PAUSED };
 struct chore { /* embedded in the object's row; zeroed, then chore_init() */
     const struct chore_ops *ops;
     struct chores *chores;
     struct list link;
     enum chore_state state;
     uint32_t failures;
-    mono_time due; /* of a resting one */
+    mono_time due; /* of a paused chore */
     bool again;
-    bool urgent; /* set after chore_init(): before all others that wait */
+    bool urgent; /* set after chore_init(): runs before all others that wait */
 };
 
 enum err chores_open(struct io *io, struct chores **ret_chores);
-/* Waits for those that run. Chores that are left are not told; their rows are the caller's. NULL is
+/* Waits for the chores that run. ended() is not called any more; the caller frees the rows. NULL is
  * fine. */
 void chores_close(struct chores *chores);
 void chore_init(struct chore *chore, struct chores *chores, const struct chore_ops *ops);
 void chore_want(struct chore *chore);
-void chore_want_in(struct chore *chore, uint64_t delay_ms); /* of an idle one */
-/* True: it is nowhere, its row may be freed. False: it runs; ask again in ended(). */
+void chore_want_in(struct chore *chore, uint64_t delay_ms); /* of an idle chore */
+/* True: the row may be freed. False: the chore runs; ask again in ended(). */
 bool chore_forget(struct chore *chore);
 #endif

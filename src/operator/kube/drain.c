@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A reclaim: the node is closed to new work, then what runs there is evicted, again and again while
- * a disruption budget is in the way, until nothing is left that moves or the grace is over.
+/* A reclaim: cordons the node, then evicts its pods until none is left that moves or the grace period
+ * is over. An eviction that a disruption budget refuses is repeated.
  *
- * What runs there is asked of the server each time, in all namespaces: what the followed pods show
- * may be of one namespace only, or of before the node was closed.
+ * The pods of the node are listed each time, in all namespaces: the followed pods may be of one
+ * namespace only, or older than the cordon.
  *
- * A machine to which no node belongs is drained only if another machine of the cluster has its
- * node, or there are no nodes at all: else the provider and the kubelets may write names and ids in
- * two forms, and pods may run on a node that is not recognised. */
+ * A machine without a node is drained only if another machine of the cluster has its node, or there
+ * are no nodes at all. Otherwise the provider and the kubelets may write names and ids in two forms,
+ * and pods may run on a node that is not recognised. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "operator/kube/internal.h"
-#include "operator/kube/json.h"
 
 enum {
     AGAIN_MS = 2000,
@@ -26,9 +25,9 @@ enum {
 struct drain {
     struct kube_source *source;
     struct chore chore;
-    char *id; /* of the instruction */
+    struct str id; /* of the instruction */
     char *machine;
-    char *node_name;   /* the machine's id where nobody told another */
+    char *node_name;   /* the machine's id where no other name is known */
     char *provider_id; /* NULL: not known yet */
     char *node;        /* as it is called; NULL before it was found */
     struct buf others; /* machines that serve: id, node and provider's id, a line each */
@@ -38,14 +37,13 @@ struct drain {
     atomic_bool over; /* evict no more */
     bool anew;        /* ordered again while it ran out */
     /* of the last run */
-    size_t left;    /* pods that move, told to end or not */
+    size_t left;    /* pods that move, terminating or not */
     size_t blocked; /* of those, by a budget */
 };
 
 static void drain_free(struct drain *d)
 {
     buf_deinit(&d->others);
-    free(d->id);
     free(d->machine);
     free(d->node_name);
     free(d->provider_id);
@@ -55,15 +53,15 @@ static void drain_free(struct drain *d)
 
 static void drain_forget(struct drain *d)
 {
-    (void)map_remove(&d->source->drains, str_from(d->id));
+    (void)map_remove(&d->source->drains, d->id);
     drain_free(d);
 }
 
-/* -- closing the node -- */
+/* -- cordoning the node -- */
 
-/* After a restart an order may be taken up before the shard has told of its machine again; what was
- * shown of it says the same. */
-static enum err provider_of_shown(struct drain *d, struct note *note)
+/* After a restart an order may be resumed before the shard has reported its machine again; the
+ * machine's UpcomingNode has the provider's id, too. */
+static enum err drain_read_shown(struct drain *d, struct note *note)
 {
     char name[KUBE_NAME_CAP];
     struct kube_path at = {KUBE_CRD_GROUP, KUBE_CRD_VERSION, NULL, "upcomingnodes", name, NULL};
@@ -80,7 +78,7 @@ static enum err provider_of_shown(struct drain *d, struct note *note)
     return err == ERR_NOT_FOUND ? ERR_OK : err;
 }
 
-static bool is_other(const struct drain *d, struct str text)
+static bool drain_is_other(const struct drain *d, struct str text)
 {
     struct str rest = buf_peek(&d->others), line;
 
@@ -89,90 +87,86 @@ static bool is_other(const struct drain *d, struct str text)
     return false;
 }
 
-static enum err look_at_node(struct drain *d, const struct json *node, struct note *note)
+static enum err drain_check_node(struct drain *d, const struct json *node, struct note *note)
 {
     struct str name;
     enum err err;
 
     d->node_seen = true;
     if (!d->other_found)
-        d->other_found = is_other(d, kube_text(node, "metadata.name")) ||
-                         is_other(d, kube_text(node, "spec.providerID")) ||
-                         is_other(d, node_machine(node));
+        d->other_found = drain_is_other(d, kube_text(node, "metadata.name")) ||
+                         drain_is_other(d, kube_text(node, "spec.providerID")) ||
+                         drain_is_other(d, node_machine(node));
     if (!node_is(node, str_from(d->machine), str_from(d->provider_id))) return ERR_OK;
     err = json_get_string(node, "metadata.name", &name, note);
     if (!err && !kube_copy(&d->node, name)) err = ERR_NOMEM;
     return err;
 }
 
-static enum err look_at_nodes(void *owner, const struct json *items, struct note *note)
+static enum err drain_check_nodes(void *owner, const struct json *items, struct note *note)
 {
     enum err err = ERR_OK;
 
     for (size_t i = 0; !err && i < json_count(items); i++)
-        err = look_at_node(owner, json_item(items, i), note);
+        err = drain_check_node(owner, json_item(items, i), note);
     return err;
 }
 
 /* Its name, by what is known of it; NULL and ERR_OK: there is no such node. */
-static enum err find_by_provider(struct drain *d, struct note *note)
+static enum err drain_find_node(struct drain *d, struct note *note)
 {
     struct kube_path at = {"", "v1", NULL, "nodes", NULL, NULL};
     struct kube_list_options all = {0};
     enum err err = ERR_OK;
 
-    if (!d->provider_id && !d->node) err = provider_of_shown(d, note);
+    if (!d->provider_id && !d->node) err = drain_read_shown(d, note);
     if (err || d->node) return err;
-    return kube_each_page(d->source, &at, &all, look_at_nodes, d, note);
+    return kube_each_page(d->source, &at, &all, drain_check_nodes, d, note);
 }
 
-static enum err close_node(struct drain *d, const char *name, struct note *note)
+static enum err drain_cordon(struct drain *d, const char *name, struct note *note)
 {
     struct kube *kube = d->source->kube;
     struct kube_path at = {"", "v1", NULL, "nodes", name, NULL};
-    struct kube_answer node = {0}, answer = {0};
+    struct kube_answer node = {0};
     struct buf body;
     bool already = false;
     enum err err = kube_get(kube, &at, KUBE_CALL_MS, &node, note);
 
     buf_init(&body, NODE_MAX);
     if (!err) err = node_cordon_write(node.object, str_from(d->machine), &already, &body);
-    if (!err && !already)
-        err = kube_update(kube, &at, buf_peek(&body), KUBE_CALL_MS, &answer, note);
+    if (!err && !already) err = kube_update(kube, &at, buf_peek(&body), KUBE_CALL_MS, NULL, note);
     buf_deinit(&body);
     kube_answer_deinit(&node);
-    kube_answer_deinit(&answer);
     return err;
 }
 
-static enum err run_close(struct drain *d, struct note *note)
+static enum err drain_run_cordon(struct drain *d, struct note *note)
 {
     enum err err = ERR_NOT_FOUND;
 
     if (!d->node && kube_is_name(str_from(d->node_name))) {
-        err = close_node(d, d->node_name, note);
+        err = drain_cordon(d, d->node_name, note);
         if (!err && !kube_copy(&d->node, str_from(d->node_name))) err = ERR_NOMEM;
     }
     if (err != ERR_NOT_FOUND) return err;
-    err = find_by_provider(d, note);
-    if (!err && d->node) err = close_node(d, d->node, note);
+    err = drain_find_node(d, note);
+    if (!err && d->node) err = drain_cordon(d, d->node, note);
     return err == ERR_NOT_FOUND ? ERR_OK : err; /* it left meanwhile */
 }
 
-/* -- moving what runs there -- */
+/* -- evicting its pods -- */
 
-static enum err evict(struct drain *d, const struct pod_view *pod, struct note *note)
+static enum err drain_evict(struct drain *d, const struct pod_view *pod, struct note *note)
 {
     struct kube_source *s = d->source;
     char namespace_[KUBE_NAME_CAP], name[KUBE_NAME_CAP], uid[ID_MAX + 1];
-    struct kube_answer answer = {0};
     enum err err;
 
     (void)snprintf(namespace_, sizeof namespace_, "%.*s", STR_ARG(pod->namespace_));
     (void)snprintf(name, sizeof name, "%.*s", STR_ARG(pod->name));
     (void)snprintf(uid, sizeof uid, "%.*s", STR_ARG(pod->uid));
-    err = kube_evict(s->kube, namespace_, name, uid, KUBE_CALL_MS, &answer, note);
-    kube_answer_deinit(&answer);
+    err = kube_evict(s->kube, namespace_, name, uid, KUBE_CALL_MS, NULL, note);
     if (!err || err == ERR_NOT_FOUND || err == ERR_CONFLICT) { /* or another of that name */
         if (s->evicted) counter_inc(s->evicted);
     } else if (err == ERR_FULL) {
@@ -186,7 +180,7 @@ static enum err evict(struct drain *d, const struct pod_view *pod, struct note *
     return ERR_OK; /* the others may fare better */
 }
 
-static enum err look_at_pod(struct drain *d, const struct json *object, struct note *note)
+static enum err drain_check_pod(struct drain *d, const struct json *object, struct note *note)
 {
     struct pod_view pod;
     bool odd = pod_read(object, &pod, note) != ERR_OK; /* in the way, as far as is known */
@@ -194,19 +188,19 @@ static enum err look_at_pod(struct drain *d, const struct json *object, struct n
     if (!odd && !pod.moves) return ERR_OK;
     d->left++;
     if (atomic_load(&d->over)) return ERR_CANCELLED;
-    return odd || pod.leaving ? ERR_OK : evict(d, &pod, note);
+    return odd || pod.leaving ? ERR_OK : drain_evict(d, &pod, note);
 }
 
-static enum err look_at_pods(void *owner, const struct json *items, struct note *note)
+static enum err drain_check_pods(void *owner, const struct json *items, struct note *note)
 {
     enum err err = ERR_OK;
 
     for (size_t i = 0; !err && i < json_count(items); i++)
-        err = look_at_pod(owner, json_item(items, i), note);
+        err = drain_check_pod(owner, json_item(items, i), note);
     return err;
 }
 
-static enum err run_evictions(struct drain *d, struct note *note)
+static enum err drain_run_evictions(struct drain *d, struct note *note)
 {
     struct kube_path at = {"", "v1", NULL, "pods", NULL, NULL};
     char on_node[KUBE_NAME_CAP + 32];
@@ -214,35 +208,35 @@ static enum err run_evictions(struct drain *d, struct note *note)
 
     d->left = d->blocked = 0;
     (void)snprintf(on_node, sizeof on_node, "spec.nodeName=%s", d->node);
-    return kube_each_page(d->source, &at, &list, look_at_pods, d, note);
+    return kube_each_page(d->source, &at, &list, drain_check_pods, d, note);
 }
 
 /* -- the chore -- */
 
-static enum err put_line(struct buf *into, struct str text)
+static enum err drain_put_line(struct buf *into, struct str text)
 {
     enum err err = buf_append(into, text);
 
     return err ? err : buf_append_byte(into, '\n');
 }
 
-/* A part is enough: what matters is whether any of them is recognised. */
-static void others_take(struct drain *d)
+/* Some machines are enough: one of them that is recognised decides. */
+static void drain_take_others(struct drain *d)
 {
-    const struct operator_host *host = d->source->host;
+    const struct nodes *nodes = d->source->around->nodes;
     const struct cluster_node *node;
     size_t cursor = 0, count = 0;
     enum err err = ERR_OK;
 
     buf_clear(&d->others);
     d->other_found = d->node_seen = false;
-    while (!err && count < OTHERS_MAX && (node = operator_each_node(host, &cursor))) {
+    while (!err && count < OTHERS_MAX && (node = nodes_next(nodes, &cursor))) {
         if (node->phase != NODE_READY || str_equal(node->machine_id, str_from(d->machine)))
             continue;
         count++;
-        err = put_line(&d->others, node->machine_id);
-        if (!err) err = put_line(&d->others, node->node_name);
-        if (!err) err = put_line(&d->others, node->provider_id);
+        err = drain_put_line(&d->others, node->machine_id);
+        if (!err) err = drain_put_line(&d->others, node->node_name);
+        if (!err) err = drain_put_line(&d->others, node->provider_id);
     }
 }
 
@@ -250,10 +244,10 @@ static bool drain_prepare(struct chore *chore)
 {
     struct drain *d = CONTAINER_OF(chore, struct drain, chore);
     const struct cluster_node *node =
-        d->provider_id ? NULL : operator_find_node(d->source->host, str_from(d->machine));
+        d->provider_id ? NULL : nodes_find(d->source->around->nodes, str_from(d->machine));
 
     if (node) (void)kube_copy(&d->provider_id, node->provider_id); /* or the next time */
-    if (!d->closed) others_take(d);
+    if (!d->closed) drain_take_others(d);
     return true;
 }
 
@@ -261,30 +255,30 @@ static enum err drain_run(struct chore *chore)
 {
     struct drain *d = CONTAINER_OF(chore, struct drain, chore);
     struct note note = {0};
-    enum err err = d->closed ? run_evictions(d, &note) : run_close(d, &note);
+    enum err err = d->closed ? drain_run_evictions(d, &note) : drain_run_cordon(d, &note);
 
     if (err && !atomic_load(&d->over))
-        kube_chore_failed(d->source, d->closed ? "list of pods for" : "closing a node",
-                          str_from(d->id), err, &note);
+        kube_chore_failed(d->source, d->closed ? "list of pods for" : "closing a node", d->id, err,
+                          &note);
     return err;
 }
 
-static bool drained(struct drain *d)
+static bool drain_finish(struct drain *d)
 {
-    operator_reclaim_ended(d->source->host, str_from(d->id), STR_EMPTY);
+    operator_reclaim_ended(d->source->around->host, d->id, STR_EMPTY);
     drain_forget(d);
     return true;
 }
 
 /* The shard then waits until the grace ends: a budget may hold what runs on the machine. */
-static bool gave_up(struct drain *d)
+static bool drain_give_up(struct drain *d)
 {
     LOG_WARN(&d->source->log,
              "a reclaimed machine is not drained: " NO_NODE
              ", nor to another machine of the cluster; compare spec.providerID of the nodes",
              log_text("machine", d->machine),
              log_text("provider_id", d->provider_id ? d->provider_id : ""));
-    operator_reclaim_ended(d->source->host, str_from(d->id), STR(NO_NODE));
+    operator_reclaim_ended(d->source->around->host, d->id, STR(NO_NODE));
     drain_forget(d);
     return true;
 }
@@ -305,14 +299,15 @@ static bool drain_ended(struct chore *chore, enum err err)
     }
     if (err) return false;
     if (!d->closed) {
-        if (!d->node && d->node_seen && !d->other_found) return gave_up(d);
+        if (!d->node && d->node_seen && !d->other_found) return drain_give_up(d);
         d->closed = true;
-        operator_reclaim_started(d->source->host, str_from(d->id));
-        if (!d->node) return drained(d); /* no node of this cluster: nothing of it runs there */
+        operator_reclaim_started(d->source->around->host, d->id);
+        if (!d->node)
+            return drain_finish(d); /* no node of this cluster: nothing of it runs there */
         chore_want(chore);
         return false;
     }
-    if (!d->left) return drained(d);
+    if (!d->left) return drain_finish(d);
     if (d->blocked)
         LOG_INFO(&d->source->log, "a disruption budget is in the way", log_text("node", d->node),
                  log_u64("pods", d->blocked));
@@ -325,24 +320,23 @@ static const struct chore_ops drain_ops = {drain_prepare, drain_run, drain_ended
 void kube_drain(struct demand_source *source, const struct reclaim_order *order)
 {
     struct kube_source *s = kube_source_of(source);
-    struct drain *d = map_get(&s->drains, order->instruction_id);
+    struct drain *d = map_make(&s->drains, order->instruction_id, sizeof *d);
     bool fine;
 
-    if (d) { /* one that was over is taken up again; one that goes on goes on */
+    if (d && d->source) { /* one that was over is taken up again; one that goes on goes on */
         d->anew = atomic_load(&d->over);
         return;
     }
-    d = calloc(1, sizeof *d);
-    fine = d && kube_copy(&d->id, order->instruction_id) &&
+    fine = d &&
            kube_copy(&d->node_name, order->node_name.len ? order->node_name : order->machine_id) &&
            kube_copy(&d->machine, order->machine_id) &&
-           kube_copy(&d->provider_id, order->provider_id) &&
-           !map_put(&s->drains, str_from(d->id), d);
+           kube_copy(&d->provider_id, order->provider_id);
     if (!fine) {
         LOG_ERROR(&s->log, "no room for a reclaim", log_str("id", order->instruction_id));
-        if (d) drain_free(d);
+        if (d) drain_free(map_remove(&s->drains, order->instruction_id));
         return;
     }
+    d->id = str_of(d + 1, order->instruction_id.len);
     d->source = s;
     buf_init(&d->others, OTHERS_BYTES_MAX);
     chore_init(&d->chore, s->chores, &drain_ops);

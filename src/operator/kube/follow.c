@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Lists objects page by page, then watches them. The worker's thread runs one call at a time; the
+ * loop's thread takes its result, calls the events and submits the next call. */
 #include "operator/kube/follow.h"
 
 #include <stdio.h>
@@ -8,7 +10,7 @@
 
 enum {
     PAGE = 500,          /* objects of one answer */
-    BATCH = 256,         /* changes told at once */
+    BATCH = 256,         /* changes in one result of the worker */
     CALL_MS = 10 * 1000, /* of a page */
     WAIT_MS = 5 * 1000,  /* for a change, before the loop hears that there was none */
     PAUSE_FIRST_MS = 500,
@@ -29,21 +31,21 @@ struct follow {
     size_t batch_count;
     enum err err;
     struct note note;
-    /* */
+    /* of the loop */
     uint64_t pause_ms;
     bool listing, whole, closing;
 };
 
 /* -- on the worker's thread -- */
 
-static void fetch_page(struct follow *s)
+static void follow_fetch_page(struct follow *s)
 {
     struct kube_list_options list = {.limit = PAGE, .continue_ = str_from(s->more)};
 
     s->err = kube_list(s->options.kube, &s->options.path, &list, CALL_MS, &s->page, &s->note);
 }
 
-static void fetch_changes(struct follow *s)
+static void follow_fetch_changes(struct follow *s)
 {
     s->err = kube_watch_next(s->watch, WAIT_MS, &s->batch[0], &s->note);
     while (!s->err) {
@@ -53,19 +55,19 @@ static void fetch_changes(struct follow *s)
     if (s->err == ERR_TIMEOUT) s->err = ERR_OK;
 }
 
-static void run(struct job *job)
+static void follow_run(struct job *job)
 {
     struct follow *s = CONTAINER_OF(job, struct follow, job);
 
     if (s->watch)
-        fetch_changes(s);
+        follow_fetch_changes(s);
     else
-        fetch_page(s);
+        follow_fetch_page(s);
 }
 
 /* -- on the loop's -- */
 
-static void fetch(struct follow *s)
+static void follow_fetch(struct follow *s)
 {
     s->note.text[0] = '\0';
     if (worker_submit(s->worker, &s->job)) timer_start_in(&s->again, PAUSE_FIRST_MS);
@@ -73,16 +75,16 @@ static void fetch(struct follow *s)
 
 static void on_again(struct timer *timer)
 {
-    fetch(CONTAINER_OF(timer, struct follow, again));
+    follow_fetch(CONTAINER_OF(timer, struct follow, again));
 }
 
 /* From the first page on, after a pause. */
-static void list_anew(struct follow *s, const char *why)
+static void follow_list_again(struct follow *s, const char *why)
 {
     const struct follow_options *o = &s->options;
 
-    LOG_WARN(o->log, "list again", log_text("resource", o->path.resource), log_text("why", why),
-             log_err("err", s->err), log_text("note", s->note.text));
+    LOG_WARN(o->log, "the objects are listed again", log_text("resource", o->path.resource),
+             log_text("why", why), log_err("err", s->err), log_text("note", s->note.text));
     if (s->listing && o->events->give_up) o->events->give_up(o->owner);
     s->listing = s->whole = false;
     kube_watch_close(s->watch);
@@ -90,58 +92,53 @@ static void list_anew(struct follow *s, const char *why)
     free(s->more);
     s->more = NULL;
     timer_start_in(&s->again, s->pause_ms);
-    s->pause_ms = s->pause_ms * 2 < PAUSE_MAX_MS ? s->pause_ms * 2 : PAUSE_MAX_MS;
+    s->pause_ms = min_u64(s->pause_ms * 2, PAUSE_MAX_MS);
 }
 
-static void begin_to_follow(struct follow *s)
+static void follow_begin_watch(struct follow *s)
 {
     const struct follow_options *o = &s->options;
     struct kube_watch_options watch = {.resource_version = s->version};
 
     s->err = kube_watch_open(o->kube, &o->path, &watch, &s->watch, &s->note);
     if (s->err) {
-        list_anew(s, "cannot follow");
+        follow_list_again(s, "the watch failed");
         return;
     }
     s->listing = false;
     s->whole = true;
     o->events->end(o->owner);
-    fetch(s);
+    follow_fetch(s);
 }
 
-static void take_page(struct follow *s)
+static void follow_take_page(struct follow *s)
 {
     const struct follow_options *o = &s->options;
-    struct kube_list_head head;
+    struct kube_list_head head = {.continue_ = STR_EMPTY};
+    char *more = NULL;
 
     if (!s->err) s->err = kube_list_decode(s->page.object, &head, &s->note);
-    if (s->err) {
-        kube_answer_deinit(&s->page);
-        list_anew(s, "no list");
-        return;
-    }
-    if (!s->listing) o->events->begin(o->owner);
-    s->listing = true;
-    for (size_t i = 0; i < json_count(head.items); i++)
-        o->events->seen(o->owner, json_item(head.items, i));
-    (void)snprintf(s->version, sizeof s->version, "%s", head.resource_version);
-    free(s->more);
-    s->more = NULL;
-    if (head.continue_.len) {
-        s->more = str_dup(head.continue_);
-        kube_answer_deinit(&s->page);
-        s->err = ERR_NOMEM;
-        if (s->more)
-            fetch(s);
-        else
-            list_anew(s, "no memory");
-        return;
+    if (!s->err) {
+        if (!s->listing) o->events->begin(o->owner);
+        s->listing = true;
+        for (size_t i = 0; i < json_count(head.items); i++)
+            o->events->seen(o->owner, json_item(head.items, i));
+        (void)snprintf(s->version, sizeof s->version, "%s", head.resource_version);
+        more = head.continue_.len ? str_dup(head.continue_) : NULL;
+        if (head.continue_.len && !more) s->err = ERR_NOMEM;
     }
     kube_answer_deinit(&s->page);
-    begin_to_follow(s);
+    free(s->more);
+    s->more = more;
+    if (s->err)
+        follow_list_again(s, "the list failed");
+    else if (s->more)
+        follow_fetch(s);
+    else
+        follow_begin_watch(s);
 }
 
-static void take_changes(struct follow *s)
+static void follow_take_changes(struct follow *s)
 {
     const struct follow_options *o = &s->options;
 
@@ -152,23 +149,23 @@ static void take_changes(struct follow *s)
             o->events->seen(o->owner, s->batch[i].object);
         kube_event_deinit(&s->batch[i]);
     }
-    if (s->batch_count) s->pause_ms = PAUSE_FIRST_MS; /* it is of use */
+    if (s->batch_count) s->pause_ms = PAUSE_FIRST_MS; /* the watch works */
     s->batch_count = 0;
     if (s->err)
-        list_anew(s, "cannot follow");
+        follow_list_again(s, "the watch failed");
     else
-        fetch(s);
+        follow_fetch(s);
 }
 
-static void done(struct job *job, enum err err)
+static void on_follow_run(struct job *job, enum err err)
 {
     struct follow *s = CONTAINER_OF(job, struct follow, job);
 
     if (s->closing || err) return;
     if (s->watch)
-        take_changes(s);
+        follow_take_changes(s);
     else
-        take_page(s);
+        follow_take_page(s);
 }
 
 enum err follow_open(const struct follow_options *options, struct follow **ret_follow)
@@ -185,8 +182,8 @@ enum err follow_open(const struct follow_options *options, struct follow **ret_f
     }
     s->options = *options;
     s->pause_ms = PAUSE_FIRST_MS;
-    job_init(&s->job, run, done);
-    fetch(s);
+    job_init(&s->job, follow_run, on_follow_run);
+    follow_fetch(s);
     *ret_follow = s;
     return ERR_OK;
 }

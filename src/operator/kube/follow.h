@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All objects of one kind, then every change to them, told on the loop's thread.
+/* Reports all objects of one kind, then every change of them, on the loop's thread.
  *
- * The API server is asked on a thread of the follower's own, one batch at a time: the next is
- * fetched when the last has been told, so nothing can pile up here. Where the server has forgotten
- * too much, or says what cannot be, it lists anew, with growing pauses. */
+ * A thread of its own asks the API server, one batch at a time: the next batch is fetched when the
+ * loop has taken the last one, so no queue can grow. When the server has compacted too much, or its
+ * answer is wrong, the follower lists again, after growing pauses. */
 #ifndef OPERATOR_KUBE_FOLLOW_H
 #define OPERATOR_KUBE_FOLLOW_H
 #include "io/io.h"
@@ -15,8 +15,7 @@ struct follow;
 struct follow_events {
     void (*begin)(void *owner); /* a list: everything follows */
     void (*end)(void *owner);
-    void (*give_up)(
-        void *owner); /* the list cannot be told to its end; another begins. NULL: fine */
+    void (*give_up)(void *owner); /* the list cannot be completed; another begins. May be NULL */
     void (*seen)(void *owner, const struct json *object); /* in a list, or it is new or changed */
     void (*gone)(void *owner, const struct json *object); /* as it was last */
 };
@@ -30,9 +29,9 @@ struct follow_options {
     void *owner;
 };
 enum err follow_open(const struct follow_options *options, struct follow **ret_follow);
-/* Ends what is asked just now; nothing is told from here on. Waits at most for one call. NULL is
- * fine; not from inside an event. */
+/* Cancels the call under way; no event comes any more. Waits at most for one call. NULL is fine; not
+ * from inside an event. */
 void follow_close(struct follow *follow);
-/* Told once to the end, and following. False: why not. */
+/* A list was completed, and changes follow. False: `reason` says why not. */
 bool follow_whole(const struct follow *follow, struct note *reason);
 #endif

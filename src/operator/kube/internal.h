@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of this folder share: the source and its tables. Everything here belongs to the
- * loop's thread, but for what a chore's run() is given. */
+/* The Kubernetes source and its tables. Everything belongs to the loop's thread, except what a chore's
+ * run() reads. */
 #ifndef OPERATOR_KUBE_INTERNAL_H
 #define OPERATOR_KUBE_INTERNAL_H
 #include "base/map.h"
@@ -20,27 +20,34 @@ enum {
     KUBE_DRAINS_MAX = 1 << 16,
 };
 
+struct pod_place;
+/* All objects of one kind, pods or requests, as the API server lists and changes them. */
+struct followed {
+    struct kube_source *source;
+    struct follow *follow;
+    uint64_t lists; /* begun */
+    bool known;     /* a list was completed */
+};
+/* One object of a place: its pod or its request. */
+struct place_object {
+    char *uid;          /* NULL: there is none */
+    int64_t generation; /* of its spec, where the server counts them */
+    uint64_t list;      /* the newest list that contained it */
+};
 /* One namespace and name: a pod, its CapacityRequest, or both. */
 struct pod_place {
     struct kube_source *source;
-    struct chore make; /* the request exists as long as the pod wants one */
-    struct chore tell; /* the request's status says what became of it */
-    char *key;         /* "namespace/name" */
-    /* the pod */
-    char *pod_uid; /* NULL: there is none */
-    bool wants;
-    int64_t pod_generation; /* of its spec, where the server counts them */
-    uint64_t pod_list;      /* the list that last showed it */
-    /* the request */
-    char *request_uid;           /* NULL: there is none */
-    bool managed;                /* made for a pod; else a person's */
-    char *served_uid;            /* of that pod; NULL: nobody's */
-    int64_t request_generation;  /* of its spec */
+    struct chore make;   /* the request exists as long as the pod wants one */
+    struct chore report; /* the request's status says what became of it */
+    const char *key;     /* "namespace/name" */
+    struct place_object pod, request;
+    bool wants;                  /* the pod wants a request */
+    bool managed;                /* the request was made for a pod; else a person wrote it */
+    char *served_uid;            /* of that pod; NULL: of no pod */
     int64_t checked[2];          /* the generations of both that were found to agree */
-    uint64_t request_list;       /* the list that last showed it */
-    bool acknowledged, rejected; /* as its status says */
-    uint64_t change;             /* of operator_put; 0: was not taken */
-    char *refusal;               /* why it was not; NULL: it was */
+    bool acknowledged, rejected; /* as the status of the request says */
+    uint64_t change;             /* of demand_put; 0: was refused */
+    char *refusal;               /* why it was refused; NULL: it was accepted */
     /* of the chore that runs */
     int64_t task_generations[2];
     bool task_ack;
@@ -48,12 +55,12 @@ struct pod_place {
 };
 
 struct kind; /* of an object that is shown */
-/* A machine on show, or a hint. */
+/* A machine or a hint that is shown as an object. */
 struct shown {
     struct kube_source *source;
     struct chore chore;
-    char *key;  /* machine id, or the hint's */
-    char *hint; /* body; NULL for a machine */
+    struct str key; /* machine id, or the hint's */
+    char *hint;     /* body; NULL for a machine */
     const struct kind *kind;
     bool gone;
     /* of the chore that runs */
@@ -62,21 +69,18 @@ struct shown {
 
 struct kube_source {
     struct demand_source source; /* first */
-    struct operator_host *host;
+    const struct operator_around *around;
     struct kube *kube;
     struct log_source log;
     struct chores *chores;
-    struct follow *pods, *requests;
+    struct followed pods, requests;
     char *namespace_;
     bool no_pods;
     struct map places, machines, hints, drains;
-    uint64_t pod_lists, request_lists; /* begun */
-    bool pods_known, requests_known;
-    struct chore sweep; /* machines that are shown and have left while nobody looked */
+    struct chore sweep; /* finds machines that are shown and have left the cluster */
     struct buf swept;   /* machine ids it found, a line each */
     struct counter *writes_failed, *evicted, *blocked, *eviction_failures;
     struct gauge *rejected;
-    size_t rejected_count;
 };
 
 static inline struct kube_source *kube_source_of(struct demand_source *source)
@@ -108,7 +112,7 @@ typedef enum err kube_page_fn(void *owner, const struct json *items, struct note
 enum err kube_each_page(struct kube_source *s, const struct kube_path *at,
                         const struct kube_list_options *options, kube_page_fn *look, void *owner,
                         struct note *note);
-/* A chore's call failed in a way that another time may mend. */
+/* Counts and logs a chore's call that failed and is repeated. */
 void kube_chore_failed(struct kube_source *s, const char *what, struct str which, enum err err,
                        const struct note *note);
 bool kube_copy(char **to, struct str text); /* replaces; empty: NULL. False: no memory */

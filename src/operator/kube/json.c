@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "operator/kube/json.h"
+#include "operator/kube/objects.h"
 
 struct str kube_text(const struct json *object, const char *path)
 {
@@ -35,6 +35,13 @@ enum err kube_names(const struct json *object, struct str *ret_namespace, struct
         ret_namespace->len >= KUBE_NAME_CAP)
         return note_fail(note, ERR_PARSE, "metadata: a name or uid of an impossible length");
     return ERR_OK;
+}
+
+bool kube_part_same(const struct json *a, const struct json *b, const char *part)
+{
+    const struct json *left = json_find(a, part), *right = json_find(b, part);
+
+    return left && right && json_same(left, right);
 }
 
 /* What was read, as it is. */

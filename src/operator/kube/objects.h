@@ -26,10 +26,10 @@ enum {
 struct pod_view { /* views into the document */
     struct str namespace_, name, uid;
     struct str node; /* empty: not placed */
-    bool wants; /* a machine's room: neither finished, nor its node's own, nor told to be ignored */
+    bool wants; /* a machine: not finished, no DaemonSet or mirror pod, not marked to be ignored */
     bool moves; /* is evicted when its node is drained */
-    bool leaving;       /* told to end already */
-    int64_t generation; /* counts the changes of its spec; 0: this server does not say */
+    bool leaving;       /* terminating */
+    int64_t generation; /* counts the changes of its spec; 0: the server does not count */
 };
 /* ERR_PARSE: no pod. */
 enum err pod_read(const struct json *pod, struct pod_view *ret_view, struct note *note);
@@ -61,7 +61,7 @@ enum err capacity_status_write(const struct json *object, const char *phase, str
 void upcoming_name(struct str machine_id, char ret_name[KUBE_NAME_CAP]);
 /* What it shows of the machine: {"spec": ..., "status": ...}. */
 enum err upcoming_body(const struct cluster_node *node, struct buf *out);
-/* The machine an UpcomingNode stands for; ERR_PARSE. */
+/* The machine of an UpcomingNode; ERR_PARSE. */
 enum err upcoming_machine(const struct json *object, struct str *ret_machine_id, struct note *note);
 
 /* "ac-" and the digest of the fingerprint behind "available:". */
@@ -79,4 +79,23 @@ enum err node_cordon_write(const struct json *node, struct str machine, bool *re
 struct str node_machine(const struct json *node); /* as that note says; empty: none */
 /* By what the provider calls it; where that is empty, not known, by that note. */
 bool node_is(const struct json *node, struct str machine, struct str provider_id);
+
+/* -- json.c: parts that all objects have -- */
+#define KUBE_LABEL_MANAGED STR("app.kubernetes.io/managed-by")
+
+struct str kube_text(const struct json *object, const char *path); /* empty: not there, no text */
+/* The member of a map at a path; keys of labels have dots. */
+struct str kube_label(const struct json *object, const char *map, struct str key);
+bool kube_part_same(const struct json *a, const struct json *b, const char *part); /* "spec" */
+int64_t kube_generation(const struct json *object); /* 0: it has none */
+/* ERR_PARSE: no namespaced object. */
+enum err kube_names(const struct json *object, struct str *ret_namespace, struct str *ret_name,
+                    struct str *ret_uid, struct note *note);
+
+void kube_put(struct ndjson *w, struct str key, const struct json *value);
+/* All members but one, each as it is. */
+void kube_put_members(struct ndjson *w, const struct json *object, struct str but);
+/* Opens metadata and leaves it open. */
+void kube_put_head(struct ndjson *w, const char *kind, struct str namespace_, struct str name,
+                   struct str version);
 #endif

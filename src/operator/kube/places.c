@@ -1,63 +1,66 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pods and their CapacityRequests: one for each pod, for its whole life. */
+/* Pods and their CapacityRequests: every pod that wants a machine has one request for its whole life.
+ *
+ * A place is one namespace and name, with the pod and the request of that name as the API server
+ * last showed them. The chore `make` creates, replaces or deletes the request until it is as the
+ * pod wants it; the chore `report` writes what became of the request into its status. All state
+ * belongs to the loop's thread; a chore's run() reads the key and what prepare() copied. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "operator/kube/internal.h"
-#include "operator/kube/json.h"
 
-enum { REQUEST_ARENA_MAX = 4 << 20 };
+enum { REQUEST_ARENA_MAX = 4 << 20, LONG_PAUSE_FAILURES = 10 };
 
-static const struct chore_ops make_ops, tell_ops;
+static const struct chore_ops make_ops, report_ops;
 
 /* -- the table -- */
 
-static struct pod_place *place_find(struct kube_source *s, struct str namespace_, struct str name,
-                                    bool make)
+/* The key with its closing NUL. */
+static struct str place_key(char room[2 * KUBE_NAME_CAP + 1], struct str namespace_,
+                            struct str name)
 {
-    char key[2 * KUBE_NAME_CAP + 1];
-    struct str at = {
-        key, (size_t)snprintf(key, sizeof key, "%.*s/%.*s", STR_ARG(namespace_), STR_ARG(name))};
-    struct pod_place *p = map_get(&s->places, at);
+    int len =
+        snprintf(room, 2 * KUBE_NAME_CAP + 1, "%.*s/%.*s", STR_ARG(namespace_), STR_ARG(name));
 
-    if (p || !make) return p;
-    p = calloc(1, sizeof *p);
-    if (!p || !(p->key = str_dup(at)) || map_put(&s->places, str_from(p->key), p)) {
-        LOG_ERROR(&s->log, "no room for another pod or request", log_str("object", at));
-        if (p) free(p->key);
-        free(p);
-        return NULL;
+    return str_of(room, (size_t)len + 1);
+}
+
+static struct pod_place *place_make(struct kube_source *s, struct str namespace_, struct str name)
+{
+    char room[2 * KUBE_NAME_CAP + 1];
+    struct str key = place_key(room, namespace_, name);
+    struct pod_place *p = map_make(&s->places, key, sizeof *p);
+
+    if (!p) {
+        LOG_ERROR(&s->log, "no room for another pod or request", log_text("object", room));
+    } else if (!p->source) {
+        p->source = s;
+        p->key = (const char *)(p + 1);
+        chore_init(&p->make, s->chores, &make_ops);
+        chore_init(&p->report, s->chores, &report_ops);
     }
-    p->source = s;
-    chore_init(&p->make, s->chores, &make_ops);
-    chore_init(&p->tell, s->chores, &tell_ops);
     return p;
 }
 
 static void place_free(struct pod_place *p)
 {
-    free(p->key);
-    free(p->pod_uid);
-    free(p->request_uid);
+    free(p->pod.uid);
+    free(p->request.uid);
     free(p->served_uid);
     free(p->refusal);
     free(p->task_text);
     free(p);
 }
 
-/* Frees a place that stands for nothing. False: it is still of use. */
+/* Frees a place with neither pod nor request. False: the place is still used. */
 static bool place_drop(struct pod_place *p)
 {
-    if (p->pod_uid || p->request_uid || !chore_forget(&p->make) || !chore_forget(&p->tell))
+    if (p->pod.uid || p->request.uid || !chore_forget(&p->make) || !chore_forget(&p->report))
         return false;
-    (void)map_remove(&p->source->places, str_from(p->key));
+    (void)map_remove(&p->source->places, str_of(p->key, strlen(p->key) + 1));
     place_free(p);
     return true;
-}
-
-static bool same(const char *a, const char *b)
-{
-    return a && b && str_equal(str_from(a), str_from(b));
 }
 
 /* The request is not as the pod wants it. */
@@ -65,28 +68,28 @@ static bool place_is_off(const struct pod_place *p)
 {
     const struct kube_source *s = p->source;
 
-    if (!s->pods_known || !s->requests_known || s->no_pods) return false;
-    if (!p->pod_uid || !p->wants) return p->request_uid && p->managed;
-    if (!p->request_uid) return true;
+    if (!s->pods.known || !s->requests.known || s->no_pods) return false;
+    if (!p->pod.uid || !p->wants) return p->request.uid && p->managed;
+    if (!p->request.uid) return true;
     if (!p->managed) return false; /* a person's request under that name is left alone */
-    return !same(p->served_uid, p->pod_uid) || p->pod_generation != p->checked[0] ||
-           p->request_generation != p->checked[1];
+    return !p->served_uid || strcmp(p->served_uid, p->pod.uid) != 0 ||
+           p->pod.generation != p->checked[0] || p->request.generation != p->checked[1];
 }
 
-/* -- the request is made, remade, removed -- */
+static void place_make_if_off(struct pod_place *p)
+{
+    if (place_is_off(p)) chore_want(&p->make);
+}
+
+/* -- the request is created, replaced, deleted -- */
 
 static bool make_prepare(struct chore *chore)
 {
     struct pod_place *p = CONTAINER_OF(chore, struct pod_place, make);
 
-    p->task_generations[0] = p->pod_generation;
-    p->task_generations[1] = p->request_generation;
+    p->task_generations[0] = p->pod.generation;
+    p->task_generations[1] = p->request.generation;
     return place_is_off(p);
-}
-
-static struct kube_path pod_path(char *namespace_, const char *name)
-{
-    return (struct kube_path){"", "v1", namespace_, "pods", name, NULL};
 }
 
 static struct kube_path request_path(char *namespace_, const char *name)
@@ -104,24 +107,22 @@ static const char *split_key(const char *key, char namespace_[KUBE_NAME_CAP])
     return key + len + 1;
 }
 
-/* What the pod asks for is what the request says: somebody may have edited either. */
-static bool agree(const struct json *request, struct str body)
+/* The request says what the pod asks for. Somebody may have edited either. */
+static bool request_agrees(const struct json *request, struct str body)
 {
     struct json *wanted = NULL;
-    const struct json *a, *b;
-    bool same_spec;
+    bool same;
 
     if (json_open(body, KUBE_OBJECT_MAX, &wanted, NULL)) return false;
-    a = json_find(request, "spec");
-    b = json_find(wanted, "spec");
-    same_spec = a && b && json_same(a, b);
+    same = kube_part_same(request, wanted, "spec");
     json_close(wanted);
-    return same_spec;
+    return same;
 }
 
-/* *generation is that of the request as it stands then. */
-static enum err make_it(struct kube *kube, const struct kube_path *path, const struct json *pod,
-                        const struct kube_answer *there, int64_t *generation, struct note *note)
+/* *generation becomes that of the request on the server. */
+static enum err request_write(struct kube *kube, const struct kube_path *path,
+                              const struct json *pod, const struct kube_answer *there,
+                              int64_t *generation, struct note *note)
 {
     char version[KUBE_VERSION_CAP] = "";
     struct kube_answer answer = {0};
@@ -134,7 +135,7 @@ static enum err make_it(struct kube *kube, const struct kube_path *path, const s
     if (!err) err = capacity_write(pod, str_from(version), &body, note);
     if (!err && there->object) {
         *generation = kube_generation(there->object);
-        if (!agree(there->object, buf_peek(&body)))
+        if (!request_agrees(there->object, buf_peek(&body)))
             err = kube_update(kube, &at, buf_peek(&body), KUBE_CALL_MS, &answer, note);
     } else if (!err) {
         at.name = NULL;
@@ -146,15 +147,16 @@ static enum err make_it(struct kube *kube, const struct kube_path *path, const s
     return err;
 }
 
-/* Both are looked at anew: what the loop saw may be old by now. */
+/* Reads both anew, because what the loop saw may be old by now. */
 static enum err make_run(struct chore *chore)
 {
     struct pod_place *p = CONTAINER_OF(chore, struct pod_place, make);
     struct kube *kube = p->source->kube;
     char namespace_[KUBE_NAME_CAP];
     const char *name = split_key(p->key, namespace_);
-    struct kube_path pod_at = pod_path(namespace_, name), at = request_path(namespace_, name);
-    struct kube_answer pod = {0}, there = {0}, answer = {0};
+    struct kube_path pod_at = {"", "v1", namespace_, "pods", name, NULL};
+    struct kube_path at = request_path(namespace_, name);
+    struct kube_answer pod = {0}, there = {0};
     struct capacity_view request = {0};
     struct pod_view view = {0};
     struct note note = {0};
@@ -170,16 +172,15 @@ static enum err make_run(struct chore *chore)
     if (!err && view.wants) {
         p->task_generations[0] = view.generation;
         if (!there.object || request.managed)
-            err = make_it(kube, &at, pod.object, &there, &p->task_generations[1], &note);
+            err = request_write(kube, &at, pod.object, &there, &p->task_generations[1], &note);
     } else if (!err && there.object && request.managed) {
         char uid[ID_MAX + 1];
         (void)snprintf(uid, sizeof uid, "%.*s", STR_ARG(request.uid));
-        err = kube_delete(kube, &at, uid, KUBE_CALL_MS, &answer, &note);
+        err = kube_delete(kube, &at, uid, KUBE_CALL_MS, NULL, &note);
         if (err == ERR_NOT_FOUND) err = ERR_OK;
     }
     kube_answer_deinit(&pod);
     kube_answer_deinit(&there);
-    kube_answer_deinit(&answer);
     if (err) kube_chore_failed(p->source, "capacity request", str_from(p->key), err, &note);
     return err;
 }
@@ -188,9 +189,9 @@ static bool make_ended(struct chore *chore, enum err err)
 {
     struct pod_place *p = CONTAINER_OF(chore, struct pod_place, make);
 
-    if (err == ERR_PARSE || err == ERR_INVALID || err == ERR_TOO_LARGE) {
-        chore->failures = 10; /* it will not be better soon: rests long */
-    }
+    /* These errors do not pass by themselves: the pause is long at once. */
+    if (err == ERR_PARSE || err == ERR_INVALID || err == ERR_TOO_LARGE)
+        chore->failures = LONG_PAUSE_FAILURES;
     if (!err) memcpy(p->checked, p->task_generations, sizeof p->checked);
     return place_drop(p);
 }
@@ -199,23 +200,23 @@ static const struct chore_ops make_ops = {make_prepare, make_run, make_ended};
 
 /* -- its status -- */
 
-static bool tell_prepare(struct chore *chore)
+static bool report_prepare(struct chore *chore)
 {
-    struct pod_place *p = CONTAINER_OF(chore, struct pod_place, tell);
+    struct pod_place *p = CONTAINER_OF(chore, struct pod_place, report);
 
     p->task_ack = !p->refusal;
-    if (!p->request_uid || (p->refusal ? p->rejected : p->acknowledged)) return false;
+    if (!p->request.uid || (p->refusal ? p->rejected : p->acknowledged)) return false;
     return kube_copy(&p->task_text, p->refusal ? str_from(p->refusal) : STR_EMPTY);
 }
 
-static enum err tell_run(struct chore *chore)
+static enum err report_run(struct chore *chore)
 {
-    struct pod_place *p = CONTAINER_OF(chore, struct pod_place, tell);
+    struct pod_place *p = CONTAINER_OF(chore, struct pod_place, report);
     struct kube *kube = p->source->kube;
     char namespace_[KUBE_NAME_CAP];
     const char *name = split_key(p->key, namespace_);
     struct kube_path at = request_path(namespace_, name);
-    struct kube_answer there = {0}, answer = {0};
+    struct kube_answer there = {0};
     struct note note = {0};
     struct buf body;
     enum err err = kube_get(kube, &at, KUBE_CALL_MS, &there, &note);
@@ -225,21 +226,20 @@ static enum err tell_run(struct chore *chore)
         err = capacity_status_write(there.object, p->task_ack ? "Acknowledged" : "Rejected",
                                     str_from(p->task_text), &body);
     at.subresource = "status";
-    if (!err) err = kube_update(kube, &at, buf_peek(&body), KUBE_CALL_MS, &answer, &note);
+    if (!err) err = kube_update(kube, &at, buf_peek(&body), KUBE_CALL_MS, NULL, &note);
     buf_deinit(&body);
     kube_answer_deinit(&there);
-    kube_answer_deinit(&answer);
     if (err == ERR_NOT_FOUND) return ERR_OK;
     if (err) kube_chore_failed(p->source, "status of a request", str_from(p->key), err, &note);
     return err;
 }
 
-static bool tell_ended(struct chore *chore, enum err)
+static bool report_ended(struct chore *chore, enum err)
 {
-    return place_drop(CONTAINER_OF(chore, struct pod_place, tell));
+    return place_drop(CONTAINER_OF(chore, struct pod_place, report));
 }
 
-static const struct chore_ops tell_ops = {tell_prepare, tell_run, tell_ended};
+static const struct chore_ops report_ops = {report_prepare, report_run, report_ended};
 
 void kube_places_taken(struct demand_source *source, uint64_t change)
 {
@@ -248,112 +248,46 @@ void kube_places_taken(struct demand_source *source, uint64_t change)
 
     for (size_t cursor = 0; (entry = map_next(&s->places, &cursor)) != NULL;) {
         struct pod_place *p = entry->value;
-        if (p->change && p->change <= change && !p->acknowledged) chore_want(&p->tell);
+        if (p->change && p->change <= change && !p->acknowledged) chore_want(&p->report);
     }
 }
 
-/* -- pods -- */
+/* -- objects that appear, change and go -- */
 
-static void pod_gone(struct pod_place *p)
+static struct place_object *place_object(struct pod_place *p, const struct followed *f)
 {
-    free(p->pod_uid);
-    p->pod_uid = NULL;
-    p->wants = false;
-    if (!place_drop(p) && place_is_off(p)) chore_want(&p->make);
+    return f == &p->source->pods ? &p->pod : &p->request;
 }
 
-static void pod_seen(void *owner, const struct json *object)
-{
-    struct kube_source *s = owner;
-    struct pod_view view;
-    struct note note = {0};
-    struct pod_place *p;
-
-    if (pod_read(object, &view, &note)) {
-        LOG_WARN(&s->log, "not a pod", log_text("note", note.text));
-        return;
-    }
-    p = place_find(s, view.namespace_, view.name, true);
-    if (!p || !kube_copy(&p->pod_uid, view.uid)) return;
-    p->wants = view.wants;
-    p->pod_generation = view.generation;
-    p->pod_list = s->pod_lists;
-    if (place_is_off(p)) chore_want(&p->make);
-}
-
-static void pods_begin(void *owner)
-{
-    ((struct kube_source *)owner)->pod_lists++;
-}
-
-/* Each place once, whatever is dropped on the way. */
-static void each_place(struct kube_source *s, void (*look)(struct pod_place *p))
-{
-    struct map_entry *entry;
-
-    for (size_t cursor = 0; (entry = map_next(&s->places, &cursor)) != NULL;) look(entry->value);
-}
-
-static void pod_unless_listed(struct pod_place *p)
-{
-    if (p->pod_uid && p->pod_list != p->source->pod_lists) pod_gone(p);
-}
-
-static void make_if_off(struct pod_place *p)
-{
-    if (place_is_off(p)) chore_want(&p->make);
-}
-
-static void pods_end(void *owner)
-{
-    struct kube_source *s = owner;
-
-    each_place(s, pod_unless_listed);
-    s->pods_known = true;
-    each_place(s, make_if_off);
-}
-
-static void pod_deleted(void *owner, const struct json *object)
-{
-    struct pod_view view;
-    struct pod_place *p;
-
-    if (pod_read(object, &view, NULL)) return;
-    p = place_find(owner, view.namespace_, view.name, false);
-    if (p && p->pod_uid && str_equal(str_from(p->pod_uid), view.uid)) pod_gone(p);
-}
-
-/* Of a list that is given up, what was told is true, and what was not is not known to be gone. */
-const struct follow_events kube_pod_events = {
-    .begin = pods_begin, .end = pods_end, .seen = pod_seen, .gone = pod_deleted};
-
-/* -- requests -- */
-
-static void count_refusal(struct kube_source *s, bool before, bool now)
-{
-    if (now && !before) s->rejected_count++;
-    if (before && !now) s->rejected_count--;
-    if (s->rejected) gauge_set(s->rejected, (double)s->rejected_count);
-}
-
-static void request_gone(struct pod_place *p)
+static void request_forget(struct pod_place *p)
 {
     struct kube_source *s = p->source;
 
-    if (p->request_uid) operator_remove(s->host, str_from(p->request_uid));
-    count_refusal(s, p->refusal != NULL, false);
-    (void)kube_copy(&p->request_uid, STR_EMPTY);
+    demand_remove(s->around->demand, str_from(p->request.uid));
+    if (s->rejected && p->refusal) gauge_add(s->rejected, -1);
     (void)kube_copy(&p->served_uid, STR_EMPTY);
     (void)kube_copy(&p->refusal, STR_EMPTY);
     p->change = 0;
     p->acknowledged = p->rejected = p->managed = false;
-    if (!place_drop(p) && place_is_off(p)) chore_want(&p->make);
 }
 
-/* What it asks for goes to the operator, who checks it. */
-static void request_take(struct pod_place *p, const struct json *object)
+static void object_gone(struct pod_place *p, const struct followed *f)
+{
+    struct place_object *object = place_object(p, f);
+
+    if (object == &p->request)
+        request_forget(p);
+    else
+        p->wants = false;
+    (void)kube_copy(&object->uid, STR_EMPTY);
+    if (!place_drop(p)) place_make_if_off(p);
+}
+
+/* The demand table checks what the request asks for. */
+static void request_put(struct pod_place *p, const struct json *object)
 {
     struct kube_source *s = p->source;
+    struct str uid = str_from(p->request.uid);
     struct capacity_request request;
     struct note note = {0};
     struct arena arena;
@@ -363,84 +297,127 @@ static void request_take(struct pod_place *p, const struct json *object)
 
     arena_init(&arena, REQUEST_ARENA_MAX);
     err = capacity_read(object, &arena, &request, &note);
-    if (!err) err = operator_put(s->host, str_from(p->request_uid), &request, &change, &note);
+    if (!err) err = demand_put(s->around->demand, uid, &request, &change, &note);
     arena_deinit(&arena);
-    if (err) operator_remove(s->host, str_from(p->request_uid));
+    if (err) demand_remove(s->around->demand, uid);
     p->change = err ? 0 : change;
     (void)kube_copy(&p->refusal,
                     err ? str_from(note.text[0] ? note.text : err_name(err)) : STR_EMPTY);
-    count_refusal(s, before, p->refusal != NULL);
-    if (p->refusal) chore_want(&p->tell);
+    if (s->rejected) gauge_add(s->rejected, (p->refusal != NULL) - before);
+    if (p->refusal) chore_want(&p->report);
+}
+
+static bool object_set(struct pod_place *p, struct followed *f, struct str uid, int64_t generation)
+{
+    struct place_object *object = place_object(p, f);
+
+    object->generation = generation;
+    object->list = f->lists;
+    return kube_copy(&object->uid, uid);
+}
+
+static void pod_seen(void *owner, const struct json *object)
+{
+    struct followed *f = owner;
+    struct pod_view view;
+    struct note note = {0};
+    struct pod_place *p;
+
+    if (pod_read(object, &view, &note)) {
+        LOG_WARN(&f->source->log, "not a pod", log_text("note", note.text));
+        return;
+    }
+    p = place_make(f->source, view.namespace_, view.name);
+    if (!p || !object_set(p, f, view.uid, view.generation)) return;
+    p->wants = view.wants;
+    place_make_if_off(p);
 }
 
 static void request_seen(void *owner, const struct json *object)
 {
-    struct kube_source *s = owner;
+    struct followed *f = owner;
     struct capacity_view view;
     struct note note = {0};
     struct pod_place *p;
 
     if (capacity_view_read(object, &view, &note)) {
-        LOG_WARN(&s->log, "not a capacity request", log_text("note", note.text));
+        LOG_WARN(&f->source->log, "not a capacity request", log_text("note", note.text));
         return;
     }
-    p = place_find(s, view.namespace_, view.name, true);
+    p = place_make(f->source, view.namespace_, view.name);
     if (!p) return;
-    if (p->request_uid && !str_equal(str_from(p->request_uid), view.uid))
-        operator_remove(s->host, str_from(p->request_uid));
-    if (!kube_copy(&p->request_uid, view.uid) || !kube_copy(&p->served_uid, view.pod_uid)) return;
+    if (p->request.uid && !str_equal(str_from(p->request.uid), view.uid))
+        demand_remove(f->source->around->demand, str_from(p->request.uid));
+    if (!object_set(p, f, view.uid, view.generation) || !kube_copy(&p->served_uid, view.pod_uid))
+        return;
     p->managed = view.managed;
-    p->request_generation = view.generation;
-    p->request_list = s->request_lists;
     p->acknowledged = str_equal(view.phase, STR("Acknowledged"));
     p->rejected = str_equal(view.phase, STR("Rejected"));
-    request_take(p, object);
-    if (place_is_off(p)) chore_want(&p->make);
+    request_put(p, object);
+    place_make_if_off(p);
+}
+
+static void object_deleted(void *owner, const struct json *object)
+{
+    struct followed *f = owner;
+    char room[2 * KUBE_NAME_CAP + 1];
+    struct str namespace_, name, uid;
+    struct pod_place *p;
+
+    if (kube_names(object, &namespace_, &name, &uid, NULL)) return;
+    p = map_get(&f->source->places, place_key(room, namespace_, name));
+    if (p && str_equal(str_from(place_object(p, f)->uid), uid)) object_gone(p, f);
+}
+
+/* -- lists -- */
+
+static void pods_begin(void *owner)
+{
+    ((struct followed *)owner)->lists++;
+}
+
+/* Objects that the list did not contain are gone. Places may be dropped during the walks. */
+static void objects_end(void *owner)
+{
+    struct followed *f = owner;
+    struct map_entry *entry;
+
+    for (size_t cursor = 0; (entry = map_next(&f->source->places, &cursor)) != NULL;) {
+        const struct place_object *object = place_object(entry->value, f);
+        if (object->uid && object->list != f->lists) object_gone(entry->value, f);
+    }
+    f->known = true;
+    for (size_t cursor = 0; (entry = map_next(&f->source->places, &cursor)) != NULL;)
+        place_make_if_off(entry->value);
 }
 
 static void requests_begin(void *owner)
 {
-    struct kube_source *s = owner;
+    struct followed *f = owner;
 
-    s->request_lists++;
-    operator_list_begin(s->host);
-}
-
-static void request_unless_listed(struct pod_place *p)
-{
-    if (p->request_uid && p->request_list != p->source->request_lists) request_gone(p);
+    f->lists++;
+    demand_list_begin(f->source->around->demand);
 }
 
 static void requests_end(void *owner)
 {
-    struct kube_source *s = owner;
-
-    operator_list_end(s->host);
-    each_place(s, request_unless_listed);
-    s->requests_known = true;
-    each_place(s, make_if_off);
+    demand_list_end(((struct followed *)owner)->source->around->demand);
+    objects_end(owner);
 }
 
 static void requests_give_up(void *owner)
 {
-    operator_list_give_up(((struct kube_source *)owner)->host);
+    demand_list_give_up(((struct followed *)owner)->source->around->demand);
 }
 
-static void request_deleted(void *owner, const struct json *object)
-{
-    struct capacity_view view;
-    struct pod_place *p;
-
-    if (capacity_view_read(object, &view, NULL)) return;
-    p = place_find(owner, view.namespace_, view.name, false);
-    if (p && p->request_uid && str_equal(str_from(p->request_uid), view.uid)) request_gone(p);
-}
-
+/* When a list is given up, the objects that it contained are known, and no object is gone. */
+const struct follow_events kube_pod_events = {
+    .begin = pods_begin, .end = objects_end, .seen = pod_seen, .gone = object_deleted};
 const struct follow_events kube_request_events = {.begin = requests_begin,
                                                   .end = requests_end,
                                                   .give_up = requests_give_up,
                                                   .seen = request_seen,
-                                                  .gone = request_deleted};
+                                                  .gone = object_deleted};
 
 void kube_places_deinit(struct kube_source *s)
 {

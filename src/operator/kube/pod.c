@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A pod, and the CapacityRequest that is made of it. */
 #include "model/quantity.h"
-#include "operator/kube/json.h"
+#include "operator/kube/objects.h"
 
 #define NOTE_IGNORE KUBE_CRD_GROUP "/ignore"
 #define NOTE_MIRROR "kubernetes.io/config.mirror"
@@ -35,17 +35,17 @@ enum err pod_read(const struct json *pod, struct pod_view *ret_view, struct note
 
 /* -- what a pod needs of a machine: as the scheduler of Kubernetes counts it -- */
 
-struct need {
+struct pod_amount {
     struct str name;
     struct quantity amount;
 };
-struct needs {
-    struct need rows[KUBE_RESOURCES_MAX];
+struct pod_amounts {
+    struct pod_amount rows[KUBE_RESOURCES_MAX];
     size_t count;
 };
 
-static enum err need_row(struct needs *needs, struct str name, struct need **ret_row,
-                         struct note *note)
+static enum err amounts_row(struct pod_amounts *needs, struct str name, struct pod_amount **ret_row,
+                            struct note *note)
 {
     for (size_t i = 0; i < needs->count; i++)
         if (str_equal(needs->rows[i].name, name)) {
@@ -56,11 +56,12 @@ static enum err need_row(struct needs *needs, struct str name, struct need **ret
         return note_fail(note, ERR_TOO_LARGE, "more than %d names of resources",
                          KUBE_RESOURCES_MAX);
     *ret_row = &needs->rows[needs->count++];
-    **ret_row = (struct need){.name = name};
+    **ret_row = (struct pod_amount){.name = name};
     return ERR_OK;
 }
 
-static enum err needs_add(struct needs *needs, const struct json *amounts, struct note *note)
+static enum err amounts_add(struct pod_amounts *needs, const struct json *amounts,
+                            struct note *note)
 {
     void *cursor = NULL;
     const struct json *value;
@@ -69,20 +70,21 @@ static enum err needs_add(struct needs *needs, const struct json *amounts, struc
 
     while (!err && amounts && json_next(amounts, &cursor, &name, &value)) {
         struct quantity amount;
-        struct need *row;
+        struct pod_amount *row;
         err = quantity_parse(kube_text(value, ""), &amount, note);
-        if (!err) err = need_row(needs, name, &row, note);
+        if (!err) err = amounts_row(needs, name, &row, note);
         if (!err) err = quantity_add(&row->amount, &amount);
         if (err) note_prefix(note, "requests of %.*s", STR_ARG(name));
     }
     return err;
 }
 
-static enum err needs_raise(struct needs *needs, const struct needs *to, struct note *note)
+static enum err amounts_raise(struct pod_amounts *needs, const struct pod_amounts *to,
+                              struct note *note)
 {
     for (size_t i = 0; i < to->count; i++) {
-        struct need *row;
-        enum err err = need_row(needs, to->rows[i].name, &row, note);
+        struct pod_amount *row;
+        enum err err = amounts_row(needs, to->rows[i].name, &row, note);
         if (err) return err;
         if (quantity_compare(&row->amount, &to->rows[i].amount) < 0)
             row->amount = to->rows[i].amount;
@@ -91,29 +93,30 @@ static enum err needs_raise(struct needs *needs, const struct needs *to, struct 
 }
 
 /* Containers run together; each that starts them runs beside those before it that stay. */
-static enum err pod_needs(const struct json *pod, struct needs *ret_needs, struct note *note)
+static enum err pod_needs(const struct json *pod, struct pod_amounts *ret_needs, struct note *note)
 {
     const struct json *containers = json_find(pod, "spec.containers");
     const struct json *init = json_find(pod, "spec.initContainers");
-    struct needs stay = {0}, most = {0};
+    struct pod_amounts stay = {0}, most = {0};
     enum err err = ERR_OK;
 
     for (size_t i = 0; !err && init && i < json_count(init); i++) {
         const struct json *one = json_item(init, i);
         const struct json *requests = json_find(one, "resources.requests");
-        struct needs now;
+        struct pod_amounts now;
         if (str_equal(kube_text(one, "restartPolicy"), STR("Always")))
-            err = needs_add(&stay, requests, note);
+            err = amounts_add(&stay, requests, note);
         now = stay;
         if (!err && !str_equal(kube_text(one, "restartPolicy"), STR("Always")))
-            err = needs_add(&now, requests, note);
-        if (!err) err = needs_raise(&most, &now, note);
+            err = amounts_add(&now, requests, note);
+        if (!err) err = amounts_raise(&most, &now, note);
     }
     *ret_needs = stay;
     for (size_t i = 0; !err && containers && i < json_count(containers); i++)
-        err = needs_add(ret_needs, json_find(json_item(containers, i), "resources.requests"), note);
-    if (!err) err = needs_raise(ret_needs, &most, note);
-    if (!err) err = needs_add(ret_needs, json_find(pod, "spec.overhead"), note);
+        err =
+            amounts_add(ret_needs, json_find(json_item(containers, i), "resources.requests"), note);
+    if (!err) err = amounts_raise(ret_needs, &most, note);
+    if (!err) err = amounts_add(ret_needs, json_find(pod, "spec.overhead"), note);
     return err;
 }
 
@@ -192,7 +195,7 @@ static void put_owner(struct ndjson *w, const struct pod_view *pod)
     ndjson_close_array(w);
 }
 
-static void put_amounts(struct ndjson *w, const struct needs *needs)
+static void put_amounts(struct ndjson *w, const struct pod_amounts *needs)
 {
     ndjson_open_object(w, STR("resources"));
     for (size_t i = 0; i < needs->count; i++) {
@@ -210,7 +213,7 @@ enum err capacity_write(const struct json *pod, struct str version, struct buf *
         {KUBE_CRD_GROUP "/interruption-penalty", "interruptionPenalty"},
         {KUBE_CRD_GROUP "/reclamation-penalty", "reclamationPenalty"},
     };
-    struct needs needs;
+    struct pod_amounts needs;
     struct pod_view view;
     struct ndjson w;
     int64_t priority = 0;

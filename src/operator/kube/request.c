@@ -2,7 +2,7 @@
 /* A CapacityRequest: what it asks for, and what became of it. */
 #include <math.h>
 
-#include "operator/kube/json.h"
+#include "operator/kube/objects.h"
 #include "text/json_fields.h"
 #include "text/real.h"
 
@@ -53,15 +53,11 @@ static enum err read_when(const struct json *value, void *into, struct arena *ar
     return ERR_OK;
 }
 
-struct penalty {
-    bool given;
-    double dollars;
-};
 /* "2.5" dollars, or "pinned". */
 static enum err read_penalty(const struct json *value, void *into, struct arena *arena,
                              struct note *note)
 {
-    struct penalty *penalty = into;
+    struct request_penalty *penalty = into;
     struct str text = STR_EMPTY;
     enum err err = json_text(value, &text, arena, note);
 
@@ -74,7 +70,6 @@ static enum err read_penalty(const struct json *value, void *into, struct arena 
 
 struct capacity { /* the spec */
     struct capacity_request request;
-    struct penalty interruption, reclamation;
     /* of its coLocation */
     struct label *labels;
     struct selector_term *terms;
@@ -136,9 +131,9 @@ static const struct json_field spec_fields[] = {
     {"topologySpread", JSON_AS_ROWS, JSON_MEMBER(struct capacity, request.spreads),
      JSON_COUNT(struct capacity, request.spread_count), .most = LIST_MAX, .row = &spread_row},
     {"coLocation", JSON_AS_ROW, WHOLE, .row = &co_location_row},
-    {"interruptionPenalty", JSON_AS_OWN, JSON_MEMBER(struct capacity, interruption),
+    {"interruptionPenalty", JSON_AS_OWN, JSON_MEMBER(struct capacity, request.interruption),
      .own = read_penalty},
-    {"reclamationPenalty", JSON_AS_OWN, JSON_MEMBER(struct capacity, reclamation),
+    {"reclamationPenalty", JSON_AS_OWN, JSON_MEMBER(struct capacity, request.reclamation),
      .own = read_penalty},
 };
 static const struct json_fields spec_table = {JSON_FIELDS(spec_fields), .loose = true};
@@ -163,18 +158,13 @@ enum err capacity_read(const struct json *object, struct arena *arena,
 {
     const struct json *spec = json_find(object, "spec");
     struct capacity c = {.request.count = 1};
-    struct capacity_request *r = &c.request;
     enum err err;
 
     if (!spec) return note_fail(note, ERR_PARSE, "spec: missing");
     err = json_fields_read(spec, &spec_table, &c, arena, note);
     if (err && err != ERR_NOMEM) note_prefix(note, "spec");
     if (!err && json_find(spec, "coLocation")) err = make_group(&c, arena);
-    r->has_interruption_penalty = c.interruption.given;
-    r->interruption_penalty = c.interruption.dollars;
-    r->has_reclamation_penalty = c.reclamation.given;
-    r->reclamation_penalty = c.reclamation.dollars;
-    *ret_request = *r;
+    *ret_request = c.request;
     return err;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Machines as UpcomingNodes, hints as AvailableCapacities: made, kept up, removed. */
+/* Shows machines as UpcomingNodes and hints as AvailableCapacities: creates, updates and deletes the
+ * objects by one chore each. A sweep finds machines that left the cluster unnoticed. */
 #include <stdlib.h>
 
 #include "operator/kube/internal.h"
@@ -8,34 +9,31 @@ enum { SWEPT_BYTES_MAX = 256 << 20 };
 
 struct kind {
     const char *kind, *resource;
+    void (*name)(struct str key, char ret_name[KUBE_NAME_CAP]);
 };
-static const struct kind machines = {"UpcomingNode", "upcomingnodes"};
-static const struct kind hints = {"AvailableCapacity", "availablecapacities"};
+static const struct kind machines = {"UpcomingNode", "upcomingnodes", upcoming_name};
+static const struct kind hints = {"AvailableCapacity", "availablecapacities", available_name};
 
 static const struct chore_ops show_ops;
 
 static struct shown *shown_find(struct kube_source *s, struct map *table, const struct kind *kind,
                                 struct str key)
 {
-    struct shown *row = map_get(table, key);
+    struct shown *row = map_make(table, key, sizeof *row);
 
-    if (row) return row;
-    row = calloc(1, sizeof *row);
-    if (!row || !(row->key = str_dup(key)) || map_put(table, str_from(row->key), row)) {
+    if (!row) {
         LOG_ERROR(&s->log, "no room to show another", log_str("object", key));
-        if (row) free(row->key);
-        free(row);
-        return NULL;
+    } else if (!row->source) {
+        row->source = s;
+        row->key = str_of(row + 1, key.len);
+        row->kind = kind;
+        chore_init(&row->chore, s->chores, &show_ops);
     }
-    row->source = s;
-    row->kind = kind;
-    chore_init(&row->chore, s->chores, &show_ops);
     return row;
 }
 
 static void shown_free(struct shown *row)
 {
-    free(row->key);
     free(row->hint);
     free(row->body);
     free(row);
@@ -47,7 +45,7 @@ static bool show_prepare(struct chore *chore)
 {
     struct shown *row = CONTAINER_OF(chore, struct shown, chore);
     const struct cluster_node *node =
-        row->hint ? NULL : operator_find_node(row->source->host, str_from(row->key));
+        row->hint ? NULL : nodes_find(row->source->around->nodes, row->key);
     struct buf body;
     enum err err = ERR_OK;
 
@@ -60,16 +58,9 @@ static bool show_prepare(struct chore *chore)
     if (!err && !kube_copy(&row->body, buf_peek(&body))) err = ERR_NOMEM;
     buf_deinit(&body);
     if (err)
-        LOG_WARN(&row->source->log, "cannot show a machine", log_text("machine", row->key),
+        LOG_WARN(&row->source->log, "cannot show a machine", log_str("machine", row->key),
                  log_err("err", err));
     return !err;
-}
-
-static bool part_is(const struct json *object, const struct json *body, const char *part)
-{
-    const struct json *a = json_find(object, part), *b = json_find(body, part);
-
-    return a && b && json_same(a, b);
 }
 
 /* Replaces what is there, or the status of it, where it differs; *there is what is there then. */
@@ -83,7 +74,7 @@ static enum err show_part(struct kube *kube, const struct kind *kind, const stru
     struct buf text;
     enum err err;
 
-    if (part_is(there->object, body, part)) return ERR_OK;
+    if (kube_part_same(there->object, body, part)) return ERR_OK;
     at.subresource = strcmp(part, "status") == 0 ? "status" : NULL;
     buf_init(&text, KUBE_OBJECT_MAX);
     err = kube_object_version(there->object, version, note);
@@ -141,19 +132,14 @@ static enum err show_run(struct chore *chore)
     struct note note = {0};
     enum err err;
 
-    if (kind == &hints)
-        available_name(str_from(row->key), name);
-    else
-        upcoming_name(str_from(row->key), name);
+    kind->name(row->key, name);
     if (row->body) {
         err = show_it(kube, kind, &at, row->body, &note);
     } else {
-        struct kube_answer answer = {0};
-        err = kube_delete(kube, &at, NULL, KUBE_CALL_MS, &answer, &note);
+        err = kube_delete(kube, &at, NULL, KUBE_CALL_MS, NULL, &note);
         if (err == ERR_NOT_FOUND) err = ERR_OK;
-        kube_answer_deinit(&answer);
     }
-    if (err) kube_chore_failed(row->source, kind->kind, str_from(row->key), err, &note);
+    if (err) kube_chore_failed(row->source, kind->kind, row->key, err, &note);
     return err;
 }
 
@@ -162,8 +148,8 @@ static bool show_ended(struct chore *chore, enum err err)
     struct shown *row = CONTAINER_OF(chore, struct shown, chore);
     struct kube_source *s = row->source;
 
-    if (err || !row->gone || operator_find_node(s->host, str_from(row->key))) return false;
-    (void)map_remove(&s->machines, str_from(row->key));
+    if (err || !row->gone || nodes_find(s->around->nodes, row->key)) return false;
+    (void)map_remove(&s->machines, row->key);
     shown_free(row);
     return true;
 }
@@ -191,7 +177,7 @@ void kube_show_hint(struct demand_source *source, const struct available *hint)
     buf_deinit(&body);
 }
 
-/* -- what is shown and has left -- */
+/* -- machines that are shown and have left -- */
 
 static bool sweep_prepare(struct chore *chore)
 {
@@ -232,7 +218,7 @@ static bool sweep_ended(struct chore *chore, enum err err)
     struct str ids = buf_peek(&s->swept), id;
 
     while (!err && str_split(&ids, '\n', &id))
-        if (id.len && !operator_find_node(s->host, id)) kube_show_machine(&s->source, id);
+        if (id.len && !nodes_find(s->around->nodes, id)) kube_show_machine(&s->source, id);
     buf_clear(&s->swept);
     return false;
 }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/hex.h"
-#include "operator/kube/json.h"
+#include "operator/kube/objects.h"
 
 /* -- names -- */
 

@@ -46,7 +46,7 @@ void kube_chore_failed(struct kube_source *s, const char *what, struct str which
              log_str("object", which), log_err("err", err), log_text("note", note->text));
 }
 
-static enum err add_metrics(struct kube_source *s, struct metrics *metrics, struct note *note)
+static enum err kube_add_metrics(struct kube_source *s, struct metrics *metrics, struct note *note)
 {
     const struct {
         const char *name, *help;
@@ -74,21 +74,21 @@ static enum err add_metrics(struct kube_source *s, struct metrics *metrics, stru
     return err;
 }
 
-static enum err start(struct demand_source *source, struct operator_host *host,
-                      const struct operator_around *around, struct note *note)
+static enum err kube_start(struct demand_source *source, const struct operator_around *around,
+                           struct note *note)
 {
     struct kube_source *s = kube_source_of(source);
-    struct follow_options follow = {.io = around->io, .log = &s->log, .kube = s->kube, .owner = s};
+    struct follow_options follow = {.io = around->io, .log = &s->log, .kube = s->kube};
     uint64_t seed = entropy_u64(follow.io->entropy); /* names come from outside */
     enum err err;
 
-    s->host = host;
+    s->around = around;
     s->log = *around->log;
     map_init(&s->places, KUBE_PLACES_MAX, seed);
     map_init(&s->machines, NODES_MAX, seed);
     map_init(&s->hints, KUBE_HINTS_MAX, seed);
     map_init(&s->drains, KUBE_DRAINS_MAX, seed);
-    err = add_metrics(s, around->metrics, note);
+    err = kube_add_metrics(s, around->metrics, note);
     if (!err) err = chores_open(follow.io, &s->chores);
     if (err) return err;
     kube_show_init(s);
@@ -96,28 +96,31 @@ static enum err start(struct demand_source *source, struct operator_host *host,
         KUBE_CRD_GROUP, KUBE_CRD_VERSION, s->namespace_, "capacityrequests", NULL, NULL};
     follow.thread_name = "kube-requests";
     follow.events = &kube_request_events;
-    err = follow_open(&follow, &s->requests);
+    follow.owner = &s->requests;
+    err = follow_open(&follow, &s->requests.follow);
     follow.path = (struct kube_path){"", "v1", s->namespace_, "pods", NULL, NULL};
     follow.thread_name = "kube-pods";
     follow.events = &kube_pod_events;
-    if (!err) err = follow_open(&follow, &s->pods);
+    follow.owner = &s->pods;
+    if (!err) err = follow_open(&follow, &s->pods.follow);
     return err;
 }
 
-static bool ready(struct demand_source *source, struct note *reason)
+static bool kube_ready(struct demand_source *source, struct note *reason)
 {
     struct kube_source *s = kube_source_of(source);
 
-    return s->pods && follow_whole(s->requests, reason) && follow_whole(s->pods, reason);
+    return s->pods.follow && follow_whole(s->requests.follow, reason) &&
+           follow_whole(s->pods.follow, reason);
 }
 
-static void close_source(struct demand_source *source, void (*done)(void *owner), void *owner)
+static void kube_source_close(struct demand_source *source)
 {
     struct kube_source *s = kube_source_of(source);
 
     kube_cancel(s->kube); /* a server that does not answer holds nobody up */
-    follow_close(s->pods);
-    follow_close(s->requests);
+    follow_close(s->pods.follow);
+    follow_close(s->requests.follow);
     chores_close(s->chores);
     kube_places_deinit(s);
     kube_show_deinit(s);
@@ -125,20 +128,19 @@ static void close_source(struct demand_source *source, void (*done)(void *owner)
     kube_close(s->kube);
     free(s->namespace_);
     free(s);
-    done(owner);
 }
 
 static const struct source_ops ops = {
     .name = "kubernetes",
-    .start = start,
+    .start = kube_start,
     .node_changed = kube_show_machine,
     .nodes_whole = kube_show_sweep,
     .available = kube_show_hint,
     .taken = kube_places_taken,
     .reclaim = kube_drain,
     .reclaim_over = kube_drain_over,
-    .ready = ready,
-    .close = close_source,
+    .ready = kube_ready,
+    .close = kube_source_close,
 };
 
 enum err kube_source_open(const struct kube_source_options *options,
@@ -154,6 +156,7 @@ enum err kube_source_open(const struct kube_source_options *options,
         return err;
     }
     s->source.ops = &ops;
+    s->pods.source = s->requests.source = s;
     s->no_pods = options->no_pods;
     *ret_source = &s->source;
     return ERR_OK;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What stands behind the reference provider: who really makes, joins, empties and removes hosts.
+/* A backend of the reference provider: creates hosts, joins them to clusters, drains and removes them.
  *
- * The host (host.h) owns the book of machines: fencing, repeats, states, revisions, what is on
- * disk. A backend is told which operations to carry out and tells how they ended; it never sees the
- * book and never decides whether an operation is allowed, beyond `check`. All of it on the loop's
- * thread, and no function of one side calls the other back from inside: done() and the sightings
- * come from a timer, a task or a process that ended, never from within start().
+ * The host (host.h) owns the book of machines: fencing, repeats, states, revisions, the state file.
+ * A backend executes operations and reports how they ended; it never sees the book, and it decides
+ * whether an operation is allowed only in `check`. Everything runs on the loop's thread, and neither
+ * side calls the other back from inside a call: done() and the sightings come from a timer, a task
+ * or a process that ended, never from within start().
  *
  * What a backend may rely on:
- *  - Before start() the operation is on disk. kill -9 between start() and done() is answered by
- *    adopt() and start() with `again` set: the same number, the same content. Whatever part of it
- *    was done before must be found and not done twice; the machine's id is the name to find it by.
+ *  - Before start() the operation is on disk. After kill -9 between start() and done() come adopt()
+ *    and start() with `again` set: the same number, the same content. The backend must find, by the
+ *    machine's id, what was done before, and must not do it twice.
  *  - At most one operation of a machine is under way, and a machine whose operation is under way is
  *    in its passing state.
  *  - Views (struct str, pointers) are valid during the call only; the offer for as long.

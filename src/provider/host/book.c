@@ -21,7 +21,7 @@ enum err book_open(const struct book_options *options, struct book **ret_book)
     if (book->options.machines_max == 0 || book->options.machines_max > BOOK_MACHINES_MAX)
         book->options.machines_max = BOOK_MACHINES_MAX;
     book->identity = options->identity;
-    book->telling = 1;
+    book->rewriting = 1;
     book->chunks = calloc(CHUNKS_MAX, sizeof(struct book_entry *));
     map_init(&book->by_id, book->options.machines_max + STRANGERS_MOST + 1, options->seed);
     map_init(&book->shards, BOOK_SHARDS_MAX + 1, options->seed);
@@ -31,6 +31,8 @@ enum err book_open(const struct book_options *options, struct book **ret_book)
     list_init(&book->tombstones);
     list_init(&book->walks);
     buf_init(&book->changes, CHANGES_BYTES_MAX);
+    buf_init(&book->machine, CHANGES_BYTES_MAX);
+    buf_init(&book->host, CHANGES_BYTES_MAX);
     if (!book->chunks) {
         book_close(book);
         return ERR_NOMEM;
@@ -39,25 +41,17 @@ enum err book_open(const struct book_options *options, struct book **ret_book)
     return ERR_OK;
 }
 
-static void drop_fences(struct book *book, struct fences *fences)
-{
-    if (fences->count > 0) pool_drop(&book->pool, fences->first.shard);
-    for (uint32_t i = 1; i < fences->count; i++) pool_drop(&book->pool, fences->more[i - 1].shard);
-    free(fences->more);
-}
-
-static void clear_entry(struct book *book, struct book_entry *e)
+static void entry_clear(struct book *book, struct book_entry *e)
 {
     free(e->id);
-    free(e->host);
-    free(e->error);
-    free(e->pending);
-    drop_fences(book, &e->fences);
+    free(e->texts);
+    for (uint32_t i = 0; i < e->fences.count; i++) pool_drop(&book->pool, e->fences.all[i].shard);
+    free(e->fences.all);
     pool_drop(&book->pool, e->offer);
     pool_drop(&book->pool, e->binding);
 }
 
-static void drop_shard_epoch(struct book *book, struct shard_epoch *newest)
+static void book_drop_epoch(struct book *book, struct shard_epoch *newest)
 {
     (void)map_remove(&book->shards, pool_text(newest->shard));
     list_remove(&newest->link);
@@ -73,19 +67,20 @@ void book_close(struct book *book)
     if (!book) return;
     assert(list_empty(&book->walks));
     while (book->chunks && (at = map_next(&book->by_id, &cursor)) != NULL)
-        clear_entry(book, at->value);
+        entry_clear(book, at->value);
     while (!list_empty(&book->shards_by_use))
-        drop_shard_epoch(book, CONTAINER_OF(book->shards_by_use.next, struct shard_epoch, link));
+        book_drop_epoch(book, CONTAINER_OF(book->shards_by_use.next, struct shard_epoch, link));
     while (!list_empty(&book->tombstones))
         free(CONTAINER_OF(list_pop(&book->tombstones), struct tombstone, link));
-    for (cursor = 0; (at = map_next(&book->loading, &cursor)) != NULL;) free(at->value);
     for (size_t i = 0; book->chunks && i < CHUNKS_MAX; i++) free(book->chunks[i]);
     free(book->chunks);
     map_deinit(&book->by_id);
     map_deinit(&book->shards);
-    map_deinit(&book->loading);
+    map_free(&book->loading);
     pool_deinit(&book->pool);
     buf_deinit(&book->changes);
+    buf_deinit(&book->machine);
+    buf_deinit(&book->host);
     free(book);
 }
 
@@ -114,6 +109,52 @@ struct book_stats book_stats(const struct book *book)
     return stats;
 }
 
+/* --- the order of revisions --- */
+
+void book_order_append(struct entry_order *order, struct book_entry *e)
+{
+    e->older = order->newest;
+    e->newer = NULL;
+    *(order->newest ? &order->newest->newer : &order->oldest) = e;
+    order->newest = e;
+}
+
+void book_order_remove(struct entry_order *order, struct book_entry *e)
+{
+    *(e->newer ? &e->newer->older : &order->newest) = e->older;
+    *(e->older ? &e->older->newer : &order->oldest) = e->newer;
+    e->newer = e->older = NULL;
+}
+
+/* --- slots: entries never move --- */
+
+static enum err book_take_slot(struct book *book, struct book_entry **ret_entry)
+{
+    struct book_entry *e = book->free, *chunk;
+
+    if (!e) {
+        if (book->slots == CHUNKS_MAX * CHUNK) return ERR_FULL;
+        if (book->slots % CHUNK == 0) {
+            chunk = calloc(CHUNK, sizeof *chunk);
+            if (!chunk) return ERR_NOMEM;
+            book->chunks[book->slots / CHUNK] = chunk;
+        }
+        e = book_slot(book, book->slots);
+        e->slot = book->slots++;
+    } else {
+        book->free = e->newer;
+    }
+    e->newer = NULL;
+    *ret_entry = e;
+    return ERR_OK;
+}
+
+static void book_give_slot(struct book *book, struct book_entry *e)
+{
+    *e = (struct book_entry){.slot = e->slot, .newer = book->free};
+    book->free = e;
+}
+
 /* --- finding --- */
 
 struct book_entry *book_find(const struct book *book, struct str id)
@@ -125,65 +166,34 @@ struct book_entry *book_find(const struct book *book, struct str id)
 
 /* --- fences --- */
 
-struct fence *fences_at(const struct fences *fences, uint32_t place)
-{
-    if (place >= fences->count) return NULL;
-    return place == 0 ? (struct fence *)&fences->first : &fences->more[place - 1];
-}
-
 struct fence *fences_find(const struct fences *fences, struct str shard)
 {
-    struct fence *fence = NULL;
-
-    for (uint32_t i = 0; (fence = fences_at(fences, i)) != NULL; i++)
-        if (str_equal(pool_text(fence->shard), shard)) break;
-    return fence;
-}
-
-const struct fences *book_fences(const struct book *book, struct str id)
-{
-    const struct book_entry *e = map_get(&book->by_id, id);
-
-    return e ? &e->fences : NULL;
-}
-
-const struct shard_epoch *book_shard_epoch(const struct book *book, struct str shard)
-{
-    return map_get(&book->shards, shard);
+    for (uint32_t i = 0; i < fences->count; i++)
+        if (str_equal(pool_text(fences->all[i].shard), shard)) return &fences->all[i];
+    return NULL;
 }
 
 enum err book_raise_epoch(struct book *book, struct pool_item *shard, int64_t epoch)
 {
-    struct shard_epoch *newest = map_get(&book->shards, pool_text(shard));
-    enum err err;
+    struct shard_epoch *newest = map_make(&book->shards, pool_text(shard), sizeof *newest);
 
-    if (newest) {
-        if (epoch > newest->epoch) newest->epoch = epoch;
-        list_remove(&newest->link);
-        list_append(&book->shards_by_use, &newest->link);
-        return ERR_OK;
-    }
-    newest = calloc(1, sizeof *newest);
     if (!newest) return ERR_NOMEM;
-    newest->epoch = epoch;
-    newest->shard = pool_hold(shard);
-    list_init(&newest->link);
-    err = map_put(&book->shards, pool_text(shard), newest);
-    if (err) {
-        pool_drop(&book->pool, shard);
-        free(newest);
-        return err;
+    if (!newest->shard) {
+        newest->shard = pool_hold(shard);
+        newest->epoch = epoch;
+        list_init(&newest->link);
     }
+    if (epoch > newest->epoch) newest->epoch = epoch;
+    list_remove(&newest->link);
     list_append(&book->shards_by_use, &newest->link);
     if (map_count(&book->shards) > BOOK_SHARDS_MAX)
-        drop_shard_epoch(book, CONTAINER_OF(book->shards_by_use.next, struct shard_epoch, link));
+        book_drop_epoch(book, CONTAINER_OF(book->shards_by_use.next, struct shard_epoch, link));
     return ERR_OK;
 }
 
-static enum err fences_set(struct fences *fences, const struct book_change *change,
-                           struct pool_item *shard)
+static enum err fences_set(struct fences *fences, const struct book_change *change)
 {
-    struct fence *fence = fences_find(fences, pool_text(shard));
+    struct fence *fence = fences_find(fences, pool_text(change->shard));
 
     if (fence) {
         fence->epoch = change->epoch;
@@ -191,24 +201,19 @@ static enum err fences_set(struct fences *fences, const struct book_change *chan
         return ERR_OK;
     }
     if (fences->count >= BOOK_FENCES_PER_MACHINE_MAX) return ERR_FULL;
-    if (fences->count > 0) {
-        struct fence *more = realloc(fences->more, fences->count * sizeof *more);
-        if (!more) return ERR_NOMEM;
-        fences->more = more;
-        fence = &more[fences->count - 1];
-    } else {
-        fence = &fences->first;
-    }
-    *fence = (struct fence){pool_hold(shard), change->epoch, change->sequence};
-    fences->count++;
+    fence = realloc(fences->all, (fences->count + 1) * sizeof *fence);
+    if (!fence) return ERR_NOMEM;
+    fences->all = fence;
+    fences->all[fences->count++] =
+        (struct fence){pool_hold(change->shard), change->epoch, change->sequence};
     return ERR_OK;
 }
 
 /* A stranger without a mark. ERR_FULL, ERR_NOMEM. */
-static enum err add_stranger(struct book *book, struct str id, struct book_entry **ret_entry)
+static enum err book_add_stranger(struct book *book, struct str id, struct book_entry **ret_entry)
 {
     struct book_entry *e = NULL;
-    enum err err = table_take(book, &e);
+    enum err err = book_take_slot(book, &e);
 
     if (err) return err;
     e->id = str_dup(id);
@@ -216,40 +221,39 @@ static enum err add_stranger(struct book *book, struct str id, struct book_entry
     err = e->id ? map_put(&book->by_id, entry_id(e), e) : ERR_NOMEM;
     if (err) {
         free(e->id);
-        table_give(book, e);
+        book_give_slot(book, e);
         return err;
     }
-    table_link_newest(&book->strangers, e);
+    book_order_append(&book->strangers, e);
     book->stranger_count++;
     *ret_entry = e;
     return ERR_OK;
 }
 
-static void drop_stranger(struct book *book, struct book_entry *e)
+static void book_drop_stranger(struct book *book, struct book_entry *e)
 {
-    table_unlink(&book->strangers, e);
+    book_order_remove(&book->strangers, e);
     book->stranger_count--;
     (void)map_remove(&book->by_id, entry_id(e));
-    clear_entry(book, e);
-    table_give(book, e);
+    entry_clear(book, e);
+    book_give_slot(book, e);
 }
 
 void book_evict(struct book *book)
 {
     size_t most = book->loaded ? BOOK_STRANGERS_MAX : STRANGERS_MOST;
 
-    while (book->stranger_count > most) drop_stranger(book, book->strangers.oldest);
+    while (book->stranger_count > most) book_drop_stranger(book, book->strangers.oldest);
 }
 
-static enum err apply_mark(struct book *book, const struct book_change *change,
-                           const struct change_items *items)
+static enum err book_apply_mark(struct book *book, const struct book_change *change)
 {
     struct book_entry *e = map_get(&book->by_id, change->id);
-    enum err err = e ? ERR_OK : add_stranger(book, change->id, &e);
+    enum err err = e ? ERR_OK : book_add_stranger(book, change->id, &e);
 
     if (err) return err;
-    err = fences_set(&e->fences, change, items->shard);
-    if (e->state == MACHINE_UNSPECIFIED && e->fences.count == 0) drop_stranger(book, e);
+    err = fences_set(&e->fences, change);
+    if (e->state == MACHINE_UNSPECIFIED && e->fences.count == 0) book_drop_stranger(book, e);
     book_evict(book);
     return err;
 }
@@ -257,24 +261,23 @@ static enum err apply_mark(struct book *book, const struct book_change *change,
 /* The epoch first: a shard that is new here needs memory for it, and without that memory the token
  * does not pass. A known shard whose machine mark then fails keeps a raised epoch, which is true:
  * its process has that epoch. */
-static enum err apply_fence(struct book *book, const struct book_change *change,
-                            const struct change_items *items)
+static enum err book_apply_fence(struct book *book, const struct book_change *change)
 {
-    enum err err = book_raise_epoch(book, items->shard, change->epoch);
+    enum err err = book_raise_epoch(book, change->shard, change->epoch);
 
-    return err ? err : apply_mark(book, change, items);
+    return err ? err : book_apply_mark(book, change);
 }
 
 /* --- counting --- */
 
-static void count_in(struct book *book, struct book_entry *e)
+static void book_count_in(struct book *book, struct book_entry *e)
 {
     e->wire_len = entry_wire_len(book, e);
     book->count[e->state]++;
     book->bytes[e->state] += e->wire_len;
 }
 
-static void count_out(struct book *book, const struct book_entry *e)
+static void book_count_out(struct book *book, const struct book_entry *e)
 {
     book->count[e->state]--;
     book->bytes[e->state] -= e->wire_len;
@@ -282,45 +285,37 @@ static void count_out(struct book *book, const struct book_entry *e)
 
 /* --- a machine changes --- */
 
-struct texts { /* what a change brings that needs memory of its own */
-    char *host, *error;
-    struct pending *pending;
-};
-
 /* "host-" and the id, which need not be kept. */
-static bool is_usual_host(struct str host, struct str id)
+static bool texts_is_usual_host(struct str host, struct str id)
 {
     return str_starts(host, STR("host-")) && str_equal(str_tail(host, 5), id);
 }
 
-static enum err make_texts(const struct book_change *change, struct texts *ret_texts)
+/* *ret_texts NULL: the machine needs none. */
+static enum err texts_make(const struct book_change *change, struct entry_texts **ret_texts)
 {
-    struct texts t = {0};
-    bool ok = true;
+    bool usual = texts_is_usual_host(change->host, change->id);
+    const struct str parts[] = {usual ? STR_EMPTY : change->host, change->error, change->blob};
+    size_t len = parts[0].len + parts[1].len + parts[2].len;
+    struct entry_texts *t;
+    char *at;
 
-    if (change->host.len > 0 && !is_usual_host(change->host, change->id))
-        ok = (t.host = str_dup(change->host)) != NULL;
-    if (ok && change->error.len > 0) ok = (t.error = str_dup(change->error)) != NULL;
-    if (ok && (change->blob.len > 0 || change->grace_ms > 0)) {
-        t.pending = malloc(sizeof *t.pending + change->blob.len);
-        ok = t.pending != NULL;
-    }
-    if (!ok) {
-        free(t.host);
-        free(t.error);
-        free(t.pending);
-        return ERR_NOMEM;
-    }
-    if (t.pending) {
-        t.pending->grace_ms = change->grace_ms;
-        t.pending->blob_len = change->blob.len;
-        if (change->blob.len > 0) memcpy(t.pending->blob, change->blob.at, change->blob.len);
-    }
+    *ret_texts = NULL;
+    if (len == 0 && change->grace_ms == 0) return ERR_OK;
+    t = malloc(sizeof *t + len);
+    if (!t) return ERR_NOMEM;
+    *t = (struct entry_texts){.grace_ms = change->grace_ms,
+                              .host_len = (uint32_t)parts[0].len,
+                              .error_len = (uint32_t)parts[1].len,
+                              .blob_len = (uint32_t)parts[2].len};
+    at = t->bytes;
+    for (size_t i = 0; i < ARRAY_LEN(parts); at += parts[i++].len)
+        if (parts[i].len > 0) memcpy(at, parts[i].at, parts[i].len);
     *ret_texts = t;
     return ERR_OK;
 }
 
-static void set_pool_item(struct book *book, struct pool_item **place, struct pool_item *item)
+static void entry_set_item(struct book *book, struct pool_item **place, struct pool_item *item)
 {
     struct pool_item *old = *place;
 
@@ -328,16 +323,16 @@ static void set_pool_item(struct book *book, struct pool_item **place, struct po
     pool_drop(&book->pool, old);
 }
 
-static void set_pending(struct book *book, struct book_entry *e, struct pending *own_pending)
+static void entry_set_texts(struct book *book, struct book_entry *e, struct entry_texts *own_texts)
 {
-    if (e->pending) book->blob_bytes -= e->pending->blob_len;
-    free(e->pending);
-    e->pending = own_pending;
-    if (e->pending) book->blob_bytes += e->pending->blob_len;
+    book->blob_bytes -= entry_blob(e).len;
+    free(e->texts);
+    e->texts = own_texts;
+    book->blob_bytes += entry_blob(e).len;
 }
 
-static void set_entry(struct book *book, struct book_entry *e, const struct book_change *change,
-                      const struct change_items *items, const struct texts *texts)
+static void entry_set(struct book *book, struct book_entry *e, const struct book_change *change,
+                      struct entry_texts *own_texts)
 {
     e->state = (uint8_t)change->state;
     e->revision = change->revision;
@@ -345,86 +340,86 @@ static void set_entry(struct book *book, struct book_entry *e, const struct book
         e->operations[i] = change->operations[i];
         book->operation = max_u64(book->operation, change->operations[i]);
     }
-    set_pool_item(book, &e->offer, items->offer);
-    set_pool_item(book, &e->binding, items->binding);
+    entry_set_item(book, &e->offer, change->offer);
+    entry_set_item(book, &e->binding, change->binding);
     e->has_host =
         state_has_host(change->state) && (change->state != MACHINE_FAILED || change->host.len > 0);
-    free(e->host);
-    e->host = texts->host;
-    e->host_len = texts->host ? (uint16_t)change->host.len : 0;
-    free(e->error);
-    e->error = texts->error;
-    e->error_len = (uint16_t)change->error.len;
-    set_pending(book, e, texts->pending);
+    entry_set_texts(book, e, own_texts);
 }
 
-static void tell(struct book *book, const struct book_change *change,
-                 const struct change_items *items)
-{
-    if (book->loaded) tell_change(book, change, items, &book->changes);
-}
-
-static enum err apply_machine(struct book *book, const struct book_change *change,
-                              const struct change_items *items)
+static enum err book_apply_machine(struct book *book, const struct book_change *change)
 {
     struct book_entry *e = map_get(&book->by_id, change->id);
     bool is_new = !e || e->state == MACHINE_UNSPECIFIED;
-    struct texts texts;
+    struct entry_texts *texts;
     enum err err;
 
-    assert(items->offer && (!items->binding || state_keeps_binding(change->state)));
+    assert(change->offer && (!change->binding || state_keeps_binding(change->state)));
     if (is_new && map_count(&book->by_id) - book->stranger_count >= book->options.machines_max)
         return ERR_FULL;
-    err = make_texts(change, &texts);
-    if (err) return err;
-    if (!e) err = add_stranger(book, change->id, &e);
+    err = texts_make(change, &texts);
+    if (!err && !e) err = book_add_stranger(book, change->id, &e);
     if (err) {
-        free(texts.host);
-        free(texts.error);
-        free(texts.pending);
+        free(texts);
         return err;
     }
     if (is_new) {
-        table_unlink(&book->strangers, e);
+        book_order_remove(&book->strangers, e);
         book->stranger_count--;
     } else {
         walks_keep(book, e);
-        count_out(book, e);
-        if (book->loaded) table_unlink(&book->by_revision, e);
+        book_count_out(book, e);
+        if (book->loaded) book_order_remove(&book->by_revision, e);
         book->operations -= entry_under_way(e) != 0;
     }
-    tell(book, change, items); /* before: it may have views of what goes now */
-    set_entry(book, e, change, items, &texts);
-    count_in(book, e);
+    /* Before entry_set: the change may have views of texts that entry_set frees. */
+    if (book->loaded) book_put_change(book, change, &book->changes);
+    entry_set(book, e, change, texts);
+    book_count_in(book, e);
     book->operations += entry_under_way(e) != 0;
     book->revision = max_u64(book->revision, change->revision);
-    if (book->loaded) table_link_newest(&book->by_revision, e);
+    if (book->loaded) book_order_append(&book->by_revision, e);
     return ERR_OK;
 }
 
 /* --- a machine goes --- */
 
 /* What is left is a stranger with its marks: a stale shard stays stale should the id come back. */
-static void make_stranger(struct book *book, struct book_entry *e)
+static void book_make_stranger(struct book *book, struct book_entry *e)
 {
     const struct book_entry left = {
         .id = e->id, .id_len = e->id_len, .fences = e->fences, .slot = e->slot};
 
     walks_keep(book, e);
-    count_out(book, e);
+    book_count_out(book, e);
     book->operations -= entry_under_way(e) != 0;
-    if (book->loaded) table_unlink(&book->by_revision, e);
-    set_pending(book, e, NULL);
+    if (book->loaded) book_order_remove(&book->by_revision, e);
+    entry_set_texts(book, e, NULL);
     e->id = NULL;
     e->fences = (struct fences){0};
-    clear_entry(book, e);
+    entry_clear(book, e);
     *e = left;
-    table_link_newest(&book->strangers, e);
+    book_order_append(&book->strangers, e);
     book->stranger_count++;
-    if (e->fences.count == 0) drop_stranger(book, e);
+    if (e->fences.count == 0) book_drop_stranger(book, e);
 }
 
-static enum err apply_removed(struct book *book, const struct book_change *change)
+/* Past BOOK_TOMBSTONES_MAX the oldest is forgotten. */
+static void book_bury(struct book *book, struct tombstone *own_tombstone)
+{
+    struct list *oldest;
+
+    list_append(&book->tombstones, &own_tombstone->link);
+    if (++book->tombstone_count <= BOOK_TOMBSTONES_MAX) return;
+    oldest = list_pop(&book->tombstones);
+    assert(oldest);
+    own_tombstone = CONTAINER_OF(oldest, struct tombstone, link);
+    book->forgotten = own_tombstone->revision;
+    book->tombstone_count--;
+    free(own_tombstone);
+}
+
+static enum err book_apply_removed(struct book *book, const struct book_change *change)
 {
     struct book_entry *e = book_find(book, change->id);
     struct tombstone *tombstone = malloc(sizeof *tombstone + change->id.len);
@@ -434,44 +429,62 @@ static enum err apply_removed(struct book *book, const struct book_change *chang
     tombstone->revision = change->revision;
     tombstone->id_len = (uint8_t)change->id.len;
     memcpy(tombstone->id, change->id.at, change->id.len);
-    if (e) make_stranger(book, e);
+    if (e) book_make_stranger(book, e);
     book_evict(book);
     book->revision = max_u64(book->revision, change->revision);
-    table_bury(book, tombstone);
+    book_bury(book, tombstone);
     return ERR_OK;
 }
 
 /* --- any change --- */
 
-enum err change_room(const struct book_change *change, const struct change_items *items,
-                     struct buf *into)
+static size_t change_size(const struct book_change *change)
 {
-    size_t room =
+    const struct pool_item *const all[] = {change->offer, change->binding, change->shard};
+    size_t size =
         CHANGE_ROOM + change->id.len + change->host.len + change->error.len + change->blob.len;
-    const struct pool_item *const all[] = {items->offer, items->binding, items->shard};
-    char *at;
 
     for (size_t i = 0; i < ARRAY_LEN(all); i++)
-        if (all[i]) room += CHANGE_ROOM + all[i]->len;
-    return buf_reserve(into, room, &at);
+        if (all[i]) size += CHANGE_ROOM + all[i]->len;
+    return size;
 }
 
-enum err book_apply(struct book *book, const struct book_change *change,
-                    const struct change_items *items)
+enum err change_room(const struct book_change *change, struct buf *into)
+{
+    char *at;
+
+    return buf_reserve(into, change_size(change), &at);
+}
+
+/* Room for the machine on the wire: a host, and what the change has. */
+static enum err book_machine_room(struct book *book, const struct book_change *change)
+{
+    size_t host = strlen(book->options.provider) + CHANGE_ROOM;
+    char *at;
+    enum err err;
+
+    buf_clear(&book->machine);
+    buf_clear(&book->host);
+    err = buf_reserve(&book->host, host, &at);
+    return err ? err : buf_reserve(&book->machine, host + change_size(change), &at);
+}
+
+enum err book_apply(struct book *book, const struct book_change *change)
 {
     const struct book_entry *e;
     enum err err = ERR_OK;
 
-    assert(change->kind != CHANGE_ITEM); /* they are the loader's */
-    /* A new journal may not have the machine yet, and so not know the marks that it leaves. */
+    assert(change->kind != CHANGE_ITEM); /* book_load.c applies items */
+    /* A new journal may not have the machine yet, and so not its fences. */
     if (change->kind == CHANGE_REMOVED && book->loaded && (e = book_find(book, change->id)) != NULL)
-        err = say_fences(book, change->id, &e->fences, &book->changes);
-    if (!err && book->loaded) err = change_room(change, items, &book->changes);
+        err = snapshot_put_fences(book, change->id, &e->fences, &book->changes);
+    if (!err && book->loaded) err = change_room(change, &book->changes);
+    if (!err && change->kind == CHANGE_MACHINE) err = book_machine_room(book, change);
     if (err) return err;
     switch (change->kind) {
-    case CHANGE_MACHINE: err = apply_machine(book, change, items); break;
-    case CHANGE_FENCE: err = apply_fence(book, change, items); break;
-    case CHANGE_REMOVED: err = apply_removed(book, change); break;
+    case CHANGE_MACHINE: return book_apply_machine(book, change);
+    case CHANGE_FENCE: err = book_apply_fence(book, change); break;
+    case CHANGE_REMOVED: err = book_apply_removed(book, change); break;
     case CHANGE_MARKS:
         book->identity = change->identity;
         book->revision = max_u64(book->revision, change->revision);
@@ -481,6 +494,6 @@ enum err book_apply(struct book *book, const struct book_change *change,
         break;
     case CHANGE_ITEM: break;
     }
-    if (!err && change->kind != CHANGE_MACHINE) tell(book, change, items);
+    if (!err && book->loaded) book_put_change(book, change, &book->changes);
     return err;
 }

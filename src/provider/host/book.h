@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The provider's book of machines: what each is, which state it is in, who may still command it.
+/* The provider's book of machines: the offer and state of each, and the newest token of each shard.
  *
- * Pure: no clock, no file, no backend. A request goes in; out come the answer, changes for the
- * journal and, where an operation was accepted, its number. The surprising rule: the book is ahead
- * of the disk. Whoever answers or acts waits until book_changes() up to that moment are durable;
- * then a crash takes back nothing that anybody was told.
+ * Pure: no clock, no file, no backend. For a request the book returns the answer, changes for the
+ * journal and, when it accepts an operation, the operation's number. The surprising rule: the book
+ * is ahead of the disk. The caller sends an answer or starts an operation only when book_changes()
+ * up to that moment are durable, so that a crash takes back nothing that was answered.
  *
  * The order in which a request is judged: arguments, fence, existence, repeat, state, backend
  * (wire.md 3.2, 8.2, 8.3). A token that passes the fence is recorded whatever comes after it.
@@ -27,7 +27,7 @@ enum {
     BOOK_BLOB_MAX = 1 << 20,            /* of one Configure */
     BOOK_BLOBS_MAX = 256 << 20,         /* of all that are under way */
     BOOK_FENCES_PER_MACHINE_MAX = 64,   /* shards that ever commanded one; more are refused */
-    BOOK_STRANGERS_MAX = 64 << 10,      /* ids that are no machine and have marks; oldest go */
+    BOOK_STRANGERS_MAX = 64 << 10,      /* ids that are no machine and have fences; oldest go */
     BOOK_SHARDS_MAX = 64 << 10,         /* shards whose newest epoch is kept; the least recently
                                            used goes, and its marks per machine stay */
     BOOK_TOMBSTONES_MAX = 64 << 10,     /* older cursors get everything */
@@ -92,11 +92,11 @@ struct book_answer book_ask(struct book *book, const struct book_request *reques
                             struct note *note);
 
 /* -- operations -- */
-/* One that is under way, as a backend is told it; `arena` holds what it points to, or the book
- * does, until its next change. False: it is over. ERR_NOMEM is false too, with *ret_err set. */
+/* An operation under way, for the backend; its views are in `arena`, or in the book until its next
+ * change. False: the operation is over. ERR_NOMEM is false too, with *ret_err set. */
 bool book_operation(struct book *book, struct operation_ticket ticket, struct arena *arena,
                     struct backend_operation *ret_operation, enum err *ret_err);
-/* It ended; false: there is none such under way. ERR_NOMEM by *ret_err: nothing has changed. */
+/* The operation ended; false: it is not under way. ERR_NOMEM by *ret_err: nothing has changed. */
 bool book_end(struct book *book, struct operation_ticket ticket, const struct operation_end *end,
               enum err *ret_err);
 enum err book_see(struct book *book, enum sighting what, struct str id, const struct offer *offer,
@@ -116,27 +116,27 @@ struct book_filter {
     uint64_t results_max, page_size;
     struct str since, page_token;
 };
-/* A List under way. It shows the book as it was when it was opened: what changes before it was told
- * is copied aside first. */
+/* A List under way. It shows the book as it was when the List was opened: a machine that changes
+ * before the List has written it is copied first. */
 struct book_walk;
 /* ERR_INVALID (a page token that is none of ours), ERR_BUSY (BOOK_WALKS_MAX), ERR_NOMEM. */
 enum err book_walk_open(struct book *book, const struct book_filter *filter,
                         struct book_walk **ret_walk, struct note *note);
 uint64_t book_walk_total(const struct book_walk *walk); /* bytes of the whole MachineList */
-/* Appends about `budget` bytes more; nothing: that was all. ERR_NOMEM, also of what had to be
- * copied aside: the List cannot be finished. */
+/* Appends about `budget` bytes more; nothing: the List is complete. ERR_NOMEM, also when a machine
+ * could not be copied: the List cannot be finished. */
 enum err book_walk_next(struct book_walk *walk, size_t budget, struct buf *into);
 void book_walk_close(struct book_walk *walk); /* NULL is fine */
 
 /* -- the same book as a new journal, in fewer bytes, made piece by piece -- */
-/* book_changes() have been taken. From here on they go into both journals. */
+/* book_changes() is empty. From here on changes go into both journals. */
 void book_snapshot_begin(struct book *book);
 /* Appends about `budget` bytes to `into`: the book slot by slot. They go into the new journal behind
- * the changes up to this moment. *ret_more false: it says all that the old one does. After an error
- * it is to be given up. */
+ * the changes up to this moment. *ret_more false: the new journal is complete. After an error the
+ * new journal must be given up. */
 enum err book_snapshot_next(struct book *book, size_t budget, struct buf *into, bool *ret_more);
 
-/* -- what there is -- */
+/* -- numbers -- */
 struct book_stats {
     uint64_t machines[MACHINE_STATE_COUNT];
     uint64_t total, revision, tombstones, strangers, shards, operations, blob_bytes;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests, ends of operations and sightings: each is judged here and becomes changes. */
+/* Requests, ends of operations and sightings: each is checked here and becomes changes. A request is
+ * judged in the order of wire.md 8.2: arguments, fence, existence, repeat, state, backend. Pure. */
 #include <stdio.h>
 #include <string.h>
 
 #include "model/ids.h"
 #include "provider/host/book_internal.h"
 #include "provider/host/offer.h"
-#include "wire/field.h"
+#include "text/utf8.h"
 #include "wire/pack.h"
 
 enum {
@@ -29,27 +30,21 @@ const char *book_outcome_name(enum book_outcome outcome)
     return names[outcome];
 }
 
-static struct backend_machine machine_of(const struct book_entry *e, const struct offer *offer,
-                                         char room[ENTRY_HOST_CAP])
+/* A machine for the backend; its views are in the arena or in the entry. */
+static enum err entry_read(const struct book_entry *e, struct arena *arena,
+                           struct backend_operation *operation)
 {
-    struct backend_machine machine = {
-        .id = entry_id(e),
-        .state = e->state,
-        .host = entry_host(e, room),
-        .cluster = STR_EMPTY,
-        .offer = offer,
-    };
-    struct fields fields = fields_of(pool_text(e->binding));
-    struct field field;
+    char *room = arena_alloc(arena, ENTRY_HOST_CAP);
 
-    if (fields_next(&fields, &field) && field.number == MACHINE_CLUSTER)
-        machine.cluster = field.bytes;
-    return machine;
+    if (!room) return ERR_NOMEM;
+    operation->machine =
+        (struct backend_machine){.id = entry_id(e), .state = e->state, .host = entry_host(e, room)};
+    return offer_read(pool_text(e->offer), pool_text(e->binding), arena, operation);
 }
 
 /* --- arguments --- */
 
-static enum err check_metadata(const struct book_request *request, struct note *note)
+static enum err request_check_metadata(const struct book_request *request, struct note *note)
 {
     size_t bytes = 0;
 
@@ -65,7 +60,7 @@ static enum err check_metadata(const struct book_request *request, struct note *
     return ERR_OK;
 }
 
-static enum err check_arguments(const struct book_request *request, struct note *note)
+static enum err request_check(const struct book_request *request, struct note *note)
 {
     enum err err;
 
@@ -74,7 +69,7 @@ static enum err check_arguments(const struct book_request *request, struct note 
     if (!err) err = text_check("shard_id", request->shard, ID_MAX, note);
     if (err || request->kind != OPERATION_CONFIGURE) return err;
     err = id_check("cluster_id", request->cluster, ID_MAX, note);
-    if (!err) err = check_metadata(request, note);
+    if (!err) err = request_check_metadata(request, note);
     if (!err && request->blob.len > BOOK_BLOB_MAX) {
         note_set(note, "bootstrap_blob: more than %d bytes", BOOK_BLOB_MAX);
         err = ERR_TOO_LARGE;
@@ -84,21 +79,21 @@ static enum err check_arguments(const struct book_request *request, struct note 
 
 /* --- the fence --- */
 
-static struct book_answer answer(enum book_outcome outcome, enum grpc_status status)
+static struct book_answer answer_of(enum book_outcome outcome, enum grpc_status status)
 {
     return (struct book_answer){.outcome = outcome, .status = status};
 }
 
-static struct book_answer refuse(enum err err, struct note *note)
+static struct book_answer answer_refused(enum err err, struct note *note)
 {
     if (note && !note->text[0]) note_set(note, "%s", err_text(err));
-    return answer(BOOK_REFUSED, GRPC_RESOURCE_EXHAUSTED);
+    return answer_of(BOOK_REFUSED, GRPC_RESOURCE_EXHAUSTED);
 }
 
 /* The numbers come first, so that a long id cannot push them out of the note; the shard reads the
  * mark back (provider/client.h, provider_fence_epoch). */
-static bool is_fenced(const struct book_request *request, const struct shard_epoch *newest,
-                      const struct fence *mark, struct note *note)
+static bool request_is_fenced(const struct book_request *request, const struct shard_epoch *newest,
+                              const struct fence *mark, struct note *note)
 {
     if (newest && request->epoch < newest->epoch) {
         note_set(note,
@@ -117,48 +112,42 @@ static bool is_fenced(const struct book_request *request, const struct shard_epo
     return true;
 }
 
-/* True: it may pass, and its token is recorded. */
-static bool pass_fence(struct book *book, const struct book_request *request,
-                       struct book_answer *ret_answer, struct note *note)
+/* True: the request may pass, and its token is recorded. */
+static bool book_pass_fence(struct book *book, const struct book_request *request,
+                            struct book_answer *ret_answer, struct note *note)
 {
-    const struct fences *fences = book_fences(book, request->machine_id);
-    const struct fence *mark = fences ? fences_find(fences, request->shard) : NULL;
+    const struct book_entry *e = map_get(&book->by_id, request->machine_id);
+    const struct fence *mark = e ? fences_find(&e->fences, request->shard) : NULL;
     struct book_change change = {.kind = CHANGE_FENCE,
                                  .id = request->machine_id,
                                  .epoch = request->epoch,
                                  .sequence = request->sequence};
-    struct change_items items = {0};
     enum err err;
 
     if (request->shard.len == 0) return true;
-    if (is_fenced(request, book_shard_epoch(book, request->shard), mark, note)) {
-        *ret_answer = answer(BOOK_FENCED, GRPC_FAILED_PRECONDITION);
+    if (request_is_fenced(request, map_get(&book->shards, request->shard), mark, note)) {
+        *ret_answer = answer_of(BOOK_FENCED, GRPC_FAILED_PRECONDITION);
         return false;
     }
-    if (!mark && fences && fences->count >= BOOK_FENCES_PER_MACHINE_MAX) {
+    if (e && !mark && e->fences.count >= BOOK_FENCES_PER_MACHINE_MAX) {
         note_set(note, "%.*s: too many shards have commanded it", STR_ARG(request->machine_id));
-        *ret_answer = refuse(ERR_FULL, note);
+        *ret_answer = answer_refused(ERR_FULL, note);
         return false;
     }
-    err = pool_take(&book->pool, request->shard, 0, &items.shard);
-    if (!err) {
-        change.shard = items.shard->number;
-        err = book_apply(book, &change, &items);
-        pool_drop(&book->pool, items.shard);
-    }
-    if (err) *ret_answer = refuse(err, note);
+    err = pool_take(&book->pool, request->shard, 0, &change.shard);
+    if (!err) err = book_apply(book, &change);
+    pool_drop(&book->pool, change.shard);
+    if (err) *ret_answer = answer_refused(err, note);
     return !err;
 }
 
 /* --- acceptance --- */
 
-static enum err check_backend(struct book *book, const struct book_request *request,
-                              const struct book_entry *e, book_check_fn *check, void *context,
-                              struct note *note)
+static enum err book_check_backend(struct book *book, const struct book_request *request,
+                                   const struct book_entry *e, book_check_fn *check, void *context,
+                                   struct note *note)
 {
-    char room[ENTRY_HOST_CAP];
-    struct backend_machine machine;
-    struct offer offer;
+    struct backend_operation operation;
     struct arena arena;
     enum err err;
 
@@ -167,18 +156,15 @@ static enum err check_backend(struct book *book, const struct book_request *requ
         return note_fail(note, ERR_FULL, "too many bootstrap blobs are under way");
     if (!check) return ERR_OK;
     arena_init(&arena, OFFER_ARENA_MAX);
-    err = offer_read(pool_text(e->offer), &arena, &offer);
-    if (!err) {
-        machine = machine_of(e, &offer, room);
-        err = check(context, request->kind, &machine, note);
-    }
+    err = entry_read(e, &arena, &operation);
+    if (!err) err = check(context, request->kind, &operation.machine, note);
     arena_deinit(&arena);
     assert(err != ERR_PRECONDITION && err != ERR_FENCED);
     return err;
 }
 
-static enum err make_binding(struct book *book, const struct book_request *request,
-                             struct pool_item **ret_item)
+static enum err book_make_binding(struct book *book, const struct book_request *request,
+                                  struct pool_item **ret_item)
 {
     struct buf bytes;
     enum err err;
@@ -190,9 +176,10 @@ static enum err make_binding(struct book *book, const struct book_request *reque
     return err;
 }
 
-/* What the machine is with its next revision and in this state; what belongs to another is gone. */
-static void move_to(const struct book *book, const struct book_entry *e, enum machine_state state,
-                    struct change_of *ret_all)
+/* The record of the machine with its next revision and in this state, without the members of its
+ * earlier state. */
+static void change_move(const struct book *book, const struct book_entry *e,
+                        enum machine_state state, struct change_of *ret_all)
 {
     struct book_change *change = &ret_all->change;
 
@@ -205,36 +192,31 @@ static void move_to(const struct book *book, const struct book_entry *e, enum ma
     change->state = state;
     if (state == MACHINE_FAILED) change->host = entry_host(e, ret_all->room);
     if (!state_has_host(state)) change->host = STR_EMPTY;
-    if (!state_keeps_binding(state)) {
-        change->binding = 0;
-        ret_all->items.binding = NULL;
-    }
+    if (!state_keeps_binding(state)) change->binding = NULL;
 }
 
-static enum err accept(struct book *book, const struct book_request *request, struct book_entry *e)
+static enum err book_accept(struct book *book, const struct book_request *request,
+                            struct book_entry *e)
 {
     struct change_of all;
     struct pool_item *binding = NULL;
     enum err err = ERR_OK;
 
-    move_to(book, e, operation_moves[request->kind].passing, &all);
+    change_move(book, e, operation_moves[request->kind].passing, &all);
     all.change.operations[request->kind] = book->operation + 1;
     if (request->kind == OPERATION_DRAIN) all.change.grace_ms = request->grace_ms;
     if (request->kind == OPERATION_CONFIGURE) {
         if (book->options.keeps_blobs) all.change.blob = request->blob;
-        err = make_binding(book, request, &binding);
+        err = book_make_binding(book, request, &binding);
     }
-    if (binding) {
-        all.items.binding = binding;
-        all.change.binding = binding->number;
-    }
-    if (!err) err = book_apply(book, &all.change, &all.items);
+    if (binding) all.change.binding = binding;
+    if (!err) err = book_apply(book, &all.change);
     pool_drop(&book->pool, binding);
     return err;
 }
 
-static enum err write_ack(const struct book *book, const struct book_entry *e, uint64_t operation,
-                          struct buf *into)
+static enum err book_write_ack(struct book *book, const struct book_entry *e, uint64_t operation,
+                               struct buf *into)
 {
     struct pack pack = {into, ERR_OK};
     char name[OPERATION_NAME_CAP];
@@ -244,17 +226,17 @@ static enum err write_ack(const struct book *book, const struct book_entry *e, u
     return pack.err ? pack.err : entry_write(book, e, ACK_MACHINE, into);
 }
 
-/* A shard gives a machine that failed back by Delete: what is left of its host goes. */
-static bool may_begin(enum operation_kind kind, enum machine_state state)
+/* A shard returns a Failed machine by Delete, which removes the rest of its host. */
+static bool operation_may_begin(enum operation_kind kind, enum machine_state state)
 {
     return state == operation_moves[kind].from ||
            (kind == OPERATION_DELETE && state == MACHINE_FAILED);
 }
 
-/* The machine is there, and the token is good. */
-static struct book_answer judge(struct book *book, const struct book_request *request,
-                                struct book_entry *e, book_check_fn *check, void *context,
-                                struct note *note)
+/* The machine exists, and the token passed. */
+static struct book_answer book_judge(struct book *book, const struct book_request *request,
+                                     struct book_entry *e, book_check_fn *check, void *context,
+                                     struct note *note)
 {
     const struct operation_move *move = &operation_moves[request->kind];
     uint64_t before = e->operations[request->kind];
@@ -263,15 +245,15 @@ static struct book_answer judge(struct book *book, const struct book_request *re
 
     if (before && (e->state == move->passing || e->state == move->final))
         return (struct book_answer){BOOK_REPEATED, GRPC_OK, entry_ticket(e, before)};
-    if (!may_begin(request->kind, e->state)) {
+    if (!operation_may_begin(request->kind, e->state)) {
         note_set(note, "%s of a machine that is %s", move->name,
                  machine_state_name(e->state, name));
-        return answer(BOOK_WRONG_STATE, GRPC_INTERNAL);
+        return answer_of(BOOK_WRONG_STATE, GRPC_INTERNAL);
     }
-    err = check_backend(book, request, e, check, context, note);
-    if (err) return answer(BOOK_REFUSED, err_grpc_status(err));
-    err = accept(book, request, e);
-    if (err) return refuse(err, note);
+    err = book_check_backend(book, request, e, check, context, note);
+    if (err) return answer_of(BOOK_REFUSED, err_grpc_status(err));
+    err = book_accept(book, request, e);
+    if (err) return answer_refused(err, note);
     return (struct book_answer){BOOK_ACCEPTED, GRPC_OK,
                                 entry_ticket(e, e->operations[request->kind])};
 }
@@ -286,17 +268,17 @@ struct book_answer book_ask(struct book *book, const struct book_request *reques
     enum err err;
 
     assert(book->loaded);
-    if (check_arguments(request, note)) return answer(BOOK_INVALID, GRPC_INVALID_ARGUMENT);
-    if (!pass_fence(book, request, &said, note)) return said;
+    if (request_check(request, note)) return answer_of(BOOK_INVALID, GRPC_INVALID_ARGUMENT);
+    if (!book_pass_fence(book, request, &said, note)) return said;
     e = book_find(book, request->machine_id);
     if (!e) {
         note_set(note, "no machine %.*s", STR_ARG(request->machine_id));
-        return answer(BOOK_NOT_FOUND, GRPC_NOT_FOUND);
+        return answer_of(BOOK_NOT_FOUND, GRPC_NOT_FOUND);
     }
-    said = judge(book, request, e, check, context, note);
+    said = book_judge(book, request, e, check, context, note);
     if (said.status != GRPC_OK) return said;
-    err = write_ack(book, e, said.operation.number, into);
-    if (err) { /* done, and not to be told: the caller must not hear that it was not */
+    err = book_write_ack(book, e, said.operation.number, into);
+    if (err) { /* accepted, but the answer does not fit: the status must not say "not done" */
         into->len = before;
         note_set(note, "%s", err_text(err));
         said.status = GRPC_UNKNOWN;
@@ -306,8 +288,9 @@ struct book_answer book_ask(struct book *book, const struct book_request *reques
 
 /* --- operations --- */
 
-/* NULL: it is over. */
-static struct book_entry *find_operation(const struct book *book, struct operation_ticket ticket)
+/* NULL: the operation is over. */
+static struct book_entry *book_find_operation(const struct book *book,
+                                              struct operation_ticket ticket)
 {
     struct book_entry *e = ticket.place < book->slots ? book_slot(book, ticket.place) : NULL;
 
@@ -317,37 +300,26 @@ static struct book_entry *find_operation(const struct book *book, struct operati
 bool book_operation(struct book *book, struct operation_ticket ticket, struct arena *arena,
                     struct backend_operation *ret_operation, enum err *ret_err)
 {
-    const struct book_entry *e = find_operation(book, ticket);
+    const struct book_entry *e = book_find_operation(book, ticket);
     struct backend_operation operation = {.ticket = ticket, .blob = STR_EMPTY};
-    struct offer *offer = arena_alloc(arena, sizeof *offer);
-    char *room = arena_alloc(arena, ENTRY_HOST_CAP);
-    enum err err = offer && room ? ERR_OK : ERR_NOMEM;
 
     *ret_err = ERR_OK;
     if (!e) return false;
+    *ret_err = entry_read(e, arena, &operation);
+    if (*ret_err) return false;
     operation.kind = operation_passing(e->state);
-    if (!err) err = offer_read(pool_text(e->offer), arena, offer);
-    if (!err && operation.kind == OPERATION_CONFIGURE)
-        err = pairs_read(pool_text(e->binding), MACHINE_METADATA, BOOK_METADATA_MAX, arena,
-                         &operation.metadata, &operation.metadata_count);
-    *ret_err = err;
-    if (err) return false;
-    operation.machine = machine_of(e, offer, room);
-    if (e->pending) {
-        operation.grace_ms = e->pending->grace_ms;
-        operation.blob = str_of(e->pending->blob, e->pending->blob_len);
-    }
+    if (operation.kind != OPERATION_CONFIGURE) operation.metadata_count = 0;
+    operation.grace_ms = e->texts ? e->texts->grace_ms : 0;
+    operation.blob = entry_blob(e);
     *ret_operation = operation;
     return true;
 }
 
-/* What may stand in last_error: UTF-8 in one line, not too long, never empty. */
-static struct str clean_error(struct str error, char room[ERROR_TEXT_MAX])
+/* A text for last_error: UTF-8 in one line, not too long, never empty. */
+static struct str error_clean(struct str error, char room[ERROR_TEXT_MAX])
 {
-    size_t len = min_size(error.len, ERROR_TEXT_MAX);
+    size_t len = utf8_clip(error, ERROR_TEXT_MAX).len;
 
-    if (len < error.len) /* not in the middle of a character */
-        while (len > 0 && (error.at[len] & 0xc0) == 0x80) len--;
     if (len == 0) return STR("failed without a word");
     memcpy(room, error.at, len);
     if (!str_is_utf8(str_of(room, len)))
@@ -361,7 +333,7 @@ static struct str clean_error(struct str error, char room[ERROR_TEXT_MAX])
 bool book_end(struct book *book, struct operation_ticket ticket, const struct operation_end *end,
               enum err *ret_err)
 {
-    const struct book_entry *e = find_operation(book, ticket);
+    const struct book_entry *e = book_find_operation(book, ticket);
     bool named = !end->failed && end->host.len > 0;
     char room[ERROR_TEXT_MAX];
     enum operation_kind kind;
@@ -373,23 +345,23 @@ bool book_end(struct book *book, struct operation_ticket ticket, const struct op
     kind = operation_passing(e->state);
     named = named && kind == OPERATION_CREATE;
     if (end->failed) {
-        move_to(book, e, MACHINE_FAILED, &all);
-        all.change.error = clean_error(end->error, room);
+        change_move(book, e, MACHINE_FAILED, &all);
+        all.change.error = error_clean(end->error, room);
     } else if (named && id_check("host", end->host, ID_MAX, &note)) {
-        move_to(book, e, MACHINE_FAILED, &all);
+        change_move(book, e, MACHINE_FAILED, &all);
         all.change.error = STR("create: the host has a name that cannot be told");
     } else {
-        move_to(book, e, operation_moves[kind].final, &all);
+        change_move(book, e, operation_moves[kind].final, &all);
         if (named) all.change.host = end->host;
     }
-    *ret_err = book_apply(book, &all.change, &all.items);
+    *ret_err = book_apply(book, &all.change);
     return true;
 }
 
 /* --- sightings --- */
 
-static enum err see_offer(struct book *book, struct book_entry *e, struct str id,
-                          const struct offer *offer, struct note *note)
+static enum err book_see_offer(struct book *book, struct book_entry *e, struct str id,
+                               const struct offer *offer, struct note *note)
 {
     struct change_of all = {.change = {.kind = CHANGE_MACHINE,
                                        .id = id,
@@ -401,15 +373,14 @@ static enum err see_offer(struct book *book, struct book_entry *e, struct str id
 
     buf_init(&bytes, OFFER_BYTES_MAX);
     err = offer_write(offer, &bytes);
-    /* One that is known was looked at when it came first. */
+    /* A known offer was checked when it came first. */
     if (!err && !map_get(&book->pool.items, buf_peek(&bytes))) err = offer_check(offer, note);
     if (!err) err = pool_take(&book->pool, buf_peek(&bytes), 0, &item);
     buf_deinit(&bytes);
     if (err) return err == ERR_TOO_LARGE || err == ERR_PARSE ? ERR_INVALID : err;
-    if (e) move_to(book, e, e->state, &all);
-    all.change.offer = item->number;
-    all.items.offer = item;
-    if (!e || e->offer != item) err = book_apply(book, &all.change, &all.items);
+    if (e) change_move(book, e, e->state, &all);
+    all.change.offer = item;
+    if (!e || e->offer != item) err = book_apply(book, &all.change);
     pool_drop(&book->pool, item);
     return err;
 }
@@ -428,14 +399,14 @@ enum err book_see(struct book *book, enum sighting what, struct str id, const st
     assert(book->loaded);
     if (what == SEEN_OFFERED) {
         err = e ? ERR_OK : id_check("id", id, ID_MAX, note);
-        return err ? ERR_INVALID : see_offer(book, e, id, offer, note);
+        return err ? ERR_INVALID : book_see_offer(book, e, id, offer, note);
     }
     if (!e) return ERR_OK;
-    if (what == SEEN_REMOVED) return book_apply(book, &removed, &(struct change_items){0});
+    if (what == SEEN_REMOVED) return book_apply(book, &removed);
     if (e->state == state) return ERR_OK;
-    move_to(book, e, state, &all);
-    if (what == SEEN_FAILED) all.change.error = clean_error(why, room);
-    return book_apply(book, &all.change, &all.items);
+    change_move(book, e, state, &all);
+    if (what == SEEN_FAILED) all.change.error = error_clean(why, room);
+    return book_apply(book, &all.change);
 }
 
 enum err book_each(struct book *book, book_each_fn *each, void *context)
@@ -448,16 +419,12 @@ enum err book_each(struct book *book, book_each_fn *each, void *context)
     arena_init(&arena, OFFER_ARENA_MAX);
     while (!err && (at = map_next(&book->by_id, &cursor)) != NULL) {
         const struct book_entry *e = at->value;
-        char room[ENTRY_HOST_CAP];
-        struct backend_machine machine;
-        struct offer offer;
+        struct backend_operation operation;
 
         if (e->state <= MACHINE_SPECULATIVE) continue; /* or a stranger */
         arena_reset(&arena);
-        err = offer_read(pool_text(e->offer), &arena, &offer);
-        if (err) break;
-        machine = machine_of(e, &offer, room);
-        err = each(context, &machine, entry_ticket(e, entry_under_way(e)));
+        err = entry_read(e, &arena, &operation);
+        if (!err) err = each(context, &operation.machine, entry_ticket(e, entry_under_way(e)));
     }
     arena_deinit(&arena);
     return err;
@@ -470,5 +437,5 @@ enum err book_get(struct book *book, struct str id, struct buf *into)
     const struct book_entry *e = book_find(book, id);
 
     if (id.len == 0) return ERR_INVALID;
-    return e ? entry_write_plain(book, e, into) : ERR_NOT_FOUND;
+    return e ? entry_write(book, e, 0, into) : ERR_NOT_FOUND;
 }

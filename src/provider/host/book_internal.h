@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the book share and nobody else sees. */
+/* What the files of the book share. */
 #ifndef PROVIDER_HOST_BOOK_INTERNAL_H
 #define PROVIDER_HOST_BOOK_INTERNAL_H
 #include "base/list.h"
@@ -10,7 +10,7 @@
 #include "provider/host/pool.h"
 
 enum {
-    CHUNK = 4096, /* entries of the table are made so many at a time, and never move */
+    CHUNK = 4096,                             /* entries of one allocation; entries never move */
     STRANGERS_MOST = 16 * BOOK_STRANGERS_MAX, /* while a journal is read */
     CHUNKS_MAX = (BOOK_MACHINES_MAX + STRANGERS_MOST) / CHUNK,
     CHANGES_BYTES_MAX = INT32_MAX,
@@ -29,33 +29,30 @@ struct shard_epoch {  /* the newest epoch that a shard has used on any machine *
     struct pool_item *shard;
     int64_t epoch;
 };
-struct fences { /* nearly every machine has one shard, so the first needs no memory of its own */
-    struct fence first;
-    struct fence *more;
-    uint32_t count; /* with the first */
+struct fences { /* of one machine or stranger; nearly always one */
+    struct fence *all;
+    uint32_t count;
 };
-struct pending { /* what a machine has only while its operation is under way */
+struct entry_texts { /* of a machine; most machines have none */
     uint64_t grace_ms;
-    size_t blob_len;
-    char blob[];
+    uint32_t host_len, error_len, blob_len;
+    char bytes[]; /* host, error, blob */
 };
-/* A machine; or, with MACHINE_UNSPECIFIED, a stranger: an id that is no machine, and the marks of who
- * named it. A machine that goes for good leaves one, which is what it was when it comes back. */
+/* A machine; or, with MACHINE_UNSPECIFIED, a stranger: an id that is no machine, with the fences of
+ * the shards that named it. A machine that is removed leaves a stranger, so that its fences are still
+ * there when the id comes back. */
 struct book_entry {
     char *id;                             /* NULL: the slot is free */
-    char *host;                           /* NULL: "host-<id>" in the states that have one */
-    char *error;                          /* Failed */
     uint64_t revision;                    /* of its last change */
     uint64_t operations[OPERATION_KINDS]; /* the last accepted of each kind; 0: none */
     struct pool_item *offer, *binding;
-    struct pending *pending;
+    struct entry_texts *texts; /* NULL: no error, and the host is "host-<id>" */
     struct fences fences;
     struct book_entry *newer, *older; /* by revision, strangers by age; `newer` chains free slots */
     uint32_t slot;
     uint32_t wire_len; /* in a List, with its own tag and length */
-    uint16_t host_len, error_len;
     uint8_t id_len, state;
-    bool has_host; /* Failed ones may have one or not; the other states say it themselves */
+    bool has_host; /* of a Failed machine either; of others the state decides */
 };
 struct entry_order { /* entries, by newer and older */
     struct book_entry *newest, *oldest;
@@ -86,18 +83,34 @@ struct book {
     uint64_t count[MACHINE_STATE_COUNT], bytes[MACHINE_STATE_COUNT]; /* bytes: of a List */
     size_t tombstone_count;
     struct buf changes;
-    uint64_t telling; /* grows with each rewriting; items say in which they were told last */
+    struct buf machine, host; /* book_wire.c: of the machine that is being written */
+    uint64_t rewriting;       /* number of the newest one; items say which file has them */
     bool loaded;
     struct list walks;
     struct {
         bool marked;
-        uint32_t position; /* slots below it are told */
+        uint32_t position; /* slots below it are written */
     } snapshot;
 };
 
 static inline struct str entry_id(const struct book_entry *e)
 {
     return str_of(e->id, e->id_len);
+}
+/* The name of the host, where it is not "host-<id>". */
+static inline struct str entry_own_host(const struct book_entry *e)
+{
+    return e->texts ? str_of(e->texts->bytes, e->texts->host_len) : STR_EMPTY;
+}
+static inline struct str entry_error(const struct book_entry *e)
+{
+    const struct entry_texts *t = e->texts;
+    return t ? str_of(t->bytes + t->host_len, t->error_len) : STR_EMPTY;
+}
+static inline struct str entry_blob(const struct book_entry *e)
+{
+    const struct entry_texts *t = e->texts;
+    return t ? str_of(t->bytes + t->host_len + t->error_len, t->blob_len) : STR_EMPTY;
 }
 static inline struct book_entry *book_slot(const struct book *book, uint32_t slot)
 {
@@ -115,61 +128,41 @@ static inline struct operation_ticket entry_ticket(const struct book_entry *e, u
 }
 
 /* -- book.c: the only place that changes anything -- */
-struct change_items { /* what the numbers of a change stand for; borrowed */
-    struct pool_item *offer, *binding, *shard;
-};
-/* Applies one change; after an error nothing has changed. A book that is loaded appends it to its
- * journals. ERR_NOMEM, ERR_FULL. */
-enum err book_apply(struct book *book, const struct book_change *change,
-                    const struct change_items *items);
+/* Applies one change; after an error nothing has changed. A book that is loaded appends the change
+ * to its journals. ERR_NOMEM, ERR_FULL. */
+enum err book_apply(struct book *book, const struct book_change *change);
+void book_order_append(struct entry_order *order, struct book_entry *e);
+void book_order_remove(struct entry_order *order, struct book_entry *e);
 struct book_entry *book_find(const struct book *book, struct str id); /* NULL: no such machine */
 /* Past BOOK_STRANGERS_MAX the oldest go; while a journal is read, past STRANGERS_MOST. */
 void book_evict(struct book *book);
-const struct fences *book_fences(const struct book *book, struct str id); /* NULL: none */
-/* NULL: no token of this shard has passed. */
-const struct shard_epoch *book_shard_epoch(const struct book *book, struct str shard);
 /* Raises the newest epoch of a shard, as a journal says. ERR_NOMEM. */
 enum err book_raise_epoch(struct book *book, struct pool_item *shard, int64_t epoch);
-/* NULL past the last. */
-struct fence *fences_at(const struct fences *fences, uint32_t place);
 struct fence *fences_find(const struct fences *fences, struct str shard);
 /* Room for a change and all items it names. ERR_FULL, ERR_NOMEM. */
-enum err change_room(const struct book_change *change, const struct change_items *items,
-                     struct buf *into);
-
-/* -- book_table.c -- */
-void table_link_newest(struct entry_order *order, struct book_entry *e);
-void table_unlink(struct entry_order *order, struct book_entry *e);
-/* A slot for one more. ERR_FULL, ERR_NOMEM. */
-enum err table_take(struct book *book, struct book_entry **ret_entry);
-void table_give(struct book *book, struct book_entry *e);
-/* The newest of those that are gone; past BOOK_TOMBSTONES_MAX the oldest is forgotten. */
-void table_bury(struct book *book, struct tombstone *own_tombstone);
+enum err change_room(const struct book_change *change, struct buf *into);
 
 /* -- book_wire.c -- */
 /* As element of a list: with tag and length. */
-uint32_t entry_wire_len(const struct book *book, const struct book_entry *e);
-/* As element `field` of a message, e->wire_len bytes. */
-enum err entry_write(const struct book *book, const struct book_entry *e, uint32_t field,
+uint32_t entry_wire_len(struct book *book, const struct book_entry *e);
+/* As element `field` of a message, e->wire_len bytes; 0: as a message. */
+enum err entry_write(struct book *book, const struct book_entry *e, uint32_t field,
                      struct buf *into);
-enum err entry_write_plain(const struct book *book, const struct book_entry *e, struct buf *into);
 struct str entry_host(const struct book_entry *e, char room[ENTRY_HOST_CAP]); /* empty: none */
 enum err binding_write(const struct book_request *request, struct buf *into);
 
 /* -- book_list.c: before an entry changes or goes -- */
 void walks_keep(struct book *book, const struct book_entry *e);
 /* -- book_snapshot.c -- */
-struct change_of { /* a change that says what a machine is; views of the entry and of `room` */
+struct change_of { /* the record of a machine; views of the entry and of `room` */
     struct book_change change;
-    struct change_items items;
     char room[ENTRY_HOST_CAP];
 };
 void change_of(const struct book_entry *e, struct change_of *ret_change);
-/* The marks of an id. ERR_FULL, ERR_NOMEM: some of them. */
-enum err say_fences(const struct book *book, struct str id, const struct fences *fences,
-                    struct buf *into);
-/* Appends the items a change names, where they were not told yet, then the change. Room was made for
- * it: it cannot fail. */
-void tell_change(const struct book *book, const struct book_change *change,
-                 const struct change_items *items, struct buf *into);
+/* The fences of an id. ERR_FULL, ERR_NOMEM: only some were written. */
+enum err snapshot_put_fences(const struct book *book, struct str id, const struct fences *fences,
+                             struct buf *into);
+/* Appends the items that the change names, unless the file has them, then the change. There is room
+ * for all of them (change_room), so this cannot fail. */
+void book_put_change(const struct book *book, const struct book_change *change, struct buf *into);
 #endif

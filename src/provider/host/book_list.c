@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists: the book as it was at one moment, told in pieces while it goes on changing.
+/* Lists: the book as it was at one moment, written in pieces while the book goes on changing.
  *
- * The length of an answer stands in front of it, so what is told must be what was counted. A walk
- * goes over the slots of the table; an entry that changes or goes before the walk came by is copied
- * aside as it was (walks_keep), and what is new since is left out by its revision.
+ * The length of an answer precedes it, so a List must write exactly what it counted. A walk visits
+ * the slots of the table in order. An entry that changes or goes before the walk reaches its slot is
+ * copied first (walks_keep); entries newer than the List are left out by their revision. Pure.
  *
  * Cursor:      <identity, 16 hex>-<revision>           of a book, for its whole life
  * Page token:  <boot, 16 hex>-<revision>-<slot>        of a process: slots are its own affair
@@ -27,29 +27,25 @@ enum {
     ASIDE_BYTES_MAX = 256 << 20,
 };
 
-struct aside { /* an entry as it was */
-    uint32_t slot, len;
-    char bytes[];
-};
 struct book_walk {
     struct list link;
     struct book *book;
     uint32_t states;          /* a bit for each */
-    uint64_t since, revision; /* told is what last changed after `since`, up to `revision` */
+    uint64_t since, revision; /* machines that last changed after `since`, up to `revision` */
     uint64_t cursor;          /* the revision that the answer names: of the first page */
     uint32_t position, end;   /* slots */
     uint64_t total;
-    struct map aside;
+    struct map aside; /* struct buf, by slot: entries as they were */
     size_t aside_bytes;
     struct buf small; /* a small delta, encoded; or empty */
     struct buf tail;
-    bool told_tail;
+    bool tail_written;
     enum err broken; /* something could not be copied aside */
 };
 
 /* --- tokens --- */
 
-static void write_token(uint64_t name, uint64_t revision, const uint32_t *slot,
+static void token_write(uint64_t name, uint64_t revision, const uint32_t *slot,
                         char text[TOKEN_CAP])
 {
     int len = snprintf(text, TOKEN_CAP, "%016" PRIx64 "-%" PRIu64, name, revision);
@@ -57,8 +53,8 @@ static void write_token(uint64_t name, uint64_t revision, const uint32_t *slot,
     if (slot) snprintf(text + len, TOKEN_CAP - (size_t)len, "-%" PRIu32, *slot);
 }
 
-/* "<name>-<number>[-<number>]"; false: none of ours. */
-static bool read_token(struct str token, uint64_t name, uint64_t *ret_revision, uint64_t *ret_slot)
+/* "<name>-<number>[-<number>]"; false: not a token of this book or process. */
+static bool token_read(struct str token, uint64_t name, uint64_t *ret_revision, uint64_t *ret_slot)
 {
     char wanted[TOKEN_CAP];
     struct str rest, part;
@@ -72,54 +68,38 @@ static bool read_token(struct str token, uint64_t name, uint64_t *ret_revision, 
     return rest.at != NULL && str_to_u64(rest, ret_slot) == ERR_OK;
 }
 
-/* What a cursor means: false, it is not understood or older than our memory of removals. */
-static bool read_cursor(const struct book *book, struct str cursor, uint64_t *ret_since)
+/* False: the cursor is not understood, or older than the tombstones. */
+static bool token_read_cursor(const struct book *book, struct str cursor, uint64_t *ret_since)
 {
     uint64_t since;
 
-    if (!read_token(cursor, book->identity, &since, NULL)) return false;
+    if (!token_read(cursor, book->identity, &since, NULL)) return false;
     if (since == 0 || since > book->revision || since < book->forgotten) return false;
     *ret_since = since;
     return true;
 }
 
-/* --- what is told --- */
+/* --- which machines a List has --- */
 
-static bool is_told(const struct book_walk *walk, const struct book_entry *e)
+static bool walk_has(const struct book_walk *walk, const struct book_entry *e)
 {
     return e->id && (walk->states & BIT(e->state)) && e->revision > walk->since &&
            e->revision <= walk->revision;
 }
 
-static struct aside *aside_of(const struct book_walk *walk, uint32_t slot)
+static enum err walk_keep(struct book_walk *walk, const struct book_entry *e)
 {
-    return map_get(&walk->aside, str_of(&slot, sizeof slot));
-}
-
-static enum err keep(struct book_walk *walk, const struct book_entry *e)
-{
-    struct aside *aside = malloc(sizeof *aside + e->wire_len);
-    struct buf bytes;
+    struct str slot = str_of(&e->slot, sizeof e->slot);
+    struct buf *bytes;
     enum err err;
 
-    if (!aside || walk->aside_bytes + e->wire_len > ASIDE_BYTES_MAX) {
-        free(aside);
-        return ERR_NOMEM;
-    }
-    buf_init(&bytes, e->wire_len);
-    err = entry_write(walk->book, e, LIST_MACHINES, &bytes);
-    aside->slot = e->slot;
-    aside->len = e->wire_len;
-    if (!err) {
-        assert(bytes.len == e->wire_len);
-        memcpy(aside->bytes, bytes.data, bytes.len);
-        err = map_put(&walk->aside, str_of(&aside->slot, sizeof aside->slot), aside);
-    }
-    buf_deinit(&bytes);
-    if (err)
-        free(aside);
-    else
-        walk->aside_bytes += e->wire_len;
+    if (walk->aside_bytes + e->wire_len > ASIDE_BYTES_MAX) return ERR_NOMEM;
+    bytes = map_make(&walk->aside, slot, sizeof *bytes);
+    if (!bytes) return ERR_NOMEM;
+    buf_init(bytes, e->wire_len);
+    err = entry_write(walk->book, e, LIST_MACHINES, bytes);
+    assert(err || bytes->len == e->wire_len);
+    walk->aside_bytes += bytes->len;
     return err;
 }
 
@@ -130,15 +110,15 @@ void walks_keep(struct book *book, const struct book_entry *e)
         struct book_walk *walk = CONTAINER_OF(node, struct book_walk, link);
 
         if (walk->broken || e->slot < walk->position || e->slot >= walk->end) continue;
-        /* Once aside, its newer revision keeps it from being told again. */
-        if (is_told(walk, e)) walk->broken = keep(walk, e);
+        /* Copied at most once: its newer revision then excludes it from this List. */
+        if (walk_has(walk, e)) walk->broken = walk_keep(walk, e);
     }
 }
 
 /* --- counting --- */
 
 /* The slots from `position` on, up to `most` machines; 0: no limit. */
-static void count_slots(struct book_walk *walk, uint64_t most)
+static void walk_count_slots(struct book_walk *walk, uint64_t most)
 {
     const struct book *book = walk->book;
     uint64_t count = 0;
@@ -147,34 +127,34 @@ static void count_slots(struct book_walk *walk, uint64_t most)
     for (; slot < book->slots && (most == 0 || count < most); slot++) {
         const struct book_entry *e = book_slot(book, slot);
 
-        if (!is_told(walk, e)) continue;
+        if (!walk_has(walk, e)) continue;
         walk->total += e->wire_len;
         count++;
     }
     walk->end = slot;
 }
 
-/* Whether anything is left to tell behind the last slot: only then there is a next page. */
-static bool is_more_behind(const struct book_walk *walk)
+/* Machines of the List are behind the last slot of this page: only then there is a next page. */
+static bool walk_has_more(const struct book_walk *walk)
 {
     for (uint32_t slot = walk->end; slot < walk->book->slots; slot++)
-        if (is_told(walk, book_slot(walk->book, slot))) return true;
+        if (walk_has(walk, book_slot(walk->book, slot))) return true;
     return false;
 }
 
-static void count_all(struct book_walk *walk)
+static void walk_count_all(struct book_walk *walk)
 {
     for (int state = 0; state < MACHINE_STATE_COUNT; state++)
         if (walk->states & BIT(state)) walk->total += walk->book->bytes[state];
     walk->end = walk->book->slots;
 }
 
-/* Few changes: they are encoded now, oldest first. True: it was so. */
-static enum err encode_delta(struct book_walk *walk, uint64_t results_max, bool *ret_done)
+/* Encodes few changes at once, oldest first. *ret_done false: there are too many. */
+static enum err walk_encode_delta(struct book_walk *walk, uint64_t results_max, bool *ret_done)
 {
-    const struct book *book = walk->book;
+    struct book *book = walk->book;
     const struct book_entry *e = book->by_revision.newest;
-    uint64_t count = 0, told = 0;
+    uint64_t count = 0, written = 0;
     enum err err = ERR_OK;
 
     *ret_done = false;
@@ -186,9 +166,9 @@ static enum err encode_delta(struct book_walk *walk, uint64_t results_max, bool 
         if (++count >= SMALL_DELTA) return ERR_OK;
     *ret_done = true;
     for (; e && !err; e = e->newer) {
-        if (!is_told(walk, e)) continue;
+        if (!walk_has(walk, e)) continue;
         err = entry_write(book, e, LIST_MACHINES, &walk->small);
-        if (++told == results_max && e->newer) { /* the rest is in the delta after this one */
+        if (++written == results_max && e->newer) { /* the rest is in the delta after this one */
             walk->cursor = e->revision;
             break;
         }
@@ -199,7 +179,7 @@ static enum err encode_delta(struct book_walk *walk, uint64_t results_max, bool 
 
 /* --- the tail --- */
 
-static void put_removed(struct book_walk *walk, struct pack *pack)
+static void walk_put_removed(struct book_walk *walk, struct pack *pack)
 {
     LIST_EACH(&walk->book->tombstones, node)
     {
@@ -218,17 +198,17 @@ struct tail {
     bool more;
 };
 
-static enum err write_tail(struct book_walk *walk, struct tail tail)
+static enum err walk_write_tail(struct book_walk *walk, struct tail tail)
 {
     struct pack pack = {&walk->tail, ERR_OK};
     char token[TOKEN_CAP];
 
-    write_token(walk->book->identity, walk->cursor, NULL, token);
+    token_write(walk->book->identity, walk->cursor, NULL, token);
     if (!tail.no_revision) pack_text(&pack, LIST_REVISION, str_from(token));
-    if (tail.removed && !tail.more) put_removed(walk, &pack);
+    if (tail.removed && !tail.more) walk_put_removed(walk, &pack);
     pack_u64(&pack, LIST_TOMBSTONES, !tail.no_tombstones);
     pack_u64(&pack, LIST_MORE, tail.more);
-    write_token(walk->book->options.boot, walk->cursor, &walk->end, token);
+    token_write(walk->book->options.boot, walk->cursor, &walk->end, token);
     if (tail.more) pack_text(&pack, LIST_NEXT_PAGE, str_from(token));
     walk->total += walk->tail.len;
     return pack.err;
@@ -236,42 +216,44 @@ static enum err write_tail(struct book_walk *walk, struct tail tail)
 
 /* --- the walk --- */
 
-/* What is counted and told by slots: everything, a page, a part, or too many changes. */
-static void plan_slots(struct book_walk *walk, const struct book_filter *filter, struct tail *tail)
+/* Plans a walk over slots: everything, a page, a part, or more changes than SMALL_DELTA. */
+static void walk_plan_slots(struct book_walk *walk, const struct book_filter *filter,
+                            struct tail *tail)
 {
     uint64_t most = filter->results_max;
 
     if (filter->page_size > 0) most = most ? min_u64(most, filter->page_size) : filter->page_size;
     if (most == 0 && walk->since == 0 && walk->position == 0)
-        count_all(walk);
+        walk_count_all(walk);
     else
-        count_slots(walk, most);
-    if (most == 0 || !is_more_behind(walk)) return;
+        walk_count_slots(walk, most);
+    if (most == 0 || !walk_has_more(walk)) return;
     tail->more = most == filter->page_size;
     tail->no_revision = !tail->more;
 }
 
-static enum err plan(struct book_walk *walk, const struct book_filter *filter, struct note *note)
+static enum err walk_plan(struct book_walk *walk, const struct book_filter *filter,
+                          struct note *note)
 {
     struct book *book = walk->book;
-    bool delta = filter->since.len > 0 && read_cursor(book, filter->since, &walk->since);
+    bool delta = filter->since.len > 0 && token_read_cursor(book, filter->since, &walk->since);
     struct tail tail = {.no_tombstones = filter->since.len > 0 && !delta, .removed = delta};
     uint64_t slot = 0;
     bool done = false;
     enum err err = ERR_OK;
 
     if (filter->page_token.len > 0) {
-        if (!read_token(filter->page_token, book->options.boot, &walk->cursor, &slot) ||
+        if (!token_read(filter->page_token, book->options.boot, &walk->cursor, &slot) ||
             slot > book->slots || walk->cursor > book->revision)
             return note_fail(note, ERR_INVALID,
                              "page_token: not of this provider, or of before its restart; begin "
                              "again without one");
         walk->position = (uint32_t)slot;
     } else if (delta) {
-        err = encode_delta(walk, filter->results_max, &done);
+        err = walk_encode_delta(walk, filter->results_max, &done);
     }
-    if (!err && !done) plan_slots(walk, filter, &tail);
-    return err ? err : write_tail(walk, tail);
+    if (!err && !done) walk_plan_slots(walk, filter, &tail);
+    return err ? err : walk_write_tail(walk, tail);
 }
 
 enum err book_walk_open(struct book *book, const struct book_filter *filter,
@@ -293,7 +275,7 @@ enum err book_walk_open(struct book *book, const struct book_filter *filter,
     buf_init(&walk->small, CHANGES_BYTES_MAX);
     buf_init(&walk->tail, TAIL_BYTES_MAX);
     list_append(&book->walks, &walk->link);
-    err = plan(walk, filter, note);
+    err = walk_plan(walk, filter, note);
     if (err) {
         book_walk_close(walk);
         return err;
@@ -307,15 +289,15 @@ uint64_t book_walk_total(const struct book_walk *walk)
     return walk->total;
 }
 
-static enum err tell_slot(struct book_walk *walk, uint32_t slot, struct buf *into)
+static enum err walk_write_slot(struct book_walk *walk, uint32_t slot, struct buf *into)
 {
     const struct book_entry *e = book_slot(walk->book, slot);
-    const struct aside *aside;
+    const struct buf *aside;
 
-    if (is_told(walk, e)) return entry_write(walk->book, e, LIST_MACHINES, into);
+    if (walk_has(walk, e)) return entry_write(walk->book, e, LIST_MACHINES, into);
     if (map_count(&walk->aside) == 0) return ERR_OK;
-    aside = aside_of(walk, slot);
-    return aside ? buf_append(into, str_of(aside->bytes, aside->len)) : ERR_OK;
+    aside = map_get(&walk->aside, str_of(&slot, sizeof slot));
+    return aside ? buf_append(into, buf_peek(aside)) : ERR_OK;
 }
 
 enum err book_walk_next(struct book_walk *walk, size_t budget, struct buf *into)
@@ -328,9 +310,9 @@ enum err book_walk_next(struct book_walk *walk, size_t budget, struct buf *into)
         buf_deinit(&walk->small);
     }
     while (!err && walk->position < walk->end && into->len - before < budget)
-        err = tell_slot(walk, walk->position++, into);
-    if (!err && walk->position >= walk->end && !walk->told_tail) {
-        walk->told_tail = true;
+        err = walk_write_slot(walk, walk->position++, into);
+    if (!err && walk->position >= walk->end && !walk->tail_written) {
+        walk->tail_written = true;
         err = buf_append(into, buf_peek(&walk->tail));
     }
     return err;
@@ -343,8 +325,8 @@ void book_walk_close(struct book_walk *walk)
 
     if (!walk) return;
     list_remove(&walk->link);
-    while ((at = map_next(&walk->aside, &cursor)) != NULL) free(at->value);
-    map_deinit(&walk->aside);
+    while ((at = map_next(&walk->aside, &cursor)) != NULL) buf_deinit(at->value);
+    map_free(&walk->aside);
     buf_deinit(&walk->small);
     buf_deinit(&walk->tail);
     free(walk);

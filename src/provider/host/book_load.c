@@ -1,70 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The book from its journal: the changes in order, then a look at what came of them. */
+/* Loads the book from the changes of a journal, then links the machines by revision. An item is
+ * held under its number until all changes are read, because later changes refer to it. Pure. */
 #include <stdlib.h>
 
 #include "provider/host/book_internal.h"
 
-struct loaded { /* an item under the number the file calls it by; held until all is read */
-    uint64_t number;
+struct loaded { /* an item under its number in the file; held until all changes are read */
     struct pool_item *item;
 };
 
-static struct loaded *find_loaded(const struct book *book, uint64_t number)
-{
-    return map_get(&book->loading, str_of(&number, sizeof number));
-}
-
 /* An item with an epoch is the id of a shard, and the epoch is the newest one of that shard. */
-static enum err load_epoch(struct book *book, const struct book_change *change, struct loaded *l)
+static enum err load_item(struct book *book, const struct book_change *change, struct note *note)
 {
+    struct str number = str_of(&change->number, sizeof change->number);
+    struct loaded *l = map_make(&book->loading, number, sizeof *l);
+    enum err err = ERR_OK;
+
+    if (!l) return ERR_NOMEM;
+    if (l->item && !str_equal(pool_text(l->item), change->bytes))
+        return note_fail(note, ERR_CORRUPT, "text %llu is given twice",
+                         (unsigned long long)change->number);
+    if (!l->item) err = pool_take(&book->pool, change->bytes, change->number, &l->item);
+    if (err) {
+        free(map_remove(&book->loading, number));
+        return err;
+    }
+    l->item->written = book->rewriting;
     return change->epoch ? book_raise_epoch(book, l->item, change->epoch) : ERR_OK;
 }
 
-static enum err load_item(struct book *book, const struct book_change *change, struct note *note)
+static struct pool_item *load_find(const void *book, uint64_t number)
 {
-    struct loaded *l = find_loaded(book, change->number);
-    enum err err;
+    const struct loaded *l =
+        map_get(&((const struct book *)book)->loading, str_of(&number, sizeof number));
 
-    if (l && str_equal(pool_text(l->item), change->bytes)) return load_epoch(book, change, l);
-    if (l)
-        return note_fail(note, ERR_CORRUPT, "text %llu is given twice",
-                         (unsigned long long)change->number);
-    l = calloc(1, sizeof *l);
-    if (!l) return ERR_NOMEM;
-    l->number = change->number;
-    err = pool_take(&book->pool, change->bytes, change->number, &l->item);
-    if (!err) {
-        err = map_put(&book->loading, str_of(&l->number, sizeof l->number), l);
-        if (err) pool_drop(&book->pool, l->item);
-    }
-    if (err) {
-        free(l);
-        return err;
-    }
-    l->item->told = book->telling;
-    return load_epoch(book, change, l);
-}
-
-/* False: it names an item that the file does not have. */
-static bool resolve(const struct book *book, uint64_t number, struct pool_item **ret_item)
-{
-    const struct loaded *l = number ? find_loaded(book, number) : NULL;
-
-    *ret_item = l ? l->item : NULL;
-    return l || number == 0;
-}
-
-static enum err load_change(struct book *book, const struct book_change *change, struct note *note)
-{
-    struct change_items items;
-
-    if (change->kind == CHANGE_ITEM) return load_item(book, change, note);
-    if (!resolve(book, change->offer, &items.offer) ||
-        !resolve(book, change->binding, &items.binding) ||
-        !resolve(book, change->shard, &items.shard))
-        return note_fail(note, ERR_CORRUPT, "%.*s: refers to a text that is not there",
-                         STR_ARG(change->id));
-    return book_apply(book, change, &items);
+    return l ? l->item : NULL;
 }
 
 enum err book_replay(struct book *book, struct str changes, struct note *note)
@@ -73,11 +43,15 @@ enum err book_replay(struct book *book, struct str changes, struct note *note)
     while (changes.len > 0) {
         struct book_change change;
         size_t size;
-        enum err err = change_read(changes, &change, &size);
+        enum err err = change_read(changes, load_find, book, &change, &size);
 
+        if (err == ERR_NOT_FOUND)
+            return note_fail(note, ERR_CORRUPT, "%.*s: refers to a text that is not there",
+                             STR_ARG(change.id));
         if (err) return note_fail(note, ERR_CORRUPT, "a change cannot be read");
         note->text[0] = '\0';
-        err = load_change(book, &change, note);
+        err =
+            change.kind == CHANGE_ITEM ? load_item(book, &change, note) : book_apply(book, &change);
         if (err && !note->text[0])
             note_set(note, "change of '%.*s': %s", STR_ARG(change.id), err_text(err));
         if (err) return err == ERR_FULL ? ERR_CORRUPT : err;
@@ -86,7 +60,7 @@ enum err book_replay(struct book *book, struct str changes, struct note *note)
     return ERR_OK;
 }
 
-static int by_revision(const void *a, const void *b)
+static int load_compare_revisions(const void *a, const void *b)
 {
     uint64_t left = (*(struct book_entry *const *)a)->revision;
     uint64_t right = (*(struct book_entry *const *)b)->revision;
@@ -94,7 +68,7 @@ static int by_revision(const void *a, const void *b)
     return left < right ? -1 : left > right;
 }
 
-static enum err link_all(struct book *book)
+static enum err load_link_all(struct book *book)
 {
     struct book_entry **all = calloc(map_count(&book->by_id) + 1, sizeof(struct book_entry *));
     struct map_entry *at;
@@ -104,24 +78,19 @@ static enum err link_all(struct book *book)
     while ((at = map_next(&book->by_id, &cursor)) != NULL)
         if (((struct book_entry *)at->value)->state != MACHINE_UNSPECIFIED)
             all[count++] = at->value;
-    qsort(all, count, sizeof(struct book_entry *), by_revision);
-    for (size_t i = 0; i < count; i++) table_link_newest(&book->by_revision, all[i]);
+    qsort(all, count, sizeof(struct book_entry *), load_compare_revisions);
+    for (size_t i = 0; i < count; i++) book_order_append(&book->by_revision, all[i]);
     free(all);
     return ERR_OK;
 }
 
-static void let_items_go(struct book *book)
+static void load_free_items(struct book *book)
 {
     struct map_entry *at;
-    size_t cursor = 0;
 
-    while ((at = map_next(&book->loading, &cursor)) != NULL) {
-        struct loaded *l = at->value;
-
-        pool_drop(&book->pool, l->item);
-        free(l);
-    }
-    map_deinit(&book->loading);
+    for (size_t cursor = 0; (at = map_next(&book->loading, &cursor)) != NULL;)
+        pool_drop(&book->pool, ((struct loaded *)at->value)->item);
+    map_free(&book->loading);
     map_init(&book->loading, 0, 0);
 }
 
@@ -129,13 +98,13 @@ enum err book_loaded(struct book *book)
 {
     bool is_new = book->revision == 0;
     struct book_change marks = {.kind = CHANGE_MARKS, .revision = 1, .identity = book->identity};
-    enum err err = link_all(book);
+    enum err err = load_link_all(book);
 
     if (err) return err;
-    let_items_go(book);
+    load_free_items(book);
     book->loaded = true;
     book_evict(book);
-    /* Revision 0 means "everything" on the wire, so a book begins at 1, and says so at once: its
-     * identity stands in every cursor. */
-    return is_new ? book_apply(book, &marks, &(struct change_items){0}) : ERR_OK;
+    /* Revision 0 means "everything" on the wire, so a book begins at 1. The identity is written at
+     * once, because every cursor contains it. */
+    return is_new ? book_apply(book, &marks) : ERR_OK;
 }

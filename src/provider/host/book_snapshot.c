@@ -1,121 +1,111 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The book as changes: what one machine is; and all of it, for a new journal, slot by slot. What
- * changes meanwhile goes into both journals; a change says all there is to say, so the last one of a
- * machine counts, whether the slot was told before or after it. */
+/* The book as changes: the record of one machine, and all of the book for a new journal, slot by
+ * slot. Changes that happen meanwhile go into both journals. A change has the whole record of its
+ * machine, so the last change of a machine counts, whether its slot was written before or after.
+ * Pure. */
 #include "provider/host/book_internal.h"
 
 void change_of(const struct book_entry *e, struct change_of *ret_change)
 {
     struct book_change *change = &ret_change->change;
 
-    ret_change->items = (struct change_items){.offer = e->offer, .binding = e->binding};
     *change = (struct book_change){
         .kind = CHANGE_MACHINE,
         .id = entry_id(e),
         .revision = e->revision,
         .state = e->state,
-        .offer = e->offer->number,
-        .binding = e->binding ? e->binding->number : 0,
-        .error = str_of(e->error, e->error_len),
+        .offer = e->offer,
+        .binding = e->binding,
+        .host = entry_own_host(e),
+        .error = entry_error(e),
+        .blob = entry_blob(e),
+        .grace_ms = e->texts ? e->texts->grace_ms : 0,
     };
-    /* A Failed one must say that it has a host; of the others the state says it. */
-    if (e->host || (e->has_host && e->state == MACHINE_FAILED))
-        change->host = entry_host(e, ret_change->room);
-    if (e->pending) {
-        change->blob = str_of(e->pending->blob, e->pending->blob_len);
-        change->grace_ms = e->pending->grace_ms;
-    }
+    /* A Failed machine states that it has a host; of others the state says so. */
+    if (e->has_host && e->state == MACHINE_FAILED) change->host = entry_host(e, ret_change->room);
     memcpy(change->operations, e->operations, sizeof change->operations);
 }
 
-static void tell_item(const struct book *book, struct pool_item *item, struct buf *into)
+static void book_put_item(const struct book *book, struct pool_item *item, int64_t epoch,
+                          struct buf *into)
 {
-    struct book_change change = {.kind = CHANGE_ITEM};
-    enum err err;
+    const struct book_change change = {
+        .kind = CHANGE_ITEM, .number = item->number, .bytes = pool_text(item), .epoch = epoch};
+    enum err err = change_write(&change, into);
 
-    if (!item || item->told >= book->telling) return;
-    change.number = item->number;
-    change.bytes = pool_text(item);
-    err = change_write(&change, into);
     assert(!err);
-    item->told = book->telling;
+    item->written = book->rewriting;
 }
 
-void tell_change(const struct book *book, const struct book_change *change,
-                 const struct change_items *items, struct buf *into)
+void book_put_change(const struct book *book, const struct book_change *change, struct buf *into)
 {
+    struct pool_item *const items[] = {change->offer, change->binding, change->shard};
     enum err err;
 
-    tell_item(book, items->offer, into);
-    tell_item(book, items->binding, into);
-    tell_item(book, items->shard, into);
+    for (size_t i = 0; i < ARRAY_LEN(items); i++)
+        if (items[i] && items[i]->written < book->rewriting) book_put_item(book, items[i], 0, into);
     err = change_write(change, into);
     assert(!err);
 }
 
-/* Room first, so that what was said of an item is true whatever happens. */
-static enum err say(const struct book *book, const struct book_change *change,
-                    const struct change_items *items, struct buf *into)
+/* Makes room first, so that an item that is marked as written is in the file. */
+static enum err snapshot_put(const struct book *book, const struct book_change *change,
+                             struct buf *into)
 {
-    enum err err = change_room(change, items, into);
+    enum err err = change_room(change, into);
 
-    if (!err) tell_change(book, change, items, into);
+    if (!err) book_put_change(book, change, into);
     return err;
 }
 
-enum err say_fences(const struct book *book, struct str id, const struct fences *fences,
-                    struct buf *into)
+enum err snapshot_put_fences(const struct book *book, struct str id, const struct fences *fences,
+                             struct buf *into)
 {
-    const struct fence *fence;
     enum err err = ERR_OK;
 
-    for (uint32_t i = 0; !err && (fence = fences_at(fences, i)) != NULL; i++) {
+    for (uint32_t i = 0; !err && i < fences->count; i++) {
+        const struct fence *fence = &fences->all[i];
         const struct book_change change = {.kind = CHANGE_FENCE,
                                            .id = id,
-                                           .shard = fence->shard->number,
+                                           .shard = fence->shard,
                                            .epoch = fence->epoch,
                                            .sequence = fence->sequence};
-        err = say(book, &change, &(struct change_items){.shard = fence->shard}, into);
+        err = snapshot_put(book, &change, into);
     }
     return err;
 }
 
-/* A stranger has no more than its marks. */
-static enum err say_entry(const struct book *book, const struct book_entry *e, struct buf *into)
+/* A stranger has only its fences. */
+static enum err snapshot_put_entry(const struct book *book, const struct book_entry *e,
+                                   struct buf *into)
 {
     struct change_of all;
     enum err err = ERR_OK;
 
     if (e->state != MACHINE_UNSPECIFIED) {
         change_of(e, &all);
-        err = say(book, &all.change, &all.items, into);
+        err = snapshot_put(book, &all.change, into);
     }
-    return err ? err : say_fences(book, entry_id(e), &e->fences, into);
+    return err ? err : snapshot_put_fences(book, entry_id(e), &e->fences, into);
 }
 
-/* The newest epoch of each shard, which no machine's marks may hold any more. It stands beside the
- * shard's id in an item, where a release that does not know it ignores it. */
-static enum err say_epochs(struct book *book, struct buf *into)
+/* The newest epoch of each shard, which the fences of machines may no longer hold. The epoch is in
+ * the item of the shard's id, where an older release ignores it. */
+static enum err snapshot_put_epochs(struct book *book, struct buf *into)
 {
     enum err err = ERR_OK;
 
     LIST_EACH(&book->shards_by_use, node)
     {
         const struct shard_epoch *newest = CONTAINER_OF(node, struct shard_epoch, link);
-        const struct book_change change = {.kind = CHANGE_ITEM,
-                                           .number = newest->shard->number,
-                                           .bytes = pool_text(newest->shard),
-                                           .epoch = newest->epoch};
 
-        err = change_room(&change, &(struct change_items){.shard = newest->shard}, into);
-        if (!err) err = change_write(&change, into);
-        if (err) return err;
-        newest->shard->told = book->telling;
+        if (!err) err = change_room(&(struct book_change){.shard = newest->shard}, into);
+        if (!err) book_put_item(book, newest->shard, newest->epoch, into);
     }
-    return ERR_OK;
+    return err;
 }
 
-static enum err say_marks(struct book *book, struct buf *into)
+static enum err snapshot_put_marks(struct book *book, struct buf *into)
 {
     const struct book_change marks = {
         .kind = CHANGE_MARKS,
@@ -125,16 +115,15 @@ static enum err say_marks(struct book *book, struct buf *into)
         .item = book->pool.next_number,
         .forgotten = book->forgotten,
     };
-    const struct change_items none = {0};
-    enum err err = say(book, &marks, &none, into);
+    enum err err = snapshot_put(book, &marks, into);
 
-    if (!err) err = say_epochs(book, into);
+    if (!err) err = snapshot_put_epochs(book, into);
     LIST_EACH(&book->tombstones, node)
     {
         const struct tombstone *t = CONTAINER_OF(node, struct tombstone, link);
         const struct book_change change = {
             .kind = CHANGE_REMOVED, .id = str_of(t->id, t->id_len), .revision = t->revision};
-        if (!err) err = say(book, &change, &none, into);
+        if (!err) err = snapshot_put(book, &change, into);
     }
     return err;
 }
@@ -144,7 +133,7 @@ void book_snapshot_begin(struct book *book)
     assert(book->loaded);
     book->snapshot.marked = false;
     book->snapshot.position = 0;
-    book->telling++;
+    book->rewriting++;
 }
 
 enum err book_snapshot_next(struct book *book, size_t budget, struct buf *into, bool *ret_more)
@@ -152,12 +141,12 @@ enum err book_snapshot_next(struct book *book, size_t budget, struct buf *into, 
     size_t before = into->len;
     enum err err = ERR_OK;
 
-    if (!book->snapshot.marked) err = say_marks(book, into);
+    if (!book->snapshot.marked) err = snapshot_put_marks(book, into);
     book->snapshot.marked = !err;
     while (!err && book->snapshot.position < book->slots && into->len - before < budget) {
         const struct book_entry *e = book_slot(book, book->snapshot.position);
 
-        if (e->id) err = say_entry(book, e, into);
+        if (e->id) err = snapshot_put_entry(book, e, into);
         if (!err) book->snapshot.position++;
     }
     *ret_more = book->snapshot.position < book->slots;

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads a catalogue: TOML becomes JSON, tables say which key is which member, and the functions
+ * below them check what a table cannot. An error names the line of its pool. Pure. */
 #include "provider/host/catalogue.h"
 
 #include <stdio.h>
@@ -25,7 +27,7 @@ extern const size_t usual_catalogue_len;
 
 /* --- times and chances --- */
 
-static enum err read_duration(struct str text, uint64_t *ret_ms, struct note *note)
+static enum err catalogue_read_duration(struct str text, uint64_t *ret_ms, struct note *note)
 {
     struct note why;
 
@@ -35,8 +37,8 @@ static enum err read_duration(struct str text, uint64_t *ret_ms, struct note *no
 }
 
 /* "20s" or "5s..20s". */
-static enum err read_span(const struct json *value, void *into, struct arena *arena,
-                          struct note *note)
+static enum err catalogue_read_span(const struct json *value, void *into, struct arena *arena,
+                                    struct note *note)
 {
     struct catalogue_span *span = into;
     struct str text;
@@ -45,17 +47,18 @@ static enum err read_span(const struct json *value, void *into, struct arena *ar
 
     if (err) return err;
     dots = text.len ? memmem(text.at, text.len, "..", 2) : NULL;
-    err = read_duration(str_of(text.at, dots ? (size_t)(dots - text.at) : text.len),
-                        &span->least_ms, note);
+    err = catalogue_read_duration(str_of(text.at, dots ? (size_t)(dots - text.at) : text.len),
+                                  &span->least_ms, note);
     span->most_ms = span->least_ms;
     if (!err && dots)
-        err = read_duration(str_tail(text, (size_t)(dots - text.at) + 2), &span->most_ms, note);
+        err = catalogue_read_duration(str_tail(text, (size_t)(dots - text.at) + 2), &span->most_ms,
+                                      note);
     if (!err && span->most_ms < span->least_ms) err = json_wrong(note, "ends before it begins");
     return err;
 }
 
-static enum err read_fraction(const struct json *value, void *into, struct arena *,
-                              struct note *note)
+static enum err catalogue_read_fraction(const struct json *value, void *into, struct arena *,
+                                        struct note *note)
 {
     double number;
 
@@ -65,8 +68,8 @@ static enum err read_fraction(const struct json *value, void *into, struct arena
     return ERR_OK;
 }
 
-static enum err read_name(const struct json *value, void *into, struct arena *arena,
-                          struct note *note)
+static enum err catalogue_read_name(const struct json *value, void *into, struct arena *arena,
+                                    struct note *note)
 {
     struct note why;
     enum err err = json_text(value, into, arena, note);
@@ -80,12 +83,13 @@ static enum err read_name(const struct json *value, void *into, struct arena *ar
 
 #define SPAN(kind, at)                                                                             \
     {                                                                                              \
-        kind, JSON_AS_OWN, JSON_MEMBER(struct catalogue_behaviour, latency[at]), .own = read_span  \
+        kind, JSON_AS_OWN, JSON_MEMBER(struct catalogue_behaviour, latency[at]),                   \
+            .own = catalogue_read_span                                                             \
     }
 #define CHANCE(kind, at)                                                                           \
     {                                                                                              \
         kind, JSON_AS_OWN, JSON_MEMBER(struct catalogue_behaviour, fails[at]),                     \
-            .own = read_fraction                                                                   \
+            .own = catalogue_read_fraction                                                         \
     }
 static const struct json_field latency_fields[] = {
     SPAN("create", OPERATION_CREATE), SPAN("configure", OPERATION_CONFIGURE),
@@ -101,7 +105,7 @@ static_assert(CAPACITY_BARE_METAL == 1 && CAPACITY_RESERVED == 2 && CAPACITY_ON_
                   CAPACITY_SPOT == 4,
               "places in the list");
 static const struct json_field pool_fields[] = {
-    {"name", JSON_AS_OWN, JSON_MEMBER(struct catalogue_pool, name), .own = read_name,
+    {"name", JSON_AS_OWN, JSON_MEMBER(struct catalogue_pool, name), .own = catalogue_read_name,
      .needed = true},
     {"type", JSON_AS_TEXT, JSON_MEMBER(struct catalogue_pool, offer.instance_type), .needed = true},
     {"capacity", JSON_AS_WORD, JSON_MEMBER(struct catalogue_pool, offer.capacity_type),
@@ -121,7 +125,8 @@ static const struct json_field pool_fields[] = {
     {"share", JSON_AS_NUMBER, JSON_MEMBER(struct catalogue_pool, share), .most = SHARE_MAX},
     {"count", JSON_AS_NUMBER, JSON_MEMBER(struct catalogue_pool, count),
      .most = CATALOGUE_MACHINES_MAX},
-    {"quota", JSON_AS_OWN, JSON_MEMBER(struct catalogue_pool, quota), .own = read_fraction},
+    {"quota", JSON_AS_OWN, JSON_MEMBER(struct catalogue_pool, quota),
+     .own = catalogue_read_fraction},
     {"rack-size", JSON_AS_NUMBER, JSON_MEMBER(struct catalogue_pool, rack_size), .most = RACK_MAX},
     {"delete", JSON_AS_BOOL, JSON_MEMBER(struct catalogue_pool, deletes)},
     {"latency", JSON_AS_ROW, JSON_MEMBER(struct catalogue_pool, behaviour), .row = &latency_row},
@@ -129,63 +134,27 @@ static const struct json_field pool_fields[] = {
 };
 static const struct json_fields pool_row = {JSON_FIELDS(pool_fields)};
 
-struct wave { /* as it stands in the file */
-    struct str zone;
-    const struct str *pools;
-    size_t pool_count;
-    struct catalogue_span every;
-    uint32_t fraction;
-    enum sighting how;
-};
-static const char *const hows[] = {"", "failed", "reclaimed", "removed", NULL};
-static_assert(SEEN_FAILED == 1 && SEEN_RECLAIMED == 2 && SEEN_REMOVED == 3, "places in the list");
-static const struct json_field wave_fields[] = {
-    {"pools", JSON_AS_TEXTS, JSON_MEMBER(struct wave, pools), JSON_COUNT(struct wave, pool_count),
-     .least = 1, .most = CATALOGUE_POOLS_MAX, .needed = true},
-    {"zone", JSON_AS_OWN, JSON_MEMBER(struct wave, zone), .own = read_name},
-    {"every", JSON_AS_OWN, JSON_MEMBER(struct wave, every), .own = read_span, .needed = true},
-    {"fraction", JSON_AS_OWN, JSON_MEMBER(struct wave, fraction), .own = read_fraction,
-     .needed = true},
-    {"how", JSON_AS_WORD, JSON_MEMBER(struct wave, how), .words = hows},
-};
-static const struct json_fields wave_row = {JSON_FIELDS(wave_fields)};
-
-struct root {
-    uint64_t seed;
-    struct str region;
-    const struct str *zones;
-    size_t zone_count;
-    struct catalogue_span repair;
-    struct catalogue_behaviour usual;
-    const struct json *pools, *waves;
-};
-static enum err keep_value(const struct json *value, void *into, struct arena *, struct note *note)
+static enum err catalogue_keep_tables(const struct json *value, void *into, struct arena *,
+                                      struct note *note)
 {
     *(const struct json **)into = value;
     return json_kind(value) == JSON_KIND_ARRAY ? ERR_OK : json_wrong(note, "must be tables");
 }
 static const struct json_field root_fields[] = {
-    {"seed", JSON_AS_NUMBER, JSON_MEMBER(struct root, seed), .most = INT64_MAX},
-    {"region", JSON_AS_TEXT, JSON_MEMBER(struct root, region)},
-    {"zones", JSON_AS_TEXTS, JSON_MEMBER(struct root, zones), JSON_COUNT(struct root, zone_count),
-     .least = 1, .most = CATALOGUE_ZONES_MAX},
-    {"repair", JSON_AS_OWN, JSON_MEMBER(struct root, repair), .own = read_span},
-    {"latency", JSON_AS_ROW, JSON_MEMBER(struct root, usual), .row = &latency_row},
-    {"fails", JSON_AS_ROW, JSON_MEMBER(struct root, usual), .row = &fails_row},
-    {"pool", JSON_AS_OWN, JSON_MEMBER(struct root, pools), .own = keep_value},
-    {"wave", JSON_AS_OWN, JSON_MEMBER(struct root, waves), .own = keep_value},
+    {"seed", JSON_AS_NUMBER, JSON_MEMBER(struct catalogue, seed), .most = INT64_MAX},
+    {"region", JSON_AS_TEXT, JSON_MEMBER(struct catalogue, region)},
+    {"zones", JSON_AS_TEXTS, JSON_MEMBER(struct catalogue, zones),
+     JSON_COUNT(struct catalogue, zone_count), .least = 1, .most = CATALOGUE_ZONES_MAX},
+    {"repair", JSON_AS_OWN, JSON_MEMBER(struct catalogue, repair), .own = catalogue_read_span},
+    {"latency", JSON_AS_ROW, JSON_MEMBER(struct catalogue, usual), .row = &latency_row},
+    {"fails", JSON_AS_ROW, JSON_MEMBER(struct catalogue, usual), .row = &fails_row},
+    {"pool", JSON_AS_OWN, JSON_MEMBER(struct catalogue, tables), .own = catalogue_keep_tables},
 };
 static const struct json_fields root_table = {JSON_FIELDS(root_fields)};
 
-/* --- what the tables cannot say --- */
+/* --- checks beside the tables --- */
 
-struct reading {
-    struct catalogue *catalogue;
-    struct root root;
-    struct note *note;
-};
-
-static enum err check_zones(const struct str *zones, size_t count, struct note *note)
+static enum err catalogue_check_zones(const struct str *zones, size_t count, struct note *note)
 {
     struct note why;
 
@@ -198,139 +167,82 @@ static enum err check_zones(const struct str *zones, size_t count, struct note *
     return ERR_OK;
 }
 
-static enum err read_pool(struct reading *r, const struct json *table, struct catalogue_pool *pool)
+static enum err catalogue_read_pool(struct catalogue *c, const struct json *table,
+                                    struct catalogue_pool *pool, struct note *note)
 {
-    struct catalogue *c = r->catalogue;
     struct offer offer;
     enum err err;
 
-    *pool = (struct catalogue_pool){.behaviour = r->root.usual,
-                                    .zones = r->root.zones,
-                                    .zone_count = r->root.zone_count,
+    *pool = (struct catalogue_pool){.behaviour = c->usual,
+                                    .zones = c->zones,
+                                    .zone_count = c->zone_count,
                                     .count = UINT64_MAX,
                                     .quota = MILLION,
                                     .deletes = true};
-    err = json_fields_read(table, &pool_row, pool, &c->memory, r->note);
+    err = json_fields_read(table, &pool_row, pool, &c->memory, note);
     if (err) return err;
     offer = pool->offer;
     offer.zone = STR("zone");
-    if (pool->zone_count == 0) return json_wrong(r->note, "is in no zone");
+    if (pool->zone_count == 0) return json_wrong(note, "is in no zone");
     if (json_find(table, "share") && json_find(table, "count"))
-        return json_wrong(r->note, "share: and 'count' exclude each other");
+        return json_wrong(note, "share: and 'count' exclude each other");
     if (!json_find(table, "share") && !json_find(table, "count")) pool->share = 1;
     for (const struct catalogue_pool *other = c->pools; other < pool; other++)
-        if (str_equal(other->name, pool->name))
-            return json_wrong(r->note, "has the name of another");
-    err = check_zones(pool->zones, pool->zone_count, r->note);
-    return err || !offer_check(&offer, r->note) ? err : ERR_INVALID;
+        if (str_equal(other->name, pool->name)) return json_wrong(note, "has the name of another");
+    err = catalogue_check_zones(pool->zones, pool->zone_count, note);
+    return err || !offer_check(&offer, note) ? err : ERR_INVALID;
 }
 
-static enum err read_pools(struct reading *r, const struct toml_value *list)
+static enum err catalogue_read_pools(struct catalogue *c, const struct toml_value *list,
+                                     struct note *note)
 {
     const struct toml_value *where = list ? toml_first(list) : NULL;
-    struct catalogue *c = r->catalogue;
-    size_t count = r->root.pools ? json_count(r->root.pools) : 0;
+    size_t count = c->tables ? json_count(c->tables) : 0;
     struct catalogue_pool *pools = arena_calloc(&c->memory, count, sizeof *pools);
     enum err err = pools ? ERR_OK : ERR_NOMEM;
 
     if (count == 0 || count > CATALOGUE_POOLS_MAX)
-        return note_fail(r->note, ERR_INVALID, "a catalogue has 1 to %d tables [[pool]]",
+        return note_fail(note, ERR_INVALID, "a catalogue has 1 to %d tables [[pool]]",
                          CATALOGUE_POOLS_MAX);
     c->pools = pools;
     for (size_t i = 0; !err && i < count; i++, where = toml_next(where)) {
-        err = read_pool(r, json_item(r->root.pools, i), &pools[i]);
-        if (err == ERR_INVALID) note_prefix(r->note, "line %u: pool", toml_position(where).line);
+        err = catalogue_read_pool(c, json_item(c->tables, i), &pools[i], note);
+        if (err == ERR_INVALID) note_prefix(note, "line %u: pool", toml_position(where).line);
         c->pool_count++;
     }
     return err;
 }
 
-static enum err find_pools(struct reading *r, const struct wave *given, struct catalogue_wave *wave)
+static enum err catalogue_read(struct catalogue *c, const struct json *json,
+                               const struct toml_value *toml, struct note *note)
 {
-    const struct catalogue *c = r->catalogue;
-    uint32_t *places = arena_calloc(&r->catalogue->memory, given->pool_count, sizeof *places);
-
-    if (!places) return ERR_NOMEM;
-    wave->pools = places;
-    for (size_t i = 0; i < given->pool_count; i++) {
-        uint32_t place = 0;
-
-        while (place < c->pool_count && !str_equal(c->pools[place].name, given->pools[i])) place++;
-        if (place == c->pool_count) return json_wrong(r->note, "pools: one is no pool");
-        places[wave->pool_count++] = place;
-    }
-    return ERR_OK;
-}
-
-static enum err read_wave(struct reading *r, const struct json *table, struct catalogue_wave *wave)
-{
-    struct wave given = {.zone = STR_EMPTY, .how = SEEN_FAILED};
-    enum err err = json_fields_read(table, &wave_row, &given, &r->catalogue->memory, r->note);
-
-    if (!err && given.every.least_ms < MS_PER_SECOND)
-        err = json_wrong(r->note, "every: must be a second or more");
-    wave->zone = given.zone;
-    wave->how = given.how;
-    wave->every_ms = given.every.least_ms;
-    wave->fraction = given.fraction;
-    return err ? err : find_pools(r, &given, wave);
-}
-
-static enum err read_waves(struct reading *r, const struct toml_value *list)
-{
-    const struct toml_value *where = list ? toml_first(list) : NULL;
-    struct catalogue *c = r->catalogue;
-    size_t count = r->root.waves ? json_count(r->root.waves) : 0;
-    struct catalogue_wave *waves = arena_calloc(&c->memory, count, sizeof *waves);
-    enum err err = waves ? ERR_OK : ERR_NOMEM;
-
-    if (count > CATALOGUE_WAVES_MAX) return json_wrong(r->note, "wave: more than 64 tables");
-    c->waves = waves;
-    for (size_t i = 0; !err && i < count; i++, where = toml_next(where)) {
-        err = read_wave(r, json_item(r->root.waves, i), &waves[i]);
-        if (err == ERR_INVALID) note_prefix(r->note, "line %u: wave", toml_position(where).line);
-        c->wave_count++;
-    }
-    return err;
-}
-
-/* --- all of it --- */
-
-static enum err read_root(struct reading *r, const struct json *json, const struct toml_value *toml)
-{
-    struct catalogue *c = r->catalogue;
     struct note why;
-    enum err err;
+    enum err err = json_fields_read(json, &root_table, c, &c->memory, note);
 
-    r->root.region = STR_EMPTY;
-    r->root.repair.least_ms = REPAIR_MS_USUAL;
-    err = json_fields_read(json, &root_table, &r->root, &c->memory, r->note);
-    if (!err && r->root.region.len > 0 && id_check("region", r->root.region, LABEL_VALUE_MAX, &why))
-        err = json_wrong(r->note, "region: is too long or no text");
-    c->seed = r->root.seed;
-    c->region = r->root.region;
-    c->repair_ms = r->root.repair.least_ms;
-    if (!err) err = read_pools(r, toml_get(toml, STR("pool")));
-    return err ? err : read_waves(r, toml_get(toml, STR("wave")));
+    if (!err && c->region.len > 0 && id_check("region", c->region, LABEL_VALUE_MAX, &why))
+        err = json_wrong(note, "region: is too long or no text");
+    return err ? err : catalogue_read_pools(c, toml_get(toml, STR("pool")), note);
 }
 
 enum err catalogue_open(struct str text, struct catalogue **ret_catalogue, struct note *note)
 {
     struct catalogue *c = calloc(1, sizeof *c);
-    struct reading r = {.catalogue = c, .note = note};
     struct toml *toml = NULL;
     struct json *json = NULL;
     struct buf as_json;
     enum err err;
 
     if (!c) return ERR_NOMEM;
+    c->region = STR_EMPTY;
+    c->repair.least_ms = REPAIR_MS_USUAL;
     arena_init(&c->memory, MEMORY_MAX);
     buf_init(&as_json, MEMORY_MAX);
     err = text.len > CATALOGUE_BYTES_MAX ? ERR_TOO_LARGE
                                          : toml_open(text, MEMORY_MAX, &toml, NULL, note);
     if (!err) err = toml_as_json(toml, &as_json, note);
     if (!err) err = json_open(buf_peek(&as_json), MEMORY_MAX, &json, note);
-    if (!err) err = read_root(&r, json, toml_root(toml));
+    if (!err) err = catalogue_read(c, json, toml_root(toml), note);
+    c->tables = NULL;
     json_close(json);
     toml_close(toml);
     buf_deinit(&as_json);
@@ -354,8 +266,8 @@ struct str catalogue_usual(void)
     return str_of(usual_catalogue, usual_catalogue_len);
 }
 
-/* Rounding the sums, not the parts, is what makes them add up. */
-static uint64_t part_of(uint64_t all, uint64_t before, uint64_t mine, uint64_t total)
+/* Rounds the sums instead of the parts, so that the parts add up. */
+static uint64_t catalogue_part(uint64_t all, uint64_t before, uint64_t mine, uint64_t total)
 {
     if (total == 0) return 0;
     return all * (before + mine) / total - all * before / total;
@@ -371,6 +283,6 @@ uint64_t catalogue_count(const struct catalogue *c, uint64_t seed_count, size_t 
         total += c->pools[i].share;
         if (i < pool) before += c->pools[i].share;
     }
-    mine = p->count == UINT64_MAX ? part_of(seed_count, before, p->share, total) : p->count;
-    return part_of(mine, zone, 1, p->zone_count);
+    mine = p->count == UINT64_MAX ? catalogue_part(seed_count, before, p->share, total) : p->count;
+    return catalogue_part(mine, zone, 1, p->zone_count);
 }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A catalogue: what a simulated cloud sells and how it behaves, read from TOML. Pure.
  *
- * examples/catalogue.toml is the manual, and catalogue_usual() is the same bytes. Everything is
- * checked here: whoever holds a catalogue can act on it. An unknown key is refused, with its line.
- */
+ * examples/catalogue.toml is the manual, and catalogue_usual() returns the same bytes. A catalogue
+ * is checked when it is opened; an unknown key is refused with its line. */
 #ifndef PROVIDER_HOST_CATALOGUE_H
 #define PROVIDER_HOST_CATALOGUE_H
 #include "base/arena.h"
@@ -13,7 +12,6 @@ enum {
     CATALOGUE_BYTES_MAX = 1 << 20,
     CATALOGUE_POOLS_MAX = 256,
     CATALOGUE_ZONES_MAX = 64,
-    CATALOGUE_WAVES_MAX = 64,
     CATALOGUE_NAME_MAX = 100, /* pool and zone: an id has both and a number */
     CATALOGUE_MACHINES_MAX = 4 << 20,
 };
@@ -36,30 +34,25 @@ struct catalogue_pool {
     uint32_t rack_size;    /* 0: no racks */
     bool deletes;
 };
-struct catalogue_wave {
-    const uint32_t *pools; /* places */
-    size_t pool_count;
-    struct str zone; /* empty: one drawn each time */
-    uint64_t every_ms;
-    uint32_t fraction; /* per million */
-    enum sighting how;
-};
 struct catalogue {
-    uint64_t seed, repair_ms;
+    uint64_t seed;
     struct str region;
+    struct catalogue_span repair; /* its least counts */
+    const struct str *zones;      /* of pools that name none */
+    size_t zone_count;
+    struct catalogue_behaviour usual; /* of pools that do not state theirs */
+    const struct json *tables;        /* of the pools, while the catalogue is read */
     const struct catalogue_pool *pools;
     size_t pool_count;
-    const struct catalogue_wave *waves;
-    size_t wave_count;
     struct arena memory;
 };
 /* ERR_PARSE, ERR_INVALID, ERR_TOO_LARGE with the place in the note; ERR_NOMEM. */
 enum err catalogue_open(struct str toml, struct catalogue **ret_catalogue, struct note *note);
 void catalogue_close(struct catalogue *catalogue); /* NULL is fine */
-struct str catalogue_usual(void);                  /* what is sold when nobody says what */
+struct str catalogue_usual(void);                  /* used without --catalogue */
 
-/* How many machines the pool has in its zone number `zone`, when `seed_count` are to be shared out:
- * the counts of all add up to it. */
+/* How many machines the pool has in its zone number `zone`, when `seed_count` are shared out: the
+ * counts of all pools and zones add up to it. */
 uint64_t catalogue_count(const struct catalogue *catalogue, uint64_t seed_count, size_t pool,
                          size_t zone);
 #endif

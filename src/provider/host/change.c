@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Writes and reads changes by one table of their members, and refuses changes that contradict their
+ * state: a file with such a change was not written by this program. Pure. */
 #include "provider/host/change.h"
 
 #include "base/bytes.h"
@@ -14,32 +16,33 @@ enum {
 };
 #define NUMBER_MAX (UINT64_MAX >> 2)
 
+enum member_kind { TEXT /* struct str */, NUMBER /* 64 bits */, ITEM /* its number */ };
 static const struct member { /* of struct book_change, but for the state */
     uint32_t field;
-    bool text; /* struct str; else 64 bits */
+    enum member_kind kind;
     size_t offset;
 } members[] = {
-    {1, true, offsetof(struct book_change, id)},
-    {2, false, offsetof(struct book_change, revision)},
-    {3, false, offsetof(struct book_change, number)},
-    {4, true, offsetof(struct book_change, bytes)},
-    {6, false, offsetof(struct book_change, offer)},
-    {7, false, offsetof(struct book_change, binding)},
-    {8, true, offsetof(struct book_change, host)},
-    {9, true, offsetof(struct book_change, error)},
-    {10, true, offsetof(struct book_change, blob)},
-    {11, false, offsetof(struct book_change, grace_ms)},
-    {12, false, offsetof(struct book_change, shard)},
-    {13, false, offsetof(struct book_change, epoch)},
-    {14, false, offsetof(struct book_change, sequence)},
-    {15, false, offsetof(struct book_change, identity)},
-    {16, false, offsetof(struct book_change, operation)},
-    {17, false, offsetof(struct book_change, item)},
-    {18, false, offsetof(struct book_change, forgotten)},
-    {20, false, offsetof(struct book_change, operations[OPERATION_CREATE])},
-    {21, false, offsetof(struct book_change, operations[OPERATION_CONFIGURE])},
-    {22, false, offsetof(struct book_change, operations[OPERATION_DRAIN])},
-    {23, false, offsetof(struct book_change, operations[OPERATION_DELETE])},
+    {1, TEXT, offsetof(struct book_change, id)},
+    {2, NUMBER, offsetof(struct book_change, revision)},
+    {3, NUMBER, offsetof(struct book_change, number)},
+    {4, TEXT, offsetof(struct book_change, bytes)},
+    {6, ITEM, offsetof(struct book_change, offer)},
+    {7, ITEM, offsetof(struct book_change, binding)},
+    {8, TEXT, offsetof(struct book_change, host)},
+    {9, TEXT, offsetof(struct book_change, error)},
+    {10, TEXT, offsetof(struct book_change, blob)},
+    {11, NUMBER, offsetof(struct book_change, grace_ms)},
+    {12, ITEM, offsetof(struct book_change, shard)},
+    {13, NUMBER, offsetof(struct book_change, epoch)},
+    {14, NUMBER, offsetof(struct book_change, sequence)},
+    {15, NUMBER, offsetof(struct book_change, identity)},
+    {16, NUMBER, offsetof(struct book_change, operation)},
+    {17, NUMBER, offsetof(struct book_change, item)},
+    {18, NUMBER, offsetof(struct book_change, forgotten)},
+    {20, NUMBER, offsetof(struct book_change, operations[OPERATION_CREATE])},
+    {21, NUMBER, offsetof(struct book_change, operations[OPERATION_CONFIGURE])},
+    {22, NUMBER, offsetof(struct book_change, operations[OPERATION_DRAIN])},
+    {23, NUMBER, offsetof(struct book_change, operations[OPERATION_DELETE])},
 };
 
 enum err change_write(const struct book_change *change, struct buf *into)
@@ -53,10 +56,16 @@ enum err change_write(const struct book_change *change, struct buf *into)
     for (size_t i = 0; i < ARRAY_LEN(members); i++) {
         const void *at = (const char *)change + members[i].offset;
 
-        if (members[i].text)
-            pack_text(&pack, members[i].field, *(const struct str *)at);
-        else
-            pack_u64(&pack, members[i].field, *(const uint64_t *)at);
+        const struct pool_item *item;
+
+        switch (members[i].kind) {
+        case TEXT: pack_text(&pack, members[i].field, *(const struct str *)at); break;
+        case NUMBER: pack_u64(&pack, members[i].field, *(const uint64_t *)at); break;
+        case ITEM:
+            item = *(struct pool_item *const *)at;
+            pack_u64(&pack, members[i].field, item ? item->number : 0);
+            break;
+        }
     }
     if (pack.err)
         into->len = before;
@@ -65,31 +74,37 @@ enum err change_write(const struct book_change *change, struct buf *into)
     return pack.err;
 }
 
-static bool take_field(struct book_change *change, const struct field *field)
+static enum err change_take_field(struct book_change *change, const struct field *field,
+                                  change_find_fn *find, const void *context)
 {
     const struct member *member = members;
     char *at;
 
     if (field->number == FIELD_STATE) {
         change->state = (enum machine_state)field->value;
-        return field->wire == WIRE_VARINT && field->value < MACHINE_STATE_COUNT;
+        return field->wire == WIRE_VARINT && field->value < MACHINE_STATE_COUNT ? ERR_OK
+                                                                                : ERR_PARSE;
     }
     while (member < members + ARRAY_LEN(members) && member->field != field->number) member++;
-    if (member == members + ARRAY_LEN(members)) return false;
+    if (member == members + ARRAY_LEN(members)) return ERR_PARSE;
+    if (field->wire != (member->kind == TEXT ? WIRE_LEN : WIRE_VARINT)) return ERR_PARSE;
     at = (char *)change + member->offset;
-    if (member->text)
-        *(struct str *)at = field->bytes;
-    else
-        *(uint64_t *)at = field->value;
-    return field->wire == (member->text ? WIRE_LEN : WIRE_VARINT);
+    switch (member->kind) {
+    case TEXT: *(struct str *)at = field->bytes; break;
+    case NUMBER: *(uint64_t *)at = field->value; break;
+    case ITEM:
+        *(struct pool_item **)at = find(context, field->value);
+        return *(struct pool_item **)at || field->value == 0 ? ERR_OK : ERR_NOT_FOUND;
+    }
+    return ERR_OK;
 }
 
-/* What a state cannot have is no change of ours, and numbers have room to grow. */
-static bool fits_state(const struct book_change *change)
+/* The members agree with the state, and numbers have room to grow. */
+static bool change_fits_state(const struct book_change *change)
 {
     enum machine_state state = change->state;
 
-    if (state == MACHINE_UNSPECIFIED || change->offer == 0) return false;
+    if (state == MACHINE_UNSPECIFIED || !change->offer) return false;
     if ((change->error.len > 0) != (state == MACHINE_FAILED)) return false;
     if (change->binding ? !state_keeps_binding(state) : state_needs_binding(state)) return false;
     if (change->blob.len > 0 && state != MACHINE_CONFIGURING) return false;
@@ -103,7 +118,7 @@ static bool fits_state(const struct book_change *change)
            change->blob.len <= TEXT_BYTES_MAX;
 }
 
-static bool is_sound(const struct book_change *change)
+static bool change_is_sound(const struct book_change *change)
 {
     bool named = change->id.len > 0 && change->id.len <= ID_MAX;
     bool dated = change->revision > 0 && change->revision <= NUMBER_MAX;
@@ -112,8 +127,8 @@ static bool is_sound(const struct book_change *change)
     case CHANGE_ITEM:
         return change->number > 0 && change->number <= NUMBER_MAX &&
                change->bytes.len <= TEXT_BYTES_MAX;
-    case CHANGE_MACHINE: return named && dated && fits_state(change);
-    case CHANGE_FENCE: return named && change->shard > 0;
+    case CHANGE_MACHINE: return named && dated && change_fits_state(change);
+    case CHANGE_FENCE: return named && change->shard;
     case CHANGE_REMOVED: return named && dated;
     case CHANGE_MARKS:
         return change->revision <= NUMBER_MAX && change->operation <= NUMBER_MAX &&
@@ -122,7 +137,8 @@ static bool is_sound(const struct book_change *change)
     return false;
 }
 
-enum err change_read(struct str bytes, struct book_change *ret_change, size_t *ret_size)
+enum err change_read(struct str bytes, change_find_fn *find, const void *context,
+                     struct book_change *ret_change, size_t *ret_size)
 {
     struct book_change change = {.id = STR_EMPTY,
                                  .bytes = STR_EMPTY,
@@ -132,16 +148,18 @@ enum err change_read(struct str bytes, struct book_change *ret_change, size_t *r
     struct fields fields;
     struct field field;
     size_t len;
+    enum err err = ERR_OK;
 
     if (bytes.len <= LENGTH_BYTES) return ERR_PARSE;
     len = load_le32(bytes.at);
     if (len == 0 || len > bytes.len - LENGTH_BYTES) return ERR_PARSE;
     change.kind = (enum book_change_kind)(uint8_t)bytes.at[LENGTH_BYTES];
     fields = fields_of(str_of(bytes.at + LENGTH_BYTES + 1, len - 1));
-    while (fields_next(&fields, &field))
-        if (!take_field(&change, &field)) return ERR_PARSE;
-    if (fields.problem || !is_sound(&change)) return ERR_PARSE;
+    while (!err && fields_next(&fields, &field))
+        err = change_take_field(&change, &field, find, context);
     *ret_change = change;
+    if (err) return err;
+    if (fields.problem || !change_is_sound(&change)) return ERR_PARSE;
     *ret_size = LENGTH_BYTES + len;
     return ERR_OK;
 }

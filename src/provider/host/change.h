@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What happened to the book, one change after the other: what the journal holds and what replaying
- * it applies. Pure.
+/* A change of the book: the journal holds changes, and replaying applies them. Pure.
  *
- * A change is a byte that says which, then fields as protobuf writes them; what is zero is left
- * out. docs/formats/provider-state.md has the numbers.
+ * On disk a change is a byte for its kind, then fields as protobuf writes them; zeros are left out.
+ * docs/formats/provider-state.md has the numbers.
  *
- *   ITEM     a text that others refer to by its number; with an epoch, a shard and its newest one
- *   MACHINE  all there is to say of a machine, but for its marks
- *   FENCE    a shard's token passed for a machine, or for an id that is none
+ *   ITEM     a text that other changes refer to by its number; with an epoch: the id of a shard
+ *   MACHINE  the whole record of a machine, without its fences
+ *   FENCE    the token of a shard passed for a machine, or for an id that is no machine
  *   REMOVED  a machine is gone for good
- *   MARKS    the counters, at the head of a file: what must never be given out again */
+ *   MARKS    the counters, at the head of a file: numbers that must not be given out again */
 #ifndef PROVIDER_HOST_CHANGE_H
 #define PROVIDER_HOST_CHANGE_H
 #include "base/buf.h"
 #include "provider/host/backend.h"
+#include "provider/host/pool.h"
 
 enum book_change_kind {
     CHANGE_ITEM = 1,
@@ -32,21 +32,23 @@ struct book_change {
     /* MACHINE. What belongs to a state comes and goes with it: no host while Speculative or
      * Creating, a binding from Configuring to Draining, an error while Failed. */
     enum machine_state state;
-    uint64_t offer;                       /* item */
-    uint64_t binding;                     /* item; 0: none */
+    struct pool_item *offer, *binding;    /* borrowed; binding NULL: none */
     struct str host;                      /* its name; empty: "host-<id>", or FAILED without one */
     struct str error;                     /* FAILED */
     uint64_t operations[OPERATION_KINDS]; /* the last accepted of each kind; 0: none */
     struct str blob;                      /* CONFIGURING */
     uint64_t grace_ms;                    /* DRAINING */
     /* FENCE; ITEM: the epoch of a shard, or 0 */
-    uint64_t shard; /* item */
+    struct pool_item *shard; /* borrowed */
     int64_t epoch, sequence;
     /* MARKS */
     uint64_t identity, operation, item, forgotten; /* forgotten: tombstones up to this revision */
 };
 /* Appends its length and its bytes. ERR_FULL, ERR_NOMEM: nothing was appended. */
 enum err change_write(const struct book_change *change, struct buf *into);
-/* The change at the front of `bytes`, and how long it is; texts are views. ERR_PARSE. */
-enum err change_read(struct str bytes, struct book_change *ret_change, size_t *ret_size);
+/* The change at the front of `bytes` and its length; texts are views. `find` returns the item with
+ * a number, or NULL. ERR_PARSE; ERR_NOT_FOUND: the change names an item that is missing. */
+typedef struct pool_item *change_find_fn(const void *context, uint64_t number);
+enum err change_read(struct str bytes, change_find_fn *find, const void *context,
+                     struct book_change *ret_change, size_t *ret_size);
 #endif

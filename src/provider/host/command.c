@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Runs the script for each operation, at most `running_max` at once and the others in order, and
+ * for the list of machines now and then. A script that fails ends its own operation only. All on
+ * the loop's thread. */
 #include "provider/host/command.h"
 
 #include <inttypes.h>
@@ -25,16 +28,15 @@ enum {
     SHOWN_MAX = 80,   /* of what is no JSON */
 };
 
-struct errand {
-    struct list link; /* in waiting or running */
+struct operation_run { /* one operation, from its start() to its done() */
+    struct list link;  /* in waiting or running */
     struct command *command;
     struct operation_ticket ticket;
     enum operation_kind kind;
     uint64_t timeout_ms;
     struct buf task;
-    struct environment env; /* the same in short, for who has nothing to read JSON with */
+    struct environment env; /* the task in short, for scripts that read no JSON */
     struct script *script;  /* while it runs */
-    struct note refused;    /* why it could not be run */
 };
 struct command {
     struct backend backend;
@@ -49,28 +51,29 @@ struct command {
     struct script *listing; /* a list that runs */
 };
 
-static struct command *command_from(struct backend *backend)
+static struct command *command_of(struct backend *backend)
 {
     return CONTAINER_OF(backend, struct command, backend);
 }
 
-static void errand_free(struct errand *e)
+static void run_free(struct operation_run *r)
 {
-    buf_deinit(&e->task);
-    environment_deinit(&e->env);
-    free(e);
+    buf_deinit(&r->task);
+    environment_deinit(&r->env);
+    free(r);
 }
 
 /* --- the task --- */
 
-static void put_pairs(struct ndjson *json, struct str key, const struct label *pairs, size_t count)
+static void task_put_pairs(struct ndjson *json, struct str key, const struct label *pairs,
+                           size_t count)
 {
     ndjson_open_object(json, key);
     for (size_t i = 0; i < count; i++) ndjson_string(json, pairs[i].key, pairs[i].value);
     ndjson_close_object(json);
 }
 
-static void put_machine(struct ndjson *json, const struct backend_machine *machine)
+static void task_put_machine(struct ndjson *json, const struct backend_machine *machine)
 {
     const struct offer *offer = machine->offer;
     char name[MACHINE_NAME_CAP];
@@ -82,12 +85,12 @@ static void put_machine(struct ndjson *json, const struct backend_machine *machi
     ndjson_string(json, STR("instance_type"), offer->instance_type);
     ndjson_string(json, STR("zone"), offer->zone);
     ndjson_c_string(json, STR("capacity_type"), capacity_type_name(offer->capacity_type, name));
-    put_pairs(json, STR("resources"), offer->resources, offer->resource_count);
-    put_pairs(json, STR("labels"), offer->labels, offer->label_count);
+    task_put_pairs(json, STR("resources"), offer->resources, offer->resource_count);
+    task_put_pairs(json, STR("labels"), offer->labels, offer->label_count);
     ndjson_close_object(json);
 }
 
-static enum err put_task(const struct backend_operation *operation, struct buf *into)
+static enum err task_write(const struct backend_operation *operation, struct buf *into)
 {
     struct ndjson json;
     struct buf blob;
@@ -99,10 +102,10 @@ static enum err put_task(const struct backend_operation *operation, struct buf *
     ndjson_c_string(&json, STR("operation"), operation_kind_name(operation->kind));
     ndjson_u64(&json, STR("number"), operation->ticket.number);
     ndjson_bool(&json, STR("again"), operation->again);
-    put_machine(&json, &operation->machine);
+    task_put_machine(&json, &operation->machine);
     if (operation->kind == OPERATION_CONFIGURE) {
         ndjson_string(&json, STR("blob_base64"), buf_peek(&blob));
-        put_pairs(&json, STR("metadata"), operation->metadata, operation->metadata_count);
+        task_put_pairs(&json, STR("metadata"), operation->metadata, operation->metadata_count);
     }
     if (operation->kind == OPERATION_DRAIN)
         ndjson_double(&json, STR("grace_seconds"), (double)operation->grace_ms / 1000);
@@ -111,7 +114,7 @@ static enum err put_task(const struct backend_operation *operation, struct buf *
     return err ? err : written;
 }
 
-static void put_environment(const struct backend_operation *operation, struct environment *env)
+static void task_put_environment(const struct backend_operation *operation, struct environment *env)
 {
     const struct backend_machine *machine = &operation->machine;
     char grace[24];
@@ -130,7 +133,7 @@ static void put_environment(const struct backend_operation *operation, struct en
 /* --- the answer --- */
 
 /* What a script printed, as an object; NULL: nothing, which is fine. */
-static enum err read_answer(struct str output, size_t max, struct json **ret_json,
+static enum err answer_read(struct str output, size_t max, struct json **ret_json,
                             struct note *note)
 {
     struct str text = str_trim(output);
@@ -155,8 +158,9 @@ static enum err read_answer(struct str output, size_t max, struct json **ret_jso
 }
 
 /* An error of its own words beats what we saw of it. */
-static void judge(const struct errand *e, const struct script_end *end, const struct json *answer,
-                  struct note *error, struct operation_end *ret_end)
+static void answer_judge(const struct operation_run *r, const struct script_end *end,
+                         const struct json *answer, struct note *error,
+                         struct operation_end *ret_end)
 {
     struct str text = STR_EMPTY;
 
@@ -171,124 +175,117 @@ static void judge(const struct errand *e, const struct script_end *end, const st
         !error->text[0])
         note_set(error, "field 'host': more than %d bytes, or no text", HOST_MAX);
     if (error->text[0]) {
-        note_prefix(error, "%s", operation_kind_name(e->kind));
+        note_prefix(error, "%s", operation_kind_name(r->kind));
         *ret_end = (struct operation_end){.failed = true, .error = str_from(error->text)};
     } else {
         *ret_end = (struct operation_end){.host = text};
     }
 }
 
-static void tell(struct errand *e, const struct script_end *end)
+static void run_report(struct operation_run *r, const struct script_end *end)
 {
-    struct command *c = e->command;
+    struct command *c = r->command;
     struct note error = {""};
-    struct operation_end told;
+    struct operation_end reported;
     struct json *answer = NULL;
     struct buf words;
 
-    if (read_answer(end->output, ANSWER_MAX, &answer, &error) && end->error.text[0])
+    if (answer_read(end->output, ANSWER_MAX, &answer, &error) && end->error.text[0])
         error = end->error; /* how it died says more than what it left */
-    judge(e, end, answer, &error, &told);
+    answer_judge(r, end, answer, &error, &reported);
     buf_init(&words, WORDS_MAX);
-    if (told.failed && printable_append(told.error, &words) == ERR_OK)
-        told.error = buf_peek(&words); /* a script may print anything; an error is text */
-    c->backend.host->done(c->backend.host, e->ticket, &told);
+    if (reported.failed && printable_append(reported.error, &words) == ERR_OK)
+        reported.error = buf_peek(&words); /* a script may print anything; an error is text */
+    c->backend.host->done(c->backend.host, r->ticket, &reported);
     buf_deinit(&words);
     json_close(answer);
 }
 
 /* --- running --- */
 
-static void on_done(void *owner, const struct script_end *end)
+static void on_run_done(void *owner, const struct script_end *end)
 {
-    struct errand *e = owner;
-    struct command *c = e->command;
+    struct operation_run *r = owner;
+    struct command *c = r->command;
 
-    list_remove(&e->link);
+    list_remove(&r->link);
     c->running_count--;
-    tell(e, end);
-    errand_free(e);
+    run_report(r, end);
+    run_free(r);
     loop_defer(c->io->loop, &c->work);
 }
 
-/* False: it does not run, and `refused` says why. */
-static bool run(struct command *c, struct errand *e)
+static enum err run_start(struct operation_run *r, struct note *note)
 {
+    struct command *c = r->command;
     const struct script_options options = {
         .loop = c->io->loop,
         .program = c->program,
-        .argument = operation_kind_name(e->kind),
-        .input = buf_peek(&e->task),
-        .env = e->env.all,
-        .timeout_ms = e->timeout_ms,
+        .argument = operation_kind_name(r->kind),
+        .input = buf_peek(&r->task),
+        .env = r->env.all,
+        .timeout_ms = r->timeout_ms,
         .output_max = ANSWER_MAX,
-        .done = on_done,
-        .owner = e,
+        .done = on_run_done,
+        .owner = r,
     };
-    enum err err = script_start(&options, &e->script, &e->refused);
+    enum err err = script_start(&options, &r->script, note);
 
-    buf_deinit(&e->task);
-    if (err && !e->refused.text[0])
-        note_set(&e->refused, "start %s: %s", c->program, err_text(err));
-    return !err;
+    buf_deinit(&r->task);
+    if (err && !note->text[0]) note_set(note, "start %s: %s", c->program, err_text(err));
+    return err;
 }
 
-static void tell_refused(struct list *errands)
-{
-    struct list *node;
-
-    while ((node = list_pop(errands)) != NULL) {
-        struct errand *e = CONTAINER_OF(node, struct errand, link);
-        const struct script_end end = {.error = e->refused, .output = STR_EMPTY};
-        tell(e, &end);
-        errand_free(e);
-    }
-}
-
-static void work(struct task *task)
+/* Starts operations that wait while there is room; one that cannot be started fails. */
+static void command_work(struct task *task)
 {
     struct command *c = CONTAINER_OF(task, struct command, work);
-    struct list refused, *node;
+    struct list *node;
 
-    list_init(&refused);
     while (c->running_count < c->running_max && (node = list_pop(&c->waiting)) != NULL) {
-        bool runs = run(c, CONTAINER_OF(node, struct errand, link));
-        list_append(runs ? &c->running : &refused, node);
-        c->running_count += runs;
+        struct operation_run *r = CONTAINER_OF(node, struct operation_run, link);
+        struct script_end end = {.error = {""}, .output = STR_EMPTY};
+
+        if (run_start(r, &end.error)) {
+            run_report(r, &end);
+            run_free(r);
+        } else {
+            list_append(&c->running, &r->link);
+            c->running_count++;
+        }
     }
-    tell_refused(&refused);
 }
 
-static enum err start(struct backend *backend, const struct backend_operation *operation,
-                      struct note *)
+static enum err command_start(struct backend *backend, const struct backend_operation *operation,
+                              struct note *)
 {
-    struct command *c = command_from(backend);
-    struct errand *e = calloc(1, sizeof *e);
+    struct command *c = command_of(backend);
+    struct operation_run *r = calloc(1, sizeof *r);
     enum err err;
 
-    if (!e) return ERR_NOMEM;
-    e->command = c;
-    e->ticket = operation->ticket;
-    e->kind = operation->kind;
-    e->timeout_ms = c->timeout_ms;
-    if (operation->kind == OPERATION_DRAIN) e->timeout_ms += operation->grace_ms;
-    buf_init(&e->task, TASK_MAX);
-    list_init(&e->link);
-    environment_init(&e->env, "MUSTER_");
-    put_environment(operation, &e->env);
-    err = e->env.err;
-    if (!err) err = put_task(operation, &e->task);
+    if (!r) return ERR_NOMEM;
+    r->command = c;
+    r->ticket = operation->ticket;
+    r->kind = operation->kind;
+    r->timeout_ms = c->timeout_ms;
+    if (operation->kind == OPERATION_DRAIN) r->timeout_ms += operation->grace_ms;
+    buf_init(&r->task, TASK_MAX);
+    list_init(&r->link);
+    environment_init(&r->env, "MUSTER_");
+    task_put_environment(operation, &r->env);
+    err = r->env.err;
+    if (!err) err = task_write(operation, &r->task);
     if (err) {
-        errand_free(e);
+        run_free(r);
         return err;
     }
-    list_append(&c->waiting, &e->link);
+    list_append(&c->waiting, &r->link);
     loop_defer(c->io->loop, &c->work);
     return ERR_OK;
 }
 
-static enum err check(struct backend *, enum operation_kind kind,
-                      const struct backend_machine *machine, struct note *note)
+static enum err command_check(struct backend *, enum operation_kind kind,
+                              const struct backend_machine *machine, struct note *note)
 {
     if (kind != OPERATION_DELETE || machine->offer->capacity_type != CAPACITY_BARE_METAL)
         return ERR_OK;
@@ -327,8 +324,8 @@ static const struct json_field seen_fields[] = {
 static const struct json_fields seen_machine = {JSON_FIELDS(seen_fields), .loose = true};
 
 /* Here it is; and if it broke or its host is gone, that too. */
-static enum err see(struct command *c, const struct json *machine, struct arena *arena,
-                    struct str *ret_id, struct note *note)
+static enum err list_see(struct command *c, const struct json *machine, struct arena *arena,
+                         struct str *ret_id, struct note *note)
 {
     struct backend_host *host = c->backend.host;
     struct seen seen = {.id = STR_EMPTY,
@@ -345,13 +342,13 @@ static enum err see(struct command *c, const struct json *machine, struct arena 
     return err;
 }
 
-static void complain(struct command *c, struct str id, enum err err, const struct note *note)
+static void list_warn(struct command *c, struct str id, enum err err, const struct note *note)
 {
     LOG_WARN(&c->log, "the script's list", log_str("machine", id),
              log_text("why", note->text[0] ? note->text : err_text(err)));
 }
 
-static void see_all(struct command *c, const struct json *answer)
+static void list_see_all(struct command *c, const struct json *answer)
 {
     const struct json *machines = json_find(answer, "machines"),
                       *removed = json_find(answer, "removed");
@@ -362,8 +359,8 @@ static void see_all(struct command *c, const struct json *answer)
     for (size_t i = 0; machines && i < json_count(machines); i++) {
         struct str id = STR_EMPTY;
         struct note note = {""};
-        enum err err = see(c, json_item(machines, i), &arena, &id, &note);
-        if (err) complain(c, id, err, &note);
+        enum err err = list_see(c, json_item(machines, i), &arena, &id, &note);
+        if (err) list_warn(c, id, err, &note);
         arena_reset(&arena);
     }
     for (size_t i = 0; removed && i < json_count(removed); i++) {
@@ -371,7 +368,7 @@ static void see_all(struct command *c, const struct json *answer)
         struct note note = {""};
         enum err err = json_get_string(json_item(removed, i), "", &id, &note);
         if (!err) err = host->seen(host, SEEN_REMOVED, id, NULL, STR("the script says so"), &note);
-        if (err) complain(c, id, err, &note);
+        if (err) list_warn(c, id, err, &note);
     }
     arena_deinit(&arena);
 }
@@ -387,16 +384,16 @@ static void on_listed(void *owner, const struct script_end *end)
     if (end->error.text[0])
         note = end->error;
     else
-        err = read_answer(end->output, LIST_MAX, &answer, &note);
+        err = answer_read(end->output, LIST_MAX, &answer, &note);
     if (note.text[0])
-        complain(c, STR_EMPTY, err, &note);
+        list_warn(c, STR_EMPTY, err, &note);
     else if (answer)
-        see_all(c, answer);
+        list_see_all(c, answer);
     json_close(answer);
     timer_start_in(&c->again, c->list_every_ms);
 }
 
-static void list_again(struct timer *timer)
+static void on_list_due(struct timer *timer)
 {
     struct command *c = CONTAINER_OF(timer, struct command, again);
     const struct script_options options = {
@@ -416,33 +413,33 @@ static void list_again(struct timer *timer)
     err = script_start(&options, &c->listing, &note);
     if (!err) return;
     c->listing = NULL;
-    complain(c, STR_EMPTY, err, &note);
+    list_warn(c, STR_EMPTY, err, &note);
     timer_start_in(&c->again, c->list_every_ms);
 }
 
-static void ready(struct backend *backend)
+static void command_ready(struct backend *backend)
 {
-    timer_start_in(&command_from(backend)->again, 0);
+    timer_start_in(&command_of(backend)->again, 0);
 }
 
-static enum err reload(struct backend *backend, struct note *)
+static enum err command_reload(struct backend *backend, struct note *)
 {
-    ready(backend); /* the script may know of others now */
+    command_ready(backend); /* the script may know of others now */
     return ERR_OK;
 }
 
 /* --- life --- */
 
-static void drop_all(struct list *errands)
+static void runs_drop(struct list *runs)
 {
     struct list left, *node;
 
     list_init(&left);
-    list_splice(&left, errands);
+    list_splice(&left, runs);
     while ((node = list_pop(&left)) != NULL) {
-        struct errand *e = CONTAINER_OF(node, struct errand, link);
-        if (e->script) script_abandon(e->script);
-        errand_free(e);
+        struct operation_run *r = CONTAINER_OF(node, struct operation_run, link);
+        if (r->script) script_abandon(r->script);
+        run_free(r);
     }
 }
 
@@ -451,25 +448,25 @@ static void command_free(struct command *c)
     task_cancel(&c->work);
     timer_deinit(&c->again);
     if (c->listing) script_abandon(c->listing);
-    drop_all(&c->running);
-    drop_all(&c->waiting);
+    runs_drop(&c->running);
+    runs_drop(&c->waiting);
     free(c->program);
     free(c);
 }
 
-static void close_backend(struct backend *backend)
+static void command_close(struct backend *backend)
 {
-    command_free(command_from(backend));
+    command_free(command_of(backend));
 }
 
 static const struct backend_ops ops = {
     .name = "command",
     .keeps_blobs = true,
-    .check = check,
-    .start = start,
-    .ready = ready,
-    .reload = reload,
-    .close = close_backend,
+    .check = command_check,
+    .start = command_start,
+    .ready = command_ready,
+    .reload = command_reload,
+    .close = command_close,
 };
 
 enum err command_backend_open(const struct command_options *options, struct backend **ret_backend,
@@ -490,9 +487,9 @@ enum err command_backend_open(const struct command_options *options, struct back
     c->list_every_ms = options->list_every_ms ? options->list_every_ms : LIST_EVERY_MS;
     list_init(&c->waiting);
     list_init(&c->running);
-    task_init(&c->work, work);
+    task_init(&c->work, command_work);
     c->program = str_dup(str_from(options->script));
-    err = timer_init(&c->again, c->io->loop, list_again);
+    err = timer_init(&c->again, c->io->loop, on_list_due);
     if (!err && !c->program) err = ERR_NOMEM;
     if (err)
         command_free(c);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The command backend: every operation runs a user's script, so that whoever writes shell can
- * attach any cloud. docs/providers.md has the contract of the script.
+/* The command backend: every operation runs a user's script, so that a shell script can attach any
+ * cloud. docs/providers.md has the contract of the script.
  *
- * So many scripts run at once, the rest waits in order; a script that hangs, floods or prints
- * garbage fails its operation with words, and nobody else's. Which machines there are the script
- * says too (`list`), now and then; what it leaves out stays, what it names under "removed" goes. */
+ * A bounded number of scripts runs at once, the others wait in order. A script that hangs or prints
+ * too much or no JSON fails its own operation only. The script also lists the machines (`list`) at
+ * an interval; machines that it omits stay, machines that it names under "removed" go. */
 #ifndef PROVIDER_HOST_COMMAND_H
 #define PROVIDER_HOST_COMMAND_H
 #include "io/io.h"

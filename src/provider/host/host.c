@@ -37,6 +37,7 @@ struct host {
     struct book *book;
     struct backend *backend;
     struct host_metrics metrics;
+    struct provider_counts counts;
     struct journal *journal; /* NULL: nothing is kept */
     struct journal_report loaded;
     struct loop_worker *worker;
@@ -53,7 +54,7 @@ struct host {
     bool orphaned; /* closed while it had: freed when it comes back */
 };
 
-static void fail(struct host *host, enum err err, const struct note *note)
+static void host_fail(struct host *host, enum err err, const struct note *note)
 {
     if (host->failed) return;
     host->failed = true;
@@ -68,8 +69,8 @@ void host_wait_init(struct host_wait *wait, host_wait_fn *fn)
     wait->fn = fn;
 }
 
-/* The turn after whose sync all that the book says is durable; 0: it is. */
-static uint64_t durable_after(const struct host *host)
+/* The write after which the whole book is durable; 0: it is durable now. */
+static uint64_t host_durable_after(const struct host *host)
 {
     if (book_changes(host->book)->len > 0) return host->writing + 1;
     return host->writing > host->written ? host->writing : 0;
@@ -77,7 +78,7 @@ static uint64_t durable_after(const struct host *host)
 
 bool host_wait(struct host *host, struct host_wait *wait)
 {
-    wait->until = durable_after(host);
+    wait->until = host_durable_after(host);
     if (wait->until > 0) list_append(&host->waiting, &wait->link);
     return wait->until > 0;
 }
@@ -87,10 +88,10 @@ void host_wait_stop(struct host_wait *wait)
     list_remove(&wait->link);
 }
 
-static void start_operation(struct host *host, struct operation_ticket ticket, bool again);
+static void host_start_operation(struct host *host, struct operation_ticket ticket, bool again);
 
-/* What has become durable: operations begin, and answers go out. */
-static void wake(struct host *host)
+/* Starts the operations and sends the answers that have become durable. */
+static void host_wake(struct host *host)
 {
     struct start start;
     size_t at = 0;
@@ -98,7 +99,7 @@ static void wake(struct host *host)
     for (; at < host->starts.len; at += sizeof start) {
         memcpy(&start, host->starts.data + at, sizeof start);
         if (start.until > host->written) break;
-        start_operation(host, start.ticket, false);
+        host_start_operation(host, start.ticket, false);
     }
     buf_consume(&host->starts, at);
     while (!list_empty(&host->waiting)) {
@@ -112,7 +113,7 @@ static void wake(struct host *host)
 
 /* --- writing --- */
 
-static void run_next(struct write_job *w)
+static void write_next_file(struct write_job *w)
 {
     if (w->salt) {
         journal_next_drop(w->journal); /* one that was given up for want of memory */
@@ -125,7 +126,7 @@ static void run_next(struct write_job *w)
 }
 
 /* On the worker's thread. */
-static void run_write(struct job *job)
+static void write_run(struct job *job)
 {
     struct write_job *w = CONTAINER_OF(job, struct write_job, job);
     uint64_t begin = clock_mono_ns(w->clock).ns;
@@ -134,22 +135,22 @@ static void run_write(struct job *job)
     if (w->changes.len > 0) w->err = journal_append(w->journal, buf_peek(&w->changes), &w->note);
     if (!w->err && w->seal) w->err = journal_seal(w->journal, &w->note);
     w->sync_ns = clock_mono_ns(w->clock).ns - begin;
-    if (!w->err && w->has_piece) run_next(w);
+    if (!w->err && w->has_piece) write_next_file(w);
     w->size = journal_size(w->journal);
 }
 
-static void end_compaction(struct host *host, const struct write_job *w)
+static void host_end_rewriting(struct host *host, const struct write_job *w)
 {
     bool published = w->publish && !w->next_err;
 
     if (!w->has_piece || (!w->next_err && !w->publish)) return;
     host->compacting = false;
     host->compact_at = max_u64(host->options.compact_bytes, w->size * COMPACT_FACTOR);
-    meter_add(host->metrics.compacted[published], 1);
+    host->counts.rewritten[published]++;
     if (published)
-        LOG_INFO(&host->log, "state file written anew", log_u64("bytes", w->size));
+        LOG_INFO(&host->log, "state file rewritten", log_u64("bytes", w->size));
     else
-        LOG_WARN(&host->log, "state file could not be written anew; it grows",
+        LOG_WARN(&host->log, "state file could not be rewritten; it grows",
                  log_err("err", w->next_err), log_text("why", w->note.text));
 }
 
@@ -161,29 +162,29 @@ static void on_written(struct job *job, enum err err)
     struct host *host = CONTAINER_OF(w, struct host, job);
 
     host->busy = false;
-    if (host->closing) { /* nobody is told any more */
+    if (host->closing) { /* nothing is reported any more */
         if (host->orphaned) host_free(host);
         return;
     }
     assert(!err);
     if (w->err) {
-        fail(host, w->err, &w->note);
+        host_fail(host, w->err, &w->note);
         return;
     }
-    meter_add(host->metrics.written_bytes, w->changes.len);
-    meter_set(host->metrics.state_bytes, (double)w->size);
+    host->counts.written_bytes += w->changes.len;
+    host->counts.state_bytes = w->size;
     if (w->changes.len > 0 && host->metrics.sync_seconds)
         histogram_observe(host->metrics.sync_seconds, (double)w->sync_ns / 1e9);
-    end_compaction(host, w);
+    host_end_rewriting(host, w);
     host->written = host->writing;
     buf_clear(&w->changes);
     buf_clear(&w->piece);
-    if (w->next_err && journal_failed(host->journal)) fail(host, w->next_err, &w->note);
+    if (w->next_err && journal_failed(host->journal)) host_fail(host, w->next_err, &w->note);
     if (!w->seal) timer_start_in(&host->seal_timer, SEAL_AFTER_MS);
-    wake(host);
+    host_wake(host);
 }
 
-static void swap_bufs(struct buf *a, struct buf *b)
+static void host_swap_bufs(struct buf *a, struct buf *b)
 {
     struct buf held = *a;
 
@@ -191,8 +192,8 @@ static void swap_bufs(struct buf *a, struct buf *b)
     *b = held;
 }
 
-/* The next piece of the new file, if one is being made or should be. */
-static void take_piece(struct host *host, struct write_job *w)
+/* Takes the next piece of the new file, if a rewriting runs or is due. */
+static void write_take_piece(struct host *host, struct write_job *w)
 {
     bool more = true;
     enum err err = ERR_OK;
@@ -209,7 +210,7 @@ static void take_piece(struct host *host, struct write_job *w)
     }
     if (!err) err = book_snapshot_next(host->book, PIECE_BYTES, &w->piece, &more);
     if (err) { /* no memory for a piece: another time */
-        LOG_WARN(&host->log, "state file is not written anew", log_err("err", err));
+        LOG_WARN(&host->log, "state file is not rewritten now", log_err("err", err));
         host->compacting = false;
         host->compact_at = w->size * 2;
         buf_clear(&w->piece);
@@ -220,54 +221,61 @@ static void take_piece(struct host *host, struct write_job *w)
     w->publish = !more;
 }
 
-static void submit(struct host *host, bool seal)
+static void host_submit(struct host *host, bool seal)
 {
     struct write_job *w = &host->job;
     enum err err;
 
     assert(host->writing == host->written);
-    swap_bufs(&w->changes, book_changes(host->book));
+    host_swap_bufs(&w->changes, book_changes(host->book));
     w->seal = seal;
-    take_piece(host, w);
+    write_take_piece(host, w);
     host->writing++;
     host->busy = true;
     err = worker_submit(host->worker, &w->job);
     assert(!err); /* one job at a time always fits */
 }
 
-/* At the end of a turn: what it changed goes out together. */
+static void host_show_metrics(struct host *host)
+{
+    if (!host->metrics.rows) return;
+    host->counts.book = book_stats(host->book);
+    metrics_set_fields(host->metrics.rows, &host->counts);
+}
+
+/* At the end of a turn: its changes are written together. */
 static void on_turn(struct turn_hook *hook)
 {
     struct host *host = CONTAINER_OF(hook, struct host, hook);
     struct buf *changes = book_changes(host->book);
 
     if (host->failed || host->closing) return;
-    if (changes->len > 0) host_metrics_refresh(&host->metrics, host->book);
+    host_show_metrics(host);
     if (!host->journal) {
         while (changes->len > 0) { /* again: an operation that cannot be started is a change */
             buf_clear(changes);
             host->written = ++host->writing;
-            wake(host);
+            host_wake(host);
         }
         return;
     }
     if (host->writing == host->written && (changes->len > 0 || host->compacting))
-        submit(host, false);
+        host_submit(host, false);
 }
 
-/* It was quiet for a while. */
+/* No change for SEAL_AFTER_MS. */
 static void on_seal(struct timer *timer)
 {
     struct host *host = CONTAINER_OF(timer, struct host, seal_timer);
 
     if (host->failed || host->closing || host->writing > host->written) return;
-    if (book_changes(host->book)->len == 0 && !host->compacting) submit(host, true);
+    if (book_changes(host->book)->len == 0 && !host->compacting) host_submit(host, true);
 }
 
 /* --- the backend's side --- */
 
-static void end_operation(struct host *host, struct operation_ticket ticket,
-                          const struct operation_end *end)
+static void host_end_operation(struct host *host, struct operation_ticket ticket,
+                               const struct operation_end *end)
 {
     struct note note;
     enum err err;
@@ -277,13 +285,13 @@ static void end_operation(struct host *host, struct operation_ticket ticket,
                   log_u64("operation", ticket.number));
         return;
     }
-    meter_add(host->metrics.ended[end->failed], 1);
+    host->counts.ended[end->failed]++;
     if (!err) return;
     note_set(&note, "the end of op-%llu cannot be noted", (unsigned long long)ticket.number);
-    fail(host, err, &note);
+    host_fail(host, err, &note);
 }
 
-static void start_operation(struct host *host, struct operation_ticket ticket, bool again)
+static void host_start_operation(struct host *host, struct operation_ticket ticket, bool again)
 {
     struct operation_end end = {.failed = true};
     struct backend_operation operation;
@@ -297,14 +305,14 @@ static void start_operation(struct host *host, struct operation_ticket ticket, b
         refused = host->backend->ops->start(host->backend, &operation, &note);
     } else if (err) {
         note_set(&note, "operation op-%llu cannot be started", (unsigned long long)ticket.number);
-        fail(host, err, &note);
+        host_fail(host, err, &note);
     }
     arena_deinit(&arena);
     if (!refused) return;
     end.error = str_from(note.text[0] ? note.text : err_text(refused));
     LOG_ERROR(&host->log, "an operation cannot be carried out", log_u64("operation", ticket.number),
               log_str("why", end.error));
-    end_operation(host, ticket, &end);
+    host_end_operation(host, ticket, &end);
 }
 
 static void on_done(struct backend_host *face, struct operation_ticket ticket,
@@ -313,7 +321,7 @@ static void on_done(struct backend_host *face, struct operation_ticket ticket,
     struct host *host = CONTAINER_OF(face, struct host, face);
 
     assert(!host->starting);
-    end_operation(host, ticket, end);
+    host_end_operation(host, ticket, end);
 }
 
 static enum err on_seen(struct backend_host *face, enum sighting what, struct str id,
@@ -322,12 +330,12 @@ static enum err on_seen(struct backend_host *face, enum sighting what, struct st
     struct host *host = CONTAINER_OF(face, struct host, face);
     enum err err = book_see(host->book, what, id, offer, why, note);
 
-    if (!err) meter_add(host->metrics.seen[what], 1);
+    if (!err) host->counts.seen[what]++;
     return err;
 }
 
-static enum err check(void *context, enum operation_kind kind,
-                      const struct backend_machine *machine, struct note *note)
+static enum err host_check(void *context, enum operation_kind kind,
+                           const struct backend_machine *machine, struct note *note)
 {
     struct host *host = context;
 
@@ -348,10 +356,10 @@ struct book_answer host_ask(struct host *host, const struct book_request *reques
         note_set(note, "%s", err_text(err));
         return answer;
     }
-    answer = book_ask(host->book, request, check, host, into, note);
-    meter_add(host->metrics.asked[request->kind][answer.outcome], 1);
+    answer = book_ask(host->book, request, host_check, host, into, note);
+    if (host->metrics.rows) counter_inc(host->metrics.asked[request->kind][answer.outcome]);
     if (answer.outcome != BOOK_ACCEPTED) return answer;
-    start = (struct start){durable_after(host), answer.operation};
+    start = (struct start){host_durable_after(host), answer.operation};
     assert(start.until > 0); /* what was accepted is a change */
     err = buf_append(&host->starts, str_of(&start, sizeof start));
     assert(!err);
@@ -360,12 +368,12 @@ struct book_answer host_ask(struct host *host, const struct book_request *reques
 
 /* --- life --- */
 
-static enum err replay(void *context, struct str payload, struct note *note)
+static enum err host_replay(void *context, struct str payload, struct note *note)
 {
     return book_replay(context, payload, note);
 }
 
-static enum err open_state(struct host *host, struct note *note)
+static enum err host_open_state(struct host *host, struct note *note)
 {
     struct io *io = host->options.io;
     const struct journal_options options = {
@@ -373,13 +381,13 @@ static enum err open_state(struct host *host, struct note *note)
     enum err err = ERR_OK;
 
     if (host->options.state)
-        err = journal_open(&options, replay, host->book, &host->journal, &host->loaded, note);
+        err = journal_open(&options, host_replay, host->book, &host->journal, &host->loaded, note);
     if (!err) err = book_loaded(host->book);
     if (err || !host->journal) return err;
     host->job.journal = host->journal;
     host->job.size = journal_size(host->journal);
     if (host->loaded.torn_bytes > 0)
-        LOG_WARN(&host->log, "state file: a torn end was cut; nobody was told of it",
+        LOG_WARN(&host->log, "state file: a torn end was cut; it was never acknowledged",
                  log_u64("bytes", host->loaded.torn_bytes));
     return worker_open(io->loop, &(struct worker_options){.name = "state", .jobs_max = 1},
                        &host->worker);
@@ -412,15 +420,15 @@ enum err host_open(const struct host_options *options, struct host **ret_host, s
     host->backend->host = &host->face;
     list_init(&host->waiting);
     buf_init(&host->starts, CHANGES_MAX);
-    job_init(&host->job.job, run_write, on_written);
+    job_init(&host->job.job, write_run, on_written);
     host->job.clock = io->clock;
     buf_init(&host->job.changes, CHANGES_MAX);
     buf_init(&host->job.piece, CHANGES_MAX);
     err = timer_init(&host->seal_timer, io->loop, on_seal);
     if (!err) err = book_open(&book, &host->book);
     if (!err) err = host_metrics_open(options->metrics, &host->metrics, note);
-    if (!err) err = open_state(host, note);
-    if (!err) host_metrics_refresh(&host->metrics, host->book);
+    if (!err) err = host_open_state(host, note);
+    if (!err) host_show_metrics(host);
     if (err) {
         host_close(host);
         return err;
@@ -435,8 +443,8 @@ struct pending_list { /* of operations to be started again */
     struct buf tickets;
 };
 
-static enum err adopt(void *context, const struct backend_machine *machine,
-                      struct operation_ticket operation)
+static enum err host_adopt(void *context, const struct backend_machine *machine,
+                           struct operation_ticket operation)
 {
     struct pending_list *pending = context;
     struct backend *backend = pending->host->backend;
@@ -453,12 +461,12 @@ enum err host_start(struct host *host, struct note *note)
 
     host->starting = true;
     buf_init(&pending.tickets, CHANGES_MAX);
-    err = book_each(host->book, adopt, &pending);
+    err = book_each(host->book, host_adopt, &pending);
     for (size_t i = 0; !err && i < pending.tickets.len; i += sizeof(struct operation_ticket)) {
         struct operation_ticket ticket;
 
         memcpy(&ticket, pending.tickets.data + i, sizeof ticket);
-        start_operation(host, ticket, true);
+        host_start_operation(host, ticket, true);
     }
     buf_deinit(&pending.tickets);
     host->starting = false;
@@ -486,8 +494,8 @@ struct io *host_io(struct host *host)
 
 void host_listed(struct host *host, uint64_t bytes, bool delta)
 {
-    meter_add(host->metrics.lists[delta], 1);
-    meter_add(host->metrics.listed_bytes, bytes);
+    host->counts.lists[delta]++;
+    host->counts.listed_bytes += bytes;
 }
 
 const struct journal_report *host_loaded(const struct host *host)
@@ -505,7 +513,7 @@ static void host_free(struct host *host)
     free(host);
 }
 
-/* What was never written was never told to anybody: it may go. */
+/* Changes that were not written were never answered, so they may be lost. */
 void host_close(struct host *host)
 {
     if (!host) return;

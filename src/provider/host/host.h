@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The reference provider without its listener: book, state file and backend joined on one loop.
+/* The reference provider without its listener: book, state file and backend on one loop.
  *
- * The rule that everything here serves: the book is ahead of the disk, and nobody hears of what is
- * not durable. Answers wait for the sync that covers what they say (all of a turn share one), an
- * operation is given to the backend only after it, and so nothing is lost that anybody was told,
- * whenever the process dies.
+ * The book is ahead of the disk, and nothing is answered before it is durable. An answer waits for
+ * the sync that covers it, and all answers of a turn share one sync. The backend gets an operation
+ * only after that sync. So nothing that was answered is lost, whenever the process dies.
  *
- * The state file is written on a thread of its own; when it has grown to several times what it says
- * it is written anew beside, in small pieces. A disk that fails ends the provider: on_failed. */
+ * The state file is written on a thread of its own. A file that has grown to several times the size
+ * of its content is rewritten beside the old one, in small pieces. When the disk fails, the provider
+ * ends: on_failed. */
 #ifndef PROVIDER_HOST_HOST_H
 #define PROVIDER_HOST_HOST_H
 #include "io/io.h"
@@ -21,10 +21,10 @@ struct host_options {
     struct io *io;
     const struct log_source *log; /* may be NULL; copied */
     struct metrics *metrics;      /* may be NULL */
-    const char *state;            /* a path; NULL: nothing is kept, for trials */
+    const char *state;            /* a path; NULL: nothing is stored, for trials */
     const char *name;             /* HostRef.provider */
     size_t machines_max;          /* 0: BOOK_MACHINES_MAX */
-    uint64_t compact_bytes;       /* a state file below this is not written anew; 0: 64 MiB */
+    uint64_t compact_bytes;       /* a smaller state file is not rewritten; 0: 64 MiB */
     struct backend *own_backend;  /* closed by host_close, also after a host_open that failed */
     void (*on_failed)(void *owner, enum err err, const struct note *note);
     void *owner;
@@ -33,8 +33,8 @@ struct host_options {
 enum err host_open(const struct host_options *options, struct host **ret_host, struct note *note);
 /* The backend adopts what there is and begins. */
 enum err host_start(struct host *host, struct note *note);
-/* Waits for the sync under way; what nobody was told may be lost. Whoever waits has stopped.
- * NULL is fine. */
+/* Waits for the sync under way; what was not answered may be lost. No host_wait may be left. NULL is
+ * fine. */
 void host_close(struct host *host);
 enum err host_reload(struct host *host, struct note *note); /* the backend's configuration */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One process that stands for a machine's host, or for its node: started so that it outlives the
- * provider, written down so that a later provider finds it, ended with all it started.
+/* One process that is a machine's host or its node: it outlives the provider, its name is in a file
+ * so that a later provider finds it, and it is ended with everything it started.
  *
  * In the machine's directory:
  *   <role>.pid   "PID START BOOT", before the program runs: docs of io/process_look.h say why three
@@ -29,7 +29,7 @@ void hosted_cgroup_root(char root[FS_PATH_CAP]);
 /* `command` is for sh. ERR_INVALID, ERR_IO and what process_start_detached answers, with a note. */
 enum err hosted_start(struct io *io, const struct hosted_place *place, const char *command,
                       const char *const *env, struct hosted *ret_hosted, struct note *note);
-/* The one that was written down, if it runs. ERR_NOT_FOUND: it does not, or none was. */
+/* The process that the file names, if it runs; else ERR_NOT_FOUND. */
 enum err hosted_find(struct io *io, const struct hosted_place *place, struct hosted *ret_hosted);
 bool hosted_runs(const struct hosted *hosted);
 void hosted_signal(const struct hosted *hosted, int signal); /* to all of its group */

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Offers: checked as a shard checks a machine, written field by field, and read by the generated
+ * decoder of a Machine. Pure. */
 #include "provider/host/offer.h"
 
 #include "model/ids.h"
 #include "model/resource.h"
 #include "model/wire/demand_wire.h"
-#include "wire/field.h"
+#include "wire/message.h"
+#include "wire/pb/bigfleet_v1alpha1_provider.pb-c.h"
 
 enum {
     FIELD_TYPE = 4,
@@ -16,14 +19,12 @@ enum {
     FIELD_LABELS = 10,
     FIELD_ALLOCATABLE = 13,
     ENTRIES = 1, /* of Resources */
-    KEY = 1,
-    VALUE = 2,
 };
 
 /* --- checking --- */
 
-static enum err check_amounts(const char *field, const struct label *pairs, size_t count,
-                              struct note *note)
+static enum err offer_check_amounts(const char *field, const struct label *pairs, size_t count,
+                                    struct note *note)
 {
     struct dimensions dimensions;
     struct resources parsed;
@@ -37,7 +38,7 @@ static enum err check_amounts(const char *field, const struct label *pairs, size
     return err == ERR_PARSE ? ERR_INVALID : err;
 }
 
-static enum err check_labels(const struct label *labels, size_t count, struct note *note)
+static enum err offer_check_labels(const struct label *labels, size_t count, struct note *note)
 {
     struct label sorted[OFFER_LABELS_MAX];
 
@@ -52,10 +53,11 @@ enum err offer_check(const struct offer *offer, struct note *note)
     enum err err = id_check("instance_type", offer->instance_type, ID_MAX, note);
 
     if (!err) err = text_check("zone", offer->zone, ID_MAX, note);
-    if (!err) err = check_amounts("resources", offer->resources, offer->resource_count, note);
+    if (!err) err = offer_check_amounts("resources", offer->resources, offer->resource_count, note);
     if (!err)
-        err = check_amounts("allocatable", offer->allocatable, offer->allocatable_count, note);
-    if (!err) err = check_labels(offer->labels, offer->label_count, note);
+        err =
+            offer_check_amounts("allocatable", offer->allocatable, offer->allocatable_count, note);
+    if (!err) err = offer_check_labels(offer->labels, offer->label_count, note);
     if (err) return err;
     if (offer->capacity_type <= CAPACITY_UNSPECIFIED || offer->capacity_type >= CAPACITY_TYPE_COUNT)
         return note_fail(note, ERR_INVALID, "capacity_type: none");
@@ -68,15 +70,15 @@ enum err offer_check(const struct offer *offer, struct note *note)
 
 /* --- writing --- */
 
-static void put_pairs(struct pack *pack, struct buf *scratch, uint32_t number,
-                      const struct label *pairs, size_t count)
+static void offer_put_pairs(struct pack *pack, struct buf *scratch, uint32_t number,
+                            const struct label *pairs, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         pack_pair(pack, number, pairs[i].key, pairs[i].value, scratch);
 }
 
-static void put_resources(struct pack *pack, uint32_t number, const struct label *pairs,
-                          size_t count)
+static void offer_put_amounts(struct pack *pack, uint32_t number, const struct label *pairs,
+                              size_t count)
 {
     struct buf entries, scratch;
     struct pack inner = {&entries, ERR_OK};
@@ -84,7 +86,7 @@ static void put_resources(struct pack *pack, uint32_t number, const struct label
     if (count == 0) return;
     buf_init(&entries, OFFER_BYTES_MAX);
     buf_init(&scratch, OFFER_BYTES_MAX);
-    put_pairs(&inner, &scratch, ENTRIES, pairs, count);
+    offer_put_pairs(&inner, &scratch, ENTRIES, pairs, count);
     pack_row(pack, number, &inner);
     buf_deinit(&scratch);
     buf_deinit(&entries);
@@ -102,9 +104,9 @@ enum err offer_write(const struct offer *offer, struct buf *into)
     pack_u64(&pack, FIELD_CAPACITY, offer->capacity_type);
     pack_double(&pack, FIELD_PRICE, offer->price_per_hour);
     pack_double(&pack, FIELD_INTERRUPTION, offer->interruption_probability);
-    put_resources(&pack, FIELD_RESOURCES, offer->resources, offer->resource_count);
-    put_pairs(&pack, &scratch, FIELD_LABELS, offer->labels, offer->label_count);
-    put_resources(&pack, FIELD_ALLOCATABLE, offer->allocatable, offer->allocatable_count);
+    offer_put_amounts(&pack, FIELD_RESOURCES, offer->resources, offer->resource_count);
+    offer_put_pairs(&pack, &scratch, FIELD_LABELS, offer->labels, offer->label_count);
+    offer_put_amounts(&pack, FIELD_ALLOCATABLE, offer->allocatable, offer->allocatable_count);
     buf_deinit(&scratch);
     if (pack.err) into->len = before;
     return pack.err;
@@ -112,86 +114,75 @@ enum err offer_write(const struct offer *offer, struct buf *into)
 
 /* --- reading --- */
 
-static bool read_pair(struct str entry, struct label *ret_pair)
+/* The entries of all maps from text to text have the same shape. */
+static enum err offer_read_pairs(ProtobufCMessage *const *entries, size_t count,
+                                 struct arena *arena, const struct label **ret_pairs)
 {
-    struct fields fields = fields_of(entry);
-    struct field field;
+    struct label *pairs = arena_calloc(arena, count, sizeof *pairs);
 
-    *ret_pair = (struct label){STR_EMPTY, STR_EMPTY};
-    while (fields_next(&fields, &field)) {
-        if (field.wire != WIRE_LEN) return false;
-        if (field.number == KEY) ret_pair->key = field.bytes;
-        if (field.number == VALUE) ret_pair->value = field.bytes;
-    }
-    return !fields.problem;
-}
-
-enum err pairs_read(struct str bytes, uint32_t number, size_t max, struct arena *arena,
-                    const struct label **ret_pairs, size_t *ret_count)
-{
-    struct fields fields = fields_of(bytes);
-    struct field field;
-    struct label *pairs = NULL;
-    size_t count = 0;
-
-    while (fields_next(&fields, &field)) count += field.number == number;
-    if (fields.problem) return ERR_PARSE;
-    if (count > max) return ERR_FULL;
-    if (count > 0 && !(pairs = arena_alloc(arena, count * sizeof *pairs))) return ERR_NOMEM;
-    count = 0;
-    fields = fields_of(bytes);
-    while (fields_next(&fields, &field)) {
-        if (field.number != number) continue;
-        assert(pairs); /* it was counted */
-        if (field.wire != WIRE_LEN || !read_pair(field.bytes, &pairs[count++])) return ERR_PARSE;
+    if (!pairs) return ERR_NOMEM;
+    for (size_t i = 0; i < count; i++) {
+        const Bigfleet__V1alpha1__Machine__LabelsEntry *entry = (const void *)entries[i];
+        pairs[i] = (struct label){str_from(entry->key), str_from(entry->value)};
     }
     *ret_pairs = pairs;
-    *ret_count = count;
     return ERR_OK;
 }
 
-static double double_of(struct str bytes)
+static enum err offer_read_amounts(const Bigfleet__V1alpha1__Resources *given, struct arena *arena,
+                                   const struct label **ret_pairs, size_t *ret_count)
 {
-    uint64_t bits = 0;
-    double value;
-
-    for (size_t i = 0; i < bytes.len; i++) bits |= (uint64_t)(uint8_t)bytes.at[i] << (8 * i);
-    memcpy(&value, &bits, sizeof value);
-    return value;
+    *ret_count = given ? given->n_resources : 0;
+    return given ? offer_read_pairs((ProtobufCMessage *const *)given->resources, *ret_count, arena,
+                                    ret_pairs)
+                 : ERR_OK;
 }
 
-enum err offer_read(struct str bytes, struct arena *arena, struct offer *ret_offer)
+static enum err offer_read_metadata(const Bigfleet__V1alpha1__Machine *given, struct arena *arena,
+                                    struct backend_operation *operation)
 {
-    struct offer offer = {.instance_type = STR_EMPTY, .zone = STR_EMPTY};
-    struct fields fields = fields_of(bytes);
-    struct field field;
-    enum err err = ERR_OK;
+    struct label *pairs = arena_calloc(arena, given->n_shard_metadata, sizeof *pairs);
 
-    while (!err && fields_next(&fields, &field)) switch (field.number << 3 | field.wire) {
-        case FIELD_TYPE << 3 | WIRE_LEN: offer.instance_type = field.bytes; break;
-        case FIELD_ZONE << 3 | WIRE_LEN: offer.zone = field.bytes; break;
-        case FIELD_CAPACITY << 3 | WIRE_VARINT:
-            offer.capacity_type = (enum capacity_type)field.value;
-            break;
-        case FIELD_PRICE << 3 | WIRE_I64: offer.price_per_hour = double_of(field.bytes); break;
-        case FIELD_INTERRUPTION << 3 | WIRE_I64:
-            offer.interruption_probability = double_of(field.bytes);
-            break;
-        case FIELD_RESOURCES << 3 | WIRE_LEN:
-            err = pairs_read(field.bytes, ENTRIES, OFFER_RESOURCES_MAX, arena, &offer.resources,
-                             &offer.resource_count);
-            break;
-        case FIELD_ALLOCATABLE << 3 | WIRE_LEN:
-            err = pairs_read(field.bytes, ENTRIES, OFFER_RESOURCES_MAX, arena, &offer.allocatable,
-                             &offer.allocatable_count);
-            break;
-        case FIELD_LABELS << 3 | WIRE_LEN: break; /* all at once, below */
-        default: err = ERR_PARSE;
-        }
-    if (!err && fields.problem) err = ERR_PARSE;
+    if (!pairs) return ERR_NOMEM;
+    for (size_t i = 0; i < given->n_shard_metadata; i++)
+        pairs[i] = (struct label){
+            str_from(given->shard_metadata[i]->key),
+            str_of(given->shard_metadata[i]->value.data, given->shard_metadata[i]->value.len)};
+    operation->metadata = pairs;
+    operation->metadata_count = given->n_shard_metadata;
+    return ERR_OK;
+}
+
+enum err offer_read(struct str offer, struct str binding, struct arena *arena,
+                    struct backend_operation *operation)
+{
+    char *bytes = arena_alloc(arena, offer.len + binding.len + 1);
+    struct offer *o = ARENA_NEW(arena, struct offer);
+    const Bigfleet__V1alpha1__Machine *given;
+    ProtobufCMessage *message;
+    struct note note;
+    enum err err;
+
+    if (!bytes || !o) return ERR_NOMEM;
+    memcpy(bytes, offer.at, offer.len);
+    if (binding.len > 0) memcpy(bytes + offer.len, binding.at, binding.len);
+    err = message_read(&bigfleet__v1alpha1__machine__descriptor,
+                       str_of(bytes, offer.len + binding.len), NULL, arena, &message, &note);
+    if (err) return err;
+    given = (const void *)message;
+    *o = (struct offer){.instance_type = str_from(given->instance_type),
+                        .zone = str_from(given->zone),
+                        .capacity_type = (enum capacity_type)given->capacity_type,
+                        .price_per_hour = given->price_per_hour,
+                        .interruption_probability = given->interruption_probability,
+                        .label_count = given->n_labels};
+    operation->machine.offer = o;
+    operation->machine.cluster = str_from(given->cluster);
+    err = offer_read_amounts(given->resources, arena, &o->resources, &o->resource_count);
     if (!err)
-        err = pairs_read(bytes, FIELD_LABELS, OFFER_LABELS_MAX, arena, &offer.labels,
-                         &offer.label_count);
-    if (!err) *ret_offer = offer;
-    return err == ERR_FULL ? ERR_PARSE : err;
+        err = offer_read_amounts(given->allocatable, arena, &o->allocatable, &o->allocatable_count);
+    if (!err)
+        err = offer_read_pairs((ProtobufCMessage *const *)given->labels, o->label_count, arena,
+                               &o->labels);
+    return err ? err : offer_read_metadata(given, arena, operation);
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Shared texts with their holders counted; a text without a holder is freed. Pure. */
 #include "provider/host/pool.h"
 
 #include <stdlib.h>
@@ -11,48 +12,26 @@ void pool_init(struct item_pool *pool, size_t max, uint64_t seed)
 
 void pool_deinit(struct item_pool *pool)
 {
-    struct map_entry *entry;
-    size_t cursor = 0;
-
-    while ((entry = map_next(&pool->items, &cursor)) != NULL) free(entry->value);
-    map_deinit(&pool->items);
-}
-
-static enum err make(struct item_pool *pool, struct str bytes, uint64_t number,
-                     struct pool_item **ret_item)
-{
-    struct pool_item *item;
-    enum err err;
-
-    if (bytes.len > UINT32_MAX) return ERR_TOO_LARGE;
-    item = malloc(sizeof *item + bytes.len);
-    if (!item) return ERR_NOMEM;
-    *item = (struct pool_item){.number = number, .refs = 1, .len = (uint32_t)bytes.len};
-    if (bytes.len > 0) memcpy(item->bytes, bytes.at, bytes.len);
-    err = map_put(&pool->items, pool_text(item), item);
-    if (err) {
-        free(item);
-        return err;
-    }
-    *ret_item = item;
-    return ERR_OK;
+    map_free(&pool->items);
 }
 
 enum err pool_take(struct item_pool *pool, struct str bytes, uint64_t number,
                    struct pool_item **ret_item)
 {
-    struct pool_item *item = map_get(&pool->items, bytes);
-    enum err err;
+    struct pool_item *item;
 
-    if (item) {
-        pool->next_number = max_u64(pool->next_number, add_sat_u64(number, 1));
-        *ret_item = pool_hold(item);
-        return ERR_OK;
+    if (bytes.len > UINT32_MAX) return ERR_TOO_LARGE;
+    item = map_make(&pool->items, bytes, sizeof *item);
+    if (!item) return map_count(&pool->items) == pool->items.max ? ERR_FULL : ERR_NOMEM;
+    if (item->refs == 0) {
+        if (number == 0) number = pool->next_number;
+        item->number = number;
+        item->len = (uint32_t)bytes.len;
     }
-    if (number == 0) number = pool->next_number;
-    err = make(pool, bytes, number, ret_item);
-    if (!err) pool->next_number = max_u64(pool->next_number, add_sat_u64(number, 1));
-    return err;
+    item->refs++;
+    pool->next_number = max_u64(pool->next_number, add_sat_u64(number, 1));
+    *ret_item = item;
+    return ERR_OK;
 }
 
 struct pool_item *pool_hold(struct pool_item *item)

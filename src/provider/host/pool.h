@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Texts that many machines share, kept once: what they are, whom they work for, which shard spoke.
+/* Texts that many machines share, kept once: offers, bindings, ids of shards.
  *
- * Half a million machines are a few thousand offers and a few thousand bindings. An item lives
- * while somebody holds it; its number is never given out twice, so a file may name an item by it.
+ * Half a million machines have a few thousand offers and a few thousand bindings. An item lives
+ * while it has a holder. Its number is never given out twice, so a file may name an item by it.
  * Pure. */
 #ifndef PROVIDER_HOST_POOL_H
 #define PROVIDER_HOST_POOL_H
@@ -10,19 +10,20 @@
 
 struct pool_item {
     uint64_t number;
-    uint64_t told; /* the owner's: book_internal.h */
+    uint64_t written; /* the book's: the newest rewriting whose file has the item */
     uint32_t refs;
     uint32_t len;
     char bytes[];
 };
+static_assert(offsetof(struct pool_item, bytes) == sizeof(struct pool_item), "see map_make");
 struct item_pool {
     struct map items; /* by content */
     uint64_t next_number;
 };
 void pool_init(struct item_pool *pool, size_t max, uint64_t seed);
-void pool_deinit(struct item_pool *pool); /* every item was dropped before, or dies here */
-/* One more holder of this text. `number`: what a new item is called, as an earlier process did; 0:
- * the next. A text that is there keeps its own. ERR_FULL, ERR_TOO_LARGE, ERR_NOMEM. */
+void pool_deinit(struct item_pool *pool); /* frees all items */
+/* One more holder of this text. `number`: of a new item, as an earlier process named it; 0: the
+ * next one. A known text keeps its number. ERR_FULL, ERR_TOO_LARGE, ERR_NOMEM. */
 enum err pool_take(struct item_pool *pool, struct str bytes, uint64_t number,
                    struct pool_item **ret_item);
 struct pool_item *pool_hold(struct pool_item *item);            /* one more; NULL is fine */

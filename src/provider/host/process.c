@@ -9,7 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/list.h"
 #include "base/map.h"
 #include "io/environment.h"
 #include "provider/host/hosted.h"
@@ -32,8 +31,7 @@ enum role { HOST, NODE, ROLES };
 static const char *const role_names[ROLES] = {"host", "node"};
 
 struct unit { /* a machine that has, or had, a process */
-    struct list link;
-    char id[UNIT_ID_MAX + 1];
+    const char *id;
     struct hosted processes[ROLES];
     bool wanted[ROLES]; /* its end is a surprise */
     bool clean[ROLES];  /* nothing is left of it */
@@ -44,7 +42,7 @@ struct unit { /* a machine that has, or had, a process */
     enum operation_kind kind;
     mono_time until;
     struct note error;  /* it has failed already */
-    struct note broken; /* to be told as a machine that failed */
+    struct note broken; /* to be reported as a machine that failed */
 };
 struct local {
     struct backend backend;
@@ -55,17 +53,16 @@ struct local {
     char cgroup_root[FS_PATH_CAP];
     uint64_t salt; /* of the directory: two providers may use the same ids */
     struct map units;
-    struct list order;
     struct timer tick;
-    bool telling; /* sightings may come */
+    bool reports; /* local_ready() was called: sightings may be reported */
 };
 
-static struct local *local_from(struct backend *backend)
+static struct local *local_of(struct backend *backend)
 {
     return CONTAINER_OF(backend, struct local, backend);
 }
 
-static mono_time now(const struct local *l)
+static mono_time local_now(const struct local *l)
 {
     return loop_now(l->options.io->loop);
 }
@@ -73,7 +70,7 @@ static mono_time now(const struct local *l)
 /* -- where things are -- */
 
 /* An id that is safe as the name of a directory. */
-static bool id_fits(struct str id)
+static bool unit_id_fits(struct str id)
 {
     if (id.len == 0 || id.len > UNIT_ID_MAX || id.at[0] == '.') return false;
     for (size_t i = 0; i < id.len; i++) {
@@ -85,7 +82,8 @@ static bool id_fits(struct str id)
     return true;
 }
 
-static struct hosted_place place_of(const struct local *l, const struct unit *unit, enum role role)
+static struct hosted_place unit_place(const struct local *l, const struct unit *unit,
+                                      enum role role)
 {
     struct hosted_place place = {.role = role_names[role]};
 
@@ -99,8 +97,8 @@ static struct hosted_place place_of(const struct local *l, const struct unit *un
     return place;
 }
 
-static void path_of(const struct local *l, const struct unit *unit, const char *name,
-                    char path[FS_PATH_CAP])
+static void unit_path(const struct local *l, const struct unit *unit, const char *name,
+                      char path[FS_PATH_CAP])
 {
     snprintf(path, FS_PATH_CAP, "%.*s/%s/%.*s", FS_PATH_CAP - 2 * UNIT_ID_MAX, l->directory,
              unit->id, UNIT_ID_MAX / 2, name);
@@ -110,42 +108,37 @@ static void path_of(const struct local *l, const struct unit *unit, const char *
 
 static struct unit *unit_of(struct local *l, struct str id, struct note *note)
 {
-    struct unit *unit = map_get(&l->units, id);
+    struct unit *unit;
+    char key[UNIT_ID_MAX + 1];
 
-    if (unit) return unit;
-    if (!id_fits(id)) {
+    if (!unit_id_fits(id)) {
         note_set(note, "the id is no name for a directory");
         return NULL;
     }
-    unit = calloc(1, sizeof *unit);
-    if (unit) {
-        memcpy(unit->id, id.at, id.len);
-        list_init(&unit->link);
+    snprintf(key, sizeof key, "%.*s", STR_ARG(id));
+    unit = map_make(&l->units, str_of(key, id.len + 1), sizeof *unit);
+    if (!unit) {
+        note_set(note, "out of memory");
+    } else if (!unit->id) {
+        unit->id = (const char *)(unit + 1);
         for (enum role role = HOST; role < ROLES; role++) unit->processes[role] = hosted_none;
     }
-    if (!unit || map_put(&l->units, str_from(unit->id), unit)) {
-        note_set(note, "out of memory");
-        free(unit);
-        return NULL;
-    }
-    list_append(&l->order, &unit->link);
     return unit;
 }
 
 static void unit_free(struct local *l, struct unit *unit)
 {
     for (enum role role = HOST; role < ROLES; role++) hosted_let_go(&unit->processes[role]);
-    list_remove(&unit->link);
-    (void)map_remove(&l->units, str_from(unit->id));
+    (void)map_remove(&l->units, str_of(unit->id, strlen(unit->id) + 1));
     free(unit);
 }
 
 /* -- starting a process -- */
 
-static void put_environment(const struct local *l, const struct unit *unit, enum role role,
-                            const struct backend_machine *machine, struct environment *env)
+static void unit_put_environment(const struct local *l, const struct unit *unit, enum role role,
+                                 const struct backend_machine *machine, struct environment *env)
 {
-    struct hosted_place place = place_of(l, unit, role);
+    struct hosted_place place = unit_place(l, unit, role);
     char path[FS_PATH_CAP];
 
     environment_put(env, "MUSTER_MACHINE_ID", machine->id);
@@ -154,17 +147,17 @@ static void put_environment(const struct local *l, const struct unit *unit, enum
     environment_put(env, "MUSTER_ZONE", machine->offer->zone);
     if (role == HOST) return;
     environment_put(env, "MUSTER_CLUSTER", machine->cluster);
-    path_of(l, unit, "blob", path);
+    unit_path(l, unit, "blob", path);
     environment_put(env, "MUSTER_BLOB_FILE", str_from(path));
-    path_of(l, unit, "metadata.json", path);
+    unit_path(l, unit, "metadata.json", path);
     environment_put(env, "MUSTER_METADATA_FILE", str_from(path));
 }
 
-/* One that runs already is what was asked for: the provider died after it had started it. */
-static void start_process(struct local *l, struct unit *unit, enum role role,
-                          const struct backend_machine *machine)
+/* A process that runs already is the right one: the provider died after it had started it. */
+static void unit_start_process(struct local *l, struct unit *unit, enum role role,
+                               const struct backend_machine *machine)
 {
-    struct hosted_place place = place_of(l, unit, role);
+    struct hosted_place place = unit_place(l, unit, role);
     struct environment env;
     enum err err;
 
@@ -173,7 +166,7 @@ static void start_process(struct local *l, struct unit *unit, enum role role,
     hosted_let_go(&unit->processes[role]);
     unit->clean[role] = false;
     environment_init(&env, "MUSTER_");
-    put_environment(l, unit, role, machine, &env);
+    unit_put_environment(l, unit, role, machine, &env);
     err = env.err;
     if (!err)
         err = hosted_start(l->options.io, &place, l->commands[role], env.all,
@@ -186,29 +179,29 @@ static void start_process(struct local *l, struct unit *unit, enum role role,
 
 /* -- the operations -- */
 
-static void begin_create(struct local *l, struct unit *unit,
-                         const struct backend_operation *operation)
+static void unit_begin_create(struct local *l, struct unit *unit,
+                              const struct backend_operation *operation)
 {
-    struct hosted_place place = place_of(l, unit, HOST);
+    struct hosted_place place = unit_place(l, unit, HOST);
     enum err err = fs_make_dirs(l->options.io->fs, place.directory, 0700);
 
     if (err && err != ERR_UNKNOWN)
         note_set(&unit->error, "%s: %s", place.directory, err_text(err));
     else
-        start_process(l, unit, HOST, &operation->machine);
+        unit_start_process(l, unit, HOST, &operation->machine);
 }
 
-static enum err write_file(struct local *l, const struct unit *unit, const char *name,
-                           struct str content)
+static enum err unit_write_file(struct local *l, const struct unit *unit, const char *name,
+                                struct str content)
 {
     char path[FS_PATH_CAP];
 
-    path_of(l, unit, name, path);
+    unit_path(l, unit, name, path);
     return fs_publish(l->options.io->fs, path, content, 0600, entropy_u64(l->options.io->entropy));
 }
 
-static enum err write_metadata(struct local *l, const struct unit *unit,
-                               const struct backend_operation *operation)
+static enum err unit_write_metadata(struct local *l, const struct unit *unit,
+                                    const struct backend_operation *operation)
 {
     struct ndjson json;
     struct buf text;
@@ -219,22 +212,22 @@ static enum err write_metadata(struct local *l, const struct unit *unit,
     for (size_t i = 0; i < operation->metadata_count; i++)
         ndjson_string(&json, operation->metadata[i].key, operation->metadata[i].value);
     err = ndjson_end(&json);
-    if (!err) err = write_file(l, unit, "metadata.json", buf_peek(&text));
+    if (!err) err = unit_write_file(l, unit, "metadata.json", buf_peek(&text));
     buf_deinit(&text);
     return err;
 }
 
-static void remove_file(struct local *l, const struct unit *unit, const char *name)
+static void unit_remove_file(struct local *l, const struct unit *unit, const char *name)
 {
     char path[FS_PATH_CAP];
 
     if (!name) return;
-    path_of(l, unit, name, path);
+    unit_path(l, unit, name, path);
     (void)fs_remove(l->options.io->fs, path);
 }
 
-static void begin_configure(struct local *l, struct unit *unit,
-                            const struct backend_operation *operation)
+static void unit_begin_configure(struct local *l, struct unit *unit,
+                                 const struct backend_operation *operation)
 {
     enum err err;
 
@@ -242,23 +235,24 @@ static void begin_configure(struct local *l, struct unit *unit,
         note_set(&unit->error, "its host does not run");
         return;
     }
-    if (!hosted_runs(&unit->processes[NODE])) remove_file(l, unit, l->options.ready_file);
-    err = write_file(l, unit, "blob", operation->blob);
-    if (!err) err = write_metadata(l, unit, operation);
+    if (!hosted_runs(&unit->processes[NODE])) unit_remove_file(l, unit, l->options.ready_file);
+    err = unit_write_file(l, unit, "blob", operation->blob);
+    if (!err) err = unit_write_metadata(l, unit, operation);
     if (err && err != ERR_UNKNOWN)
         note_set(&unit->error, "its directory: %s", err_text(err));
     else
-        start_process(l, unit, NODE, &operation->machine);
-    unit->until = mono_after(now(l), l->options.ready_within_ms);
+        unit_start_process(l, unit, NODE, &operation->machine);
+    unit->until = mono_after(local_now(l), l->options.ready_within_ms);
 }
 
-static void end_process(struct unit *unit, enum role role, int signal)
+static void unit_signal(struct unit *unit, enum role role, int signal)
 {
     unit->wanted[role] = false;
     hosted_signal(&unit->processes[role], signal);
 }
 
-static void begin(struct local *l, struct unit *unit, const struct backend_operation *operation)
+static void unit_begin(struct local *l, struct unit *unit,
+                       const struct backend_operation *operation)
 {
     unit->busy = true;
     unit->killed = false;
@@ -266,36 +260,36 @@ static void begin(struct local *l, struct unit *unit, const struct backend_opera
     unit->kind = operation->kind;
     unit->error.text[0] = unit->broken.text[0] = '\0';
     switch (operation->kind) {
-    case OPERATION_CREATE: begin_create(l, unit, operation); break;
-    case OPERATION_CONFIGURE: begin_configure(l, unit, operation); break;
+    case OPERATION_CREATE: unit_begin_create(l, unit, operation); break;
+    case OPERATION_CONFIGURE: unit_begin_configure(l, unit, operation); break;
     case OPERATION_DRAIN:
-        end_process(unit, NODE, SIGTERM);
-        unit->until = mono_after(now(l), operation->grace_ms);
+        unit_signal(unit, NODE, SIGTERM);
+        unit->until = mono_after(local_now(l), operation->grace_ms);
         break;
     case OPERATION_DELETE:
-        end_process(unit, NODE, SIGKILL);
-        end_process(unit, HOST, SIGTERM);
-        unit->until = mono_after(now(l), STOP_WITHIN_MS);
+        unit_signal(unit, NODE, SIGKILL);
+        unit_signal(unit, HOST, SIGTERM);
+        unit->until = mono_after(local_now(l), STOP_WITHIN_MS);
         break;
     case OPERATION_KINDS: assert(!"no operation");
     }
 }
 
-static enum err start(struct backend *backend, const struct backend_operation *operation,
-                      struct note *note)
+static enum err local_start(struct backend *backend, const struct backend_operation *operation,
+                            struct note *note)
 {
-    struct local *l = local_from(backend);
+    struct local *l = local_of(backend);
     struct unit *unit = unit_of(l, operation->machine.id, note);
 
     if (!unit) return ERR_INVALID;
-    begin(l, unit, operation);
+    unit_begin(l, unit, operation);
     timer_start_in(&l->tick, 0); /* never from in here */
     return ERR_OK;
 }
 
 /* -- how it goes on -- */
 
-static void tell_done(struct local *l, struct unit *unit)
+static void unit_report_done(struct local *l, struct unit *unit)
 {
     struct backend_host *host = l->backend.host;
     struct operation_end end = {0};
@@ -305,7 +299,7 @@ static void tell_done(struct local *l, struct unit *unit)
     if (unit->error.text[0]) {
         note_prefix(&unit->error, "%s", operation_kind_name(unit->kind));
         end = (struct operation_end){.failed = true, .error = str_from(unit->error.text)};
-        for (enum role role = HOST; role < ROLES; role++) end_process(unit, role, SIGKILL);
+        for (enum role role = HOST; role < ROLES; role++) unit_signal(unit, role, SIGKILL);
     } else if (unit->kind == OPERATION_CREATE) {
         snprintf(name, sizeof name, "pid-%d", unit->processes[HOST].pid);
         end.host = str_from(name);
@@ -313,37 +307,37 @@ static void tell_done(struct local *l, struct unit *unit)
     host->done(host, unit->ticket, &end);
 }
 
-static int wipe_one(const char *path, const struct stat *info, int flag, struct FTW *where)
+static int unit_wipe_one(const char *path, const struct stat *info, int flag, struct FTW *where)
 {
     (void)info, (void)flag, (void)where;
     return remove(path);
 }
 
-/* Nothing in it is needed when it cannot be emptied either. */
-static void wipe(struct local *l, const struct unit *unit)
+/* Nothing depends on the directory, so a failure is only logged. */
+static void unit_wipe(struct local *l, const struct unit *unit)
 {
-    struct hosted_place place = place_of(l, unit, HOST);
+    struct hosted_place place = unit_place(l, unit, HOST);
 
-    if (nftw(place.directory, wipe_one, WIPE_FILES, FTW_DEPTH | FTW_PHYS | FTW_MOUNT) == 0 ||
+    if (nftw(place.directory, unit_wipe_one, WIPE_FILES, FTW_DEPTH | FTW_PHYS | FTW_MOUNT) == 0 ||
         access(place.directory, F_OK))
         return;
     LOG_WARN(&l->log, "a machine's directory could not be removed",
              log_text("path", place.directory));
 }
 
-static bool is_ready(struct local *l, struct unit *unit)
+static bool unit_is_ready(struct local *l, struct unit *unit)
 {
     struct fs_info info;
     char path[FS_PATH_CAP];
 
     if (!l->options.ready_file) return true;
-    path_of(l, unit, l->options.ready_file, path);
+    unit_path(l, unit, l->options.ready_file, path);
     return fs_stat(l->options.io->fs, path, &info) == ERR_OK;
 }
 
-static bool role_gone(struct local *l, struct unit *unit, enum role role)
+static bool unit_role_gone(struct local *l, struct unit *unit, enum role role)
 {
-    struct hosted_place place = place_of(l, unit, role);
+    struct hosted_place place = unit_place(l, unit, role);
 
     if (!unit->clean[role])
         unit->clean[role] =
@@ -351,72 +345,72 @@ static bool role_gone(struct local *l, struct unit *unit, enum role role)
     return unit->clean[role];
 }
 
-/* What was asked to end and does not. */
-static void insist(struct local *l, struct unit *unit, enum role role)
+/* Kills a process that was asked to end and is late. */
+static void unit_kill_late(struct local *l, struct unit *unit, enum role role)
 {
-    if (unit->killed || !mono_due(unit->until, now(l))) return;
+    if (unit->killed || !mono_due(unit->until, local_now(l))) return;
     unit->killed = true;
     hosted_signal(&unit->processes[role], SIGKILL);
 }
 
-static bool is_over(struct local *l, struct unit *unit)
+static bool unit_is_over(struct local *l, struct unit *unit)
 {
     if (unit->error.text[0]) return true;
     switch (unit->kind) {
     case OPERATION_CREATE: return true;
     case OPERATION_CONFIGURE:
-        if (is_ready(l, unit)) return true;
-        if (!mono_due(unit->until, now(l))) return false;
+        if (unit_is_ready(l, unit)) return true;
+        if (!mono_due(unit->until, local_now(l))) return false;
         note_set(&unit->error, "the node did not say that it is ready (%s)", l->options.ready_file);
-        end_process(unit, NODE, SIGKILL);
+        unit_signal(unit, NODE, SIGKILL);
         return true;
     case OPERATION_DRAIN:
-        insist(l, unit, NODE);
-        if (!role_gone(l, unit, NODE)) return false;
-        remove_file(l, unit, "blob");
-        remove_file(l, unit, "metadata.json");
-        remove_file(l, unit, l->options.ready_file);
+        unit_kill_late(l, unit, NODE);
+        if (!unit_role_gone(l, unit, NODE)) return false;
+        unit_remove_file(l, unit, "blob");
+        unit_remove_file(l, unit, "metadata.json");
+        unit_remove_file(l, unit, l->options.ready_file);
         return true;
     case OPERATION_DELETE:
-        insist(l, unit, HOST);
-        if (!role_gone(l, unit, NODE) || !role_gone(l, unit, HOST)) return false;
-        wipe(l, unit);
+        unit_kill_late(l, unit, HOST);
+        if (!unit_role_gone(l, unit, NODE) || !unit_role_gone(l, unit, HOST)) return false;
+        unit_wipe(l, unit);
         return true;
     case OPERATION_KINDS: break;
     }
     return true;
 }
 
-/* Ends that nobody asked for. */
-static void look_after(struct local *l, struct unit *unit)
+/* Notes processes that ended by themselves. */
+static void unit_check(struct local *l, struct unit *unit)
 {
     for (enum role role = HOST; role < ROLES; role++) {
         if (!unit->wanted[role]) {
-            if (!unit->busy) (void)role_gone(l, unit, role);
+            if (!unit->busy) (void)unit_role_gone(l, unit, role);
             continue;
         }
         int pid = unit->processes[role].pid;
         if (hosted_runs(&unit->processes[role])) continue;
         unit->wanted[role] = false;
-        (void)role_gone(l, unit, role);
+        (void)unit_role_gone(l, unit, role);
         note_set(&unit->broken, "the process of its %s (%d) ended: %s", role_names[role], pid,
                  unit->how[role]);
     }
 }
 
-static void tell_broken(struct local *l, struct unit *unit)
+static void unit_report_broken(struct local *l, struct unit *unit)
 {
     struct backend_host *host = l->backend.host;
     struct note note = {""};
 
     unit->busy = false;
-    for (enum role role = HOST; role < ROLES; role++) end_process(unit, role, SIGKILL);
+    for (enum role role = HOST; role < ROLES; role++) unit_signal(unit, role, SIGKILL);
     (void)host->seen(host, SEEN_FAILED, str_from(unit->id), NULL, str_from(unit->broken.text),
                      &note);
     unit->broken.text[0] = '\0';
 }
 
-static bool is_done_with(const struct unit *unit)
+static bool unit_is_unused(const struct unit *unit)
 {
     return !unit->busy && !unit->broken.text[0] && !unit->wanted[HOST] && !unit->wanted[NODE] &&
            unit->clean[HOST] && unit->clean[NODE];
@@ -425,28 +419,29 @@ static bool is_done_with(const struct unit *unit)
 static void on_tick(struct timer *timer)
 {
     struct local *l = CONTAINER_OF(timer, struct local, tick);
+    struct map_entry *at;
+    size_t cursor = 0;
     bool busy = false;
 
-    LIST_EACH_SAFE(&l->order, node, following)
-    {
-        struct unit *unit = CONTAINER_OF(node, struct unit, link);
-        look_after(l, unit);
-        if (unit->broken.text[0] && l->telling) tell_broken(l, unit);
-        if (unit->busy && is_over(l, unit)) tell_done(l, unit);
+    while ((at = map_next(&l->units, &cursor)) != NULL) {
+        struct unit *unit = at->value;
+        unit_check(l, unit);
+        if (unit->broken.text[0] && l->reports) unit_report_broken(l, unit);
+        if (unit->busy && unit_is_over(l, unit)) unit_report_done(l, unit);
         busy |= unit->busy;
-        if (is_done_with(unit)) unit_free(l, unit);
+        if (unit_is_unused(unit)) unit_free(l, unit);
     }
     if (busy)
         timer_start_in(&l->tick, TICK_MS);
-    else if (!list_empty(&l->order))
+    else if (map_count(&l->units) > 0)
         timer_start_in(&l->tick, TICK_IDLE_MS);
 }
 
 /* -- a new provider over old processes -- */
 
-static void adopt(struct backend *backend, const struct backend_machine *machine)
+static void local_adopt(struct backend *backend, const struct backend_machine *machine)
 {
-    struct local *l = local_from(backend);
+    struct local *l = local_of(backend);
     struct note note = {""};
     struct unit *unit = unit_of(l, machine->id, &note);
     bool host = machine->state == MACHINE_IDLE || machine->state == MACHINE_CONFIGURING ||
@@ -460,25 +455,25 @@ static void adopt(struct backend *backend, const struct backend_machine *machine
     unit->wanted[HOST] = host;
     unit->wanted[NODE] = machine->state == MACHINE_CONFIGURED;
     for (enum role role = HOST; role < ROLES; role++) {
-        struct hosted_place place = place_of(l, unit, role);
+        struct hosted_place place = unit_place(l, unit, role);
         if (hosted_find(l->options.io, &place, &unit->processes[role]) == ERR_OK) continue;
         if (!unit->wanted[role]) continue;
         unit->wanted[role] = false;
-        note_set(&unit->broken, "the process of its %s is gone: it ended while no provider looked",
+        note_set(&unit->broken, "the process of its %s is gone: it ended while no provider ran",
                  role_names[role]);
     }
     if (operation_passing(machine->state) != OPERATION_KINDS)
         return; /* its operation is started again */
     for (enum role role = HOST; role < ROLES; role++)
-        if (!unit->wanted[role]) end_process(unit, role, SIGKILL);
+        if (!unit->wanted[role]) unit_signal(unit, role, SIGKILL);
 }
 
-static void ready(struct backend *backend)
+static void local_ready(struct backend *backend)
 {
-    struct local *l = local_from(backend);
+    struct local *l = local_of(backend);
     struct backend_host *host = l->backend.host;
 
-    l->telling = true;
+    l->reports = true;
     for (uint32_t i = 1; i <= l->options.machines; i++) {
         struct note note = {""};
         char id[32];
@@ -494,32 +489,31 @@ static void ready(struct backend *backend)
 
 static void local_free(struct local *l)
 {
-    struct list *node;
+    struct map_entry *at;
 
     timer_deinit(&l->tick);
-    while ((node = l->order.next) != NULL && node != &l->order)
-        unit_free(l, CONTAINER_OF(node, struct unit, link));
+    for (size_t cursor = 0; (at = map_next(&l->units, &cursor)) != NULL;) unit_free(l, at->value);
     map_deinit(&l->units);
     free(l->directory);
     free(l);
 }
 
-static void close_backend(struct backend *backend)
+static void local_close(struct backend *backend)
 {
-    local_free(local_from(backend));
+    local_free(local_of(backend));
 }
 
 static const struct backend_ops ops = {
     .name = "process",
     .keeps_blobs = true,
-    .start = start,
-    .adopt = adopt,
-    .ready = ready,
-    .close = close_backend,
+    .start = local_start,
+    .adopt = local_adopt,
+    .ready = local_ready,
+    .close = local_close,
 };
 
 /* An absolute path: the processes work in theirs, and find their files by it. */
-static enum err settle_directory(struct local *l, const char *directory, struct note *note)
+static enum err local_open_directory(struct local *l, const char *directory, struct note *note)
 {
     enum err err = fs_make_dirs(l->options.io->fs, directory, 0700);
 
@@ -550,10 +544,9 @@ enum err process_backend_open(const struct process_backend_options *options,
     l->commands[HOST] = options->host_command ? options->host_command : sleep_command;
     l->commands[NODE] = options->node_command ? options->node_command : sleep_command;
     if (!l->options.ready_within_ms) l->options.ready_within_ms = READY_WITHIN_MS;
-    list_init(&l->order);
     map_init(&l->units, MACHINES_MAX, entropy_u64(options->io->entropy));
     err = timer_init(&l->tick, options->io->loop, on_tick);
-    if (!err) err = settle_directory(l, options->directory, note);
+    if (!err) err = local_open_directory(l, options->directory, note);
     if (err) {
         local_free(l);
         return err;

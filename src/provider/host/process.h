@@ -7,9 +7,9 @@
  *   Drain      SIGTERM to the node, SIGKILL when its grace is over
  *   Delete     the host's process likewise, then the directory
  *
- * The processes outlive the provider: one that starts later finds them by number, start and boot,
- * and says of those that ended meanwhile that they did. One that ends by itself is told as a
- * machine that failed; what is left of it is killed, its directory stays until it is deleted. */
+ * The processes outlive the provider. A later provider finds them by number, start and boot, and
+ * reports those that ended meanwhile. A machine whose process ends by itself is reported as Failed;
+ * the rest of it is killed, and its directory stays until the machine is deleted. */
 #ifndef PROVIDER_HOST_PROCESS_H
 #define PROVIDER_HOST_PROCESS_H
 #include "io/io.h"

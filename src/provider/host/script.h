@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One run of a user's script: a task on its standard input, an answer on its standard output, so
- * long and no longer, so much and no more.
+/* One run of a user's script: a task on standard input, an answer on standard output, within limits
+ * of time and bytes.
  *
- * A script that is not done in time gets SIGTERM and, a little later, SIGKILL; so does everything
- * it started. One that prints too much is killed at once. However it ends, one done() tells it in
- * words. */
+ * A script that takes too long gets SIGTERM and, SCRIPT_KILL_AFTER_MS later, SIGKILL; so does
+ * everything it started. A script that prints too much is killed at once. done() comes exactly once
+ * and describes how the script ended. */
 #ifndef PROVIDER_HOST_SCRIPT_H
 #define PROVIDER_HOST_SCRIPT_H
 #include "base/note.h"
@@ -14,7 +14,7 @@
 enum { SCRIPT_KILL_AFTER_MS = 2000 }; /* SIGTERM to SIGKILL */
 
 struct script_end {
-    struct note error; /* empty: it ended with 0 */
+    struct note error; /* empty: exit status 0 */
     struct str output; /* all of it, in any case; may be empty */
 };
 struct script;
@@ -29,7 +29,7 @@ struct script_options { /* copied */
                  const struct script_end *end); /* the script is gone when it returns */
     void *owner;
 };
-/* What process_start answers, with a note; then done() never comes. */
+/* Errors as process_start, with a note; then done() never comes. */
 enum err script_start(const struct script_options *options, struct script **ret_script,
                       struct note *note);
 void script_abandon(struct script *script); /* killed; done() never comes */

@@ -35,8 +35,9 @@ struct answer {
 
 /* --- answers --- */
 
-static struct answer *answer_new(struct host_service *service, struct rpc_call *call,
-                                 host_wait_fn *fn)
+static void on_durable(struct host_wait *wait);
+
+static struct answer *answer_new(struct host_service *service, struct rpc_call *call)
 {
     struct answer *a = malloc(sizeof *a);
 
@@ -52,7 +53,7 @@ static struct answer *answer_new(struct host_service *service, struct rpc_call *
     a->timer = (struct timer){0};
     list_init(&a->link);
     list_append(&service->calls, &a->link);
-    host_wait_init(&a->wait, fn);
+    host_wait_init(&a->wait, on_durable);
     buf_init(&a->bytes, ANSWER_MAX);
     rpc_call_set_data(call, a);
     return a;
@@ -89,36 +90,31 @@ static void answer_now(struct answer *a)
     answer_free(a);
 }
 
-static void on_durable(struct host_wait *wait)
-{
-    answer_now(CONTAINER_OF(wait, struct answer, wait));
-}
-
 static void answer_when_durable(struct answer *a)
 {
-    if (!host_wait(a->service->host, &a->wait)) answer_now(a);
+    if (!host_wait(a->service->host, &a->wait)) on_durable(&a->wait);
 }
 
 /* --- the mutating calls --- */
 
 /* Under TLS a shard speaks for itself, and only so: without a token anybody could pass the fence of
  * another. */
-static enum err check_speaker(struct rpc_call *call, struct str shard, struct note *note)
+static enum err call_check_identity(struct rpc_call *call, struct str shard, struct note *note)
 {
     return rpc_access_is(rpc_call_identity(call), STR("bigfleet://shard/"), shard, note);
 }
 
-static void ask(struct host_service *service, struct rpc_call *call,
-                const struct book_request *request)
+static void call_ask(struct host_service *service, struct rpc_call *call,
+                     const struct book_request *request)
 {
     struct answer *a;
     struct note note;
 
-    if (check_speaker(call, request->shard, &note)) {
+    if (call_check_identity(call, request->shard, &note)) {
         rpc_fail(call, ERR_DENIED, &note);
         return;
     }
-    a = answer_new(service, call, on_durable);
+    a = answer_new(service, call);
     if (!a) return;
     a->status = host_ask(service->host, request, &a->bytes, &a->note).status;
     answer_when_durable(a);
@@ -138,7 +134,7 @@ static void on_create(void *service, struct rpc_call *call, const ProtobufCMessa
 {
     const Bigfleet__V1alpha1__CreateRequest *r = (const void *)message;
 
-    ask(service, call, &REQUEST(OPERATION_CREATE, r));
+    call_ask(service, call, &REQUEST(OPERATION_CREATE, r));
 }
 
 static void on_delete(void *service, struct rpc_call *call, const ProtobufCMessage *message,
@@ -146,7 +142,7 @@ static void on_delete(void *service, struct rpc_call *call, const ProtobufCMessa
 {
     const Bigfleet__V1alpha1__DeleteRequest *r = (const void *)message;
 
-    ask(service, call, &REQUEST(OPERATION_DELETE, r));
+    call_ask(service, call, &REQUEST(OPERATION_DELETE, r));
 }
 
 static void on_drain(void *service, struct rpc_call *call, const ProtobufCMessage *message,
@@ -157,11 +153,11 @@ static void on_drain(void *service, struct rpc_call *call, const ProtobufCMessag
     uint64_t seconds = r->grace_period_seconds > 0 ? (uint64_t)r->grace_period_seconds : 0;
 
     request.grace_ms = min_u64(seconds, UINT32_MAX) * MS_PER_SECOND;
-    ask(service, call, &request);
+    call_ask(service, call, &request);
 }
 
 /* The entries of a map on the wire; of a key given twice the last counts, as everywhere. */
-static size_t take_metadata(const Bigfleet__V1alpha1__ConfigureRequest *r, struct label *pairs)
+static size_t call_read_metadata(const Bigfleet__V1alpha1__ConfigureRequest *r, struct label *pairs)
 {
     size_t count = 0;
 
@@ -189,8 +185,8 @@ static void on_configure(void *service, struct rpc_call *call, const ProtobufCMe
     request.cluster = str_from(r->cluster_id);
     request.blob = str_of(r->bootstrap_blob.data, r->bootstrap_blob.len);
     request.metadata = metadata;
-    request.metadata_count = take_metadata(r, metadata);
-    ask(service, call, &request);
+    request.metadata_count = call_read_metadata(r, metadata);
+    call_ask(service, call, &request);
 }
 
 /* --- Get --- */
@@ -200,7 +196,7 @@ static void on_get(void *service, struct rpc_call *call, const ProtobufCMessage 
 {
     const Bigfleet__V1alpha1__MachineRef *r = (const void *)message;
     struct host_service *s = service;
-    struct answer *a = answer_new(s, call, on_durable);
+    struct answer *a = answer_new(s, call);
     enum err err;
 
     (void)bytes;
@@ -215,7 +211,7 @@ static void on_get(void *service, struct rpc_call *call, const ProtobufCMessage 
 
 /* --- List --- */
 
-static void fail_list(struct answer *a, enum err err)
+static void list_fail(struct answer *a, enum err err)
 {
     struct rpc_call *call = a->call;
 
@@ -224,7 +220,7 @@ static void fail_list(struct answer *a, enum err err)
 }
 
 /* Pieces as long as the reader keeps up; then on_writable, or the next turn. */
-static void push_list(struct answer *a)
+static void list_push(struct answer *a)
 {
     for (int i = 0; i < PIECES_A_TURN; i++) {
         enum err err;
@@ -238,7 +234,7 @@ static void push_list(struct answer *a)
         }
         if (!err) err = rpc_reply_more(a->call, buf_peek(&a->bytes));
         if (err) {
-            fail_list(a, err);
+            list_fail(a, err);
             return;
         }
     }
@@ -247,32 +243,39 @@ static void push_list(struct answer *a)
 
 static void on_list_timer(struct timer *timer)
 {
-    push_list(CONTAINER_OF(timer, struct answer, timer));
+    list_push(CONTAINER_OF(timer, struct answer, timer));
 }
 
 static void on_list_writable(void *, struct rpc_call *call)
 {
     struct answer *a = rpc_call_data(call);
 
-    if (a && a->walk) push_list(a);
+    if (a && a->walk) list_push(a);
 }
 
-static void begin_list(struct answer *a)
+static void list_begin(struct answer *a)
 {
     enum err err = rpc_reply_begin(a->call, book_walk_total(a->walk));
 
     if (err)
-        fail_list(a, err);
+        list_fail(a, err);
     else
-        push_list(a);
+        list_push(a);
 }
 
-static void on_list_durable(struct host_wait *wait)
+/* What the answer says is durable. */
+static void on_durable(struct host_wait *wait)
 {
-    begin_list(CONTAINER_OF(wait, struct answer, wait));
+    struct answer *a = CONTAINER_OF(wait, struct answer, wait);
+
+    if (a->walk)
+        list_begin(a);
+    else
+        answer_now(a);
 }
 
-static bool read_filter(const Bigfleet__V1alpha1__ListFilter *r, struct book_filter *ret_filter)
+static bool list_read_filter(const Bigfleet__V1alpha1__ListFilter *r,
+                             struct book_filter *ret_filter)
 {
     *ret_filter = (struct book_filter){
         .results_max = r->max_results > 0 ? (uint64_t)r->max_results : 0,
@@ -297,12 +300,12 @@ static void on_list(void *service, struct rpc_call *call, const ProtobufCMessage
     struct note note = {.text = ""};
     enum err err;
 
-    if (!read_filter((const void *)message, &filter)) {
+    if (!list_read_filter((const void *)message, &filter)) {
         rpc_finish(call, GRPC_INVALID_ARGUMENT, STR("states: a number that is no state"),
                    STR_EMPTY);
         return;
     }
-    a = answer_new(s, call, on_list_durable);
+    a = answer_new(s, call);
     if (!a) return;
     err = timer_init(&a->timer, host_io(s->host)->loop, on_list_timer);
     if (!err) err = book_walk_open(host_book(s->host), &filter, &a->walk, &note);
@@ -317,7 +320,7 @@ static void on_list(void *service, struct rpc_call *call, const ProtobufCMessage
     }
     host_listed(s->host, book_walk_total(a->walk), filter.since.len > 0);
     rpc_call_waits(call);
-    if (!host_wait(s->host, &a->wait)) begin_list(a);
+    answer_when_durable(a);
 }
 
 /* --- registering --- */

@@ -86,7 +86,7 @@ TEST(nodes_and_reclaims_without_memory)
         if (!nodes_open(1, &nodes)) {
             for (int n = MACHINE_CREATING; n <= MACHINE_DRAINING; n++) {
                 told.state = (enum machine_state)n;
-                nodes_tell(nodes, &told);
+                nodes_report(nodes, &told);
             }
             for (size_t cursor = 0; (node = nodes_next(nodes, &cursor)) != NULL;)
                 CHECK_SIZE("whole", node->label_count, 1);
@@ -168,10 +168,8 @@ TEST(a_whole_operator_without_memory_is_not_opened_or_is_and_leaks_nothing)
         if (!err) err = operator_start(host, &note);
         CHECK("only memory is missing", !err || err == ERR_NOMEM || err == ERR_UNAVAILABLE ||
                                             err == ERR_PARSE || err == ERR_FULL);
-        if (host)
-            operator_close(host, set_true, &closed);
-        else
-            options.source->ops->close(options.source, set_true, &closed);
+        if (!host) options.source->ops->close(options.source);
+        operator_close(host, set_true, &closed);
         while (!closed) real_io_turn(real, true);
     }
     real_io_close(real);

@@ -111,8 +111,8 @@ static void draw(struct world *w, struct drawn *d, struct modelled *m)
     *m = (struct modelled){.there = true};
     d->request.count = m->count = (uint32_t)(1 + below(w, below(w, 20) ? 4 : REQUEST_COUNT_MAX));
     d->request.priority = (int32_t)below(w, 3) - 1;
-    d->request.has_interruption_penalty = below(w, 2);
-    d->request.interruption_penalty = dollars[below(w, ARRAY_LEN(dollars))];
+    d->request.interruption.given = below(w, 2);
+    d->request.interruption.dollars = dollars[below(w, ARRAY_LEN(dollars))];
     draw_resources(w, d, m);
     draw_requirements(w, d, where, sizeof where);
     anyway = below(w, 3) == 0;
@@ -130,8 +130,8 @@ static void draw(struct world *w, struct drawn *d, struct modelled *m)
         d->request.group = str_from(d->group);
     }
     snprintf(m->key, sizeof m->key, "p=%d b=%u %s strict=%d group=%s", d->request.priority,
-             slow_bucket(d->request.has_interruption_penalty, d->request.interruption_penalty),
-             where, strict, d->group);
+             slow_bucket(d->request.interruption.given, d->request.interruption.dollars), where,
+             strict, d->group);
 }
 
 /* What the model calls the row of a profile. */

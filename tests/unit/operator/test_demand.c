@@ -56,8 +56,8 @@ TEST(a_request_is_refused_as_the_shard_would_and_alone)
     cases[7].request.requirement_count = 2;
     cases[8].request.requirements = &comma;
     cases[8].request.requirement_count = 1;
-    cases[9].request.has_reclamation_penalty = true;
-    cases[9].request.reclamation_penalty = (double)NAN;
+    cases[9].request.reclamation.given = true;
+    cases[9].request.reclamation.dollars = (double)NAN;
     open_demand();
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         CHECK_ERR(cases[i].why, demand_put(demand, STR("id"), &cases[i].request, NULL, &note),

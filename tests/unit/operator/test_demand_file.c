@@ -24,8 +24,8 @@ static void check_full_row(void)
     CHECK_SIZE("two rows", file.count, 2);
     CHECK_STR("a row of defaults", file.rows[0].name, STR("plain"));
     CHECK_U64("one unit", file.rows[0].request.count, 1);
-    CHECK("nothing said", !file.rows[0].request.has_interruption_penalty &&
-                              !file.rows[0].request.has_reclamation_penalty);
+    CHECK("nothing said",
+          !file.rows[0].request.interruption.given && !file.rows[0].request.reclamation.given);
     CHECK_STR("name", row->name, STR("web"));
     CHECK_U64("count", r->count, 12);
     CHECK_I64("priority", r->priority, -3);
@@ -33,8 +33,8 @@ static void check_full_row(void)
     CHECK_STR("a number is as good as a text", r->resources[0].value, STR("4"));
     CHECK_STR("text", r->resources[1].value, STR("16Gi"));
     CHECK_STR("a real, too", r->resources[2].value, STR("0.5"));
-    CHECK("dollars", r->has_interruption_penalty && r->interruption_penalty == 0.5);
-    CHECK("pinned", r->has_reclamation_penalty && isinf(r->reclamation_penalty));
+    CHECK("dollars", r->interruption.given && r->interruption.dollars == 0.5);
+    CHECK("pinned", r->reclamation.given && isinf(r->reclamation.dollars));
     CHECK_SIZE("types, zones and one more", r->requirement_count, 3);
     CHECK_STR("type", r->requirements[0].key, LABEL_INSTANCE_TYPE);
     CHECK_STR("zone", r->requirements[1].values[1], STR("b"));

@@ -40,16 +40,18 @@ TEST(the_shard_reads_what_an_operator_says)
     frame = shard_reads();
     CHECK("hello", frame.kind == FRAME_HELLO && str_equal(frame.cluster, STR("cluster-a")) &&
                        str_equal(frame.version, STR("v1alpha1")) && frame.reports_drains);
-    CHECK_OK("drained",
-             frames_drain_report(
-                 &parts, &(struct drain_word){STR("00ff"), STR("m-1"), true, 5, STR_EMPTY}, &out));
+    CHECK_OK(
+        "drained",
+        frames_drain_report(
+            &parts, &(struct drain_message){STR("00ff"), STR("m-1"), true, 5, STR_EMPTY}, &out));
     frame = shard_reads();
     CHECK("drained", frame.kind == FRAME_DRAIN_REPORT && frame.drained && !frame.left_seconds &&
                          str_equal(frame.request_id, STR("00ff")) &&
                          str_equal(frame.machine, STR("m-1")) && !frame.error.len);
-    CHECK_OK("gave up",
-             frames_drain_report(
-                 &parts, &(struct drain_word){STR("00ff"), STR("m-1"), false, 5, STR("no")}, &out));
+    CHECK_OK(
+        "gave up",
+        frames_drain_report(
+            &parts, &(struct drain_message){STR("00ff"), STR("m-1"), false, 5, STR("no")}, &out));
     frame = shard_reads();
     CHECK("gave up",
           !frame.drained && frame.left_seconds == 5 && str_equal(frame.error, STR("no")));
@@ -78,8 +80,8 @@ TEST(a_rollup_arrives_as_the_rows_it_was)
                                        .resource_count = 1,
                                        .count = 3,
                                        .priority = -5,
-                                       .has_reclamation_penalty = true,
-                                       .reclamation_penalty = 3,
+                                       .reclamation.given = true,
+                                       .reclamation.dollars = 3,
                                        .same_key = STR("rack"),
                                        .group = STR("rack\0g")};
     struct demand *demand;

@@ -8,7 +8,7 @@ static void tell(const char *machine, enum machine_state state)
 {
     struct cluster_node node = {.machine_id = str_from(machine), .state = state};
 
-    CHECK_OK("tell", nodes_tell(nodes, &node));
+    CHECK_OK("tell", nodes_report(nodes, &node));
 }
 
 static enum node_phase phase_of(const char *machine)
@@ -112,7 +112,7 @@ TEST(everything_told_is_kept_and_replaced_whole)
     const struct cluster_node *node;
 
     CHECK_OK("open", nodes_open(1, &nodes));
-    CHECK_OK("tell", nodes_tell(nodes, &told));
+    CHECK_OK("tell", nodes_report(nodes, &told));
     node = nodes_find(nodes, STR("m"));
     CHECK_STR("name", node->node_name, STR("n"));
     CHECK_STR("provider", node->provider_id, STR("p"));

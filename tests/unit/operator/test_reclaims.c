@@ -124,7 +124,7 @@ static void open_reporting(void)
     save();
     step(0, true);
     reclaims_started(reclaims, STR("a"));
-    reclaims_told(reclaims, STR("m"), MACHINE_DRAINING);
+    reclaims_reported(reclaims, STR("m"), MACHINE_DRAINING);
     CHECK_TEXT("while it runs, nothing is reported", step(1, true), "ack a m|");
 }
 
@@ -147,7 +147,7 @@ TEST(an_end_is_reported_until_the_machine_has_left)
     reclaims_session(reclaims);
     CHECK_TEXT("and in the next session", step(1004 + RECLAIM_REPORT_MS, true), "report a m|");
     CHECK_TEXT("also beyond its grace", step(61000 + RECLAIM_REPORT_MS, true), "report a m|");
-    reclaims_told(reclaims, STR("m"), MACHINE_IDLE);
+    reclaims_reported(reclaims, STR("m"), MACHINE_IDLE);
     CHECK_SIZE("until it left", reclaims_count(reclaims), 0);
     reclaims_close(reclaims);
 }
@@ -171,15 +171,15 @@ TEST(what_ends_a_report)
         open_reporting();
         reclaims_session(reclaims);
         reclaims_ended(reclaims, STR("a"), true);
-        reclaims_told(reclaims, STR("m"), cases[i].first);
-        reclaims_told(reclaims, STR("m"), cases[i].then);
+        reclaims_reported(reclaims, STR("m"), cases[i].first);
+        reclaims_reported(reclaims, STR("m"), cases[i].then);
         CHECK_SIZE(cases[i].why, reclaims_count(reclaims), !cases[i].ends);
         reclaims_close(reclaims);
 
         open_reporting(); /* the same before it ends */
         reclaims_session(reclaims);
-        reclaims_told(reclaims, STR("m"), cases[i].first);
-        reclaims_told(reclaims, STR("m"), cases[i].then);
+        reclaims_reported(reclaims, STR("m"), cases[i].first);
+        reclaims_reported(reclaims, STR("m"), cases[i].then);
         reclaims_ended(reclaims, STR("a"), true);
         CHECK_SIZE(cases[i].why, reclaims_count(reclaims), !cases[i].ends);
         reclaims_close(reclaims);
@@ -209,7 +209,7 @@ TEST(a_shard_that_does_not_know_of_an_order_is_told)
     open_reporting();
     reclaims_session(reclaims);
     CHECK_TEXT("not before the machine is named", step(2, true), "ack a m|");
-    reclaims_told(reclaims, STR("m"), MACHINE_CONFIGURED);
+    reclaims_reported(reclaims, STR("m"), MACHINE_CONFIGURED);
     CHECK_TEXT("then", step(3, true), "report a m|");
     CHECK_ERR("ordered again", order("a", "m", 60), ERR_EXISTS);
     CHECK_TEXT("now it knows", step(4 + RECLAIM_REPORT_MS, true), "ack a m|");

@@ -114,7 +114,7 @@ TEST(an_urgent_one_does_not_wait_behind_the_others)
     last->chore.urgent = true;
     for (size_t i = 0; i < ROWS; i++) chore_want(&rows[i].chore);
     while (ended < ROWS) real_io_turn(real, true);
-    CHECK_SIZE("right after those that ran already", last->turn, CHORE_HANDS + 1);
+    CHECK_SIZE("right after those that ran already", last->turn, CHORE_THREADS + 1);
     closed(chores);
 }
 
@@ -137,7 +137,7 @@ TEST(a_forgotten_one_is_nowhere)
     struct chores *chores = opened(&row, 1);
 
     chore_want_in(&row.chore, 60 * 1000);
-    CHECK("rests", row.chore.state == CHORE_RESTING);
+    CHECK("pauses", row.chore.state == CHORE_PAUSED);
     CHECK("forgotten", chore_forget(&row.chore));
     CHECK("idle", row.chore.state == CHORE_IDLE);
     closed(chores);

@@ -18,33 +18,11 @@
     "{\"kind\":\"List\",\"metadata\":{\"resourceVersion\":\"5\"},\"items\":[" items "]}"
 
 /* The linker puts these in the place of the operator's. */
-const struct cluster_node *__wrap_operator_find_node(const struct operator_host *host,
-                                                     struct str id);
-const struct cluster_node *__wrap_operator_each_node(const struct operator_host *host,
-                                                     size_t *cursor);
 void __wrap_operator_reclaim_started(struct operator_host *host, struct str id);
 void __wrap_operator_reclaim_ended(struct operator_host *host, struct str id, struct str why);
 
-static struct cluster_node machines[3];
-static size_t machine_count;
 static unsigned started, ended;
 static char why_ended[256];
-
-const struct cluster_node *__wrap_operator_find_node(const struct operator_host *host,
-                                                     struct str machine_id)
-{
-    (void)host;
-    for (size_t i = 0; i < machine_count; i++)
-        if (str_equal(machines[i].machine_id, machine_id)) return &machines[i];
-    return NULL;
-}
-
-const struct cluster_node *__wrap_operator_each_node(const struct operator_host *host,
-                                                     size_t *cursor)
-{
-    (void)host;
-    return *cursor < machine_count ? &machines[(*cursor)++] : NULL;
-}
 
 void __wrap_operator_reclaim_started(struct operator_host *host, struct str instruction_id)
 {
@@ -62,16 +40,31 @@ void __wrap_operator_reclaim_ended(struct operator_host *host, struct str instru
     (void)snprintf(why_ended, sizeof why_ended, "%.*s", STR_ARG(why));
 }
 
-/* m-1 is drained; the server answers for its node, then with `nodes`. */
-static void drain_one(const char *nodes)
+struct machine_of {
+    const char *id, *provider_id;
+    enum machine_state state;
+};
+
+/* m-1 of `machines` is drained; the server answers for its node, then with `nodes`. */
+static void drain_one(const char *nodes, const struct machine_of *machines, size_t count)
 {
     struct reclaim_order order = {.instruction_id = STR("r-1"), .machine_id = STR("m-1")};
     struct server *server = server_start();
     struct kube_config config = {.server = (char *)(uintptr_t)server_url(server)};
-    struct kube_source source = {.host = NULL};
+    struct nodes *table = NULL;
+    struct operator_around around = {.host = NULL};
+    struct kube_source source = {.around = &around};
     struct real_io *real;
 
     started = ended = 0;
+    CHECK_OK("nodes", nodes_open(1, &table));
+    for (size_t i = 0; i < count; i++)
+        CHECK_OK("machine",
+                 nodes_report(
+                     table, &(struct cluster_node){.machine_id = str_from(machines[i].id),
+                                                   .provider_id = str_from(machines[i].provider_id),
+                                                   .state = machines[i].state}));
+    around.nodes = table;
     server_answer_json(server, "404 Not Found", "", NO_NODE);
     server_answer_json(server, "200 OK", "", nodes);
     CHECK_OK("io", real_io_open(&real));
@@ -89,39 +82,30 @@ static void drain_one(const char *nodes)
     kube_close(source.kube);
     real_io_close(real);
     server_stop(server);
-}
-
-static struct cluster_node machine_of(const char *id, const char *provider_id,
-                                      enum machine_state state)
-{
-    return (struct cluster_node){.machine_id = str_from(id),
-                                 .provider_id = str_from(provider_id),
-                                 .state = state,
-                                 .phase = node_phase_of(state)};
+    nodes_close(table);
 }
 
 /* The provider and the kubelets write ids in two forms: "no such node" means nothing. */
 TEST(a_machine_is_not_drained_because_no_node_has_its_name)
 {
-    machines[0] = machine_of("m-1", "p://m-1", MACHINE_DRAINING);
-    machines[1] = machine_of("m-2", "p://m-2", MACHINE_CONFIGURED);
-    machines[2] = machine_of("m-3", "", MACHINE_DRAINING);
-    machine_count = 3;
-    drain_one(LIST(NODE("host-1", "other:///m-1") "," NODE("host-2", "other:///m-2")));
+    static const struct machine_of machines[] = {{"m-1", "p://m-1", MACHINE_DRAINING},
+                                                 {"m-2", "p://m-2", MACHINE_CONFIGURED},
+                                                 {"m-3", "", MACHINE_DRAINING}};
+
+    drain_one(LIST(NODE("host-1", "other:///m-1") "," NODE("host-2", "other:///m-2")), machines, 3);
     CHECK_TEXT("given up", why_ended, "no node belongs to the machine, by name or provider id");
     CHECK_U32("no new work can be kept away", started, 0);
-    machine_count = 1;
-    drain_one(LIST(NODE("host-1", "")));
+    drain_one(LIST(NODE("host-1", "")), machines, 1);
     CHECK_HAS("nor of the only machine", why_ended, "no node belongs to the machine");
 }
 
 /* Machines whose kubelets never came: no pod runs in a cluster without nodes. */
 TEST(a_machine_of_a_cluster_without_nodes_is_drained)
 {
-    machines[0] = machine_of("m-1", "p://m-1", MACHINE_DRAINING);
-    machines[1] = machine_of("m-2", "p://m-2", MACHINE_CONFIGURED);
-    machine_count = 2;
-    drain_one(LIST(""));
+    static const struct machine_of machines[] = {{"m-1", "p://m-1", MACHINE_DRAINING},
+                                                 {"m-2", "p://m-2", MACHINE_CONFIGURED}};
+
+    drain_one(LIST(""), machines, 2);
     CHECK_TEXT("nothing runs there", why_ended, "");
     CHECK_U32("nothing new goes there", started, 1);
 }
@@ -130,13 +114,13 @@ TEST(a_machine_of_a_cluster_without_nodes_is_drained)
  * lost it. */
 TEST(a_machine_without_a_node_among_others_that_have_theirs_is_drained)
 {
-    machines[0] = machine_of("m-1", "p://m-1", MACHINE_DRAINING);
-    machines[1] = machine_of("m-2", "p://m-2", MACHINE_CONFIGURED);
-    machines[2] = machine_of("m-3", "", MACHINE_CONFIGURED);
-    machine_count = 3;
-    drain_one(LIST(NODE("host-2", "p://m-2")));
+    static const struct machine_of machines[] = {{"m-1", "p://m-1", MACHINE_DRAINING},
+                                                 {"m-2", "p://m-2", MACHINE_CONFIGURED},
+                                                 {"m-3", "", MACHINE_CONFIGURED}};
+
+    drain_one(LIST(NODE("host-2", "p://m-2")), machines, 3);
     CHECK_TEXT("by the provider's id", why_ended, "");
     CHECK_U32("nothing new goes there", started, 1);
-    drain_one(LIST(NODE("m-3", "")));
+    drain_one(LIST(NODE("m-3", "")), machines, 3);
     CHECK_TEXT("by name", why_ended, "");
 }

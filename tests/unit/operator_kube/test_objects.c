@@ -153,8 +153,8 @@ TEST(the_request_of_a_pod_reads_back_as_what_it_asked)
           r.requirements[1].op == OPERATOR_NOT_IN && r.requirements[1].value_count == 2);
     CHECK_SIZE("resources", r.resource_count, 1);
     CHECK_STR("amount", r.resources[0].value, STR("2"));
-    CHECK("dollars", r.has_interruption_penalty && r.interruption_penalty == 2.5);
-    CHECK("pinned", r.has_reclamation_penalty && isinf(r.reclamation_penalty));
+    CHECK("dollars", r.interruption.given && r.interruption.dollars == 2.5);
+    CHECK("pinned", r.reclamation.given && isinf(r.reclamation.dollars));
     CHECK_SIZE("spreads", r.spread_count, 2);
     CHECK("strict", r.spreads[0].when == SPREAD_DO_NOT_SCHEDULE && r.spreads[0].max_skew == 2);
     CHECK("mild", r.spreads[1].when == SPREAD_SCHEDULE_ANYWAY);

@@ -27,7 +27,6 @@ TEST(the_usual_catalogue_is_lively)
               BIT(CAPACITY_BARE_METAL) | BIT(CAPACITY_RESERVED) | BIT(CAPACITY_ON_DEMAND) |
                   BIT(CAPACITY_SPOT));
     CHECK("racks, metal that stays, a quota, failures", racks && stays && quota && fails);
-    CHECK("waves", c->wave_count > 0);
     CHECK_U64("behaviour is inherited", c->pools[0].behaviour.latency[OPERATION_CREATE].most_ms,
               20000);
     catalogue_close(c);
@@ -88,13 +87,6 @@ TEST(what_is_wrong_is_refused_with_its_place)
         {"zones = [\"a\"]\n" POOL "latency = { create = \"9s..2s\" }\n", "ends before it begins"},
         {"zones = [\"a\"]\n" POOL "latency = { make = \"9s\" }\n", "latency: unknown key 'make'"},
         {"zones = [\"a\"]\n" POOL POOL, "has the name of another"},
-        {"zones = [\"a\"]\n" POOL "[[wave]]\npools = [\"z\"]\nevery = \"1m\"\nfraction = 0.1\n",
-         "is no pool"},
-        {"zones = [\"a\"]\n" POOL "[[wave]]\npools = [\"p\"]\nevery = \"0s\"\nfraction = 0.1\n",
-         "a second or more"},
-        {"zones = [\"a\"]\n" POOL
-         "[[wave]]\npools = [\"p\"]\nevery = \"1m\"\nfraction = 0.1\nhow = \"gone\"\n",
-         "how: must be failed, reclaimed or removed"},
         {"zones = [\"a\"]\n[[pool]]\nname = \"p\"\ntype = \"t\"\ncapacity = \"cheap\"\n",
          "capacity: must be bare-metal, reserved, on-demand or spot"},
     };

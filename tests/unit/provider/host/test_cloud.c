@@ -185,28 +185,6 @@ TEST(quotas_and_what_stays)
     world_close(&w);
 }
 
-TEST(waves_take_spot_machines_back)
-{
-    struct world w;
-    uint64_t taken = 0;
-
-    world_open(&w,
-               CALM POOL("s", "spot") "zones = [\"a\"]\n[[wave]]\npools = [\"s\"]\n"
-                                      "every = \"5m\"\nfraction = 0.5\nhow = \"reclaimed\"\n",
-               10);
-    for (int i = 1; i <= 10; i++) {
-        char id[32];
-        snprintf(id, sizeof id, "s-a-%06d", i);
-        CHECK_U32("create", call(&w, OPERATION_CREATE, id, 0), GRPC_OK);
-    }
-    (void)sim_run_for(w.sim, 30 * 1000);
-    CHECK_U64("all there", count(&w, MACHINE_IDLE), 10);
-    (void)sim_run_for(w.sim, 8 * 60 * 1000);
-    taken = count(&w, MACHINE_SPECULATIVE);
-    CHECK("half, or half of half in the second wave", taken >= 5 && taken < 10);
-    world_close(&w);
-}
-
 TEST(interruptions_come_about_as_often_as_they_are_told)
 {
     struct world w;

@@ -451,7 +451,7 @@ TEST(an_operation_that_its_backend_cannot_begin_fails)
         (void)sim_run_for(world.sim, 5000);
         e = book_find(host_book(f.host), STR("m-0"));
         CHECK_U32("failed", e->state, MACHINE_FAILED);
-        CHECK_STR("says why", str_of(e->error, e->error_len), STR("not with this one"));
+        CHECK_STR("says why", entry_error(e), STR("not with this one"));
         CHECK_SIZE("and all of it is written", book_changes(host_book(f.host))->len, 0);
         host_close(f.host);
         sim_close(world.sim);

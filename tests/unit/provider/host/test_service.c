@@ -7,7 +7,6 @@
 #include "library.h"
 #include "provider/client.h"
 #include "provider/host/cloud.h"
-#include "provider/host/host_metrics.h"
 #include "provider/host/service.h"
 #include "provider/list.h"
 #include "sim/sim.h"
