@@ -158,13 +158,12 @@ void call_decide(struct rpc_call *call, enum grpc_status status)
 
 static void tell_done(struct rpc_call *call)
 {
-    const struct rpc_handler *handler = call->method->rpc.handler;
     bool aware = call->handler != HANDLER_UNAWARE;
 
     if (call->handler == HANDLER_DONE) return;
     call_handler_to(call, HANDLER_DONE);
     arena_keep(&call->arena); /* the handler needs it no more */
-    if (aware && handler->on_done) handler->on_done(call->method->rpc.service, call);
+    if (aware && call->events->on_done) call->events->on_done(call->service, call);
 }
 
 void call_due(struct rpc_call *call)
@@ -217,10 +216,8 @@ void call_abort(struct rpc_call *call, enum grpc_status status, const char *text
 
 void call_drain(struct rpc_call *call)
 {
-    const struct rpc_method *m = &call->method->rpc;
-
-    if (call->handler != HANDLER_UNAWARE && !call_is_decided(call) && m->handler->on_drain)
-        m->handler->on_drain(m->service, call);
+    if (call->handler != HANDLER_UNAWARE && !call_is_decided(call) && call->events->on_drain)
+        call->events->on_drain(call->service, call);
 }
 
 static void on_deadline(struct timer *timer)
@@ -296,6 +293,12 @@ void rpc_call_set_data(struct rpc_call *call, void *data)
 void *rpc_call_data(const struct rpc_call *call)
 {
     return call->data;
+}
+
+void rpc_call_redirect(struct rpc_call *call, const struct rpc_handler *handler, void *service)
+{
+    call->events = handler;
+    call->service = service;
 }
 
 void rpc_call_waits(struct rpc_call *call)

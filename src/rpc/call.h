@@ -73,6 +73,8 @@ void *rpc_call_data(const struct rpc_call *call);
 /* Stage marks for the slow-request log: "proposed", "applied". At most RPC_STAGES_MAX, the server's
  * own two ("received", "decoded") among them; further ones are left out. Static names. */
 void rpc_call_mark(struct rpc_call *call, const char *stage);
+/* Inside an event: the call's further events go to this handler and not to the method's. */
+void rpc_call_redirect(struct rpc_call *call, const struct rpc_handler *handler, void *service);
 /* It waits for others from now on, for as long as it was asked to: the slow-request log is not for
  * it. */
 void rpc_call_waits(struct rpc_call *call);

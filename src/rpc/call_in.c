@@ -225,6 +225,7 @@ static enum err find_method(struct rpc_call *call, struct str path, struct note 
     if (!m || !str_equal(m->path, path)) m = map_get(&call->server->by_path, path);
     if (m) {
         c->last = call->method = m;
+        rpc_call_redirect(call, m->rpc.handler, m->rpc.service);
         call->path = m->path;
         enum err err = check_scheme(call, note);
         if (!err) err = take_caller(call, note);
@@ -305,7 +306,7 @@ static void start(struct rpc_call *call)
     call->arena.max = m->arena_max;
     if (m->kind == RPC_UNARY || m->kind == RPC_SERVER_STREAM) return; /* begins with its message */
     call_handler_to(call, HANDLER_AWARE);
-    if (m->handler->on_start) m->handler->on_start(m->service, call);
+    if (call->events->on_start) call->events->on_start(call->service, call);
     if (call->server->draining) call_drain(call);
 }
 
@@ -425,14 +426,12 @@ static void deliver(struct rpc_call *call)
     }
     if (is_one_request(call)) rpc_call_mark(call, "decoded");
     if (call->handler == HANDLER_UNAWARE) call_handler_to(call, HANDLER_AWARE);
-    m->handler->on_message(m->service, call, message, m->input ? STR_EMPTY : bytes);
+    call->events->on_message(call->service, call, message, m->input ? STR_EMPTY : bytes);
     if (call->server->draining && is_one_request(call)) call_drain(call);
 }
 
 static void deliver_end(struct rpc_call *call)
 {
-    const struct rpc_method *m = &call->method->rpc;
-
     call_request_to(call, REQUEST_DELIVERED);
     if (is_one_request(call) && grpc_reader_whole(&call->reader)) {
         deliver(call);
@@ -442,8 +441,8 @@ static void deliver_end(struct rpc_call *call)
     } else if (is_one_request(call)) {
         fail(call, GRPC_UNIMPLEMENTED,
              STR("no request message")); /* as gRPC's table of codes says */
-    } else if (m->handler->on_half_closed) {
-        m->handler->on_half_closed(m->service, call);
+    } else if (call->events->on_half_closed) {
+        call->events->on_half_closed(call->service, call);
     }
 }
 
@@ -464,7 +463,7 @@ static enum err make_room(struct rpc_call *call)
     struct grpc_reader *r = &call->reader;
     char *room;
 
-    if (!call->method->rpc.handler->on_announced || r->message.len > 0) return ERR_OK;
+    if (!call->events->on_announced || r->message.len > 0) return ERR_OK;
     return buf_reserve(&r->message, r->head_len == GRPC_FRAME_BYTES ? r->length : 0, &room);
 }
 
@@ -482,16 +481,15 @@ static enum err read_some(struct rpc_call *call, struct str *bytes, bool *ret_wh
 
 static bool is_to_announce(const struct rpc_call *call)
 {
-    return call->method->rpc.handler->on_announced && call->reader.head_len < GRPC_FRAME_BYTES;
+    return call->events->on_announced && call->reader.head_len < GRPC_FRAME_BYTES;
 }
 
 /* Reads the five bytes before a message and tells the handler. *ret_empty: they are whole, and no
  * byte follows them. */
 static enum err announce(struct rpc_call *call, struct str *bytes, bool *ret_empty)
 {
-    const struct rpc_method *m = &call->method->rpc;
     struct grpc_reader *r = &call->reader;
-    size_t before = bytes->len;
+    size_t before = bytes->len, inflated_max = call->method->rpc.inflated_max;
     bool known;
     enum err err = grpc_reader_head(r, bytes, &known);
 
@@ -499,9 +497,9 @@ static enum err announce(struct rpc_call *call, struct str *bytes, bool *ret_emp
     if (err) return err;
     *ret_empty = known && r->length == 0;
     if (known && r->length > 0)
-        m->handler->on_announced(
-            m->service, call,
-            r->compressed ? (size_t)min_u64(m->inflated_max, (uint64_t)r->length * INFLATION)
+        call->events->on_announced(
+            call->service, call,
+            r->compressed ? (size_t)min_u64(inflated_max, (uint64_t)r->length * INFLATION)
                           : r->length);
     return ERR_OK;
 }

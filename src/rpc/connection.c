@@ -281,15 +281,13 @@ static void on_writable(void *owner, int32_t stream)
 {
     struct connection *c = owner;
     struct rpc_call *call = h2_bound(c->h2, stream);
-    const struct rpc_method *m;
 
     if (!call) return;
-    m = &call->method->rpc;
     connection_mark_dirty(c);
     call_pump(call);
     if (call->outbox.len > 0 || call_is_decided(call) || call->handler != HANDLER_BLOCKED) return;
     call_handler_to(call, HANDLER_AWARE);
-    if (m->handler->on_writable) m->handler->on_writable(m->service, call);
+    if (call->events->on_writable) call->events->on_writable(call->service, call);
 }
 
 /* An answer was made and thrown away. h2 counts the resets of calls that run; those that we

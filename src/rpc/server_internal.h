@@ -222,6 +222,8 @@ struct rpc_call {
     struct rpc_server *server;
     struct connection *connection;
     struct method *method;
+    const struct rpc_handler *events; /* of the method, or as rpc_call_redirect said */
+    void *service;
     const struct tls_identity *caller; /* whom a replica names; NULL: the peer itself */
     int32_t stream;
     struct str path;
