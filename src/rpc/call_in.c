@@ -96,7 +96,6 @@ static void refuse(struct connection *c, int32_t stream, const char *http_status
     code[headers[2].value.len++] = (char)('0' + status % 10);
     if (h2_respond(c->h2, stream, headers, ARRAY_LEN(headers), true))
         h2_reset(c->h2, stream, H2_INTERNAL_ERROR);
-    c->answers++;
 }
 
 static void refuse_stranger(struct connection *c, int32_t stream, const struct request *r,

@@ -133,7 +133,6 @@ static void send_status(struct rpc_call *call, bool headers_out, enum response_s
     if (err == ERR_TOO_LARGE || err == ERR_INVALID) err = try_status(call, headers_out, false);
     if (err && err != ERR_CLOSED) h2_reset(call->connection->h2, call->stream, H2_INTERNAL_ERROR);
     call_response_to(call, end);
-    call->connection->answers++;
 }
 
 /* The status is kept in the call, encoded, for it may have to wait. */
@@ -310,7 +309,6 @@ static enum err send(struct rpc_call *call, struct str message, bool must_take)
     if (err == ERR_FULL) block(call);
     if (err) return err;
     call->bytes_out += message.len;
-    c->answers++;
     connection_mark_dirty(c);
     return ERR_OK;
 }
@@ -403,7 +401,6 @@ enum err rpc_reply_more(struct rpc_call *call, struct str piece)
         if (call->outbox.len > 0) block(call);
         return ERR_OK;
     }
-    call->connection->answers++;
     rpc_finish(call, GRPC_OK, STR_EMPTY, STR_EMPTY);
     return ERR_OK;
 }

@@ -118,14 +118,15 @@ static mono_time idle_due(const struct connection *c)
 
 static mono_time greeting_due(const struct connection *c)
 {
-    return c->pace.greeted ? MONO_NEVER
-                           : mono_after(c->opened, c->server->limits.handshake_timeout_ms);
+    return h2_pace(c->h2)->greeted ? MONO_NEVER
+                                   : mono_after(c->opened, c->server->limits.handshake_timeout_ms);
 }
 
 static mono_time headers_due(const struct connection *c)
 {
-    return c->pace.stalls ? mono_after(c->pace.since, c->server->limits.header_timeout_ms)
-                          : MONO_NEVER;
+    const struct h2_pace *pace = h2_pace(c->h2);
+
+    return pace->stalls ? mono_after(pace->since, c->server->limits.header_timeout_ms) : MONO_NEVER;
 }
 
 static mono_time ping_due(const struct connection *c)
@@ -210,7 +211,7 @@ static void look(struct connection *c, mono_time now)
     } else if (mono_due(stall_due(c), now)) {
         ping_or_cut(c, &c->stall_asked, TOKEN_STALL, now);
     } else if (mono_due(greeting_due(c), now) || mono_due(headers_due(c), now)) {
-        fail_abuse(c, c->pace.greeted ? "slow headers" : "slow greeting");
+        fail_abuse(c, h2_pace(c->h2)->greeted ? "slow headers" : "slow greeting");
         connection_flush(c);
     } else if (mono_due(stranger_due(c), now)) {
         stranger_expire(c, now);
@@ -347,7 +348,7 @@ static const struct h2_events h2_events = {
  * by right. Looked at before more is read, when what the last bytes led to has been answered. */
 static void judge_late_data(struct connection *c)
 {
-    uint64_t late = c->pace.data - h2_data_told(c->h2);
+    uint64_t late = h2_data_late(c->h2);
 
     if (late == c->late) return;
     meter_late_data(c->server, late - c->late);
@@ -361,7 +362,6 @@ static void on_bytes(void *owner, struct str bytes)
 {
     struct connection *c = owner;
     mono_time now = loop_now(c->server->io->loop);
-    bool pings;
     enum err err;
 
     if (c->state == CONNECTION_OPEN) judge_late_data(c);
@@ -373,21 +373,14 @@ static void on_bytes(void *owner, struct str bytes)
         page_feed(c, bytes);
         return;
     }
-    /* A large answer is one, and comes in many frames. */
-    pings = pace_feed(&c->pace, bytes, now, c->server->limits.ping_min_interval_ms,
-                      c->answers + h2_data_sent(c->h2));
     err = h2_feed(c->h2, bytes, now);
     connection_mark_dirty(c);
-    if (err == ERR_DENIED) {
-        fail_abuse(c, "http/2");
-    } else if (err) {
+    if (err == ERR_DENIED)
+        fail_abuse(c, h2_pace(c->h2)->pings ? "pings" : "http/2");
+    else if (err)
         fail(c);
-    } else if (pings) {
-        h2_go_away_because(c->h2, H2_ENHANCE_YOUR_CALM, H2_TOO_MANY_PINGS);
-        fail_abuse(c, "pings");
-    } else if (c->pace.stalls) {
+    else
         connection_wake_by(c, headers_due(c));
-    }
 }
 
 static void on_drained(void *owner)
@@ -534,7 +527,6 @@ static enum err open_connection(struct listening *l, struct stream *stream,
     c->opened = c->heard = c->idle_since = c->moved = c->wasted_since = loop_now(s->io->loop);
     c->stall_since = c->opened;
     c->ping_sent = c->stall_asked = c->drain_step = MONO_NEVER;
-    pace_init(&c->pace);
     err = copy_peer(l, c);
     if (c->passes_on) limits.resets_per_minute_max = PASSED_RESETS_MAX;
     if (!err) err = timer_init(&c->timer, s->io->loop, on_timer);

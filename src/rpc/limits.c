@@ -61,6 +61,7 @@ struct h2_limits limits_for_h2(const struct rpc_server_limits *limits)
         .connection_window = limits->connection_window,
         .stream_output_max = limits->stream_output_max,
         .output_max = limits->output_max,
+        .ping_min_interval_ms = limits->ping_min_interval_ms,
         .memory_max =
             limits->output_max + H2_OVERHEAD +
             (uint32_t)min_u64(limits->streams_per_connection_max, STREAMS_RECKONED) * 1024,

@@ -46,7 +46,6 @@ bool page_answer(struct connection *c, int32_t stream, struct str path, bool hea
     if (!err && !head) err = h2_send(c->h2, stream, &body, 1);
     if (!err && !head) err = h2_send_trailers(c->h2, stream, trailers, ARRAY_LEN(trailers));
     if (err) h2_reset(c->h2, stream, H2_INTERNAL_ERROR);
-    c->answers++;
     return true;
 }
 
@@ -56,7 +55,7 @@ bool page_is_http1(const struct connection *c, struct str bytes)
 {
     if (!c->server->page) return false;
     if (c->page_head.len > 0) return true;
-    if (c->pace.preface_left < PACE_PREFACE || bytes.len == 0) return false;
+    if (h2_pace(c->h2)->begun || bytes.len == 0) return false;
     if (c->identity && !stream_alpn(c->stream)[0]) return true; /* TLS without "h2" */
     return bytes.at[0] == 'G' || bytes.at[0] == 'H';
 }

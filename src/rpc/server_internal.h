@@ -3,7 +3,6 @@
  *
  *   server.c      methods, listeners, the turn, draining, the end
  *   connection.c  bytes in and out over one stream and one h2, its clock
- *   pace.c        how a peer paces its bytes: stalls and pings
  *   teardown.c    ends the calls of connections that are over, in slices
  *   body.c        the timeout of request bodies
  *   call.c        life of a call, what a handler may ask of it
@@ -32,7 +31,6 @@ enum {
     TRACE_POOL = 64,            /* ids drawn from the kernel at a time */
     LINGER_MS = 1000,           /* for a last GOAWAY to be read before the socket closes */
     DRAIN_STEP_MS = 1000,       /* for the answer to the ping between two GOAWAYs */
-    PING_STRIKES_MAX = 2,
     MESSAGE_MAX_DEFAULT = 4 << 20,
     ARENA_MAX_DEFAULT = 16 << 20,
     SCRATCH_KEPT_MAX = 256 << 10, /* a larger scratch buffer is given back at the end of a turn */
@@ -54,29 +52,6 @@ struct rpc_peer {
     size_t buffered, metadata;
     char text[];
 };
-
-/* -- pace.c -- */
-enum { PACE_PREFACE = 24 };
-struct pace {
-    uint8_t preface_left; /* bytes of the client's magic still to come */
-    bool greeted;         /* magic and one whole frame have come */
-    uint8_t head[9];
-    uint8_t head_len;
-    uint32_t payload_left;
-    uint64_t data;   /* in DATA frames so far, counted as h2_data_told does */
-    bool in_headers; /* a header block is open, or its frame is coming in */
-    bool stalls;     /* a head or header block has begun and is not whole */
-    mono_time since; /* `stalls`: its first byte */
-    bool has_pinged;
-    mono_time pinged; /* the last time */
-    uint64_t answers; /* seen with it */
-    uint32_t strikes;
-};
-void pace_init(struct pace *p);
-/* Follows the frames in `bytes`. `answers`: how much we have sent to this peer so far; pings that
- * are answered by work are fair. True when the peer pings too often. */
-bool pace_feed(struct pace *p, struct str bytes, mono_time now, uint64_t ping_min_interval_ms,
-               uint64_t answers);
 
 /* -- connections -- */
 struct listening {
@@ -132,13 +107,11 @@ struct connection {
     struct list bodies;  /* calls whose request is incomplete, see body.c */
     struct list waiting; /* calls with input that is not read because `choked` is set */
     size_t held;         /* in the outboxes of its calls, see call_out.c */
-    uint64_t answers;    /* headers and messages sent */
     bool choked;         /* `held` is too much: requests wait unread */
     bool unread;         /* input is paused: too many bytes of answers wait for the peer to read */
     bool encodings_told;
     struct method *last; /* that was called; the next call is likely one of the same */
     struct plain_request strangers[STRANGERS_MAX];
-    struct pace pace;
     struct buf page_head; /* of a request by HTTP/1.1, so far */
     struct timer timer;
     mono_time timer_due;
@@ -146,7 +119,7 @@ struct connection {
     mono_ns read_at;         /* when the bytes came that are being, or were last, read */
     uint32_t wasted;         /* answers thrown away by the peer's resets */
     uint32_t abandoned;      /* answered calls the peer reset before their end */
-    uint64_t late;           /* data for streams that were gone, see h2_data_told */
+    uint64_t late;           /* data for streams that were gone, see h2_data_late */
     mono_time ping_sent;     /* MONO_NEVER: none is out */
     mono_time stall_since;   /* the peer's windows last let data go */
     mono_time stall_asked;   /* the ping of a stall; MONO_NEVER: none is out */

@@ -21,7 +21,6 @@ static void answer(struct connection *c, int32_t stream, const struct plain_requ
     if (!err && !s->head) err = h2_send(c->h2, stream, body, ARRAY_LEN(body));
     if (!err && !s->head) err = h2_send_trailers(c->h2, stream, trailers, ARRAY_LEN(trailers));
     if (err) h2_reset(c->h2, stream, H2_INTERNAL_ERROR);
-    c->answers++;
 }
 
 static struct plain_request *find(struct connection *c, int32_t stream)

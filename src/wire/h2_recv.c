@@ -234,6 +234,7 @@ static int on_begin_frame(nghttp2_session *, const nghttp2_frame_hd *head, void 
     known = head->type == NGHTTP2_RST_STREAM && h2_streams_get(&h2->streams, head->stream_id);
     if (!h2_guard_frame(&h2->guard, &h2->limits, head, known)) return 0;
     /* nghttp2's own last word has no room for a reason, so it goes before that. */
+    h2->sift.pace.pings = head->type == NGHTTP2_PING;
     if (head->type == NGHTTP2_PING) h2_go_away_because(h2, H2_ENHANCE_YOUR_CALM, H2_TOO_MANY_PINGS);
     return deny(h2);
 }
