@@ -224,7 +224,10 @@ static void on_deadline(struct timer *timer)
 {
     struct rpc_call *call = CONTAINER_OF(timer, struct rpc_call, timer);
 
-    call_abort(call, GRPC_DEADLINE_EXCEEDED, "deadline exceeded");
+    if (call->plain)
+        stranger_answer(call);
+    else
+        call_abort(call, GRPC_DEADLINE_EXCEEDED, "deadline exceeded");
 }
 
 /* -- what is known of it -- */

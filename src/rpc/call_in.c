@@ -80,33 +80,30 @@ static bool is_grpc(struct str content_type)
     return rest.len == 0 || rest.at[0] == '+' || rest.at[0] == ';';
 }
 
-/* An answer to what never becomes a call. */
-static void refuse(struct connection *c, int32_t stream, const char *http_status,
-                   enum grpc_status status, struct str text)
+/* There is no room for the call. */
+static void refuse_call(struct connection *c, int32_t stream)
 {
-    char code[4] = {0};
-    struct h2_header headers[] = {
-        {STR(":status"), str_from(http_status)},
+    const struct h2_header headers[] = {
+        {STR(":status"), STR("200")},
         {STR("content-type"), STR("application/grpc")},
-        {STR("grpc-status"), {code, 0}},
-        {STR("grpc-message"), text},
+        {STR("grpc-status"), STR("8")}, /* RESOURCE_EXHAUSTED */
+        {STR("grpc-message"), STR("too many calls")},
     };
 
-    if (status >= 10) code[headers[2].value.len++] = (char)('0' + status / 10);
-    code[headers[2].value.len++] = (char)('0' + status % 10);
+    meter_refused(c->server, REFUSED_CALLS);
     if (h2_respond(c->h2, stream, headers, ARRAY_LEN(headers), true))
         h2_reset(c->h2, stream, H2_INTERNAL_ERROR);
 }
 
-static void refuse_stranger(struct connection *c, int32_t stream, const struct request *r,
-                            const char *http_status, struct str text, bool end)
+/* NULL: the request is gRPC's. */
+static const struct plain_answer *answer_to_stranger(const struct request *r)
 {
-    stranger_refuse(c,
-                    &(struct plain_request){.stream = stream,
-                                            .http_status = http_status,
-                                            .text = text,
-                                            .head = str_equal(r->method, STR("HEAD"))},
-                    end);
+    static const struct plain_answer no_post = {{"405", 3}, {"only POST", 9}};
+    static const struct plain_answer no_grpc = {{"415", 3},
+                                                {"content-type is not application/grpc", 36}};
+
+    if (!str_equal(r->method, STR("POST"))) return &no_post;
+    return is_grpc(r->content_type) ? NULL : &no_grpc;
 }
 
 static struct str in_head(struct rpc_call *call, struct str s)
@@ -314,29 +311,27 @@ void call_headers(struct connection *c, int32_t stream, const struct h2_header *
 {
     struct rpc_server *s = c->server;
     struct request r = {0};
+    const struct plain_answer *plain;
     struct rpc_call *call;
     struct note note = {0};
+    bool head;
     enum err err;
 
     sort_headers(headers, count, &r);
-    if (end && (str_equal(r.method, STR("GET")) || str_equal(r.method, STR("HEAD"))) &&
-        page_answer(c, stream, r.path, str_equal(r.method, STR("HEAD"))))
+    plain = answer_to_stranger(&r);
+    head = str_equal(r.method, STR("HEAD"));
+    if (end && (head || str_equal(r.method, STR("GET"))) && page_answer(c, stream, r.path, head))
         return;
-    if (!str_equal(r.method, STR("POST"))) {
-        refuse_stranger(c, stream, &r, "405", STR("only POST"), end);
-        return;
-    }
-    if (!is_grpc(r.content_type)) {
-        refuse_stranger(c, stream, &r, "415", STR("content-type is not application/grpc"), end);
-        return;
-    }
     call = s->stats.calls < s->limits.calls_max ? call_new(c, stream) : NULL;
     if (!call) {
-        meter_refused(s, REFUSED_CALLS);
-        refuse(c, stream, "200", GRPC_RESOURCE_EXHAUSTED, STR("too many calls"));
+        refuse_call(c, stream);
         return;
     }
     if (end) call_request_to(call, REQUEST_ENDED);
+    if (plain) {
+        stranger_begin(call, plain, head);
+        return;
+    }
     if (!charge_metadata(call, headers, count, &r)) return;
     err = open_call(call, headers, &r, &note);
     if (err) {
@@ -592,15 +587,21 @@ void call_advance(struct rpc_call *call, struct str fresh)
 void call_data(struct rpc_call *call, struct str bytes)
 {
     call->body_came += bytes.len;
-    if (call_is_decided(call))
-        h2_consume(call->connection->h2, call->stream, bytes.len);
-    else
+    if (!call->plain && !call_is_decided(call)) {
         call_advance(call, bytes);
+        return;
+    }
+    h2_consume(call->connection->h2, call->stream, bytes.len);
+    if (!call_is_decided(call)) stranger_data(call);
 }
 
 void call_end(struct rpc_call *call)
 {
     call_request_to(call, REQUEST_ENDED);
     body_over(call);
-    if (!call_is_decided(call)) call_advance(call, STR_EMPTY);
+    if (call_is_decided(call)) return;
+    if (call->plain)
+        stranger_answer(call);
+    else
+        call_advance(call, STR_EMPTY);
 }

@@ -191,8 +191,7 @@ static mono_time next_due(const struct connection *c)
     mono_time due = mono_min(mono_min(idle_due(c), greeting_due(c)), headers_due(c));
 
     due = mono_min(due, mono_min(ping_due(c), mono_min(write_due(c), stall_due(c))));
-    due = mono_min(due, body_due(c));
-    return mono_min(mono_min(due, stranger_due(c)), c->drain_step);
+    return mono_min(mono_min(due, body_due(c)), c->drain_step);
 }
 
 static void second_go_away(struct connection *c)
@@ -213,8 +212,6 @@ static void look(struct connection *c, mono_time now)
     } else if (mono_due(greeting_due(c), now) || mono_due(headers_due(c), now)) {
         fail_abuse(c, h2_pace(c->h2)->greeted ? "slow headers" : "slow greeting");
         connection_flush(c);
-    } else if (mono_due(stranger_due(c), now)) {
-        stranger_expire(c, now);
     } else if (mono_due(body_due(c), now)) {
         body_expire(c, now);
     } else if (mono_due(idle_due(c), now)) {
@@ -264,7 +261,6 @@ static void on_data(void *owner, int32_t stream, struct str bytes)
         return;
     }
     h2_consume(c->h2, stream, bytes.len); /* of a request that was refused */
-    stranger_data(c, stream, bytes.len);
 }
 
 static void on_stream_end(void *owner, int32_t stream)
@@ -272,10 +268,7 @@ static void on_stream_end(void *owner, int32_t stream)
     struct connection *c = owner;
     struct rpc_call *call = h2_bound(c->h2, stream);
 
-    if (call)
-        call_end(call);
-    else
-        stranger_end(c, stream);
+    if (call) call_end(call);
 }
 
 static void on_writable(void *owner, int32_t stream)
@@ -316,7 +309,6 @@ static void on_stream_closed(void *owner, int32_t stream, uint32_t code)
         count_wasted(c, &c->wasted, WASTED_MAX);
     else if (code != H2_NO_ERROR && call->response == RESPONSE_STARTED)
         count_wasted(c, &c->abandoned, ABANDONED_MAX);
-    stranger_gone(c, stream);
     if (!call) return;
     connection_remove(c, call);
     call_gone(call);

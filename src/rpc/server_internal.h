@@ -7,6 +7,7 @@
  *   body.c        the timeout of request bodies
  *   call.c        life of a call, what a handler may ask of it
  *   call_in.c     from headers to a call, from data to messages
+ *   stranger.c    requests that are no gRPC
  *   call_out.c    messages and status on their way out
  *   limits.c      defaults, and bytes and connections per identity
  *   meter.c       counting, the slow-request log, trace ids
@@ -64,28 +65,11 @@ enum rpc_connection_state {
     CONNECTION_FAILED, /* to be ended with the next flush; no input any more */
     CONNECTION_ENDED,  /* our side is ended or cut; waits for teardown.c and on_closed */
 };
-/* -- stranger.c: requests that are no gRPC -- */
-enum { STRANGERS_MAX = 8 }; /* of one connection whose answer waits for the request's end */
-struct plain_request {
-    int32_t stream;          /* 0: a free place */
-    const char *http_status; /* static, as the text is */
-    struct str text;
-    bool head; /* a HEAD: the answer has no body */
-    size_t bytes;
-    mono_time due; /* its patience ends */
-};
 struct connection;
 /* -- page.c: pages of plain HTTP -- */
 bool page_answer(struct connection *c, int32_t stream, struct str path, bool head); /* HTTP/2 */
 bool page_is_http1(const struct connection *c, struct str bytes);
 void page_feed(struct connection *c, struct str bytes);
-
-void stranger_refuse(struct connection *c, const struct plain_request *stranger, bool end);
-void stranger_data(struct connection *c, int32_t stream, size_t len);
-void stranger_end(struct connection *c, int32_t stream);
-void stranger_gone(struct connection *c, int32_t stream);
-mono_time stranger_due(const struct connection *c); /* the first of them; MONO_NEVER: none waits */
-void stranger_expire(struct connection *c, mono_time now); /* answers those whose time is up */
 
 struct connection {
     struct list link;  /* in server.connections */
@@ -110,8 +94,7 @@ struct connection {
     bool choked;         /* `held` is too much: requests wait unread */
     bool unread;         /* input is paused: too many bytes of answers wait for the peer to read */
     bool encodings_told;
-    struct method *last; /* that was called; the next call is likely one of the same */
-    struct plain_request strangers[STRANGERS_MAX];
+    struct method *last;  /* that was called; the next call is likely one of the same */
     struct buf page_head; /* of a request by HTTP/1.1, so far */
     struct timer timer;
     mono_time timer_due;
@@ -225,9 +208,11 @@ struct rpc_call {
     enum grpc_status status;                /* once the response is DECIDED */
     struct str status_text, status_details; /* kept while the outbox goes first */
     char trace[RPC_TRACE_LEN];
-    bool gzip;   /* grpc-encoding of the request */
-    bool waits;  /* for others: no slow call */
-    bool paused; /* by the handler */
+    const struct plain_answer *plain; /* no gRPC, see stranger.c; else NULL */
+    bool no_body;                     /* `plain`: of a HEAD */
+    bool gzip;                        /* grpc-encoding of the request */
+    bool waits;                       /* for others: no slow call */
+    bool paused;                      /* by the handler */
 };
 static inline bool call_is_decided(const struct rpc_call *call)
 {
@@ -261,6 +246,13 @@ void call_headers(struct connection *c, int32_t stream, const struct h2_header *
 void call_data(struct rpc_call *call, struct str bytes);
 void call_end(struct rpc_call *call);
 void call_advance(struct rpc_call *call, struct str fresh);
+/* stranger.c */
+struct plain_answer {
+    struct str http_status, text;
+};
+void stranger_begin(struct rpc_call *call, const struct plain_answer *answer, bool head);
+void stranger_data(struct rpc_call *call);   /* body_came has grown */
+void stranger_answer(struct rpc_call *call); /* now: its request has ended, or has taken too long */
 /* teardown.c */
 void teardown_begin(struct connection *c);
 void teardown_run(struct rpc_server *s);   /* one slice */
