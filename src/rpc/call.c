@@ -252,12 +252,6 @@ mono_time rpc_call_deadline(const struct rpc_call *call)
     return call->deadline;
 }
 
-bool rpc_call_cancelled(const struct rpc_call *call)
-{
-    return call->response == RESPONSE_CANCELLED ||
-           (!call_is_decided(call) && !call_takes_answer(call));
-}
-
 bool rpc_call_metadata(const struct rpc_call *call, struct str name, struct str *ret_value)
 {
     for (size_t i = 0; i < call->metadata_count; i++) {

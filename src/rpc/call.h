@@ -54,8 +54,6 @@ struct str rpc_call_path(const struct rpc_call *call); /* "/pkg.Service/Method" 
 const struct tls_identity *rpc_call_identity(const struct rpc_call *call);
 const char *rpc_call_peer(const struct rpc_call *call);   /* address */
 mono_time rpc_call_deadline(const struct rpc_call *call); /* MONO_NEVER when none */
-/* Nobody waits for the answer any more: reset, deadline or lost connection. */
-bool rpc_call_cancelled(const struct rpc_call *call);
 /* Metadata by lower-case name; -bin values are decoded. False when absent; the first of several.
  * Borrowed from the call. */
 bool rpc_call_metadata(const struct rpc_call *call, struct str name, struct str *ret_value);

@@ -88,14 +88,6 @@ static void deliver_ends(struct rpc_channel *c)
     }
 }
 
-static void bring_later_ends(struct timer *timer)
-{
-    struct rpc_channel *c = CONTAINER_OF(timer, struct rpc_channel, later);
-
-    list_splice(&c->ended, &c->ended_later);
-    channel_touch(c);
-}
-
 static void continue_resumed(struct rpc_channel *c)
 {
     struct list due, *node;
@@ -115,7 +107,6 @@ static void channel_free(struct rpc_channel *c)
     timer_deinit(&c->dial_timer);
     timer_deinit(&c->spare_timer);
     timer_deinit(&c->extra_timer);
-    timer_deinit(&c->later);
     for (size_t i = 0; i < c->address_count; i++) free(c->addresses[i]);
     free(c->tls_name);
     tls_context_unref(c->options.tls);
@@ -206,7 +197,6 @@ enum err rpc_channel_open(const struct rpc_channel_options *options,
     list_init(&c->waiting);
     list_init(&c->delayed);
     list_init(&c->ended);
-    list_init(&c->ended_later);
     list_init(&c->resumed);
     list_init(&c->connections);
     prng_seed(&c->prng, entropy_u64(c->io->entropy));
@@ -218,7 +208,6 @@ enum err rpc_channel_open(const struct rpc_channel_options *options,
     if (!err) err = timer_init(&c->dial_timer, c->io->loop, roles_timer);
     if (!err) err = timer_init(&c->spare_timer, c->io->loop, roles_spare_timer);
     if (!err) err = timer_init(&c->extra_timer, c->io->loop, roles_extra_timer);
-    if (!err) err = timer_init(&c->later, c->io->loop, bring_later_ends);
     if (err) {
         channel_free(c);
         return err;
@@ -245,7 +234,6 @@ void rpc_channel_close(struct rpc_channel *c, void (*done)(void *owner), void *o
     timer_stop(&c->dial_timer);
     timer_stop(&c->spare_timer);
     timer_stop(&c->extra_timer);
-    timer_stop(&c->later);
     c->active = c->next = c->spare = NULL;
     stop_all(&c->waiting);
     stop_all(&c->delayed);
@@ -255,7 +243,6 @@ void rpc_channel_close(struct rpc_channel *c, void (*done)(void *owner), void *o
         stop_all(&connection->calls);
         client_cut(connection);
     }
-    list_splice(&c->ended, &c->ended_later);
     channel_touch(c);
 }
 

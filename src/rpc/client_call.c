@@ -424,13 +424,8 @@ static void finish(struct rpc_client_call *call, enum err err, const struct atte
         .attempts = call->attempts,
         .doubted = call->doubt,
     };
-    if (call->attempts > 0 || c->closing) {
-        client_call_to(call, CALL_ENDED, &c->ended);
-        channel_touch(c);
-    } else {
-        client_call_to(call, CALL_ENDED, &c->ended_later);
-        timer_start_in(&c->later, 0);
-    }
+    client_call_to(call, CALL_ENDED, &c->ended);
+    channel_touch(c);
 }
 
 static void try_again(struct rpc_client_call *call, bool at_once)

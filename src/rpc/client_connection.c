@@ -161,7 +161,7 @@ static void on_timer(struct timer *timer)
         client_cut(n);
     } else if (mono_elapsed_ms(n->heard, now) < options->ping_after_ms) {
         watch_silence(n);
-    } else if (n->calls_count > 0 || options->ping_without_calls || n == n->channel->spare) {
+    } else if (n->calls_count > 0 || n == n->channel->spare) {
         /* A spare of which nobody knows whether it lives is not warm. */
         n->ping_waits = true;
         if (h2_ping(n->h2, prng_u64(&n->channel->prng))) client_cut(n);

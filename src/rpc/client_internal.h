@@ -47,9 +47,7 @@ enum {
  *                                                 -> ENDED     client_call_stop
  *     ANSWERED   channel.delayed: its stream is   -> as RUNNING, but for ANSWERED
  *                gone, the caller still reads
- *     ENDED      channel.ended: on_end is due; or channel.ended_later: in the next turn, of a call
- *                that never reached a connection, so that a caller who starts it anew from on_end
- *                cannot hold the loop
+ *     ENDED      channel.ended: on_end is due
  *
  *   outgoing   OPEN: the caller may send more; ENDED: it has sent all (rpc_call_end); HANDED: h2 has
  *              the end, too, in this attempt. Another attempt goes from HANDED back to ENDED.
@@ -157,8 +155,7 @@ struct rpc_channel {
     void (*done)(void *owner);
     void *done_owner;
 
-    struct list waiting, delayed, ended, ended_later, resumed;
-    struct timer later; /* brings ended_later on */
+    struct list waiting, delayed, ended, resumed;
     uint32_t calls_count;
     bool changed; /* on_change is due */
 

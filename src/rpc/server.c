@@ -46,118 +46,6 @@ void server_wake(struct rpc_server *s)
     if (!s->flushing) loop_defer(s->io->loop, &s->wake);
 }
 
-/* -- life -- */
-
-static void on_end_task(struct task *task);
-static void on_drain_timer(struct timer *timer);
-static void on_teardown_timer(struct timer *timer);
-static void on_teardown_task(struct task *task);
-
-enum err rpc_server_open(const struct rpc_server_options *options, struct rpc_server **ret_server,
-                         struct note *note)
-{
-    struct rpc_server *s = calloc(1, sizeof *s);
-    enum err err;
-
-    if (!s) return ERR_NOMEM;
-    s->io = options->io;
-    s->meter = options->meter;
-    s->outsiders = options->outsiders;
-    if (options->log) s->log = *options->log;
-    list_init(&s->connections);
-    list_init(&s->dirty);
-    list_init(&s->due);
-    list_init(&s->ended);
-    list_init(&s->kept);
-    task_init(&s->wake, on_wake);
-    task_init(&s->end, on_end_task);
-    task_init(&s->teardown_task, on_teardown_task);
-    map_init(&s->by_path, RPC_METHODS_MAX, entropy_u64(s->io->entropy));
-    map_init(&s->peers, MAP_MOST, entropy_u64(s->io->entropy));
-    err = limits_settle(&options->limits, &s->limits);
-    if (err) note_set(note, "the limits of the server contradict each other");
-    if (!err) err = timer_init(&s->drain_timer, s->io->loop, on_drain_timer);
-    if (!err) err = timer_init(&s->teardown_timer, s->io->loop, on_teardown_timer);
-    if (err) {
-        timer_deinit(&s->drain_timer);
-        free(s);
-        return err;
-    }
-    buf_init(&s->output, s->limits.socket_output_max);
-    buf_init(&s->message, REQUEST_LIMIT_MOST);
-    buf_init(&s->inflated, REQUEST_LIMIT_MOST);
-    meter_method(s->meter, &s->unknown);
-    turn_hook_add(s->io->loop, &s->hook, on_turn);
-    *ret_server = s;
-    return ERR_OK;
-}
-
-static void free_server(struct rpc_server *s)
-{
-    assert(list_empty(&s->connections) && list_empty(&s->due) && list_empty(&s->dirty));
-    assert(list_empty(&s->ended));
-    assert(s->stats.calls == 0 && s->stats.buffered == 0 && s->stats.metadata == 0);
-    turn_hook_remove(&s->hook);
-    task_cancel(&s->wake);
-    task_cancel(&s->end);
-    task_cancel(&s->teardown_task);
-    timer_deinit(&s->drain_timer);
-    timer_deinit(&s->teardown_timer);
-    while (s->kept_count > 0) call_forget_kept(s);
-    for (size_t i = 0; i < s->method_count; i++) free(s->methods[i]);
-    map_deinit(&s->by_path);
-    map_deinit(&s->peers);
-    buf_deinit(&s->output);
-    buf_deinit(&s->message);
-    buf_deinit(&s->inflated);
-    free(s);
-}
-
-static void close_listeners(struct rpc_server *s)
-{
-    for (size_t i = 0; i < s->listener_count; i++) {
-        listener_close(s->listening[i].listener);
-        s->listening[i].listener = NULL;
-    }
-}
-
-static void finish_if_closed(struct rpc_server *s)
-{
-    void (*done)(void *owner) = s->closed;
-    void *owner = s->closed_owner;
-
-    if (!s->closing || !list_empty(&s->connections)) return;
-    free_server(s);
-    if (done) done(owner);
-}
-
-static void on_end_task(struct task *task)
-{
-    struct rpc_server *s = CONTAINER_OF(task, struct rpc_server, end);
-
-    for (struct list *node = s->connections.next, *next; node != &s->connections; node = next) {
-        next = node->next;
-        connection_cut(CONTAINER_OF(node, struct connection, link));
-    }
-    finish_if_closed(s);
-}
-
-void rpc_server_close(struct rpc_server *server, void (*done)(void *owner), void *owner)
-{
-    if (!server) {
-        if (done) done(owner);
-        return;
-    }
-    assert(!server->closing);
-    server->closing = true;
-    server->closed = done;
-    server->closed_owner = owner;
-    timer_stop(&server->drain_timer); /* an unfinished drain is not told any more */
-    close_listeners(server);
-    teardown_go_on(server);
-    loop_defer(server->io->loop, &server->end);
-}
-
 /* -- methods -- */
 
 static enum err settle_access(const struct rpc_method *method, struct rpc_access *ret_access,
@@ -263,6 +151,14 @@ const char *rpc_server_address(const struct rpc_server *server, size_t listener)
     return listener_address(server->listening[listener].listener);
 }
 
+static void close_listeners(struct rpc_server *s)
+{
+    for (size_t i = 0; i < s->listener_count; i++) {
+        listener_close(s->listening[i].listener);
+        s->listening[i].listener = NULL;
+    }
+}
+
 /* -- draining -- */
 
 static void tell_drained(struct rpc_server *s)
@@ -272,16 +168,6 @@ static void tell_drained(struct rpc_server *s)
     s->drained = NULL;
     timer_stop(&s->drain_timer);
     if (done) done(s->drained_owner);
-}
-
-static void on_teardown_timer(struct timer *timer)
-{
-    teardown_run(CONTAINER_OF(timer, struct rpc_server, teardown_timer));
-}
-
-static void on_teardown_task(struct task *task)
-{
-    teardown_run(CONTAINER_OF(task, struct rpc_server, teardown_task));
 }
 
 static void on_drain_timer(struct timer *timer)
@@ -330,6 +216,101 @@ void server_connection_gone(struct rpc_server *s, struct connection *c)
         loop_defer(s->io->loop, &s->end);
     else if (s->draining && list_empty(&s->connections))
         tell_drained(s);
+}
+
+/* -- life -- */
+
+static void free_server(struct rpc_server *s)
+{
+    assert(list_empty(&s->connections) && list_empty(&s->due) && list_empty(&s->dirty));
+    assert(list_empty(&s->ended));
+    assert(s->stats.calls == 0 && s->stats.buffered == 0 && s->stats.metadata == 0);
+    turn_hook_remove(&s->hook);
+    task_cancel(&s->wake);
+    task_cancel(&s->end);
+    task_cancel(&s->teardown);
+    timer_deinit(&s->drain_timer);
+    while (s->kept_count > 0) call_forget_kept(s);
+    for (size_t i = 0; i < s->method_count; i++) free(s->methods[i]);
+    map_deinit(&s->by_path);
+    map_deinit(&s->peers);
+    buf_deinit(&s->output);
+    buf_deinit(&s->message);
+    buf_deinit(&s->inflated);
+    free(s);
+}
+
+static void finish_if_closed(struct rpc_server *s)
+{
+    void (*done)(void *owner) = s->closed;
+    void *owner = s->closed_owner;
+
+    if (!s->closing || !list_empty(&s->connections)) return;
+    free_server(s);
+    if (done) done(owner);
+}
+
+static void on_end_task(struct task *task)
+{
+    struct rpc_server *s = CONTAINER_OF(task, struct rpc_server, end);
+
+    for (struct list *node = s->connections.next, *next; node != &s->connections; node = next) {
+        next = node->next;
+        connection_cut(CONTAINER_OF(node, struct connection, link));
+    }
+    finish_if_closed(s);
+}
+
+void rpc_server_close(struct rpc_server *server, void (*done)(void *owner), void *owner)
+{
+    if (!server) {
+        if (done) done(owner);
+        return;
+    }
+    assert(!server->closing);
+    server->closing = true;
+    server->closed = done;
+    server->closed_owner = owner;
+    timer_stop(&server->drain_timer); /* an unfinished drain is not told any more */
+    close_listeners(server);
+    loop_defer(server->io->loop, &server->end);
+}
+
+enum err rpc_server_open(const struct rpc_server_options *options, struct rpc_server **ret_server,
+                         struct note *note)
+{
+    struct rpc_server *s = calloc(1, sizeof *s);
+    enum err err;
+
+    if (!s) return ERR_NOMEM;
+    s->io = options->io;
+    s->meter = options->meter;
+    s->outsiders = options->outsiders;
+    if (options->log) s->log = *options->log;
+    list_init(&s->connections);
+    list_init(&s->dirty);
+    list_init(&s->due);
+    list_init(&s->ended);
+    list_init(&s->kept);
+    task_init(&s->wake, on_wake);
+    task_init(&s->end, on_end_task);
+    task_init(&s->teardown, teardown_run);
+    map_init(&s->by_path, RPC_METHODS_MAX, entropy_u64(s->io->entropy));
+    map_init(&s->peers, MAP_MOST, entropy_u64(s->io->entropy));
+    err = limits_settle(&options->limits, &s->limits);
+    if (err) note_set(note, "the limits of the server contradict each other");
+    if (!err) err = timer_init(&s->drain_timer, s->io->loop, on_drain_timer);
+    if (err) {
+        free(s);
+        return err;
+    }
+    buf_init(&s->output, s->limits.socket_output_max);
+    buf_init(&s->message, REQUEST_LIMIT_MOST);
+    buf_init(&s->inflated, REQUEST_LIMIT_MOST);
+    meter_method(s->meter, &s->unknown);
+    turn_hook_add(s->io->loop, &s->hook, on_turn);
+    *ret_server = s;
+    return ERR_OK;
 }
 
 struct rpc_server_stats rpc_server_stats(const struct rpc_server *server)

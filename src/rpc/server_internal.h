@@ -255,8 +255,7 @@ void stranger_data(struct rpc_call *call);   /* body_came has grown */
 void stranger_answer(struct rpc_call *call); /* now: its request has ended, or has taken too long */
 /* teardown.c */
 void teardown_begin(struct connection *c);
-void teardown_run(struct rpc_server *s);   /* one slice */
-void teardown_go_on(struct rpc_server *s); /* the next slice, if there is one, in a later turn */
+task_fn teardown_run; /* one slice */
 
 /* body.c */
 void body_wait(struct rpc_call *call); /* the request is incomplete from now on */
@@ -333,9 +332,8 @@ struct rpc_server {
     size_t kept_count;
     struct buf output, message, inflated; /* scratch: a flush, an encoded message, a request */
     struct turn_hook hook;
-    struct task wake, end;
-    struct timer drain_timer, teardown_timer;
-    struct task teardown_task; /* instead of the timer while the server is closing */
+    struct task wake, end, teardown;
+    struct timer drain_timer;
     struct rpc_server_stats stats;
     uint8_t traces[TRACE_POOL][RPC_TRACE_LEN / 2];
     size_t traces_left;
