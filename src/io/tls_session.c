@@ -20,22 +20,6 @@ enum {
     IDLE_OUTPUT_MAX = 2 * TLS_RECORD_MAX, /* memory a session without output may keep */
 };
 
-struct tls_session {
-    struct tls_context *context; /* a reference */
-    SSL *ssl;
-    enum tls_state state;
-    struct str input; /* not yet read: in the caller's bytes or in `held` */
-    struct buf held, output;
-    bool borrowed; /* `input` is the caller's: settle is due */
-    bool ended, peer_ended;
-    bool doubted;        /* the peer's certificate proves nothing */
-    enum err output_err; /* the output buffer refused */
-    enum err failed;
-    struct note failure;
-    struct tls_identity *identity;
-    char alpn[256];
-};
-
 /* -- the BIO ----------------------------------------------------------------------------------- */
 
 static int bio_read(BIO *bio, char *into, int cap)
@@ -402,31 +386,7 @@ void tls_session_consume(struct tls_session *session, size_t len)
     }
 }
 
-enum tls_state tls_session_state(const struct tls_session *session)
-{
-    return session->state;
-}
-bool tls_session_has_input(const struct tls_session *session)
-{
-    return session->input.len > 0;
-}
-bool tls_session_peer_ended(const struct tls_session *session)
-{
-    return session->peer_ended;
-}
-const struct note *tls_session_failure(const struct tls_session *session)
-{
-    return &session->failure;
-}
 const struct tls_identity *tls_session_identity(const struct tls_session *session)
 {
     return session->doubted ? NULL : session->identity;
-}
-const char *tls_session_alpn(const struct tls_session *session)
-{
-    return session->alpn;
-}
-const char *tls_session_version(const struct tls_session *session)
-{
-    return SSL_get_version(session->ssl);
 }

@@ -181,7 +181,7 @@ static bool send_step(struct tls_stream *t)
     } else {
         return false;
     }
-    if (err) fail(t, err, tls_session_failure(t->session));
+    if (err) fail(t, err, &t->session->failure);
     return !err;
 }
 
@@ -226,7 +226,7 @@ static void pump_out(struct tls_stream *t)
     tell_drained(t);
     if (t->failed || t->closing) return;
     /* Both sides have ended; the peer's half-close follows, or a peer that forgot it is left. */
-    if (t->half_closed && tls_session_peer_ended(t->session) && !timer_running(&t->timer))
+    if (t->half_closed && t->session->peer_ended && !timer_running(&t->timer))
         timer_start_in(&t->timer, LINGER_MS);
 }
 
@@ -260,11 +260,11 @@ static void read_session(struct tls_stream *t)
         size_t got = 0;
         enum err err = tls_session_read(t->session, plain, sizeof plain, &got);
         if (err) {
-            fail(t, err, tls_session_failure(t->session));
+            fail(t, err, &t->session->failure);
             return;
         }
         push_records(t);
-        if (!t->opened && tls_session_state(t->session) == TLS_OPEN)
+        if (!t->opened && t->session->state == TLS_OPEN)
             tell_open(t);
         else if (got > 0)
             t->events.on_bytes(t->owner, str_of(plain, got));
@@ -276,14 +276,14 @@ static void read_session(struct tls_stream *t)
 static void tell_end(struct tls_stream *t)
 {
     if (is_held(t)) return;
-    if (tls_session_peer_ended(t->session)) {
+    if (t->session->peer_ended) {
         if (t->end_told) return;
         t->end_told = true;
         if (t->events.on_end)
             t->events.on_end(t->owner);
         else
             t->ending = true;
-    } else if (t->plain_ended && !tls_session_has_input(t->session)) {
+    } else if (t->plain_ended && t->session->input.len == 0) {
         fail_text(t, ERR_IO,
                   t->opened ? "cut off by the peer without close_notify"
                             : "closed by the peer during the handshake");
@@ -296,7 +296,7 @@ static void pump_in(struct tls_stream *t)
 
     read_session(t);
     err = tls_session_settle(t->session);
-    if (err && !t->failed) fail(t, err, tls_session_failure(t->session));
+    if (err && !t->failed) fail(t, err, &t->session->failure);
     tell_end(t);
     pump_out(t);
     if (t->failed || t->closing) return;
@@ -376,7 +376,7 @@ static void plain_closed(void *owner, enum err why, const struct note *note)
     } else if (t->failed) {
         why = t->why;
         text = t->note;
-    } else if (!t->closing && why == ERR_CLOSED && !tls_session_peer_ended(t->session)) {
+    } else if (!t->closing && why == ERR_CLOSED && !t->session->peer_ended) {
         why = ERR_IO;
         note_set(&text, "tls: cut off by the peer without close_notify");
     }
@@ -499,7 +499,7 @@ static const struct tls_identity *tls_stream_peer_identity(const struct stream *
 
 static const char *tls_stream_alpn(const struct stream *stream)
 {
-    return tls_session_alpn(self(stream)->session);
+    return self(stream)->session->alpn;
 }
 
 static const struct stream_ops tls_stream_ops = {

@@ -128,7 +128,7 @@ static enum err put_value(struct rpc_call *call, char **at, const struct h2_head
         assert(scratch->len <= value.len);
         value = buf_peek(scratch);
     }
-    *ret_value = header_put(at, value);
+    *ret_value = str_put(at, value);
     return ERR_OK;
 }
 
@@ -147,7 +147,7 @@ static enum err keep_metadata(struct rpc_call *call, const struct h2_header *hea
         struct call_metadata *m = &kept[call->metadata_count];
         enum err err;
         if (field_of(headers[i].name) != FIELD_METADATA) continue;
-        *m = (struct call_metadata){.name = header_put(&at, headers[i].name)};
+        *m = (struct call_metadata){.name = str_put(&at, headers[i].name)};
         err = put_value(call, &at, &headers[i], &m->value);
         if (err) {
             note_set(note, "metadata %.*s: not base64", STR_ARG(headers[i].name));

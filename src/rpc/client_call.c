@@ -79,17 +79,17 @@ static enum err copy_metadata(struct rpc_client_call *call, const struct rpc_cal
     for (size_t i = 0; i < o->metadata_count; i++) {
         struct h2_header m = o->metadata[i];
         struct h2_header *copy = &call->metadata[i];
-        copy->name = header_put(at, m.name);
+        copy->name = str_put(at, m.name);
         if (is_binary(m.name)) {
             struct buf text;
             enum err err;
             buf_init(&text, base64_len(m.value.len));
             err = grpc_bin_encode(m.value, &text);
-            if (!err) copy->value = header_put(at, buf_peek(&text));
+            if (!err) copy->value = str_put(at, buf_peek(&text));
             buf_deinit(&text);
             if (err) return err;
         } else {
-            copy->value = header_put(at, m.value);
+            copy->value = str_put(at, m.value);
         }
     }
     call->metadata_count = o->metadata_count;
@@ -161,8 +161,8 @@ enum err client_call_new(struct rpc_channel *c, const struct rpc_call_options *o
         client_call_free(call);
         return err;
     }
-    call->path = header_put(&at, str_from(o->path));
-    call->request_id = header_put(&at, o->request_id);
+    call->path = str_put(&at, str_from(o->path));
+    call->request_id = str_put(&at, o->request_id);
     settle_trace(call, o->trace);
     if (o->untraced) call->trace[0] = '\0';
     if (c->options.metrics) call->started = clock_mono_ns(c->io->clock);
@@ -231,12 +231,12 @@ static void put_traceparent(struct rpc_client_call *call, char into[TRACEPARENT_
 {
     char *at = into;
 
-    (void)header_put(&at, STR("00-"));
-    (void)header_put(&at, str_of(call->trace, CLIENT_TRACE_LEN));
-    (void)header_put(&at, STR("-"));
+    (void)str_put(&at, STR("00-"));
+    (void)str_put(&at, str_of(call->trace, CLIENT_TRACE_LEN));
+    (void)str_put(&at, STR("-"));
     put_hex(at, prng_u64(&call->channel->prng) | 1);
     at += SPAN_LEN;
-    (void)header_put(&at, STR("-01"));
+    (void)str_put(&at, STR("-01"));
 }
 
 static size_t put_headers(struct rpc_client_call *call, const struct client_connection *n,
