@@ -37,13 +37,10 @@ static void connection_free(struct http_connection *c)
 /* "127.0.0.1" of "127.0.0.1:80", "::1" of "[::1]:80". */
 static void connection_peer_text(const char *address, char text[HTTP_PEER_CAP])
 {
-    struct str host = str_from(address);
-    const char *colon = strrchr(address, ':');
+    struct address_parts parts = {.host = STR_EMPTY};
 
-    if (colon) host.len = (size_t)(colon - address);
-    if (str_starts(host, STR("[")) && str_ends(host, STR("]")))
-        host = str_of(host.at + 1, host.len - 2);
-    snprintf(text, HTTP_PEER_CAP, "%.*s", STR_ARG(host));
+    (void)address_split(address, &parts, NULL); /* the kernel's own text of an address */
+    snprintf(text, HTTP_PEER_CAP, "%.*s", STR_ARG(parts.host));
 }
 
 static bool connection_peer_is_full(const struct http_server *server, const char *peer)
