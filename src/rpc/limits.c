@@ -10,7 +10,6 @@
 #include "rpc/server_internal.h"
 
 enum {
-    PEERS_MAX = 1 << 20,      /* never reached: each has a connection */
     KEY_MAX = 512,            /* of an identity; more is cut, and shares the books */
     H2_OVERHEAD = 3 << 20,    /* nghttp2's own state: header tables, control frames */
     STREAMS_RECKONED = 65536, /* that a limit raised by hand may add to it, 1 KiB each */
@@ -86,22 +85,6 @@ static struct str address_key(const char *address)
     return address_split(address, &parts, NULL) ? str_from(address) : parts.host;
 }
 
-static struct rpc_peer *peer_new(struct rpc_server *s, struct str key)
-{
-    struct rpc_peer *peer = malloc(sizeof *peer + key.len);
-
-    if (!peer) return NULL;
-    if (key.len > 0) memcpy(peer->text, key.at, key.len);
-    peer->key = str_of(peer->text, key.len);
-    peer->connections = 0;
-    peer->buffered = peer->metadata = 0;
-    if (map_put(&s->peers, peer->key, peer)) {
-        free(peer);
-        return NULL;
-    }
-    return peer;
-}
-
 struct rpc_peer *limits_join(struct rpc_server *s, const struct tls_identity *identity,
                              const char *address)
 {
@@ -109,9 +92,9 @@ struct rpc_peer *limits_join(struct rpc_server *s, const struct tls_identity *id
     struct rpc_peer *peer;
 
     key.len = min_size(key.len, KEY_MAX);
-    peer = map_get(&s->peers, key);
-    if (!peer) peer = peer_new(s, key);
+    peer = map_make(&s->peers, key, sizeof *peer);
     if (!peer || peer->connections >= s->limits.connections_per_identity_max) return NULL;
+    peer->key = str_of(peer + 1, key.len); /* map_make put it there */
     peer->connections++;
     return peer;
 }

@@ -51,7 +51,6 @@ struct rpc_peer {
     struct str key;
     uint32_t connections;
     size_t buffered, metadata;
-    char text[];
 };
 
 /* -- connections -- */
