@@ -64,8 +64,7 @@ static void count_end(const struct rpc_channel *c, const struct rpc_client_call 
 
     if (!counts) return;
     took = clock_mono_ns(c->io->clock).ns - call->started.ns;
-    counter_inc(counts->calls[call->outcome.status <= GRPC_UNAUTHENTICATED ? call->outcome.status
-                                                                           : GRPC_UNKNOWN]);
+    counter_inc(counts->calls[grpc_status_defined(call->outcome.status)]);
     if (call->outcome.err == ERR_UNKNOWN) counter_inc(counts->unknown);
     histogram_observe(counts->seconds, (double)took / 1e9);
 }

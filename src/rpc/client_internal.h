@@ -179,7 +179,7 @@ struct rpc_channel {
 void channel_touch(struct rpc_channel *channel);   /* its task runs soon */
 void channel_changed(struct rpc_channel *channel); /* ... and tells the owner */
 struct rpc_client_metrics {
-    struct counter *calls[GRPC_UNAUTHENTICATED + 1], *unknown, *retries, *dials, *dials_failed;
+    struct counter *calls[GRPC_STATUS_COUNT], *unknown, *retries, *dials, *dials_failed;
     struct histogram *seconds;
 };
 #define CHANNEL_COUNT(channel, which)                                                              \

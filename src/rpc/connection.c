@@ -17,11 +17,8 @@ enum {
     ROOM_MIN = 16 << 10, /* of the socket's output; less is not worth a gathering */
     TOKEN_DRAIN = 1,     /* of the ping between two GOAWAYs */
     TOKEN_ALIVE = 2,
-    TOKEN_STALL = 3,       /* of the ping to a peer that keeps its windows shut */
-    WASTED_MAX = 2000,     /* answers made for a peer that resets, per window */
-    ABANDONED_MAX = 10000, /* streams it resets after their first answer: watches end so, too */
+    TOKEN_STALL = 3,                      /* of the ping to a peer that keeps its windows shut */
     PASSED_RESETS_MAX = 10 * 1000 * 1000, /* of a replica, whose clients they are */
-    WASTED_WINDOW_MS = 60000,
 };
 
 /* -- its calls -- */
@@ -284,31 +281,11 @@ static void on_writable(void *owner, int32_t stream)
     if (call->events->on_writable) call->events->on_writable(call->service, call);
 }
 
-/* An answer was made and thrown away. h2 counts the resets of calls that run; those that we
- * answer at once would otherwise cost a flooder nothing. */
-static void count_wasted(struct connection *c, uint32_t *count, uint32_t max)
-{
-    mono_time now = loop_now(c->server->io->loop);
-
-    if (mono_elapsed_ms(c->wasted_since, now) >= WASTED_WINDOW_MS) {
-        c->wasted_since = now;
-        c->wasted = c->abandoned = 0;
-    }
-    if (++*count <= max || c->state != CONNECTION_OPEN || c->passes_on) return;
-    h2_go_away(c->h2, H2_ENHANCE_YOUR_CALM);
-    fail_abuse(c, "resets");
-}
-
-static void on_stream_closed(void *owner, int32_t stream, uint32_t code)
+static void on_stream_closed(void *owner, int32_t stream, uint32_t)
 {
     struct connection *c = owner;
     struct rpc_call *call = h2_bound(c->h2, stream);
 
-    if (code != H2_NO_ERROR &&
-        (!call || (call_is_decided(call) && call->response != RESPONSE_CANCELLED)))
-        count_wasted(c, &c->wasted, WASTED_MAX);
-    else if (code != H2_NO_ERROR && call->response == RESPONSE_STARTED)
-        count_wasted(c, &c->abandoned, ABANDONED_MAX);
     if (!call) return;
     connection_remove(c, call);
     call_gone(call);
@@ -368,7 +345,7 @@ static void on_bytes(void *owner, struct str bytes)
     err = h2_feed(c->h2, bytes, now);
     connection_mark_dirty(c);
     if (err == ERR_DENIED)
-        fail_abuse(c, h2_pace(c->h2)->pings ? "pings" : "http/2");
+        fail_abuse(c, h2_abuse(c->h2));
     else if (err)
         fail(c);
     else
@@ -516,7 +493,7 @@ static enum err open_connection(struct listening *l, struct stream *stream,
     list_init(&c->calls);
     list_init(&c->bodies);
     list_init(&c->waiting);
-    c->opened = c->heard = c->idle_since = c->moved = c->wasted_since = loop_now(s->io->loop);
+    c->opened = c->heard = c->idle_since = c->moved = loop_now(s->io->loop);
     c->stall_since = c->opened;
     c->ping_sent = c->stall_asked = c->drain_step = MONO_NEVER;
     err = copy_peer(l, c);

@@ -1,41 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rpc/retry.h"
 
+static const struct {
+    enum err err;
+    bool doubtful;
+} meanings[] = {
+#define X(name, number, err, doubtful) {ERR_##err, doubtful},
+    GRPC_STATUS_MAP(X)
+#undef X
+};
+
 enum err retry_err_from_status(enum grpc_status status)
 {
-    switch (status) {
-    case GRPC_OK: return ERR_OK;
-    case GRPC_CANCELLED: return ERR_CANCELLED;
-    case GRPC_UNKNOWN: return ERR_UNKNOWN;
-    case GRPC_INVALID_ARGUMENT: return ERR_INVALID;
-    case GRPC_DEADLINE_EXCEEDED: return ERR_TIMEOUT;
-    case GRPC_NOT_FOUND: return ERR_NOT_FOUND;
-    case GRPC_ALREADY_EXISTS: return ERR_EXISTS;
-    case GRPC_PERMISSION_DENIED: return ERR_DENIED;
-    case GRPC_RESOURCE_EXHAUSTED: return ERR_FULL;
-    case GRPC_FAILED_PRECONDITION: return ERR_PRECONDITION;
-    case GRPC_ABORTED: return ERR_CONFLICT;
-    case GRPC_OUT_OF_RANGE: return ERR_INVALID;
-    case GRPC_UNIMPLEMENTED: return ERR_UNSUPPORTED;
-    case GRPC_INTERNAL: return ERR_INTERNAL;
-    case GRPC_UNAVAILABLE: return ERR_UNAVAILABLE;
-    case GRPC_DATA_LOSS: return ERR_CORRUPT;
-    case GRPC_UNAUTHENTICATED: return ERR_UNAUTHENTICATED;
-    }
-    return ERR_UNKNOWN; /* a number nobody defined says nothing */
+    return meanings[grpc_status_defined(status)].err;
 }
 
 bool retry_status_is_doubtful(enum grpc_status status)
 {
-    switch (status) {
-    case GRPC_CANCELLED:
-    case GRPC_UNKNOWN:
-    case GRPC_DEADLINE_EXCEEDED:
-    case GRPC_INTERNAL:
-    case GRPC_UNAVAILABLE:
-    case GRPC_DATA_LOSS: return true;
-    default: return (unsigned)status > GRPC_UNAUTHENTICATED;
-    }
+    return meanings[grpc_status_defined(status)].doubtful;
 }
 
 /* A "no" that may have come from a layer in front of the method (limits, access, routing), which

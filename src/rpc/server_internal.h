@@ -25,7 +25,6 @@
 #include "wire/h2.h"
 
 enum {
-    CODE_COUNT = 17,            /* gRPC status codes */
     CALLS_KEPT_MAX = 128,       /* ended calls kept for reuse */
     ARENA_KEPT_MAX = 16 << 10,  /* memory an ended call may keep */
     HEAD_ARENA_MAX = 256 << 10, /* metadata both ways; a request's own is bounded by h2 */
@@ -41,7 +40,7 @@ enum {
 struct method {
     struct rpc_method rpc; /* limits settled */
     struct str path;
-    struct counter *by_code[CODE_COUNT]; /* found at first use; NULL without meter */
+    struct counter *by_code[GRPC_STATUS_COUNT]; /* found at first use; NULL without meter */
     struct histogram *seconds;
     struct counter *bytes_in, *bytes_out;
 };
@@ -97,10 +96,8 @@ struct connection {
     struct buf page_head; /* of a request by HTTP/1.1, so far */
     struct timer timer;
     mono_time timer_due;
-    mono_time opened, heard, idle_since, moved, wasted_since;
+    mono_time opened, heard, idle_since, moved;
     mono_ns read_at;         /* when the bytes came that are being, or were last, read */
-    uint32_t wasted;         /* answers thrown away by the peer's resets */
-    uint32_t abandoned;      /* answered calls the peer reset before their end */
     uint64_t late;           /* data for streams that were gone, see h2_data_late */
     mono_time ping_sent;     /* MONO_NEVER: none is out */
     mono_time stall_since;   /* the peer's windows last let data go */

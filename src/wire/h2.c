@@ -388,6 +388,11 @@ uint64_t h2_data_late(const struct h2 *h2)
     return h2->sift.data - h2->data_told;
 }
 
+const char *h2_abuse(const struct h2 *h2)
+{
+    return h2->guard.abuse ? h2->guard.abuse : "http/2";
+}
+
 const struct h2_pace *h2_pace(const struct h2 *h2)
 {
     return &h2->sift.pace;

@@ -80,7 +80,14 @@ struct h2_stream *h2_streams_get(const struct h2_streams *s, int32_t id);
 void h2_streams_remove(struct h2_streams *s, struct h2_stream *stream);
 
 /* -- h2_guard.c -- */
-enum h2_abuse { H2_ABUSE_RESET, H2_ABUSE_PING, H2_ABUSE_SETTINGS, H2_ABUSE_IDLE, H2_ABUSE_COUNT };
+enum h2_abuse {
+    H2_ABUSE_RESET,
+    H2_ABUSE_ABANDON,
+    H2_ABUSE_PING,
+    H2_ABUSE_SETTINGS,
+    H2_ABUSE_IDLE,
+    H2_ABUSE_COUNT
+};
 struct h2_guard {
     mono_time now;    /* of the last feed */
     mono_time minute; /* when the running minute began */
@@ -90,6 +97,7 @@ struct h2_guard {
     bool has_sent;    /* headers or data of ours have left since the last ping */
     mono_time pinged; /* the last time */
     uint32_t ping_strikes;
+    const char *abuse; /* whose limit was passed; NULL: none */
 };
 void h2_guard_time(struct h2_guard *g, mono_time now);
 /* True when the limit is passed. */

@@ -234,7 +234,6 @@ static int on_begin_frame(nghttp2_session *, const nghttp2_frame_hd *head, void 
     known = head->type == NGHTTP2_RST_STREAM && h2_streams_get(&h2->streams, head->stream_id);
     if (!h2_guard_frame(&h2->guard, &h2->limits, head, known)) return 0;
     /* nghttp2's own last word has no room for a reason, so it goes before that. */
-    h2->sift.pace.pings = head->type == NGHTTP2_PING;
     if (head->type == NGHTTP2_PING) h2_go_away_because(h2, H2_ENHANCE_YOUR_CALM, H2_TOO_MANY_PINGS);
     return deny(h2);
 }
@@ -257,10 +256,12 @@ static int on_data_whole(struct h2 *h2, const nghttp2_frame *frame)
 static int on_reset_received(struct h2 *h2, int32_t id)
 {
     struct h2_stream *stream = h2_streams_get(&h2->streams, id);
+    enum h2_abuse abuse;
 
     h2_remember_ended(h2, id);
-    if (!stream || stream->answered) return 0;
-    return h2_guard_count(&h2->guard, &h2->limits, H2_ABUSE_RESET) ? deny(h2) : 0;
+    if (!stream) return 0;
+    abuse = stream->answered && !stream->ending ? H2_ABUSE_ABANDON : H2_ABUSE_RESET;
+    return h2_guard_count(&h2->guard, &h2->limits, abuse) ? deny(h2) : 0;
 }
 
 static int on_ping(struct h2 *h2, const nghttp2_ping *ping)
