@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A stream over a stream: plaintext above, TLS records below.
  *
- * Output: what the owner writes waits here as plaintext, and is made into records only as fast as
- * the plain stream empties; so small writes of a turn share a record, and memory stays at
- * output_max. The plain stream is kept between half full and full: past half it owes us
- * on_drained, which is what carries on. Input: a paused owner, or answers of TLS itself that find
- * no room below, stop the reading below, and what was read already is kept by the session.
+ * Output: what the owner writes in a turn is gathered, so that small writes share a record, and is
+ * made into records by the deferred `work`. The plain stream has room for them: it was opened with
+ * the bound of this stream, the most that TLS adds, and some room for what TLS itself has to say.
+ * Input: a paused owner stops the reading below, and what was read already is kept by the session.
  *
  * Nothing is called back from inside a call of the owner's: writing, resuming and ending only
  * defer `work`. The memory is freed in one place, when the plain stream reports its end. */
@@ -19,8 +18,8 @@
 enum {
     DEFAULT_TIMEOUT_MS = 10 * 1000,
     DEFAULT_OUTPUT_MAX = 1024 * 1024,
-    PLAIN_OUTPUT_MAX = 256 * 1024, /* enough for a round trip; the rest waits unencrypted */
-    PLAIN_OUTPUT_MIN = 64,
+    PLAIN_SLACK = 64 * 1024,     /* for handshakes, alerts and the like */
+    OUTPUT_PIECE = 64 * 1024,    /* encrypted at a time */
     IDLE_OUTPUT_MAX = 64 * 1024, /* memory a stream without output may keep for the next */
     LINGER_MS = 1000,            /* for the peer to take the alert that says why */
     NAME_CAP = 256,
@@ -39,15 +38,15 @@ struct tls_stream {
     struct timer timer; /* the handshake's deadline, later the linger's */
     mono_time deadline; /* of a dialed one; until it is connected the plain dial keeps it */
     struct task work;
-    struct buf output; /* plaintext; the first `output_done` bytes are encrypted */
-    size_t output_done, output_max, plain_max;
+    struct buf output; /* plaintext of this turn, or of the time before the handshake was done */
+    size_t output_max, plain_max;
     bool connected; /* the plain stream is open */
     bool opened;    /* the handshake is done and the owner knows */
     bool paused;
     bool drain_wanted; /* on_drained is owed, at `drain_at` pending or less */
     size_t drain_at;
-    bool ending, end_sent, half_closed; /* stream_end called; close_notify made; plain ended */
-    bool end_told;                      /* on_end called */
+    bool ending, half_closed; /* stream_end called; close_notify made and the plain stream ended */
+    bool end_told;            /* on_end called */
     bool plain_ended;
     bool closing; /* stream_close called: say nothing more but on_closed */
     bool failed;  /* `why` is known; lingering */
@@ -63,15 +62,9 @@ static struct tls_stream *self(const struct stream *stream)
     return CONTAINER_OF(stream, struct tls_stream, stream);
 }
 
-static size_t output_left(const struct tls_stream *t)
-{
-    return t->output.len - t->output_done;
-}
-
 static size_t pending(const struct tls_stream *t)
 {
-    return output_left(t) + tls_session_output(t->session).len +
-           (t->plain ? stream_pending(t->plain) : 0);
+    return t->output.len + (t->plain ? stream_pending(t->plain) : 0);
 }
 
 /* -- ending badly ------------------------------------------------------------------------------ */
@@ -125,64 +118,46 @@ static void on_timer(struct timer *timer)
 
 /* -- output ------------------------------------------------------------------------------------ */
 
-/* Records to the plain stream, as many bytes as it has room for. */
+/* No room below: the peer makes TLS answer, and does not read. */
 static void push_records(struct tls_stream *t)
 {
-    for (struct str out; (out = tls_session_output(t->session)).len > 0;) {
-        size_t taken = stream_pending(t->plain);
-        struct str part = {out.at, min_size(out.len, t->plain_max - min_size(taken, t->plain_max))};
-        enum err err;
-        if (part.len == 0) return;
-        err = stream_write(t->plain, &part, 1);
-        if (err == ERR_NOMEM) fail_text(t, err, "out of memory");
-        if (err) return; /* ERR_CLOSED: its on_closed is on the way */
-        tls_session_consume(t->session, part.len);
-    }
-}
+    struct str records = tls_session_output(t->session);
+    enum err err = records.len > 0 ? stream_write(t->plain, &records, 1) : ERR_OK;
 
-static bool is_blocked(const struct tls_stream *t)
-{
-    return tls_session_output(t->session).len > 0;
+    if (!err)
+        tls_session_consume(t->session, records.len);
+    else if (err != ERR_CLOSED) /* else its on_closed is on the way */
+        fail_text(t, err, err_text(err));
 }
 
 static void forget_output(struct tls_stream *t)
 {
-    size_t max = t->output.max;
-
-    t->output_done = 0;
     buf_clear(&t->output);
     if (t->output.cap <= IDLE_OUTPUT_MAX) return;
     buf_deinit(&t->output);
-    buf_init(&t->output, max);
+    buf_init(&t->output, t->output_max);
 }
 
-/* One step of what is still to send; false when there is nothing to do, or no room for it. */
-static bool send_step(struct tls_stream *t)
+/* All that was written becomes records, then the end if it was asked for. */
+static void send_output(struct tls_stream *t)
 {
-    size_t left = output_left(t);
-    enum err err;
+    struct str rest = buf_peek(&t->output);
+    enum err err = ERR_OK;
 
-    if (is_blocked(t) || t->failed || t->closing) return false;
-    if (left > 0) {
-        struct str rest = str_tail(buf_peek(&t->output), t->output_done);
-        if (stream_pending(t->plain) > t->plain_max / 2)
-            return false; /* on_drained is owed to us */
-        rest.len = min_size(rest.len, max_size(t->plain_max / 4, TLS_RECORD_MAX));
-        err = tls_session_write(t->session, rest);
-        t->output_done += rest.len;
-        if (left == rest.len) forget_output(t);
-    } else if (t->ending && !t->end_sent) {
-        t->end_sent = true;
-        err = tls_session_end(t->session);
-    } else if (t->end_sent && !t->half_closed) {
+    while (!err && rest.len > 0 && !t->failed) {
+        struct str piece = str_of(rest.at, min_size(rest.len, OUTPUT_PIECE));
+        err = tls_session_write(t->session, piece);
+        rest = str_tail(rest, piece.len);
+        if (!err) push_records(t);
+    }
+    forget_output(t);
+    if (!err && t->ending && !t->half_closed && !t->failed) {
         t->half_closed = true;
-        stream_end(t->plain);
-        return false;
-    } else {
-        return false;
+        err = tls_session_end(t->session);
+        if (!err) push_records(t);
+        if (!err) stream_end(t->plain);
     }
     if (err) fail(t, err, &t->session->failure);
-    return !err;
 }
 
 static void want_drain(struct tls_stream *t, size_t drain_at)
@@ -192,12 +167,11 @@ static void want_drain(struct tls_stream *t, size_t drain_at)
 }
 
 /* Everything left is in the plain stream, which speaks up at half its bound only; but a write
- * that does not fit makes it promise to tell when that write would. The bytes offered are never
- * taken. */
+ * that does not fit makes it promise to tell when that write would. The bytes offered are neither
+ * read nor taken. */
 static void ask_plain_to_tell(struct tls_stream *t)
 {
-    static char never_sent[PLAIN_OUTPUT_MAX];
-    struct str probe = {never_sent, t->plain_max - t->drain_at};
+    struct str probe = {"", t->plain_max - t->drain_at};
     enum err err;
 
     assert(stream_pending(t->plain) > t->drain_at && t->drain_at < t->plain_max);
@@ -212,7 +186,7 @@ static void tell_drained(struct tls_stream *t)
     if (pending(t) <= t->drain_at) {
         t->drain_wanted = false;
         if (t->events.on_drained) t->events.on_drained(t->owner);
-    } else if (output_left(t) == 0 && !is_blocked(t) && !t->half_closed) {
+    } else if (t->output.len == 0 && !t->half_closed) {
         ask_plain_to_tell(t);
     }
 }
@@ -221,8 +195,8 @@ static void tell_drained(struct tls_stream *t)
 static void pump_out(struct tls_stream *t)
 {
     push_records(t);
-    if (!t->opened) return;
-    while (send_step(t)) push_records(t);
+    if (!t->opened || t->failed || t->closing) return;
+    send_output(t);
     tell_drained(t);
     if (t->failed || t->closing) return;
     /* Both sides have ended; the peer's half-close follows, or a peer that forgot it is left. */
@@ -235,7 +209,7 @@ static void pump_out(struct tls_stream *t)
 static bool is_held(const struct tls_stream *t)
 {
     bool unclaimed = t->opened && !t->events.on_bytes; /* accepted and not started */
-    return t->failed || t->closing || is_blocked(t) || (t->opened && (t->paused || unclaimed));
+    return t->failed || t->closing || (t->opened && (t->paused || unclaimed));
 }
 
 static void tell_open(struct tls_stream *t)
@@ -339,7 +313,7 @@ static void plain_bytes(void *owner, struct str bytes)
 static void plain_drained(void *owner)
 {
     struct tls_stream *t = owner;
-    if (!t->failed && !t->closing) pump_in(t); /* reading may have waited for room, too */
+    if (!t->failed && !t->closing) pump_out(t);
 }
 
 static void plain_end(void *owner)
@@ -426,10 +400,6 @@ static enum err tls_stream_write(struct stream *stream, const struct str *parts,
         want_drain(t, min_size(t->output_max / 2, t->output_max - total));
         loop_defer(t->loop, &t->work);
         return ERR_FULL;
-    }
-    if (t->output_done > t->output.len / 2) {
-        buf_consume(&t->output, t->output_done);
-        t->output_done = 0;
     }
     err = buf_reserve(&t->output, total, &room);
     if (err) return err;
@@ -520,7 +490,7 @@ static const struct stream_ops tls_stream_ops = {
 size_t tls_plain_output_max(size_t output_max)
 {
     if (output_max == 0) output_max = DEFAULT_OUTPUT_MAX;
-    return max_size(min_size(output_max / 2, PLAIN_OUTPUT_MAX), PLAIN_OUTPUT_MIN);
+    return output_max + (output_max / TLS_RECORD_MAX + 1) * TLS_RECORD_EXTRA + PLAIN_SLACK;
 }
 
 static enum err create(struct loop *loop, struct tls_context *context, const char *peer_name,
@@ -533,8 +503,8 @@ static enum err create(struct loop *loop, struct tls_context *context, const cha
     t->stream.ops = &tls_stream_ops;
     t->loop = loop;
     t->output_max = min_size(output_max ? output_max : DEFAULT_OUTPUT_MAX, SIZE_MAX / 4);
-    t->plain_max = tls_plain_output_max(output_max);
-    buf_init(&t->output, t->output_max * 2); /* half may be done and not yet moved out */
+    t->plain_max = tls_plain_output_max(t->output_max);
+    buf_init(&t->output, t->output_max);
     task_init(&t->work, on_work);
     err = timer_init(&t->timer, loop, on_timer);
     if (err) {
