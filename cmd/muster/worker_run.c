@@ -9,7 +9,7 @@
 
 #include "cert/workers.h"
 #include "common/tables.h"
-#include "io/clock_boot.h"
+#include "io/clock.h"
 #include "member/config/config.h"
 #include "muster/commands.h"
 #include "muster/role.h"

@@ -11,7 +11,7 @@
 
 #include "base/ulid.h"
 #include "cert/internal.h"
-#include "io/fs_path.h"
+#include "io/fs.h"
 #include "io/net.h"
 
 #define DAY_S 86400

@@ -14,7 +14,7 @@
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
 
-#include "io/fs_path.h"
+#include "io/fs.h"
 #include "io/tls_identity.h"
 
 enum {
