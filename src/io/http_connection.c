@@ -180,7 +180,6 @@ static void connection_answer_done(struct http_connection *c)
     c->page = NULL;
     buf_deinit(&c->own_body);
     buf_deinit(&c->body);
-    buf_init(&c->body, c->server->body_max);
     if (!list_empty(&c->in_channel))
         c->state = CONNECTION_EVENTS;
     else if (c->last)
@@ -309,12 +308,10 @@ static void connection_advance(struct http_connection *c)
             more = c->state == CONNECTION_BODY && connection_read_body(c);
     }
     if (c->state == CONNECTION_ENDING) return;
-    if (c->input_at == c->input.len) { /* an idle connection keeps no memory */
-        buf_deinit(&c->input);
-        buf_init(&c->input, HTTP_INPUT_MAX);
-    } else {
+    if (c->input_at == c->input.len)
+        buf_deinit(&c->input); /* an idle connection keeps no memory */
+    else
         buf_consume(&c->input, c->input_at);
-    }
     c->input_at = 0;
     pause = c->state == CONNECTION_ANSWER ||
             (c->state == CONNECTION_HEAD && !http_connection_has_room(c));

@@ -322,7 +322,6 @@ static void source_forget(struct source *source)
     if (source->pem.data)
         OPENSSL_cleanse(source->pem.data, source->pem.cap); /* it may be the key */
     buf_deinit(&source->pem);
-    buf_init(&source->pem, FILE_BYTES_MAX);
 }
 
 static enum err read_stamps(const struct tls_context *context, struct fs_info *stamps,

@@ -294,7 +294,6 @@ enum err tls_session_settle(struct tls_session *session)
         err = buf_append(&session->held, session->input);
     } else if (session->input.len == 0) {
         buf_deinit(&session->held); /* rare: give the memory back while nothing is held */
-        buf_init(&session->held, TLS_HELD_MAX);
     } else {
         buf_consume(&session->held, session->held.len - session->input.len);
     }
@@ -380,10 +379,9 @@ struct str tls_session_output(const struct tls_session *session)
 void tls_session_consume(struct tls_session *session, size_t len)
 {
     buf_consume(&session->output, len);
-    if (session->output.len == 0 && session->output.cap > IDLE_OUTPUT_MAX) {
-        buf_deinit(&session->output); /* a burst is over: an idle connection stays small */
-        buf_init(&session->output, TLS_OUTPUT_MAX);
-    }
+    /* A burst is over: an idle connection stays small. */
+    if (session->output.len == 0 && session->output.cap > IDLE_OUTPUT_MAX)
+        buf_deinit(&session->output);
 }
 
 const struct tls_identity *tls_session_identity(const struct tls_session *session)

@@ -130,14 +130,6 @@ static void push_records(struct tls_stream *t)
         fail_text(t, err, err_text(err));
 }
 
-static void forget_output(struct tls_stream *t)
-{
-    buf_clear(&t->output);
-    if (t->output.cap <= IDLE_OUTPUT_MAX) return;
-    buf_deinit(&t->output);
-    buf_init(&t->output, t->output_max);
-}
-
 /* All that was written becomes records, then the end if it was asked for. */
 static void send_output(struct tls_stream *t)
 {
@@ -150,7 +142,8 @@ static void send_output(struct tls_stream *t)
         rest = str_tail(rest, piece.len);
         if (!err) push_records(t);
     }
-    forget_output(t);
+    buf_clear(&t->output);
+    if (t->output.cap > IDLE_OUTPUT_MAX) buf_deinit(&t->output);
     if (!err && t->ending && !t->half_closed && !t->failed) {
         t->half_closed = true;
         err = tls_session_end(t->session);

@@ -6,6 +6,8 @@
  * we do not know what it did. */
 #include "rpc/client_internal.h"
 
+enum { MESSAGE_KEPT_MAX = 64 << 10 }; /* memory kept for the next message */
+
 /* -- metadata -- */
 
 /* Names the protocol itself uses; what is left is for the caller. */
@@ -242,48 +244,55 @@ void answer_closed(struct rpc_client_call *call, uint32_t code)
 
 /* -- messages -- */
 
-static void hand_piece(struct rpc_client_call *call, struct str piece, bool last)
+static void answer_deliver(struct rpc_client_call *call, struct str message)
 {
-    if (call->reader.compressed) {
-        lose(call, GRPC_INTERNAL, STR("a compressed message, which was not offered"));
-        return;
-    }
-    call->replayable = false;
-    call->messages += last;
-    call->on_piece(call->owner, call, piece, last);
-}
-
-static void hand_over(struct rpc_client_call *call, struct str message)
-{
-    call->replayable =
-        call->replayable && call->unary_done; /* what was seen cannot be taken back */
-    call->messages++;
+    if (call->unary_done) return; /* it stays in call->message until the end */
+    call->replayable = false;     /* what the caller was given cannot be taken back */
     call->events.on_message(call->owner, call, message);
+    buf_clear(&call->message);
+    if (call->message.cap > MESSAGE_KEPT_MAX) buf_deinit(&call->message);
 }
 
-static void take_message(struct rpc_client_call *call)
+static void answer_inflate(struct rpc_client_call *call)
 {
-    struct str message = buf_peek(&call->reader.message);
-    struct buf plain;
+    struct buf plain, gzip = call->message;
     enum err err;
 
-    if (!call->reader.compressed) {
-        hand_over(call, message);
-        return;
-    }
     if (!call->gzip) {
         lose(call, GRPC_INTERNAL, STR("a compressed message without a grpc-encoding"));
         return;
     }
     buf_init(&plain, call->response_max);
-    err = grpc_gunzip(message, call->response_max, &plain);
+    err = grpc_gunzip(buf_peek(&gzip), call->response_max, &plain);
+    call->message = plain;
+    buf_deinit(&gzip);
     if (!err)
-        hand_over(call, buf_peek(&plain));
+        answer_deliver(call, buf_peek(&call->message));
     else
         lose(call, err == ERR_PARSE ? GRPC_INTERNAL : GRPC_RESOURCE_EXHAUSTED,
              err == ERR_PARSE ? STR("a compressed message is damaged")
                               : STR("a compressed message is larger than the limit"));
-    buf_deinit(&plain);
+}
+
+static void answer_piece(struct rpc_client_call *call, struct str piece, bool last)
+{
+    if (call->on_piece && call->reader.compressed) {
+        lose(call, GRPC_INTERNAL, STR("a compressed message, which was not offered"));
+        return;
+    }
+    call->messages += last;
+    if (call->on_piece) {
+        call->replayable = false;
+        call->on_piece(call->owner, call, piece, last);
+    } else if (call->unary_done && call->messages > last) {
+        /* more than the one message: judged at the end */
+    } else if (buf_append(&call->message, piece)) {
+        lose(call, GRPC_RESOURCE_EXHAUSTED, STR("out of memory"));
+    } else if (last && call->reader.compressed) {
+        answer_inflate(call);
+    } else if (last) {
+        answer_deliver(call, buf_peek(&call->message));
+    }
 }
 
 static bool is_read(const struct rpc_client_call *call)
@@ -305,24 +314,14 @@ static void take_bytes(struct rpc_client_call *call, struct str *bytes)
     while (bytes->len > 0 && takes_messages(call) && call->attempts == attempt) {
         size_t before = bytes->len;
         struct str piece = STR_EMPTY;
-        enum err err = call->on_piece ? grpc_reader_piece(&call->reader, bytes, &piece, &whole)
-                                      : grpc_reader_feed(&call->reader, bytes, &whole);
+        enum err err = grpc_reader_piece(&call->reader, bytes, &piece, &whole);
         if (call->connection) h2_consume(call->connection->h2, call->stream, before - bytes->len);
         if (err == ERR_TOO_LARGE)
             lose(call, GRPC_RESOURCE_EXHAUSTED, STR("a message is larger than the limit"));
-        else if (err == ERR_NOMEM)
-            lose(call, GRPC_RESOURCE_EXHAUSTED, STR("out of memory"));
         else if (err)
             lose(call, GRPC_INTERNAL, STR("a message frame cannot be read"));
         if (err) return;
-        if (call->on_piece) {
-            if (piece.len > 0 || whole) hand_piece(call, piece, whole);
-            continue;
-        }
-        if (!whole) continue;
-        take_message(call);
-        if (is_read(call) || call->state == CALL_ENDED) /* else answer_forget has done it */
-            grpc_reader_next(&call->reader);
+        if (piece.len > 0 || whole) answer_piece(call, piece, whole);
     }
 }
 
@@ -357,8 +356,7 @@ void answer_continue(struct rpc_client_call *call)
 
 void answer_forget(struct rpc_client_call *call)
 {
-    grpc_reader_deinit(&call->reader);
-    grpc_reader_init(&call->reader, call->response_max);
+    grpc_reader_init(&call->reader, call->response_max); /* it gathers nothing */
     buf_clear(&call->held);
     buf_clear(&call->message);
     call->messages = 0;

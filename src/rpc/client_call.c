@@ -182,7 +182,6 @@ void client_call_free(struct rpc_client_call *call)
     buf_deinit(&call->output);
     buf_deinit(&call->held);
     buf_deinit(&call->message);
-    grpc_reader_deinit(&call->reader);
     arena_deinit(&call->answer);
     free(call);
 }

@@ -109,7 +109,7 @@ struct rpc_client_call {
     bool gzip;   /* grpc-encoding of this answer */
     bool paused; /* by the caller */
     struct attempt attempt;
-    struct buf message; /* unary: the one that came */
+    struct buf message; /* as far as it came; unary: the one that came */
     uint32_t messages;
     struct rpc_outcome outcome; /* once CALL_ENDED */
 };

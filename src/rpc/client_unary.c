@@ -2,13 +2,6 @@
 /* One request, one answer, over the calls of client_call.c. The call itself holds the answer. */
 #include "rpc/client_internal.h"
 
-static void on_message(void *, struct rpc_client_call *call, struct str message)
-{
-    if (call->messages > 1) return; /* judged at the end */
-    if (buf_append(&call->message, message))
-        client_call_stop(call, ERR_NOMEM, GRPC_RESOURCE_EXHAUSTED, err_text(ERR_NOMEM));
-}
-
 static void on_end(void *owner, struct rpc_client_call *call, const struct rpc_outcome *outcome)
 {
     struct rpc_outcome judged = *outcome;
@@ -23,7 +16,7 @@ static void on_end(void *owner, struct rpc_client_call *call, const struct rpc_o
     call->unary_done(owner, call, &judged, judged.err ? STR_EMPTY : buf_peek(&call->message));
 }
 
-static const struct rpc_call_events events = {.on_message = on_message, .on_end = on_end};
+static const struct rpc_call_events events = {.on_end = on_end};
 
 enum err rpc_unary(struct rpc_channel *channel, const struct rpc_call_options *options,
                    struct str request, rpc_unary_fn *done, void *owner,

@@ -269,7 +269,6 @@ static void passing_send_answer(struct passing *p)
     if (err == ERR_FULL) return;
     p->answer_waits = false;
     buf_deinit(&p->answer);
-    buf_init(&p->answer, MESSAGE_MAX);
     if (err)
         passing_fail_answer(p, err);
     else
@@ -358,7 +357,6 @@ static void onward_on_writable(void *owner, struct rpc_client_call *onward)
     if (err == ERR_FULL) return;
     p->request_waits = false;
     buf_deinit(&p->request);
-    buf_init(&p->request, MESSAGE_MAX);
     if (err) passing_break_off(p, err);
     if (p->call) rpc_resume(p->call);
 }
@@ -385,7 +383,7 @@ static void passing_send_request(struct passing *p, const ProtobufCMessage *mess
         p->request_waits = !err;
         if (!err) rpc_pause(p->call);
     }
-    if (scratch->cap > CALLER_MAX) buf_deinit(scratch), buf_init(scratch, MESSAGE_MAX);
+    if (scratch->cap > CALLER_MAX) buf_deinit(scratch);
     if (err) passing_break_off(p, err);
 }
 
