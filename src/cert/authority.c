@@ -23,6 +23,19 @@ static const struct cert_validity rollout_validity = {157766400, 67090118400};
 
 /* -- reading ----------------------------------------------------------------------------------- */
 
+struct authority_files {
+    char cert[CERT_PATH_CAP], key[CERT_PATH_CAP], mark[CERT_PATH_CAP];
+};
+
+static enum err authority_files_of(const char *dir, struct authority_files *files,
+                                   struct note *note)
+{
+    enum err err = cert_path(files->cert, dir, CERT_CA_FILE, note);
+
+    if (!err) err = cert_path(files->key, dir, CERT_CA_KEY_FILE, note);
+    return err ? err : cert_path(files->mark, dir, MAKING, note);
+}
+
 /* Both, neither, or a reason to stop. */
 static enum err authority_look(struct fs *fs, const char *cert_file, const char *key_file,
                                uint32_t *ret_mode, struct note *note)
@@ -109,14 +122,12 @@ enum err cert_authority_load(struct fs *fs, const char *dir, struct cert_authori
                              struct note *note)
 {
     struct cert_authority authority = {0};
-    char cert_file[CERT_PATH_CAP], key_file[CERT_PATH_CAP];
+    struct authority_files files;
     uint32_t mode = 0;
-    enum err err;
+    enum err err = authority_files_of(dir, &files, note);
 
-    err = cert_path(cert_file, dir, CERT_CA_FILE, note);
-    if (!err) err = cert_path(key_file, dir, CERT_CA_KEY_FILE, note);
-    if (!err) err = authority_look(fs, cert_file, key_file, &mode, note);
-    if (!err) err = load_parts(fs, cert_file, key_file, &authority, note);
+    if (!err) err = authority_look(fs, files.cert, files.key, &mode, note);
+    if (!err) err = load_parts(fs, files.cert, files.key, &authority, note);
     if (err) {
         cert_authority_deinit(&authority);
         return err;
@@ -257,26 +268,9 @@ static enum err make_root(const struct cert_ca_options *options, wall_time now, 
     return ERR_OK;
 }
 
-static enum err publish_roots(struct fs *fs, const char *dir, X509 *const *roots, size_t count,
-                              struct note *note)
-{
-    char path[CERT_PATH_CAP];
-    enum err err = cert_path(path, dir, CERT_CA_FILE, note);
-
-    return err ? err : cert_publish_list(fs, path, roots, count, note);
-}
-
-static enum err publish_key(struct fs *fs, const char *dir, const EVP_PKEY *key, struct note *note)
-{
-    char path[CERT_PATH_CAP];
-    enum err err = cert_path(path, dir, CERT_CA_KEY_FILE, note);
-
-    return err ? err : cert_publish_key(fs, path, key, note);
-}
-
 /* Under the lock, and neither file is there. */
 static enum err authority_create(struct fs *fs, const struct cert_ca_options *options,
-                                 const char *mark, wall_time now,
+                                 const struct authority_files *files, wall_time now,
                                  struct cert_authority *ret_authority, struct note *note)
 {
     struct cert_authority made = {0};
@@ -284,9 +278,9 @@ static enum err authority_create(struct fs *fs, const struct cert_ca_options *op
 
     if (err) return err;
     made.root_count = 1;
-    err = cert_publish(fs, mark, STR_EMPTY, CERT_MODE_SECRET, note);
-    if (!err) err = publish_key(fs, options->dir, made.key, note);
-    if (!err) err = publish_roots(fs, options->dir, made.roots, 1, note);
+    err = cert_publish(fs, files->mark, STR_EMPTY, CERT_MODE_SECRET, note);
+    if (!err) err = cert_publish_key(fs, files->key, made.key, note);
+    if (!err) err = cert_publish_list(fs, files->cert, made.roots, 1, note);
     if (err) {
         /* Nothing is cleaned up: ca.pem may be there after ERR_UNKNOWN, and then its key must be.
          * The mark lets the next call put right whatever is left. */
@@ -299,31 +293,20 @@ static enum err authority_create(struct fs *fs, const struct cert_ca_options *op
 
 /* Under the lock. Half an authority under the mark was never whole, so nobody can have trusted
  * it. */
-static enum err find_or_create(struct fs *fs, const struct cert_ca_options *options, wall_time now,
+static enum err find_or_create(struct fs *fs, const struct cert_ca_options *options,
+                               const struct authority_files *files, wall_time now,
                                enum cert_result *ret_result, struct cert_authority *ret_authority,
                                struct note *note)
 {
-    char mark[CERT_PATH_CAP], key_file[CERT_PATH_CAP], cert_file[CERT_PATH_CAP];
     struct fs_info info;
-    enum err err = cert_path(mark, options->dir, MAKING, note);
+    enum err err = cert_authority_load(fs, options->dir, ret_authority, note);
 
-    if (!err) err = cert_path(key_file, options->dir, CERT_CA_KEY_FILE, note);
-    if (!err) err = cert_path(cert_file, options->dir, CERT_CA_FILE, note);
-    if (!err) err = cert_authority_load(fs, options->dir, ret_authority, note);
-    if (err == ERR_CONFLICT && !fs_stat(fs, mark, &info) &&
-        fs_stat(fs, cert_file, &info) == ERR_NOT_FOUND && !fs_remove(fs, key_file))
+    if (err == ERR_CONFLICT && !fs_stat(fs, files->mark, &info) &&
+        fs_stat(fs, files->cert, &info) == ERR_NOT_FOUND && !fs_remove(fs, files->key))
         err = cert_authority_load(fs, options->dir, ret_authority, note);
     *ret_result = err == ERR_NOT_FOUND ? CERT_CREATED : CERT_KEPT;
-    if (err == ERR_NOT_FOUND) err = authority_create(fs, options, mark, now, ret_authority, note);
+    if (err == ERR_NOT_FOUND) err = authority_create(fs, options, files, now, ret_authority, note);
     return err;
-}
-
-/* The authority is whole, so the mark says nothing any more; a later loss must not look like a
- * crash. */
-static void remove_mark(struct fs *fs, const char *dir)
-{
-    char mark[CERT_PATH_CAP];
-    if (!cert_path(mark, dir, MAKING, NULL)) (void)fs_remove(fs, mark);
 }
 
 enum err cert_ca_ensure(struct fs *fs, const struct cert_ca_options *options, wall_time now,
@@ -331,9 +314,11 @@ enum err cert_ca_ensure(struct fs *fs, const struct cert_ca_options *options, wa
 {
     struct cert_authority authority = {0};
     enum cert_result result = CERT_KEPT;
+    struct authority_files files;
     struct fs_lock *lock = NULL;
     enum err err = check_options(options, note);
 
+    if (!err) err = authority_files_of(options->dir, &files, note);
     if (err) return err;
     err = cert_authority_load(fs, options->dir, &authority, note);
     if (err == ERR_NOT_FOUND || err == ERR_CONFLICT) {
@@ -341,12 +326,12 @@ enum err cert_ca_ensure(struct fs *fs, const struct cert_ca_options *options, wa
         err = fs_make_dirs(fs, options->dir, CERT_MODE_DIR);
         if (err) note_set(note, "make %s: %s", options->dir, err_text(err));
         if (!err) err = cert_lock(fs, options->dir, &lock, note);
-        if (!err) err = find_or_create(fs, options, now, &result, &authority, note);
-        if (!err) remove_mark(fs, options->dir);
-        fs_unlock(fs, lock);
-    } else if (!err) {
-        remove_mark(fs, options->dir);
+        if (!err) err = find_or_create(fs, options, &files, now, &result, &authority, note);
     }
+    /* The authority is whole, so the mark says nothing any more; a later loss must not look like a
+     * crash. */
+    if (!err) (void)fs_remove(fs, files.mark);
+    fs_unlock(fs, lock);
     if (!err && result == CERT_KEPT) err = check_same(&authority, options, note);
     if (!err) err = fill_report(&authority, result, options, now, ret_report, note);
     cert_authority_deinit(&authority);
@@ -356,12 +341,13 @@ enum err cert_ca_ensure(struct fs *fs, const struct cert_ca_options *options, wa
 /* For a change of what is there: looks before it locks, so that a directory without an authority
  * gets no lock file, and again after. The lock is the caller's also after an error, or NULL. */
 static enum err lock_and_load(struct fs *fs, const struct cert_ca_options *options,
-                              struct fs_lock **ret_lock, struct cert_authority *ret_authority,
-                              struct note *note)
+                              struct authority_files *ret_files, struct fs_lock **ret_lock,
+                              struct cert_authority *ret_authority, struct note *note)
 {
     enum err err = check_options(options, note);
 
     *ret_lock = NULL;
+    if (!err) err = authority_files_of(options->dir, ret_files, note);
     if (!err) err = cert_authority_load(fs, options->dir, ret_authority, note);
     if (err) return err;
     cert_authority_deinit(ret_authority);
@@ -373,8 +359,9 @@ enum err cert_ca_rotate(struct fs *fs, const struct cert_ca_options *options, wa
                         struct cert_report *ret_report, struct note *note)
 {
     struct cert_authority old = {0}, made = {0};
+    struct authority_files files;
     struct fs_lock *lock;
-    enum err err = lock_and_load(fs, options, &lock, &old, note);
+    enum err err = lock_and_load(fs, options, &files, &lock, &old, note);
 
     if (!err && old.root_count == CERT_ROOTS_MAX) {
         note_set(note, "%s/ca.pem holds %d roots already: retire the old ones first", options->dir,
@@ -388,12 +375,12 @@ enum err cert_ca_rotate(struct fs *fs, const struct cert_ca_options *options, wa
             made.roots[1 + i] = old.roots[i];
             X509_up_ref(old.roots[i]);
         }
-        err = publish_roots(fs, options->dir, made.roots, made.root_count, note);
+        err = cert_publish_list(fs, files.cert, made.roots, made.root_count, note);
     }
     if (!err) {
-        err = publish_key(fs, options->dir, made.key, note);
+        err = cert_publish_key(fs, files.key, made.key, note);
         if (err && err != ERR_UNKNOWN) /* after "unknown" the new key is there and needs its root */
-            (void)publish_roots(fs, options->dir, old.roots, old.root_count, NULL);
+            (void)cert_publish_list(fs, files.cert, old.roots, old.root_count, NULL);
     }
     fs_unlock(fs, lock);
     if (!err) err = fill_report(&made, CERT_RENEWED, options, now, ret_report, note);
@@ -445,14 +432,15 @@ enum err cert_ca_retire(struct fs *fs, const struct cert_ca_options *options, bo
 {
     struct cert_authority authority = {0};
     enum cert_result result = CERT_KEPT;
+    struct authority_files files;
     struct fs_lock *lock;
-    enum err err = lock_and_load(fs, options, &lock, &authority, note);
+    enum err err = lock_and_load(fs, options, &files, &lock, &authority, note);
 
     if (!err && authority.root_count > 1) {
         result = CERT_RENEWED;
         if (!force) err = check_leaves(fs, options->dir, &authority, note);
         if (!err)
-            err = publish_roots(fs, options->dir, &authority.roots[authority.signer], 1, note);
+            err = cert_publish_list(fs, files.cert, &authority.roots[authority.signer], 1, note);
     }
     fs_unlock(fs, lock);
     if (!err) err = fill_report(&authority, result, options, now, ret_report, note);

@@ -91,7 +91,7 @@ void http_request_begin(struct http_connection *c)
 
 /* -- the answer's head ------------------------------------------------------------------------- */
 
-static const char *answer_reason(int status)
+const char *http_reason(int status)
 {
     static const struct {
         int status;
@@ -169,8 +169,7 @@ static enum err answer_put_head(struct http_connection *c, const struct http_ans
     enum err err = buf_reserve(head, ANSWER_HEAD_USUAL, &room); /* grown once */
 
     if (!err)
-        err =
-            buf_appendf(head, "HTTP/1.1 %d %s\r\n", answer->status, answer_reason(answer->status));
+        err = buf_appendf(head, "HTTP/1.1 %d %s\r\n", answer->status, http_reason(answer->status));
     if (!err) err = answer_put_date(head, now);
     if (!err) err = answer_put_field(head, "Connection: ", connection);
     if (!err) err = answer_put_field(head, "Content-Type: ", answer->content_type);

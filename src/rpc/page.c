@@ -7,6 +7,7 @@
  * could not read our SETTINGS. */
 #include <stdio.h>
 
+#include "io/http_head.h"
 #include "rpc/page_head.h"
 #include "rpc/server_internal.h"
 
@@ -60,22 +61,13 @@ bool page_is_http1(const struct connection *c, struct str bytes)
     return bytes.at[0] == 'G' || bytes.at[0] == 'H';
 }
 
-static const char *reason_of(unsigned status)
-{
-    return status == 200   ? "OK"
-           : status == 503 ? "Service Unavailable"
-           : status == 404 ? "Not Found"
-           : status == 405 ? "Method Not Allowed"
-                           : "Bad Request";
-}
-
 static void send_answer(struct connection *c, const struct rpc_page *page, bool head)
 {
     char top[ANSWER_HEAD_MAX];
     int len = snprintf(top, sizeof top,
                        "HTTP/1.1 %u %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n"
                        "Connection: close\r\n\r\n",
-                       page->status, reason_of(page->status), page->type, page->len);
+                       page->status, http_reason((int)page->status), page->type, page->len);
     struct str parts[] = {str_of(top, (size_t)len), str_of(page->body, head ? 0 : page->len)};
 
     assert(len > 0 && len < ANSWER_HEAD_MAX);
