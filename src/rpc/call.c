@@ -23,11 +23,11 @@ static struct rpc_call *take_kept(struct rpc_server *s)
     s->kept_count--;
     head = call->head;
     arena = call->arena;
-    message = call->reader.message;
+    message = call->message;
     memset(call, 0, sizeof *call);
     call->head = head;
     call->arena = arena;
-    call->reader.message = message;
+    call->message = message;
     return call;
 }
 
@@ -81,7 +81,7 @@ void call_free(struct rpc_call *call)
     buf_deinit(&call->outbox);
     arena_keep(&call->head);
     arena_keep(&call->arena);
-    if (call->reader.message.cap > ARENA_KEPT_MAX) buf_deinit(&call->reader.message);
+    if (call->message.cap > ARENA_KEPT_MAX) buf_deinit(&call->message);
     list_prepend(&s->kept, &call->link);
     if (++s->kept_count > CALLS_KEPT_MAX || s->closing) call_forget_kept(s);
 }
@@ -93,7 +93,7 @@ void call_forget_kept(struct rpc_server *s)
     s->kept_count--;
     arena_deinit(&call->head);
     arena_deinit(&call->arena);
-    buf_deinit(&call->reader.message);
+    buf_deinit(&call->message);
     free(call);
 }
 

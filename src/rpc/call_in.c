@@ -8,7 +8,10 @@
 #include "rpc/headers.h"
 #include "rpc/server_internal.h"
 
-enum { INFLATION = 1032 }; /* the most bytes that deflate makes of one */
+enum {
+    INFLATION = 1032,            /* the most bytes that deflate makes of one */
+    MESSAGE_KEPT_MAX = 64 << 10, /* memory kept for the next message */
+};
 
 /* What of the headers is not metadata. */
 struct request {
@@ -290,15 +293,11 @@ static bool charge_metadata(struct rpc_call *call, const struct h2_header *heade
 static void start(struct rpc_call *call)
 {
     const struct rpc_method *m = &call->method->rpc;
-    struct buf kept = call->reader.message;
 
     grpc_reader_init(&call->reader, m->request_max);
-    kept.len = 0;
-    kept.max = m->request_max;
-    if (kept.cap <= kept.max)
-        call->reader.message = kept; /* memory of an earlier call */
-    else
-        buf_deinit(&kept);
+    buf_clear(&call->message); /* memory of an earlier call */
+    if (call->message.cap > m->request_max) buf_deinit(&call->message);
+    call->message.max = m->request_max;
     call->arena.max = m->arena_max;
     if (m->kind == RPC_UNARY || m->kind == RPC_SERVER_STREAM) return; /* begins with its message */
     call_handler_to(call, HANDLER_AWARE);
@@ -365,13 +364,13 @@ static void fail_reading(struct rpc_call *call, enum err err, const struct note 
         rpc_fail(call, err, note);
 }
 
-/* The bytes of the message in the reader, inflated if need be. False: the call has ended. */
+/* The bytes of the message that has come, inflated if need be. False: the call has ended. */
 static bool message_bytes(struct rpc_call *call, struct str *ret_bytes)
 {
     struct rpc_server *s = call->server;
     enum err err;
 
-    *ret_bytes = buf_peek(&call->reader.message);
+    *ret_bytes = buf_peek(&call->message);
     if (!call->reader.compressed) return true;
     if (!call->gzip) {
         fail(call, GRPC_INTERNAL, STR("compressed message without grpc-encoding"));
@@ -396,7 +395,7 @@ static void mark_received(struct rpc_call *call)
     call->stages[call->stage_count++] = (struct stage){.name = "received", .ns = ns};
 }
 
-/* Hands the message in the reader to the handler. */
+/* Gives the message that has come to the handler. */
 static void deliver(struct rpc_call *call)
 {
     const struct rpc_method *m = &call->method->rpc;
@@ -424,12 +423,18 @@ static void deliver(struct rpc_call *call)
     if (call->server->draining && is_one_request(call)) call_drain(call);
 }
 
+static void message_forget(struct rpc_call *call)
+{
+    buf_clear(&call->message);
+    if (call->message.cap > MESSAGE_KEPT_MAX) buf_deinit(&call->message);
+}
+
 static void deliver_end(struct rpc_call *call)
 {
     call_request_to(call, REQUEST_DELIVERED);
-    if (is_one_request(call) && grpc_reader_whole(&call->reader)) {
+    if (call->whole) {
         deliver(call);
-        grpc_reader_next(&call->reader);
+        message_forget(call);
     } else if (!grpc_reader_between(&call->reader)) {
         fail(call, GRPC_INVALID_ARGUMENT, STR("message was cut off"));
     } else if (is_one_request(call)) {
@@ -457,20 +462,21 @@ static enum err make_room(struct rpc_call *call)
     struct grpc_reader *r = &call->reader;
     char *room;
 
-    if (!call->events->on_announced || r->message.len > 0) return ERR_OK;
-    return buf_reserve(&r->message, r->head_len == GRPC_FRAME_BYTES ? r->length : 0, &room);
+    if (!call->events->on_announced || call->message.len > 0) return ERR_OK;
+    return buf_reserve(&call->message, r->head_len == GRPC_FRAME_BYTES ? r->length : 0, &room);
 }
 
 /* Lets the reader take from *bytes up to the end of one message, and keeps the books. */
 static enum err read_some(struct rpc_call *call, struct str *bytes, bool *ret_whole)
 {
-    size_t before = bytes->len, kept = call->reader.message.len;
+    size_t before = bytes->len;
+    struct str piece = STR_EMPTY;
     enum err err = make_room(call);
 
-    if (!err) err = grpc_reader_feed(&call->reader, bytes, ret_whole);
+    if (!err) err = grpc_reader_piece(&call->reader, bytes, &piece, ret_whole);
     h2_consume(call->connection->h2, call->stream, before - bytes->len);
-    if (err) return err;
-    return limits_charge(call, call->reader.message.len - kept);
+    if (!err) err = buf_append(&call->message, piece);
+    return err ? err : limits_charge(call, piece.len);
 }
 
 static bool is_to_announce(const struct rpc_call *call)
@@ -500,26 +506,25 @@ static enum err announce(struct rpc_call *call, struct str *bytes, bool *ret_emp
 
 struct buf rpc_take_message(struct rpc_call *call)
 {
-    struct grpc_reader *r = &call->reader;
-    struct buf *from = r->compressed ? &call->server->inflated : &r->message;
+    struct buf *from = call->reader.compressed ? &call->server->inflated : &call->message;
     struct buf message = *from;
 
     assert(!call->method->rpc.input && !is_one_request(call));
     buf_init(from, message.max);
-    if (from == &r->message) r->length = 0; /* what it holds now */
     return message;
 }
 
 static void on_whole(struct rpc_call *call)
 {
-    size_t kept = call->reader.message.len;
+    size_t len = call->message.len;
 
-    if (is_one_request(call)) return; /* delivered, and given back, with the end */
-    body_over(call);                  /* the next message has a time of its own */
+    call->whole = is_one_request(call);
+    if (call->whole) return; /* delivered, and given back, with the end */
+    body_over(call);         /* the next message has a time of its own */
     deliver(call);
-    grpc_reader_next(&call->reader);
-    if (call->paused) buf_deinit(&call->reader.message); /* it may be long until the next */
-    limits_refund(call, kept);
+    message_forget(call);
+    if (call->paused) buf_deinit(&call->message); /* it may be long until the next */
+    limits_refund(call, len);
 }
 
 static bool is_held(const struct rpc_call *call)
@@ -533,7 +538,7 @@ static void read_bytes(struct rpc_call *call, struct str *bytes)
     while (bytes->len > 0 && !is_held(call) && !call_is_decided(call)) {
         bool whole = false, empty = true;
         enum err err = ERR_OK;
-        if (is_one_request(call) && grpc_reader_whole(&call->reader)) {
+        if (call->whole) {
             fail(call, GRPC_UNIMPLEMENTED, STR("more than one request message"));
             return;
         }

@@ -185,8 +185,9 @@ struct rpc_call {
     struct call_metadata *added; /* by the handler, RPC_METADATA_OUT_MAX of them */
     size_t added_count;
     struct grpc_reader reader;
-    struct buf inbox;  /* came while nobody reads; not consumed */
-    struct buf outbox; /* framed bytes the stream does not take yet */
+    struct buf message; /* as far as it came */
+    struct buf inbox;   /* came while nobody reads; not consumed */
+    struct buf outbox;  /* framed bytes the stream does not take yet */
     size_t outbox_at;
     size_t reply_left;       /* of a message that is given piece by piece */
     size_t charged;          /* against the limits on buffered bytes: inbox, reader, outbox */
@@ -207,8 +208,9 @@ struct rpc_call {
     const struct plain_answer *plain; /* no gRPC, see stranger.c; else NULL */
     bool no_body;                     /* `plain`: of a HEAD */
     bool gzip;                        /* grpc-encoding of the request */
-    bool waits;                       /* for others: no slow call */
-    bool paused;                      /* by the handler */
+    bool whole;  /* a unary method's message has come; the handler has not been given it */
+    bool waits;  /* for others: no slow call */
+    bool paused; /* by the handler */
 };
 static inline bool call_is_decided(const struct rpc_call *call)
 {
