@@ -466,42 +466,33 @@ static enum err make_room(struct rpc_call *call)
     return buf_reserve(&call->message, r->head_len == GRPC_FRAME_BYTES ? r->length : 0, &room);
 }
 
-/* Lets the reader take from *bytes up to the end of one message, and keeps the books. */
+static void announce(struct rpc_call *call)
+{
+    uint64_t bytes = call->reader.length;
+
+    if (call->reader.compressed) bytes = min_u64(call->method->rpc.inflated_max, bytes * INFLATION);
+    call->events->on_announced(call->service, call, (size_t)bytes);
+}
+
+/* Lets the reader take from *bytes up to the end of one message, and keeps the books. The five bytes
+ * before a message that is to be announced are taken alone. */
 static enum err read_some(struct rpc_call *call, struct str *bytes, bool *ret_whole)
 {
-    size_t before = bytes->len;
-    struct str piece = STR_EMPTY;
+    struct grpc_reader *r = &call->reader;
+    bool announces = call->events->on_announced && r->head_len < GRPC_FRAME_BYTES;
+    size_t most = announces ? GRPC_FRAME_BYTES - r->head_len : bytes->len, taken;
+    struct str rest = str_of(bytes->at, min_size(most, bytes->len)), piece = STR_EMPTY;
     enum err err = make_room(call);
 
-    if (!err) err = grpc_reader_piece(&call->reader, bytes, &piece, ret_whole);
-    h2_consume(call->connection->h2, call->stream, before - bytes->len);
+    taken = rest.len;
+    if (!err) err = grpc_reader_piece(r, &rest, &piece, ret_whole);
+    taken -= rest.len;
+    *bytes = str_tail(*bytes, taken);
+    h2_consume(call->connection->h2, call->stream, taken);
     if (!err) err = buf_append(&call->message, piece);
-    return err ? err : limits_charge(call, piece.len);
-}
-
-static bool is_to_announce(const struct rpc_call *call)
-{
-    return call->events->on_announced && call->reader.head_len < GRPC_FRAME_BYTES;
-}
-
-/* Reads the five bytes before a message and tells the handler. *ret_empty: they are whole, and no
- * byte follows them. */
-static enum err announce(struct rpc_call *call, struct str *bytes, bool *ret_empty)
-{
-    struct grpc_reader *r = &call->reader;
-    size_t before = bytes->len, inflated_max = call->method->rpc.inflated_max;
-    bool known;
-    enum err err = grpc_reader_head(r, bytes, &known);
-
-    h2_consume(call->connection->h2, call->stream, before - bytes->len);
-    if (err) return err;
-    *ret_empty = known && r->length == 0;
-    if (known && r->length > 0)
-        call->events->on_announced(
-            call->service, call,
-            r->compressed ? (size_t)min_u64(inflated_max, (uint64_t)r->length * INFLATION)
-                          : r->length);
-    return ERR_OK;
+    if (!err) err = limits_charge(call, piece.len);
+    if (!err && announces && r->head_len == GRPC_FRAME_BYTES) announce(call);
+    return err;
 }
 
 struct buf rpc_take_message(struct rpc_call *call)
@@ -536,15 +527,13 @@ static bool is_held(const struct rpc_call *call)
 static void read_bytes(struct rpc_call *call, struct str *bytes)
 {
     while (bytes->len > 0 && !is_held(call) && !call_is_decided(call)) {
-        bool whole = false, empty = true;
-        enum err err = ERR_OK;
+        bool whole = false;
+        enum err err;
         if (call->whole) {
             fail(call, GRPC_UNIMPLEMENTED, STR("more than one request message"));
             return;
         }
-        if (is_to_announce(call)) err = announce(call, bytes, &empty);
-        if (!err && !empty) continue;
-        if (!err) err = read_some(call, bytes, &whole);
+        err = read_some(call, bytes, &whole);
         if (err)
             reader_failed(call, err);
         else if (whole)

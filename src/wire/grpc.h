@@ -31,9 +31,6 @@ void grpc_reader_init(struct grpc_reader *r, size_t message_max);
  * (limit), ERR_PARSE (reserved flag bits): this stream is lost, and each further call says so. */
 enum err grpc_reader_piece(struct grpc_reader *r, struct str *bytes, struct str *ret_piece,
                            bool *ret_last);
-/* Takes the five bytes alone. With *ret_known r->length and r->compressed are those of the message.
- * Errors as those of grpc_reader_piece, which goes on from here. */
-enum err grpc_reader_head(struct grpc_reader *r, struct str *bytes, bool *ret_known);
 bool grpc_reader_between(const struct grpc_reader *r); /* no message is half-read */
 /* Inflates a gzip message, never past `max` bytes of result. ERR_TOO_LARGE, ERR_PARSE (damaged, cut
  * off, or followed by something else), ERR_NOMEM. */

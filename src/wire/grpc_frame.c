@@ -47,15 +47,6 @@ static bool take_head(struct grpc_reader *r, struct str *bytes)
     return r->head_len == GRPC_FRAME_BYTES;
 }
 
-enum err grpc_reader_head(struct grpc_reader *r, struct str *bytes, bool *ret_known)
-{
-    bool known = take_head(r, bytes);
-    enum err err = known ? judge_head(r) : ERR_OK;
-
-    if (!err) *ret_known = known;
-    return err;
-}
-
 enum err grpc_reader_piece(struct grpc_reader *r, struct str *bytes, struct str *ret_piece,
                            bool *ret_last)
 {
