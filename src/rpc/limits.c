@@ -111,15 +111,18 @@ void limits_leave(struct rpc_server *s, struct rpc_peer *peer)
 
 /* -- bytes -- */
 
+static bool limits_fit(size_t used, size_t max, size_t bytes)
+{
+    return used <= max && bytes <= max - used;
+}
+
 enum err limits_charge(struct rpc_call *call, size_t bytes)
 {
     struct rpc_server *s = call->server;
     struct rpc_peer *peer = call->connection->peer;
 
-    assert(s->stats.buffered <= s->limits.buffered_max);
-    if (bytes > s->limits.buffered_max - s->stats.buffered ||
-        peer->buffered > s->limits.buffered_per_identity_max ||
-        bytes > s->limits.buffered_per_identity_max - peer->buffered)
+    if (!limits_fit(s->stats.buffered, s->limits.buffered_max, bytes) ||
+        !limits_fit(peer->buffered, s->limits.buffered_per_identity_max, bytes))
         return ERR_FULL;
     s->stats.buffered += bytes;
     peer->buffered += bytes;
@@ -142,18 +145,15 @@ enum err limits_charge_metadata(struct rpc_call *call, size_t bytes)
 {
     struct rpc_server *s = call->server;
     struct connection *c = call->connection;
-    struct rpc_peer *peer = c->peer;
-
     bool replica = c->passes_on && c->own_identity; /* in plaintext anybody may say so */
 
-    if (!c->passes_on && bytes > s->limits.metadata_per_connection_max - c->metadata)
+    if (!c->passes_on && !limits_fit(c->metadata, s->limits.metadata_per_connection_max, bytes))
         return ERR_TOO_LARGE;
-    if (!replica && (peer->metadata > s->limits.metadata_per_identity_max ||
-                     bytes > s->limits.metadata_per_identity_max - peer->metadata))
+    if (!replica && !limits_fit(c->peer->metadata, s->limits.metadata_per_identity_max, bytes))
         return ERR_FULL;
-    if (bytes > s->limits.metadata_max - s->stats.metadata) return ERR_FULL;
+    if (!limits_fit(s->stats.metadata, s->limits.metadata_max, bytes)) return ERR_FULL;
     c->metadata += bytes;
-    peer->metadata += bytes;
+    c->peer->metadata += bytes;
     s->stats.metadata += bytes;
     call->metadata_charged += bytes;
     return ERR_OK;
