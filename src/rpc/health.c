@@ -47,8 +47,8 @@ static bool health_find(const struct rpc_health *h, struct str name, serving_sta
 
 /* -- Check -- */
 
-static void on_check(void *owner, struct rpc_call *call, const ProtobufCMessage *message,
-                     struct str)
+static void health_on_check(void *owner, struct rpc_call *call, const ProtobufCMessage *message,
+                            struct str)
 {
     const check_request *request = (const check_request *)message;
     check_response response = GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__INIT;
@@ -59,7 +59,7 @@ static void on_check(void *owner, struct rpc_call *call, const ProtobufCMessage 
         rpc_finish(call, GRPC_NOT_FOUND, STR("unknown service"), STR_EMPTY);
 }
 
-static const struct rpc_handler check_handler = {.on_message = on_check};
+static const struct rpc_handler check_handler = {.on_message = health_on_check};
 
 /* -- Watch -- */
 
@@ -73,8 +73,8 @@ static void watcher_send(const struct rpc_health *h, struct watcher *w)
     w->sent = response.status;
 }
 
-static void on_watch(void *owner, struct rpc_call *call, const ProtobufCMessage *message,
-                     struct str)
+static void health_on_watch(void *owner, struct rpc_call *call, const ProtobufCMessage *message,
+                            struct str)
 {
     struct rpc_health *h = owner;
     struct watcher *w = calloc(1, sizeof *w);
@@ -91,12 +91,12 @@ static void on_watch(void *owner, struct rpc_call *call, const ProtobufCMessage 
     watcher_send(h, w);
 }
 
-static void on_watch_writable(void *owner, struct rpc_call *call)
+static void health_on_watch_writable(void *owner, struct rpc_call *call)
 {
     watcher_send(owner, rpc_call_data(call));
 }
 
-static void on_watch_drain(void *owner, struct rpc_call *call)
+static void health_on_watch_drain(void *owner, struct rpc_call *call)
 {
     struct rpc_health *h = owner;
 
@@ -105,7 +105,7 @@ static void on_watch_drain(void *owner, struct rpc_call *call)
     rpc_finish(call, GRPC_UNAVAILABLE, STR("the server is stopping"), STR_EMPTY);
 }
 
-static void on_watch_done(void *, struct rpc_call *call)
+static void health_on_watch_done(void *, struct rpc_call *call)
 {
     struct watcher *w = rpc_call_data(call);
 
@@ -115,10 +115,10 @@ static void on_watch_done(void *, struct rpc_call *call)
 }
 
 static const struct rpc_handler watch_handler = {
-    .on_message = on_watch,
-    .on_writable = on_watch_writable,
-    .on_drain = on_watch_drain,
-    .on_done = on_watch_done,
+    .on_message = health_on_watch,
+    .on_writable = health_on_watch_writable,
+    .on_drain = health_on_watch_drain,
+    .on_done = health_on_watch_done,
 };
 
 /* -- the service -- */
@@ -140,7 +140,8 @@ enum err rpc_health_set(struct rpc_health *health, struct str service, enum rpc_
     return ERR_OK;
 }
 
-static enum err add_methods(struct rpc_server *server, struct rpc_health *h, struct note *note)
+static enum err health_add_methods(struct rpc_server *server, struct rpc_health *h,
+                                   struct note *note)
 {
     struct rpc_method check = {
         .path = "/grpc.health.v1.Health/Check",
@@ -171,7 +172,7 @@ enum err rpc_health_open(struct rpc_server *server, struct rpc_health **ret_heal
     map_init(&h->services, RPC_HEALTH_SERVICES_MAX, 0); /* its keys are ours */
     list_init(&h->watchers);
     err = rpc_health_set(h, STR_EMPTY, RPC_NOT_SERVING);
-    if (!err) err = add_methods(server, h, note);
+    if (!err) err = health_add_methods(server, h, note);
     if (err) {
         rpc_health_close(h);
         return err;

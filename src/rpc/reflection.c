@@ -37,7 +37,7 @@ struct files {
     size_t count;
 };
 
-static bool has_file(const struct files *files, struct str file)
+static bool files_have(const struct files *files, struct str file)
 {
     for (size_t i = 0; i < files->count; i++)
         if (files->at[i].at == file.at) return true;
@@ -45,7 +45,7 @@ static bool has_file(const struct files *files, struct str file)
 }
 
 /* The file, then breadth first what it imports. */
-static void with_imports(struct str set, struct str file, struct files *files)
+static void files_with_imports(struct str set, struct str file, struct files *files)
 {
     files->at[0] = file;
     files->count = 1;
@@ -53,7 +53,7 @@ static void with_imports(struct str set, struct str file, struct files *files)
         struct str name, imported;
         size_t cursor = 0;
         while (files->count < FILES_MAX && descriptors_next_import(files->at[i], &cursor, &name))
-            if (!descriptors_find_file(set, name, &imported) && !has_file(files, imported))
+            if (!descriptors_find_file(set, name, &imported) && !files_have(files, imported))
                 files->at[files->count++] = imported;
     }
 }
@@ -63,7 +63,7 @@ static uint32_t pack_files(struct pack *body, struct str set, struct str file)
 {
     struct files files;
 
-    with_imports(set, file, &files);
+    files_with_imports(set, file, &files);
     for (size_t i = 0; i < files.count; i++) pack_bytes(body, 1, files.at[i]);
     return FILES;
 }
@@ -78,7 +78,7 @@ static uint32_t pack_error(struct pack *body, enum grpc_status code, const char 
 /* -- services -- */
 
 /* "/package.Service/Method" -> "package.Service" */
-static struct str service_of(const struct rpc_method *m)
+static struct str method_service(const struct rpc_method *m)
 {
     struct str rest = str_tail(str_from(m->path), 1);
 
@@ -86,12 +86,12 @@ static struct str service_of(const struct rpc_method *m)
 }
 
 /* A service is listed with the first of its methods. */
-static bool is_first(const struct rpc_server *server, size_t index)
+static bool method_is_first(const struct rpc_server *server, size_t index)
 {
-    struct str name = service_of(rpc_server_method(server, index));
+    struct str name = method_service(rpc_server_method(server, index));
 
     for (size_t i = 0; i < index; i++)
-        if (str_equal(service_of(rpc_server_method(server, i)), name)) return false;
+        if (str_equal(method_service(rpc_server_method(server, i)), name)) return false;
     return true;
 }
 
@@ -102,8 +102,8 @@ static uint32_t pack_services(const struct rpc_server *server, struct pack *body
     buf_init(&name, ANSWER_MAX);
     for (size_t i = 0; i < rpc_server_methods(server); i++) {
         struct pack service = pack_begin(&name);
-        if (!is_first(server, i)) continue;
-        pack_text(&service, 1, service_of(rpc_server_method(server, i)));
+        if (!method_is_first(server, i)) continue;
+        pack_text(&service, 1, method_service(rpc_server_method(server, i)));
         pack_row(body, 1, &service);
     }
     buf_deinit(&name);
@@ -140,8 +140,8 @@ static uint32_t pack_answer(const struct rpc_reflection *r, const reflection_req
     }
 }
 
-static void on_message(void *owner, struct rpc_call *call, const ProtobufCMessage *message,
-                       struct str)
+static void reflection_on_message(void *owner, struct rpc_call *call,
+                                  const ProtobufCMessage *message, struct str)
 {
     const reflection_request *q = (const reflection_request *)message;
     struct buf parts[3];
@@ -164,20 +164,20 @@ static void on_message(void *owner, struct rpc_call *call, const ProtobufCMessag
     for (size_t i = 0; i < ARRAY_LEN(parts); i++) buf_deinit(&parts[i]);
 }
 
-static void on_half_closed(void *, struct rpc_call *call)
+static void reflection_on_half_closed(void *, struct rpc_call *call)
 {
     rpc_finish(call, GRPC_OK, STR_EMPTY, STR_EMPTY);
 }
 
-static void on_drain(void *, struct rpc_call *call)
+static void reflection_on_drain(void *, struct rpc_call *call)
 {
     rpc_finish(call, GRPC_UNAVAILABLE, STR("the server is stopping"), STR_EMPTY);
 }
 
 static const struct rpc_handler handler = {
-    .on_message = on_message,
-    .on_half_closed = on_half_closed,
-    .on_drain = on_drain,
+    .on_message = reflection_on_message,
+    .on_half_closed = reflection_on_half_closed,
+    .on_drain = reflection_on_drain,
 };
 
 enum err rpc_reflection_open(struct rpc_server *server, struct str descriptors,

@@ -22,13 +22,13 @@ bool retry_status_is_doubtful(enum grpc_status status)
 
 /* A "no" that may have come from a layer in front of the method (limits, access, routing), which
  * has not asked whether it saw this request id before. */
-static bool may_come_from_the_door(enum grpc_status status)
+static bool retry_may_precede_method(enum grpc_status status)
 {
     return status == GRPC_RESOURCE_EXHAUSTED || status == GRPC_PERMISSION_DENIED ||
            status == GRPC_UNAUTHENTICATED || status == GRPC_UNIMPLEMENTED;
 }
 
-static bool leaves_doubt(const struct retry_facts *f)
+static bool retry_leaves_doubt(const struct retry_facts *f)
 {
     switch (f->end) {
     case ATTEMPT_UNSENT:
@@ -38,13 +38,14 @@ static bool leaves_doubt(const struct retry_facts *f)
     case ATTEMPT_ANSWERED:
         if (f->status == GRPC_OK) return false;
         if (retry_status_is_doubtful(f->status)) return true;
-        return f->doubt && f->repeat != RETRY_REPEAT_HARMLESS && may_come_from_the_door(f->status);
+        return f->doubt && f->repeat != RETRY_REPEAT_HARMLESS &&
+               retry_may_precede_method(f->status);
     default: return true;
     }
 }
 
 /* Whether this end is one that another attempt could turn into something better. */
-static bool is_worth_another(const struct retry_facts *f)
+static bool retry_is_worth_another(const struct retry_facts *f)
 {
     bool repeatable = f->repeat != RETRY_REPEAT_UNSAFE;
 
@@ -61,9 +62,10 @@ static bool is_worth_another(const struct retry_facts *f)
 
 struct retry_verdict retry_decide(const struct retry_facts *f)
 {
-    struct retry_verdict verdict = {.doubt = leaves_doubt(f)};
+    struct retry_verdict verdict = {.doubt = retry_leaves_doubt(f)};
 
-    if (!f->stopped && f->replayable && f->attempts < f->attempts_max && is_worth_another(f)) {
+    if (!f->stopped && f->replayable && f->attempts < f->attempts_max &&
+        retry_is_worth_another(f)) {
         verdict.again = true;
         /* The first refusal is usually a connection that is going away; the next one is ready. */
         verdict.at_once = f->attempts <= 1 && f->end != ATTEMPT_ANSWERED;

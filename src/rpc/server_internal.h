@@ -131,25 +131,25 @@ struct stage {
  *
  *   request    what the peer sends
  *     OPEN       more may come                              -> ENDED      call_headers, call_end
- *     ENDED      all has come; a part may wait in the inbox -> DELIVERED  deliver_end
+ *     ENDED      all has come; a part may wait in the inbox -> DELIVERED  request_deliver_end
  *     DELIVERED  the handler has all of it, or the call failed at its end
  *
  *   response   what the peer is sent
- *     NONE       nothing was handed to h2                   -> STARTED    respond
+ *     NONE       nothing was handed to h2                   -> STARTED    response_start
  *                                                           -> DECIDED    call_decide
  *     STARTED    headers are out, messages may follow       -> DECIDED    call_decide
- *     DECIDED    the status is known; it waits until the    -> SENT       send_status, call_gone
+ *     DECIDED    the status is known; it waits until the    -> SENT       status_send, call_gone
  *                outbox is empty                            -> CANCELLED  call_abort, call_gone
  *     SENT       the status is handed to h2, or was dropped because nobody can be answered
  *     CANCELLED  we or the peer ended the call before its answer was: nobody waits
  *
  *   handler    what the handler knows
- *     UNAWARE    nothing yet                                -> AWARE      start, deliver
- *                                                           -> DONE       tell_done
- *     AWARE      it was given the call; on_done is due      -> BLOCKED    send, rpc_reply_more
- *                                                           -> DONE       tell_done
- *     BLOCKED    as AWARE, and on_writable is due           -> AWARE      on_writable
- *                                                           -> DONE       tell_done
+ *     UNAWARE    nothing yet                                -> AWARE      request_start, message_deliver
+ *                                                           -> DONE       call_report_done
+ *     AWARE      it was given the call; on_done is due      -> BLOCKED    response_send, rpc_reply_more
+ *                                                           -> DONE       call_report_done
+ *     BLOCKED    as AWARE, and on_writable is due           -> AWARE      connection_on_writable
+ *                                                           -> DONE       call_report_done
  *     DONE       it will not hear of the call again
  *
  * Between two moves: a handler is DONE only when the response is DECIDED or further, and the outbox

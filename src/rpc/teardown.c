@@ -24,7 +24,7 @@ void teardown_begin(struct connection *c)
 }
 
 /* Ends at most `max` calls; returns how many it ended. */
-static size_t end_calls(struct connection *c, size_t max)
+static size_t teardown_end_calls(struct connection *c, size_t max)
 {
     size_t count = 0;
 
@@ -37,7 +37,7 @@ static size_t end_calls(struct connection *c, size_t max)
 }
 
 /* An h2 is freed in one piece, so one whose streams pass the budget gets a slice to itself. */
-static size_t close_h2(struct connection *c, size_t left)
+static size_t teardown_close_h2(struct connection *c, size_t left)
 {
     size_t cost = 1 + h2_streams(c->h2) / STREAMS_PER_STEP;
 
@@ -54,9 +54,9 @@ void teardown_run(struct task *task)
 
     while (left > 0 && !list_empty(&s->ended)) {
         struct connection *c = CONTAINER_OF(s->ended.next, struct connection, ended);
-        size_t count = end_calls(c, left);
+        size_t count = teardown_end_calls(c, left);
         left -= count;
-        if (c->call_count == 0) left -= close_h2(c, left);
+        if (c->call_count == 0) left -= teardown_close_h2(c, left);
         if (c->h2) break; /* the rest of it is for the next slice */
         list_remove(&c->ended);
         if (!c->stream) server_connection_gone(s, c);
