@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The table of retry.h, and the meaning of an answered status. Pure; any thread. */
 #include "rpc/retry.h"
 
 static const struct {
