@@ -184,11 +184,6 @@ enum err tls_identity_from_der(struct str der, struct tls_identity **ret_identit
     return err;
 }
 
-void tls_identity_free(struct tls_identity *identity)
-{
-    free(identity);
-}
-
 /* A scheme is compared without regard to case, so that "BIGFLEET:" beside "bigfleet:" counts as
  * two; the URI itself is given as it stands, and callers compare it exactly. */
 static bool has_scheme(struct str uri, struct str scheme)

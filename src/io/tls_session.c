@@ -149,7 +149,7 @@ void tls_session_close(struct tls_session *session)
     if (!session) return;
     SSL_free(session->ssl);
     tls_context_unref(session->context);
-    tls_identity_free(session->identity);
+    free(session->identity);
     buf_deinit(&session->held);
     buf_deinit(&session->output);
     free(session);
@@ -159,7 +159,7 @@ enum err tls_session_judge(void *owner, X509 *leaf)
 {
     struct tls_session *session = owner;
 
-    tls_identity_free(session->identity);
+    free(session->identity);
     session->identity = NULL;
     return tls_identity_read(leaf, &session->identity, &session->failure);
 }

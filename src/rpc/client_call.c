@@ -122,8 +122,8 @@ static enum retry_repeat repeat_of(const struct rpc_call_options *o)
                                                             : RETRY_REPEAT_UNSAFE;
 }
 
-enum err client_call_new(struct rpc_channel *c, const struct rpc_call_options *o,
-                         struct rpc_client_call **ret_call)
+static enum err client_call_new(struct rpc_channel *c, const struct rpc_call_options *o,
+                                struct rpc_client_call **ret_call)
 {
     struct rpc_client_call *call;
     size_t bytes;
@@ -514,4 +514,46 @@ static void on_timer(struct timer *timer)
     if (call->state != CALL_DELAYED) return;
     client_call_to(call, CALL_WAITING, &call->channel->waiting);
     channel_touch(call->channel);
+}
+
+/* -- one request, one answer -- */
+
+static void unary_on_end(void *owner, struct rpc_client_call *call,
+                         const struct rpc_outcome *outcome)
+{
+    struct rpc_outcome judged = *outcome;
+
+    if (!judged.err && call->messages != 1) {
+        judged.err = ERR_UNKNOWN;
+        judged.status = GRPC_INTERNAL;
+        judged.answered = false; /* it said OK; that this is none is our word */
+        judged.text = call->messages == 0 ? STR("answered OK, but without a message")
+                                          : STR("answered OK, but with more than one message");
+    }
+    call->unary_done(owner, call, &judged, judged.err ? STR_EMPTY : buf_peek(&call->message));
+}
+
+static const struct rpc_call_events unary_events = {.on_end = unary_on_end};
+
+enum err rpc_unary(struct rpc_channel *channel, const struct rpc_call_options *options,
+                   struct str request, rpc_unary_fn *done, void *owner,
+                   struct rpc_client_call **ret_call)
+{
+    struct rpc_client_call *call;
+    enum err err = client_call_new(channel, options, &call);
+
+    if (err) return err;
+    call->events = unary_events;
+    call->owner = owner;
+    call->unary_done = done;
+    err = rpc_call_send(call, request);
+    if (err) {
+        list_remove(&call->link); /* nobody was told of it */
+        channel->calls_count--;
+        client_call_free(call);
+        return err;
+    }
+    rpc_call_end(call);
+    if (ret_call) *ret_call = call;
+    return ERR_OK;
 }

@@ -6,7 +6,6 @@
  *   client_connection.c   one connection: bytes between a stream and an h2
  *   client_call.c         a call: start, requests out, retries, the end
  *   client_answer.c       what comes back for a call: headers, messages, status
- *   client_unary.c        one request, one answer
  *   retry.c               what to do when an attempt is over; pure
  *
  * A call is freed in one place, channel.c, right after on_end. Connections are freed in their
@@ -227,8 +226,6 @@ void client_call_stop(struct rpc_client_call *call, enum err err, enum grpc_stat
                       const char *text);
 bool client_call_was_sent(const struct rpc_client_call *call);
 void client_call_free(struct rpc_client_call *call);
-enum err client_call_new(struct rpc_channel *channel, const struct rpc_call_options *options,
-                         struct rpc_client_call **ret_call);
 
 /* -- client_answer.c: events of h2 for one call -- */
 void answer_headers(struct rpc_client_call *call, const struct h2_header *headers, size_t count,
