@@ -97,10 +97,10 @@ static size_t pump(struct pair *pair, int from, int to)
     if (out.len == 0) return 0;
     MUST(!tls_session_feed(pair->ends[to], out));
     do {
-        shaking = tls_session_state(pair->ends[to]) == TLS_SHAKING;
+        shaking = pair->ends[to]->state == TLS_SHAKING;
         MUST(!tls_session_read(pair->ends[to], plain, sizeof plain, &got));
         total += got;
-        shaking = shaking && tls_session_state(pair->ends[to]) == TLS_OPEN;
+        shaking = shaking && pair->ends[to]->state == TLS_OPEN;
     } while (got || shaking);
     MUST(!tls_session_settle(pair->ends[to]));
     tls_session_consume(pair->ends[from], out.len);
@@ -123,7 +123,7 @@ static void pair_open(struct pair *pair)
     MUST(!tls_session_read(pair->ends[TLS_CLIENT], plain, sizeof plain, &got));
     pair->cpu[TLS_CLIENT] += clock_ns(CLOCK_THREAD_CPUTIME_ID) - before;
     while (pump(pair, TLS_CLIENT, TLS_SERVER) | pump(pair, TLS_SERVER, TLS_CLIENT)) continue;
-    MUST(tls_session_state(pair->ends[TLS_SERVER]) == TLS_OPEN);
+    MUST(pair->ends[TLS_SERVER]->state == TLS_OPEN);
 }
 
 static void pair_close(struct pair *pair)

@@ -10,7 +10,7 @@
 #include "cert/workers.h"
 #include "common/help.h"
 #include "common/tables.h"
-#include "io/clock_boot.h"
+#include "io/clock.h"
 #include "member/config/config.h"
 #include "muster/commands.h"
 #include "muster/role.h"

@@ -48,26 +48,41 @@ enum err {
 };
 /* clang-format on */
 
-/* The gRPC status codes, with the numbers of the protocol. */
+/* clang-format off */
+/* The gRPC status codes: the number of the protocol, the error it stands for where it says that nothing
+ * was done, and whether it leaves open, by itself, what was done. */
+/*    name                 number  error            doubtful */
+#define GRPC_STATUS_MAP(X)                                   \
+    X(OK,                  0,      OK,              false)   \
+    X(CANCELLED,           1,      CANCELLED,       true)    \
+    X(UNKNOWN,             2,      UNKNOWN,         true)    \
+    X(INVALID_ARGUMENT,    3,      INVALID,         false)   \
+    X(DEADLINE_EXCEEDED,   4,      TIMEOUT,         true)    \
+    X(NOT_FOUND,           5,      NOT_FOUND,       false)   \
+    X(ALREADY_EXISTS,      6,      EXISTS,          false)   \
+    X(PERMISSION_DENIED,   7,      DENIED,          false)   \
+    X(RESOURCE_EXHAUSTED,  8,      FULL,            false)   \
+    X(FAILED_PRECONDITION, 9,      PRECONDITION,    false)   \
+    X(ABORTED,             10,     CONFLICT,        false)   \
+    X(OUT_OF_RANGE,        11,     INVALID,         false)   \
+    X(UNIMPLEMENTED,       12,     UNSUPPORTED,     false)   \
+    X(INTERNAL,            13,     INTERNAL,        true)    \
+    X(UNAVAILABLE,         14,     UNAVAILABLE,     true)    \
+    X(DATA_LOSS,           15,     CORRUPT,         true)    \
+    X(UNAUTHENTICATED,     16,     UNAUTHENTICATED, false)
+
 enum grpc_status {
-    GRPC_OK = 0,
-    GRPC_CANCELLED = 1,
-    GRPC_UNKNOWN = 2,
-    GRPC_INVALID_ARGUMENT = 3,
-    GRPC_DEADLINE_EXCEEDED = 4,
-    GRPC_NOT_FOUND = 5,
-    GRPC_ALREADY_EXISTS = 6,
-    GRPC_PERMISSION_DENIED = 7,
-    GRPC_RESOURCE_EXHAUSTED = 8,
-    GRPC_FAILED_PRECONDITION = 9,
-    GRPC_ABORTED = 10,
-    GRPC_OUT_OF_RANGE = 11,
-    GRPC_UNIMPLEMENTED = 12,
-    GRPC_INTERNAL = 13,
-    GRPC_UNAVAILABLE = 14,
-    GRPC_DATA_LOSS = 15,
-    GRPC_UNAUTHENTICATED = 16,
+#define X(name, number, err, doubtful) GRPC_##name = number,
+    GRPC_STATUS_MAP(X)
+#undef X
 };
+/* clang-format on */
+enum { GRPC_STATUS_COUNT = GRPC_UNAUTHENTICATED + 1 };
+/* A number that nobody defined says nothing. */
+static inline enum grpc_status grpc_status_defined(enum grpc_status status)
+{
+    return (unsigned)status < GRPC_STATUS_COUNT ? status : GRPC_UNKNOWN;
+}
 
 /* All take any value: a number that is not in the map is answered as an internal error. */
 const char *err_name(enum err err); /* "NOT_LEADER"; never NULL */

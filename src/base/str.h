@@ -40,6 +40,15 @@ static inline bool str_ends(struct str s, struct str suffix)
 {
     return s.len >= suffix.len && str_equal(str_tail(s, s.len - suffix.len), suffix);
 }
+/* Copies the bytes to *at, and moves *at behind the copy: for texts behind a struct in its block. */
+static inline struct str str_put(char **at, struct str s)
+{
+    struct str copy = {*at, s.len};
+
+    if (s.len > 0) memcpy(*at, s.at, s.len);
+    *at += s.len;
+    return copy;
+}
 struct str str_trim(struct str s);     /* spaces, tabs, CR and LF at both ends */
 size_t str_find(struct str s, char c); /* index, or s.len */
 bool str_has(struct str s, char c);

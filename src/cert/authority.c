@@ -23,6 +23,19 @@ static const struct cert_validity rollout_validity = {157766400, 67090118400};
 
 /* -- reading ----------------------------------------------------------------------------------- */
 
+struct authority_files {
+    char cert[CERT_PATH_CAP], key[CERT_PATH_CAP], mark[CERT_PATH_CAP];
+};
+
+static enum err authority_files_of(const char *dir, struct authority_files *files,
+                                   struct note *note)
+{
+    enum err err = cert_path(files->cert, dir, CERT_CA_FILE, note);
+
+    if (!err) err = cert_path(files->key, dir, CERT_CA_KEY_FILE, note);
+    return err ? err : cert_path(files->mark, dir, MAKING, note);
+}
+
 /* Both, neither, or a reason to stop. */
 static enum err authority_look(struct fs *fs, const char *cert_file, const char *key_file,
                                uint32_t *ret_mode, struct note *note)
@@ -46,8 +59,8 @@ static enum err authority_look(struct fs *fs, const char *cert_file, const char 
     return ERR_OK;
 }
 
-static enum err find_signer(struct cert_authority *authority, const char *key_file,
-                            struct note *note)
+static enum err authority_find_signer(struct cert_authority *authority, const char *key_file,
+                                      struct note *note)
 {
     for (size_t i = 0; i < authority->root_count; i++) {
         bool belongs = X509_check_private_key(authority->roots[i], authority->key) == 1;
@@ -59,8 +72,8 @@ static enum err find_signer(struct cert_authority *authority, const char *key_fi
     return note_fail(note, ERR_CONFLICT, "%s belongs to none of the roots beside it", key_file);
 }
 
-static enum err check_roots(const struct cert_authority *authority, const char *cert_file,
-                            struct note *note)
+static enum err authority_check_roots(const struct cert_authority *authority, const char *cert_file,
+                                      struct note *note)
 {
     for (size_t i = 0; i < authority->root_count; i++) {
         if (cert_is_authority(authority->roots[i]) == 1) continue;
@@ -71,7 +84,8 @@ static enum err check_roots(const struct cert_authority *authority, const char *
 }
 
 /* Why a file of the authority could not be understood. */
-static void explain_damage(const char *path, enum err err, struct str content, struct note *note)
+static void authority_explain_damage(const char *path, enum err err, struct str content,
+                                     struct note *note)
 {
     if (err && content.len == 0)
         note_set(note, "%s is empty: restore it", path);
@@ -79,8 +93,8 @@ static void explain_damage(const char *path, enum err err, struct str content, s
         note_set(note, "%s: %s", path, err_text(err));
 }
 
-static enum err load_parts(struct fs *fs, const char *cert_file, const char *key_file,
-                           struct cert_authority *authority, struct note *note)
+static enum err authority_load_parts(struct fs *fs, const char *cert_file, const char *key_file,
+                                     struct cert_authority *authority, struct note *note)
 {
     struct buf cert_pem, key_pem;
     enum err err;
@@ -92,14 +106,14 @@ static enum err load_parts(struct fs *fs, const char *cert_file, const char *key
     if (!err) {
         err = cert_list_from_pem(buf_peek(&cert_pem), authority->roots, CERT_ROOTS_MAX,
                                  &authority->root_count);
-        explain_damage(cert_file, err, buf_peek(&cert_pem), note);
+        authority_explain_damage(cert_file, err, buf_peek(&cert_pem), note);
     }
     if (!err) {
         err = cert_key_from_pem(buf_peek(&key_pem), &authority->key);
-        explain_damage(key_file, err, buf_peek(&key_pem), note);
+        authority_explain_damage(key_file, err, buf_peek(&key_pem), note);
     }
-    if (!err) err = check_roots(authority, cert_file, note);
-    if (!err) err = find_signer(authority, key_file, note);
+    if (!err) err = authority_check_roots(authority, cert_file, note);
+    if (!err) err = authority_find_signer(authority, key_file, note);
     buf_deinit(&cert_pem);
     cert_wipe(&key_pem);
     return err;
@@ -109,14 +123,12 @@ enum err cert_authority_load(struct fs *fs, const char *dir, struct cert_authori
                              struct note *note)
 {
     struct cert_authority authority = {0};
-    char cert_file[CERT_PATH_CAP], key_file[CERT_PATH_CAP];
+    struct authority_files files;
     uint32_t mode = 0;
-    enum err err;
+    enum err err = authority_files_of(dir, &files, note);
 
-    err = cert_path(cert_file, dir, CERT_CA_FILE, note);
-    if (!err) err = cert_path(key_file, dir, CERT_CA_KEY_FILE, note);
-    if (!err) err = authority_look(fs, cert_file, key_file, &mode, note);
-    if (!err) err = load_parts(fs, cert_file, key_file, &authority, note);
+    if (!err) err = authority_look(fs, files.cert, files.key, &mode, note);
+    if (!err) err = authority_load_parts(fs, files.cert, files.key, &authority, note);
     if (err) {
         cert_authority_deinit(&authority);
         return err;
@@ -152,7 +164,7 @@ const char *cert_result_text(enum cert_result result)
 }
 
 /* Text a terminal can show: UTF-8 without the control characters, U+0080 to U+009F among them. */
-static bool is_printable(struct str text)
+static bool authority_name_is_printable(struct str text)
 {
     for (size_t i = 0; i < text.len; i++) {
         unsigned char byte = (unsigned char)text.at[i];
@@ -162,7 +174,7 @@ static bool is_printable(struct str text)
     return str_is_utf8(text);
 }
 
-static enum err check_options(const struct cert_ca_options *options, struct note *note)
+static enum err authority_check_options(const struct cert_ca_options *options, struct note *note)
 {
     struct str name = options->common_name ? str_from(options->common_name) : STR(DEFAULT_NAME);
 
@@ -170,7 +182,7 @@ static enum err check_options(const struct cert_ca_options *options, struct note
         note_set(note, "a directory is needed");
     else if (options->days > CERT_DAYS_MAX)
         note_set(note, "at most %d days", CERT_DAYS_MAX);
-    else if (name.len == 0 || name.len > CERT_ID_MAX || !is_printable(name))
+    else if (name.len == 0 || name.len > CERT_ID_MAX || !authority_name_is_printable(name))
         note_set(note, "a common name has 1 to %d bytes of text without control characters",
                  CERT_ID_MAX);
     else
@@ -179,8 +191,8 @@ static enum err check_options(const struct cert_ca_options *options, struct note
 }
 
 /* One that is there already must be the one asked for; its length is the caller's to compare. */
-static enum err check_same(const struct cert_authority *authority,
-                           const struct cert_ca_options *options, struct note *note)
+static enum err authority_check_same(const struct cert_authority *authority,
+                                     const struct cert_ca_options *options, struct note *note)
 {
     const X509 *signer = authority->roots[authority->signer];
     const X509_NAME *subject = X509_get_subject_name(signer);
@@ -203,9 +215,9 @@ static enum err check_same(const struct cert_authority *authority,
                      options->dir, wanted, options->rollout ? " until 4096" : "", shown + 1);
 }
 
-static enum err fill_report(const struct cert_authority *authority, enum cert_result result,
-                            const struct cert_ca_options *options, wall_time now,
-                            struct cert_report *ret_report, struct note *note)
+static enum err authority_report(const struct cert_authority *authority, enum cert_result result,
+                                 const struct cert_ca_options *options, wall_time now,
+                                 struct cert_report *ret_report, struct note *note)
 {
     const X509 *signer = authority->roots[authority->signer];
     wall_time from = cert_not_before(signer), until = cert_not_after(signer);
@@ -229,8 +241,8 @@ static enum err fill_report(const struct cert_authority *authority, enum cert_re
 }
 
 /* A new key and its root, nothing written yet. */
-static enum err make_root(const struct cert_ca_options *options, wall_time now, EVP_PKEY **ret_key,
-                          X509 **ret_root, struct note *note)
+static enum err authority_make_root(const struct cert_ca_options *options, wall_time now,
+                                    EVP_PKEY **ret_key, X509 **ret_root, struct note *note)
 {
     int64_t now_s = (int64_t)(now.ms / MS_PER_SECOND);
     int64_t days = options->days ? options->days : CERT_CA_DAYS;
@@ -257,36 +269,19 @@ static enum err make_root(const struct cert_ca_options *options, wall_time now, 
     return ERR_OK;
 }
 
-static enum err publish_roots(struct fs *fs, const char *dir, X509 *const *roots, size_t count,
-                              struct note *note)
-{
-    char path[CERT_PATH_CAP];
-    enum err err = cert_path(path, dir, CERT_CA_FILE, note);
-
-    return err ? err : cert_publish_list(fs, path, roots, count, note);
-}
-
-static enum err publish_key(struct fs *fs, const char *dir, const EVP_PKEY *key, struct note *note)
-{
-    char path[CERT_PATH_CAP];
-    enum err err = cert_path(path, dir, CERT_CA_KEY_FILE, note);
-
-    return err ? err : cert_publish_key(fs, path, key, note);
-}
-
 /* Under the lock, and neither file is there. */
 static enum err authority_create(struct fs *fs, const struct cert_ca_options *options,
-                                 const char *mark, wall_time now,
+                                 const struct authority_files *files, wall_time now,
                                  struct cert_authority *ret_authority, struct note *note)
 {
     struct cert_authority made = {0};
-    enum err err = make_root(options, now, &made.key, &made.roots[0], note);
+    enum err err = authority_make_root(options, now, &made.key, &made.roots[0], note);
 
     if (err) return err;
     made.root_count = 1;
-    err = cert_publish(fs, mark, STR_EMPTY, CERT_MODE_SECRET, note);
-    if (!err) err = publish_key(fs, options->dir, made.key, note);
-    if (!err) err = publish_roots(fs, options->dir, made.roots, 1, note);
+    err = cert_publish(fs, files->mark, STR_EMPTY, CERT_MODE_SECRET, note);
+    if (!err) err = cert_publish_key(fs, files->key, made.key, note);
+    if (!err) err = cert_publish_list(fs, files->cert, made.roots, 1, note);
     if (err) {
         /* Nothing is cleaned up: ca.pem may be there after ERR_UNKNOWN, and then its key must be.
          * The mark lets the next call put right whatever is left. */
@@ -299,31 +294,20 @@ static enum err authority_create(struct fs *fs, const struct cert_ca_options *op
 
 /* Under the lock. Half an authority under the mark was never whole, so nobody can have trusted
  * it. */
-static enum err find_or_create(struct fs *fs, const struct cert_ca_options *options, wall_time now,
-                               enum cert_result *ret_result, struct cert_authority *ret_authority,
-                               struct note *note)
+static enum err authority_find_or_create(struct fs *fs, const struct cert_ca_options *options,
+                                         const struct authority_files *files, wall_time now,
+                                         enum cert_result *ret_result,
+                                         struct cert_authority *ret_authority, struct note *note)
 {
-    char mark[CERT_PATH_CAP], key_file[CERT_PATH_CAP], cert_file[CERT_PATH_CAP];
     struct fs_info info;
-    enum err err = cert_path(mark, options->dir, MAKING, note);
+    enum err err = cert_authority_load(fs, options->dir, ret_authority, note);
 
-    if (!err) err = cert_path(key_file, options->dir, CERT_CA_KEY_FILE, note);
-    if (!err) err = cert_path(cert_file, options->dir, CERT_CA_FILE, note);
-    if (!err) err = cert_authority_load(fs, options->dir, ret_authority, note);
-    if (err == ERR_CONFLICT && !fs_stat(fs, mark, &info) &&
-        fs_stat(fs, cert_file, &info) == ERR_NOT_FOUND && !fs_remove(fs, key_file))
+    if (err == ERR_CONFLICT && !fs_stat(fs, files->mark, &info) &&
+        fs_stat(fs, files->cert, &info) == ERR_NOT_FOUND && !fs_remove(fs, files->key))
         err = cert_authority_load(fs, options->dir, ret_authority, note);
     *ret_result = err == ERR_NOT_FOUND ? CERT_CREATED : CERT_KEPT;
-    if (err == ERR_NOT_FOUND) err = authority_create(fs, options, mark, now, ret_authority, note);
+    if (err == ERR_NOT_FOUND) err = authority_create(fs, options, files, now, ret_authority, note);
     return err;
-}
-
-/* The authority is whole, so the mark says nothing any more; a later loss must not look like a
- * crash. */
-static void remove_mark(struct fs *fs, const char *dir)
-{
-    char mark[CERT_PATH_CAP];
-    if (!cert_path(mark, dir, MAKING, NULL)) (void)fs_remove(fs, mark);
 }
 
 enum err cert_ca_ensure(struct fs *fs, const struct cert_ca_options *options, wall_time now,
@@ -331,9 +315,11 @@ enum err cert_ca_ensure(struct fs *fs, const struct cert_ca_options *options, wa
 {
     struct cert_authority authority = {0};
     enum cert_result result = CERT_KEPT;
+    struct authority_files files;
     struct fs_lock *lock = NULL;
-    enum err err = check_options(options, note);
+    enum err err = authority_check_options(options, note);
 
+    if (!err) err = authority_files_of(options->dir, &files, note);
     if (err) return err;
     err = cert_authority_load(fs, options->dir, &authority, note);
     if (err == ERR_NOT_FOUND || err == ERR_CONFLICT) {
@@ -341,27 +327,30 @@ enum err cert_ca_ensure(struct fs *fs, const struct cert_ca_options *options, wa
         err = fs_make_dirs(fs, options->dir, CERT_MODE_DIR);
         if (err) note_set(note, "make %s: %s", options->dir, err_text(err));
         if (!err) err = cert_lock(fs, options->dir, &lock, note);
-        if (!err) err = find_or_create(fs, options, now, &result, &authority, note);
-        if (!err) remove_mark(fs, options->dir);
-        fs_unlock(fs, lock);
-    } else if (!err) {
-        remove_mark(fs, options->dir);
+        if (!err)
+            err = authority_find_or_create(fs, options, &files, now, &result, &authority, note);
     }
-    if (!err && result == CERT_KEPT) err = check_same(&authority, options, note);
-    if (!err) err = fill_report(&authority, result, options, now, ret_report, note);
+    /* The authority is whole, so the mark says nothing any more; a later loss must not look like a
+     * crash. */
+    if (!err) (void)fs_remove(fs, files.mark);
+    fs_unlock(fs, lock);
+    if (!err && result == CERT_KEPT) err = authority_check_same(&authority, options, note);
+    if (!err) err = authority_report(&authority, result, options, now, ret_report, note);
     cert_authority_deinit(&authority);
     return err;
 }
 
 /* For a change of what is there: looks before it locks, so that a directory without an authority
  * gets no lock file, and again after. The lock is the caller's also after an error, or NULL. */
-static enum err lock_and_load(struct fs *fs, const struct cert_ca_options *options,
-                              struct fs_lock **ret_lock, struct cert_authority *ret_authority,
-                              struct note *note)
+static enum err authority_lock_and_load(struct fs *fs, const struct cert_ca_options *options,
+                                        struct authority_files *ret_files,
+                                        struct fs_lock **ret_lock,
+                                        struct cert_authority *ret_authority, struct note *note)
 {
-    enum err err = check_options(options, note);
+    enum err err = authority_check_options(options, note);
 
     *ret_lock = NULL;
+    if (!err) err = authority_files_of(options->dir, ret_files, note);
     if (!err) err = cert_authority_load(fs, options->dir, ret_authority, note);
     if (err) return err;
     cert_authority_deinit(ret_authority);
@@ -373,30 +362,31 @@ enum err cert_ca_rotate(struct fs *fs, const struct cert_ca_options *options, wa
                         struct cert_report *ret_report, struct note *note)
 {
     struct cert_authority old = {0}, made = {0};
+    struct authority_files files;
     struct fs_lock *lock;
-    enum err err = lock_and_load(fs, options, &lock, &old, note);
+    enum err err = authority_lock_and_load(fs, options, &files, &lock, &old, note);
 
     if (!err && old.root_count == CERT_ROOTS_MAX) {
         note_set(note, "%s/ca.pem holds %d roots already: retire the old ones first", options->dir,
                  CERT_ROOTS_MAX);
         err = ERR_FULL;
     }
-    if (!err) err = make_root(options, now, &made.key, &made.roots[0], note);
+    if (!err) err = authority_make_root(options, now, &made.key, &made.roots[0], note);
     if (!err) {
         made.root_count = 1 + old.root_count;
         for (size_t i = 0; i < old.root_count; i++) {
             made.roots[1 + i] = old.roots[i];
             X509_up_ref(old.roots[i]);
         }
-        err = publish_roots(fs, options->dir, made.roots, made.root_count, note);
+        err = cert_publish_list(fs, files.cert, made.roots, made.root_count, note);
     }
     if (!err) {
-        err = publish_key(fs, options->dir, made.key, note);
+        err = cert_publish_key(fs, files.key, made.key, note);
         if (err && err != ERR_UNKNOWN) /* after "unknown" the new key is there and needs its root */
-            (void)publish_roots(fs, options->dir, old.roots, old.root_count, NULL);
+            (void)cert_publish_list(fs, files.cert, old.roots, old.root_count, NULL);
     }
     fs_unlock(fs, lock);
-    if (!err) err = fill_report(&made, CERT_RENEWED, options, now, ret_report, note);
+    if (!err) err = authority_report(&made, CERT_RENEWED, options, now, ret_report, note);
     cert_authority_deinit(&made);
     cert_authority_deinit(&old);
     return err;
@@ -405,8 +395,8 @@ enum err cert_ca_rotate(struct fs *fs, const struct cert_ca_options *options, wa
 /* -- retiring ---------------------------------------------------------------------------------- */
 
 /* Does this file hold a leaf that would lose its root? A file that is no certificate does not. */
-static enum err check_leaf(struct fs *fs, const char *path, const struct cert_authority *authority,
-                           struct note *note)
+static enum err authority_check_leaf(struct fs *fs, const char *path,
+                                     const struct cert_authority *authority, struct note *note)
 {
     X509 *list[CERT_ROOTS_MAX];
     size_t count = 0, signer = CERT_ROOTS_MAX;
@@ -428,14 +418,15 @@ static enum err check_leaf(struct fs *fs, const char *path, const struct cert_au
     return err;
 }
 
-static enum err check_leaves(struct fs *fs, const char *dir, const struct cert_authority *authority,
-                             struct note *note)
+static enum err authority_check_leaves(struct fs *fs, const char *dir,
+                                       const struct cert_authority *authority, struct note *note)
 {
     const char **paths = NULL;
     size_t count = 0;
     enum err err = cert_list_leaves(fs, dir, &paths, &count, note);
 
-    for (size_t i = 0; !err && i < count; i++) err = check_leaf(fs, paths[i], authority, note);
+    for (size_t i = 0; !err && i < count; i++)
+        err = authority_check_leaf(fs, paths[i], authority, note);
     free(paths);
     return err;
 }
@@ -445,17 +436,18 @@ enum err cert_ca_retire(struct fs *fs, const struct cert_ca_options *options, bo
 {
     struct cert_authority authority = {0};
     enum cert_result result = CERT_KEPT;
+    struct authority_files files;
     struct fs_lock *lock;
-    enum err err = lock_and_load(fs, options, &lock, &authority, note);
+    enum err err = authority_lock_and_load(fs, options, &files, &lock, &authority, note);
 
     if (!err && authority.root_count > 1) {
         result = CERT_RENEWED;
-        if (!force) err = check_leaves(fs, options->dir, &authority, note);
+        if (!force) err = authority_check_leaves(fs, options->dir, &authority, note);
         if (!err)
-            err = publish_roots(fs, options->dir, &authority.roots[authority.signer], 1, note);
+            err = cert_publish_list(fs, files.cert, &authority.roots[authority.signer], 1, note);
     }
     fs_unlock(fs, lock);
-    if (!err) err = fill_report(&authority, result, options, now, ret_report, note);
+    if (!err) err = authority_report(&authority, result, options, now, ret_report, note);
     if (!err) ret_report->roots = 1;
     cert_authority_deinit(&authority);
     return err;

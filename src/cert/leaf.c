@@ -11,6 +11,7 @@
 
 #include "base/ulid.h"
 #include "cert/internal.h"
+#include "io/fs.h"
 #include "io/net.h"
 
 #define DAY_S 86400
@@ -307,30 +308,14 @@ static const char *fault_of(const struct leaf_state *state, const X509 *template
 
 /* -- making and renewing ----------------------------------------------------------------------- */
 
-static enum err make_parents(struct fs *fs, const char *path, struct note *note)
-{
-    char dir[CERT_PATH_CAP];
-    const char *slash = strrchr(path, '/');
-    enum err err;
-
-    if (!slash || slash == path) return ERR_OK;
-    if ((size_t)(slash - path) >= sizeof dir)
-        return note_fail(note, ERR_INVALID, "%.100s...: path too long", path);
-    memcpy(dir, path, (size_t)(slash - path));
-    dir[slash - path] = '\0';
-    err = fs_make_dirs(fs, dir, CERT_MODE_DIR);
-    if (err) note_set(note, "make %s: %s", dir, err_text(err));
-    return err;
-}
-
 static enum err publish_pair(struct fs *fs, const struct cert_leaf_options *options,
                              const struct leaf_state *state, X509 *leaf, const EVP_PKEY *new_key,
                              struct note *note)
 {
     enum err err, key_err = ERR_OK;
 
-    err = make_parents(fs, options->key_file, note);
-    if (!err) err = make_parents(fs, options->cert_file, note);
+    err = fs_make_parent(fs, options->key_file, CERT_MODE_DIR, note);
+    if (!err) err = fs_make_parent(fs, options->cert_file, CERT_MODE_DIR, note);
     if (!err && new_key) {
         err = cert_publish_key(fs, options->key_file, new_key, note);
         /* Visible, perhaps not durable: it still needs its certificate beside it. */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "dash/dash_internal.h"
-#include "io/fs_path.h"
+#include "io/fs.h"
 #include "io/worker.h"
 #include "text/json.h"
 

@@ -7,8 +7,6 @@
 #include <sys/random.h>
 #include <time.h>
 
-#include "io/clock_boot.h"
-
 static uint64_t read_ns(clockid_t id)
 {
     struct timespec time;

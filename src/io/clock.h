@@ -31,6 +31,9 @@ static inline void entropy_fill(struct entropy *entropy, void *out, size_t len)
 }
 uint64_t entropy_u64(struct entropy *entropy);
 
-struct clock *clock_real(void);     /* CLOCK_MONOTONIC and CLOCK_REALTIME */
+struct clock *clock_real(void); /* CLOCK_MONOTONIC and CLOCK_REALTIME */
+/* Goes on while a machine sleeps, for deadlines that must not be missed by sleeping: mono is
+ * CLOCK_BOOTTIME. */
+struct clock *clock_boot(void);
 struct entropy *entropy_real(void); /* getrandom(2); aborts if the kernel has none */
 #endif

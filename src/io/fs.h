@@ -98,6 +98,14 @@ enum err fs_sweep_temps(struct fs *fs, const char *dir);
 /* Parents too; fine when there, also if an earlier call died half-way. ERR_UNKNOWN: there, perhaps
  * not durable. */
 enum err fs_make_dirs(struct fs *fs, const char *path, uint32_t mode);
+/* The directory that `path` is in, with its parents. ERR_INVALID (longer than FS_PATH_CAP), what
+ * fs_make_dirs returns, with a note; a directory that is there and perhaps not durable is ERR_OK. */
+enum err fs_make_parent(struct fs *fs, const char *path, uint32_t mode, struct note *note);
+/* Nobody has written the file or put another in its place between the two looks. */
+static inline bool fs_same(const struct fs_info *a, const struct fs_info *b)
+{
+    return a->size == b->size && a->inode == b->inode && a->modified_ns == b->modified_ns;
+}
 /* Writes zeros over [offset, offset + len), so that the blocks are allocated and initialised and a
  * later overwrite and fs_sync touch no metadata. ERR_NO_SPACE now rather than later. */
 enum err fs_allocate_zeroed(struct fs *fs, struct fs_file *file, uint64_t offset, uint64_t len);

@@ -217,6 +217,20 @@ enum err fs_make_dirs(struct fs *fs, const char *path, uint32_t mode)
     return made ? ERR_OK : sync_parent(fs, found, false);
 }
 
+enum err fs_make_parent(struct fs *fs, const char *path, uint32_t mode, struct note *note)
+{
+    char dir[FS_PATH_CAP];
+    enum err err;
+
+    if (strnlen(path, FS_PATH_CAP) == FS_PATH_CAP)
+        return note_fail(note, ERR_INVALID, "%.100s...: path too long", path);
+    parent_of(path, dir);
+    err = fs_make_dirs(fs, dir, mode);
+    if (err == ERR_UNKNOWN) err = ERR_OK;
+    if (err) note_set(note, "make %s: %s", dir, err_text(err));
+    return err;
+}
+
 /* -- segments -- */
 
 enum err fs_allocate_zeroed(struct fs *fs, struct fs_file *file, uint64_t offset, uint64_t len)

@@ -8,7 +8,7 @@
  *
  * The surprising rule: paths are decoded before they are matched, and a path that is malformed, not
  * UTF-8, or holds a control byte or a "." or ".." segment is answered with 400 and reaches no
- * handler. A handler below a prefix may therefore use the rest of the path as a name. */
+ * handler. */
 #ifndef IO_HTTP_H
 #define IO_HTTP_H
 #include "base/buf.h"
@@ -24,24 +24,19 @@ struct http_request {
     enum http_method method;
     struct str path, query; /* decoded path; raw query */
     struct str body;        /* whole, at most body_max */
-    struct str content_type, authorization, accept, if_none_match;
+    struct str content_type, authorization;
     struct str host, origin; /* what a page that accepts POST compares to stop foreign sites */
-    struct str peer;         /* address text, without port */
     /* From a certificate that our authorities signed for a client. NULL: the caller showed none, or
      * one that proves nothing or has no URI. Valid while the handler runs. */
     const struct tls_identity *identity;
 };
 struct http_response {
-    int status;                /* 200 when untouched */
-    const char *content_type;  /* "text/plain; charset=utf-8" when untouched; static text */
-    const char *cache_control; /* NULL: "no-store"; static text */
-    const char *etag;          /* NULL: none; static text or inside the context; "\"...\"" */
-    const char *location;      /* NULL: none; static text, for redirects */
-    struct buf body;           /* bounded by response_max; freed by the server */
+    int status;               /* 200 when untouched */
+    const char *content_type; /* "text/plain; charset=utf-8" when untouched; static text */
+    struct buf body;          /* bounded by response_max; freed by the server */
     enum err err; /* set it when an append failed: answered with 500 instead of the body */
 };
-/* HEAD is allowed wherever GET is; the handler then sees HTTP_GET unless its route names
- * HTTP_HEAD. */
+/* HEAD is allowed wherever GET is; the handler then sees HTTP_GET. */
 typedef void http_handler(void *context, const struct http_request *request,
                           struct http_response *response);
 struct http_options {
@@ -77,9 +72,8 @@ void http_close(struct http_server *server);
 enum err http_reload_tls(struct http_server *server, struct note *note);
 const char *http_address(const struct http_server *server); /* with the real port; borrowed */
 struct http_stats http_stats(const struct http_server *server);
-/* Exact path, or every path below it when it ends with '/'; the longest match wins (pages and
- * channels are always exact). Any time, any thread. `path` is copied. ERR_INVALID, ERR_EXISTS,
- * ERR_FULL (HTTP_ROUTES_MAX), ERR_NOMEM. */
+/* `methods`: HTTP_GET, HTTP_POST or both. Any time, any thread. `path` is copied. ERR_INVALID,
+ * ERR_EXISTS, ERR_FULL (HTTP_ROUTES_MAX), ERR_NOMEM. */
 enum {
     HTTP_ROUTES_MAX = 128,
     HTTP_HEAD_MAX = 32 * 1024,        /* request line and headers; more is answered with 414, 431 */

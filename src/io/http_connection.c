@@ -37,13 +37,10 @@ static void connection_free(struct http_connection *c)
 /* "127.0.0.1" of "127.0.0.1:80", "::1" of "[::1]:80". */
 static void connection_peer_text(const char *address, char text[HTTP_PEER_CAP])
 {
-    struct str host = str_from(address);
-    const char *colon = strrchr(address, ':');
+    struct address_parts parts = {.host = STR_EMPTY};
 
-    if (colon) host.len = (size_t)(colon - address);
-    if (str_starts(host, STR("[")) && str_ends(host, STR("]")))
-        host = str_of(host.at + 1, host.len - 2);
-    snprintf(text, HTTP_PEER_CAP, "%.*s", STR_ARG(host));
+    (void)address_split(address, &parts, NULL); /* the kernel's own text of an address */
+    snprintf(text, HTTP_PEER_CAP, "%.*s", STR_ARG(parts.host));
 }
 
 static bool connection_peer_is_full(const struct http_server *server, const char *peer)
@@ -183,7 +180,6 @@ static void connection_answer_done(struct http_connection *c)
     c->page = NULL;
     buf_deinit(&c->own_body);
     buf_deinit(&c->body);
-    buf_init(&c->body, c->server->body_max);
     if (!list_empty(&c->in_channel))
         c->state = CONNECTION_EVENTS;
     else if (c->last)
@@ -312,12 +308,10 @@ static void connection_advance(struct http_connection *c)
             more = c->state == CONNECTION_BODY && connection_read_body(c);
     }
     if (c->state == CONNECTION_ENDING) return;
-    if (c->input_at == c->input.len) { /* an idle connection keeps no memory */
-        buf_deinit(&c->input);
-        buf_init(&c->input, HTTP_INPUT_MAX);
-    } else {
+    if (c->input_at == c->input.len)
+        buf_deinit(&c->input); /* an idle connection keeps no memory */
+    else
         buf_consume(&c->input, c->input_at);
-    }
     c->input_at = 0;
     pause = c->state == CONNECTION_ANSWER ||
             (c->state == CONNECTION_HEAD && !http_connection_has_room(c));

@@ -16,7 +16,6 @@ static const char *const field_names[FIELD_COUNT] = {
     [FIELD_EXPECT] = "expect",
     [FIELD_CONTENT_TYPE] = "content-type",
     [FIELD_AUTHORIZATION] = "authorization",
-    [FIELD_ACCEPT] = "accept",
     [FIELD_IF_NONE_MATCH] = "if-none-match",
     [FIELD_ORIGIN] = "origin",
     [FIELD_LAST_EVENT_ID] = "last-event-id",

@@ -17,7 +17,6 @@ enum http_field {
     FIELD_EXPECT,
     FIELD_CONTENT_TYPE,
     FIELD_AUTHORIZATION,
-    FIELD_ACCEPT,
     FIELD_IF_NONE_MATCH,
     FIELD_ORIGIN,
     FIELD_LAST_EVENT_ID,
@@ -54,6 +53,7 @@ enum { HTTP_CHUNK_LINE_MAX = 1024, HTTP_TRAILERS_MAX = 8 * 1024 };
  * nothing. False: no such body. */
 bool http_chunks_take(struct http_chunks *chunks, struct str *input, struct str *ret_data);
 
+const char *http_reason(int status); /* "Not Found"; "Unknown" for one we never send */
 /* Percent-decoding in one pass. '+' becomes a space when `plus_is_space`. ERR_PARSE for "%" without
  * two hex digits and for an encoded NUL. `into` must have room for text.len bytes. */
 enum err http_decode(struct str text, bool plus_is_space, char *into, size_t *ret_len);

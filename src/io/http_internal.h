@@ -178,7 +178,7 @@ void http_request_refuse(struct http_connection *c, int status);
 struct http_answer {
     int status;
     const char *content_type, *cache_control; /* no content_type: without the usual headers */
-    const char *etag, *location, *allow;      /* NULL: without */
+    const char *etag, *allow;                 /* NULL: without */
     bool endless;                             /* no length is known */
 };
 /* Writes the head, and `body` unless the request was HEAD. The body is the page's or own_body's. */
@@ -189,7 +189,7 @@ void http_request_send(struct http_connection *c, const struct http_answer *answ
 /* An entry for `path`, with `path` copied; fill in the rest. ERR_INVALID, ERR_EXISTS, ERR_FULL,
  * ERR_NOMEM. */
 enum err http_route_add(struct http_server *server, const char *path, struct route **ret_route);
-const struct route *http_route_match(const struct http_server *server, struct str path);
+struct route *http_route_find(struct http_server *server, struct str path); /* NULL: none */
 void http_routes_deinit(struct http_server *server);
 
 /* -- http_channel.c -- */

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { ALLOW_CAP = 32, ANSWER_HEAD_CAP = 8 * 1024, ANSWER_HEAD_USUAL = 768 };
+enum { ANSWER_HEAD_CAP = 8 * 1024, ANSWER_HEAD_USUAL = 768 };
 #define PLAIN_TEXT "text/plain; charset=utf-8"
 
 /* -- what is asked ----------------------------------------------------------------------------- */
@@ -55,7 +55,7 @@ static int route_find(struct http_connection *c)
     uint32_t allowed;
 
     http_lock(c->server);
-    route = http_route_match(c->server, c->path);
+    route = http_route_find(c->server, c->path);
     if (route) {
         c->kind = route->kind;
         c->methods = route->methods;
@@ -91,7 +91,7 @@ void http_request_begin(struct http_connection *c)
 
 /* -- the answer's head ------------------------------------------------------------------------- */
 
-static const char *answer_reason(int status)
+const char *http_reason(int status)
 {
     static const struct {
         int status;
@@ -169,8 +169,7 @@ static enum err answer_put_head(struct http_connection *c, const struct http_ans
     enum err err = buf_reserve(head, ANSWER_HEAD_USUAL, &room); /* grown once */
 
     if (!err)
-        err =
-            buf_appendf(head, "HTTP/1.1 %d %s\r\n", answer->status, answer_reason(answer->status));
+        err = buf_appendf(head, "HTTP/1.1 %d %s\r\n", answer->status, http_reason(answer->status));
     if (!err) err = answer_put_date(head, now);
     if (!err) err = answer_put_field(head, "Connection: ", connection);
     if (!err) err = answer_put_field(head, "Content-Type: ", answer->content_type);
@@ -178,7 +177,6 @@ static enum err answer_put_head(struct http_connection *c, const struct http_ans
     if (!err && answer->content_type)
         err = buf_append(head, str_of(usual_fields, sizeof usual_fields - 1));
     if (!err) err = answer_put_field(head, "ETag: ", answer->etag);
-    if (!err) err = answer_put_field(head, "Location: ", answer->location);
     if (!err) err = answer_put_field(head, "Allow: ", answer->allow);
     if (!err && !answer->endless) err = buf_appendf(head, "Content-Length: %zu\r\n", body_len);
     if (!err && answer->endless && !c->head.old)
@@ -234,21 +232,11 @@ static void answer_text(struct http_connection *c, int status, const char *text,
 
 void http_request_refuse(struct http_connection *c, int status)
 {
-    char allow[ALLOW_CAP] = "HEAD";
-    uint32_t methods = c->methods;
+    const char *allow = c->methods == HTTP_GET    ? "GET, HEAD"
+                        : c->methods == HTTP_POST ? "POST"
+                                                  : "GET, HEAD, POST";
 
-    if (methods & (HTTP_GET | HTTP_POST))
-        snprintf(allow, sizeof allow, "%s%s%s", methods & HTTP_GET ? "GET, HEAD" : "",
-                 methods & HTTP_GET && methods & HTTP_POST ? ", " : "",
-                 methods & HTTP_POST ? "POST" : "");
     answer_text(c, status, refusal_text(status), status == 405 ? allow : NULL);
-}
-
-static void answer_not_modified(struct http_connection *c, const char *etag)
-{
-    struct http_answer answer = {.status = 304, .cache_control = "no-cache", .etag = etag};
-
-    http_request_send(c, &answer, STR_EMPTY);
 }
 
 static bool etag_matches(struct str if_none_match, struct str etag)
@@ -267,11 +255,12 @@ static bool etag_matches(struct str if_none_match, struct str etag)
 
 static void answer_page(struct http_connection *c)
 {
+    struct http_answer answer = {.cache_control = "no-cache"};
     const struct route *route;
     struct http_page *page = NULL;
 
     http_lock(c->server);
-    route = http_route_match(c->server, c->path);
+    route = http_route_find(c->server, c->path);
     if (route && route->kind == ROUTE_PAGE) { /* it may have been taken away meanwhile */
         page = route->page;
         atomic_fetch_add(&page->refs, 1);
@@ -282,17 +271,16 @@ static void answer_page(struct http_connection *c)
         return;
     }
     c->page = page;
+    answer.etag = page->etag;
     if (page->status == 200 &&
         etag_matches(c->head.fields[FIELD_IF_NONE_MATCH], str_from(page->etag))) {
-        answer_not_modified(c, page->etag);
+        answer.status = 304;
+        http_request_send(c, &answer, STR_EMPTY);
         return;
     }
-    http_request_send(c,
-                      &(struct http_answer){.status = page->status,
-                                            .content_type = page->content_type,
-                                            .cache_control = "no-cache",
-                                            .etag = page->etag},
-                      page->body);
+    answer.status = page->status;
+    answer.content_type = page->content_type;
+    http_request_send(c, &answer, page->body);
 }
 
 /* Runs the handler unless its route was taken away; http_unroute waits for the end of this. */
@@ -305,7 +293,7 @@ static bool run_handler(struct http_connection *c, const struct http_request *re
     void *context = NULL;
 
     http_lock(server);
-    route = http_route_match(server, c->path);
+    route = http_route_find(server, c->path);
     if (route && route->kind == ROUTE_HANDLER) {
         handler = route->handler;
         context = route->context;
@@ -327,9 +315,7 @@ static void answer_filled(struct http_connection *c, const struct http_response 
     struct http_answer answer = {
         .status = filled->status,
         .content_type = filled->content_type,
-        .cache_control = filled->cache_control ? filled->cache_control : "no-store",
-        .etag = filled->etag,
-        .location = filled->location,
+        .cache_control = "no-store",
     };
 
     assert(filled->status >= 200 && filled->status <= 599);
@@ -337,9 +323,6 @@ static void answer_filled(struct http_connection *c, const struct http_response 
         answer_text(c, 503, "out of memory", NULL);
     else if (filled->err)
         http_request_refuse(c, 500);
-    else if (filled->status == 200 && filled->etag &&
-             etag_matches(c->head.fields[FIELD_IF_NONE_MATCH], str_from(filled->etag)))
-        answer_not_modified(c, filled->etag);
     else
         http_request_send(c, &answer, buf_peek(&c->own_body));
 }
@@ -348,19 +331,15 @@ static void answer_handler(struct http_connection *c)
 {
     const struct tls_identity *identity = c->expired ? NULL : stream_peer_identity(c->stream);
     const struct str *fields = c->head.fields;
-    bool head_as_get = c->method == HTTP_HEAD && !(c->methods & HTTP_HEAD);
     struct http_request request = {
-        .method = head_as_get ? HTTP_GET : c->method,
+        .method = c->method == HTTP_HEAD ? HTTP_GET : c->method,
         .path = c->path,
         .query = c->query,
         .body = buf_peek(&c->body),
         .content_type = fields[FIELD_CONTENT_TYPE],
         .authorization = fields[FIELD_AUTHORIZATION],
-        .accept = fields[FIELD_ACCEPT],
-        .if_none_match = fields[FIELD_IF_NONE_MATCH],
         .host = fields[FIELD_HOST],
         .origin = fields[FIELD_ORIGIN],
-        .peer = str_from(c->peer),
         .identity = identity && identity->uri_count > 0 ? identity : NULL,
     };
     struct http_response response = {.status = 200, .content_type = PLAIN_TEXT};

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct route *find_exact(struct http_server *server, struct str path)
+struct route *http_route_find(struct http_server *server, struct str path)
 {
     for (size_t i = 0; i < server->route_count; i++) {
         struct route *route = &server->routes[i];
@@ -38,7 +38,7 @@ enum err http_route_add(struct http_server *server, const char *path, struct rou
     char *copy;
 
     if (!http_path_is_safe(text) || text.len > HTTP_PATH_MAX) return ERR_INVALID;
-    if (find_exact(server, text)) return ERR_EXISTS;
+    if (http_route_find(server, text)) return ERR_EXISTS;
     copy = str_dup(text);
     if (!copy) return ERR_NOMEM;
     route = free_place(server);
@@ -49,20 +49,6 @@ enum err http_route_add(struct http_server *server, const char *path, struct rou
     *route = (struct route){.path = copy, .path_len = text.len};
     *ret_route = route;
     return ERR_OK;
-}
-
-const struct route *http_route_match(const struct http_server *server, struct str path)
-{
-    const struct route *best = NULL;
-    for (size_t i = 0; i < server->route_count; i++) {
-        const struct route *route = &server->routes[i];
-        struct str own = str_of(route->path, route->path_len);
-        if (route->kind == ROUTE_NONE) continue;
-        bool below = route->kind == ROUTE_HANDLER && own.at[own.len - 1] == '/';
-        if (best && own.len <= best->path_len) continue;
-        if (below ? str_starts(path, own) : str_equal(path, own)) best = route;
-    }
-    return best;
 }
 
 void http_routes_deinit(struct http_server *server)
@@ -82,7 +68,7 @@ enum err http_route(struct http_server *server, const char *path, uint32_t metho
     struct route *route;
     enum err err;
 
-    if (!handler || methods == 0 || (methods & ~(uint32_t)(HTTP_GET | HTTP_POST | HTTP_HEAD)))
+    if (!handler || methods == 0 || (methods & ~(uint32_t)(HTTP_GET | HTTP_POST)))
         return ERR_INVALID;
     http_lock(server);
     err = http_route_add(server, path, &route);
@@ -103,7 +89,7 @@ enum err http_unroute(struct http_server *server, const char *path)
 
     assert(!server->thread_runs || !pthread_equal(pthread_self(), server->thread));
     http_lock(server);
-    route = find_exact(server, str_from(path));
+    route = http_route_find(server, str_from(path));
     if (!route || route->kind == ROUTE_CHANNEL) {
         http_unlock(server);
         return ERR_NOT_FOUND;
@@ -167,7 +153,7 @@ enum err http_publish_as(struct http_server *server, const char *path, int statu
     if (!page) return ERR_NOMEM;
 
     http_lock(server);
-    route = find_exact(server, str_from(path));
+    route = http_route_find(server, str_from(path));
     if (route && route->kind != ROUTE_PAGE) err = ERR_EXISTS;
     if (!route) err = http_route_add(server, path, &route);
     if (err) {

@@ -8,7 +8,6 @@
  * reads as fast as we write); what is left then waits for the next turn, so that others have
  * theirs. */
 enum { LOOP_ROUNDS_MAX = 16 };
-enum { LOOP_TIMERS_FIRST = 16 }; /* room taken with the first timer */
 
 void loop_core_init(struct loop *loop, const struct loop_ops *ops, struct clock *clock)
 {
@@ -161,14 +160,9 @@ struct clock *loop_clock(const struct loop *loop)
 
 enum err timer_init(struct timer *timer, struct loop *loop, timer_fn *fn)
 {
-    size_t needed = loop->timers_made + 1, cap = loop->timers.cap;
+    enum err err = heap_reserve(&loop->timers, loop->timers_made + 1);
 
-    if (needed > LOOP_TIMERS_MAX) return ERR_FULL;
-    if (needed > cap) { /* doubled, or making n timers would cost n * n */
-        size_t wanted = min_size(max_size(cap * 2, LOOP_TIMERS_FIRST), LOOP_TIMERS_MAX);
-        enum err err = heap_reserve(&loop->timers, wanted);
-        if (err) return err;
-    }
+    if (err) return err;
     loop->timers_made++;
     *timer = (struct timer){.loop = loop, .fn = fn};
     return ERR_OK;

@@ -55,50 +55,7 @@ struct listener_stats {
     size_t open;            /* handshakes that are under way included */
 };
 
-/* ERR_INVALID for an address that is none, ERR_NOMEM, ERR_FULL (timers). A failure to connect
- * comes by on_closed. What is written before on_open waits and leaves then. */
-enum err net_dial(struct net *net, const struct dial_options *options,
-                  const struct stream_events *events, void *owner, struct stream **ret_stream,
-                  struct note *note);
-/* ERR_INVALID, ERR_BUSY (address in use), ERR_DENIED, ERR_UNAVAILABLE, ERR_NOMEM. */
-enum err net_listen(struct net *net, const struct listen_options *options,
-                    struct listener **ret_listener, struct note *note);
-const char *listener_address(const struct listener *listener); /* with the real port; borrowed */
-struct listener_stats listener_stats(const struct listener *listener);
-/* While paused nothing is accepted: who connects waits in the kernel. Not in the simulator. */
-void listener_pause(struct listener *listener, bool paused);
-void listener_close(struct listener *listener); /* accepted streams live on; NULL is fine */
-
-/* For an accepted stream: from now on its events come here, beginning with bytes. Starting a
- * dialed one anew redirects its events, which is how TLS wraps it. */
-void stream_start(struct stream *stream, const struct stream_events *events, void *owner);
-/* Copies all the parts or none. ERR_FULL past output_max: wait for on_drained, after which this
- * write fits. ERR_TOO_LARGE: more than output_max at once, which never fits. ERR_CLOSED after
- * stream_end, stream_close or a failure. Small writes of one turn leave in one system call. */
-enum err stream_write(struct stream *stream, const struct str *parts, size_t count);
-size_t stream_pending(const struct stream *stream); /* bytes not yet taken by the kernel */
-void stream_pause(struct stream *stream);           /* no on_bytes until resumed */
-void stream_resume(struct stream *stream);
-void stream_end(struct stream *stream);   /* half-close after what is pending */
-void stream_close(struct stream *stream); /* drops what is pending; on_closed follows */
-const char *stream_peer_address(const struct stream *stream); /* borrowed; "unix" for a Unix peer */
-/* Who the peer proved to be; NULL on plaintext. Borrowed until on_closed. */
-const struct tls_identity *stream_peer_identity(const struct stream *stream);
-const char *stream_alpn(const struct stream *stream); /* agreed protocol, "" when none */
-
-/* Splits an address. ERR_INVALID with a note. Views point into `address`; unix: host is the
- * path. */
-struct address_parts {
-    bool is_unix;
-    struct str host;
-    uint16_t port;
-};
-enum err address_split(const char *address, struct address_parts *ret_parts, struct note *note);
-/* The bytes of an IP address without brackets or scope: 4 or 16; 0 for anything else. */
-size_t address_ip(struct str host, uint8_t ret_bytes[16]);
-bool address_is_loopback(const char *address); /* 127/8, ::1, localhost, unix: */
-
-/* -- for the implementations only -- */
+/* -- what an implementation provides; each is the function below that has its name -- */
 struct net {
     enum err (*dial)(struct net *net, const struct dial_options *options,
                      const struct stream_events *events, void *owner, struct stream **ret_stream,
@@ -130,4 +87,105 @@ struct stream_ops {
 struct stream {
     const struct stream_ops *ops;
 };
+
+/* ERR_INVALID for an address that is none, ERR_NOMEM, ERR_FULL (timers). A failure to connect
+ * comes by on_closed. What is written before on_open waits and leaves then. */
+static inline enum err net_dial(struct net *net, const struct dial_options *options,
+                                const struct stream_events *events, void *owner,
+                                struct stream **ret_stream, struct note *note)
+{
+    return net->dial(net, options, events, owner, ret_stream, note);
+}
+/* ERR_INVALID, ERR_BUSY (address in use), ERR_DENIED, ERR_UNAVAILABLE, ERR_NOMEM. */
+static inline enum err net_listen(struct net *net, const struct listen_options *options,
+                                  struct listener **ret_listener, struct note *note)
+{
+    return net->listen(net, options, ret_listener, note);
+}
+/* With the real port; borrowed */
+static inline const char *listener_address(const struct listener *listener)
+{
+    return listener->ops->address(listener);
+}
+static inline struct listener_stats listener_stats(const struct listener *listener)
+{
+    return listener->ops->stats(listener);
+}
+/* While paused nothing is accepted: who connects waits in the kernel. Not in the simulator. */
+static inline void listener_pause(struct listener *listener, bool paused)
+{
+    listener->ops->pause(listener, paused);
+}
+/* Accepted streams live on; NULL is fine */
+static inline void listener_close(struct listener *listener)
+{
+    if (listener) listener->ops->close(listener);
+}
+
+/* For an accepted stream: from now on its events come here, beginning with bytes. Starting a
+ * dialed one anew redirects its events, which is how TLS wraps it. */
+static inline void stream_start(struct stream *stream, const struct stream_events *events,
+                                void *owner)
+{
+    stream->ops->start(stream, events, owner);
+}
+/* Copies all the parts or none. ERR_FULL past output_max: wait for on_drained, after which this
+ * write fits. ERR_TOO_LARGE: more than output_max at once, which never fits. ERR_CLOSED after
+ * stream_end, stream_close or a failure. Small writes of one turn leave in one system call. */
+static inline enum err stream_write(struct stream *stream, const struct str *parts, size_t count)
+{
+    return stream->ops->write(stream, parts, count);
+}
+/* Bytes not yet taken by the kernel */
+static inline size_t stream_pending(const struct stream *stream)
+{
+    return stream->ops->pending(stream);
+}
+/* No on_bytes until resumed */
+static inline void stream_pause(struct stream *stream)
+{
+    stream->ops->pause(stream);
+}
+static inline void stream_resume(struct stream *stream)
+{
+    stream->ops->resume(stream);
+}
+/* Half-close after what is pending */
+static inline void stream_end(struct stream *stream)
+{
+    stream->ops->end(stream);
+}
+/* Drops what is pending; on_closed follows */
+static inline void stream_close(struct stream *stream)
+{
+    stream->ops->close(stream);
+}
+/* Borrowed; "unix" for a Unix peer */
+static inline const char *stream_peer_address(const struct stream *stream)
+{
+    return stream->ops->peer_address(stream);
+}
+/* Who the peer proved to be; NULL on plaintext. Borrowed until on_closed. */
+static inline const struct tls_identity *stream_peer_identity(const struct stream *stream)
+{
+    return stream->ops->peer_identity(stream);
+}
+/* Agreed protocol, "" when none */
+static inline const char *stream_alpn(const struct stream *stream)
+{
+    return stream->ops->alpn(stream);
+}
+
+/* Splits an address. ERR_INVALID with a note. Views point into `address`; unix: host is the
+ * path. */
+struct address_parts {
+    bool is_unix;
+    struct str host;
+    uint16_t port;
+};
+enum err address_split(const char *address, struct address_parts *ret_parts, struct note *note);
+/* The bytes of an IP address without brackets or scope: 4 or 16; 0 for anything else. */
+size_t address_ip(struct str host, uint8_t ret_bytes[16]);
+bool address_is_loopback(const char *address); /* 127/8, ::1, localhost, unix: */
+
 #endif

@@ -90,8 +90,7 @@ struct tls_info tls_context_info(const struct tls_context *context);
  *  - the context's files are looked at again with a new stream, at most once in TLS_RECHECK_MS. */
 enum { TLS_RECHECK_MS = 1000 };
 
-/* What a plain stream that will be wrapped is opened with: the plaintext waits in the TLS stream,
- * and only this much cipher text in the plain one. */
+/* What a plain stream that will be wrapped is opened with: room for as much plaintext as records. */
 size_t tls_plain_output_max(size_t output_max);
 
 typedef enum err net_dial_fn(struct net *net, const struct dial_options *options,

@@ -14,6 +14,7 @@
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
 
+#include "io/fs.h"
 #include "io/tls_identity.h"
 
 enum {
@@ -32,10 +33,6 @@ struct source {
     char *path;     /* NULL: from memory */
     struct buf pem; /* from memory, or during a load */
 };
-struct stamp {
-    uint64_t size, inode;
-    int64_t modified_ns;
-};
 
 struct tls_context {
     size_t refs;
@@ -49,7 +46,7 @@ struct tls_context {
     size_t source_count; /* cert and key always have a place, maybe empty */
     bool has_pair, has_ca, in_memory;
     SSL_CTX *current;
-    struct stamp loaded[SOURCES_MAX], refused[SOURCES_MAX];
+    struct fs_info loaded[SOURCES_MAX], refused[SOURCES_MAX];
     bool refused_known;
     mono_time recheck_at;
     struct tls_info info;
@@ -325,31 +322,24 @@ static void source_forget(struct source *source)
     if (source->pem.data)
         OPENSSL_cleanse(source->pem.data, source->pem.cap); /* it may be the key */
     buf_deinit(&source->pem);
-    buf_init(&source->pem, FILE_BYTES_MAX);
 }
 
-static enum err read_stamps(const struct tls_context *context, struct stamp *stamps,
+static enum err read_stamps(const struct tls_context *context, struct fs_info *stamps,
                             struct note *note)
 {
     for (size_t i = 0; i < context->source_count; i++) {
-        struct fs_info info;
-        enum err err;
-        stamps[i] = (struct stamp){0};
-        if (!context->sources[i].path) continue;
-        err = fs_stat(context->fs, context->sources[i].path, &info);
-        if (err) return note_fail(note, err, "%s: %s", context->sources[i].path, err_text(err));
-        stamps[i] = (struct stamp){info.size, info.inode, info.modified_ns};
+        const char *path = context->sources[i].path;
+        enum err err = path ? fs_stat(context->fs, path, &stamps[i]) : ERR_OK;
+        if (err) return note_fail(note, err, "%s: %s", path, err_text(err));
     }
     return ERR_OK;
 }
 
-static bool same_stamps(const struct tls_context *context, const struct stamp *a,
-                        const struct stamp *b)
+static bool same_stamps(const struct tls_context *context, const struct fs_info *a,
+                        const struct fs_info *b)
 {
     for (size_t i = 0; i < context->source_count; i++)
-        if (a[i].size != b[i].size || a[i].inode != b[i].inode ||
-            a[i].modified_ns != b[i].modified_ns)
-            return false;
+        if (!fs_same(&a[i], &b[i])) return false;
     return true;
 }
 
@@ -381,7 +371,7 @@ static void adopt(struct tls_context *context, SSL_CTX *own_made)
 
 /* Reads the files and swaps. The stamps were taken before, so a file that changes meanwhile is
  * seen as changed by the next look. */
-static enum err load(struct tls_context *context, const struct stamp *stamps, struct note *note)
+static enum err load(struct tls_context *context, const struct fs_info *stamps, struct note *note)
 {
     SSL_CTX *made = NULL;
     enum err err = read_sources(context, note);
@@ -412,7 +402,7 @@ static enum err load_failed(struct tls_context *context, enum err err, const str
 static enum err reload(struct tls_context *context, bool skip_refused, bool *ret_changed,
                        struct note *note)
 {
-    struct stamp stamps[SOURCES_MAX] = {0};
+    struct fs_info stamps[SOURCES_MAX] = {0};
     struct note why = {0};
     enum err err;
 
@@ -516,7 +506,7 @@ static enum err copy_pem(struct tls_context *context, struct str cert, struct st
 static enum err load_first(struct tls_context *context, const struct tls_options *options,
                            struct note *note)
 {
-    struct stamp stamps[SOURCES_MAX] = {0};
+    struct fs_info stamps[SOURCES_MAX] = {0};
     enum err err;
 
     err = copy_path(context, SOURCE_CERT, options->cert_file);

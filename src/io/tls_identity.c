@@ -184,11 +184,6 @@ enum err tls_identity_from_der(struct str der, struct tls_identity **ret_identit
     return err;
 }
 
-void tls_identity_free(struct tls_identity *identity)
-{
-    free(identity);
-}
-
 /* A scheme is compared without regard to case, so that "BIGFLEET:" beside "bigfleet:" counts as
  * two; the URI itself is given as it stands, and callers compare it exactly. */
 static bool has_scheme(struct str uri, struct str scheme)
@@ -220,15 +215,6 @@ static size_t names_bytes(const struct str *names, size_t count)
     return bytes;
 }
 
-static struct str copy_text(char **at, struct str text)
-{
-    struct str copy = {*at, text.len};
-
-    if (text.len > 0) memcpy(*at, text.at, text.len);
-    *at += text.len;
-    return copy;
-}
-
 struct tls_identity *tls_identity_copy(const struct tls_identity *identity)
 {
     size_t count = identity->uri_count + identity->dns_count;
@@ -245,11 +231,11 @@ struct tls_identity *tls_identity_copy(const struct tls_identity *identity)
     *copy = *identity;
     copy->uris = names;
     copy->dns_names = names + identity->uri_count;
-    for (size_t i = 0; i < identity->uri_count; i++) names[i] = copy_text(&at, identity->uris[i]);
+    for (size_t i = 0; i < identity->uri_count; i++) names[i] = str_put(&at, identity->uris[i]);
     for (size_t i = 0; i < identity->dns_count; i++)
-        names[identity->uri_count + i] = copy_text(&at, identity->dns_names[i]);
-    copy->common_name = copy_text(&at, identity->common_name);
-    copy->serial_hex = copy_text(&at, identity->serial_hex);
+        names[identity->uri_count + i] = str_put(&at, identity->dns_names[i]);
+    copy->common_name = str_put(&at, identity->common_name);
+    copy->serial_hex = str_put(&at, identity->serial_hex);
     return copy;
 }
 

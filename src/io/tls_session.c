@@ -20,22 +20,6 @@ enum {
     IDLE_OUTPUT_MAX = 2 * TLS_RECORD_MAX, /* memory a session without output may keep */
 };
 
-struct tls_session {
-    struct tls_context *context; /* a reference */
-    SSL *ssl;
-    enum tls_state state;
-    struct str input; /* not yet read: in the caller's bytes or in `held` */
-    struct buf held, output;
-    bool borrowed; /* `input` is the caller's: settle is due */
-    bool ended, peer_ended;
-    bool doubted;        /* the peer's certificate proves nothing */
-    enum err output_err; /* the output buffer refused */
-    enum err failed;
-    struct note failure;
-    struct tls_identity *identity;
-    char alpn[256];
-};
-
 /* -- the BIO ----------------------------------------------------------------------------------- */
 
 static int bio_read(BIO *bio, char *into, int cap)
@@ -165,7 +149,7 @@ void tls_session_close(struct tls_session *session)
     if (!session) return;
     SSL_free(session->ssl);
     tls_context_unref(session->context);
-    tls_identity_free(session->identity);
+    free(session->identity);
     buf_deinit(&session->held);
     buf_deinit(&session->output);
     free(session);
@@ -175,7 +159,7 @@ enum err tls_session_judge(void *owner, X509 *leaf)
 {
     struct tls_session *session = owner;
 
-    tls_identity_free(session->identity);
+    free(session->identity);
     session->identity = NULL;
     return tls_identity_read(leaf, &session->identity, &session->failure);
 }
@@ -310,7 +294,6 @@ enum err tls_session_settle(struct tls_session *session)
         err = buf_append(&session->held, session->input);
     } else if (session->input.len == 0) {
         buf_deinit(&session->held); /* rare: give the memory back while nothing is held */
-        buf_init(&session->held, TLS_HELD_MAX);
     } else {
         buf_consume(&session->held, session->held.len - session->input.len);
     }
@@ -396,37 +379,12 @@ struct str tls_session_output(const struct tls_session *session)
 void tls_session_consume(struct tls_session *session, size_t len)
 {
     buf_consume(&session->output, len);
-    if (session->output.len == 0 && session->output.cap > IDLE_OUTPUT_MAX) {
-        buf_deinit(&session->output); /* a burst is over: an idle connection stays small */
-        buf_init(&session->output, TLS_OUTPUT_MAX);
-    }
+    /* A burst is over: an idle connection stays small. */
+    if (session->output.len == 0 && session->output.cap > IDLE_OUTPUT_MAX)
+        buf_deinit(&session->output);
 }
 
-enum tls_state tls_session_state(const struct tls_session *session)
-{
-    return session->state;
-}
-bool tls_session_has_input(const struct tls_session *session)
-{
-    return session->input.len > 0;
-}
-bool tls_session_peer_ended(const struct tls_session *session)
-{
-    return session->peer_ended;
-}
-const struct note *tls_session_failure(const struct tls_session *session)
-{
-    return &session->failure;
-}
 const struct tls_identity *tls_session_identity(const struct tls_session *session)
 {
     return session->doubted ? NULL : session->identity;
-}
-const char *tls_session_alpn(const struct tls_session *session)
-{
-    return session->alpn;
-}
-const char *tls_session_version(const struct tls_session *session)
-{
-    return SSL_get_version(session->ssl);
 }

@@ -14,9 +14,10 @@
  * reading whenever you like (that is how a paused reader holds its peer), and settle. */
 #ifndef IO_TLS_SESSION_H
 #define IO_TLS_SESSION_H
+#include <openssl/ssl.h>
+
 #include "io/tls.h"
 
-struct tls_session;
 enum {
     TLS_RECORD_MAX = 16384,           /* plaintext of one record: the largest the protocol has */
     TLS_RECORD_EXTRA = 256,           /* at most this much more on the wire */
@@ -24,6 +25,24 @@ enum {
     TLS_OUTPUT_MAX = 2 * 1024 * 1024, /* output not yet consumed; past it the session fails */
 };
 enum tls_state { TLS_SHAKING, TLS_OPEN, TLS_FAILED };
+
+/* To be read by anybody, changed by tls_session.c alone. */
+struct tls_session {
+    struct tls_context *context; /* a reference */
+    SSL *ssl;
+    enum tls_state state;
+    struct str input; /* kept and not looked at yet: in the caller's bytes or in `held` */
+    struct buf held, output;
+    bool borrowed; /* `input` is the caller's: settle is due */
+    bool ended;
+    bool peer_ended;     /* by close_notify */
+    bool doubted;        /* the peer's certificate proves nothing */
+    enum err output_err; /* the output buffer refused */
+    enum err failed;
+    struct note failure;
+    struct tls_identity *identity; /* see tls_session_identity */
+    char alpn[256];                /* "" when none */
+};
 
 /* `peer_name` (client: required; server: ignored) is a host name or an address. A client's first
  * flight is in the output after the first read. ERR_INVALID for a name that is none, ERR_NOMEM. */
@@ -36,7 +55,7 @@ enum err tls_session_feed(struct tls_session *session, struct str bytes);
 /* While shaking hands: goes on as far as the input allows and reads nothing; when the state has
  * become TLS_OPEN, call again. Then: reads plaintext, up to `cap` bytes, at most one record;
  * *ret_got 0 means nothing more from this input, or the peer has ended. Any error is final; its
- * text is in tls_session_failure, and an alert for the peer may be in the output. */
+ * text is in `failure`, and an alert for the peer may be in the output. */
 enum err tls_session_read(struct tls_session *session, void *into, size_t cap, size_t *ret_got);
 enum err tls_session_settle(struct tls_session *session); /* ERR_NOMEM, ERR_FULL: final */
 
@@ -49,11 +68,5 @@ enum err tls_session_end(struct tls_session *session);
 struct str tls_session_output(const struct tls_session *session); /* peek */
 void tls_session_consume(struct tls_session *session, size_t len);
 
-enum tls_state tls_session_state(const struct tls_session *session);
-bool tls_session_has_input(const struct tls_session *session);  /* kept and not looked at yet */
-bool tls_session_peer_ended(const struct tls_session *session); /* by close_notify */
-const struct note *tls_session_failure(const struct tls_session *session);
 const struct tls_identity *tls_session_identity(const struct tls_session *session); /* or NULL */
-const char *tls_session_alpn(const struct tls_session *session);    /* "" when none */
-const char *tls_session_version(const struct tls_session *session); /* "TLSv1.3" */
 #endif

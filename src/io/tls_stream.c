@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A stream over a stream: plaintext above, TLS records below.
  *
- * Output: what the owner writes waits here as plaintext, and is made into records only as fast as
- * the plain stream empties; so small writes of a turn share a record, and memory stays at
- * output_max. The plain stream is kept between half full and full: past half it owes us
- * on_drained, which is what carries on. Input: a paused owner, or answers of TLS itself that find
- * no room below, stop the reading below, and what was read already is kept by the session.
+ * Output: what the owner writes in a turn is gathered, so that small writes share a record, and is
+ * made into records by the deferred `work`. The plain stream has room for them: it was opened with
+ * the bound of this stream, the most that TLS adds, and some room for what TLS itself has to say.
+ * Input: a paused owner stops the reading below, and what was read already is kept by the session.
  *
  * Nothing is called back from inside a call of the owner's: writing, resuming and ending only
  * defer `work`. The memory is freed in one place, when the plain stream reports its end. */
@@ -19,8 +18,8 @@
 enum {
     DEFAULT_TIMEOUT_MS = 10 * 1000,
     DEFAULT_OUTPUT_MAX = 1024 * 1024,
-    PLAIN_OUTPUT_MAX = 256 * 1024, /* enough for a round trip; the rest waits unencrypted */
-    PLAIN_OUTPUT_MIN = 64,
+    PLAIN_SLACK = 64 * 1024,     /* for handshakes, alerts and the like */
+    OUTPUT_PIECE = 64 * 1024,    /* encrypted at a time */
     IDLE_OUTPUT_MAX = 64 * 1024, /* memory a stream without output may keep for the next */
     LINGER_MS = 1000,            /* for the peer to take the alert that says why */
     NAME_CAP = 256,
@@ -39,15 +38,15 @@ struct tls_stream {
     struct timer timer; /* the handshake's deadline, later the linger's */
     mono_time deadline; /* of a dialed one; until it is connected the plain dial keeps it */
     struct task work;
-    struct buf output; /* plaintext; the first `output_done` bytes are encrypted */
-    size_t output_done, output_max, plain_max;
+    struct buf output; /* plaintext of this turn, or of the time before the handshake was done */
+    size_t output_max, plain_max;
     bool connected; /* the plain stream is open */
     bool opened;    /* the handshake is done and the owner knows */
     bool paused;
     bool drain_wanted; /* on_drained is owed, at `drain_at` pending or less */
     size_t drain_at;
-    bool ending, end_sent, half_closed; /* stream_end called; close_notify made; plain ended */
-    bool end_told;                      /* on_end called */
+    bool ending, half_closed; /* stream_end called; close_notify made and the plain stream ended */
+    bool end_told;            /* on_end called */
     bool plain_ended;
     bool closing; /* stream_close called: say nothing more but on_closed */
     bool failed;  /* `why` is known; lingering */
@@ -58,29 +57,23 @@ struct tls_stream {
 static const struct stream_ops tls_stream_ops;
 static const struct stream_events plain_events;
 
-static struct tls_stream *self(const struct stream *stream)
+static struct tls_stream *tls_stream_of(const struct stream *stream)
 {
     return CONTAINER_OF(stream, struct tls_stream, stream);
 }
 
-static size_t output_left(const struct tls_stream *t)
+static size_t tls_stream_unsent(const struct tls_stream *t)
 {
-    return t->output.len - t->output_done;
-}
-
-static size_t pending(const struct tls_stream *t)
-{
-    return output_left(t) + tls_session_output(t->session).len +
-           (t->plain ? stream_pending(t->plain) : 0);
+    return t->output.len + (t->plain ? stream_pending(t->plain) : 0);
 }
 
 /* -- ending badly ------------------------------------------------------------------------------ */
 
-static void push_records(struct tls_stream *t);
+static void tls_push_records(struct tls_stream *t);
 
 /* Remembers why; on_closed will say it. The alert is given a moment to arrive: closing at once with
  * bytes unread would make the kernel reset the connection and the peer never learn the reason. */
-static void fail(struct tls_stream *t, enum err why, const struct note *note)
+static void tls_fail(struct tls_stream *t, enum err why, const struct note *note)
 {
     bool has_alert;
 
@@ -89,7 +82,7 @@ static void fail(struct tls_stream *t, enum err why, const struct note *note)
     t->why = why;
     t->note = *note;
     has_alert = tls_session_output(t->session).len > 0;
-    push_records(t);
+    tls_push_records(t);
     if (t->plain_ended || !has_alert) {
         stream_close(t->plain);
         return;
@@ -99,14 +92,14 @@ static void fail(struct tls_stream *t, enum err why, const struct note *note)
     timer_start_in(&t->timer, LINGER_MS);
 }
 
-static void fail_text(struct tls_stream *t, enum err why, const char *text)
+static void tls_fail_text(struct tls_stream *t, enum err why, const char *text)
 {
     struct note note;
     note_set(&note, "tls: %s", text);
-    fail(t, why, &note);
+    tls_fail(t, why, &note);
 }
 
-static void on_timer(struct timer *timer)
+static void tls_on_timer(struct timer *timer)
 {
     struct tls_stream *t = CONTAINER_OF(timer, struct tls_stream, timer);
 
@@ -125,79 +118,53 @@ static void on_timer(struct timer *timer)
 
 /* -- output ------------------------------------------------------------------------------------ */
 
-/* Records to the plain stream, as many bytes as it has room for. */
-static void push_records(struct tls_stream *t)
+/* No room below: the peer makes TLS answer, and does not read. */
+static void tls_push_records(struct tls_stream *t)
 {
-    for (struct str out; (out = tls_session_output(t->session)).len > 0;) {
-        size_t taken = stream_pending(t->plain);
-        struct str part = {out.at, min_size(out.len, t->plain_max - min_size(taken, t->plain_max))};
-        enum err err;
-        if (part.len == 0) return;
-        err = stream_write(t->plain, &part, 1);
-        if (err == ERR_NOMEM) fail_text(t, err, "out of memory");
-        if (err) return; /* ERR_CLOSED: its on_closed is on the way */
-        tls_session_consume(t->session, part.len);
+    struct str records = tls_session_output(t->session);
+    enum err err = records.len > 0 ? stream_write(t->plain, &records, 1) : ERR_OK;
+
+    if (!err)
+        tls_session_consume(t->session, records.len);
+    else if (err != ERR_CLOSED) /* else its on_closed is on the way */
+        tls_fail_text(t, err, err_text(err));
+}
+
+/* All that was written becomes records, then the end if it was asked for. */
+static void tls_send_output(struct tls_stream *t)
+{
+    struct str rest = buf_peek(&t->output);
+    enum err err = ERR_OK;
+
+    while (!err && rest.len > 0 && !t->failed) {
+        struct str piece = str_of(rest.at, min_size(rest.len, OUTPUT_PIECE));
+        err = tls_session_write(t->session, piece);
+        rest = str_tail(rest, piece.len);
+        if (!err) tls_push_records(t);
     }
-}
-
-static bool is_blocked(const struct tls_stream *t)
-{
-    return tls_session_output(t->session).len > 0;
-}
-
-static void forget_output(struct tls_stream *t)
-{
-    size_t max = t->output.max;
-
-    t->output_done = 0;
     buf_clear(&t->output);
-    if (t->output.cap <= IDLE_OUTPUT_MAX) return;
-    buf_deinit(&t->output);
-    buf_init(&t->output, max);
-}
-
-/* One step of what is still to send; false when there is nothing to do, or no room for it. */
-static bool send_step(struct tls_stream *t)
-{
-    size_t left = output_left(t);
-    enum err err;
-
-    if (is_blocked(t) || t->failed || t->closing) return false;
-    if (left > 0) {
-        struct str rest = str_tail(buf_peek(&t->output), t->output_done);
-        if (stream_pending(t->plain) > t->plain_max / 2)
-            return false; /* on_drained is owed to us */
-        rest.len = min_size(rest.len, max_size(t->plain_max / 4, TLS_RECORD_MAX));
-        err = tls_session_write(t->session, rest);
-        t->output_done += rest.len;
-        if (left == rest.len) forget_output(t);
-    } else if (t->ending && !t->end_sent) {
-        t->end_sent = true;
-        err = tls_session_end(t->session);
-    } else if (t->end_sent && !t->half_closed) {
+    if (t->output.cap > IDLE_OUTPUT_MAX) buf_deinit(&t->output);
+    if (!err && t->ending && !t->half_closed && !t->failed) {
         t->half_closed = true;
-        stream_end(t->plain);
-        return false;
-    } else {
-        return false;
+        err = tls_session_end(t->session);
+        if (!err) tls_push_records(t);
+        if (!err) stream_end(t->plain);
     }
-    if (err) fail(t, err, tls_session_failure(t->session));
-    return !err;
+    if (err) tls_fail(t, err, &t->session->failure);
 }
 
-static void want_drain(struct tls_stream *t, size_t drain_at)
+static void tls_want_drain(struct tls_stream *t, size_t drain_at)
 {
     t->drain_at = t->drain_wanted ? min_size(t->drain_at, drain_at) : drain_at;
     t->drain_wanted = true;
 }
 
 /* Everything left is in the plain stream, which speaks up at half its bound only; but a write
- * that does not fit makes it promise to tell when that write would. The bytes offered are never
- * taken. */
-static void ask_plain_to_tell(struct tls_stream *t)
+ * that does not fit makes it promise to tell when that write would. The bytes offered are neither
+ * read nor taken. */
+static void tls_ask_plain(struct tls_stream *t)
 {
-    static char never_sent[PLAIN_OUTPUT_MAX];
-    struct str probe = {never_sent, t->plain_max - t->drain_at};
+    struct str probe = {"", t->plain_max - t->drain_at};
     enum err err;
 
     assert(stream_pending(t->plain) > t->drain_at && t->drain_at < t->plain_max);
@@ -206,39 +173,39 @@ static void ask_plain_to_tell(struct tls_stream *t)
     (void)err;
 }
 
-static void tell_drained(struct tls_stream *t)
+static void tls_report_drained(struct tls_stream *t)
 {
     if (!t->drain_wanted || t->failed || t->closing) return;
-    if (pending(t) <= t->drain_at) {
+    if (tls_stream_unsent(t) <= t->drain_at) {
         t->drain_wanted = false;
         if (t->events.on_drained) t->events.on_drained(t->owner);
-    } else if (output_left(t) == 0 && !is_blocked(t) && !t->half_closed) {
-        ask_plain_to_tell(t);
+    } else if (t->output.len == 0 && !t->half_closed) {
+        tls_ask_plain(t);
     }
 }
 
 /* Only from events and tasks, since it may call on_drained. */
-static void pump_out(struct tls_stream *t)
+static void tls_pump_out(struct tls_stream *t)
 {
-    push_records(t);
-    if (!t->opened) return;
-    while (send_step(t)) push_records(t);
-    tell_drained(t);
+    tls_push_records(t);
+    if (!t->opened || t->failed || t->closing) return;
+    tls_send_output(t);
+    tls_report_drained(t);
     if (t->failed || t->closing) return;
     /* Both sides have ended; the peer's half-close follows, or a peer that forgot it is left. */
-    if (t->half_closed && tls_session_peer_ended(t->session) && !timer_running(&t->timer))
+    if (t->half_closed && t->session->peer_ended && !timer_running(&t->timer))
         timer_start_in(&t->timer, LINGER_MS);
 }
 
 /* -- input ------------------------------------------------------------------------------------- */
 
-static bool is_held(const struct tls_stream *t)
+static bool tls_is_held(const struct tls_stream *t)
 {
     bool unclaimed = t->opened && !t->events.on_bytes; /* accepted and not started */
-    return t->failed || t->closing || is_blocked(t) || (t->opened && (t->paused || unclaimed));
+    return t->failed || t->closing || (t->opened && (t->paused || unclaimed));
 }
 
-static void tell_open(struct tls_stream *t)
+static void tls_report_open(struct tls_stream *t)
 {
     t->opened = true;
     timer_stop(&t->timer);
@@ -252,20 +219,20 @@ static void tell_open(struct tls_stream *t)
 }
 
 /* Shakes hands, then hands plaintext to the owner until there is none or it has had enough. */
-static void read_session(struct tls_stream *t)
+static void tls_read(struct tls_stream *t)
 {
     char plain[TLS_RECORD_MAX];
 
-    while (!is_held(t)) {
+    while (!tls_is_held(t)) {
         size_t got = 0;
         enum err err = tls_session_read(t->session, plain, sizeof plain, &got);
         if (err) {
-            fail(t, err, tls_session_failure(t->session));
+            tls_fail(t, err, &t->session->failure);
             return;
         }
-        push_records(t);
-        if (!t->opened && tls_session_state(t->session) == TLS_OPEN)
-            tell_open(t);
+        tls_push_records(t);
+        if (!t->opened && t->session->state == TLS_OPEN)
+            tls_report_open(t);
         else if (got > 0)
             t->events.on_bytes(t->owner, str_of(plain, got));
         else
@@ -273,43 +240,43 @@ static void read_session(struct tls_stream *t)
     }
 }
 
-static void tell_end(struct tls_stream *t)
+static void tls_report_end(struct tls_stream *t)
 {
-    if (is_held(t)) return;
-    if (tls_session_peer_ended(t->session)) {
+    if (tls_is_held(t)) return;
+    if (t->session->peer_ended) {
         if (t->end_told) return;
         t->end_told = true;
         if (t->events.on_end)
             t->events.on_end(t->owner);
         else
             t->ending = true;
-    } else if (t->plain_ended && !tls_session_has_input(t->session)) {
-        fail_text(t, ERR_IO,
-                  t->opened ? "cut off by the peer without close_notify"
-                            : "closed by the peer during the handshake");
+    } else if (t->plain_ended && t->session->input.len == 0) {
+        tls_fail_text(t, ERR_IO,
+                      t->opened ? "cut off by the peer without close_notify"
+                                : "closed by the peer during the handshake");
     }
 }
 
-static void pump_in(struct tls_stream *t)
+static void tls_pump_in(struct tls_stream *t)
 {
     enum err err;
 
-    read_session(t);
+    tls_read(t);
     err = tls_session_settle(t->session);
-    if (err && !t->failed) fail(t, err, tls_session_failure(t->session));
-    tell_end(t);
-    pump_out(t);
+    if (err && !t->failed) tls_fail(t, err, &t->session->failure);
+    tls_report_end(t);
+    tls_pump_out(t);
     if (t->failed || t->closing) return;
-    if (is_held(t))
+    if (tls_is_held(t))
         stream_pause(t->plain);
     else
         stream_resume(t->plain);
 }
 
-static void on_work(struct task *task)
+static void tls_on_work(struct task *task)
 {
     struct tls_stream *t = CONTAINER_OF(task, struct tls_stream, work);
-    if (t->connected && !t->failed && !t->closing) pump_in(t);
+    if (t->connected && !t->failed && !t->closing) tls_pump_in(t);
 }
 
 /* -- what the plain stream says ---------------------------------------------------------------- */
@@ -320,7 +287,7 @@ static void plain_open(void *owner)
     t->connected = true;
     if (t->failed || t->closing) return;
     timer_start(&t->timer, t->deadline);
-    pump_in(t); /* a client speaks first */
+    tls_pump_in(t); /* a client speaks first */
 }
 
 static void plain_bytes(void *owner, struct str bytes)
@@ -331,15 +298,15 @@ static void plain_bytes(void *owner, struct str bytes)
     if (t->failed || t->closing) return;
     err = tls_session_feed(t->session, bytes);
     if (err)
-        fail_text(t, err, err_text(err));
+        tls_fail_text(t, err, err_text(err));
     else
-        pump_in(t);
+        tls_pump_in(t);
 }
 
 static void plain_drained(void *owner)
 {
     struct tls_stream *t = owner;
-    if (!t->failed && !t->closing) pump_in(t); /* reading may have waited for room, too */
+    if (!t->failed && !t->closing) tls_pump_out(t);
 }
 
 static void plain_end(void *owner)
@@ -351,10 +318,10 @@ static void plain_end(void *owner)
     if (t->failed)
         stream_close(t->plain); /* the peer has seen the alert, or does not care */
     else
-        pump_in(t);
+        tls_pump_in(t);
 }
 
-static void destroy(struct tls_stream *t)
+static void tls_free(struct tls_stream *t)
 {
     timer_deinit(&t->timer);
     task_cancel(&t->work);
@@ -376,7 +343,7 @@ static void plain_closed(void *owner, enum err why, const struct note *note)
     } else if (t->failed) {
         why = t->why;
         text = t->note;
-    } else if (!t->closing && why == ERR_CLOSED && !tls_session_peer_ended(t->session)) {
+    } else if (!t->closing && why == ERR_CLOSED && !t->session->peer_ended) {
         why = ERR_IO;
         note_set(&text, "tls: cut off by the peer without close_notify");
     }
@@ -385,7 +352,7 @@ static void plain_closed(void *owner, enum err why, const struct note *note)
         t->on_failed(t->accept_owner, why, &text);
     else if (t->events.on_closed)
         t->events.on_closed(t->owner, why, &text);
-    destroy(t);
+    tls_free(t);
 }
 
 static const struct stream_events plain_events = {
@@ -400,7 +367,7 @@ static const struct stream_events plain_events = {
 
 static void tls_stream_start(struct stream *stream, const struct stream_events *events, void *owner)
 {
-    struct tls_stream *t = self(stream);
+    struct tls_stream *t = tls_stream_of(stream);
 
     assert(events->on_bytes && events->on_closed);
     t->events = *events;
@@ -411,7 +378,7 @@ static void tls_stream_start(struct stream *stream, const struct stream_events *
 
 static enum err tls_stream_write(struct stream *stream, const struct str *parts, size_t count)
 {
-    struct tls_stream *t = self(stream);
+    struct tls_stream *t = tls_stream_of(stream);
     size_t total = 0;
     char *room;
     enum err err;
@@ -422,14 +389,10 @@ static enum err tls_stream_write(struct stream *stream, const struct str *parts,
         total += parts[i].len;
     }
     if (total == 0) return ERR_OK;
-    if (total + pending(t) > t->output_max) {
-        want_drain(t, min_size(t->output_max / 2, t->output_max - total));
+    if (total + tls_stream_unsent(t) > t->output_max) {
+        tls_want_drain(t, min_size(t->output_max / 2, t->output_max - total));
         loop_defer(t->loop, &t->work);
         return ERR_FULL;
-    }
-    if (t->output_done > t->output.len / 2) {
-        buf_consume(&t->output, t->output_done);
-        t->output_done = 0;
     }
     err = buf_reserve(&t->output, total, &room);
     if (err) return err;
@@ -438,22 +401,22 @@ static enum err tls_stream_write(struct stream *stream, const struct str *parts,
         room += parts[i].len;
     }
     buf_commit(&t->output, total);
-    if (pending(t) > t->output_max / 2) want_drain(t, t->output_max / 2);
+    if (tls_stream_unsent(t) > t->output_max / 2) tls_want_drain(t, t->output_max / 2);
     loop_defer(t->loop, &t->work);
     return ERR_OK;
 }
 
 static size_t tls_stream_pending(const struct stream *stream)
 {
-    const struct tls_stream *t = self(stream);
+    const struct tls_stream *t = tls_stream_of(stream);
 
     /* Records are a little longer than what they carry. */
-    return min_size(pending(t), t->output_max);
+    return min_size(tls_stream_unsent(t), t->output_max);
 }
 
 static void tls_stream_pause(struct stream *stream)
 {
-    struct tls_stream *t = self(stream);
+    struct tls_stream *t = tls_stream_of(stream);
 
     t->paused = true;
     if (t->opened && !t->failed && !t->closing) stream_pause(t->plain);
@@ -461,7 +424,7 @@ static void tls_stream_pause(struct stream *stream)
 
 static void tls_stream_resume(struct stream *stream)
 {
-    struct tls_stream *t = self(stream);
+    struct tls_stream *t = tls_stream_of(stream);
 
     if (!t->paused) return;
     t->paused = false;
@@ -470,7 +433,7 @@ static void tls_stream_resume(struct stream *stream)
 
 static void tls_stream_end(struct stream *stream)
 {
-    struct tls_stream *t = self(stream);
+    struct tls_stream *t = tls_stream_of(stream);
 
     t->ending = true;
     if (!t->closing) loop_defer(t->loop, &t->work);
@@ -478,7 +441,7 @@ static void tls_stream_end(struct stream *stream)
 
 static void tls_stream_close(struct stream *stream)
 {
-    struct tls_stream *t = self(stream);
+    struct tls_stream *t = tls_stream_of(stream);
 
     if (t->closing) return;
     t->closing = true;
@@ -487,19 +450,19 @@ static void tls_stream_close(struct stream *stream)
 
 static const char *tls_stream_peer_address(const struct stream *stream)
 {
-    const struct tls_stream *t = self(stream);
+    const struct tls_stream *t = tls_stream_of(stream);
     return t->plain ? stream_peer_address(t->plain) : "";
 }
 
 static const struct tls_identity *tls_stream_peer_identity(const struct stream *stream)
 {
-    const struct tls_stream *t = self(stream);
+    const struct tls_stream *t = tls_stream_of(stream);
     return t->opened ? tls_session_identity(t->session) : NULL;
 }
 
 static const char *tls_stream_alpn(const struct stream *stream)
 {
-    return tls_session_alpn(self(stream)->session);
+    return tls_stream_of(stream)->session->alpn;
 }
 
 static const struct stream_ops tls_stream_ops = {
@@ -520,11 +483,11 @@ static const struct stream_ops tls_stream_ops = {
 size_t tls_plain_output_max(size_t output_max)
 {
     if (output_max == 0) output_max = DEFAULT_OUTPUT_MAX;
-    return max_size(min_size(output_max / 2, PLAIN_OUTPUT_MAX), PLAIN_OUTPUT_MIN);
+    return output_max + (output_max / TLS_RECORD_MAX + 1) * TLS_RECORD_EXTRA + PLAIN_SLACK;
 }
 
-static enum err create(struct loop *loop, struct tls_context *context, const char *peer_name,
-                       size_t output_max, struct tls_stream **ret_tls, struct note *note)
+static enum err tls_new(struct loop *loop, struct tls_context *context, const char *peer_name,
+                        size_t output_max, struct tls_stream **ret_tls, struct note *note)
 {
     struct tls_stream *t = calloc(1, sizeof *t);
     enum err err;
@@ -533,10 +496,10 @@ static enum err create(struct loop *loop, struct tls_context *context, const cha
     t->stream.ops = &tls_stream_ops;
     t->loop = loop;
     t->output_max = min_size(output_max ? output_max : DEFAULT_OUTPUT_MAX, SIZE_MAX / 4);
-    t->plain_max = tls_plain_output_max(output_max);
-    buf_init(&t->output, t->output_max * 2); /* half may be done and not yet moved out */
-    task_init(&t->work, on_work);
-    err = timer_init(&t->timer, loop, on_timer);
+    t->plain_max = tls_plain_output_max(t->output_max);
+    buf_init(&t->output, t->output_max);
+    task_init(&t->work, tls_on_work);
+    err = timer_init(&t->timer, loop, tls_on_timer);
     if (err) {
         note_set(note, "tls: timer: %s", err_text(err));
         free(t);
@@ -545,15 +508,15 @@ static enum err create(struct loop *loop, struct tls_context *context, const cha
     tls_context_recheck(context, loop_now(loop));
     err = tls_session_open(context, peer_name, &t->session, note);
     if (err)
-        destroy(t);
+        tls_free(t);
     else
         *ret_tls = t;
     return err;
 }
 
 /* The name the server has to prove: as asked for, else the host that is dialled. */
-static enum err name_to_verify(const struct dial_options *options, char name[NAME_CAP],
-                               struct note *note)
+static enum err tls_name_to_verify(const struct dial_options *options, char name[NAME_CAP],
+                                   struct note *note)
 {
     struct address_parts parts;
     struct str host = str_from(options->tls_name);
@@ -586,9 +549,9 @@ enum err tls_dial(struct loop *loop, struct net *net, net_dial_fn *dial_plain,
     enum err err;
 
     assert(events->on_bytes && events->on_closed);
-    err = name_to_verify(options, name, note);
+    err = tls_name_to_verify(options, name, note);
     if (err) return err;
-    err = create(loop, options->tls, name, options->output_max, &t, note);
+    err = tls_new(loop, options->tls, name, options->output_max, &t, note);
     if (err) return err;
     t->events = *events;
     t->owner = owner;
@@ -598,7 +561,7 @@ enum err tls_dial(struct loop *loop, struct net *net, net_dial_fn *dial_plain,
     t->deadline = mono_after(loop_now(loop), timeout_ms);
     err = dial_plain(net, &below, &plain_events, t, &t->plain, note);
     if (err) {
-        destroy(t);
+        tls_free(t);
         return err;
     }
     *ret_stream = &t->stream;
@@ -613,7 +576,7 @@ enum err tls_accept(const struct tls_accept_options *options, struct stream *own
 
     if (tls_context_side(options->context) != TLS_SERVER)
         return note_fail(note, ERR_INVALID, "tls: a listener needs a server's context");
-    err = create(options->loop, options->context, NULL, options->output_max, &t, note);
+    err = tls_new(options->loop, options->context, NULL, options->output_max, &t, note);
     if (err) return err;
     t->on_ready = options->on_ready;
     t->on_failed = options->on_failed;

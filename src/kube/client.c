@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "io/clock.h"
-#include "io/fs_path.h"
+#include "io/fs.h"
 #include "text/ndjson.h"
 #include "text/percent.h"
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "io/fs_path.h"
+#include "io/fs.h"
 #include "io/worker.h"
 
 struct file_watch {

@@ -9,9 +9,9 @@
 
 #include "rpc/server_internal.h"
 
-static void on_deadline(struct timer *timer);
+static void call_on_deadline(struct timer *timer);
 
-static struct rpc_call *take_kept(struct rpc_server *s)
+static struct rpc_call *call_take_kept(struct rpc_server *s)
 {
     struct list *node = list_pop(&s->kept);
     struct rpc_call *call;
@@ -23,18 +23,18 @@ static struct rpc_call *take_kept(struct rpc_server *s)
     s->kept_count--;
     head = call->head;
     arena = call->arena;
-    message = call->reader.message;
+    message = call->message;
     memset(call, 0, sizeof *call);
     call->head = head;
     call->arena = arena;
-    call->reader.message = message;
+    call->message = message;
     return call;
 }
 
 struct rpc_call *call_new(struct connection *c, int32_t stream)
 {
     struct rpc_server *s = c->server;
-    struct rpc_call *call = take_kept(s);
+    struct rpc_call *call = call_take_kept(s);
 
     if (!call) return NULL;
     list_init(&call->link);
@@ -50,7 +50,7 @@ struct rpc_call *call_new(struct connection *c, int32_t stream)
     call->began = c->read_at;
     buf_init(&call->inbox, SIZE_MAX / 2); /* both bounded by what limits_charge lets in */
     buf_init(&call->outbox, SIZE_MAX / 2);
-    if (timer_init(&call->timer, s->io->loop, on_deadline)) {
+    if (timer_init(&call->timer, s->io->loop, call_on_deadline)) {
         call_free(call);
         return NULL;
     }
@@ -59,7 +59,7 @@ struct rpc_call *call_new(struct connection *c, int32_t stream)
     return call;
 }
 
-static void arena_keep(struct arena *a)
+static void call_keep_arena(struct arena *a)
 {
     if (a->used > ARENA_KEPT_MAX)
         arena_deinit(a);
@@ -79,9 +79,9 @@ void call_free(struct rpc_call *call)
     list_remove(&call->waiting);
     buf_deinit(&call->inbox);
     buf_deinit(&call->outbox);
-    arena_keep(&call->head);
-    arena_keep(&call->arena);
-    if (call->reader.message.cap > ARENA_KEPT_MAX) buf_deinit(&call->reader.message);
+    call_keep_arena(&call->head);
+    call_keep_arena(&call->arena);
+    if (call->message.cap > ARENA_KEPT_MAX) buf_deinit(&call->message);
     list_prepend(&s->kept, &call->link);
     if (++s->kept_count > CALLS_KEPT_MAX || s->closing) call_forget_kept(s);
 }
@@ -93,7 +93,7 @@ void call_forget_kept(struct rpc_server *s)
     s->kept_count--;
     arena_deinit(&call->head);
     arena_deinit(&call->arena);
-    buf_deinit(&call->reader.message);
+    buf_deinit(&call->message);
     free(call);
 }
 
@@ -118,7 +118,7 @@ static const uint8_t handler_moves[] = {
     [HANDLER_DONE] = 0,
 };
 
-static void check_states(const struct rpc_call *call)
+static void call_check_states(const struct rpc_call *call)
 {
     assert(call->handler != HANDLER_DONE || call_is_decided(call));
     assert(call->outbox.len == 0 || call->response == RESPONSE_STARTED ||
@@ -129,21 +129,21 @@ void call_request_to(struct rpc_call *call, enum request_state to)
 {
     assert(request_moves[call->request] & BIT(to));
     call->request = to;
-    check_states(call);
+    call_check_states(call);
 }
 
 void call_response_to(struct rpc_call *call, enum response_state to)
 {
     assert(response_moves[call->response] & BIT(to));
     call->response = to;
-    check_states(call);
+    call_check_states(call);
 }
 
 void call_handler_to(struct rpc_call *call, enum handler_state to)
 {
     assert(handler_moves[call->handler] & BIT(to));
     call->handler = to;
-    check_states(call);
+    call_check_states(call);
 }
 
 /* -- the two ends -- */
@@ -156,15 +156,14 @@ void call_decide(struct rpc_call *call, enum grpc_status status)
     meter_call_ended(call);
 }
 
-static void tell_done(struct rpc_call *call)
+static void call_report_done(struct rpc_call *call)
 {
-    const struct rpc_handler *handler = call->method->rpc.handler;
     bool aware = call->handler != HANDLER_UNAWARE;
 
     if (call->handler == HANDLER_DONE) return;
     call_handler_to(call, HANDLER_DONE);
-    arena_keep(&call->arena); /* the handler needs it no more */
-    if (aware && handler->on_done) handler->on_done(call->method->rpc.service, call);
+    call_keep_arena(&call->arena); /* the handler needs it no more */
+    if (aware && call->events->on_done) call->events->on_done(call->service, call);
 }
 
 void call_due(struct rpc_call *call)
@@ -177,7 +176,7 @@ void call_due(struct rpc_call *call)
 void call_look(struct rpc_call *call)
 {
     if (call_is_decided(call))
-        tell_done(call);
+        call_report_done(call);
     else if (call_takes_answer(call))
         call_advance(call, STR_EMPTY);
 }
@@ -191,7 +190,7 @@ void call_gone(struct rpc_call *call)
     call_drop_outbox(call);
     if (call->response == RESPONSE_DECIDED)
         call_response_to(call, open ? RESPONSE_CANCELLED : RESPONSE_SENT);
-    tell_done(call);
+    call_report_done(call);
     s->stats.calls--;
     if (s->meter) gauge_add(s->meter->running, -1);
     call_free(call);
@@ -212,22 +211,23 @@ void call_abort(struct rpc_call *call, enum grpc_status status, const char *text
         call_finish(call, status, str_from(text), STR_EMPTY, RESPONSE_CANCELLED);
     }
     connection_mark_dirty(call->connection);
-    tell_done(call);
+    call_report_done(call);
 }
 
 void call_drain(struct rpc_call *call)
 {
-    const struct rpc_method *m = &call->method->rpc;
-
-    if (call->handler != HANDLER_UNAWARE && !call_is_decided(call) && m->handler->on_drain)
-        m->handler->on_drain(m->service, call);
+    if (call->handler != HANDLER_UNAWARE && !call_is_decided(call) && call->events->on_drain)
+        call->events->on_drain(call->service, call);
 }
 
-static void on_deadline(struct timer *timer)
+static void call_on_deadline(struct timer *timer)
 {
     struct rpc_call *call = CONTAINER_OF(timer, struct rpc_call, timer);
 
-    call_abort(call, GRPC_DEADLINE_EXCEEDED, "deadline exceeded");
+    if (call->plain)
+        stranger_answer(call);
+    else
+        call_abort(call, GRPC_DEADLINE_EXCEEDED, "deadline exceeded");
 }
 
 /* -- what is known of it -- */
@@ -250,12 +250,6 @@ const char *rpc_call_peer(const struct rpc_call *call)
 mono_time rpc_call_deadline(const struct rpc_call *call)
 {
     return call->deadline;
-}
-
-bool rpc_call_cancelled(const struct rpc_call *call)
-{
-    return call->response == RESPONSE_CANCELLED ||
-           (!call_is_decided(call) && !call_takes_answer(call));
 }
 
 bool rpc_call_metadata(const struct rpc_call *call, struct str name, struct str *ret_value)
@@ -296,6 +290,12 @@ void rpc_call_set_data(struct rpc_call *call, void *data)
 void *rpc_call_data(const struct rpc_call *call)
 {
     return call->data;
+}
+
+void rpc_call_redirect(struct rpc_call *call, const struct rpc_handler *handler, void *service)
+{
+    call->events = handler;
+    call->service = service;
 }
 
 void rpc_call_waits(struct rpc_call *call)

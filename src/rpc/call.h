@@ -54,8 +54,6 @@ struct str rpc_call_path(const struct rpc_call *call); /* "/pkg.Service/Method" 
 const struct tls_identity *rpc_call_identity(const struct rpc_call *call);
 const char *rpc_call_peer(const struct rpc_call *call);   /* address */
 mono_time rpc_call_deadline(const struct rpc_call *call); /* MONO_NEVER when none */
-/* Nobody waits for the answer any more: reset, deadline or lost connection. */
-bool rpc_call_cancelled(const struct rpc_call *call);
 /* Metadata by lower-case name; -bin values are decoded. False when absent; the first of several.
  * Borrowed from the call. */
 bool rpc_call_metadata(const struct rpc_call *call, struct str name, struct str *ret_value);
@@ -73,6 +71,8 @@ void *rpc_call_data(const struct rpc_call *call);
 /* Stage marks for the slow-request log: "proposed", "applied". At most RPC_STAGES_MAX, the server's
  * own two ("received", "decoded") among them; further ones are left out. Static names. */
 void rpc_call_mark(struct rpc_call *call, const char *stage);
+/* Inside an event: the call's further events go to this handler and not to the method's. */
+void rpc_call_redirect(struct rpc_call *call, const struct rpc_handler *handler, void *service);
 /* It waits for others from now on, for as long as it was asked to: the slow-request log is not for
  * it. */
 void rpc_call_waits(struct rpc_call *call);

@@ -8,7 +8,10 @@
 #include "rpc/headers.h"
 #include "rpc/server_internal.h"
 
-enum { INFLATION = 1032 }; /* the most bytes that deflate makes of one */
+enum {
+    INFLATION = 1032,            /* the most bytes that deflate makes of one */
+    MESSAGE_KEPT_MAX = 64 << 10, /* memory kept for the next message */
+};
 
 /* What of the headers is not metadata. */
 struct request {
@@ -27,7 +30,7 @@ enum field {
 };
 
 /* What gRPC reserves, but for three that are the user's. */
-static enum field grpc_field(struct str name)
+static enum field request_grpc_field(struct str name)
 {
     if (str_equal(name, STR("grpc-timeout"))) return FIELD_TIMEOUT;
     if (str_equal(name, STR("grpc-encoding"))) return FIELD_ENCODING;
@@ -38,24 +41,24 @@ static enum field grpc_field(struct str name)
 }
 
 /* Asked for every field of every request, so the first letter decides where it can. */
-static enum field field_of(struct str name)
+static enum field request_field(struct str name)
 {
     switch (name.len > 0 ? name.at[0] : ':') {
     case ':':
         if (str_equal(name, STR(":path"))) return FIELD_PATH;
         return str_equal(name, STR(":method")) ? FIELD_METHOD : FIELD_OTHER;
     case 'c': return str_equal(name, STR("content-type")) ? FIELD_CONTENT_TYPE : FIELD_METADATA;
-    case 'g': return str_starts(name, STR("grpc-")) ? grpc_field(name) : FIELD_METADATA;
+    case 'g': return str_starts(name, STR("grpc-")) ? request_grpc_field(name) : FIELD_METADATA;
     case 't': return str_equal(name, STR("te")) ? FIELD_OTHER : FIELD_METADATA;
     default: return FIELD_METADATA;
     }
 }
 
-static void sort_headers(const struct h2_header *headers, size_t count, struct request *r)
+static void request_sort(const struct h2_header *headers, size_t count, struct request *r)
 {
     for (size_t i = 0; i < count; i++) {
         struct str value = headers[i].value;
-        switch (field_of(headers[i].name)) {
+        switch (request_field(headers[i].name)) {
         case FIELD_METADATA:
             if (r->metadata_count++ == 0) r->metadata_first = i;
             r->metadata_bytes += headers[i].name.len + value.len;
@@ -71,7 +74,7 @@ static void sort_headers(const struct h2_header *headers, size_t count, struct r
 }
 
 /* "application/grpc", "application/grpc+proto", "application/grpc;charset=utf-8" */
-static bool is_grpc(struct str content_type)
+static bool request_is_grpc(struct str content_type)
 {
     struct str rest;
 
@@ -80,37 +83,33 @@ static bool is_grpc(struct str content_type)
     return rest.len == 0 || rest.at[0] == '+' || rest.at[0] == ';';
 }
 
-/* An answer to what never becomes a call. */
-static void refuse(struct connection *c, int32_t stream, const char *http_status,
-                   enum grpc_status status, struct str text)
+/* There is no room for the call. */
+static void request_refuse(struct connection *c, int32_t stream)
 {
-    char code[4] = {0};
-    struct h2_header headers[] = {
-        {STR(":status"), str_from(http_status)},
+    const struct h2_header headers[] = {
+        {STR(":status"), STR("200")},
         {STR("content-type"), STR("application/grpc")},
-        {STR("grpc-status"), {code, 0}},
-        {STR("grpc-message"), text},
+        {STR("grpc-status"), STR("8")}, /* RESOURCE_EXHAUSTED */
+        {STR("grpc-message"), STR("too many calls")},
     };
 
-    if (status >= 10) code[headers[2].value.len++] = (char)('0' + status / 10);
-    code[headers[2].value.len++] = (char)('0' + status % 10);
+    meter_refused(c->server, REFUSED_CALLS);
     if (h2_respond(c->h2, stream, headers, ARRAY_LEN(headers), true))
         h2_reset(c->h2, stream, H2_INTERNAL_ERROR);
-    c->answers++;
 }
 
-static void refuse_stranger(struct connection *c, int32_t stream, const struct request *r,
-                            const char *http_status, struct str text, bool end)
+/* NULL: the request is gRPC's. */
+static const struct plain_answer *request_plain_answer(const struct request *r)
 {
-    stranger_refuse(c,
-                    &(struct plain_request){.stream = stream,
-                                            .http_status = http_status,
-                                            .text = text,
-                                            .head = str_equal(r->method, STR("HEAD"))},
-                    end);
+    static const struct plain_answer no_post = {{"405", 3}, {"only POST", 9}};
+    static const struct plain_answer no_grpc = {{"415", 3},
+                                                {"content-type is not application/grpc", 36}};
+
+    if (!str_equal(r->method, STR("POST"))) return &no_post;
+    return request_is_grpc(r->content_type) ? NULL : &no_grpc;
 }
 
-static struct str in_head(struct rpc_call *call, struct str s)
+static struct str request_keep_text(struct rpc_call *call, struct str s)
 {
     char *copy = arena_dup(&call->head, s);
 
@@ -118,8 +117,8 @@ static struct str in_head(struct rpc_call *call, struct str s)
 }
 
 /* ERR_PARSE: a -bin value that is no base64. Decoded, it is shorter. */
-static enum err put_value(struct rpc_call *call, char **at, const struct h2_header *header,
-                          struct str *ret_value)
+static enum err metadata_put_value(struct rpc_call *call, char **at, const struct h2_header *header,
+                                   struct str *ret_value)
 {
     struct buf *scratch = &call->server->message;
     struct str value = header->value;
@@ -132,12 +131,12 @@ static enum err put_value(struct rpc_call *call, char **at, const struct h2_head
         assert(scratch->len <= value.len);
         value = buf_peek(scratch);
     }
-    *ret_value = header_put(at, value);
+    *ret_value = str_put(at, value);
     return ERR_OK;
 }
 
 /* The table and behind it all texts, in one piece. */
-static enum err keep_metadata(struct rpc_call *call, const struct h2_header *headers,
+static enum err metadata_keep(struct rpc_call *call, const struct h2_header *headers,
                               const struct request *r, struct note *note)
 {
     struct call_metadata *kept =
@@ -150,9 +149,9 @@ static enum err keep_metadata(struct rpc_call *call, const struct h2_header *hea
     for (size_t i = r->metadata_first; call->metadata_count < r->metadata_count; i++) {
         struct call_metadata *m = &kept[call->metadata_count];
         enum err err;
-        if (field_of(headers[i].name) != FIELD_METADATA) continue;
-        *m = (struct call_metadata){.name = header_put(&at, headers[i].name)};
-        err = put_value(call, &at, &headers[i], &m->value);
+        if (request_field(headers[i].name) != FIELD_METADATA) continue;
+        *m = (struct call_metadata){.name = str_put(&at, headers[i].name)};
+        err = metadata_put_value(call, &at, &headers[i], &m->value);
         if (err) {
             note_set(note, "metadata %.*s: not base64", STR_ARG(headers[i].name));
             return err == ERR_PARSE ? ERR_INVALID : err;
@@ -162,7 +161,7 @@ static enum err keep_metadata(struct rpc_call *call, const struct h2_header *hea
     return ERR_OK;
 }
 
-static enum err take_timeout(struct rpc_call *call, struct str timeout, struct note *note)
+static enum err request_take_timeout(struct rpc_call *call, struct str timeout, struct note *note)
 {
     uint64_t us, due_us;
 
@@ -177,7 +176,7 @@ static enum err take_timeout(struct rpc_call *call, struct str timeout, struct n
     return ERR_OK;
 }
 
-static enum err take_encoding(struct rpc_call *call, struct str encoding, struct note *note)
+static enum err request_take_encoding(struct rpc_call *call, struct str encoding, struct note *note)
 {
     call->gzip = str_equal(encoding, STR("gzip"));
     if (call->gzip || encoding.len == 0 || str_equal(encoding, STR("identity"))) return ERR_OK;
@@ -188,7 +187,7 @@ static enum err take_encoding(struct rpc_call *call, struct str encoding, struct
 }
 
 /* Access is judged by the original caller, which only a replica may name (rpc/forward.h). */
-static enum err take_caller(struct rpc_call *call, struct note *note)
+static enum err request_take_caller(struct rpc_call *call, struct note *note)
 {
     struct str value = STR_EMPTY;
     bool has = rpc_call_metadata(call, STR(RPC_CALLER_HEADER), &value);
@@ -198,7 +197,7 @@ static enum err take_caller(struct rpc_call *call, struct note *note)
                                 note);
 }
 
-static enum err check_name(struct str name, struct note *note)
+static enum err scheme_check_name(struct str name, struct note *note)
 {
     if (!str_starts(name, STR("bigfleet://")) && !str_starts(name, STR("muster://"))) return ERR_OK;
     return note_fail(note, ERR_DENIED, "%.*s is not for this listener's authority to name",
@@ -206,18 +205,18 @@ static enum err check_name(struct str name, struct note *note)
 }
 
 /* Names of the fleet's own schemes prove nothing where the authority is not the fleet's. */
-static enum err check_scheme(const struct rpc_call *call, struct note *note)
+static enum err scheme_check(const struct rpc_call *call, struct note *note)
 {
     const struct tls_identity *identity = call->connection->identity;
     enum err err = ERR_OK;
 
     if (!call->server->outsiders || !identity) return ERR_OK;
     for (size_t i = 0; !err && i < identity->uri_count; i++)
-        err = check_name(identity->uris[i], note);
-    return err ? err : check_name(identity->common_name, note);
+        err = scheme_check_name(identity->uris[i], note);
+    return err ? err : scheme_check_name(identity->common_name, note);
 }
 
-static enum err find_method(struct rpc_call *call, struct str path, struct note *note)
+static enum err request_find_method(struct rpc_call *call, struct str path, struct note *note)
 {
     struct connection *c = call->connection;
     struct method *m = c->last;
@@ -225,40 +224,42 @@ static enum err find_method(struct rpc_call *call, struct str path, struct note 
     if (!m || !str_equal(m->path, path)) m = map_get(&call->server->by_path, path);
     if (m) {
         c->last = call->method = m;
+        rpc_call_redirect(call, m->rpc.handler, m->rpc.service);
         call->path = m->path;
-        enum err err = check_scheme(call, note);
-        if (!err) err = take_caller(call, note);
+        enum err err = scheme_check(call, note);
+        if (!err) err = request_take_caller(call, note);
         if (!err) err = rpc_access_check(m->rpc.access, rpc_call_identity(call), note);
         if (err == ERR_DENIED)
             LOG_ERROR(&call->server->log, "identity refused", log_str("rpc", m->path),
                       log_text("peer", c->address), log_text("why", note->text));
         return err;
     }
-    call->path = in_head(call, path);
+    call->path = request_keep_text(call, path);
     return note_fail(note, ERR_UNSUPPORTED, "unknown method %.*s", (int)min_size(path.len, 200),
                      path.at);
 }
 
 /* Everything before the handler hears of it. */
-static enum err open_call(struct rpc_call *call, const struct h2_header *headers,
-                          const struct request *r, struct note *note)
+static enum err request_open_call(struct rpc_call *call, const struct h2_header *headers,
+                                  const struct request *r, struct note *note)
 {
-    enum err err = keep_metadata(call, headers, r, note), later;
+    enum err err = metadata_keep(call, headers, r, note), later;
 
     trace_take(call);
-    later = find_method(call, r->path, note); /* always, so that it is counted where it belongs */
+    later = request_find_method(call, r->path,
+                                note); /* always, so that it is counted where it belongs */
     if (err != ERR_OK && !later) return err;
-    if (!later) later = take_timeout(call, r->timeout, note);
-    if (!later) later = take_encoding(call, r->encoding, note);
+    if (!later) later = request_take_timeout(call, r->timeout, note);
+    if (!later) later = request_take_encoding(call, r->encoding, note);
     return later;
 }
 
-static bool is_one_request(const struct rpc_call *call)
+static bool request_is_one(const struct rpc_call *call)
 {
     return call->method->rpc.kind == RPC_UNARY || call->method->rpc.kind == RPC_SERVER_STREAM;
 }
 
-static bool has_hops(const struct h2_header *headers, size_t count)
+static bool request_has_hops(const struct h2_header *headers, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if (str_equal(headers[i].name, STR(RPC_HOPS_HEADER))) return true;
@@ -267,14 +268,14 @@ static bool has_hops(const struct h2_header *headers, size_t count)
 
 /* What the call keeps of its headers: a peer names a long entry of the header table with one byte,
  * as often as it likes. False: the call was refused. */
-static bool charge_metadata(struct rpc_call *call, const struct h2_header *headers, size_t count,
-                            const struct request *r)
+static bool request_charge_metadata(struct rpc_call *call, const struct h2_header *headers,
+                                    size_t count, const struct request *r)
 {
     size_t bytes = r->metadata_bytes + r->metadata_count * sizeof(struct call_metadata);
     enum err err = limits_charge_metadata(call, bytes);
     struct note note;
 
-    if (err == ERR_TOO_LARGE && !call->connection->identity && has_hops(headers, count)) {
+    if (err == ERR_TOO_LARGE && !call->connection->identity && request_has_hops(headers, count)) {
         call->connection->passes_on = true;
         err = limits_charge_metadata(call, bytes);
     }
@@ -290,22 +291,18 @@ static bool charge_metadata(struct rpc_call *call, const struct h2_header *heade
     return false;
 }
 
-static void start(struct rpc_call *call)
+static void request_start(struct rpc_call *call)
 {
     const struct rpc_method *m = &call->method->rpc;
-    struct buf kept = call->reader.message;
 
     grpc_reader_init(&call->reader, m->request_max);
-    kept.len = 0;
-    kept.max = m->request_max;
-    if (kept.cap <= kept.max)
-        call->reader.message = kept; /* memory of an earlier call */
-    else
-        buf_deinit(&kept);
+    buf_clear(&call->message); /* memory of an earlier call */
+    if (call->message.cap > m->request_max) buf_deinit(&call->message);
+    call->message.max = m->request_max;
     call->arena.max = m->arena_max;
     if (m->kind == RPC_UNARY || m->kind == RPC_SERVER_STREAM) return; /* begins with its message */
     call_handler_to(call, HANDLER_AWARE);
-    if (m->handler->on_start) m->handler->on_start(m->service, call);
+    if (call->events->on_start) call->events->on_start(call->service, call);
     if (call->server->draining) call_drain(call);
 }
 
@@ -314,45 +311,43 @@ void call_headers(struct connection *c, int32_t stream, const struct h2_header *
 {
     struct rpc_server *s = c->server;
     struct request r = {0};
+    const struct plain_answer *plain;
     struct rpc_call *call;
     struct note note = {0};
+    bool head;
     enum err err;
 
-    sort_headers(headers, count, &r);
-    if (end && (str_equal(r.method, STR("GET")) || str_equal(r.method, STR("HEAD"))) &&
-        page_answer(c, stream, r.path, str_equal(r.method, STR("HEAD"))))
+    request_sort(headers, count, &r);
+    plain = request_plain_answer(&r);
+    head = str_equal(r.method, STR("HEAD"));
+    if (end && (head || str_equal(r.method, STR("GET"))) && page_answer(c, stream, r.path, head))
         return;
-    if (!str_equal(r.method, STR("POST"))) {
-        refuse_stranger(c, stream, &r, "405", STR("only POST"), end);
-        return;
-    }
-    if (!is_grpc(r.content_type)) {
-        refuse_stranger(c, stream, &r, "415", STR("content-type is not application/grpc"), end);
-        return;
-    }
     call = s->stats.calls < s->limits.calls_max ? call_new(c, stream) : NULL;
     if (!call) {
-        meter_refused(s, REFUSED_CALLS);
-        refuse(c, stream, "200", GRPC_RESOURCE_EXHAUSTED, STR("too many calls"));
+        request_refuse(c, stream);
         return;
     }
     if (end) call_request_to(call, REQUEST_ENDED);
-    if (!charge_metadata(call, headers, count, &r)) return;
-    err = open_call(call, headers, &r, &note);
+    if (plain) {
+        stranger_begin(call, plain, head);
+        return;
+    }
+    if (!request_charge_metadata(call, headers, count, &r)) return;
+    err = request_open_call(call, headers, &r, &note);
     if (err) {
         rpc_fail(call, err, &note);
         return;
     }
-    start(call);
+    request_start(call);
     if (end)
         call_advance(call, STR_EMPTY);
-    else if (is_one_request(call))
+    else if (request_is_one(call))
         body_wait(call);
 }
 
 /* -- messages -- */
 
-static void fail(struct rpc_call *call, enum grpc_status status, struct str text)
+static void request_fail(struct rpc_call *call, enum grpc_status status, struct str text)
 {
     rpc_finish(call, status, text, STR_EMPTY);
 }
@@ -360,26 +355,26 @@ static void fail(struct rpc_call *call, enum grpc_status status, struct str text
 /* We cannot read on. A handler that knows of the call may have acted on what came before, and no
  * memory or no room of ours stands for RESOURCE_EXHAUSTED, which a client reads as "was not
  * applied" (retry.c). */
-static void fail_reading(struct rpc_call *call, enum err err, const struct note *note)
+static void request_fail_reading(struct rpc_call *call, enum err err, const struct note *note)
 {
     bool ours = err == ERR_NOMEM || err == ERR_FULL;
 
     if (ours && call->handler != HANDLER_UNAWARE)
-        fail(call, GRPC_UNKNOWN, str_from(note->text[0] ? note->text : err_text(err)));
+        request_fail(call, GRPC_UNKNOWN, str_from(note->text[0] ? note->text : err_text(err)));
     else
         rpc_fail(call, err, note);
 }
 
-/* The bytes of the message in the reader, inflated if need be. False: the call has ended. */
-static bool message_bytes(struct rpc_call *call, struct str *ret_bytes)
+/* The bytes of the message that has come, inflated if need be. False: the call has ended. */
+static bool message_inflated(struct rpc_call *call, struct str *ret_bytes)
 {
     struct rpc_server *s = call->server;
     enum err err;
 
-    *ret_bytes = buf_peek(&call->reader.message);
+    *ret_bytes = buf_peek(&call->message);
     if (!call->reader.compressed) return true;
     if (!call->gzip) {
-        fail(call, GRPC_INTERNAL, STR("compressed message without grpc-encoding"));
+        request_fail(call, GRPC_INTERNAL, STR("compressed message without grpc-encoding"));
         return false;
     }
     buf_clear(&s->inflated);
@@ -387,22 +382,23 @@ static bool message_bytes(struct rpc_call *call, struct str *ret_bytes)
     *ret_bytes = buf_peek(&s->inflated);
     if (!err) return true;
     if (err == ERR_TOO_LARGE)
-        fail(call, GRPC_RESOURCE_EXHAUSTED, STR("message is larger than the limit once inflated"));
+        request_fail(call, GRPC_RESOURCE_EXHAUSTED,
+                     STR("message is larger than the limit once inflated"));
     else
-        fail_reading(call, err, &(struct note){"gzip message"});
+        request_fail_reading(call, err, &(struct note){"gzip message"});
     return false;
 }
 
 /* When its last bytes came, which needs no clock; "decoded" shows what it waited for after. */
-static void mark_received(struct rpc_call *call)
+static void message_mark_received(struct rpc_call *call)
 {
     uint64_t ns = call->connection->read_at.ns - call->began.ns;
 
     call->stages[call->stage_count++] = (struct stage){.name = "received", .ns = ns};
 }
 
-/* Hands the message in the reader to the handler. */
-static void deliver(struct rpc_call *call)
+/* Gives the message that has come to the handler. */
+static void message_deliver(struct rpc_call *call)
 {
     const struct rpc_method *m = &call->method->rpc;
     ProtobufCMessage *message = NULL;
@@ -410,157 +406,149 @@ static void deliver(struct rpc_call *call)
     struct str bytes;
     enum err err;
 
-    if (!message_bytes(call, &bytes)) return;
+    if (!message_inflated(call, &bytes)) return;
     call->bytes_in += bytes.len;
-    if (is_one_request(call))
-        mark_received(call);
+    if (request_is_one(call))
+        message_mark_received(call);
     else
         arena_reset(&call->arena);
     if (m->input) {
         err = message_read(m->input, bytes, NULL, &call->arena, &message, &note);
         if (err) {
-            fail_reading(call, err, &note);
+            request_fail_reading(call, err, &note);
             return;
         }
     }
-    if (is_one_request(call)) rpc_call_mark(call, "decoded");
+    if (request_is_one(call)) rpc_call_mark(call, "decoded");
     if (call->handler == HANDLER_UNAWARE) call_handler_to(call, HANDLER_AWARE);
-    m->handler->on_message(m->service, call, message, m->input ? STR_EMPTY : bytes);
-    if (call->server->draining && is_one_request(call)) call_drain(call);
+    call->events->on_message(call->service, call, message, m->input ? STR_EMPTY : bytes);
+    if (call->server->draining && request_is_one(call)) call_drain(call);
 }
 
-static void deliver_end(struct rpc_call *call)
+static void message_forget(struct rpc_call *call)
 {
-    const struct rpc_method *m = &call->method->rpc;
+    buf_clear(&call->message);
+    if (call->message.cap > MESSAGE_KEPT_MAX) buf_deinit(&call->message);
+}
 
+static void request_deliver_end(struct rpc_call *call)
+{
     call_request_to(call, REQUEST_DELIVERED);
-    if (is_one_request(call) && grpc_reader_whole(&call->reader)) {
-        deliver(call);
-        grpc_reader_next(&call->reader);
+    if (call->whole) {
+        message_deliver(call);
+        message_forget(call);
     } else if (!grpc_reader_between(&call->reader)) {
-        fail(call, GRPC_INVALID_ARGUMENT, STR("message was cut off"));
-    } else if (is_one_request(call)) {
-        fail(call, GRPC_UNIMPLEMENTED,
-             STR("no request message")); /* as gRPC's table of codes says */
-    } else if (m->handler->on_half_closed) {
-        m->handler->on_half_closed(m->service, call);
+        request_fail(call, GRPC_INVALID_ARGUMENT, STR("message was cut off"));
+    } else if (request_is_one(call)) {
+        request_fail(call, GRPC_UNIMPLEMENTED,
+                     STR("no request message")); /* as gRPC's table of codes says */
+    } else if (call->events->on_half_closed) {
+        call->events->on_half_closed(call->service, call);
     }
 }
 
-static void reader_failed(struct rpc_call *call, enum err err)
+static void request_reader_failed(struct rpc_call *call, enum err err)
 {
     if (err == ERR_TOO_LARGE)
-        fail(call, GRPC_RESOURCE_EXHAUSTED, STR("message is larger than the limit"));
+        request_fail(call, GRPC_RESOURCE_EXHAUSTED, STR("message is larger than the limit"));
     else if (err == ERR_PARSE)
-        fail(call, GRPC_INTERNAL, STR("message has reserved flags"));
+        request_fail(call, GRPC_INTERNAL, STR("message has reserved flags"));
     else
-        fail_reading(call, err, &(struct note){"request buffer"});
+        request_fail_reading(call, err, &(struct note){"request buffer"});
 }
 
 /* A handler that hears of a message before it is read has agreed to its size: room for all of it is
  * taken at once, or a large one would be copied again and again as it grows. */
-static enum err make_room(struct rpc_call *call)
+static enum err message_make_room(struct rpc_call *call)
 {
     struct grpc_reader *r = &call->reader;
     char *room;
 
-    if (!call->method->rpc.handler->on_announced || r->message.len > 0) return ERR_OK;
-    return buf_reserve(&r->message, r->head_len == GRPC_FRAME_BYTES ? r->length : 0, &room);
+    if (!call->events->on_announced || call->message.len > 0) return ERR_OK;
+    return buf_reserve(&call->message, r->head_len == GRPC_FRAME_BYTES ? r->length : 0, &room);
 }
 
-/* Lets the reader take from *bytes up to the end of one message, and keeps the books. */
-static enum err read_some(struct rpc_call *call, struct str *bytes, bool *ret_whole)
+static void message_announce(struct rpc_call *call)
 {
-    size_t before = bytes->len, kept = call->reader.message.len;
-    enum err err = make_room(call);
+    uint64_t bytes = call->reader.length;
 
-    if (!err) err = grpc_reader_feed(&call->reader, bytes, ret_whole);
-    h2_consume(call->connection->h2, call->stream, before - bytes->len);
-    if (err) return err;
-    return limits_charge(call, call->reader.message.len - kept);
+    if (call->reader.compressed) bytes = min_u64(call->method->rpc.inflated_max, bytes * INFLATION);
+    call->events->on_announced(call->service, call, (size_t)bytes);
 }
 
-static bool is_to_announce(const struct rpc_call *call)
+/* Lets the reader take from *bytes up to the end of one message, and keeps the books. The five bytes
+ * before a message that is to be announced are taken alone. */
+static enum err request_read_message(struct rpc_call *call, struct str *bytes, bool *ret_whole)
 {
-    return call->method->rpc.handler->on_announced && call->reader.head_len < GRPC_FRAME_BYTES;
-}
-
-/* Reads the five bytes before a message and tells the handler. *ret_empty: they are whole, and no
- * byte follows them. */
-static enum err announce(struct rpc_call *call, struct str *bytes, bool *ret_empty)
-{
-    const struct rpc_method *m = &call->method->rpc;
     struct grpc_reader *r = &call->reader;
-    size_t before = bytes->len;
-    bool known;
-    enum err err = grpc_reader_head(r, bytes, &known);
+    bool announces = call->events->on_announced && r->head_len < GRPC_FRAME_BYTES;
+    size_t most = announces ? GRPC_FRAME_BYTES - r->head_len : bytes->len, taken;
+    struct str rest = str_of(bytes->at, min_size(most, bytes->len)), piece = STR_EMPTY;
+    enum err err = message_make_room(call);
 
-    h2_consume(call->connection->h2, call->stream, before - bytes->len);
-    if (err) return err;
-    *ret_empty = known && r->length == 0;
-    if (known && r->length > 0)
-        m->handler->on_announced(
-            m->service, call,
-            r->compressed ? (size_t)min_u64(m->inflated_max, (uint64_t)r->length * INFLATION)
-                          : r->length);
-    return ERR_OK;
+    taken = rest.len;
+    if (!err) err = grpc_reader_piece(r, &rest, &piece, ret_whole);
+    taken -= rest.len;
+    *bytes = str_tail(*bytes, taken);
+    h2_consume(call->connection->h2, call->stream, taken);
+    if (!err) err = buf_append(&call->message, piece);
+    if (!err) err = limits_charge(call, piece.len);
+    if (!err && announces && r->head_len == GRPC_FRAME_BYTES) message_announce(call);
+    return err;
 }
 
 struct buf rpc_take_message(struct rpc_call *call)
 {
-    struct grpc_reader *r = &call->reader;
-    struct buf *from = r->compressed ? &call->server->inflated : &r->message;
+    struct buf *from = call->reader.compressed ? &call->server->inflated : &call->message;
     struct buf message = *from;
 
-    assert(!call->method->rpc.input && !is_one_request(call));
+    assert(!call->method->rpc.input && !request_is_one(call));
     buf_init(from, message.max);
-    if (from == &r->message) r->length = 0; /* what it holds now */
     return message;
 }
 
-static void on_whole(struct rpc_call *call)
+static void message_whole(struct rpc_call *call)
 {
-    size_t kept = call->reader.message.len;
+    size_t len = call->message.len;
 
-    if (is_one_request(call)) return; /* delivered, and given back, with the end */
-    body_over(call);                  /* the next message has a time of its own */
-    deliver(call);
-    grpc_reader_next(&call->reader);
-    if (call->paused) buf_deinit(&call->reader.message); /* it may be long until the next */
-    limits_refund(call, kept);
+    call->whole = request_is_one(call);
+    if (call->whole) return; /* delivered, and given back, with the end */
+    body_over(call);         /* the next message has a time of its own */
+    message_deliver(call);
+    message_forget(call);
+    if (call->paused) buf_deinit(&call->message); /* it may be long until the next */
+    limits_refund(call, len);
 }
 
-static bool is_held(const struct rpc_call *call)
+static bool request_is_held(const struct rpc_call *call)
 {
     return call->paused || call->connection->choked;
 }
 
 /* Takes what it can; the rest stays in *bytes. */
-static void read_bytes(struct rpc_call *call, struct str *bytes)
+static void request_read(struct rpc_call *call, struct str *bytes)
 {
-    while (bytes->len > 0 && !is_held(call) && !call_is_decided(call)) {
-        bool whole = false, empty = true;
-        enum err err = ERR_OK;
-        if (is_one_request(call) && grpc_reader_whole(&call->reader)) {
-            fail(call, GRPC_UNIMPLEMENTED, STR("more than one request message"));
+    while (bytes->len > 0 && !request_is_held(call) && !call_is_decided(call)) {
+        bool whole = false;
+        enum err err;
+        if (call->whole) {
+            request_fail(call, GRPC_UNIMPLEMENTED, STR("more than one request message"));
             return;
         }
-        if (is_to_announce(call)) err = announce(call, bytes, &empty);
-        if (!err && !empty) continue;
-        if (!err) err = read_some(call, bytes, &whole);
+        err = request_read_message(call, bytes, &whole);
         if (err)
-            reader_failed(call, err);
+            request_reader_failed(call, err);
         else if (whole)
-            on_whole(call);
+            message_whole(call);
     }
 }
 
-static void read_inbox(struct rpc_call *call)
+static void request_read_inbox(struct rpc_call *call)
 {
     struct str bytes = buf_peek(&call->inbox);
     size_t before = bytes.len;
 
-    read_bytes(call, &bytes);
+    request_read(call, &bytes);
     limits_refund(call, before - bytes.len);
     buf_consume(&call->inbox, before - bytes.len);
     if (call->inbox.len == 0) buf_deinit(&call->inbox);
@@ -569,22 +557,22 @@ static void read_inbox(struct rpc_call *call)
     if (bytes.len < before) connection_mark_dirty(call->connection);
 }
 
-static void keep_for_later(struct rpc_call *call, struct str bytes)
+static void request_keep(struct rpc_call *call, struct str bytes)
 {
     enum err err = limits_charge(call, bytes.len);
 
     if (!err) err = buf_append(&call->inbox, bytes);
-    if (err) fail_reading(call, err, &(struct note){"request buffer"});
+    if (err) request_fail_reading(call, err, &(struct note){"request buffer"});
 }
 
 void call_advance(struct rpc_call *call, struct str fresh)
 {
-    if (call->inbox.len > 0) read_inbox(call);
-    if (call->inbox.len == 0) read_bytes(call, &fresh);
-    if (fresh.len > 0 && !call_is_decided(call)) keep_for_later(call, fresh);
-    if (call->request == REQUEST_ENDED && call->inbox.len == 0 && !is_held(call) &&
+    if (call->inbox.len > 0) request_read_inbox(call);
+    if (call->inbox.len == 0) request_read(call, &fresh);
+    if (fresh.len > 0 && !call_is_decided(call)) request_keep(call, fresh);
+    if (call->request == REQUEST_ENDED && call->inbox.len == 0 && !request_is_held(call) &&
         !call_is_decided(call))
-        deliver_end(call);
+        request_deliver_end(call);
     if (call_is_decided(call)) return;
     if (call->connection->choked && list_empty(&call->waiting) &&
         (call->inbox.len > 0 || call->request == REQUEST_ENDED))
@@ -595,15 +583,21 @@ void call_advance(struct rpc_call *call, struct str fresh)
 void call_data(struct rpc_call *call, struct str bytes)
 {
     call->body_came += bytes.len;
-    if (call_is_decided(call))
-        h2_consume(call->connection->h2, call->stream, bytes.len);
-    else
+    if (!call->plain && !call_is_decided(call)) {
         call_advance(call, bytes);
+        return;
+    }
+    h2_consume(call->connection->h2, call->stream, bytes.len);
+    if (!call_is_decided(call)) stranger_data(call);
 }
 
 void call_end(struct rpc_call *call)
 {
     call_request_to(call, REQUEST_ENDED);
     body_over(call);
-    if (!call_is_decided(call)) call_advance(call, STR_EMPTY);
+    if (call_is_decided(call)) return;
+    if (call->plain)
+        stranger_answer(call);
+    else
+        call_advance(call, STR_EMPTY);
 }

@@ -17,7 +17,7 @@ enum {
 
 /* -- metadata -- */
 
-static enum err add(struct rpc_call *call, struct str name, struct str value, bool trailer)
+static enum err metadata_add(struct rpc_call *call, struct str name, struct str value, bool trailer)
 {
     struct buf *scratch = &call->server->message;
     char *own_name, *own_value;
@@ -50,16 +50,16 @@ static enum err add(struct rpc_call *call, struct str name, struct str value, bo
 enum err rpc_add_header(struct rpc_call *call, struct str name, struct str value)
 {
     if (!call_takes_answer(call) || call->response != RESPONSE_NONE) return ERR_CLOSED;
-    return add(call, name, value, false);
+    return metadata_add(call, name, value, false);
 }
 
 enum err rpc_add_trailer(struct rpc_call *call, struct str name, struct str value)
 {
     if (!call_takes_answer(call)) return ERR_CLOSED;
-    return add(call, name, value, true);
+    return metadata_add(call, name, value, true);
 }
 
-static size_t put_added(const struct rpc_call *call, bool trailers, struct h2_header *into)
+static size_t metadata_put_added(const struct rpc_call *call, bool trailers, struct h2_header *into)
 {
     size_t count = 0;
 
@@ -71,7 +71,7 @@ static size_t put_added(const struct rpc_call *call, bool trailers, struct h2_he
 
 /* What we inflate is told with a connection's first answer, and when a request was refused for
  * it. */
-static size_t put_response(struct connection *c, struct h2_header *into)
+static size_t response_put_headers(struct connection *c, struct h2_header *into)
 {
     size_t count = 0;
 
@@ -85,7 +85,7 @@ static size_t put_response(struct connection *c, struct h2_header *into)
 
 /* -- status -- */
 
-static struct str status_digits(enum grpc_status status, char out[3])
+static struct str status_put_digits(enum grpc_status status, char out[3])
 {
     size_t len = 0;
 
@@ -95,12 +95,12 @@ static struct str status_digits(enum grpc_status status, char out[3])
 }
 
 /* Appends grpc-status and what goes with it. `full` false: only what always fits. */
-static size_t put_status(const struct rpc_call *call, bool full, char digits[3],
+static size_t status_put(const struct rpc_call *call, bool full, char digits[3],
                          struct h2_header *into)
 {
     size_t count = 0;
 
-    into[count++] = (struct h2_header){STR("grpc-status"), status_digits(call->status, digits)};
+    into[count++] = (struct h2_header){STR("grpc-status"), status_put_digits(call->status, digits)};
     if (call->status_text.len > 0 && full)
         into[count++] = (struct h2_header){STR("grpc-message"), call->status_text};
     if (call->status_details.len > 0 && full)
@@ -109,7 +109,7 @@ static size_t put_status(const struct rpc_call *call, bool full, char digits[3],
     return count;
 }
 
-static enum err try_status(struct rpc_call *call, bool headers_out, bool full)
+static enum err status_try(struct rpc_call *call, bool headers_out, bool full)
 {
     struct h2_header headers[RPC_METADATA_OUT_MAX + FIXED_HEADERS];
     struct h2 *h2 = call->connection->h2;
@@ -117,27 +117,26 @@ static enum err try_status(struct rpc_call *call, bool headers_out, bool full)
     size_t count = 0;
 
     if (!headers_out) {
-        count += put_response(call->connection, headers);
-        if (full) count += put_added(call, false, headers + count);
+        count += response_put_headers(call->connection, headers);
+        if (full) count += metadata_put_added(call, false, headers + count);
     }
-    count += put_status(call, full, digits, headers + count);
-    if (full) count += put_added(call, true, headers + count);
+    count += status_put(call, full, digits, headers + count);
+    if (full) count += metadata_put_added(call, true, headers + count);
     if (headers_out) return h2_send_trailers(h2, call->stream, headers, count);
     return h2_respond(h2, call->stream, headers, count, true); /* trailers only */
 }
 
-static void send_status(struct rpc_call *call, bool headers_out, enum response_state end)
+static void status_send(struct rpc_call *call, bool headers_out, enum response_state end)
 {
-    enum err err = try_status(call, headers_out, true);
+    enum err err = status_try(call, headers_out, true);
 
-    if (err == ERR_TOO_LARGE || err == ERR_INVALID) err = try_status(call, headers_out, false);
+    if (err == ERR_TOO_LARGE || err == ERR_INVALID) err = status_try(call, headers_out, false);
     if (err && err != ERR_CLOSED) h2_reset(call->connection->h2, call->stream, H2_INTERNAL_ERROR);
     call_response_to(call, end);
-    call->connection->answers++;
 }
 
 /* The status is kept in the call, encoded, for it may have to wait. */
-static void keep_status_text(struct rpc_call *call, struct str text, struct str details)
+static void status_keep_text(struct rpc_call *call, struct str text, struct str details)
 {
     struct buf *scratch = &call->server->message;
     char *copy;
@@ -162,11 +161,11 @@ void call_finish(struct rpc_call *call, enum grpc_status status, struct str text
     bool headers_out = call->response == RESPONSE_STARTED;
 
     if (call_is_decided(call)) return;
-    if (text.len > 0 || details.len > 0) keep_status_text(call, text, details);
+    if (text.len > 0 || details.len > 0) status_keep_text(call, text, details);
     call_decide(call, status);
     call_due(call); /* on_done, later in this turn */
     if (call->connection->state == CONNECTION_ENDED) return;
-    if (call->outbox.len == 0) send_status(call, headers_out, end);
+    if (call->outbox.len == 0) status_send(call, headers_out, end);
     connection_mark_dirty(call->connection);
 }
 
@@ -185,33 +184,33 @@ void rpc_fail(struct rpc_call *call, enum err err, const struct note *note)
 
 /* -- messages -- */
 
-static enum err respond(struct rpc_call *call)
+static enum err response_start(struct rpc_call *call)
 {
     struct h2_header headers[RPC_METADATA_OUT_MAX + FIXED_HEADERS];
     size_t count;
     enum err err;
 
     if (call->response == RESPONSE_STARTED) return ERR_OK;
-    count = put_response(call->connection, headers);
-    count += put_added(call, false, headers + count);
+    count = response_put_headers(call->connection, headers);
+    count += metadata_put_added(call, false, headers + count);
     err = h2_respond(call->connection->h2, call->stream, headers, count, false);
     if (!err) call_response_to(call, RESPONSE_STARTED);
     return err;
 }
 
-static size_t share(size_t outbox_len)
+static size_t outbox_share(size_t outbox_len)
 {
     return min_size(outbox_len, SHARE_MAX);
 }
 
-static void choke_if_needed(struct connection *c)
+static void outbox_choke(struct connection *c)
 {
     if (c->held >= c->server->limits.output_max) c->choked = true;
 }
 
 /* Only the calls whose input waited are looked at, later in this turn: a peer decides how often its
  * connection is choked, so a look must not cost a walk over its open calls. */
-static void unchoke_if_possible(struct connection *c)
+static void outbox_unchoke(struct connection *c)
 {
     struct list *node;
 
@@ -229,14 +228,14 @@ void call_drop_outbox(struct rpc_call *call)
 
     if (len == 0) return;
     limits_refund(call, len);
-    assert(call->connection->held >= share(len));
-    call->connection->held -= share(len);
+    assert(call->connection->held >= outbox_share(len));
+    call->connection->held -= outbox_share(len);
     buf_deinit(&call->outbox);
     call->outbox_at = 0;
-    unchoke_if_possible(call->connection);
+    outbox_unchoke(call->connection);
 }
 
-static enum err into_outbox(struct rpc_call *call, const struct str *parts, size_t count)
+static enum err outbox_append(struct rpc_call *call, const struct str *parts, size_t count)
 {
     size_t total = 0, before = call->outbox.len;
     enum err err;
@@ -250,8 +249,8 @@ static enum err into_outbox(struct rpc_call *call, const struct str *parts, size
         limits_refund(call, total);
         return err;
     }
-    call->connection->held += share(call->outbox.len) - share(before);
-    choke_if_needed(call->connection);
+    call->connection->held += outbox_share(call->outbox.len) - outbox_share(before);
+    outbox_choke(call->connection);
     return ERR_OK;
 }
 
@@ -274,18 +273,18 @@ void call_pump(struct rpc_call *call)
         call->outbox_at += n;
     }
     call_drop_outbox(call);
-    unchoke_if_possible(c);
-    if (call->response == RESPONSE_DECIDED) send_status(call, true, RESPONSE_SENT);
+    outbox_unchoke(c);
+    if (call->response == RESPONSE_DECIDED) status_send(call, true, RESPONSE_SENT);
 }
 
 /* The handler gives no more until on_writable. */
-static void block(struct rpc_call *call)
+static void response_block(struct rpc_call *call)
 {
     if (call->handler != HANDLER_BLOCKED) call_handler_to(call, HANDLER_BLOCKED);
 }
 
 /* `must_take`: the answer of rpc_reply, which has no second try. */
-static enum err send(struct rpc_call *call, struct str message, bool must_take)
+static enum err response_send(struct rpc_call *call, struct str message, bool must_take)
 {
     struct connection *c = call->connection;
     char head[GRPC_FRAME_BYTES];
@@ -295,56 +294,55 @@ static enum err send(struct rpc_call *call, struct str message, bool must_take)
     if (!call_takes_answer(call)) return ERR_CLOSED;
     if (message.len > call->method->rpc.response_max) return ERR_TOO_LARGE;
     if (call->outbox.len > 0 && !must_take) {
-        block(call);
+        response_block(call);
         return ERR_FULL;
     }
-    err = respond(call);
+    err = response_start(call);
     if (err) return err;
     grpc_frame_write((uint32_t)message.len, false, head);
     err = call->outbox.len > 0 ? ERR_FULL : h2_send(c->h2, call->stream, parts, 2);
     if (err == ERR_TOO_LARGE || (err == ERR_FULL && must_take)) {
-        err = into_outbox(call, parts, 2);
+        err = outbox_append(call, parts, 2);
         if (err == ERR_FULL) return ERR_NOMEM; /* the peer's share is used up; no event ends that */
         if (!err) call_pump(call);
     }
-    if (err == ERR_FULL) block(call);
+    if (err == ERR_FULL) response_block(call);
     if (err) return err;
     call->bytes_out += message.len;
-    c->answers++;
     connection_mark_dirty(c);
     return ERR_OK;
 }
 
-static enum err send_message(struct rpc_call *call, const ProtobufCMessage *message, bool must_take,
-                             struct note *note)
+static enum err response_encode(struct rpc_call *call, const ProtobufCMessage *message,
+                                bool must_take, struct note *note)
 {
     struct buf *scratch = &call->server->message;
     enum err err;
 
     if (!call_takes_answer(call)) return ERR_CLOSED;
     if (call->outbox.len > 0 && !must_take) { /* before the work of encoding it */
-        block(call);
+        response_block(call);
         return ERR_FULL;
     }
     buf_clear(scratch);
     err = message_write(message, scratch, note);
     if (err) return err == ERR_FULL ? ERR_TOO_LARGE : err;
-    return send(call, buf_peek(scratch), must_take);
+    return response_send(call, buf_peek(scratch), must_take);
 }
 
 enum err rpc_send(struct rpc_call *call, const ProtobufCMessage *message)
 {
-    return send_message(call, message, false, NULL);
+    return response_encode(call, message, false, NULL);
 }
 
 enum err rpc_send_bytes(struct rpc_call *call, struct str message)
 {
-    return send(call, message, false);
+    return response_send(call, message, false);
 }
 
 /* By now the handler has acted, and only a doubtful status leaves room for that: most of these
  * errors stand for RESOURCE_EXHAUSTED, which a client reads as "was not applied" (retry.c). */
-static void end_reply(struct rpc_call *call, enum err err, const struct note *why)
+static void response_end(struct rpc_call *call, enum err err, const struct note *why)
 {
     struct note note;
 
@@ -362,12 +360,12 @@ void rpc_reply(struct rpc_call *call, const ProtobufCMessage *message)
     struct note why;
 
     why.text[0] = '\0'; /* not all of it: this is every call */
-    end_reply(call, send_message(call, message, true, &why), &why);
+    response_end(call, response_encode(call, message, true, &why), &why);
 }
 
 void rpc_reply_bytes(struct rpc_call *call, struct str message)
 {
-    end_reply(call, send(call, message, true), &(struct note){0});
+    response_end(call, response_send(call, message, true), &(struct note){0});
 }
 
 enum err rpc_reply_begin(struct rpc_call *call, size_t total)
@@ -379,10 +377,10 @@ enum err rpc_reply_begin(struct rpc_call *call, size_t total)
     if (!call_takes_answer(call)) return ERR_CLOSED;
     assert(call->reply_left == 0 && total > 0);
     if (total > call->method->rpc.response_max) return ERR_TOO_LARGE;
-    err = respond(call);
+    err = response_start(call);
     if (err) return err;
     grpc_frame_write((uint32_t)total, false, head);
-    err = into_outbox(call, &part, 1);
+    err = outbox_append(call, &part, 1);
     if (!err) call->reply_left = total;
     return err;
 }
@@ -393,17 +391,16 @@ enum err rpc_reply_more(struct rpc_call *call, struct str piece)
 
     if (!call_takes_answer(call)) return ERR_CLOSED;
     assert(piece.len <= call->reply_left);
-    err = into_outbox(call, &piece, 1);
+    err = outbox_append(call, &piece, 1);
     if (err) return err;
     call_pump(call);
     call->reply_left -= piece.len;
     call->bytes_out += piece.len;
     connection_mark_dirty(call->connection);
     if (call->reply_left > 0) {
-        if (call->outbox.len > 0) block(call);
+        if (call->outbox.len > 0) response_block(call);
         return ERR_OK;
     }
-    call->connection->answers++;
     rpc_finish(call, GRPC_OK, STR_EMPTY, STR_EMPTY);
     return ERR_OK;
 }

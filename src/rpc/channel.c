@@ -64,8 +64,7 @@ static void count_end(const struct rpc_channel *c, const struct rpc_client_call 
 
     if (!counts) return;
     took = clock_mono_ns(c->io->clock).ns - call->started.ns;
-    counter_inc(counts->calls[call->outcome.status <= GRPC_UNAUTHENTICATED ? call->outcome.status
-                                                                           : GRPC_UNKNOWN]);
+    counter_inc(counts->calls[grpc_status_defined(call->outcome.status)]);
     if (call->outcome.err == ERR_UNKNOWN) counter_inc(counts->unknown);
     histogram_observe(counts->seconds, (double)took / 1e9);
 }
@@ -88,14 +87,6 @@ static void deliver_ends(struct rpc_channel *c)
     }
 }
 
-static void bring_later_ends(struct timer *timer)
-{
-    struct rpc_channel *c = CONTAINER_OF(timer, struct rpc_channel, later);
-
-    list_splice(&c->ended, &c->ended_later);
-    channel_touch(c);
-}
-
 static void continue_resumed(struct rpc_channel *c)
 {
     struct list due, *node;
@@ -115,7 +106,6 @@ static void channel_free(struct rpc_channel *c)
     timer_deinit(&c->dial_timer);
     timer_deinit(&c->spare_timer);
     timer_deinit(&c->extra_timer);
-    timer_deinit(&c->later);
     for (size_t i = 0; i < c->address_count; i++) free(c->addresses[i]);
     free(c->tls_name);
     tls_context_unref(c->options.tls);
@@ -206,7 +196,6 @@ enum err rpc_channel_open(const struct rpc_channel_options *options,
     list_init(&c->waiting);
     list_init(&c->delayed);
     list_init(&c->ended);
-    list_init(&c->ended_later);
     list_init(&c->resumed);
     list_init(&c->connections);
     prng_seed(&c->prng, entropy_u64(c->io->entropy));
@@ -218,7 +207,6 @@ enum err rpc_channel_open(const struct rpc_channel_options *options,
     if (!err) err = timer_init(&c->dial_timer, c->io->loop, roles_timer);
     if (!err) err = timer_init(&c->spare_timer, c->io->loop, roles_spare_timer);
     if (!err) err = timer_init(&c->extra_timer, c->io->loop, roles_extra_timer);
-    if (!err) err = timer_init(&c->later, c->io->loop, bring_later_ends);
     if (err) {
         channel_free(c);
         return err;
@@ -245,7 +233,6 @@ void rpc_channel_close(struct rpc_channel *c, void (*done)(void *owner), void *o
     timer_stop(&c->dial_timer);
     timer_stop(&c->spare_timer);
     timer_stop(&c->extra_timer);
-    timer_stop(&c->later);
     c->active = c->next = c->spare = NULL;
     stop_all(&c->waiting);
     stop_all(&c->delayed);
@@ -255,7 +242,6 @@ void rpc_channel_close(struct rpc_channel *c, void (*done)(void *owner), void *o
         stop_all(&connection->calls);
         client_cut(connection);
     }
-    list_splice(&c->ended, &c->ended_later);
     channel_touch(c);
 }
 

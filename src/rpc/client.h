@@ -61,12 +61,11 @@ struct rpc_channel_options {
     const char *tls_name;         /* NULL: the dialled host; copied */
     bool warm_second;             /* keep a ready connection to another of the addresses */
     bool follow_leader; /* go where "not leader" answers point, also to an unlisted address */
-    /* Else pings are sent only while calls run, as gRPC servers expect, and on the warm
-     * connection. */
-    bool ping_without_calls;
     uint64_t backoff_first_ms, backoff_max_ms; /* 0: 100 ms, 10 s */
     uint64_t dial_timeout_ms;                  /* until the server has spoken; 0: 5 s */
-    uint64_t ping_after_ms, ping_timeout_ms;   /* of silence; 0: off, 20 s */
+    /* Of silence; 0: off, 20 s. Pings are sent only while calls run, as gRPC servers expect, and on
+     * the warm connection. */
+    uint64_t ping_after_ms, ping_timeout_ms;
     uint32_t calls_max; /* waiting and running; 0: 10,000; more get ERR_FULL */
     /* To the server that gets the calls: when its limit on streams is reached, further connections
      * are dialed, up to so many in all. 0: 1; calls past the limit wait for a stream. */

@@ -6,6 +6,8 @@
  * we do not know what it did. */
 #include "rpc/client_internal.h"
 
+enum { MESSAGE_KEPT_MAX = 64 << 10 }; /* memory kept for the next message */
+
 /* -- metadata -- */
 
 /* Names the protocol itself uses; what is left is for the caller. */
@@ -15,39 +17,39 @@ static bool is_protocol_name(struct str name)
            str_equal(name, STR("content-type"));
 }
 
-static struct str keep(struct rpc_client_call *call, struct str value)
+static struct str answer_keep(struct rpc_client_call *call, struct str value)
 {
     const char *copy = arena_dup(&call->answer, value);
 
     return copy ? str_of(copy, value.len) : STR_EMPTY;
 }
 
-static struct str keep_decoded(struct rpc_client_call *call, struct str value,
-                               enum err (*decode)(struct str, struct buf *))
+static struct str answer_keep_decoded(struct rpc_client_call *call, struct str value,
+                                      enum err (*decode)(struct str, struct buf *))
 {
     struct buf decoded;
     struct str kept = STR_EMPTY;
 
     buf_init(&decoded, CALL_ANSWER_MAX);
-    if (!decode(value, &decoded)) kept = keep(call, buf_peek(&decoded));
+    if (!decode(value, &decoded)) kept = answer_keep(call, buf_peek(&decoded));
     buf_deinit(&decoded);
     return kept;
 }
 
-static struct h2_header keep_field(struct rpc_client_call *call, struct h2_header field)
+static struct h2_header answer_keep_field(struct rpc_client_call *call, struct h2_header field)
 {
-    struct h2_header kept = {keep(call, field.name), STR_EMPTY};
+    struct h2_header kept = {answer_keep(call, field.name), STR_EMPTY};
 
     if (str_ends(field.name, STR("-bin")))
-        kept.value = keep_decoded(call, field.value, grpc_bin_decode);
+        kept.value = answer_keep_decoded(call, field.value, grpc_bin_decode);
     else
-        kept.value = keep(call, field.value);
+        kept.value = answer_keep(call, field.value);
     return kept;
 }
 
 /* Out of memory: the metadata is left out, the status counts. */
-static size_t keep_metadata(struct rpc_client_call *call, const struct h2_header *fields,
-                            size_t count, const struct h2_header **ret_kept)
+static size_t answer_keep_metadata(struct rpc_client_call *call, const struct h2_header *fields,
+                                   size_t count, const struct h2_header **ret_kept)
 {
     struct h2_header *kept;
     size_t wanted = 0, n = 0;
@@ -57,13 +59,13 @@ static size_t keep_metadata(struct rpc_client_call *call, const struct h2_header
     kept = arena_calloc(&call->answer, wanted, sizeof *kept);
     if (!kept) return 0;
     for (size_t i = 0; i < count; i++)
-        if (!is_protocol_name(fields[i].name)) kept[n++] = keep_field(call, fields[i]);
+        if (!is_protocol_name(fields[i].name)) kept[n++] = answer_keep_field(call, fields[i]);
     *ret_kept = kept;
     return n;
 }
 
-static bool find(const struct h2_header *fields, size_t count, struct str name,
-                 struct str *ret_value)
+static bool answer_find_field(const struct h2_header *fields, size_t count, struct str name,
+                              struct str *ret_value)
 {
     for (size_t i = 0; i < count; i++) {
         if (!str_equal(fields[i].name, name)) continue;
@@ -75,12 +77,12 @@ static bool find(const struct h2_header *fields, size_t count, struct str name,
 
 bool rpc_call_header(const struct rpc_client_call *call, struct str name, struct str *ret_value)
 {
-    return find(call->headers, call->headers_count, name, ret_value);
+    return answer_find_field(call->headers, call->headers_count, name, ret_value);
 }
 
 bool rpc_call_trailer(const struct rpc_client_call *call, struct str name, struct str *ret_value)
 {
-    return find(call->trailers, call->trailers_count, name, ret_value);
+    return answer_find_field(call->trailers, call->trailers_count, name, ret_value);
 }
 
 size_t rpc_call_headers(const struct rpc_client_call *call, const struct h2_header **ret_headers)
@@ -98,14 +100,14 @@ size_t rpc_call_trailers(const struct rpc_client_call *call, const struct h2_hea
 /* -- the end of an answer -- */
 
 /* The attempt is known; it is over once the caller has been given what came before. */
-static void conclude(struct rpc_client_call *call, const struct attempt *attempt)
+static void answer_conclude(struct rpc_client_call *call, const struct attempt *attempt)
 {
     call->attempt = *attempt;
     call->incoming = INCOMING_WHOLE;
     if (!call->paused && call->held.len == 0) client_call_over(call, attempt);
 }
 
-static void lose(struct rpc_client_call *call, enum grpc_status status, struct str text)
+static void answer_lose(struct rpc_client_call *call, enum grpc_status status, struct str text)
 {
     const struct attempt attempt = {.end = ATTEMPT_LOST, .status = status, .text = text};
 
@@ -113,7 +115,7 @@ static void lose(struct rpc_client_call *call, enum grpc_status status, struct s
     client_call_over(call, &attempt);
 }
 
-static bool parse_status(struct str text, enum grpc_status *ret_status)
+static bool answer_parse_status(struct str text, enum grpc_status *ret_status)
 {
     uint64_t number;
 
@@ -123,19 +125,19 @@ static bool parse_status(struct str text, enum grpc_status *ret_status)
 }
 
 /* A status came, in trailers or in a trailers-only answer. */
-static void take_status(struct rpc_client_call *call, const struct h2_header *fields, size_t count,
-                        enum grpc_status status)
+static void answer_take_status(struct rpc_client_call *call, const struct h2_header *fields,
+                               size_t count, enum grpc_status status)
 {
     struct attempt attempt = {.end = ATTEMPT_ANSWERED, .status = status, .answered = true};
     struct str value;
 
-    call->trailers_count = keep_metadata(call, fields, count, &call->trailers);
-    if (find(fields, count, STR("grpc-message"), &value))
-        attempt.text = keep_decoded(call, value, grpc_message_decode);
-    if (find(fields, count, STR("grpc-status-details-bin"), &value))
-        attempt.details = keep_decoded(call, value, grpc_bin_decode);
+    call->trailers_count = answer_keep_metadata(call, fields, count, &call->trailers);
+    if (answer_find_field(fields, count, STR("grpc-message"), &value))
+        attempt.text = answer_keep_decoded(call, value, grpc_message_decode);
+    if (answer_find_field(fields, count, STR("grpc-status-details-bin"), &value))
+        attempt.details = answer_keep_decoded(call, value, grpc_bin_decode);
     if (status == GRPC_OK && !grpc_reader_between(&call->reader) && call->held.len == 0) {
-        lose(call, GRPC_INTERNAL, STR("the answer ends inside a message"));
+        answer_lose(call, GRPC_INTERNAL, STR("the answer ends inside a message"));
         return;
     }
     if (status == GRPC_FAILED_PRECONDITION &&
@@ -144,12 +146,12 @@ static void take_status(struct rpc_client_call *call, const struct h2_header *fi
     else if (status != GRPC_OK && rpc_call_trailer(call, STR(RPC_APPLIED_TRAILER), &value) &&
              str_equal(value, STR("no")))
         attempt.end = ATTEMPT_NOT_APPLIED;
-    conclude(call, &attempt);
+    answer_conclude(call, &attempt);
 }
 
 /* HTTP says something gRPC does not: a proxy, or a server that is none of ours. What it turned down
  * itself (4xx) never reached the method. */
-static void take_http(struct rpc_client_call *call, int http_status)
+static void answer_take_http(struct rpc_client_call *call, int http_status)
 {
     struct attempt attempt = {
         .end = http_status >= 400 && http_status < 500 ? ATTEMPT_ANSWERED : ATTEMPT_LOST,
@@ -158,37 +160,40 @@ static void take_http(struct rpc_client_call *call, int http_status)
     struct note text;
 
     note_set(&text, "HTTP status %d without a grpc-status", http_status);
-    attempt.text = keep(call, str_from(text.text));
+    attempt.text = answer_keep(call, str_from(text.text));
     client_call_over(call, &attempt);
 }
 
 /* -- events -- */
 
-static void take_headers(struct rpc_client_call *call, const struct h2_header *fields, size_t count)
+static void answer_take_headers(struct rpc_client_call *call, const struct h2_header *fields,
+                                size_t count)
 {
     struct str value;
     uint64_t http_status = 0;
 
     call->incoming = INCOMING_BEGUN;
-    if (find(fields, count, STR(":status"), &value)) (void)str_to_u64(value, &http_status);
+    if (answer_find_field(fields, count, STR(":status"), &value))
+        (void)str_to_u64(value, &http_status);
     if (http_status != 200) {
-        take_http(call, (int)http_status);
+        answer_take_http(call, (int)http_status);
         return;
     }
-    if (!find(fields, count, STR("content-type"), &value) ||
+    if (!answer_find_field(fields, count, STR("content-type"), &value) ||
         !str_starts(value, STR("application/grpc"))) {
-        lose(call, GRPC_UNKNOWN, STR("the answer's content type is not gRPC's"));
+        answer_lose(call, GRPC_UNKNOWN, STR("the answer's content type is not gRPC's"));
         return;
     }
     call->gzip = false;
-    if (find(fields, count, STR("grpc-encoding"), &value)) {
+    if (answer_find_field(fields, count, STR("grpc-encoding"), &value)) {
         call->gzip = str_equal(value, STR("gzip"));
         if (!call->gzip && !str_equal(value, STR("identity"))) {
-            lose(call, GRPC_INTERNAL, STR("the answer is compressed in a way we did not offer"));
+            answer_lose(call, GRPC_INTERNAL,
+                        STR("the answer is compressed in a way we did not offer"));
             return;
         }
     }
-    call->headers_count = keep_metadata(call, fields, count, &call->headers);
+    call->headers_count = answer_keep_metadata(call, fields, count, &call->headers);
 }
 
 void answer_headers(struct rpc_client_call *call, const struct h2_header *fields, size_t count,
@@ -198,22 +203,22 @@ void answer_headers(struct rpc_client_call *call, const struct h2_header *fields
     struct str value;
 
     if (call->incoming == INCOMING_WHOLE) return;
-    if (end && find(fields, count, STR("grpc-status"), &value)) {
-        if (parse_status(value, &status))
-            take_status(call, fields, count, status);
+    if (end && answer_find_field(fields, count, STR("grpc-status"), &value)) {
+        if (answer_parse_status(value, &status))
+            answer_take_status(call, fields, count, status);
         else
-            lose(call, GRPC_UNKNOWN, STR("the answer's grpc-status is no number"));
+            answer_lose(call, GRPC_UNKNOWN, STR("the answer's grpc-status is no number"));
         return;
     }
-    if (!trailers) take_headers(call, fields, count);
+    if (!trailers) answer_take_headers(call, fields, count);
     if (end && call->state == CALL_RUNNING)
-        lose(call, GRPC_UNKNOWN, STR("the answer has no grpc-status"));
+        answer_lose(call, GRPC_UNKNOWN, STR("the answer has no grpc-status"));
 }
 
 void answer_ended(struct rpc_client_call *call)
 {
     if (call->incoming != INCOMING_WHOLE)
-        lose(call, GRPC_UNKNOWN, STR("the answer has no grpc-status"));
+        answer_lose(call, GRPC_UNKNOWN, STR("the answer has no grpc-status"));
 }
 
 void answer_set_aside(struct rpc_client_call *call)
@@ -236,93 +241,90 @@ void answer_closed(struct rpc_client_call *call, uint32_t code)
         return;
     }
     note_set(&text, "the server reset the call with HTTP/2 code %u", code);
-    attempt.text = keep(call, str_from(text.text));
+    attempt.text = answer_keep(call, str_from(text.text));
     client_call_over(call, &attempt);
 }
 
 /* -- messages -- */
 
-static void hand_piece(struct rpc_client_call *call, struct str piece, bool last)
+static void answer_deliver(struct rpc_client_call *call, struct str message)
 {
-    if (call->reader.compressed) {
-        lose(call, GRPC_INTERNAL, STR("a compressed message, which was not offered"));
-        return;
-    }
-    call->replayable = false;
-    call->messages += last;
-    call->on_piece(call->owner, call, piece, last);
-}
-
-static void hand_over(struct rpc_client_call *call, struct str message)
-{
-    call->replayable =
-        call->replayable && call->unary_done; /* what was seen cannot be taken back */
-    call->messages++;
+    if (call->unary_done) return; /* it stays in call->message until the end */
+    call->replayable = false;     /* what the caller was given cannot be taken back */
     call->events.on_message(call->owner, call, message);
+    buf_clear(&call->message);
+    if (call->message.cap > MESSAGE_KEPT_MAX) buf_deinit(&call->message);
 }
 
-static void take_message(struct rpc_client_call *call)
+static void answer_inflate(struct rpc_client_call *call)
 {
-    struct str message = buf_peek(&call->reader.message);
-    struct buf plain;
+    struct buf plain, gzip = call->message;
     enum err err;
 
-    if (!call->reader.compressed) {
-        hand_over(call, message);
-        return;
-    }
     if (!call->gzip) {
-        lose(call, GRPC_INTERNAL, STR("a compressed message without a grpc-encoding"));
+        answer_lose(call, GRPC_INTERNAL, STR("a compressed message without a grpc-encoding"));
         return;
     }
     buf_init(&plain, call->response_max);
-    err = grpc_gunzip(message, call->response_max, &plain);
+    err = grpc_gunzip(buf_peek(&gzip), call->response_max, &plain);
+    call->message = plain;
+    buf_deinit(&gzip);
     if (!err)
-        hand_over(call, buf_peek(&plain));
+        answer_deliver(call, buf_peek(&call->message));
     else
-        lose(call, err == ERR_PARSE ? GRPC_INTERNAL : GRPC_RESOURCE_EXHAUSTED,
-             err == ERR_PARSE ? STR("a compressed message is damaged")
-                              : STR("a compressed message is larger than the limit"));
-    buf_deinit(&plain);
+        answer_lose(call, err == ERR_PARSE ? GRPC_INTERNAL : GRPC_RESOURCE_EXHAUSTED,
+                    err == ERR_PARSE ? STR("a compressed message is damaged")
+                                     : STR("a compressed message is larger than the limit"));
 }
 
-static bool is_read(const struct rpc_client_call *call)
+static void answer_piece(struct rpc_client_call *call, struct str piece, bool last)
+{
+    if (call->on_piece && call->reader.compressed) {
+        answer_lose(call, GRPC_INTERNAL, STR("a compressed message, which was not offered"));
+        return;
+    }
+    call->messages += last;
+    if (call->on_piece) {
+        call->replayable = false;
+        call->on_piece(call->owner, call, piece, last);
+    } else if (call->unary_done && call->messages > last) {
+        /* more than the one message: judged at the end */
+    } else if (buf_append(&call->message, piece)) {
+        answer_lose(call, GRPC_RESOURCE_EXHAUSTED, STR("out of memory"));
+    } else if (last && call->reader.compressed) {
+        answer_inflate(call);
+    } else if (last) {
+        answer_deliver(call, buf_peek(&call->message));
+    }
+}
+
+static bool answer_is_read(const struct rpc_client_call *call)
 {
     return call->state == CALL_RUNNING || call->state == CALL_ANSWERED;
 }
 
-static bool takes_messages(const struct rpc_client_call *call)
+static bool answer_takes_messages(const struct rpc_client_call *call)
 {
-    return is_read(call) && !call->paused && list_empty(&call->resume_link);
+    return answer_is_read(call) && !call->paused && list_empty(&call->resume_link);
 }
 
 /* As far as the caller lets us; what is left stays in *bytes. */
-static void take_bytes(struct rpc_client_call *call, struct str *bytes)
+static void answer_read(struct rpc_client_call *call, struct str *bytes)
 {
     uint32_t attempt = call->attempts;
     bool whole;
 
-    while (bytes->len > 0 && takes_messages(call) && call->attempts == attempt) {
+    while (bytes->len > 0 && answer_takes_messages(call) && call->attempts == attempt) {
         size_t before = bytes->len;
         struct str piece = STR_EMPTY;
-        enum err err = call->on_piece ? grpc_reader_piece(&call->reader, bytes, &piece, &whole)
-                                      : grpc_reader_feed(&call->reader, bytes, &whole);
+        enum err err = grpc_reader_piece(&call->reader, bytes, &piece, &whole);
         if (call->connection) h2_consume(call->connection->h2, call->stream, before - bytes->len);
         if (err == ERR_TOO_LARGE)
-            lose(call, GRPC_RESOURCE_EXHAUSTED, STR("a message is larger than the limit"));
-        else if (err == ERR_NOMEM)
-            lose(call, GRPC_RESOURCE_EXHAUSTED, STR("out of memory"));
+            answer_lose(call, GRPC_RESOURCE_EXHAUSTED, STR("a message is larger than the limit"));
         else if (err)
-            lose(call, GRPC_INTERNAL, STR("a message frame cannot be read"));
+            answer_lose(call, GRPC_INTERNAL, STR("a message frame cannot be read"));
         if (err) return;
-        if (call->on_piece) {
-            if (piece.len > 0 || whole) hand_piece(call, piece, whole);
-            continue;
-        }
-        if (!whole) continue;
-        take_message(call);
-        if (is_read(call) || call->state == CALL_ENDED) /* else answer_forget has done it */
-            grpc_reader_next(&call->reader);
+        if (piece.len > 0 || whole) answer_piece(call, piece, whole);
     }
 }
 
@@ -330,13 +332,14 @@ void answer_data(struct rpc_client_call *call, struct str bytes)
 {
     if (call->incoming == INCOMING_WHOLE) return;
     if (call->incoming == INCOMING_NONE) {
-        lose(call, GRPC_INTERNAL, STR("data before headers"));
+        answer_lose(call, GRPC_INTERNAL, STR("data before headers"));
         return;
     }
-    if (call->held.len == 0) take_bytes(call, &bytes);
+    if (call->held.len == 0) answer_read(call, &bytes);
     if (bytes.len == 0 || call->state != CALL_RUNNING) return;
     /* Not consumed: the peer's window bounds it. */
-    if (buf_append(&call->held, bytes)) lose(call, GRPC_RESOURCE_EXHAUSTED, STR("out of memory"));
+    if (buf_append(&call->held, bytes))
+        answer_lose(call, GRPC_RESOURCE_EXHAUSTED, STR("out of memory"));
 }
 
 void answer_continue(struct rpc_client_call *call)
@@ -344,21 +347,20 @@ void answer_continue(struct rpc_client_call *call)
     struct str bytes = buf_peek(&call->held);
     size_t before = bytes.len;
 
-    if (!is_read(call) || call->paused) return;
-    take_bytes(call, &bytes);
-    if (!is_read(call)) return;
+    if (!answer_is_read(call) || call->paused) return;
+    answer_read(call, &bytes);
+    if (!answer_is_read(call)) return;
     buf_consume(&call->held, min_size(before - bytes.len, call->held.len));
     if (call->incoming != INCOMING_WHOLE || call->paused || call->held.len > 0) return;
     if (call->attempt.status == GRPC_OK && !grpc_reader_between(&call->reader))
-        lose(call, GRPC_INTERNAL, STR("the answer ends inside a message"));
+        answer_lose(call, GRPC_INTERNAL, STR("the answer ends inside a message"));
     else
         client_call_over(call, &call->attempt);
 }
 
 void answer_forget(struct rpc_client_call *call)
 {
-    grpc_reader_deinit(&call->reader);
-    grpc_reader_init(&call->reader, call->response_max);
+    grpc_reader_init(&call->reader, call->response_max); /* it gathers nothing */
     buf_clear(&call->held);
     buf_clear(&call->message);
     call->messages = 0;

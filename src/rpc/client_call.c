@@ -79,17 +79,17 @@ static enum err copy_metadata(struct rpc_client_call *call, const struct rpc_cal
     for (size_t i = 0; i < o->metadata_count; i++) {
         struct h2_header m = o->metadata[i];
         struct h2_header *copy = &call->metadata[i];
-        copy->name = header_put(at, m.name);
+        copy->name = str_put(at, m.name);
         if (is_binary(m.name)) {
             struct buf text;
             enum err err;
             buf_init(&text, base64_len(m.value.len));
             err = grpc_bin_encode(m.value, &text);
-            if (!err) copy->value = header_put(at, buf_peek(&text));
+            if (!err) copy->value = str_put(at, buf_peek(&text));
             buf_deinit(&text);
             if (err) return err;
         } else {
-            copy->value = header_put(at, m.value);
+            copy->value = str_put(at, m.value);
         }
     }
     call->metadata_count = o->metadata_count;
@@ -122,8 +122,8 @@ static enum retry_repeat repeat_of(const struct rpc_call_options *o)
                                                             : RETRY_REPEAT_UNSAFE;
 }
 
-enum err client_call_new(struct rpc_channel *c, const struct rpc_call_options *o,
-                         struct rpc_client_call **ret_call)
+static enum err client_call_new(struct rpc_channel *c, const struct rpc_call_options *o,
+                                struct rpc_client_call **ret_call)
 {
     struct rpc_client_call *call;
     size_t bytes;
@@ -161,8 +161,8 @@ enum err client_call_new(struct rpc_channel *c, const struct rpc_call_options *o
         client_call_free(call);
         return err;
     }
-    call->path = header_put(&at, str_from(o->path));
-    call->request_id = header_put(&at, o->request_id);
+    call->path = str_put(&at, str_from(o->path));
+    call->request_id = str_put(&at, o->request_id);
     settle_trace(call, o->trace);
     if (o->untraced) call->trace[0] = '\0';
     if (c->options.metrics) call->started = clock_mono_ns(c->io->clock);
@@ -182,7 +182,6 @@ void client_call_free(struct rpc_client_call *call)
     buf_deinit(&call->output);
     buf_deinit(&call->held);
     buf_deinit(&call->message);
-    grpc_reader_deinit(&call->reader);
     arena_deinit(&call->answer);
     free(call);
 }
@@ -231,12 +230,12 @@ static void put_traceparent(struct rpc_client_call *call, char into[TRACEPARENT_
 {
     char *at = into;
 
-    (void)header_put(&at, STR("00-"));
-    (void)header_put(&at, str_of(call->trace, CLIENT_TRACE_LEN));
-    (void)header_put(&at, STR("-"));
+    (void)str_put(&at, STR("00-"));
+    (void)str_put(&at, str_of(call->trace, CLIENT_TRACE_LEN));
+    (void)str_put(&at, STR("-"));
     put_hex(at, prng_u64(&call->channel->prng) | 1);
     at += SPAN_LEN;
-    (void)header_put(&at, STR("-01"));
+    (void)str_put(&at, STR("-01"));
 }
 
 static size_t put_headers(struct rpc_client_call *call, const struct client_connection *n,
@@ -424,13 +423,8 @@ static void finish(struct rpc_client_call *call, enum err err, const struct atte
         .attempts = call->attempts,
         .doubted = call->doubt,
     };
-    if (call->attempts > 0 || c->closing) {
-        client_call_to(call, CALL_ENDED, &c->ended);
-        channel_touch(c);
-    } else {
-        client_call_to(call, CALL_ENDED, &c->ended_later);
-        timer_start_in(&c->later, 0);
-    }
+    client_call_to(call, CALL_ENDED, &c->ended);
+    channel_touch(c);
 }
 
 static void try_again(struct rpc_client_call *call, bool at_once)
@@ -520,4 +514,46 @@ static void on_timer(struct timer *timer)
     if (call->state != CALL_DELAYED) return;
     client_call_to(call, CALL_WAITING, &call->channel->waiting);
     channel_touch(call->channel);
+}
+
+/* -- one request, one answer -- */
+
+static void unary_on_end(void *owner, struct rpc_client_call *call,
+                         const struct rpc_outcome *outcome)
+{
+    struct rpc_outcome judged = *outcome;
+
+    if (!judged.err && call->messages != 1) {
+        judged.err = ERR_UNKNOWN;
+        judged.status = GRPC_INTERNAL;
+        judged.answered = false; /* it said OK; that this is none is our word */
+        judged.text = call->messages == 0 ? STR("answered OK, but without a message")
+                                          : STR("answered OK, but with more than one message");
+    }
+    call->unary_done(owner, call, &judged, judged.err ? STR_EMPTY : buf_peek(&call->message));
+}
+
+static const struct rpc_call_events unary_events = {.on_end = unary_on_end};
+
+enum err rpc_unary(struct rpc_channel *channel, const struct rpc_call_options *options,
+                   struct str request, rpc_unary_fn *done, void *owner,
+                   struct rpc_client_call **ret_call)
+{
+    struct rpc_client_call *call;
+    enum err err = client_call_new(channel, options, &call);
+
+    if (err) return err;
+    call->events = unary_events;
+    call->owner = owner;
+    call->unary_done = done;
+    err = rpc_call_send(call, request);
+    if (err) {
+        list_remove(&call->link); /* nobody was told of it */
+        channel->calls_count--;
+        client_call_free(call);
+        return err;
+    }
+    rpc_call_end(call);
+    if (ret_call) *ret_call = call;
+    return ERR_OK;
 }

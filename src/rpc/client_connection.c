@@ -17,7 +17,7 @@ static const struct h2_limits connection_limits = {
 
 /* -- its calls -- */
 
-static struct rpc_client_call *find(const struct client_connection *n, int32_t stream)
+static struct rpc_client_call *client_call_of(const struct client_connection *n, int32_t stream)
 {
     return h2_bound(n->h2, stream);
 }
@@ -71,17 +71,17 @@ static void client_spoke(struct client_connection *n, mono_time now)
 
 /* -- events of h2 -- */
 
-static void on_headers(void *owner, int32_t stream, const struct h2_header *headers, size_t count,
-                       bool trailers, bool end)
+static void client_on_headers(void *owner, int32_t stream, const struct h2_header *headers,
+                              size_t count, bool trailers, bool end)
 {
-    struct rpc_client_call *call = find(owner, stream);
+    struct rpc_client_call *call = client_call_of(owner, stream);
     if (call) answer_headers(call, headers, count, trailers, end);
 }
 
-static void on_data(void *owner, int32_t stream, struct str bytes)
+static void client_on_data(void *owner, int32_t stream, struct str bytes)
 {
     struct client_connection *n = owner;
-    struct rpc_client_call *call = find(n, stream);
+    struct rpc_client_call *call = client_call_of(n, stream);
 
     if (call)
         answer_data(call, bytes);
@@ -89,28 +89,28 @@ static void on_data(void *owner, int32_t stream, struct str bytes)
         h2_consume(n->h2, stream, bytes.len); /* nobody waits for it any more */
 }
 
-static void on_stream_end(void *owner, int32_t stream)
+static void client_on_stream_end(void *owner, int32_t stream)
 {
-    struct rpc_client_call *call = find(owner, stream);
+    struct rpc_client_call *call = client_call_of(owner, stream);
     if (call) answer_ended(call);
 }
 
-static void on_writable(void *owner, int32_t stream)
+static void client_on_writable(void *owner, int32_t stream)
 {
-    struct rpc_client_call *call = find(owner, stream);
+    struct rpc_client_call *call = client_call_of(owner, stream);
     if (call) client_call_pump(call);
 }
 
-static void on_stream_closed(void *owner, int32_t stream, uint32_t code)
+static void client_on_stream_closed(void *owner, int32_t stream, uint32_t code)
 {
     struct client_connection *n = owner;
-    struct rpc_client_call *call = find(n, stream);
+    struct rpc_client_call *call = client_call_of(n, stream);
 
     if (call) answer_closed(call, code);
     if (!list_empty(&n->channel->waiting)) channel_touch(n->channel);
 }
 
-static void on_goaway(void *owner, int32_t last_stream, uint32_t code)
+static void client_on_goaway(void *owner, int32_t last_stream, uint32_t code)
 {
     struct client_connection *n = owner;
 
@@ -127,17 +127,17 @@ static void on_goaway(void *owner, int32_t last_stream, uint32_t code)
 }
 
 static const struct h2_events h2_events = {
-    .on_headers = on_headers,
-    .on_data = on_data,
-    .on_end = on_stream_end,
-    .on_writable = on_writable,
-    .on_closed = on_stream_closed,
-    .on_goaway = on_goaway,
+    .on_headers = client_on_headers,
+    .on_data = client_on_data,
+    .on_end = client_on_stream_end,
+    .on_writable = client_on_writable,
+    .on_closed = client_on_stream_closed,
+    .on_goaway = client_on_goaway,
 };
 
 /* -- time -- */
 
-static void watch_silence(struct client_connection *n)
+static void client_watch_silence(struct client_connection *n)
 {
     n->ping_waits = false;
     if (n->channel->options.ping_after_ms)
@@ -146,7 +146,7 @@ static void watch_silence(struct client_connection *n)
         timer_stop(&n->timer);
 }
 
-static void on_timer(struct timer *timer)
+static void client_on_timer(struct timer *timer)
 {
     struct client_connection *n = CONTAINER_OF(timer, struct client_connection, timer);
     const struct rpc_channel_options *options = &n->channel->options;
@@ -160,8 +160,8 @@ static void on_timer(struct timer *timer)
             note_set(&n->why, "%s: no answer to a ping", n->address);
         client_cut(n);
     } else if (mono_elapsed_ms(n->heard, now) < options->ping_after_ms) {
-        watch_silence(n);
-    } else if (n->calls_count > 0 || options->ping_without_calls || n == n->channel->spare) {
+        client_watch_silence(n);
+    } else if (n->calls_count > 0 || n == n->channel->spare) {
         /* A spare of which nobody knows whether it lives is not warm. */
         n->ping_waits = true;
         if (h2_ping(n->h2, prng_u64(&n->channel->prng))) client_cut(n);
@@ -185,7 +185,7 @@ void client_probe(struct client_connection *n, uint64_t timeout_ms)
 
 /* -- events of the stream -- */
 
-static void on_open(void *owner)
+static void client_on_open(void *owner)
 {
     struct client_connection *n = owner;
 
@@ -199,7 +199,7 @@ static void on_open(void *owner)
     }
 }
 
-static void on_bytes(void *owner, struct str bytes)
+static void client_on_bytes(void *owner, struct str bytes)
 {
     struct client_connection *n = owner;
     mono_time now = loop_now(n->channel->io->loop);
@@ -225,19 +225,19 @@ static void on_bytes(void *owner, struct str bytes)
     }
     if (!client_has_spoken(n)) {
         client_spoke(n, now);
-        watch_silence(n);
+        client_watch_silence(n);
         roles_ready(n);
     } else if (n->ping_waits) {
-        watch_silence(n);
+        client_watch_silence(n);
     }
 }
 
-static void on_end(void *owner)
+static void client_on_end(void *owner)
 {
     client_cut(owner);
 }
 
-static void lose_calls(struct client_connection *n, const struct note *why)
+static void client_lose_calls(struct client_connection *n, const struct note *why)
 {
     while (!list_empty(&n->calls)) {
         struct rpc_client_call *call = CONTAINER_OF(n->calls.next, struct rpc_client_call, link);
@@ -254,7 +254,7 @@ static void lose_calls(struct client_connection *n, const struct note *why)
     }
 }
 
-static void connection_free(struct client_connection *n)
+static void client_free(struct client_connection *n)
 {
     list_remove(&n->link);
     timer_deinit(&n->timer);
@@ -263,7 +263,7 @@ static void connection_free(struct client_connection *n)
     free(n);
 }
 
-static void on_closed(void *owner, enum err why, const struct note *note)
+static void client_on_closed(void *owner, enum err why, const struct note *note)
 {
     struct client_connection *n = owner;
     struct rpc_channel *c = n->channel;
@@ -276,22 +276,22 @@ static void on_closed(void *owner, enum err why, const struct note *note)
     n->stream = NULL;
     client_to(n, CLIENT_CLOSING);
     roles_lost(n, &text);
-    lose_calls(n, &text);
-    connection_free(n);
+    client_lose_calls(n, &text);
+    client_free(n);
     channel_touch(c);
 }
 
-static void on_drained(void *owner)
+static void client_on_drained(void *owner)
 {
     channel_touch(
         ((struct client_connection *)owner)->channel); /* more goes out as the turn ends */
 }
 
-static const struct stream_events stream_events = {.on_open = on_open,
-                                                   .on_bytes = on_bytes,
-                                                   .on_drained = on_drained,
-                                                   .on_end = on_end,
-                                                   .on_closed = on_closed};
+static const struct stream_events stream_events = {.on_open = client_on_open,
+                                                   .on_bytes = client_on_bytes,
+                                                   .on_drained = client_on_drained,
+                                                   .on_end = client_on_end,
+                                                   .on_closed = client_on_closed};
 
 /* -- verbs -- */
 
@@ -316,10 +316,10 @@ enum err client_dial(struct rpc_channel *c, const char *address,
     list_init(&n->link);
     list_init(&n->calls);
     buf_init(&n->output, CONNECTION_OUTPUT_MAX);
-    err = timer_init(&n->timer, c->io->loop, on_timer);
+    err = timer_init(&n->timer, c->io->loop, client_on_timer);
     if (!err) err = net_dial(c->io->net, &options, &stream_events, n, &n->stream, note);
     if (err) {
-        connection_free(n);
+        client_free(n);
         return err;
     }
     list_append(&c->connections, &n->link);
@@ -348,14 +348,14 @@ void client_retire(struct client_connection *n)
 }
 
 /* The last call of a retiring connection is over. */
-static void end_in_order(struct client_connection *n)
+static void client_end_in_order(struct client_connection *n)
 {
     client_to(n, CLIENT_CLOSING);
     h2_go_away(n->h2, H2_NO_ERROR);
     timer_start_in(&n->timer, CONNECTION_LINGER_MS);
 }
 
-/* While not more than half of the bound waits, as much again always fits; above it, on_drained
+/* While not more than half of the bound waits, as much again always fits; above it, client_on_drained
  * comes and with it the next turn. */
 void client_flush(struct client_connection *n)
 {
@@ -365,7 +365,7 @@ void client_flush(struct client_connection *n)
 
     if (!n->h2 || n->state == CLIENT_CLOSING) return;
     if (n->state == CLIENT_RETIRING && n->calls_count == 0) {
-        end_in_order(n);
+        client_end_in_order(n);
         ending = true;
     }
     while (!err && h2_has_output(n->h2) && stream_pending(n->stream) <= CONNECTION_OUTPUT_MAX / 2) {

@@ -6,7 +6,6 @@
  *   client_connection.c   one connection: bytes between a stream and an h2
  *   client_call.c         a call: start, requests out, retries, the end
  *   client_answer.c       what comes back for a call: headers, messages, status
- *   client_unary.c        one request, one answer
  *   retry.c               what to do when an attempt is over; pure
  *
  * A call is freed in one place, channel.c, right after on_end. Connections are freed in their
@@ -47,9 +46,7 @@ enum {
  *                                                 -> ENDED     client_call_stop
  *     ANSWERED   channel.delayed: its stream is   -> as RUNNING, but for ANSWERED
  *                gone, the caller still reads
- *     ENDED      channel.ended: on_end is due; or channel.ended_later: in the next turn, of a call
- *                that never reached a connection, so that a caller who starts it anew from on_end
- *                cannot hold the loop
+ *     ENDED      channel.ended: on_end is due
  *
  *   outgoing   OPEN: the caller may send more; ENDED: it has sent all (rpc_call_end); HANDED: h2 has
  *              the end, too, in this attempt. Another attempt goes from HANDED back to ENDED.
@@ -111,7 +108,7 @@ struct rpc_client_call {
     bool gzip;   /* grpc-encoding of this answer */
     bool paused; /* by the caller */
     struct attempt attempt;
-    struct buf message; /* unary: the one that came */
+    struct buf message; /* as far as it came; unary: the one that came */
     uint32_t messages;
     struct rpc_outcome outcome; /* once CALL_ENDED */
 };
@@ -157,8 +154,7 @@ struct rpc_channel {
     void (*done)(void *owner);
     void *done_owner;
 
-    struct list waiting, delayed, ended, ended_later, resumed;
-    struct timer later; /* brings ended_later on */
+    struct list waiting, delayed, ended, resumed;
     uint32_t calls_count;
     bool changed; /* on_change is due */
 
@@ -182,7 +178,7 @@ struct rpc_channel {
 void channel_touch(struct rpc_channel *channel);   /* its task runs soon */
 void channel_changed(struct rpc_channel *channel); /* ... and tells the owner */
 struct rpc_client_metrics {
-    struct counter *calls[GRPC_UNAUTHENTICATED + 1], *unknown, *retries, *dials, *dials_failed;
+    struct counter *calls[GRPC_STATUS_COUNT], *unknown, *retries, *dials, *dials_failed;
     struct histogram *seconds;
 };
 #define CHANNEL_COUNT(channel, which)                                                              \
@@ -230,8 +226,6 @@ void client_call_stop(struct rpc_client_call *call, enum err err, enum grpc_stat
                       const char *text);
 bool client_call_was_sent(const struct rpc_client_call *call);
 void client_call_free(struct rpc_client_call *call);
-enum err client_call_new(struct rpc_channel *channel, const struct rpc_call_options *options,
-                         struct rpc_client_call **ret_call);
 
 /* -- client_answer.c: events of h2 for one call -- */
 void answer_headers(struct rpc_client_call *call, const struct h2_header *headers, size_t count,

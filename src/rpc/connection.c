@@ -17,11 +17,8 @@ enum {
     ROOM_MIN = 16 << 10, /* of the socket's output; less is not worth a gathering */
     TOKEN_DRAIN = 1,     /* of the ping between two GOAWAYs */
     TOKEN_ALIVE = 2,
-    TOKEN_STALL = 3,       /* of the ping to a peer that keeps its windows shut */
-    WASTED_MAX = 2000,     /* answers made for a peer that resets, per window */
-    ABANDONED_MAX = 10000, /* streams it resets after their first answer: watches end so, too */
+    TOKEN_STALL = 3,                      /* of the ping to a peer that keeps its windows shut */
     PASSED_RESETS_MAX = 10 * 1000 * 1000, /* of a replica, whose clients they are */
-    WASTED_WINDOW_MS = 60000,
 };
 
 /* -- its calls -- */
@@ -44,7 +41,7 @@ void connection_remove(struct connection *c, struct rpc_call *call)
 
 /* From here on no call of it takes an answer, so what a handler does to a call of this
  * connection is answered with ERR_CLOSED; teardown.c ends the calls. */
-static void drop_h2(struct connection *c)
+static void connection_drop_h2(struct connection *c)
 {
     if (c->state == CONNECTION_ENDED) return;
     c->state = CONNECTION_ENDED;
@@ -57,46 +54,46 @@ static void drop_h2(struct connection *c)
 void connection_end(struct connection *c)
 {
     if (c->state == CONNECTION_ENDED) return;
-    drop_h2(c);
+    connection_drop_h2(c);
     stream_end(c->stream);
     timer_start_in(&c->timer, LINGER_MS);
 }
 
 void connection_cut(struct connection *c)
 {
-    drop_h2(c);
+    connection_drop_h2(c);
     timer_stop(&c->timer);
     if (c->stream) stream_close(c->stream);
 }
 
 /* From inside h2's events, too: the next flush says what is left to say and ends it. */
-static void fail(struct connection *c)
+static void connection_fail(struct connection *c)
 {
     if (c->state != CONNECTION_OPEN) return;
     c->state = CONNECTION_FAILED;
     connection_mark_dirty(c);
 }
 
-static void fail_because(struct connection *c, enum refused reason, const char *what)
+static void connection_fail_because(struct connection *c, enum refused reason, const char *what)
 {
     if (c->state != CONNECTION_OPEN) return;
     meter_refused(c->server, reason);
     LOG_WARN(&c->server->log, "connection closed for abuse", log_text("what", what),
              log_text("peer", c->address), log_str("identity", c->peer->key),
              log_u64("calls", c->call_count), log_u64("metadata_bytes", c->metadata));
-    fail(c);
+    connection_fail(c);
 }
 
-static void fail_abuse(struct connection *c, const char *what)
+static void connection_fail_abuse(struct connection *c, const char *what)
 {
-    fail_because(c, REFUSED_ABUSE, what);
+    connection_fail_because(c, REFUSED_ABUSE, what);
 }
 
 void connection_too_much(struct connection *c)
 {
     if (c->state != CONNECTION_OPEN) return;
     h2_go_away_because(c->h2, H2_ENHANCE_YOUR_CALM, STR("metadata of open calls"));
-    fail_because(c, REFUSED_MEMORY, "metadata of open calls");
+    connection_fail_because(c, REFUSED_MEMORY, "metadata of open calls");
 }
 
 /* -- the clock -- */
@@ -109,40 +106,41 @@ void connection_wake_by(struct connection *c, mono_time due)
     timer_start(&c->timer, due);
 }
 
-static mono_time idle_due(const struct connection *c)
+static mono_time connection_idle_due(const struct connection *c)
 {
     uint64_t timeout = c->server->limits.idle_timeout_ms;
 
     return timeout && c->call_count == 0 ? mono_after(c->idle_since, timeout) : MONO_NEVER;
 }
 
-static mono_time greeting_due(const struct connection *c)
+static mono_time connection_greeting_due(const struct connection *c)
 {
-    return c->pace.greeted ? MONO_NEVER
-                           : mono_after(c->opened, c->server->limits.handshake_timeout_ms);
+    return h2_pace(c->h2)->greeted ? MONO_NEVER
+                                   : mono_after(c->opened, c->server->limits.handshake_timeout_ms);
 }
 
-static mono_time headers_due(const struct connection *c)
+static mono_time connection_headers_due(const struct connection *c)
 {
-    return c->pace.stalls ? mono_after(c->pace.since, c->server->limits.header_timeout_ms)
-                          : MONO_NEVER;
+    const struct h2_pace *pace = h2_pace(c->h2);
+
+    return pace->stalls ? mono_after(pace->since, c->server->limits.header_timeout_ms) : MONO_NEVER;
 }
 
-static mono_time ping_due(const struct connection *c)
+static mono_time connection_ping_due(const struct connection *c)
 {
     if (c->ping_sent.ms != MONO_NEVER.ms)
         return mono_after(c->ping_sent, c->server->limits.ping_timeout_ms);
     return mono_after(c->heard, c->server->limits.ping_after_ms);
 }
 
-static mono_time write_due(const struct connection *c)
+static mono_time connection_write_due(const struct connection *c)
 {
     return stream_pending(c->stream) > 0 ? mono_after(c->moved, c->server->limits.write_timeout_ms)
                                          : MONO_NEVER;
 }
 
 /* Whether the kernel took something since we last looked. */
-static void note_moved(struct connection *c, mono_time now)
+static void connection_note_written(struct connection *c, mono_time now)
 {
     uint64_t taken = c->written - stream_pending(c->stream);
 
@@ -154,7 +152,7 @@ static void note_moved(struct connection *c, mono_time now)
 /* Answers wait and the peer's windows let none of them go. That may last as long as it likes, if
  * the peer still reads: each time it takes as long as a write may, it is asked, and only the answer
  * to that counts. One that goes on asking and never reads would look alive otherwise. */
-static mono_time stall_due(const struct connection *c)
+static mono_time connection_stall_due(const struct connection *c)
 {
     if (c->stall_asked.ms != MONO_NEVER.ms)
         return mono_after(c->stall_asked, c->server->limits.ping_timeout_ms);
@@ -162,7 +160,7 @@ static mono_time stall_due(const struct connection *c)
                                  : MONO_NEVER;
 }
 
-static void note_data_moved(struct connection *c, mono_time now)
+static void connection_note_data(struct connection *c, mono_time now)
 {
     uint64_t sent = h2_data_sent(c->h2);
 
@@ -172,7 +170,8 @@ static void note_data_moved(struct connection *c, mono_time now)
 }
 
 /* Asks the peer by a ping, or gives it up when the last one was not answered in time. */
-static void ping_or_cut(struct connection *c, mono_time *asked, uint64_t token, mono_time now)
+static void connection_ping_or_cut(struct connection *c, mono_time *asked, uint64_t token,
+                                   mono_time now)
 {
     if (asked->ms != MONO_NEVER.ms) {
         connection_cut(c);
@@ -180,21 +179,22 @@ static void ping_or_cut(struct connection *c, mono_time *asked, uint64_t token, 
     }
     *asked = now;
     if (h2_ping(c->h2, token))
-        fail(c);
+        connection_fail(c);
     else
         connection_mark_dirty(c);
 }
 
-static mono_time next_due(const struct connection *c)
+static mono_time connection_next_due(const struct connection *c)
 {
-    mono_time due = mono_min(mono_min(idle_due(c), greeting_due(c)), headers_due(c));
+    mono_time due = mono_min(mono_min(connection_idle_due(c), connection_greeting_due(c)),
+                             connection_headers_due(c));
 
-    due = mono_min(due, mono_min(ping_due(c), mono_min(write_due(c), stall_due(c))));
-    due = mono_min(due, body_due(c));
-    return mono_min(mono_min(due, stranger_due(c)), c->drain_step);
+    due = mono_min(due, mono_min(connection_ping_due(c),
+                                 mono_min(connection_write_due(c), connection_stall_due(c))));
+    return mono_min(mono_min(due, body_due(c)), c->drain_step);
 }
 
-static void second_go_away(struct connection *c)
+static void connection_second_go_away(struct connection *c)
 {
     if (c->drain_step.ms == MONO_NEVER.ms) return;
     c->drain_step = MONO_NEVER;
@@ -202,32 +202,31 @@ static void second_go_away(struct connection *c)
     connection_mark_dirty(c);
 }
 
-static void look(struct connection *c, mono_time now)
+static void connection_check(struct connection *c, mono_time now)
 {
-    note_moved(c, now);
-    if (mono_due(write_due(c), now)) {
+    connection_note_written(c, now);
+    if (mono_due(connection_write_due(c), now)) {
         connection_cut(c);
-    } else if (mono_due(stall_due(c), now)) {
-        ping_or_cut(c, &c->stall_asked, TOKEN_STALL, now);
-    } else if (mono_due(greeting_due(c), now) || mono_due(headers_due(c), now)) {
-        fail_abuse(c, c->pace.greeted ? "slow headers" : "slow greeting");
+    } else if (mono_due(connection_stall_due(c), now)) {
+        connection_ping_or_cut(c, &c->stall_asked, TOKEN_STALL, now);
+    } else if (mono_due(connection_greeting_due(c), now) ||
+               mono_due(connection_headers_due(c), now)) {
+        connection_fail_abuse(c, h2_pace(c->h2)->greeted ? "slow headers" : "slow greeting");
         connection_flush(c);
-    } else if (mono_due(stranger_due(c), now)) {
-        stranger_expire(c, now);
     } else if (mono_due(body_due(c), now)) {
         body_expire(c, now);
-    } else if (mono_due(idle_due(c), now)) {
+    } else if (mono_due(connection_idle_due(c), now)) {
         h2_go_away(c->h2, H2_NO_ERROR);
         h2_go_away(c->h2, H2_NO_ERROR);
-        fail(c);
+        connection_fail(c);
     } else if (mono_due(c->drain_step, now)) {
-        second_go_away(c);
-    } else if (mono_due(ping_due(c), now)) {
-        ping_or_cut(c, &c->ping_sent, TOKEN_ALIVE, now);
+        connection_second_go_away(c);
+    } else if (mono_due(connection_ping_due(c), now)) {
+        connection_ping_or_cut(c, &c->ping_sent, TOKEN_ALIVE, now);
     }
 }
 
-static void on_timer(struct timer *timer)
+static void connection_on_timer(struct timer *timer)
 {
     struct connection *c = CONTAINER_OF(timer, struct connection, timer);
 
@@ -235,14 +234,14 @@ static void on_timer(struct timer *timer)
         stream_close(c->stream);
         return;
     }
-    if (c->state == CONNECTION_OPEN) look(c, loop_now(c->server->io->loop));
-    if (c->state == CONNECTION_OPEN) connection_wake_by(c, next_due(c));
+    if (c->state == CONNECTION_OPEN) connection_check(c, loop_now(c->server->io->loop));
+    if (c->state == CONNECTION_OPEN) connection_wake_by(c, connection_next_due(c));
 }
 
 /* -- h2's events -- */
 
-static void on_headers(void *owner, int32_t stream, const struct h2_header *headers, size_t count,
-                       bool trailers, bool end)
+static void connection_on_headers(void *owner, int32_t stream, const struct h2_header *headers,
+                                  size_t count, bool trailers, bool end)
 {
     struct connection *c = owner;
 
@@ -253,7 +252,7 @@ static void on_headers(void *owner, int32_t stream, const struct h2_header *head
         h2_reset(c->h2, stream, H2_REFUSED_STREAM);
 }
 
-static void on_data(void *owner, int32_t stream, struct str bytes)
+static void connection_on_data(void *owner, int32_t stream, struct str bytes)
 {
     struct connection *c = owner;
     struct rpc_call *call = h2_bound(c->h2, stream);
@@ -263,71 +262,44 @@ static void on_data(void *owner, int32_t stream, struct str bytes)
         return;
     }
     h2_consume(c->h2, stream, bytes.len); /* of a request that was refused */
-    stranger_data(c, stream, bytes.len);
 }
 
-static void on_stream_end(void *owner, int32_t stream)
+static void connection_on_stream_end(void *owner, int32_t stream)
 {
     struct connection *c = owner;
     struct rpc_call *call = h2_bound(c->h2, stream);
 
-    if (call)
-        call_end(call);
-    else
-        stranger_end(c, stream);
+    if (call) call_end(call);
 }
 
-static void on_writable(void *owner, int32_t stream)
+static void connection_on_writable(void *owner, int32_t stream)
 {
     struct connection *c = owner;
     struct rpc_call *call = h2_bound(c->h2, stream);
-    const struct rpc_method *m;
 
     if (!call) return;
-    m = &call->method->rpc;
     connection_mark_dirty(c);
     call_pump(call);
     if (call->outbox.len > 0 || call_is_decided(call) || call->handler != HANDLER_BLOCKED) return;
     call_handler_to(call, HANDLER_AWARE);
-    if (m->handler->on_writable) m->handler->on_writable(m->service, call);
+    if (call->events->on_writable) call->events->on_writable(call->service, call);
 }
 
-/* An answer was made and thrown away. h2 counts the resets of calls that run; those that we
- * answer at once would otherwise cost a flooder nothing. */
-static void count_wasted(struct connection *c, uint32_t *count, uint32_t max)
-{
-    mono_time now = loop_now(c->server->io->loop);
-
-    if (mono_elapsed_ms(c->wasted_since, now) >= WASTED_WINDOW_MS) {
-        c->wasted_since = now;
-        c->wasted = c->abandoned = 0;
-    }
-    if (++*count <= max || c->state != CONNECTION_OPEN || c->passes_on) return;
-    h2_go_away(c->h2, H2_ENHANCE_YOUR_CALM);
-    fail_abuse(c, "resets");
-}
-
-static void on_stream_closed(void *owner, int32_t stream, uint32_t code)
+static void connection_on_stream_closed(void *owner, int32_t stream, uint32_t)
 {
     struct connection *c = owner;
     struct rpc_call *call = h2_bound(c->h2, stream);
 
-    if (code != H2_NO_ERROR &&
-        (!call || (call_is_decided(call) && call->response != RESPONSE_CANCELLED)))
-        count_wasted(c, &c->wasted, WASTED_MAX);
-    else if (code != H2_NO_ERROR && call->response == RESPONSE_STARTED)
-        count_wasted(c, &c->abandoned, ABANDONED_MAX);
-    stranger_gone(c, stream);
     if (!call) return;
     connection_remove(c, call);
     call_gone(call);
 }
 
-static void on_ping_ack(void *owner, uint64_t token)
+static void connection_on_ping_ack(void *owner, uint64_t token)
 {
     struct connection *c = owner;
 
-    if (token == TOKEN_DRAIN) second_go_away(c);
+    if (token == TOKEN_DRAIN) connection_second_go_away(c);
     if (token == TOKEN_STALL) {
         c->stall_asked = MONO_NEVER;
         c->stall_since = loop_now(c->server->io->loop);
@@ -335,38 +307,37 @@ static void on_ping_ack(void *owner, uint64_t token)
 }
 
 static const struct h2_events h2_events = {
-    .on_headers = on_headers,
-    .on_data = on_data,
-    .on_end = on_stream_end,
-    .on_writable = on_writable,
-    .on_closed = on_stream_closed,
-    .on_ping_ack = on_ping_ack,
+    .on_headers = connection_on_headers,
+    .on_data = connection_on_data,
+    .on_end = connection_on_stream_end,
+    .on_writable = connection_on_writable,
+    .on_closed = connection_on_stream_closed,
+    .on_ping_ack = connection_on_ping_ack,
 };
 
 /* -- bytes -- */
 
 /* Data for streams that are gone costs only its reading, and some of it crosses the ends of calls
  * by right. Looked at before more is read, when what the last bytes led to has been answered. */
-static void judge_late_data(struct connection *c)
+static void connection_check_late_data(struct connection *c)
 {
-    uint64_t late = c->pace.data - h2_data_told(c->h2);
+    uint64_t late = h2_data_late(c->h2);
 
     if (late == c->late) return;
     meter_late_data(c->server, late - c->late);
     c->late = late;
     if (late <= h2_data_excused(c->h2)) return;
     h2_go_away(c->h2, H2_ENHANCE_YOUR_CALM);
-    fail_abuse(c, "data on closed streams");
+    connection_fail_abuse(c, "data on closed streams");
 }
 
-static void on_bytes(void *owner, struct str bytes)
+static void connection_on_bytes(void *owner, struct str bytes)
 {
     struct connection *c = owner;
     mono_time now = loop_now(c->server->io->loop);
-    bool pings;
     enum err err;
 
-    if (c->state == CONNECTION_OPEN) judge_late_data(c);
+    if (c->state == CONNECTION_OPEN) connection_check_late_data(c);
     if (c->state != CONNECTION_OPEN) return; /* for nobody any more */
     c->heard = now;
     c->read_at = clock_mono_ns(c->server->io->clock); /* once for all calls that begin in it */
@@ -375,24 +346,17 @@ static void on_bytes(void *owner, struct str bytes)
         page_feed(c, bytes);
         return;
     }
-    /* A large answer is one, and comes in many frames. */
-    pings = pace_feed(&c->pace, bytes, now, c->server->limits.ping_min_interval_ms,
-                      c->answers + h2_data_sent(c->h2));
     err = h2_feed(c->h2, bytes, now);
     connection_mark_dirty(c);
-    if (err == ERR_DENIED) {
-        fail_abuse(c, "http/2");
-    } else if (err) {
-        fail(c);
-    } else if (pings) {
-        h2_go_away_because(c->h2, H2_ENHANCE_YOUR_CALM, H2_TOO_MANY_PINGS);
-        fail_abuse(c, "pings");
-    } else if (c->pace.stalls) {
-        connection_wake_by(c, headers_due(c));
-    }
+    if (err == ERR_DENIED)
+        connection_fail_abuse(c, h2_abuse(c->h2));
+    else if (err)
+        connection_fail(c);
+    else
+        connection_wake_by(c, connection_headers_due(c));
 }
 
-static void on_drained(void *owner)
+static void connection_on_drained(void *owner)
 {
     struct connection *c = owner;
 
@@ -400,27 +364,27 @@ static void on_drained(void *owner)
 }
 
 /* The peer sends no more. A gRPC client that is still there would; nobody waits for answers. */
-static void on_end(void *owner)
+static void connection_on_end(void *owner)
 {
     connection_end(owner);
 }
 
-static void on_closed(void *owner, enum err why, const struct note *note)
+static void connection_on_closed(void *owner, enum err why, const struct note *note)
 {
     struct connection *c = owner;
 
     (void)why, (void)note;
     c->stream = NULL;
     timer_stop(&c->timer);
-    drop_h2(c);
+    connection_drop_h2(c);
     if (list_empty(&c->ended)) server_connection_gone(c->server, c); /* else teardown.c does */
 }
 
 static const struct stream_events stream_events = {
-    .on_bytes = on_bytes,
-    .on_drained = on_drained,
-    .on_end = on_end,
-    .on_closed = on_closed,
+    .on_bytes = connection_on_bytes,
+    .on_drained = connection_on_drained,
+    .on_end = connection_on_end,
+    .on_closed = connection_on_closed,
 };
 
 void connection_mark_dirty(struct connection *c)
@@ -431,7 +395,7 @@ void connection_mark_dirty(struct connection *c)
 }
 
 /* Nothing is left that anybody waits for: a protocol error was answered, or it has drained. */
-static bool is_over(const struct connection *c)
+static bool connection_is_over(const struct connection *c)
 {
     if (c->state == CONNECTION_FAILED || h2_is_over(c->h2)) return true;
     return c->server->draining && c->drain_step.ms == MONO_NEVER.ms && c->call_count == 0 &&
@@ -440,7 +404,7 @@ static bool is_over(const struct connection *c)
 
 /* Answers without a body are held by no window, so a peer that asks and never reads would make us
  * keep one for each request. While many wait, we do not read what else it asks. */
-static void judge_unread(struct connection *c)
+static void connection_check_unread(struct connection *c)
 {
     size_t waiting, most = c->server->limits.socket_output_max;
 
@@ -470,7 +434,7 @@ void connection_flush(struct connection *c)
     if (c->state == CONNECTION_ENDED) return;
     if (bound - min_size(bound, pending) < min_size(ROOM_MIN, bound / 2)) {
         if (c->state == CONNECTION_FAILED) connection_end(c);
-        judge_unread(c);
+        connection_check_unread(c);
         return; /* on_drained comes back to it */
     }
     buf_clear(output);
@@ -479,20 +443,20 @@ void connection_flush(struct connection *c)
         struct str bytes = buf_peek(output);
         if (!err) err = stream_write(c->stream, &bytes, 1);
         c->written += bytes.len;
-        note_moved(c, loop_now(c->server->io->loop));
-        note_data_moved(c, loop_now(c->server->io->loop));
-        connection_wake_by(c, write_due(c));
+        connection_note_written(c, loop_now(c->server->io->loop));
+        connection_note_data(c, loop_now(c->server->io->loop));
+        connection_wake_by(c, connection_write_due(c));
         /* There may be more, and a kernel that took it at once owes us no on_drained. */
         if (bytes.len == bound - pending && stream_pending(c->stream) <= bound / 2)
             connection_mark_dirty(c);
     }
     if (err)
         connection_cut(c);
-    else if (is_over(c))
+    else if (connection_is_over(c))
         connection_end(c);
     else if (h2_pending(c->h2) > 0)
-        connection_wake_by(c, stall_due(c));
-    judge_unread(c);
+        connection_wake_by(c, connection_stall_due(c));
+    connection_check_unread(c);
 }
 
 /* -- the beginning -- */
@@ -500,7 +464,7 @@ void connection_flush(struct connection *c)
 static const struct tls_identity nobody; /* let in without a certificate */
 
 /* The stream's own are gone with on_closed; calls may be ended later. */
-static enum err copy_peer(const struct listening *l, struct connection *c)
+static enum err connection_copy_peer(const struct listening *l, struct connection *c)
 {
     const struct tls_identity *identity = stream_peer_identity(c->stream);
 
@@ -516,7 +480,7 @@ static enum err copy_peer(const struct listening *l, struct connection *c)
     return ERR_OK;
 }
 
-static enum err open_connection(struct listening *l, struct stream *stream,
+static enum err connection_open(struct listening *l, struct stream *stream,
                                 struct connection **ret_connection)
 {
     struct rpc_server *s = l->server;
@@ -533,13 +497,12 @@ static enum err open_connection(struct listening *l, struct stream *stream,
     list_init(&c->calls);
     list_init(&c->bodies);
     list_init(&c->waiting);
-    c->opened = c->heard = c->idle_since = c->moved = c->wasted_since = loop_now(s->io->loop);
+    c->opened = c->heard = c->idle_since = c->moved = loop_now(s->io->loop);
     c->stall_since = c->opened;
     c->ping_sent = c->stall_asked = c->drain_step = MONO_NEVER;
-    pace_init(&c->pace);
-    err = copy_peer(l, c);
+    err = connection_copy_peer(l, c);
     if (c->passes_on) limits.resets_per_minute_max = PASSED_RESETS_MAX;
-    if (!err) err = timer_init(&c->timer, s->io->loop, on_timer);
+    if (!err) err = timer_init(&c->timer, s->io->loop, connection_on_timer);
     if (!err) err = h2_open(H2_SERVER, &limits, &h2_events, c, &c->h2);
     if (!err) {
         c->peer = limits_join(s, c->identity, c->address);
@@ -571,7 +534,7 @@ void connection_accept(void *owner, struct stream *own_stream)
         return;
     }
     err = s->stats.connections >= s->limits.connections_max ? ERR_BUSY
-                                                            : open_connection(l, own_stream, &c);
+                                                            : connection_open(l, own_stream, &c);
     if (err) {
         meter_refused(s, err == ERR_FULL ? REFUSED_IDENTITY : REFUSED_CONNECTIONS);
         stream_close(own_stream);
@@ -582,7 +545,7 @@ void connection_accept(void *owner, struct stream *own_stream)
     s->stats.connections_total++;
     meter_connections(s, 1);
     stream_start(own_stream, &stream_events, c);
-    connection_wake_by(c, next_due(c));
+    connection_wake_by(c, connection_next_due(c));
     if (!s->page) connection_mark_dirty(c); /* our SETTINGS; else after the first byte: page.c */
 }
 
@@ -594,7 +557,7 @@ void connection_drain(struct connection *c)
     if (c->state != CONNECTION_OPEN) return;
     c->drain_step = mono_after(now, DRAIN_STEP_MS);
     h2_go_away(c->h2, H2_NO_ERROR);
-    if (h2_ping(c->h2, TOKEN_DRAIN)) fail(c);
+    if (h2_ping(c->h2, TOKEN_DRAIN)) connection_fail(c);
     connection_wake_by(c, c->drain_step);
     connection_mark_dirty(c);
 }

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls on their way through: each is a server's call and a client's call tied together.
+/* Forwarded calls: each is a server's call and a client's call tied together.
  *
- * A `passing` lives from the server's first event to the later of two ends: on_done of the server's
- * call, on_end of the client's. Messages that one side does not take yet wait here, at most one in
- * each direction, and the other side is paused meanwhile. */
+ * The gate decides at the first event of a call, and redirects the call: to the service's own
+ * handler, or to passing_handler. A `passing` lives from that event to the later of two ends:
+ * on_done of the server's call, on_end of the client's. A message that one side does not take yet
+ * waits here, at most one in each direction, and the other side is paused meanwhile. All on the
+ * loop's thread. */
 #include "rpc/forward.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/list.h"
-#include "base/map.h"
 
 enum {
     PASSING_MAX = 10000,
@@ -49,7 +48,6 @@ struct rpc_forwarder {
     char *tls_name;
     struct leader leaders[LEADERS_MAX];
     struct leader *leader; /* NULL: not known */
-    struct map by_call;    /* bytes of the pointer to the server's call */
     struct buf scratch;
     size_t running;
     bool closing;
@@ -61,14 +59,13 @@ struct rpc_forwarder {
 
 static void forwarder_free(struct rpc_forwarder *f)
 {
-    map_deinit(&f->by_call);
     buf_deinit(&f->scratch);
     tls_context_unref(f->options.tls);
     free(f->tls_name);
     free(f);
 }
 
-static void end_if_empty(struct rpc_forwarder *f)
+static void forwarder_free_if_over(struct rpc_forwarder *f)
 {
     void (*done)(void *) = f->done;
     void *owner = f->owner;
@@ -80,20 +77,20 @@ static void end_if_empty(struct rpc_forwarder *f)
     if (done) done(owner);
 }
 
-static void leader_gone(void *owner)
+static void leader_on_closed(void *owner)
 {
     struct leader *leader = owner;
     struct rpc_forwarder *f = leader->forwarder;
 
     *leader = (struct leader){.forwarder = f};
-    end_if_empty(f);
+    forwarder_free_if_over(f);
 }
 
 static void leader_close(struct leader *leader)
 {
     if (leader->closing) return;
     leader->closing = true;
-    rpc_channel_close(leader->channel, leader_gone, leader);
+    rpc_channel_close(leader->channel, leader_on_closed, leader);
 }
 
 static void leader_retire(struct leader *leader)
@@ -102,7 +99,7 @@ static void leader_retire(struct leader *leader)
     if (leader->running == 0) leader_close(leader);
 }
 
-static struct leader *free_place(struct rpc_forwarder *f)
+static struct leader *leader_free_place(struct rpc_forwarder *f)
 {
     struct leader *oldest = NULL;
 
@@ -140,7 +137,7 @@ enum err rpc_forwarder_set_leader(struct rpc_forwarder *f, const char *address)
     err = address_split(address, &parts, NULL);
     if (err) return err;
     if (strlen(address) >= RPC_ADDRESS_CAP) return ERR_INVALID;
-    place = free_place(f);
+    place = leader_free_place(f);
     if (!place) return ERR_FULL;
     err = rpc_channel_open(&options, &place->channel, NULL);
     if (err) {
@@ -176,7 +173,6 @@ enum err rpc_forwarder_open(const struct rpc_forwarder_options *options,
     f->options = *options;
     if (!f->options.calls_max) f->options.calls_max = PASSING_MAX;
     if (f->options.tls) tls_context_ref(f->options.tls);
-    map_init(&f->by_call, f->options.calls_max, entropy_u64(options->io->entropy));
     buf_init(&f->scratch, MESSAGE_MAX);
     for (size_t i = 0; i < LEADERS_MAX; i++) f->leaders[i].forwarder = f;
     if (options->tls_name) {
@@ -203,21 +199,10 @@ void rpc_forwarder_close(struct rpc_forwarder *f, void (*done)(void *owner), voi
         any = true;
         leader_close(&f->leaders[i]);
     }
-    if (!any) end_if_empty(f);
+    if (!any) forwarder_free_if_over(f);
 }
 
 /* -- a call on its way -- */
-
-/* The bytes of the pointer, wherever that is kept. */
-static struct str key_of(struct rpc_call *const *call)
-{
-    return str_of(call, sizeof(void *));
-}
-
-static struct passing *find(struct rpc_forward_gate *gate, struct rpc_call *call)
-{
-    return map_get(&gate->forwarder->by_call, key_of(&call));
-}
 
 static void passing_free(struct passing *p)
 {
@@ -226,14 +211,14 @@ static void passing_free(struct passing *p)
     free(p);
 }
 
-static void free_if_over(struct passing *p)
+static void passing_free_if_over(struct passing *p)
 {
     if (!p->call && !p->onward) passing_free(p);
 }
 
 /* -- from the leader to the caller -- */
 
-static void give_headers(struct passing *p)
+static void passing_add_headers(struct passing *p)
 {
     const struct h2_header *headers;
     size_t count = rpc_call_headers(p->onward, &headers);
@@ -245,7 +230,7 @@ static void give_headers(struct passing *p)
 }
 
 /* An answer that the caller cannot be given: too large here, or no memory. It was applied. */
-static void fail_answer(struct passing *p, enum err err)
+static void passing_fail_answer(struct passing *p, enum err err)
 {
     struct note note;
 
@@ -258,24 +243,24 @@ static void fail_answer(struct passing *p, enum err err)
     rpc_call_cancel(p->onward);
 }
 
-static void onward_message(void *owner, struct rpc_client_call *onward, struct str message)
+static void onward_on_message(void *owner, struct rpc_client_call *onward, struct str message)
 {
     struct passing *p = owner;
     enum err err;
 
     if (!p->call) return;
     if (p->gate->passed) p->gate->passed(p->gate->service, message);
-    give_headers(p);
+    passing_add_headers(p);
     err = rpc_send_bytes(p->call, message);
     if (err == ERR_FULL) {
         err = buf_append(&p->answer, message);
         p->answer_waits = !err;
         if (!err) rpc_call_pause(onward);
     }
-    if (err) fail_answer(p, err);
+    if (err) passing_fail_answer(p, err);
 }
 
-static void give_waiting_answer(struct passing *p)
+static void passing_send_answer(struct passing *p)
 {
     enum err err;
 
@@ -284,14 +269,13 @@ static void give_waiting_answer(struct passing *p)
     if (err == ERR_FULL) return;
     p->answer_waits = false;
     buf_deinit(&p->answer);
-    buf_init(&p->answer, MESSAGE_MAX);
     if (err)
-        fail_answer(p, err);
+        passing_fail_answer(p, err);
     else
         rpc_call_resume(p->onward);
 }
 
-static void give_trailers(struct passing *p, const struct rpc_client_call *onward)
+static void passing_add_trailers(struct passing *p, const struct rpc_client_call *onward)
 {
     const struct h2_header *trailers;
     size_t count = rpc_call_trailers(onward, &trailers);
@@ -303,7 +287,7 @@ static void give_trailers(struct passing *p, const struct rpc_client_call *onwar
 }
 
 /* No answer of the leader's, and certainly not applied. */
-static void say_not_applied(struct passing *p, const struct rpc_outcome *outcome)
+static void passing_end_not_applied(struct passing *p, const struct rpc_outcome *outcome)
 {
     (void)rpc_add_trailer(p->call, STR(RPC_APPLIED_TRAILER), STR("no"));
     if (p->gate->lost && !p->broken && (outcome->err != ERR_TIMEOUT || p->cut_short))
@@ -315,7 +299,7 @@ static void say_not_applied(struct passing *p, const struct rpc_outcome *outcome
                    outcome->text, STR_EMPTY);
 }
 
-static void say_unknown(struct passing *p, const struct rpc_outcome *outcome)
+static void passing_end_unknown(struct passing *p, const struct rpc_outcome *outcome)
 {
     struct note note;
 
@@ -327,8 +311,8 @@ static void say_unknown(struct passing *p, const struct rpc_outcome *outcome)
     rpc_finish(p->call, GRPC_UNKNOWN, p->broken ? str_from(note.text) : outcome->text, STR_EMPTY);
 }
 
-static void onward_end(void *owner, struct rpc_client_call *onward,
-                       const struct rpc_outcome *outcome)
+static void onward_on_end(void *owner, struct rpc_client_call *onward,
+                          const struct rpc_outcome *outcome)
 {
     struct passing *p = owner;
 
@@ -336,34 +320,34 @@ static void onward_end(void *owner, struct rpc_client_call *onward,
      * leader answered is about all of them. */
     assert(!outcome->doubted || outcome->err == ERR_UNKNOWN);
     if (p->call) {
-        give_headers(p);
-        give_trailers(p, onward);
+        passing_add_headers(p);
+        passing_add_trailers(p, onward);
         if (outcome->answered) {
             rpc_finish(p->call, outcome->status, outcome->text, outcome->details);
         } else if (outcome->err == ERR_UNKNOWN) {
-            say_unknown(p, outcome);
+            passing_end_unknown(p, outcome);
         } else {
-            say_not_applied(p, outcome);
+            passing_end_not_applied(p, outcome);
         }
     }
     p->onward = NULL;
     p->forwarder->running--;
     if (--p->leader->running == 0 && p->leader->old) leader_close(p->leader);
-    free_if_over(p);
+    passing_free_if_over(p);
 }
 
 /* -- from the caller to the leader -- */
 
 /* A part of the request cannot be had or kept here. What went before it may have reached the
  * leader: only the client's call knows, so the answer waits for on_end. */
-static void break_off(struct passing *p, enum err err)
+static void passing_break_off(struct passing *p, enum err err)
 {
     if (err == ERR_CLOSED) return; /* on_end is on its way already */
     p->broken = err;
     rpc_call_cancel(p->onward);
 }
 
-static void onward_writable(void *owner, struct rpc_client_call *onward)
+static void onward_on_writable(void *owner, struct rpc_client_call *onward)
 {
     struct passing *p = owner;
     enum err err;
@@ -373,14 +357,15 @@ static void onward_writable(void *owner, struct rpc_client_call *onward)
     if (err == ERR_FULL) return;
     p->request_waits = false;
     buf_deinit(&p->request);
-    buf_init(&p->request, MESSAGE_MAX);
-    if (err) break_off(p, err);
+    if (err) passing_break_off(p, err);
     if (p->call) rpc_resume(p->call);
 }
 
-static const struct rpc_call_events onward_events = {onward_message, onward_writable, onward_end};
+static const struct rpc_call_events onward_events = {onward_on_message, onward_on_writable,
+                                                     onward_on_end};
 
-static void pass_request(struct passing *p, const ProtobufCMessage *message, struct str bytes)
+static void passing_send_request(struct passing *p, const ProtobufCMessage *message,
+                                 struct str bytes)
 {
     struct buf *scratch = &p->forwarder->scratch;
     enum err err = ERR_OK;
@@ -398,11 +383,11 @@ static void pass_request(struct passing *p, const ProtobufCMessage *message, str
         p->request_waits = !err;
         if (!err) rpc_pause(p->call);
     }
-    if (scratch->cap > CALLER_MAX) buf_deinit(scratch), buf_init(scratch, MESSAGE_MAX);
-    if (err) break_off(p, err);
+    if (scratch->cap > CALLER_MAX) buf_deinit(scratch);
+    if (err) passing_break_off(p, err);
 }
 
-static bool goes_along(struct str name)
+static bool metadata_is_forwarded(struct str name)
 {
     static const struct str ours[] = {
         {"traceparent", 11},
@@ -420,8 +405,8 @@ static bool goes_along(struct str name)
     return !str_starts(name, STR("grpc-"));
 }
 
-static enum err start_onward(struct passing *p, const struct rpc_forward_gate *gate,
-                             struct str caller)
+static enum err passing_start(struct passing *p, const struct rpc_forward_gate *gate,
+                              struct str caller)
 {
     struct h2_header metadata[RPC_METADATA_MAX];
     struct rpc_call *call = p->call;
@@ -452,7 +437,7 @@ static enum err start_onward(struct passing *p, const struct rpc_forward_gate *g
         metadata[count++] = (struct h2_header){STR(RPC_CALLER_HEADER), caller};
     assert(count <= OWN_METADATA);
     while (rpc_call_metadata_next(call, &cursor, &name, &value)) {
-        if (!goes_along(name)) continue;
+        if (!metadata_is_forwarded(name)) continue;
         if (count == ARRAY_LEN(metadata)) return ERR_TOO_LARGE;
         metadata[count++] = (struct h2_header){name, value};
     }
@@ -464,10 +449,12 @@ static enum err passing_new(struct rpc_forward_gate *gate, struct rpc_call *call
                             struct passing **ret_passing)
 {
     struct rpc_forwarder *f = gate->forwarder;
-    struct passing *p = calloc(1, sizeof *p);
+    struct passing *p;
     struct buf caller;
     enum err err;
 
+    if (f->running >= f->options.calls_max) return ERR_FULL;
+    p = calloc(1, sizeof *p);
     if (!p) return ERR_NOMEM;
     p->forwarder = f;
     p->leader = f->leader;
@@ -477,11 +464,7 @@ static enum err passing_new(struct rpc_forward_gate *gate, struct rpc_call *call
     buf_init(&p->answer, MESSAGE_MAX);
     buf_init(&caller, CALLER_MAX);
     err = rpc_forward_caller_text(rpc_call_identity(call), &caller);
-    if (!err) err = map_put(&f->by_call, key_of(&p->call), p);
-    if (!err) {
-        err = start_onward(p, gate, buf_peek(&caller));
-        if (err) map_remove(&f->by_call, key_of(&call));
-    }
+    if (!err) err = passing_start(p, gate, buf_peek(&caller));
     buf_deinit(&caller);
     if (err) {
         passing_free(p);
@@ -499,23 +482,57 @@ void rpc_fail_not_leader(struct rpc_call *call, const char *leader)
     rpc_finish(call, GRPC_FAILED_PRECONDITION, STR("not the leader"), STR_EMPTY);
 }
 
-/* The data of a call that was answered at the gate: its handler has never heard of it. */
-static char answered_here;
+/* -- events of the server for a call that is forwarded -- */
 
-static bool is_answered_here(const struct rpc_call *call)
+static void passing_on_message(void *service, struct rpc_call *, const ProtobufCMessage *message,
+                               struct str bytes)
 {
-    return rpc_call_data(call) == &answered_here;
+    passing_send_request(service, message, bytes);
 }
 
-/* NULL: it was answered here. */
-static struct passing *pass_on(struct rpc_forward_gate *gate, struct rpc_call *call)
+static void passing_on_half_closed(void *service, struct rpc_call *)
+{
+    struct passing *p = service;
+
+    assert(!p->request_waits); /* a paused call has no events */
+    if (p->onward) rpc_call_end(p->onward);
+}
+
+static void passing_on_writable(void *service, struct rpc_call *)
+{
+    passing_send_answer(service);
+}
+
+static void passing_on_done(void *service, struct rpc_call *)
+{
+    struct passing *p = service;
+
+    p->call = NULL;
+    if (p->onward) rpc_call_cancel(p->onward); /* nobody waits for the answer any more */
+    passing_free_if_over(p);
+}
+
+static const struct rpc_handler passing_handler = {
+    .on_message = passing_on_message,
+    .on_half_closed = passing_on_half_closed,
+    .on_writable = passing_on_writable,
+    .on_done = passing_on_done,
+};
+
+/* -- the gate: the first event of each call -- */
+
+/* The gate has answered the call itself: no handler hears of it. */
+static const struct rpc_handler gate_answered;
+
+/* NULL: the gate has answered the call itself. */
+static struct passing *gate_pass_on(struct rpc_forward_gate *gate, struct rpc_call *call)
 {
     struct passing *p;
     struct str hops;
     enum err err;
 
+    rpc_call_redirect(call, &gate_answered, NULL);
     if (!gate->forwarder->leader || rpc_call_metadata(call, STR(RPC_HOPS_HEADER), &hops)) {
-        rpc_call_set_data(call, &answered_here);
         if (gate->lost)
             gate->lost(call, RPC_LOST_NO_LEADER);
         else
@@ -523,8 +540,10 @@ static struct passing *pass_on(struct rpc_forward_gate *gate, struct rpc_call *c
         return NULL;
     }
     err = passing_new(gate, call, &p);
-    if (!err) return p;
-    rpc_call_set_data(call, &answered_here);
+    if (!err) {
+        rpc_call_redirect(call, &passing_handler, p);
+        return p;
+    }
     (void)rpc_add_trailer(call, STR(RPC_APPLIED_TRAILER), STR("no"));
     if (gate->lost)
         gate->lost(call, err == ERR_FULL ? RPC_LOST_CROWDED : RPC_LOST_NOT_APPLIED);
@@ -533,96 +552,37 @@ static struct passing *pass_on(struct rpc_forward_gate *gate, struct rpc_call *c
     return NULL;
 }
 
-/* -- the gate: events of the server -- */
-
-static bool begins_with_a_message(const struct rpc_forward_gate *gate)
-{
-    return gate->kind == RPC_UNARY || gate->kind == RPC_SERVER_STREAM;
-}
-
-static void on_start(void *service, struct rpc_call *call)
+static void gate_on_start(void *service, struct rpc_call *call)
 {
     struct rpc_forward_gate *gate = service;
 
-    if (begins_with_a_message(gate)) return;
-    if (!gate->stays(gate->service, call))
-        (void)pass_on(gate, call);
-    else if (gate->handler->on_start)
-        gate->handler->on_start(gate->service, call);
-}
-
-static void on_message(void *service, struct rpc_call *call, const ProtobufCMessage *message,
-                       struct str bytes)
-{
-    struct rpc_forward_gate *gate = service;
-    struct passing *p = find(gate, call);
-
-    if (is_answered_here(call)) return;
-    if (begins_with_a_message(gate) && !gate->stays(gate->service, call) &&
-        !(gate->keeps && gate->keeps(gate->service, message))) {
-        p = pass_on(gate, call);
-        if (!p) return;
-        pass_request(p, message, bytes);
-        if (p->onward) rpc_call_end(p->onward);
-    } else if (p) {
-        pass_request(p, message, bytes);
-    } else {
-        gate->handler->on_message(gate->service, call, message, bytes);
-    }
-}
-
-static void on_half_closed(void *service, struct rpc_call *call)
-{
-    struct rpc_forward_gate *gate = service;
-    struct passing *p = find(gate, call);
-
-    if (p) {
-        assert(!p->request_waits); /* a paused call is told nothing */
-        if (p->onward) rpc_call_end(p->onward);
-    } else if (gate->handler->on_half_closed && !is_answered_here(call)) {
-        gate->handler->on_half_closed(gate->service, call);
-    }
-}
-
-static void on_writable(void *service, struct rpc_call *call)
-{
-    struct rpc_forward_gate *gate = service;
-    struct passing *p = find(gate, call);
-
-    if (p)
-        give_waiting_answer(p);
-    else if (gate->handler->on_writable && !is_answered_here(call))
-        gate->handler->on_writable(gate->service, call);
-}
-
-static void on_drain(void *service, struct rpc_call *call)
-{
-    struct rpc_forward_gate *gate = service;
-
-    if (!find(gate, call) && gate->handler->on_drain && !is_answered_here(call))
-        gate->handler->on_drain(gate->service, call);
-}
-
-static void on_done(void *service, struct rpc_call *call)
-{
-    struct rpc_forward_gate *gate = service;
-    struct passing *p = map_remove(&gate->forwarder->by_call, key_of(&call));
-
-    if (!p) {
-        if (gate->handler->on_done && !is_answered_here(call))
-            gate->handler->on_done(gate->service, call);
+    if (!gate->stays(gate->service, call)) {
+        (void)gate_pass_on(gate, call);
         return;
     }
-    p->call = NULL;
-    if (p->onward) rpc_call_cancel(p->onward); /* nobody waits for it any more */
-    free_if_over(p);
+    rpc_call_redirect(call, gate->handler, gate->service);
+    if (gate->handler->on_start) gate->handler->on_start(gate->service, call);
+}
+
+/* The first event of a call that begins with its message; streams were redirected at their start. */
+static void gate_on_message(void *service, struct rpc_call *call, const ProtobufCMessage *message,
+                            struct str bytes)
+{
+    struct rpc_forward_gate *gate = service;
+    struct passing *p;
+
+    if (gate->stays(gate->service, call) || (gate->keeps && gate->keeps(gate->service, message))) {
+        rpc_call_redirect(call, gate->handler, gate->service);
+        gate->handler->on_message(gate->service, call, message, bytes);
+        return;
+    }
+    p = gate_pass_on(gate, call);
+    if (!p) return;
+    passing_send_request(p, message, bytes);
+    if (p->onward) rpc_call_end(p->onward);
 }
 
 const struct rpc_handler rpc_forward_handler = {
-    .on_start = on_start,
-    .on_message = on_message,
-    .on_half_closed = on_half_closed,
-    .on_writable = on_writable,
-    .on_drain = on_drain,
-    .on_done = on_done,
+    .on_start = gate_on_start,
+    .on_message = gate_on_message,
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Passing a call on from a follower to the leader, as one piece that any service may stand behind.
+/* Forwarding a call from a follower to the leader, for any service.
  *
  * A service registers its methods with `rpc_forward_handler` and a gate in place of itself. For
  * each call the gate asks whether it stays here; those that do reach the service's own handler as
@@ -14,11 +14,11 @@
  * The same holds for a request that breaks off here, without memory for a stream's next message:
  * UNKNOWN once a byte has left for the leader, before that the error with "x-muster-applied: no".
  *
- * The surprising rules. A call is passed on once: it carries x-muster-hops, and who gets such a
- * call without being the leader answers "not leader" itself, so two replicas that take each other
- * for the leader do not play ball. And the leader judges the original caller, not the replica that
- * passes the call on: who that is stands in x-muster-caller-bin, which is believed from a replica
- * only (muster://replica/...); anybody else who sends it is refused. */
+ * Two rules that may surprise. A call is forwarded once: it carries x-muster-hops, and a replica
+ * that gets such a call without being the leader answers "not leader" itself, so two replicas that
+ * take each other for the leader do not send it back and forth. And the leader judges the original
+ * caller, not the replica that forwards the call: x-muster-caller-bin names the caller, and is
+ * believed from a replica only (muster://replica/...); anybody else who sends it is refused. */
 #ifndef RPC_FORWARD_H
 #define RPC_FORWARD_H
 #include "rpc/call.h"

@@ -33,12 +33,3 @@ bool header_is_hex(struct str s)
     }
     return !bad;
 }
-
-struct str header_put(char **at, struct str s)
-{
-    struct str copy = {*at, s.len};
-
-    if (s.len > 0) memcpy(*at, s.at, s.len);
-    *at += s.len;
-    return copy;
-}

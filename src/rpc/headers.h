@@ -8,6 +8,4 @@
 bool header_name_is_free(struct str name);
 bool header_value_is_printable(struct str value);
 bool header_is_hex(struct str s); /* digits in lower case alone, as trace ids are */
-/* Copies `s` to *at, and moves *at behind the copy. */
-struct str header_put(char **at, struct str s);
 #endif

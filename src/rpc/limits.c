@@ -10,7 +10,6 @@
 #include "rpc/server_internal.h"
 
 enum {
-    PEERS_MAX = 1 << 20,      /* never reached: each has a connection */
     KEY_MAX = 512,            /* of an identity; more is cut, and shares the books */
     H2_OVERHEAD = 3 << 20,    /* nghttp2's own state: header tables, control frames */
     STREAMS_RECKONED = 65536, /* that a limit raised by hand may add to it, 1 KiB each */
@@ -61,6 +60,7 @@ struct h2_limits limits_for_h2(const struct rpc_server_limits *limits)
         .connection_window = limits->connection_window,
         .stream_output_max = limits->stream_output_max,
         .output_max = limits->output_max,
+        .ping_min_interval_ms = limits->ping_min_interval_ms,
         .memory_max =
             limits->output_max + H2_OVERHEAD +
             (uint32_t)min_u64(limits->streams_per_connection_max, STREAMS_RECKONED) * 1024,
@@ -85,22 +85,6 @@ static struct str address_key(const char *address)
     return address_split(address, &parts, NULL) ? str_from(address) : parts.host;
 }
 
-static struct rpc_peer *peer_new(struct rpc_server *s, struct str key)
-{
-    struct rpc_peer *peer = malloc(sizeof *peer + key.len);
-
-    if (!peer) return NULL;
-    if (key.len > 0) memcpy(peer->text, key.at, key.len);
-    peer->key = str_of(peer->text, key.len);
-    peer->connections = 0;
-    peer->buffered = peer->metadata = 0;
-    if (map_put(&s->peers, peer->key, peer)) {
-        free(peer);
-        return NULL;
-    }
-    return peer;
-}
-
 struct rpc_peer *limits_join(struct rpc_server *s, const struct tls_identity *identity,
                              const char *address)
 {
@@ -108,9 +92,9 @@ struct rpc_peer *limits_join(struct rpc_server *s, const struct tls_identity *id
     struct rpc_peer *peer;
 
     key.len = min_size(key.len, KEY_MAX);
-    peer = map_get(&s->peers, key);
-    if (!peer) peer = peer_new(s, key);
+    peer = map_make(&s->peers, key, sizeof *peer);
     if (!peer || peer->connections >= s->limits.connections_per_identity_max) return NULL;
+    peer->key = str_of(peer + 1, key.len); /* map_make put it there */
     peer->connections++;
     return peer;
 }
@@ -127,15 +111,18 @@ void limits_leave(struct rpc_server *s, struct rpc_peer *peer)
 
 /* -- bytes -- */
 
+static bool limits_fit(size_t used, size_t max, size_t bytes)
+{
+    return used <= max && bytes <= max - used;
+}
+
 enum err limits_charge(struct rpc_call *call, size_t bytes)
 {
     struct rpc_server *s = call->server;
     struct rpc_peer *peer = call->connection->peer;
 
-    assert(s->stats.buffered <= s->limits.buffered_max);
-    if (bytes > s->limits.buffered_max - s->stats.buffered ||
-        peer->buffered > s->limits.buffered_per_identity_max ||
-        bytes > s->limits.buffered_per_identity_max - peer->buffered)
+    if (!limits_fit(s->stats.buffered, s->limits.buffered_max, bytes) ||
+        !limits_fit(peer->buffered, s->limits.buffered_per_identity_max, bytes))
         return ERR_FULL;
     s->stats.buffered += bytes;
     peer->buffered += bytes;
@@ -158,18 +145,15 @@ enum err limits_charge_metadata(struct rpc_call *call, size_t bytes)
 {
     struct rpc_server *s = call->server;
     struct connection *c = call->connection;
-    struct rpc_peer *peer = c->peer;
-
     bool replica = c->passes_on && c->own_identity; /* in plaintext anybody may say so */
 
-    if (!c->passes_on && bytes > s->limits.metadata_per_connection_max - c->metadata)
+    if (!c->passes_on && !limits_fit(c->metadata, s->limits.metadata_per_connection_max, bytes))
         return ERR_TOO_LARGE;
-    if (!replica && (peer->metadata > s->limits.metadata_per_identity_max ||
-                     bytes > s->limits.metadata_per_identity_max - peer->metadata))
+    if (!replica && !limits_fit(c->peer->metadata, s->limits.metadata_per_identity_max, bytes))
         return ERR_FULL;
-    if (bytes > s->limits.metadata_max - s->stats.metadata) return ERR_FULL;
+    if (!limits_fit(s->stats.metadata, s->limits.metadata_max, bytes)) return ERR_FULL;
     c->metadata += bytes;
-    peer->metadata += bytes;
+    c->peer->metadata += bytes;
     s->stats.metadata += bytes;
     call->metadata_charged += bytes;
     return ERR_OK;

@@ -115,11 +115,11 @@ static struct counter *code_counter(struct rpc_meter *meter, struct method *m,
                                     enum grpc_status status)
 {
     struct str name = m->path.len > 0 ? str_tail(m->path, 1) : unknown_method;
-    unsigned code = (unsigned)status < CODE_COUNT ? (unsigned)status : GRPC_UNKNOWN;
+    enum grpc_status code = grpc_status_defined(status);
 
     if (!m->by_code[code])
-        m->by_code[code] = metric_counter(
-            meter->calls, (struct str[]){name, str_from(grpc_status_name((enum grpc_status)code))});
+        m->by_code[code] =
+            metric_counter(meter->calls, (struct str[]){name, str_from(grpc_status_name(code))});
     return m->by_code[code];
 }
 

@@ -7,6 +7,7 @@
  * could not read our SETTINGS. */
 #include <stdio.h>
 
+#include "io/http_head.h"
 #include "rpc/page_head.h"
 #include "rpc/server_internal.h"
 
@@ -20,7 +21,7 @@ void rpc_server_pages(struct rpc_server *server, rpc_page_fn *page, void *owner)
 }
 
 /* False: there is no such page. */
-static bool find(const struct rpc_server *s, struct str path, struct rpc_page *page)
+static bool page_find(const struct rpc_server *s, struct str path, struct rpc_page *page)
 {
     struct str query = path;
 
@@ -38,7 +39,7 @@ bool page_answer(struct connection *c, int32_t stream, struct str path, bool hea
     struct str body;
     enum err err;
 
-    if (!find(c->server, path, &page)) return false;
+    if (!page_find(c->server, path, &page)) return false;
     (void)snprintf(status, sizeof status, "%03u", page.status % 1000);
     headers[1].value = str_from(page.type);
     body = str_of(page.body, page.len);
@@ -46,7 +47,6 @@ bool page_answer(struct connection *c, int32_t stream, struct str path, bool hea
     if (!err && !head) err = h2_send(c->h2, stream, &body, 1);
     if (!err && !head) err = h2_send_trailers(c->h2, stream, trailers, ARRAY_LEN(trailers));
     if (err) h2_reset(c->h2, stream, H2_INTERNAL_ERROR);
-    c->answers++;
     return true;
 }
 
@@ -56,27 +56,18 @@ bool page_is_http1(const struct connection *c, struct str bytes)
 {
     if (!c->server->page) return false;
     if (c->page_head.len > 0) return true;
-    if (c->pace.preface_left < PACE_PREFACE || bytes.len == 0) return false;
+    if (h2_pace(c->h2)->begun || bytes.len == 0) return false;
     if (c->identity && !stream_alpn(c->stream)[0]) return true; /* TLS without "h2" */
     return bytes.at[0] == 'G' || bytes.at[0] == 'H';
 }
 
-static const char *reason_of(unsigned status)
-{
-    return status == 200   ? "OK"
-           : status == 503 ? "Service Unavailable"
-           : status == 404 ? "Not Found"
-           : status == 405 ? "Method Not Allowed"
-                           : "Bad Request";
-}
-
-static void send_answer(struct connection *c, const struct rpc_page *page, bool head)
+static void page_send(struct connection *c, const struct rpc_page *page, bool head)
 {
     char top[ANSWER_HEAD_MAX];
     int len = snprintf(top, sizeof top,
                        "HTTP/1.1 %u %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n"
                        "Connection: close\r\n\r\n",
-                       page->status, reason_of(page->status), page->type, page->len);
+                       page->status, http_reason((int)page->status), page->type, page->len);
     struct str parts[] = {str_of(top, (size_t)len), str_of(page->body, head ? 0 : page->len)};
 
     assert(len > 0 && len < ANSWER_HEAD_MAX);
@@ -84,9 +75,9 @@ static void send_answer(struct connection *c, const struct rpc_page *page, bool 
     connection_end(c);
 }
 
-static void answer_status(struct connection *c, unsigned status)
+static void page_send_status(struct connection *c, unsigned status)
 {
-    send_answer(c, &(struct rpc_page){.status = status, .type = "text/plain"}, false);
+    page_send(c, &(struct rpc_page){.status = status, .type = "text/plain"}, false);
 }
 
 void page_feed(struct connection *c, struct str bytes)
@@ -97,17 +88,17 @@ void page_feed(struct connection *c, struct str bytes)
 
     if (!head->max) buf_init(head, HEAD_MAX);
     if (buf_append(head, bytes)) {
-        answer_status(c, 400);
+        page_send_status(c, 400);
         return;
     }
     switch (page_head_read(buf_peek(head), &ask)) {
     case PAGE_HEAD_MORE: break;
-    case PAGE_HEAD_BROKEN: answer_status(c, 400); break;
-    case PAGE_HEAD_OTHER: answer_status(c, 405); break;
+    case PAGE_HEAD_BROKEN: page_send_status(c, 400); break;
+    case PAGE_HEAD_OTHER: page_send_status(c, 405); break;
     case PAGE_HEAD_ASKS:
-        if (find(c->server, ask.path, &page))
-            send_answer(c, &page, ask.head);
+        if (page_find(c->server, ask.path, &page))
+            page_send(c, &page, ask.head);
         else
-            answer_status(c, 404);
+            page_send_status(c, 404);
     }
 }

@@ -3,27 +3,27 @@
  *
  * One handler, typed as v1, serves both versions: their messages have the same fields and
  * numbers. A question about a file or symbol is answered with the file and everything it imports,
- * so that a tool needs one round trip; a stream that asks again gets them again. */
+ * so that a tool needs one round trip; a stream that asks again gets them again. Answers are packed
+ * by hand, because all they carry is views of the descriptors and of paths. Loop's thread. */
 #include "rpc/reflection.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "wire/descriptors.h"
+#include "wire/pack.h"
 #include "wire/pb/grpc_reflection_v1_reflection.pb-c.h"
 
-typedef Grpc__Reflection__V1__ServerReflectionRequest question;
-typedef Grpc__Reflection__V1__ServerReflectionResponse answer;
-typedef Grpc__Reflection__V1__ServiceResponse service_answer;
-typedef Grpc__Reflection__V1__FileDescriptorResponse files_answer;
-typedef Grpc__Reflection__V1__ErrorResponse error_answer;
-typedef Grpc__Reflection__V1__ListServiceResponse services_answer;
-typedef Grpc__Reflection__V1__ExtensionNumberResponse extensions_answer;
+typedef Grpc__Reflection__V1__ServerReflectionRequest reflection_request;
 
-#define ASKS(name)  GRPC__REFLECTION__V1__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_##name
-#define TELLS(name) GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_##name
+#define ASKS(name) GRPC__REFLECTION__V1__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_##name
 
-enum { FILES_MAX = 128 }; /* in one answer; the product has two dozen */
+enum {
+    FILES_MAX = 128, /* in one answer; the product has two dozen */
+    ANSWER_MAX = 4 << 20,
+};
+/* Fields of ServerReflectionResponse. */
+enum { HOST = 1, REQUEST = 2, FILES = 4, EXTENSIONS = 5, SERVICES = 6, ERROR = 7 };
 
 struct rpc_reflection {
     struct rpc_server *server;
@@ -37,7 +37,7 @@ struct files {
     size_t count;
 };
 
-static bool has_file(const struct files *files, struct str file)
+static bool files_have(const struct files *files, struct str file)
 {
     for (size_t i = 0; i < files->count; i++)
         if (files->at[i].at == file.at) return true;
@@ -45,7 +45,7 @@ static bool has_file(const struct files *files, struct str file)
 }
 
 /* The file, then breadth first what it imports. */
-static void with_imports(struct str set, struct str file, struct files *files)
+static void files_with_imports(struct str set, struct str file, struct files *files)
 {
     files->at[0] = file;
     files->count = 1;
@@ -53,49 +53,32 @@ static void with_imports(struct str set, struct str file, struct files *files)
         struct str name, imported;
         size_t cursor = 0;
         while (files->count < FILES_MAX && descriptors_next_import(files->at[i], &cursor, &name))
-            if (!descriptors_find_file(set, name, &imported) && !has_file(files, imported))
+            if (!descriptors_find_file(set, name, &imported) && !files_have(files, imported))
                 files->at[files->count++] = imported;
     }
 }
 
-static bool tell_file(struct rpc_call *call, struct str set, struct str file, answer *a)
+/* These pack the body of an answer, and say which field of the answer it is. */
+static uint32_t pack_files(struct pack *body, struct str set, struct str file)
 {
-    struct arena *arena = rpc_call_arena(call);
-    files_answer *body = ARENA_NEW(arena, files_answer);
     struct files files;
 
-    with_imports(set, file, &files);
-    if (!body) return false;
-    grpc__reflection__v1__file_descriptor_response__init(body);
-    body->file_descriptor_proto =
-        arena_calloc(arena, files.count, sizeof *body->file_descriptor_proto);
-    if (!body->file_descriptor_proto) return false;
-    for (size_t i = 0; i < files.count; i++)
-        body->file_descriptor_proto[i] =
-            (ProtobufCBinaryData){.len = files.at[i].len, .data = (uint8_t *)files.at[i].at};
-    body->n_file_descriptor_proto = files.count;
-    a->message_response_case = TELLS(FILE_DESCRIPTOR_RESPONSE);
-    a->file_descriptor_response = body;
-    return true;
+    files_with_imports(set, file, &files);
+    for (size_t i = 0; i < files.count; i++) pack_bytes(body, 1, files.at[i]);
+    return FILES;
 }
 
-static bool tell_error(struct rpc_call *call, enum grpc_status code, const char *text, answer *a)
+static uint32_t pack_error(struct pack *body, enum grpc_status code, const char *text)
 {
-    error_answer *body = ARENA_NEW(rpc_call_arena(call), error_answer);
-
-    if (!body) return false;
-    grpc__reflection__v1__error_response__init(body);
-    body->error_code = (int32_t)code;
-    body->error_message = (char *)text;
-    a->message_response_case = TELLS(ERROR_RESPONSE);
-    a->error_response = body;
-    return true;
+    pack_u64(body, 1, code);
+    pack_text(body, 2, str_from(text));
+    return ERROR;
 }
 
 /* -- services -- */
 
 /* "/package.Service/Method" -> "package.Service" */
-static struct str service_of(const struct rpc_method *m)
+static struct str method_service(const struct rpc_method *m)
 {
     struct str rest = str_tail(str_from(m->path), 1);
 
@@ -103,115 +86,98 @@ static struct str service_of(const struct rpc_method *m)
 }
 
 /* A service is listed with the first of its methods. */
-static bool is_first(const struct rpc_server *server, size_t index)
+static bool method_is_first(const struct rpc_server *server, size_t index)
 {
-    struct str name = service_of(rpc_server_method(server, index));
+    struct str name = method_service(rpc_server_method(server, index));
 
     for (size_t i = 0; i < index; i++)
-        if (str_equal(service_of(rpc_server_method(server, i)), name)) return false;
+        if (str_equal(method_service(rpc_server_method(server, i)), name)) return false;
     return true;
 }
 
-static bool tell_services(struct rpc_reflection *r, struct rpc_call *call, answer *a)
+static uint32_t pack_services(const struct rpc_server *server, struct pack *body)
 {
-    struct arena *arena = rpc_call_arena(call);
-    size_t most = rpc_server_methods(r->server);
-    services_answer *body = ARENA_NEW(arena, services_answer);
-    service_answer *services = arena_calloc(arena, most, sizeof *services);
+    struct buf name;
 
-    if (!body || !services) return false;
-    grpc__reflection__v1__list_service_response__init(body);
-    body->service = arena_calloc(arena, most, sizeof(service_answer *));
-    if (!body->service) return false;
-    for (size_t i = 0; i < most; i++) {
-        service_answer *s = &services[body->n_service];
-        if (!is_first(r->server, i)) continue;
-        grpc__reflection__v1__service_response__init(s);
-        s->name = arena_dup(arena, service_of(rpc_server_method(r->server, i)));
-        if (!s->name) return false;
-        body->service[body->n_service++] = s;
+    buf_init(&name, ANSWER_MAX);
+    for (size_t i = 0; i < rpc_server_methods(server); i++) {
+        struct pack service = pack_begin(&name);
+        if (!method_is_first(server, i)) continue;
+        pack_text(&service, 1, method_service(rpc_server_method(server, i)));
+        pack_row(body, 1, &service);
     }
-    a->message_response_case = TELLS(LIST_SERVICES_RESPONSE);
-    a->list_services_response = body;
-    return true;
+    buf_deinit(&name);
+    return SERVICES;
 }
 
-/* Our contracts have no extensions (proto3): every type has an empty list of them. */
-static bool tell_no_extensions(struct rpc_call *call, char *type, answer *a)
-{
-    extensions_answer *body = ARENA_NEW(rpc_call_arena(call), extensions_answer);
+/* -- requests -- */
 
-    if (!body) return false;
-    grpc__reflection__v1__extension_number_response__init(body);
-    body->base_type_name = type;
-    a->message_response_case = TELLS(ALL_EXTENSION_NUMBERS_RESPONSE);
-    a->all_extension_numbers_response = body;
-    return true;
-}
-
-/* -- questions -- */
-
-static bool make_answer(struct rpc_reflection *r, struct rpc_call *call, const question *q,
-                        answer *a)
+static uint32_t pack_answer(const struct rpc_reflection *r, const reflection_request *q,
+                            struct pack *body)
 {
     struct str file;
 
     switch (q->message_request_case) {
-    case ASKS(LIST_SERVICES): return tell_services(r, call, a);
+    case ASKS(LIST_SERVICES): return pack_services(r->server, body);
     case ASKS(FILE_BY_FILENAME):
         if (descriptors_find_file(r->descriptors, str_from(q->file_by_filename), &file))
-            return tell_error(call, GRPC_NOT_FOUND, "no such file", a);
-        return tell_file(call, r->descriptors, file, a);
+            return pack_error(body, GRPC_NOT_FOUND, "no such file");
+        return pack_files(body, r->descriptors, file);
     case ASKS(FILE_CONTAINING_SYMBOL):
         if (descriptors_find_symbol(r->descriptors, str_from(q->file_containing_symbol), &file))
-            return tell_error(call, GRPC_NOT_FOUND, "no such symbol", a);
-        return tell_file(call, r->descriptors, file, a);
+            return pack_error(body, GRPC_NOT_FOUND, "no such symbol");
+        return pack_files(body, r->descriptors, file);
     case ASKS(ALL_EXTENSION_NUMBERS_OF_TYPE):
         if (descriptors_find_symbol(r->descriptors, str_from(q->all_extension_numbers_of_type),
                                     &file))
-            return tell_error(call, GRPC_NOT_FOUND, "no such type", a);
-        return tell_no_extensions(call, q->all_extension_numbers_of_type, a);
+            return pack_error(body, GRPC_NOT_FOUND, "no such type");
+        /* Our contracts have no extensions (proto3): every type has an empty list of them. */
+        pack_text(body, 1, str_from(q->all_extension_numbers_of_type));
+        return EXTENSIONS;
     case ASKS(FILE_CONTAINING_EXTENSION):
-        return tell_error(call, GRPC_NOT_FOUND, "there are no extensions", a);
-    default: return tell_error(call, GRPC_UNIMPLEMENTED, "nothing was asked", a);
+        return pack_error(body, GRPC_NOT_FOUND, "there are no extensions");
+    default: return pack_error(body, GRPC_UNIMPLEMENTED, "nothing was asked");
     }
 }
 
-static void on_message(void *owner, struct rpc_call *call, const ProtobufCMessage *message,
-                       struct str)
+static void reflection_on_message(void *owner, struct rpc_call *call,
+                                  const ProtobufCMessage *message, struct str)
 {
-    const question *q = (const question *)message;
-    answer a = GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__INIT;
-    enum err err;
+    const reflection_request *q = (const reflection_request *)message;
+    struct buf parts[3];
+    struct pack request, body, answer;
+    uint32_t field;
 
-    a.valid_host = q->host;
-    a.original_request = (question *)q;
-    if (!make_answer(owner, call, q, &a)) {
-        rpc_fail(call, ERR_NOMEM, NULL);
-        return;
-    }
-    err = rpc_send(call, &a.base);
-    if (!err || err == ERR_CLOSED) return;
-    if (err == ERR_FULL) /* it asks and does not read what it is told */
-        rpc_fail(call, err, &(struct note){"read the answers first"});
-    else
-        rpc_fail(call, err, NULL);
+    for (size_t i = 0; i < ARRAY_LEN(parts); i++) buf_init(&parts[i], ANSWER_MAX);
+    request = (struct pack){&parts[0], message_write(message, &parts[0], NULL)};
+    body = pack_begin(&parts[1]);
+    answer = pack_begin(&parts[2]);
+    field = pack_answer(owner, q, &body);
+    pack_text(&answer, HOST, str_from(q->host));
+    pack_row(&answer, REQUEST, &request);
+    pack_row(&answer, field, &body);
+    if (!answer.err) answer.err = rpc_send_bytes(call, buf_peek(answer.into));
+    if (answer.err == ERR_FULL) /* the peer asks and does not read what it is sent */
+        rpc_fail(call, ERR_FULL, &(struct note){"read the answers first"});
+    else if (answer.err && answer.err != ERR_CLOSED)
+        rpc_fail(call, answer.err, NULL);
+    for (size_t i = 0; i < ARRAY_LEN(parts); i++) buf_deinit(&parts[i]);
 }
 
-static void on_half_closed(void *, struct rpc_call *call)
+static void reflection_on_half_closed(void *, struct rpc_call *call)
 {
     rpc_finish(call, GRPC_OK, STR_EMPTY, STR_EMPTY);
 }
 
-static void on_drain(void *, struct rpc_call *call)
+static void reflection_on_drain(void *, struct rpc_call *call)
 {
     rpc_finish(call, GRPC_UNAVAILABLE, STR("the server is stopping"), STR_EMPTY);
 }
 
 static const struct rpc_handler handler = {
-    .on_message = on_message,
-    .on_half_closed = on_half_closed,
-    .on_drain = on_drain,
+    .on_message = reflection_on_message,
+    .on_half_closed = reflection_on_half_closed,
+    .on_drain = reflection_on_drain,
 };
 
 enum err rpc_reflection_open(struct rpc_server *server, struct str descriptors,
@@ -234,7 +200,6 @@ enum err rpc_reflection_open(struct rpc_server *server, struct str descriptors,
                 .path = paths[i],
                 .kind = RPC_BIDI,
                 .input = &grpc__reflection__v1__server_reflection_request__descriptor,
-                .output = &grpc__reflection__v1__server_reflection_response__descriptor,
                 .request_max = 64 << 10,
                 .handler = &handler,
                 .service = r,

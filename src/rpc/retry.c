@@ -1,52 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The table of retry.h, and the meaning of an answered status. Pure; any thread. */
 #include "rpc/retry.h"
+
+static const struct {
+    enum err err;
+    bool doubtful;
+} meanings[] = {
+#define X(name, number, err, doubtful) {ERR_##err, doubtful},
+    GRPC_STATUS_MAP(X)
+#undef X
+};
 
 enum err retry_err_from_status(enum grpc_status status)
 {
-    switch (status) {
-    case GRPC_OK: return ERR_OK;
-    case GRPC_CANCELLED: return ERR_CANCELLED;
-    case GRPC_UNKNOWN: return ERR_UNKNOWN;
-    case GRPC_INVALID_ARGUMENT: return ERR_INVALID;
-    case GRPC_DEADLINE_EXCEEDED: return ERR_TIMEOUT;
-    case GRPC_NOT_FOUND: return ERR_NOT_FOUND;
-    case GRPC_ALREADY_EXISTS: return ERR_EXISTS;
-    case GRPC_PERMISSION_DENIED: return ERR_DENIED;
-    case GRPC_RESOURCE_EXHAUSTED: return ERR_FULL;
-    case GRPC_FAILED_PRECONDITION: return ERR_PRECONDITION;
-    case GRPC_ABORTED: return ERR_CONFLICT;
-    case GRPC_OUT_OF_RANGE: return ERR_INVALID;
-    case GRPC_UNIMPLEMENTED: return ERR_UNSUPPORTED;
-    case GRPC_INTERNAL: return ERR_INTERNAL;
-    case GRPC_UNAVAILABLE: return ERR_UNAVAILABLE;
-    case GRPC_DATA_LOSS: return ERR_CORRUPT;
-    case GRPC_UNAUTHENTICATED: return ERR_UNAUTHENTICATED;
-    }
-    return ERR_UNKNOWN; /* a number nobody defined says nothing */
+    return meanings[grpc_status_defined(status)].err;
 }
 
 bool retry_status_is_doubtful(enum grpc_status status)
 {
-    switch (status) {
-    case GRPC_CANCELLED:
-    case GRPC_UNKNOWN:
-    case GRPC_DEADLINE_EXCEEDED:
-    case GRPC_INTERNAL:
-    case GRPC_UNAVAILABLE:
-    case GRPC_DATA_LOSS: return true;
-    default: return (unsigned)status > GRPC_UNAUTHENTICATED;
-    }
+    return meanings[grpc_status_defined(status)].doubtful;
 }
 
 /* A "no" that may have come from a layer in front of the method (limits, access, routing), which
  * has not asked whether it saw this request id before. */
-static bool may_come_from_the_door(enum grpc_status status)
+static bool retry_may_precede_method(enum grpc_status status)
 {
     return status == GRPC_RESOURCE_EXHAUSTED || status == GRPC_PERMISSION_DENIED ||
            status == GRPC_UNAUTHENTICATED || status == GRPC_UNIMPLEMENTED;
 }
 
-static bool leaves_doubt(const struct retry_facts *f)
+static bool retry_leaves_doubt(const struct retry_facts *f)
 {
     switch (f->end) {
     case ATTEMPT_UNSENT:
@@ -56,13 +39,14 @@ static bool leaves_doubt(const struct retry_facts *f)
     case ATTEMPT_ANSWERED:
         if (f->status == GRPC_OK) return false;
         if (retry_status_is_doubtful(f->status)) return true;
-        return f->doubt && f->repeat != RETRY_REPEAT_HARMLESS && may_come_from_the_door(f->status);
+        return f->doubt && f->repeat != RETRY_REPEAT_HARMLESS &&
+               retry_may_precede_method(f->status);
     default: return true;
     }
 }
 
 /* Whether this end is one that another attempt could turn into something better. */
-static bool is_worth_another(const struct retry_facts *f)
+static bool retry_is_worth_another(const struct retry_facts *f)
 {
     bool repeatable = f->repeat != RETRY_REPEAT_UNSAFE;
 
@@ -79,9 +63,10 @@ static bool is_worth_another(const struct retry_facts *f)
 
 struct retry_verdict retry_decide(const struct retry_facts *f)
 {
-    struct retry_verdict verdict = {.doubt = leaves_doubt(f)};
+    struct retry_verdict verdict = {.doubt = retry_leaves_doubt(f)};
 
-    if (!f->stopped && f->replayable && f->attempts < f->attempts_max && is_worth_another(f)) {
+    if (!f->stopped && f->replayable && f->attempts < f->attempts_max &&
+        retry_is_worth_another(f)) {
         verdict.again = true;
         /* The first refusal is usually a connection that is going away; the next one is ready. */
         verdict.at_once = f->attempts <= 1 && f->end != ATTEMPT_ANSWERED;

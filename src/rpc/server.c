@@ -11,14 +11,14 @@
 
 /* -- the turn -- */
 
-static void trim(struct buf *scratch)
+static void scratch_trim(struct buf *scratch)
 {
     if (scratch->cap > SCRATCH_KEPT_MAX) buf_deinit(scratch);
 }
 
 /* Tells what had to wait for the end of the turn, and sends what the turn gathered. Each may bring
  * more of the other; it ends because sockets are bounded and a handler that is told is done. */
-static void on_turn(struct turn_hook *hook)
+static void server_on_turn(struct turn_hook *hook)
 {
     struct rpc_server *s = CONTAINER_OF(hook, struct rpc_server, hook);
     struct list *node;
@@ -31,12 +31,12 @@ static void on_turn(struct turn_hook *hook)
         if (node) connection_flush(CONTAINER_OF(node, struct connection, dirty));
     }
     s->flushing = false;
-    trim(&s->output);
-    trim(&s->message);
-    trim(&s->inflated);
+    scratch_trim(&s->output);
+    scratch_trim(&s->message);
+    scratch_trim(&s->inflated);
 }
 
-static void on_wake(struct task *task)
+static void server_on_wake(struct task *task)
 {
     (void)task; /* only so that a turn, and with it the hook, follows */
 }
@@ -46,122 +46,10 @@ void server_wake(struct rpc_server *s)
     if (!s->flushing) loop_defer(s->io->loop, &s->wake);
 }
 
-/* -- life -- */
-
-static void on_end_task(struct task *task);
-static void on_drain_timer(struct timer *timer);
-static void on_teardown_timer(struct timer *timer);
-static void on_teardown_task(struct task *task);
-
-enum err rpc_server_open(const struct rpc_server_options *options, struct rpc_server **ret_server,
-                         struct note *note)
-{
-    struct rpc_server *s = calloc(1, sizeof *s);
-    enum err err;
-
-    if (!s) return ERR_NOMEM;
-    s->io = options->io;
-    s->meter = options->meter;
-    s->outsiders = options->outsiders;
-    if (options->log) s->log = *options->log;
-    list_init(&s->connections);
-    list_init(&s->dirty);
-    list_init(&s->due);
-    list_init(&s->ended);
-    list_init(&s->kept);
-    task_init(&s->wake, on_wake);
-    task_init(&s->end, on_end_task);
-    task_init(&s->teardown_task, on_teardown_task);
-    map_init(&s->by_path, RPC_METHODS_MAX, entropy_u64(s->io->entropy));
-    map_init(&s->peers, MAP_MOST, entropy_u64(s->io->entropy));
-    err = limits_settle(&options->limits, &s->limits);
-    if (err) note_set(note, "the limits of the server contradict each other");
-    if (!err) err = timer_init(&s->drain_timer, s->io->loop, on_drain_timer);
-    if (!err) err = timer_init(&s->teardown_timer, s->io->loop, on_teardown_timer);
-    if (err) {
-        timer_deinit(&s->drain_timer);
-        free(s);
-        return err;
-    }
-    buf_init(&s->output, s->limits.socket_output_max);
-    buf_init(&s->message, REQUEST_LIMIT_MOST);
-    buf_init(&s->inflated, REQUEST_LIMIT_MOST);
-    meter_method(s->meter, &s->unknown);
-    turn_hook_add(s->io->loop, &s->hook, on_turn);
-    *ret_server = s;
-    return ERR_OK;
-}
-
-static void free_server(struct rpc_server *s)
-{
-    assert(list_empty(&s->connections) && list_empty(&s->due) && list_empty(&s->dirty));
-    assert(list_empty(&s->ended));
-    assert(s->stats.calls == 0 && s->stats.buffered == 0 && s->stats.metadata == 0);
-    turn_hook_remove(&s->hook);
-    task_cancel(&s->wake);
-    task_cancel(&s->end);
-    task_cancel(&s->teardown_task);
-    timer_deinit(&s->drain_timer);
-    timer_deinit(&s->teardown_timer);
-    while (s->kept_count > 0) call_forget_kept(s);
-    for (size_t i = 0; i < s->method_count; i++) free(s->methods[i]);
-    map_deinit(&s->by_path);
-    map_deinit(&s->peers);
-    buf_deinit(&s->output);
-    buf_deinit(&s->message);
-    buf_deinit(&s->inflated);
-    free(s);
-}
-
-static void close_listeners(struct rpc_server *s)
-{
-    for (size_t i = 0; i < s->listener_count; i++) {
-        listener_close(s->listening[i].listener);
-        s->listening[i].listener = NULL;
-    }
-}
-
-static void finish_if_closed(struct rpc_server *s)
-{
-    void (*done)(void *owner) = s->closed;
-    void *owner = s->closed_owner;
-
-    if (!s->closing || !list_empty(&s->connections)) return;
-    free_server(s);
-    if (done) done(owner);
-}
-
-static void on_end_task(struct task *task)
-{
-    struct rpc_server *s = CONTAINER_OF(task, struct rpc_server, end);
-
-    for (struct list *node = s->connections.next, *next; node != &s->connections; node = next) {
-        next = node->next;
-        connection_cut(CONTAINER_OF(node, struct connection, link));
-    }
-    finish_if_closed(s);
-}
-
-void rpc_server_close(struct rpc_server *server, void (*done)(void *owner), void *owner)
-{
-    if (!server) {
-        if (done) done(owner);
-        return;
-    }
-    assert(!server->closing);
-    server->closing = true;
-    server->closed = done;
-    server->closed_owner = owner;
-    timer_stop(&server->drain_timer); /* an unfinished drain is not told any more */
-    close_listeners(server);
-    teardown_go_on(server);
-    loop_defer(server->io->loop, &server->end);
-}
-
 /* -- methods -- */
 
-static enum err settle_access(const struct rpc_method *method, struct rpc_access *ret_access,
-                              struct note *note)
+static enum err method_settle_access(const struct rpc_method *method, struct rpc_access *ret_access,
+                                     struct note *note)
 {
     struct rpc_access listed = rpc_access_for(str_from(method->path));
 
@@ -173,7 +61,7 @@ static enum err settle_access(const struct rpc_method *method, struct rpc_access
 }
 
 /* "/package.Service/Method" */
-static bool is_path(struct str path)
+static bool method_is_path(struct str path)
 {
     struct str rest = str_tail(path, 1);
     size_t slash = str_find(rest, '/');
@@ -182,9 +70,9 @@ static bool is_path(struct str path)
            !str_has(str_tail(rest, slash + 1), '/');
 }
 
-static enum err check_method(const struct rpc_method *method, struct note *note)
+static enum err method_check(const struct rpc_method *method, struct note *note)
 {
-    if (!method->path || !is_path(str_from(method->path)))
+    if (!method->path || !method_is_path(str_from(method->path)))
         return note_fail(note, ERR_INVALID, "%s: not a method's path",
                          method->path ? method->path : "(none)");
     if (!method->handler || !method->handler->on_message ||
@@ -197,7 +85,7 @@ enum err rpc_server_add(struct rpc_server *server, const struct rpc_method *meth
                         struct note *note)
 {
     struct method *m;
-    enum err err = check_method(method, note);
+    enum err err = method_check(method, note);
 
     if (err) return err;
     if (server->method_count == RPC_METHODS_MAX) return ERR_FULL;
@@ -209,7 +97,7 @@ enum err rpc_server_add(struct rpc_server *server, const struct rpc_method *meth
     if (!m->rpc.inflated_max) m->rpc.inflated_max = m->rpc.request_max;
     if (!m->rpc.response_max) m->rpc.response_max = MESSAGE_MAX_DEFAULT;
     if (!m->rpc.arena_max) m->rpc.arena_max = max_size(ARENA_MAX_DEFAULT, 4 * m->rpc.request_max);
-    err = settle_access(method, &m->rpc.access, note);
+    err = method_settle_access(method, &m->rpc.access, note);
     if (!err) err = map_put(&server->by_path, m->path, m);
     if (err) {
         if (err == ERR_EXISTS) note_set(note, "%s: registered twice", method->path);
@@ -263,9 +151,17 @@ const char *rpc_server_address(const struct rpc_server *server, size_t listener)
     return listener_address(server->listening[listener].listener);
 }
 
+static void server_close_listeners(struct rpc_server *s)
+{
+    for (size_t i = 0; i < s->listener_count; i++) {
+        listener_close(s->listening[i].listener);
+        s->listening[i].listener = NULL;
+    }
+}
+
 /* -- draining -- */
 
-static void tell_drained(struct rpc_server *s)
+static void server_report_drained(struct rpc_server *s)
 {
     void (*done)(void *owner) = s->drained;
 
@@ -274,24 +170,14 @@ static void tell_drained(struct rpc_server *s)
     if (done) done(s->drained_owner);
 }
 
-static void on_teardown_timer(struct timer *timer)
+static void server_on_drain_timer(struct timer *timer)
 {
-    teardown_run(CONTAINER_OF(timer, struct rpc_server, teardown_timer));
-}
-
-static void on_teardown_task(struct task *task)
-{
-    teardown_run(CONTAINER_OF(task, struct rpc_server, teardown_task));
-}
-
-static void on_drain_timer(struct timer *timer)
-{
-    tell_drained(CONTAINER_OF(timer, struct rpc_server, drain_timer));
+    server_report_drained(CONTAINER_OF(timer, struct rpc_server, drain_timer));
 }
 
 /* Handlers may end calls of any connection from inside; a call's memory stays until the turn
  * ends. */
-static void tell_drain(struct connection *c)
+static void server_drain_calls(struct connection *c)
 {
     if (c->state == CONNECTION_ENDED) return;
     LIST_EACH(&c->calls, node) call_drain(CONTAINER_OF(node, struct rpc_call, link));
@@ -304,12 +190,12 @@ void rpc_server_drain(struct rpc_server *server, uint64_t within_ms, void (*done
     server->draining = true;
     server->drained = done;
     server->drained_owner = owner;
-    close_listeners(server);
+    server_close_listeners(server);
     LIST_EACH(&server->connections, node)
     {
         struct connection *c = CONTAINER_OF(node, struct connection, link);
         connection_drain(c);
-        tell_drain(c);
+        server_drain_calls(c);
     }
     /* Nothing to wait for is told by the timer, too: never from inside. */
     timer_start_in(&server->drain_timer, list_empty(&server->connections) ? 0 : within_ms);
@@ -329,7 +215,102 @@ void server_connection_gone(struct rpc_server *s, struct connection *c)
     if (s->closing && list_empty(&s->connections))
         loop_defer(s->io->loop, &s->end);
     else if (s->draining && list_empty(&s->connections))
-        tell_drained(s);
+        server_report_drained(s);
+}
+
+/* -- life -- */
+
+static void server_free(struct rpc_server *s)
+{
+    assert(list_empty(&s->connections) && list_empty(&s->due) && list_empty(&s->dirty));
+    assert(list_empty(&s->ended));
+    assert(s->stats.calls == 0 && s->stats.buffered == 0 && s->stats.metadata == 0);
+    turn_hook_remove(&s->hook);
+    task_cancel(&s->wake);
+    task_cancel(&s->end);
+    task_cancel(&s->teardown);
+    timer_deinit(&s->drain_timer);
+    while (s->kept_count > 0) call_forget_kept(s);
+    for (size_t i = 0; i < s->method_count; i++) free(s->methods[i]);
+    map_deinit(&s->by_path);
+    map_deinit(&s->peers);
+    buf_deinit(&s->output);
+    buf_deinit(&s->message);
+    buf_deinit(&s->inflated);
+    free(s);
+}
+
+static void server_free_if_closed(struct rpc_server *s)
+{
+    void (*done)(void *owner) = s->closed;
+    void *owner = s->closed_owner;
+
+    if (!s->closing || !list_empty(&s->connections)) return;
+    server_free(s);
+    if (done) done(owner);
+}
+
+static void server_on_end(struct task *task)
+{
+    struct rpc_server *s = CONTAINER_OF(task, struct rpc_server, end);
+
+    for (struct list *node = s->connections.next, *next; node != &s->connections; node = next) {
+        next = node->next;
+        connection_cut(CONTAINER_OF(node, struct connection, link));
+    }
+    server_free_if_closed(s);
+}
+
+void rpc_server_close(struct rpc_server *server, void (*done)(void *owner), void *owner)
+{
+    if (!server) {
+        if (done) done(owner);
+        return;
+    }
+    assert(!server->closing);
+    server->closing = true;
+    server->closed = done;
+    server->closed_owner = owner;
+    timer_stop(&server->drain_timer); /* an unfinished drain is not told any more */
+    server_close_listeners(server);
+    loop_defer(server->io->loop, &server->end);
+}
+
+enum err rpc_server_open(const struct rpc_server_options *options, struct rpc_server **ret_server,
+                         struct note *note)
+{
+    struct rpc_server *s = calloc(1, sizeof *s);
+    enum err err;
+
+    if (!s) return ERR_NOMEM;
+    s->io = options->io;
+    s->meter = options->meter;
+    s->outsiders = options->outsiders;
+    if (options->log) s->log = *options->log;
+    list_init(&s->connections);
+    list_init(&s->dirty);
+    list_init(&s->due);
+    list_init(&s->ended);
+    list_init(&s->kept);
+    task_init(&s->wake, server_on_wake);
+    task_init(&s->end, server_on_end);
+    task_init(&s->teardown, teardown_run);
+    map_init(&s->by_path, RPC_METHODS_MAX, entropy_u64(s->io->entropy));
+    map_init(&s->peers, MAP_MOST, entropy_u64(s->io->entropy));
+    err = limits_settle(&options->limits, &s->limits);
+    if (err) note_set(note, "the limits of the server contradict each other");
+    if (!err) err = timer_init(&s->drain_timer, s->io->loop, server_on_drain_timer);
+    if (err) {
+        free(s);
+        return err;
+    }
+    buf_init(&s->output, s->limits.socket_output_max);
+    buf_init(&s->message, REQUEST_LIMIT_MOST);
+    buf_init(&s->inflated, REQUEST_LIMIT_MOST);
+    meter_method(s->meter, &s->unknown);
+    turn_hook_add(s->io->loop, &s->hook, server_on_turn);
+    *ret_server = s;
+    return ERR_OK;
 }
 
 struct rpc_server_stats rpc_server_stats(const struct rpc_server *server)

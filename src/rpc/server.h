@@ -108,12 +108,11 @@ void rpc_server_drain(struct rpc_server *server, uint64_t within_ms, void (*done
 void rpc_server_close(struct rpc_server *server, void (*done)(void *owner), void *owner);
 struct rpc_server_stats {
     uint64_t connections_total, connections_refused, calls_total, calls_refused, abuse_closed;
-    uint64_t late_bytes;        /* of data that came for streams that were gone */
-    uint64_t memory_closed;     /* connections closed by metadata_per_connection_max; abuse_closed
+    uint64_t late_bytes;     /* of data that came for streams that were gone */
+    uint64_t memory_closed;  /* connections closed by metadata_per_connection_max; abuse_closed
                               * counts them too */
-    uint64_t bodies_expired;    /* calls ended by body_timeout_ms */
-    uint32_t teardown_turn_max; /* the most calls that teardown.c ended in one turn */
-    uint64_t unchoked; /* calls looked at because their connection was not choked any more */
+    uint64_t bodies_expired; /* calls ended by body_timeout_ms */
+    uint64_t unchoked;       /* calls looked at because their connection was not choked any more */
     uint32_t connections, calls;
     size_t buffered, metadata;
 };

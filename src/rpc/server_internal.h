@@ -3,11 +3,11 @@
  *
  *   server.c      methods, listeners, the turn, draining, the end
  *   connection.c  bytes in and out over one stream and one h2, its clock
- *   pace.c        how a peer paces its bytes: stalls and pings
  *   teardown.c    ends the calls of connections that are over, in slices
  *   body.c        the timeout of request bodies
  *   call.c        life of a call, what a handler may ask of it
  *   call_in.c     from headers to a call, from data to messages
+ *   stranger.c    requests that are no gRPC
  *   call_out.c    messages and status on their way out
  *   limits.c      defaults, and bytes and connections per identity
  *   meter.c       counting, the slow-request log, trace ids
@@ -25,14 +25,12 @@
 #include "wire/h2.h"
 
 enum {
-    CODE_COUNT = 17,            /* gRPC status codes */
     CALLS_KEPT_MAX = 128,       /* ended calls kept for reuse */
     ARENA_KEPT_MAX = 16 << 10,  /* memory an ended call may keep */
     HEAD_ARENA_MAX = 256 << 10, /* metadata both ways; a request's own is bounded by h2 */
     TRACE_POOL = 64,            /* ids drawn from the kernel at a time */
     LINGER_MS = 1000,           /* for a last GOAWAY to be read before the socket closes */
     DRAIN_STEP_MS = 1000,       /* for the answer to the ping between two GOAWAYs */
-    PING_STRIKES_MAX = 2,
     MESSAGE_MAX_DEFAULT = 4 << 20,
     ARENA_MAX_DEFAULT = 16 << 20,
     SCRATCH_KEPT_MAX = 256 << 10, /* a larger scratch buffer is given back at the end of a turn */
@@ -42,7 +40,7 @@ enum {
 struct method {
     struct rpc_method rpc; /* limits settled */
     struct str path;
-    struct counter *by_code[CODE_COUNT]; /* found at first use; NULL without meter */
+    struct counter *by_code[GRPC_STATUS_COUNT]; /* found at first use; NULL without meter */
     struct histogram *seconds;
     struct counter *bytes_in, *bytes_out;
 };
@@ -52,31 +50,7 @@ struct rpc_peer {
     struct str key;
     uint32_t connections;
     size_t buffered, metadata;
-    char text[];
 };
-
-/* -- pace.c -- */
-enum { PACE_PREFACE = 24 };
-struct pace {
-    uint8_t preface_left; /* bytes of the client's magic still to come */
-    bool greeted;         /* magic and one whole frame have come */
-    uint8_t head[9];
-    uint8_t head_len;
-    uint32_t payload_left;
-    uint64_t data;   /* in DATA frames so far, counted as h2_data_told does */
-    bool in_headers; /* a header block is open, or its frame is coming in */
-    bool stalls;     /* a head or header block has begun and is not whole */
-    mono_time since; /* `stalls`: its first byte */
-    bool has_pinged;
-    mono_time pinged; /* the last time */
-    uint64_t answers; /* seen with it */
-    uint32_t strikes;
-};
-void pace_init(struct pace *p);
-/* Follows the frames in `bytes`. `answers`: how much we have sent to this peer so far; pings that
- * are answered by work are fair. True when the peer pings too often. */
-bool pace_feed(struct pace *p, struct str bytes, mono_time now, uint64_t ping_min_interval_ms,
-               uint64_t answers);
 
 /* -- connections -- */
 struct listening {
@@ -89,28 +63,11 @@ enum rpc_connection_state {
     CONNECTION_FAILED, /* to be ended with the next flush; no input any more */
     CONNECTION_ENDED,  /* our side is ended or cut; waits for teardown.c and on_closed */
 };
-/* -- stranger.c: requests that are no gRPC -- */
-enum { STRANGERS_MAX = 8 }; /* of one connection whose answer waits for the request's end */
-struct plain_request {
-    int32_t stream;          /* 0: a free place */
-    const char *http_status; /* static, as the text is */
-    struct str text;
-    bool head; /* a HEAD: the answer has no body */
-    size_t bytes;
-    mono_time due; /* its patience ends */
-};
 struct connection;
 /* -- page.c: pages of plain HTTP -- */
 bool page_answer(struct connection *c, int32_t stream, struct str path, bool head); /* HTTP/2 */
 bool page_is_http1(const struct connection *c, struct str bytes);
 void page_feed(struct connection *c, struct str bytes);
-
-void stranger_refuse(struct connection *c, const struct plain_request *stranger, bool end);
-void stranger_data(struct connection *c, int32_t stream, size_t len);
-void stranger_end(struct connection *c, int32_t stream);
-void stranger_gone(struct connection *c, int32_t stream);
-mono_time stranger_due(const struct connection *c); /* the first of them; MONO_NEVER: none waits */
-void stranger_expire(struct connection *c, mono_time now); /* answers those whose time is up */
 
 struct connection {
     struct list link;  /* in server.connections */
@@ -132,21 +89,16 @@ struct connection {
     struct list bodies;  /* calls whose request is incomplete, see body.c */
     struct list waiting; /* calls with input that is not read because `choked` is set */
     size_t held;         /* in the outboxes of its calls, see call_out.c */
-    uint64_t answers;    /* headers and messages sent */
     bool choked;         /* `held` is too much: requests wait unread */
     bool unread;         /* input is paused: too many bytes of answers wait for the peer to read */
     bool encodings_told;
-    struct method *last; /* that was called; the next call is likely one of the same */
-    struct plain_request strangers[STRANGERS_MAX];
-    struct pace pace;
+    struct method *last;  /* that was called; the next call is likely one of the same */
     struct buf page_head; /* of a request by HTTP/1.1, so far */
     struct timer timer;
     mono_time timer_due;
-    mono_time opened, heard, idle_since, moved, wasted_since;
+    mono_time opened, heard, idle_since, moved;
     mono_ns read_at;         /* when the bytes came that are being, or were last, read */
-    uint32_t wasted;         /* answers thrown away by the peer's resets */
-    uint32_t abandoned;      /* answered calls the peer reset before their end */
-    uint64_t late;           /* data for streams that were gone, see h2_data_told */
+    uint64_t late;           /* data for streams that were gone, see h2_data_late */
     mono_time ping_sent;     /* MONO_NEVER: none is out */
     mono_time stall_since;   /* the peer's windows last let data go */
     mono_time stall_asked;   /* the ping of a stall; MONO_NEVER: none is out */
@@ -179,25 +131,25 @@ struct stage {
  *
  *   request    what the peer sends
  *     OPEN       more may come                              -> ENDED      call_headers, call_end
- *     ENDED      all has come; a part may wait in the inbox -> DELIVERED  deliver_end
+ *     ENDED      all has come; a part may wait in the inbox -> DELIVERED  request_deliver_end
  *     DELIVERED  the handler has all of it, or the call failed at its end
  *
  *   response   what the peer is sent
- *     NONE       nothing was handed to h2                   -> STARTED    respond
+ *     NONE       nothing was handed to h2                   -> STARTED    response_start
  *                                                           -> DECIDED    call_decide
  *     STARTED    headers are out, messages may follow       -> DECIDED    call_decide
- *     DECIDED    the status is known; it waits until the    -> SENT       send_status, call_gone
+ *     DECIDED    the status is known; it waits until the    -> SENT       status_send, call_gone
  *                outbox is empty                            -> CANCELLED  call_abort, call_gone
  *     SENT       the status is handed to h2, or was dropped because nobody can be answered
  *     CANCELLED  we or the peer ended the call before its answer was: nobody waits
  *
  *   handler    what the handler knows
- *     UNAWARE    nothing yet                                -> AWARE      start, deliver
- *                                                           -> DONE       tell_done
- *     AWARE      it was given the call; on_done is due      -> BLOCKED    send, rpc_reply_more
- *                                                           -> DONE       tell_done
- *     BLOCKED    as AWARE, and on_writable is due           -> AWARE      on_writable
- *                                                           -> DONE       tell_done
+ *     UNAWARE    nothing yet                                -> AWARE      request_start, message_deliver
+ *                                                           -> DONE       call_report_done
+ *     AWARE      it was given the call; on_done is due      -> BLOCKED    response_send, rpc_reply_more
+ *                                                           -> DONE       call_report_done
+ *     BLOCKED    as AWARE, and on_writable is due           -> AWARE      connection_on_writable
+ *                                                           -> DONE       call_report_done
  *     DONE       it will not hear of the call again
  *
  * Between two moves: a handler is DONE only when the response is DECIDED or further, and the outbox
@@ -222,6 +174,8 @@ struct rpc_call {
     struct rpc_server *server;
     struct connection *connection;
     struct method *method;
+    const struct rpc_handler *events; /* of the method, or as rpc_call_redirect said */
+    void *service;
     const struct tls_identity *caller; /* whom a replica names; NULL: the peer itself */
     int32_t stream;
     struct str path;
@@ -231,8 +185,9 @@ struct rpc_call {
     struct call_metadata *added; /* by the handler, RPC_METADATA_OUT_MAX of them */
     size_t added_count;
     struct grpc_reader reader;
-    struct buf inbox;  /* came while nobody reads; not consumed */
-    struct buf outbox; /* framed bytes the stream does not take yet */
+    struct buf message; /* as far as it came */
+    struct buf inbox;   /* came while nobody reads; not consumed */
+    struct buf outbox;  /* framed bytes the stream does not take yet */
     size_t outbox_at;
     size_t reply_left;       /* of a message that is given piece by piece */
     size_t charged;          /* against the limits on buffered bytes: inbox, reader, outbox */
@@ -250,7 +205,10 @@ struct rpc_call {
     enum grpc_status status;                /* once the response is DECIDED */
     struct str status_text, status_details; /* kept while the outbox goes first */
     char trace[RPC_TRACE_LEN];
-    bool gzip;   /* grpc-encoding of the request */
+    const struct plain_answer *plain; /* no gRPC, see stranger.c; else NULL */
+    bool no_body;                     /* `plain`: of a HEAD */
+    bool gzip;                        /* grpc-encoding of the request */
+    bool whole;  /* a unary method's message has come; the handler has not been given it */
     bool waits;  /* for others: no slow call */
     bool paused; /* by the handler */
 };
@@ -286,10 +244,16 @@ void call_headers(struct connection *c, int32_t stream, const struct h2_header *
 void call_data(struct rpc_call *call, struct str bytes);
 void call_end(struct rpc_call *call);
 void call_advance(struct rpc_call *call, struct str fresh);
+/* stranger.c */
+struct plain_answer {
+    struct str http_status, text;
+};
+void stranger_begin(struct rpc_call *call, const struct plain_answer *answer, bool head);
+void stranger_data(struct rpc_call *call);   /* body_came has grown */
+void stranger_answer(struct rpc_call *call); /* now: its request has ended, or has taken too long */
 /* teardown.c */
 void teardown_begin(struct connection *c);
-void teardown_run(struct rpc_server *s);   /* one slice */
-void teardown_go_on(struct rpc_server *s); /* the next slice, if there is one, in a later turn */
+task_fn teardown_run; /* one slice */
 
 /* body.c */
 void body_wait(struct rpc_call *call); /* the request is incomplete from now on */
@@ -366,9 +330,8 @@ struct rpc_server {
     size_t kept_count;
     struct buf output, message, inflated; /* scratch: a flush, an encoded message, a request */
     struct turn_hook hook;
-    struct task wake, end;
-    struct timer drain_timer, teardown_timer;
-    struct task teardown_task; /* instead of the timer while the server is closing */
+    struct task wake, end, teardown;
+    struct timer drain_timer;
     struct rpc_server_stats stats;
     uint8_t traces[TRACE_POOL][RPC_TRACE_LEN / 2];
     size_t traces_left;

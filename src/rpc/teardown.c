@@ -13,31 +13,18 @@
 
 enum {
     STREAMS_PER_STEP = 8, /* freeing a stream of an h2 costs far less than ending a call */
-    /* A closing server defers its slices, and a turn runs a task that defers itself up to 16 times. */
-    CLOSING_PER_SLICE = TEARDOWN_PER_TURN / 16,
+    PER_SLICE = TEARDOWN_PER_TURN / 16, /* a turn runs a task that defers itself up to 16 times */
 };
-
-/* A closing server needs no timer to finish: the simulator stops the timers of a dead process. */
-void teardown_go_on(struct rpc_server *s)
-{
-    if (list_empty(&s->ended)) return;
-    if (s->closing) {
-        timer_stop(&s->teardown_timer);
-        loop_defer(s->io->loop, &s->teardown_task);
-    } else {
-        timer_start_in(&s->teardown_timer, 0);
-    }
-}
 
 void teardown_begin(struct connection *c)
 {
     assert(c->state == CONNECTION_ENDED && list_empty(&c->ended));
     list_append(&c->server->ended, &c->ended);
-    teardown_go_on(c->server);
+    loop_defer(c->server->io->loop, &c->server->teardown);
 }
 
 /* Ends at most `max` calls; returns how many it ended. */
-static size_t end_calls(struct connection *c, size_t max)
+static size_t teardown_end_calls(struct connection *c, size_t max)
 {
     size_t count = 0;
 
@@ -50,30 +37,29 @@ static size_t end_calls(struct connection *c, size_t max)
 }
 
 /* An h2 is freed in one piece, so one whose streams pass the budget gets a slice to itself. */
-static size_t close_h2(struct connection *c, size_t left, size_t slice)
+static size_t teardown_close_h2(struct connection *c, size_t left)
 {
     size_t cost = 1 + h2_streams(c->h2) / STREAMS_PER_STEP;
 
-    if (cost > left && left < slice) return 0;
+    if (cost > left && left < PER_SLICE) return 0;
     h2_close(c->h2);
     c->h2 = NULL;
     return min_size(cost, left);
 }
 
-void teardown_run(struct rpc_server *s)
+void teardown_run(struct task *task)
 {
-    size_t slice = s->closing ? CLOSING_PER_SLICE : TEARDOWN_PER_TURN, left = slice, calls = 0;
+    struct rpc_server *s = CONTAINER_OF(task, struct rpc_server, teardown);
+    size_t left = PER_SLICE;
 
     while (left > 0 && !list_empty(&s->ended)) {
         struct connection *c = CONTAINER_OF(s->ended.next, struct connection, ended);
-        size_t count = end_calls(c, left);
-        calls += count;
+        size_t count = teardown_end_calls(c, left);
         left -= count;
-        if (c->call_count == 0) left -= close_h2(c, left, slice);
-        if (c->h2) break; /* the rest of it is for the next turn */
+        if (c->call_count == 0) left -= teardown_close_h2(c, left);
+        if (c->h2) break; /* the rest of it is for the next slice */
         list_remove(&c->ended);
         if (!c->stream) server_connection_gone(s, c);
     }
-    if (calls > s->stats.teardown_turn_max) s->stats.teardown_turn_max = (uint32_t)calls;
-    teardown_go_on(s);
+    if (!list_empty(&s->ended)) loop_defer(s->io->loop, task);
 }

@@ -30,22 +30,16 @@ struct str descriptors_product(void)
     return str_of(product_descriptor_set, product_descriptor_set_len);
 }
 
-/* The next field numbered `number` that is not a plain number itself. */
+/* The next field numbered `number`; a plain number has no payload. */
 static bool next_of(struct str message, uint32_t number, size_t *cursor, struct str *ret_payload)
 {
-    struct str rest = str_tail(message, *cursor);
-    const char *problem = NULL;
-    struct field_head head = {0};
+    struct fields fields = fields_of(str_tail(message, *cursor));
+    struct field field = {0};
 
-    while (head.number != number) {
-        const uint8_t *at = (const uint8_t *)rest.at;
-        if (rest.len == 0) return false;
-        if (head_read(at, at + rest.len, &head, &problem) != HEAD_WHOLE) return false;
-        if (head.payload > rest.len - head.len) return false;
-        *ret_payload = str_of(at + head.len, head.payload);
-        *cursor += head.len + head.payload;
-        rest = str_tail(message, *cursor);
-    }
+    while (field.number != number)
+        if (!fields_next(&fields, &field)) return false;
+    *ret_payload = field.bytes;
+    *cursor = (size_t)((const char *)fields.at - message.at);
     return true;
 }
 

@@ -15,37 +15,23 @@
 enum { GRPC_FRAME_BYTES = 5 };
 void grpc_frame_write(uint32_t length, bool compressed, char out[GRPC_FRAME_BYTES]);
 
-/* Cuts messages out of a byte stream. The length is checked on the five bytes, before a byte of the
- * message is kept; memory grows with what has come, not with what was announced. */
+/* Cuts messages out of a byte stream, and keeps nothing of them. The length is checked on the five
+ * bytes, before a byte of the message is given to the caller. */
 struct grpc_reader {
     size_t message_max;
     char head[GRPC_FRAME_BYTES];
     size_t head_len;
-    bool compressed;
+    bool compressed; /* of the message that is being read, or was read last; so is its length */
     uint32_t length;
-    uint32_t passed; /* bytes of the body that were handed out in pieces */
-    struct buf message;
+    uint32_t passed; /* bytes of the body that the caller was given */
 };
 void grpc_reader_init(struct grpc_reader *r, size_t message_max);
-void grpc_reader_deinit(struct grpc_reader *r);
-/* Takes from *bytes up to the end of one message. ERR_OK with *ret_whole: r->message is complete,
- * call grpc_reader_next before going on. ERR_TOO_LARGE (limit), ERR_PARSE (reserved flag bits),
- * ERR_NOMEM (nothing was taken: the same call may succeed later). The first two stay: this stream
- * is lost. */
-enum err grpc_reader_feed(struct grpc_reader *r, struct str *bytes, bool *ret_whole);
-/* The same for a message that nobody holds whole: takes the head, or one piece of the body as far
- * as *bytes goes, which is a view of *bytes and may be empty. *ret_last: the message ends with it;
- * the next one may follow at once. Not to be mixed with grpc_reader_feed. ERR_TOO_LARGE,
- * ERR_PARSE. */
+/* Takes the head, and one piece of the body as far as *bytes goes, which is a view of *bytes and may
+ * be empty. *ret_last: the message ends with it; the next one may follow at once. ERR_TOO_LARGE
+ * (limit), ERR_PARSE (reserved flag bits): this stream is lost, and each further call says so. */
 enum err grpc_reader_piece(struct grpc_reader *r, struct str *bytes, struct str *ret_piece,
                            bool *ret_last);
-/* Takes the five bytes alone. With *ret_known r->length and r->compressed are those of the message,
- * of which nothing is kept yet. Errors as feed's, which goes on from here. */
-enum err grpc_reader_head(struct grpc_reader *r, struct str *bytes, bool *ret_known);
-/* Forgets the message; a large buffer is given back. */
-void grpc_reader_next(struct grpc_reader *r);
 bool grpc_reader_between(const struct grpc_reader *r); /* no message is half-read */
-bool grpc_reader_whole(const struct grpc_reader *r);   /* r->message is complete */
 /* Inflates a gzip message, never past `max` bytes of result. ERR_TOO_LARGE, ERR_PARSE (damaged, cut
  * off, or followed by something else), ERR_NOMEM. */
 enum err grpc_gunzip(struct str compressed, size_t max, struct buf *into);

@@ -8,10 +8,7 @@
 
 #include "wire/grpc.h"
 
-enum {
-    FLAG_COMPRESSED = 1,
-    KEEP_MOST = 64 << 10, /* a larger buffer is given back after its message */
-};
+enum { FLAG_COMPRESSED = 1 };
 
 void grpc_frame_write(uint32_t length, bool compressed, char out[GRPC_FRAME_BYTES])
 {
@@ -22,12 +19,6 @@ void grpc_frame_write(uint32_t length, bool compressed, char out[GRPC_FRAME_BYTE
 void grpc_reader_init(struct grpc_reader *r, size_t message_max)
 {
     *r = (struct grpc_reader){.message_max = message_max};
-    buf_init(&r->message, message_max);
-}
-
-void grpc_reader_deinit(struct grpc_reader *r)
-{
-    buf_deinit(&r->message);
 }
 
 /* Also what keeps a refused head refused: its bytes stay, and are judged again. */
@@ -43,16 +34,6 @@ static enum err judge_head(struct grpc_reader *r)
     return ERR_OK;
 }
 
-/* No room is taken ahead: five bytes on each of a thousand streams could announce anything. */
-static enum err take_body(struct grpc_reader *r, struct str *bytes)
-{
-    size_t n = min_size(r->length - r->message.len, bytes->len);
-    enum err err = buf_append(&r->message, str_of(bytes->at, n));
-
-    if (!err) *bytes = str_tail(*bytes, n);
-    return err;
-}
-
 /* True once the head is there; whether it is good is for judge_head. */
 static bool take_head(struct grpc_reader *r, struct str *bytes)
 {
@@ -64,30 +45,6 @@ static bool take_head(struct grpc_reader *r, struct str *bytes)
         *bytes = str_tail(*bytes, n);
     }
     return r->head_len == GRPC_FRAME_BYTES;
-}
-
-enum err grpc_reader_head(struct grpc_reader *r, struct str *bytes, bool *ret_known)
-{
-    bool known = take_head(r, bytes);
-    enum err err = known ? judge_head(r) : ERR_OK;
-
-    if (!err) *ret_known = known;
-    return err;
-}
-
-enum err grpc_reader_feed(struct grpc_reader *r, struct str *bytes, bool *ret_whole)
-{
-    enum err err;
-
-    if (!take_head(r, bytes)) {
-        *ret_whole = false;
-        return ERR_OK;
-    }
-    err = judge_head(r);
-    if (!err) err = take_body(r, bytes);
-    if (err) return err;
-    *ret_whole = grpc_reader_whole(r);
-    return ERR_OK;
 }
 
 enum err grpc_reader_piece(struct grpc_reader *r, struct str *bytes, struct str *ret_piece,
@@ -107,22 +64,7 @@ enum err grpc_reader_piece(struct grpc_reader *r, struct str *bytes, struct str 
     return ERR_OK;
 }
 
-void grpc_reader_next(struct grpc_reader *r)
-{
-    assert(r->head_len == GRPC_FRAME_BYTES && r->message.len == r->length);
-    r->head_len = 0;
-    if (r->message.cap > KEEP_MOST)
-        buf_deinit(&r->message);
-    else
-        buf_clear(&r->message);
-}
-
 bool grpc_reader_between(const struct grpc_reader *r)
 {
     return r->head_len == 0;
-}
-
-bool grpc_reader_whole(const struct grpc_reader *r)
-{
-    return r->head_len == GRPC_FRAME_BYTES && r->message.len == r->length;
 }

@@ -5,26 +5,13 @@
 
 const char *grpc_status_name(enum grpc_status status)
 {
-    switch (status) {
-    case GRPC_OK: return "OK";
-    case GRPC_CANCELLED: return "CANCELLED";
-    case GRPC_UNKNOWN: return "UNKNOWN";
-    case GRPC_INVALID_ARGUMENT: return "INVALID_ARGUMENT";
-    case GRPC_DEADLINE_EXCEEDED: return "DEADLINE_EXCEEDED";
-    case GRPC_NOT_FOUND: return "NOT_FOUND";
-    case GRPC_ALREADY_EXISTS: return "ALREADY_EXISTS";
-    case GRPC_PERMISSION_DENIED: return "PERMISSION_DENIED";
-    case GRPC_RESOURCE_EXHAUSTED: return "RESOURCE_EXHAUSTED";
-    case GRPC_FAILED_PRECONDITION: return "FAILED_PRECONDITION";
-    case GRPC_ABORTED: return "ABORTED";
-    case GRPC_OUT_OF_RANGE: return "OUT_OF_RANGE";
-    case GRPC_UNIMPLEMENTED: return "UNIMPLEMENTED";
-    case GRPC_INTERNAL: return "INTERNAL";
-    case GRPC_UNAVAILABLE: return "UNAVAILABLE";
-    case GRPC_DATA_LOSS: return "DATA_LOSS";
-    case GRPC_UNAUTHENTICATED: return "UNAUTHENTICATED";
-    }
-    return "UNKNOWN";
+    static const char *const names[] = {
+#define X(name, number, err, doubtful) #name,
+        GRPC_STATUS_MAP(X)
+#undef X
+    };
+
+    return names[grpc_status_defined(status)];
 }
 
 enum grpc_status grpc_status_from_http(int http_status)

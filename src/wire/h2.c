@@ -34,6 +34,7 @@ static enum err settle_limits(const struct h2_limits *given, struct h2_limits *r
         .memory_max = or_default(g->memory_max, 16 << 20),
         .resets_per_minute_max = or_default(g->resets_per_minute_max, 2000),
         .pings_per_minute_max = or_default(g->pings_per_minute_max, 300),
+        .ping_min_interval_ms = g->ping_min_interval_ms,
         .settings_per_minute_max = or_default(g->settings_per_minute_max, 60),
         .idle_frames_per_minute_max = or_default(g->idle_frames_per_minute_max, 2000),
     };
@@ -52,7 +53,7 @@ static nghttp2_option *new_options(enum h2_side side)
     if (nghttp2_option_new(&option)) return NULL;
     nghttp2_option_set_no_auto_window_update(option, 1); /* h2_consume opens windows */
     /* It would keep a thousand per connection for a priority tree that gRPC does not use; the price
-     * is that it drops data on them in silence, see h2_data_told. */
+     * is that it drops data on them in silence, see h2_data_late. */
     nghttp2_option_set_no_closed_streams(option, 1);
     /* Its own limit reads the machine's clock, which a simulation has none of; h2_guard.c
      * counts. */
@@ -382,9 +383,19 @@ uint64_t h2_data_sent(const struct h2 *h2)
     return h2->data_sent;
 }
 
-uint64_t h2_data_told(const struct h2 *h2)
+uint64_t h2_data_late(const struct h2 *h2)
 {
-    return h2->data_told;
+    return h2->sift.data - h2->data_told;
+}
+
+const char *h2_abuse(const struct h2 *h2)
+{
+    return h2->guard.abuse ? h2->guard.abuse : "http/2";
+}
+
+const struct h2_pace *h2_pace(const struct h2 *h2)
+{
+    return &h2->sift.pace;
 }
 
 uint64_t h2_data_excused(const struct h2 *h2)

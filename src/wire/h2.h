@@ -36,17 +36,23 @@ enum h2_code {
 };
 
 struct h2_limits { /* 0 takes the default behind each; ERR_INVALID past what HTTP/2 can say */
-    uint32_t streams_max;             /* 1,024 open at once, announced; more are refused */
-    uint32_t header_bytes_max;        /* 64 KiB per header block, RFC 9113 accounting */
-    uint32_t headers_max;             /* 128 fields per block */
-    uint32_t stream_window;           /* 256 KiB: bytes a peer may send before we consume */
-    uint32_t connection_window;       /* 4 MiB */
-    uint32_t stream_output_max;       /* 256 KiB: bytes we hold per stream for a peer */
-    uint32_t output_max;              /* 2 MiB: the same over all streams of the connection */
-    uint32_t memory_max;              /* 16 MiB in all, nghttp2's own included; past it: GOAWAY */
-    uint32_t resets_per_minute_max;   /* 2,000: streams that die by the peer's doing, unanswered */
-    uint32_t pings_per_minute_max;    /* 300 without data between */
-    uint32_t settings_per_minute_max; /* 60 */
+    uint32_t streams_max;       /* 1,024 open at once, announced; more are refused */
+    uint32_t header_bytes_max;  /* 64 KiB per header block, RFC 9113 accounting */
+    uint32_t headers_max;       /* 128 fields per block */
+    uint32_t stream_window;     /* 256 KiB: bytes a peer may send before we consume */
+    uint32_t connection_window; /* 4 MiB */
+    uint32_t stream_output_max; /* 256 KiB: bytes we hold per stream for a peer */
+    uint32_t output_max;        /* 2 MiB: the same over all streams of the connection */
+    uint32_t memory_max;        /* 16 MiB in all, nghttp2's own included; past it: GOAWAY */
+    /* 2,000: streams that die by the peer's doing and cost us a start or a whole answer for nothing:
+     * before it, or when it is decided. Five times as many after headers of the answer: watches end
+     * so, too. */
+    uint32_t resets_per_minute_max;
+    uint32_t pings_per_minute_max; /* 300 without data between */
+    /* Quicker pings than this, with nothing sent by us between, are strikes, as gRPC counts them:
+     * two are forgiven. 0: any may come. */
+    uint64_t ping_min_interval_ms;
+    uint32_t settings_per_minute_max;    /* 60 */
     uint32_t idle_frames_per_minute_max; /* 2,000: empty DATA, PRIORITY, unknown types, window
                                           * updates that no data called for, resets of the dead */
 };
@@ -124,12 +130,21 @@ size_t h2_answers_pending(const struct h2 *h2);
 size_t h2_receive_window(const struct h2 *h2); /* bytes the peer may send before we consume */
 size_t h2_streams(const struct h2 *h2);        /* open now */
 size_t h2_memory(const struct h2 *h2);         /* bytes this connection holds on the heap */
-/* Data for streams that are gone is dropped by nghttp2 without a word, so only who looks at the
- * bytes it feeds can count it. A DATA frame counts as its length, an empty one as 1. Told: of the
- * frames that found their stream. Excused: what may have crossed the ends of the others, at most;
- * a peer past that sends to nobody on purpose. */
-uint64_t h2_data_told(const struct h2 *h2);
+/* Server: data for streams that were gone, which nghttp2 drops without a word. A DATA frame counts as
+ * its length, an empty one as 1. Excused: what may have crossed the ends of the streams, at most; a
+ * peer past that sends to nobody on purpose. */
+uint64_t h2_data_late(const struct h2 *h2);
 uint64_t h2_data_excused(const struct h2 *h2);
+/* Server: how the peer paces its bytes. The payload of frames other than HEADERS and CONTINUATION may
+ * come as slowly as it likes: that is back-pressure, or ends with a ping that is not answered. */
+struct h2_pace {
+    bool begun;      /* a byte has come */
+    bool greeted;    /* the client's magic and one whole frame have come */
+    bool stalls;     /* a frame's head or a header block has begun and is not whole */
+    mono_time since; /* `stalls`: its first byte */
+};
+const struct h2_pace *h2_pace(const struct h2 *h2);
+const char *h2_abuse(const struct h2 *h2); /* what h2_feed said ERR_DENIED because of; static */
 enum err h2_ping(struct h2 *h2, uint64_t token);
 /* Says "no new streams"; those open go on. A server does it in two steps. The first, with code 0,
  * only announces: what is under way to us is still served. The second is final: what comes later is

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a peer may do for free, and how often in a minute of the time that was passed in.
  *
- *   reset     a stream opened and given up before an answer (rapid reset), or killed by a frame
- *             that made us reset it: each costs the server the start of a call
+ *   reset     a stream opened and given up before an answer (rapid reset) or when the whole answer
+ *             was made, or killed by a frame that made us reset it: each costs the server the
+ *             start of a call, or an answer that is thrown away
+ *   abandon   a stream given up between the headers of its answer and its end, as watches are
  *   ping      each costs an answer; a data or header frame in between starts the count anew, as
- *             gRPC's own rule for keep-alive does
+ *             gRPC's own rule for keep-alive does. A server also counts strikes: pings that come
+ *             sooner than ping_min_interval_ms after the last, with nothing of ours sent between
  *   settings  each costs an answer and may re-size the header table
  *   idle      frames that carry nothing: empty DATA, PRIORITY, GOAWAY, unknown types, resets of
  *             streams that are gone, and window updates beyond the two that each data frame of
@@ -13,12 +16,13 @@
  * The minute is a fixed window: across its edge a peer gets twice the limit, which is harmless. */
 #include "wire/h2_internal.h"
 
-enum { MINUTE_MS = 60000 };
+enum { MINUTE_MS = 60000, PING_STRIKES_MAX = 2, ABANDONS_PER_RESET = 5 };
 /* How far ahead window updates may be owed: a peer that answers late answers in one burst. */
 enum { UPDATES_DUE_MAX = 1 << 16, UPDATES_PER_WORK = 2 };
 
 void h2_guard_time(struct h2_guard *g, mono_time now)
 {
+    g->now = now;
     if (mono_elapsed_ms(g->minute, now) < MINUTE_MS) return;
     g->minute = now;
     for (size_t i = 0; i < H2_ABUSE_COUNT; i++) g->seen[i] = 0;
@@ -28,14 +32,39 @@ bool h2_guard_count(struct h2_guard *g, const struct h2_limits *limits, enum h2_
 {
     const uint32_t max[H2_ABUSE_COUNT] = {
         [H2_ABUSE_RESET] = limits->resets_per_minute_max,
+        [H2_ABUSE_ABANDON] = (uint32_t)min_u64(UINT32_MAX, (uint64_t)ABANDONS_PER_RESET *
+                                                               limits->resets_per_minute_max),
         [H2_ABUSE_PING] = limits->pings_per_minute_max,
         [H2_ABUSE_SETTINGS] = limits->settings_per_minute_max,
         [H2_ABUSE_IDLE] = limits->idle_frames_per_minute_max,
     };
+    static const char *const names[H2_ABUSE_COUNT] = {
+        [H2_ABUSE_RESET] = "resets",     [H2_ABUSE_ABANDON] = "resets of answered calls",
+        [H2_ABUSE_PING] = "pings",       [H2_ABUSE_SETTINGS] = "settings",
+        [H2_ABUSE_IDLE] = "idle frames",
+    };
 
-    if (g->seen[abuse] >= max[abuse]) return true;
-    g->seen[abuse]++;
-    return false;
+    if (g->seen[abuse] < max[abuse]) {
+        g->seen[abuse]++;
+        return false;
+    }
+    g->abuse = names[abuse];
+    return true;
+}
+
+/* True when the peer pings too often. */
+static bool guard_ping_strikes(struct h2_guard *g, uint64_t min_interval_ms)
+{
+    bool fair =
+        !g->has_pinged || g->has_sent || mono_elapsed_ms(g->pinged, g->now) >= min_interval_ms;
+
+    if (g->has_sent) g->ping_strikes = 0;
+    g->has_pinged = true;
+    g->has_sent = false;
+    g->pinged = g->now;
+    if (fair || ++g->ping_strikes <= PING_STRIKES_MAX) return false;
+    g->abuse = "pings";
+    return true;
 }
 
 bool h2_guard_frame(struct h2_guard *g, const struct h2_limits *limits,
@@ -50,7 +79,9 @@ bool h2_guard_frame(struct h2_guard *g, const struct h2_limits *limits,
         h2_guard_work(g);
         return false;
     case NGHTTP2_HEADERS: h2_guard_work(g); return false;
-    case NGHTTP2_PING: return !ack && h2_guard_count(g, limits, H2_ABUSE_PING);
+    case NGHTTP2_PING:
+        return !ack && (guard_ping_strikes(g, limits->ping_min_interval_ms) ||
+                        h2_guard_count(g, limits, H2_ABUSE_PING));
     case NGHTTP2_SETTINGS: return !ack && h2_guard_count(g, limits, H2_ABUSE_SETTINGS);
     case NGHTTP2_WINDOW_UPDATE:
         if (g->updates_due == 0) return h2_guard_count(g, limits, H2_ABUSE_IDLE);

@@ -80,11 +80,24 @@ struct h2_stream *h2_streams_get(const struct h2_streams *s, int32_t id);
 void h2_streams_remove(struct h2_streams *s, struct h2_stream *stream);
 
 /* -- h2_guard.c -- */
-enum h2_abuse { H2_ABUSE_RESET, H2_ABUSE_PING, H2_ABUSE_SETTINGS, H2_ABUSE_IDLE, H2_ABUSE_COUNT };
+enum h2_abuse {
+    H2_ABUSE_RESET,
+    H2_ABUSE_ABANDON,
+    H2_ABUSE_PING,
+    H2_ABUSE_SETTINGS,
+    H2_ABUSE_IDLE,
+    H2_ABUSE_COUNT
+};
 struct h2_guard {
+    mono_time now;    /* of the last feed */
     mono_time minute; /* when the running minute began */
     uint32_t seen[H2_ABUSE_COUNT];
     uint32_t updates_due; /* window updates our data has called for */
+    bool has_pinged;
+    bool has_sent;    /* headers or data of ours have left since the last ping */
+    mono_time pinged; /* the last time */
+    uint32_t ping_strikes;
+    const char *abuse; /* whose limit was passed; NULL: none */
 };
 void h2_guard_time(struct h2_guard *g, mono_time now);
 /* True when the limit is passed. */
@@ -114,13 +127,17 @@ bool h2_request_is_whole(const struct h2_block *b);
 void h2_block_clear(struct h2_block *b);
 
 struct h2;
-/* h2_sift.c: what of a client's bytes nghttp2 is given. */
+/* h2_sift.c: a client's frames as they come, and what of them nghttp2 is given. */
 struct h2_sift {
-    uint8_t head[9]; /* of a frame, as far as it came */
+    struct h2_pace pace;
+    uint8_t head[9]; /* of a frame, as far as it came; stays until the next one begins */
     size_t held;
-    size_t rest;    /* bytes of the frame, or of the greeting, that are still to come */
-    int32_t newest; /* stream that the client opened */
-    bool dropping;  /* the frame is not passed on */
+    size_t rest;     /* bytes of the frame, or of the greeting, that are still to come */
+    int32_t newest;  /* stream that the client opened */
+    uint64_t data;   /* in DATA frames so far, see h2_data_late */
+    bool greeting;   /* `rest` is of the client's magic */
+    bool in_headers; /* a header block is open, or its frame is coming in */
+    bool dropping;   /* the frame is not passed on */
 };
 void h2_sift_init(struct h2_sift *s);
 void h2_sift_feed(struct h2 *h2, struct str bytes);
@@ -156,8 +173,9 @@ struct h2 {
 
     int32_t ended[H2_ENDED_KEPT]; /* a ring; 0: empty */
     unsigned ended_next;
-    uint64_t data_told, data_excused, data_sent; /* see h2.h */
-    uint16_t names_said[H2_NAMES_KEPT];          /* h2_fields.c */
+    uint64_t data_told;                 /* of DATA frames that found their stream */
+    uint64_t data_excused, data_sent;   /* see h2.h */
+    uint16_t names_said[H2_NAMES_KEPT]; /* h2_fields.c */
 };
 
 /* -- h2_fields.c -- */

@@ -256,10 +256,12 @@ static int on_data_whole(struct h2 *h2, const nghttp2_frame *frame)
 static int on_reset_received(struct h2 *h2, int32_t id)
 {
     struct h2_stream *stream = h2_streams_get(&h2->streams, id);
+    enum h2_abuse abuse;
 
     h2_remember_ended(h2, id);
-    if (!stream || stream->answered) return 0;
-    return h2_guard_count(&h2->guard, &h2->limits, H2_ABUSE_RESET) ? deny(h2) : 0;
+    if (!stream) return 0;
+    abuse = stream->answered && !stream->ending ? H2_ABUSE_ABANDON : H2_ABUSE_RESET;
+    return h2_guard_count(&h2->guard, &h2->limits, abuse) ? deny(h2) : 0;
 }
 
 static int on_ping(struct h2 *h2, const nghttp2_ping *ping)

@@ -93,6 +93,7 @@ static int on_sent(nghttp2_session *, const nghttp2_frame *frame, void *user)
 
     if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA) return 0;
     h2_guard_work(&h2->guard);
+    h2->guard.has_sent = true;
     stream = h2_streams_get(&h2->streams, frame->hd.stream_id);
     if (!stream) return 0;
     stream->sent = true;

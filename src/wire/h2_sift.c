@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Resets of streams that were never opened, taken out before nghttp2 sees them.
+/* A client's bytes, frame by frame, before nghttp2 sees them. Two things need it:
  *
- * RFC 9113, 5.1, wants a connection error for one, and nghttp2 makes it. But gRPC's C core, which
- * is Python's and others' client, sends them: a call that is cancelled after its stream got a
- * number and before its headers left is reset all the same. The connection would end for it, and
- * with it every other call and watch on it. Nothing is lost by passing over such a reset: the
- * number is spent, and headers under it later are a connection error (h2_recv.c). It counts as a
- * frame that carries nothing (h2_guard.c). Before the first stream there is nobody to spare: there
- * it is the error that it should be.
+ * How the peer paces its bytes (h2_pace, h2_data_late): only the raw bytes tell that a frame's head
+ * or a request's headers have begun and do not come to an end (slow loris), and how much data comes
+ * for streams that are gone. Whether any of it is right nghttp2 decides.
+ *
+ * Resets of streams that were never opened are taken out. RFC 9113, 5.1, wants a connection error
+ * for one, and nghttp2 makes it. But gRPC's C core, which is Python's and others' client, sends
+ * them: a call that is cancelled after its stream got a number and before its headers left is reset
+ * all the same. The connection would end for it, and with it every other call and watch on it.
+ * Nothing is lost by passing over such a reset: the number is spent, and headers under it later are
+ * a connection error (h2_recv.c). It counts as a frame that carries nothing (h2_guard.c). Before the
+ * first stream there is nobody to spare: there it is the error that it should be.
  *
  * A frame cannot be taken back from nghttp2 once a byte of it was passed on, so the nine bytes of a
  * frame's head are held until they are whole. */
@@ -19,17 +23,17 @@ enum { CLIENT_GREETING = 24 };
 
 void h2_sift_init(struct h2_sift *s)
 {
-    *s = (struct h2_sift){.rest = CLIENT_GREETING};
+    *s = (struct h2_sift){.rest = CLIENT_GREETING, .greeting = true};
 }
 
-static void pass(struct h2 *h2, const char *bytes, size_t len)
+static void sift_pass(struct h2 *h2, const char *bytes, size_t len)
 {
     if (len > 0 && !h2->failed)
         h2_engine_err(h2, nghttp2_session_mem_recv(h2->session, (const uint8_t *)bytes, len));
 }
 
 /* The head is whole. True: the frame is not to be passed on. */
-static bool judge(struct h2 *h2)
+static bool sift_head(struct h2 *h2)
 {
     struct h2_sift *s = &h2->sift;
     const uint8_t *at = s->head;
@@ -43,6 +47,8 @@ static bool judge(struct h2 *h2)
 
     s->rest = head.length;
     s->held = 0;
+    if (head.type == NGHTTP2_DATA) s->data += head.length ? head.length : 1;
+    if (head.type == NGHTTP2_HEADERS || head.type == NGHTTP2_CONTINUATION) s->in_headers = true;
     if (head.type == NGHTTP2_HEADERS && head.stream_id > s->newest) s->newest = head.stream_id;
     if (head.type != NGHTTP2_RST_STREAM || head.length != 4 || head.stream_id % 2 == 0 ||
         s->newest == 0 || head.stream_id <= s->newest)
@@ -53,32 +59,55 @@ static bool judge(struct h2 *h2)
     return true;
 }
 
+/* The last byte of a frame, or of the greeting, has come. */
+static void sift_frame_end(struct h2_sift *s)
+{
+    uint8_t type = s->head[3], flags = s->head[4];
+
+    if (s->greeting) {
+        s->greeting = false;
+        return;
+    }
+    s->pace.greeted = true;
+    if ((type == NGHTTP2_HEADERS || type == NGHTTP2_CONTINUATION) &&
+        (flags & NGHTTP2_FLAG_END_HEADERS))
+        s->in_headers = false;
+}
+
 void h2_sift_feed(struct h2 *h2, struct str bytes)
 {
     struct h2_sift *s = &h2->sift;
     size_t at = 0, passed = 0, len, held;
+    bool stalls;
 
+    if (bytes.len > 0) s->pace.begun = true;
     while (at < bytes.len && !h2->failed) {
         if (s->rest > 0) {
             len = min_size(s->rest, bytes.len - at);
             s->rest -= len;
             at += len;
             if (s->dropping) passed = at;
+            if (s->rest == 0) sift_frame_end(s);
             continue;
         }
         held = s->held;
+        if (held == 0 && !s->in_headers) s->pace.stalls = false; /* a new frame: a new clock */
         len = min_size(sizeof s->head - held, bytes.len - at);
         memcpy(s->head + held, bytes.at + at, len);
         s->held += len;
         if (s->held < sizeof s->head) break;
         if (s->head[3] == NGHTTP2_RST_STREAM) { /* it counts after what came before it */
-            pass(h2, bytes.at + passed, at - passed);
+            sift_pass(h2, bytes.at + passed, at - passed);
             passed = at;
         }
-        s->dropping = !h2->failed && judge(h2);
-        if (!s->dropping && held > 0) pass(h2, (const char *)s->head, sizeof s->head);
+        s->dropping = !h2->failed && sift_head(h2);
+        if (!s->dropping && held > 0) sift_pass(h2, (const char *)s->head, sizeof s->head);
         at += len;
         if (s->dropping || held > 0) passed = at;
+        if (s->rest == 0) sift_frame_end(s);
     }
-    pass(h2, bytes.at + passed, at - passed); /* but for a head that is not whole */
+    sift_pass(h2, bytes.at + passed, at - passed); /* but for a head that is not whole */
+    stalls = s->held > 0 || s->in_headers;
+    if (stalls && !s->pace.stalls) s->pace.since = h2->guard.now;
+    s->pace.stalls = stalls;
 }

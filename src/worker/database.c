@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "io/fs_path.h"
+#include "io/fs.h"
 #include "member/ledger/file.h"
 
 enum { CONTENT_MAX = 64 << 20, KEY_CAP = 256 };

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "io/fs_path.h"
+#include "io/fs.h"
 #include "member/config/manifest.h"
 #include "worker/cdylib.h"
 #include "worker/sidecar.h"

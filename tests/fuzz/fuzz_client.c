@@ -535,7 +535,6 @@ static void open_session(struct session *s, uint8_t mode, uint8_t seed)
                                       .addresses = mode & 8 ? addresses + 1 : addresses,
                                       .warm_second = mode & 1,
                                       .follow_leader = mode & 2,
-                                      .ping_without_calls = mode & 32,
                                       .ping_after_ms = mode & 4 ? 300 : 0,
                                       .ping_timeout_ms = 500,
                                       .backoff_max_ms = 1000},

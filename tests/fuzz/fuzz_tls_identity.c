@@ -42,6 +42,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         must(!memchr(identity->common_name.at, 0, identity->common_name.len));
     if (tls_identity_uri(identity, STR("bigfleet"), &uri) == ERR_OK)
         must(str_equal_nocase((struct str){uri.at, 9}, STR("bigfleet:")));
-    tls_identity_free(identity);
+    free(identity);
     return 0;
 }

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/map.h"
-#include "io/fs_path.h"
+#include "io/fs.h"
 #include "member/ledger/file.h"
 
 enum { DIR_MODE = 0700, ASIDE_CAP = FS_PATH_CAP + 16, KEY_CAP = 11 + ROW_ID_MAX };

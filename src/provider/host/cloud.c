@@ -13,7 +13,7 @@
 #include "base/heap.h"
 #include "base/map.h"
 #include "base/prng.h"
-#include "io/fs_path.h"
+#include "io/fs.h"
 #include "model/ids.h"
 #include "provider/host/catalogue.h"
 

@@ -144,22 +144,20 @@ static bool converse(struct tls_context *server_context, struct tls_context *cli
                 if (!to[i]->err) {
                     got = 0;
                     do {
-                        bool shaking = tls_session_state(to[i]->session) == TLS_SHAKING;
+                        bool shaking = to[i]->session->state == TLS_SHAKING;
                         to[i]->err = tls_session_read(to[i]->session, plain, sizeof plain, &got);
-                        if (!to[i]->err && shaking && tls_session_state(to[i]->session) == TLS_OPEN)
-                            got = 1;
+                        if (!to[i]->err && shaking && to[i]->session->state == TLS_OPEN) got = 1;
                     } while (!to[i]->err && got);
                     if (tls_session_settle(to[i]->session) && !to[i]->err) to[i]->err = ERR_NOMEM;
                 }
                 tls_session_consume(from[i]->session, out.len);
             }
         }
-        taken_in = tls_session_state(server.session) == TLS_OPEN;
+        taken_in = server.session->state == TLS_OPEN;
         if (taken_in && !tls_session_identity(server.session)) fail_msg("open without an identity");
         if (taken_in) {
             (void)tls_session_write(server.session, STR("words"));
-            if (tls_session_state(server.session) == TLS_OPEN)
-                (void)tls_session_end(server.session);
+            if (server.session->state == TLS_OPEN) (void)tls_session_end(server.session);
         }
     }
     tls_end_close(&client);

@@ -48,7 +48,7 @@ TEST(every_uri_dns_name_and_the_common_name_are_read)
     CHECK_STR("common name", id->common_name, STR("replica-1"));
     CHECK("a serial", id->serial_hex.len > 0);
     CHECK("an end", id->not_after.ms > 0);
-    tls_identity_free(id);
+    free(id);
 }
 
 TEST(a_certificate_without_names_has_an_empty_identity)
@@ -60,7 +60,7 @@ TEST(a_certificate_without_names_has_an_empty_identity)
     CHECK_SIZE("no URI", id->uri_count + id->dns_count + id->common_name.len, 0);
     CHECK_ERR("so no identity", tls_identity_uri(id, STR("bigfleet"), &uri), ERR_NOT_FOUND);
     CHECK_STR("and the output untouched", uri, STR("untouched"));
-    tls_identity_free(id);
+    free(id);
     CHECK_ERR("nor has a peer without certificate", tls_identity_uri(NULL, STR("bigfleet"), &uri),
               ERR_NOT_FOUND);
 }
@@ -145,7 +145,7 @@ TEST(unusual_but_plain_names_are_read)
         CHECK_SIZE(accepted[i].why, id->uri_count, accepted[i].uris);
         CHECK_SIZE(accepted[i].why, id->dns_count, accepted[i].dns);
         CHECK_STR(accepted[i].why, id->common_name, accepted[i].common_name);
-        tls_identity_free(id);
+        free(id);
     }
 }
 
@@ -201,5 +201,5 @@ TEST(bytes_that_are_no_certificate_are_refused)
                                         "abc"),
                                     &id, &note),
               ERR_PARSE);
-    tls_identity_free(NULL);
+    free(NULL);
 }

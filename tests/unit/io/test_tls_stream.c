@@ -112,7 +112,7 @@ static void meet_by_hand(void)
     end_dial(&rig, &client, (struct dial_options){.address = listener_address(server.listener)});
     CHECK_OK("hello", tls_session_read(hand, hand_plain, sizeof hand_plain, &got));
     hand_flush();
-    RIG_UNTIL("they meet", &rig, served.opened && tls_session_state(hand) == TLS_OPEN);
+    RIG_UNTIL("they meet", &rig, served.opened && hand->state == TLS_OPEN);
 }
 
 TEST(a_connection_cut_without_close_notify_is_an_error_and_no_end)
@@ -143,7 +143,7 @@ TEST(a_connection_that_ends_with_close_notify_is_orderly)
     CHECK_OK("answer", end_write(&served, "paid"));
     stream_end(served.stream);
     RIG_UNTIL("answered, though the peer keeps its socket open", &rig,
-              tls_session_peer_ended(hand) && served.closed);
+              hand->peer_ended && served.closed);
     CHECK_ERR("orderly", served.why, ERR_CLOSED);
     tls_session_close(hand);
     finish();

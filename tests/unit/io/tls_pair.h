@@ -20,11 +20,11 @@ static inline void tls_end_read(struct tls_end *end)
     bool shaking;
 
     do {
-        shaking = tls_session_state(end->session) == TLS_SHAKING;
+        shaking = end->session->state == TLS_SHAKING;
         end->err = tls_session_read(end->session, plain, sizeof plain, &got);
         if (end->err) return;
-        shaking = shaking && tls_session_state(end->session) == TLS_OPEN;
-        end->open = tls_session_state(end->session) == TLS_OPEN;
+        shaking = shaking && end->session->state == TLS_OPEN;
+        end->open = end->session->state == TLS_OPEN;
         if (buf_append(&end->got, str_of(plain, got))) abort();
     } while (got > 0 || shaking);
 }

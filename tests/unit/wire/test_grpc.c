@@ -30,35 +30,46 @@ TEST(head_is_a_flag_and_a_big_endian_length)
 }
 
 /* Three messages, one of them empty, in pieces of every size. */
+/* Gathers a message from its pieces, as the owners of readers do. */
+static enum err gather(struct grpc_reader *r, struct str *bytes, struct buf *message,
+                       bool *ret_whole)
+{
+    struct str piece = STR_EMPTY;
+    enum err err = grpc_reader_piece(r, bytes, &piece, ret_whole);
+
+    return err ? err : buf_append(message, piece);
+}
+
 TEST(messages_are_cut_the_same_however_the_bytes_come)
 {
     static const struct str messages[] = {{"first", 5}, {"", 0}, {"the third, compressed", 21}};
 
     for (size_t piece = 1; piece < 60; piece++) {
         struct grpc_reader r;
-        struct buf wire;
+        struct buf wire, message;
         size_t got = 0;
 
         buf_init(&wire, 1000);
+        buf_init(&message, 1000);
         for (size_t i = 0; i < 3; i++) append_message(&wire, messages[i], i == 2);
         grpc_reader_init(&r, 100);
         CHECK("nothing yet", grpc_reader_between(&r));
         for (size_t at = 0; at < wire.len; at += piece) {
             struct str bytes = str_of(wire.data + at, min_size(piece, wire.len - at));
             bool whole = true;
-            while (whole && (bytes.len > 0 || !grpc_reader_between(&r))) {
-                CHECK_OK("feed", grpc_reader_feed(&r, &bytes, &whole));
+            while (whole && bytes.len > 0) {
+                CHECK_OK("feed", gather(&r, &bytes, &message, &whole));
                 if (!whole) break;
-                CHECK_STR("message", buf_peek(&r.message), messages[got]);
+                CHECK_STR("message", buf_peek(&message), messages[got]);
                 CHECK_U64("flag", r.compressed, got == 2);
                 got++;
-                grpc_reader_next(&r);
+                buf_clear(&message);
             }
             CHECK_SIZE("all bytes are taken", bytes.len, 0);
         }
         CHECK_SIZE("three", got, 3);
         CHECK("none half-read", grpc_reader_between(&r));
-        grpc_reader_deinit(&r);
+        buf_deinit(&message);
         buf_deinit(&wire);
     }
 }
@@ -86,10 +97,8 @@ TEST(pieces_are_the_message_however_the_bytes_come)
         }
         CHECK_STR("all of it", buf_peek(&got), STR("first||the third|"));
         CHECK("none half-read", grpc_reader_between(&r));
-        CHECK("nothing is held", r.message.data == NULL);
         buf_deinit(&got);
         buf_deinit(&wire);
-        grpc_reader_deinit(&r);
     }
 }
 
@@ -110,59 +119,18 @@ TEST(limit_is_checked_on_the_head_before_anything_is_kept)
 {
     for (size_t i = 0; i < ARRAY_LEN(head_cases); i++) {
         struct grpc_reader r;
-        struct str bytes = head_cases[i].head, more = STR("more");
+        struct str bytes = head_cases[i].head, more = STR("more"), piece;
         bool whole = true;
 
         grpc_reader_init(&r, 1000);
-        CHECK_ERR(head_cases[i].why, grpc_reader_feed(&r, &bytes, &whole), head_cases[i].want);
-        CHECK("no memory was taken", r.message.data == NULL);
+        CHECK_ERR(head_cases[i].why, grpc_reader_piece(&r, &bytes, &piece, &whole),
+                  head_cases[i].want);
         CHECK(head_cases[i].why,
               whole == (head_cases[i].want != ERR_OK)); /* untouched on failure */
-        CHECK_ERR("and it stays so", grpc_reader_feed(&r, &more, &whole), head_cases[i].want);
-        if (head_cases[i].want)
-            CHECK_ERR("in pieces, too", grpc_reader_piece(&r, &more, &bytes, &whole),
-                      head_cases[i].want);
+        CHECK_ERR("and it stays so", grpc_reader_piece(&r, &more, &piece, &whole),
+                  head_cases[i].want);
         if (head_cases[i].want) CHECK_SIZE("nothing taken", more.len, 4);
-        grpc_reader_deinit(&r);
-        grpc_reader_deinit(&r);
     }
-}
-
-TEST(announced_length_takes_no_memory_by_itself)
-{
-    struct grpc_reader r;
-    struct str bytes = STR("\0\x0f\xff\xff\xffsome bytes of 256 MiB");
-    bool whole;
-
-    grpc_reader_init(&r, 256 << 20);
-    CHECK_OK("announced", grpc_reader_feed(&r, &bytes, &whole));
-    CHECK("a little for the little that came", r.message.cap < 1000);
-    CHECK("half-read", !grpc_reader_between(&r));
-    grpc_reader_deinit(&r);
-}
-
-TEST(large_buffer_is_given_back_after_its_message)
-{
-    struct grpc_reader r;
-    struct buf wire;
-    struct str bytes;
-    bool whole;
-    char *big = calloc(1, 1 << 20);
-
-    buf_init(&wire, 2 << 20);
-    append_message(&wire, str_of(big, 1 << 20), false);
-    append_message(&wire, STR("small"), false);
-    bytes = buf_peek(&wire);
-    grpc_reader_init(&r, 1 << 20);
-    CHECK_OK("large", grpc_reader_feed(&r, &bytes, &whole));
-    CHECK("whole", whole && r.message.len == 1 << 20);
-    grpc_reader_next(&r);
-    CHECK_SIZE("given back", r.message.cap, 0);
-    CHECK_OK("small", grpc_reader_feed(&r, &bytes, &whole));
-    CHECK("exactly what it needs, about", whole && r.message.cap <= 64);
-    grpc_reader_deinit(&r);
-    buf_deinit(&wire);
-    free(big);
 }
 
 /* -- gzip -- */
