@@ -89,7 +89,6 @@ void fleet_service_on_change(struct fleet_service *service, const struct replica
     }
     if (leader->replica) tell_members(service);
     if (leader_ready(leader, status)) service_seed_begin(service);
-    service_gauges(service);
     leader_resume(leader);
 }
 
@@ -112,7 +111,6 @@ static void on_tick(struct timer *timer)
         service_look_for_silence(service);
         service_look_for_conflicts(service);
     }
-    service_gauges(service);
     timer_start_in(timer, TICK_MS);
 }
 
@@ -140,8 +138,7 @@ static enum err open_parts(struct fleet_service *service,
     if (!err) err = service_lister_init(&service->clusters, service, FLEET_CLUSTERS);
     if (!err) err = fleet_machine_open(&machine, &service->machine);
     if (!err) err = reports_open(&reports, &service->reports);
-    if (!err) err = service_metrics_open(&service->metrics, options->metrics, note);
-    return err;
+    return err || !service->metrics ? err : service_metrics_open(service, note);
 }
 
 enum err fleet_service_open(const struct fleet_service_options *options,
@@ -157,6 +154,7 @@ enum err fleet_service_open(const struct fleet_service_options *options,
     else
         log_source_init(&service->log, NULL, "fleet", NULL);
     service->journal = options->journal;
+    service->metrics = options->metrics;
     service->seed = options->seed;
     service->limits = options->limits;
     if (!service->limits.wait_ms) service->limits.wait_ms = WAIT_MS;
@@ -182,6 +180,7 @@ void fleet_service_close(struct fleet_service *service)
 {
     if (!service) return;
     assert(service->seed_running == 0 && service->clears == 0);
+    if (service->metrics) service_metrics_close(service);
     leader_close(&service->leader);
     timer_deinit(&service->tick);
     service_lister_deinit(&service->domains);

@@ -81,9 +81,8 @@ static void shard_removed(struct fleet_service *service, const struct machine_en
     const struct reported_shard *reported = reports_find(service->reports, shard);
     size_t pending = reported ? reports_pending(reported) : 0;
 
-    service_count_many(service->metrics.dropped[DROP_SHARD], pending);
+    service->numbers.dropped[DROP_SHARD] += pending;
     reports_remove(service->reports, shard);
-    service_pending_gauges(service);
     LOG_INFO(&service->log, "shard removed", log_str("shard", shard),
              log_u64("clusters", result->clusters_freed), log_u64("domains", result->domains_freed),
              log_u64("instructions", pending), log_str("actor", entry->actor));
@@ -134,7 +133,7 @@ static void drop_pending(struct fleet_service *service)
     size_t cursor = 0;
 
     while ((shard = reports_next(service->reports, &cursor)))
-        service_count_many(service->metrics.dropped[DROP_TERM], reports_pending(shard));
+        service->numbers.dropped[DROP_TERM] += reports_pending(shard);
 }
 
 void service_begin_term(struct fleet_service *service, uint64_t term)
@@ -148,14 +147,12 @@ void service_begin_term(struct fleet_service *service, uint64_t term)
     fleet_heartbeats_clear(service->fleet);
     while (fleet_next(service->fleet, FLEET_SHARDS, &walk, &row))
         add_to_reports(service, row.shard.id);
-    service_pending_gauges(service);
 }
 
 void service_end_term(struct fleet_service *service)
 {
     drop_pending(service);
     reports_begin(service->reports, 0);
-    service_pending_gauges(service);
 }
 
 /* Never on a leader, which has no need of snapshots; but should it be, the reports begin anew. */

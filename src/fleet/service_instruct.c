@@ -38,8 +38,7 @@ static enum err queue_stamped(struct fleet_service *service, struct reported_sha
     queued.bytes = buf_peek(&service->row);
     if (!err) err = reports_queue(service->reports, shard, &queued);
     if (err) return err;
-    service_count(service->metrics.queued);
-    service_pending_gauge(service, shard);
+    service->numbers.queued++;
     return ERR_OK;
 }
 
@@ -88,7 +87,7 @@ static void tell_owner(struct fleet_service *service, const struct fleet_domain 
     stamp(service, &it, id);
     err = queue_stamped(service, reports_find(service->reports, domain->shard), &marked, &it);
     if (!err) return;
-    service_count(service->metrics.dropped[DROP_FULL]);
+    service->numbers.dropped[DROP_FULL]++;
     LOG_WARN(&service->log, "the owner of a domain will not be told",
              log_str("shard", domain->shard), log_str("key", domain->key),
              log_str("value", domain->value), log_bool("assigned", assigned), log_err("err", err));

@@ -57,13 +57,12 @@ enum ack_outcome { /* the contract's numbers, then ours */
 enum report_result { REPORT_TAKEN, REPORT_LATE, REPORT_REFUSED, REPORT_RESULTS };
 enum drop_reason { DROP_FULL, DROP_SHARD, DROP_TERM, DROP_REASONS };
 enum apply_outcome { APPLY_SUCCESS, APPLY_ERROR, APPLY_FSM_ERROR, APPLY_OUTCOMES };
-struct service_metrics { /* all NULL without a registry */
-    struct gauge *term, *is_leader, *shards_silent, *shard_id_conflicts, *shards_unscoped,
-        *domain_conflicts, *soft_bytes, *requests;
-    struct gauge *rows[FLEET_TABLES];
-    struct counter *apply[APPLY_OUTCOMES], *reports[REPORT_RESULTS], *acks[ACK_OUTCOMES],
-        *dropped[DROP_REASONS], *queued;
-    struct metric_family *pending;
+struct service_numbers { /* for the metrics: counted, and then gauges of the moment */
+    uint64_t apply[APPLY_OUTCOMES], reports[REPORT_RESULTS], acks[ACK_OUTCOMES];
+    uint64_t dropped[DROP_REASONS], queued;
+    uint64_t term, is_leader, shards_silent, shard_id_conflicts, shards_unscoped, domain_conflicts;
+    uint64_t soft_bytes, requests;
+    struct fleet_counts counts;
 };
 
 struct service_lister { /* service_list.c */
@@ -90,7 +89,10 @@ struct fleet_service {
     struct fleet_machine *machine;
     struct fleet *fleet; /* the machine's */
     struct shard_reports *reports;
-    struct service_metrics metrics;
+    struct service_numbers numbers;
+    struct metrics *metrics;      /* NULL: nobody reads the numbers */
+    struct metric_fields *fields; /* of `numbers` */
+    struct metric_family *pending;
     /* what the replica said last */
     uint64_t leader_id;
     struct replica_member members[REPLICA_MEMBERS_MAX];
@@ -205,15 +207,9 @@ void service_pack_row(struct pack *pack, const struct fleet_row *row); /* as lis
 
 /* -- service_metrics.c -- */
 extern const char *const service_ack_names[ACK_OUTCOMES];
-enum err service_metrics_open(struct service_metrics *ret_metrics, struct metrics *metrics,
-                              struct note *note);
-void service_count(struct counter *counter);
-void service_count_many(struct counter *counter, uint64_t n);
-void service_gauge(struct gauge *gauge, double value);
-void service_pending_gauge(struct fleet_service *service, const struct reported_shard *shard);
-/* All of them anew, so that a shard that is gone keeps no number. */
-void service_pending_gauges(struct fleet_service *service);
-void service_gauges(struct fleet_service *service);
+/* With a registry only. What metrics_add and metrics_on_write answer; to be closed all the same. */
+enum err service_metrics_open(struct fleet_service *service, struct note *note);
+void service_metrics_close(struct fleet_service *service);
 
 int64_t service_wall_ns(const struct fleet_service *service);
 #endif

@@ -35,7 +35,7 @@ static bool is_registrable(struct leader_request *request)
     bool long_id = shard_of(request).len > FLEET_ID_MAX;
 
     if (!long_id && strlen(report_of(request)->shard_address) <= FLEET_ADDRESS_MAX) return true;
-    service_count(service_of(request)->metrics.reports[REPORT_REFUSED]);
+    service_of(request)->numbers.reports[REPORT_REFUSED]++;
     request_refuse(request, GRPC_INVALID_ARGUMENT, "%s: at most %d bytes",
                    long_id ? "shard_id" : "shard_address",
                    long_id ? FLEET_ID_MAX : FLEET_ADDRESS_MAX);
@@ -90,10 +90,10 @@ static void take_ack(struct fleet_service *service, struct reported_shard *shard
     bool first = true;
 
     if (!it) {
-        service_count(service->metrics.acks[ACK_UNKNOWN]);
+        service->numbers.acks[ACK_UNKNOWN]++;
         return;
     }
-    service_count(service->metrics.acks[outcome]);
+    service->numbers.acks[outcome]++;
     if (outcome == BIGFLEET__V1ALPHA1__INSTRUCT_ACK__OUTCOME__OUTCOME_ACCEPTED)
         service_take_unassign_ack(service, shard, it);
     /* A stale one waits for nothing: a newer leader tells the shard. */
@@ -192,8 +192,6 @@ static void answer(struct leader_request *request, const struct reported_shard *
         if (it->deliveries < UINT32_MAX) it->deliveries++;
         pack_bytes(&pack, FIELD_ANSWERED_INSTRUCTIONS, it->bytes);
     }
-    service_pending_gauge(service, shard);
-    service_gauge(service->metrics.term, (double)term);
     request_reply_packed(request, &pack);
 }
 
@@ -211,14 +209,14 @@ static void take(struct leader_request *request)
     enum err err = keep(service, report, &taken);
 
     if (err) {
-        service_count(service->metrics.reports[REPORT_REFUSED]);
+        service->numbers.reports[REPORT_REFUSED]++;
         request_refuse(request, err_grpc_status(err), "ReportShard: the report of %.*s: %s",
                        STR_ARG(shard_of(request)), err_text(err));
         return;
     }
     shard = reports_find(service->reports, shard_of(request));
     request->acted = true;
-    service_count(service->metrics.reports[taken.late ? REPORT_LATE : REPORT_TAKEN]);
+    service->numbers.reports[taken.late ? REPORT_LATE : REPORT_TAKEN]++;
     if (taken.back) tell_back(service, shard->id);
     if (taken.conflict) service_conflict_begun(service, shard);
     service_queue_unassigns(service, shard);
@@ -243,7 +241,7 @@ static void after_registration(struct leader_request *request, const struct flee
         (void)add_shard(request, &command);
         if (fleet_result_text(&command, result, &text))
             (void)buf_append_c(&text, fleet_status_text(result->status));
-        service_count(service->metrics.reports[REPORT_REFUSED]);
+        service->numbers.reports[REPORT_REFUSED]++;
         request_refuse(request, GRPC_UNAVAILABLE, "coordinator: register shard: %.*s",
                        (int)text.len, text.data ? text.data : "");
         buf_deinit(&text);
@@ -263,7 +261,7 @@ static bool is_full(struct leader_request *request)
     struct fleet_service *service = service_of(request);
 
     if (fleet_counts(service->fleet).of[FLEET_SHARDS] < service->limits.shards_max) return false;
-    service_count(service->metrics.reports[REPORT_REFUSED]);
+    service->numbers.reports[REPORT_REFUSED]++;
     request_refuse(request, GRPC_UNAVAILABLE,
                    "coordinator: register shard: there are %u already; remove those that are gone",
                    service->limits.shards_max);

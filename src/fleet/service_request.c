@@ -73,9 +73,9 @@ enum err service_proposed(struct fleet_service *service, enum err err, struct st
 {
     /* No memory for the answer: it was applied, but how it went is not known. */
     if (!err && fleet_reply_parse(reply, ret_result)) err = ERR_UNKNOWN;
-    service_count(service->metrics.apply[err                                ? APPLY_ERROR
-                                         : ret_result->status != FLEET_DONE ? APPLY_FSM_ERROR
-                                                                            : APPLY_SUCCESS]);
+    service->numbers.apply[err                                ? APPLY_ERROR
+                           : ret_result->status != FLEET_DONE ? APPLY_FSM_ERROR
+                                                              : APPLY_SUCCESS]++;
     return err;
 }
 
@@ -109,7 +109,7 @@ void service_write(struct leader_request *request)
     buf_clear(&service->command);
     if (!err) err = fleet_command_encode(&command, &service->command);
     if (err) {
-        service_count(service->metrics.apply[APPLY_ERROR]);
+        service->numbers.apply[APPLY_ERROR]++;
         request_refuse(request, err_grpc_status(err), "%s: the command: %s", request->method->name,
                        err_text(err));
         return;
