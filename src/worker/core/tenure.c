@@ -58,6 +58,7 @@ void tenure_left(struct tenure *row)
 {
     assert(row->state == TENURE_LEAVE);
     row->state = TENURE_GONE;
+    row->ack = ACK_DUE;
 }
 
 size_t tenures_held(const struct tenures *t)
@@ -66,6 +67,19 @@ size_t tenures_held(const struct tenures *t)
 
     for (size_t i = 0; i < t->count; i++) held += t->rows[i].state != TENURE_GONE;
     return held;
+}
+
+bool tenures_unacked(const struct tenures *t)
+{
+    for (size_t i = 0; i < t->count; i++)
+        if (t->rows[i].ack != ACK_NONE) return true;
+    return false;
+}
+
+void tenures_acked(struct tenures *t, bool done)
+{
+    for (size_t i = 0; i < t->count; i++)
+        if (t->rows[i].ack == ACK_SENT) t->rows[i].ack = done ? ACK_NONE : ACK_DUE;
 }
 
 /* -- the service's word -- */
@@ -83,7 +97,10 @@ static struct tenure row_after(const struct tenure *held, const struct grant *gr
 
     if (!newer && grant->token < held->token) return row; /* an old message */
     row.token = grant->token;
-    if (newer) row.begun = false; /* nothing was begun under this one */
+    if (newer) { /* nothing was begun under this token */
+        row.begun = false;
+        row.ack = ACK_NONE;
+    }
     if (grant->revoking) {
         if (newer || row.state != TENURE_GONE) row.state = TENURE_LEAVE;
         return row;

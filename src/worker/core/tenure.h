@@ -19,14 +19,16 @@
 #include "base/err.h"
 
 enum tenure_state { TENURE_CLAIM, TENURE_WORK, TENURE_LEAVE, TENURE_GONE };
+enum tenure_ack { ACK_NONE, ACK_DUE, ACK_SENT };
 struct tenure {
     uint32_t partition;
     enum tenure_state state;
-    uint64_t token;  /* grant epoch */
-    bool begun;      /* it was claimed: there may be something to write when leaving */
-    bool busy;       /* a job runs for it; the owner's mark */
-    bool want_write; /* a checkpoint was asked for */
-    void *data;      /* the owner's: what was loaded */
+    enum tenure_ack ack; /* GONE: the service must be sent that it was given back */
+    uint64_t token;      /* grant epoch */
+    bool begun;          /* it was claimed: there may be something to write when leaving */
+    bool busy;           /* a job runs for it; the owner's mark */
+    bool want_write;     /* a checkpoint was asked for */
+    void *data;          /* the owner's: what was loaded */
 };
 struct grant { /* of the service's word */
     uint32_t partition;
@@ -59,4 +61,7 @@ struct tenure *tenures_next(struct tenures *t);
 void tenure_claimed(struct tenure *row);
 void tenure_left(struct tenure *row);
 size_t tenures_held(const struct tenures *t); /* CLAIM, WORK and LEAVE */
+bool tenures_unacked(const struct tenures *t);
+/* Those that were sent are acknowledged, or are due again. */
+void tenures_acked(struct tenures *t, bool done);
 #endif
