@@ -239,11 +239,7 @@ static void queue(struct leader_request *request)
 }
 
 const struct service_method service_instruct_methods[] = {
-    {.base = {.path = "/muster.v1.Fleet/QueueInstruction",
-              .name = "QueueInstruction",
-              .input = &muster__v1__queue_instruction_request__descriptor,
-              .output = &muster__v1__queue_instruction_response__descriptor},
-     .admit = admit_queue,
-     .read = queue},
+    SERVICE_METHOD(MUSTER, "QueueInstruction", muster__v1, queue_instruction, .admit = admit_queue,
+                   .read = queue),
     {.base = {.path = NULL}},
 };

@@ -37,6 +37,19 @@ struct service_method {
     /* Writes: what the tables said. Answers. NULL: in the words of the tables. */
     void (*done)(struct leader_request *request, const struct fleet_result *result);
 };
+#define BIGFLEET "bigfleet.v1alpha1.Coordinator"
+#define MUSTER   "muster.v1.Fleet"
+#define SERVICE_METHOD(service, rpc, package, word, ...)                                           \
+    {                                                                                              \
+        .base = {.path = "/" service "/" rpc,                                                      \
+                 .name = rpc,                                                                      \
+                 .input = &package##__##word##_request__descriptor,                                \
+                 .output = &package##__##word##_response__descriptor,                              \
+                 .response_max = SERVICE_ANSWER_MAX},                                              \
+        __VA_ARGS__                                                                                \
+    }
+/* The original sends and takes 256 MiB; a million domains are about 60 MB. */
+enum { SERVICE_ANSWER_MAX = 256 << 20 };
 extern const struct service_method service_admin_methods[], service_read_methods[],
     service_report_methods[], service_instruct_methods[],
     service_ownership_methods[]; /* each ends with a NULL path */
@@ -191,8 +204,6 @@ const struct instruction *service_find_told(const struct fleet_service *service,
 void service_tell_domains(struct fleet_service *service, const struct reported_shard *shard);
 
 /* -- service_list.c -- */
-/* The original sends and takes 256 MiB; a million domains are about 60 MB. */
-enum { SERVICE_ANSWER_MAX = 256 << 20 };
 enum err service_lister_init(struct service_lister *lister, struct fleet_service *service,
                              enum fleet_table table);      /* ERR_FULL (timers), ERR_NOMEM */
 void service_lister_deinit(struct service_lister *lister); /* fine on a zeroed one */

@@ -441,10 +441,7 @@ static void list_issues(struct leader_request *request)
 }
 
 const struct service_method service_ownership_methods[] = {
-    {.base = {.path = "/muster.v1.Fleet/ListOwnershipIssues",
-              .name = "ListOwnershipIssues",
-              .input = &muster__v1__list_ownership_issues_request__descriptor,
-              .output = &muster__v1__list_ownership_issues_response__descriptor},
-     .read = list_issues},
+    SERVICE_METHOD(MUSTER, "ListOwnershipIssues", muster__v1, list_ownership_issues,
+                   .read = list_issues),
     {.base = {.path = NULL}},
 };

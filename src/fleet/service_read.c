@@ -132,19 +132,8 @@ static void list_instructions(struct leader_request *request)
     request_reply_packed(request, &answer);
 }
 
-#define READ(service, rpc, package, word, ...)                                                     \
-    {                                                                                              \
-        .base = {.path = "/" service "/" rpc,                                                      \
-                 .name = rpc,                                                                      \
-                 .input = &package##__##word##_request__descriptor,                                \
-                 .output = &package##__##word##_response__descriptor,                              \
-                 .response_max = SERVICE_ANSWER_MAX},                                              \
-        __VA_ARGS__                                                                                \
-    }
 #define TABLE(service, rpc, package, word, of)                                                     \
-    READ(service, rpc, package, word, .read = list_table, .table = (of))
-#define BIGFLEET "bigfleet.v1alpha1.Coordinator"
-#define MUSTER   "muster.v1.Fleet"
+    SERVICE_METHOD(service, rpc, package, word, .read = list_table, .table = (of))
 const struct service_method service_read_methods[] = {
     TABLE(BIGFLEET, "ListShards", bigfleet__v1alpha1, list_shards, FLEET_SHARDS),
     TABLE(BIGFLEET, "ListDomainAssignments", bigfleet__v1alpha1, list_domain_assignments,
@@ -152,8 +141,9 @@ const struct service_method service_read_methods[] = {
     TABLE(BIGFLEET, "ListQuotas", bigfleet__v1alpha1, list_quotas, FLEET_QUOTAS),
     TABLE(BIGFLEET, "ListProviders", bigfleet__v1alpha1, list_providers, FLEET_PROVIDERS),
     TABLE(MUSTER, "ListClusters", muster__v1, list_clusters, FLEET_CLUSTERS),
-    READ(BIGFLEET, "ListShardReports", bigfleet__v1alpha1, list_shard_reports,
-         .read = list_shard_reports),
-    READ(MUSTER, "ListInstructions", muster__v1, list_instructions, .read = list_instructions),
+    SERVICE_METHOD(BIGFLEET, "ListShardReports", bigfleet__v1alpha1, list_shard_reports,
+                   .read = list_shard_reports),
+    SERVICE_METHOD(MUSTER, "ListInstructions", muster__v1, list_instructions,
+                   .read = list_instructions),
     {.base = {.path = NULL}},
 };
