@@ -59,8 +59,6 @@ struct fleet_request {
     bool answering; /* of a long list: it has got a part of its answer */
 };
 
-enum { SEED_BATCH = 64 };
-
 enum ack_outcome { /* the contract's numbers, then ours */
                    ACK_NUMBERS = 5,
                    ACK_OTHER = ACK_NUMBERS, /* a number the contract does not have */
@@ -121,10 +119,6 @@ struct fleet_service {
     const struct fleet_seed *seed;
     size_t seed_next, seed_running;
     bool seed_failed;
-    struct seed_proposal {
-        struct fleet_service *service;
-        struct proposal proposal;
-    } seed_proposals[SEED_BATCH];
 };
 
 static inline struct fleet_service *service_of(const struct leader_request *request)
@@ -147,10 +141,13 @@ static inline const struct service_method *service_method_of(const struct leader
 
 /* -- service_request.c -- */
 extern const struct leader_rules service_rules;
-/* Of a proposal that is over: counts it, and reads the reply. */
-enum err service_proposed(struct fleet_service *service, enum err err, struct str reply,
-                          struct fleet_result *ret_result);
 void service_write(struct leader_request *request); /* proposes the method's command */
+/* Proposes a command that nobody called for; `actor` is copied. done() follows, with what the tables
+ * answered unless `err`. ERR_NOMEM, what fleet_command_encode answers: nothing follows. */
+typedef void service_done_fn(struct fleet_service *service, enum err err,
+                             const struct fleet_result *result);
+enum err service_propose(struct fleet_service *service, const struct fleet_command *command,
+                         struct str actor, service_done_fn *done);
 
 /* -- service_follow.c -- */
 void service_applied(void *owner, const struct machine_entry *entry,

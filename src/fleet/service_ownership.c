@@ -13,12 +13,10 @@
  * up; the conflict lasts until it accepted the instruction. Nothing here stops a shard. */
 #include <stdlib.h>
 
-#include "fleet/format/command.h"
 #include "fleet/service_internal.h"
 
 enum {
     CLEARS_MAX = 4096, /* proposals in flight; further acknowledgements are asked for again */
-    CLEAR_BYTES_MAX = 16 << 10,
     ISSUES_LISTED_MAX = 1024,
     SHARDS_LISTED_MAX = 64,
     UNSCOPED_TICKS = 5,
@@ -26,49 +24,22 @@ enum {
 
 /* -- leaving domains -- */
 
-struct clear {
-    struct fleet_service *service;
-    struct proposal proposal;
-    struct buf bytes;
-};
-
-static void clear_done(struct proposal *proposal, enum err err, struct str reply)
+static void clear_done(struct fleet_service *service, enum err err, const struct fleet_result *)
 {
-    struct clear *clear = CONTAINER_OF(proposal, struct clear, proposal);
-    struct fleet_service *service = clear->service;
-    struct fleet_result result = {.status = FLEET_UNREADABLE};
-
-    err = service_proposed(service, err, reply, &result);
     if (err)
         LOG_WARN(&service->log, "acknowledged domain stays leaving; the shard is asked again",
                  log_err("err", err));
     assert(service->clears > 0);
     service->clears--;
-    buf_deinit(&clear->bytes);
-    free(clear);
 }
 
 static void propose_clear(struct fleet_service *service, const struct fleet_leaving *leaving)
 {
     struct fleet_command command = {.kind = FLEET_CLEAR_LEAVING, .clear_leaving = *leaving};
-    struct clear *clear = service->clears < CLEARS_MAX ? calloc(1, sizeof *clear) : NULL;
 
-    if (!clear) return;
-    clear->service = service;
-    buf_init(&clear->bytes, CLEAR_BYTES_MAX);
-    if (fleet_command_encode(&command, &clear->bytes)) {
-        buf_deinit(&clear->bytes);
-        free(clear);
-        return;
-    }
-    clear->proposal = (struct proposal){.machine = FLEET_MACHINE_ID,
-                                        .version = fleet_command_version(&command),
-                                        .flags = PROPOSE_FREES,
-                                        .actor = leaving->shard,
-                                        .command = buf_peek(&clear->bytes),
-                                        .done = clear_done};
+    if (service->clears >= CLEARS_MAX) return;
     service->clears++;
-    replica_propose(service->leader.replica, (struct proposal *const[]){&clear->proposal}, 1);
+    if (service_propose(service, &command, leaving->shard, clear_done)) service->clears--;
 }
 
 void service_take_unassign_ack(struct fleet_service *service, const struct reported_shard *shard,

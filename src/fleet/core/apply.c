@@ -254,29 +254,21 @@ static struct leaving_row *leaving_find(const struct fleet *fleet, struct str ke
     return order_find(&fleet->tables[FLEET_LEAVING], (struct order_key){text, shard});
 }
 
-/* Only the shard that the domain is leaving may have it again, unless it is forced. */
+/* Only the shard that the domain is leaving may have it again, unless it is forced. `has_own`: that
+ * shard's own row is one more. */
 static bool leaving_allows(const struct fleet *fleet, const struct fleet_domain *domain, bool force,
-                           struct fleet_result *result)
+                           bool has_own, struct fleet_result *result)
 {
     struct fleet_leaving leaving;
-    char room[LEAVING_TEXT_MAX];
-    struct order_place place;
-    uint32_t leavers = 0;
-    struct str text;
+    uint32_t others =
+        fleet_find_leaving(fleet, domain->key, domain->value, domain->shard, &leaving);
 
-    if (!fleet_find_leaving(fleet, domain->key, domain->value, domain->shard, &leaving))
-        return true;
+    if (!others) return true;
     if (!force) {
         result->holder = leaving.shard;
         return refuse(result, FLEET_DOMAIN_LEAVING);
     }
-    if (!leaving_text(domain->key, domain->value, room, &text)) return true;
-    place = order_behind(&fleet->tables[FLEET_LEAVING], (struct order_key){text, STR_EMPTY});
-    for (void *row; (row = order_next(&place));) {
-        if (!str_equal(row_key(FLEET_LEAVING, row).first, text)) break;
-        leavers++;
-    }
-    return leavers < FLEET_LEAVERS_MAX ||
+    return others + has_own < FLEET_LEAVERS_MAX ||
            refuse_field(result, FLEET_FULL, "shards that a domain is leaving", FLEET_LEAVERS_MAX);
 }
 
@@ -302,8 +294,9 @@ static void assign_domain(struct fleet *fleet, const struct fleet_row *row, bool
         result->status = FLEET_DOMAIN_ASSIGNED;
         result->holder = shard_row_id(old->shard);
     }
-    if (old || !texts_fit(row, result) || !leaving_allows(fleet, domain, force, result)) return;
+    if (old || !texts_fit(row, result)) return;
     leaving = leaving_find(fleet, domain->key, domain->value, domain->shard);
+    if (!leaving_allows(fleet, domain, force, leaving != NULL, result)) return;
     if (!leaving && !table_has_room(fleet, FLEET_DOMAINS, result)) return;
     add(fleet, row, shard, result);
     if (leaving && result->status == FLEET_DONE) take_out(fleet, FLEET_LEAVING, leaving, result);

@@ -23,8 +23,7 @@
 #ifndef FLEET_CORE_FLEET_H
 #define FLEET_CORE_FLEET_H
 #include "base/buf.h"
-#include "base/err.h"
-#include "base/str.h"
+#include "base/order.h"
 
 /* Texts longer than this are refused (FLEET_TOO_LONG); generous beside what is in use: a
  * Kubernetes label has a key of at most 317 bytes and a value of 63, a host name 253. */
@@ -240,9 +239,9 @@ void fleet_heartbeats_clear(struct fleet *fleet);
  * quota. False: absent, and *ret_row is untouched. O(log n). Leaving domains: fleet_find_leaving. */
 bool fleet_find(const struct fleet *fleet, enum fleet_table table, struct str first,
                 struct str second, struct fleet_row *ret_row);
-/* The first shard, bytewise, other than `except` that the domain is leaving. */
-bool fleet_find_leaving(const struct fleet *fleet, struct str key, struct str value,
-                        struct str except, struct fleet_leaving *ret_leaving);
+/* How many shards other than `except` the domain is leaving, and the first of them, bytewise. */
+uint32_t fleet_find_leaving(const struct fleet *fleet, struct str key, struct str value,
+                            struct str except, struct fleet_leaving *ret_leaving);
 /* How many domains wait for this shard's acknowledgement. */
 uint32_t fleet_count_leaving(const struct fleet *fleet, struct str shard);
 struct fleet_counts fleet_counts(const struct fleet *fleet);
@@ -251,8 +250,8 @@ uint64_t fleet_bytes(const struct fleet *fleet); /* of memory held, views' rows 
 
 /* A place in a walk: start with {0}. Any change of the fleet ends it (asserted). */
 struct fleet_walk {
-    const void *leaf, *owner;
-    size_t slot;
+    struct order_place place;
+    const void *owner;
     uint64_t changes;
     bool begun;
 };

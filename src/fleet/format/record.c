@@ -91,38 +91,37 @@ static enum err slice_value(struct format_record *record, enum json_token token,
 }
 
 /* -- fields -- */
-static enum err value(struct format_record *record, const struct shape_field *field,
-                      enum json_token token, struct str text, struct note *note)
+/* Null leaves a text or a number as it is. */
+static enum err field_null(struct format_record *record, const struct shape_field *field)
+{
+    if (field->kind == SHAPE_PAYLOAD) record->present &= ~BIT(field->slot);
+    if (field->kind == SHAPE_SLICES) record->slice_count = 0;
+    return ERR_OK;
+}
+
+static enum err field_value(struct format_record *record, const struct shape_field *field,
+                            enum json_token token, struct str text, struct note *note)
 {
     uint8_t payload = record->levels[record->depth - 1].payload;
-    bool null = token == JSON_NULL;
 
     switch (field->kind) {
     case SHAPE_TEXT:
     case SHAPE_TIME:
-        if (null) return ERR_OK;
         if (token != JSON_STRING) return unexpected(field->name, "a text", note);
         return record_keep(record, text, &record->texts[payload][field->slot]);
     case SHAPE_NUMBER:
     case SHAPE_FLAG:
-        if (null) return ERR_OK;
         if (token != JSON_NUMBER || str_to_u64(text, &record->numbers[field->slot]))
             return unexpected(field->name, "a whole number", note);
         return ERR_OK;
     case SHAPE_PAYLOAD:
-        if (null) record->present &= ~BIT(field->slot);
+        payload = field->slot;
+        if (token == JSON_OBJECT) record->present |= BIT(field->slot);
         __attribute__((fallthrough));
     case SHAPE_OBJECT:
-        if (null) return ERR_OK;
-        if (token != JSON_OBJECT) return unexpected(field->name, "an object", note);
-        if (field->kind == SHAPE_OBJECT) return enter(record, field->shape, payload);
-        record->present |= BIT(field->slot);
-        return enter(record, field->shape, field->slot);
     case SHAPE_SLICES:
-        if (null) record->slice_count = 0;
-        if (null) return ERR_OK;
         if (token != JSON_OBJECT) return unexpected(field->name, "an object", note);
-        return enter(record, NULL, payload);
+        return enter(record, field->shape, payload); /* of SLICES: NULL */
     }
     return ERR_INTERNAL;
 }
@@ -144,7 +143,8 @@ static enum err inner_token(struct format_record *record, enum json_token token,
         *field = field_of(shape, text);
         return ERR_OK;
     }
-    if (*field) return value(record, *field, token, text, note);
+    if (*field && token == JSON_NULL) return field_null(record, *field);
+    if (*field) return field_value(record, *field, token, text, note);
     if (token == JSON_OBJECT || token == JSON_ARRAY) record->skipped = 1;
     return ERR_OK;
 }
