@@ -9,10 +9,9 @@
 #include <string.h>
 
 #include "fleet/survey.h"
-#include "wire/message.h"
 #include "wire/pb/muster_v1_fleet.pb-c.h"
 
-enum { REQUEST_BYTES_MAX = 512, SAY_EVERY_MS = 10000, TEXT_CAP = 512 };
+enum { SAY_EVERY_MS = 10000, TEXT_CAP = 512 };
 
 struct bootstrap {
     struct io *io;
@@ -82,32 +81,18 @@ static void say(struct bootstrap *b, const struct bootstrap_round *round)
 
 /* -- a round -- */
 
-static enum err encode_request(const struct bootstrap *b, struct buf *into)
+static void begin_round(struct bootstrap *b)
 {
     Muster__V1__PromiseBootstrapRequest request = MUSTER__V1__PROMISE_BOOTSTRAP_REQUEST__INIT;
 
-    request.cluster_id = b->identity.cluster_id;
-    request.replica_id = b->identity.replica_id;
-    request.name = (char *)b->name;
-    request.replace = b->by_hand;
-    return message_write(&request.base, into, NULL);
-}
-
-static void begin_round(struct bootstrap *b)
-{
-    struct buf request;
-    enum err err;
-
-    b->running = true;
     b->by_hand = b->order != NULL;
     b->count = 0;
-    buf_init(&request, REQUEST_BYTES_MAX);
-    err = encode_request(b, &request);
-    if (!err) err = survey_begin(b->survey, buf_peek(&request));
-    buf_deinit(&request);
-    if (!err) return;
-    b->running = false;
-    timer_start_in(&b->timer, BOOTSTRAP_AGAIN_MS);
+    request.cluster_id = b->identity.cluster_id;
+    request.replica_id = b->identity.replica_id;
+    request.name = b->name;
+    request.replace = b->by_hand;
+    b->running = survey_begin(b->survey, &request.base) == ERR_OK;
+    if (!b->running) timer_start_in(&b->timer, BOOTSTRAP_AGAIN_MS);
 }
 
 static void on_timer(struct timer *timer)

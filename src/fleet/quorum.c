@@ -5,10 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "wire/message.h"
 #include "wire/pb/muster_v1_fleet.pb-c.h"
-
-enum { REQUEST_MAX = 4096 };
 
 /* -- what we know of ourselves -- */
 
@@ -78,9 +75,10 @@ static void on_over(void *owner, size_t)
     step(owner, JOIN_ANSWERED);
 }
 
-static enum err encode_request(struct quorum *q, struct buf *into)
+static void ask(struct quorum *q)
 {
     Muster__V1__JoinReplicaRequest request = MUSTER__V1__JOIN_REPLICA_REQUEST__INIT;
+    enum err err;
 
     request.replica_id = q->self.entry.id;
     request.name = q->self.entry.name;
@@ -89,18 +87,7 @@ static enum err encode_request(struct quorum *q, struct buf *into)
     request.http_address = q->self.entry.http;
     request.etcd_address = q->self.entry.etcd;
     request.cluster_id = replica_status(q->replica).cluster_id;
-    return message_write(&request.base, into, NULL);
-}
-
-static void ask(struct quorum *q)
-{
-    struct buf bytes;
-    enum err err;
-
-    buf_init(&bytes, REQUEST_MAX);
-    err = encode_request(q, &bytes);
-    if (!err) err = survey_begin(q->survey, buf_peek(&bytes));
-    buf_deinit(&bytes);
+    err = survey_begin(q->survey, &request.base);
     if (!err) return;
     LOG_INFO(&q->log, "could not ask for our place", log_err("err", err));
     step(q, JOIN_ANSWERED);

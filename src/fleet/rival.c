@@ -26,8 +26,9 @@ struct rival {
 static void rival_ask(struct task *task)
 {
     struct rival *r = CONTAINER_OF(task, struct rival, ask);
+    Muster__V1__ListReplicasRequest request = MUSTER__V1__LIST_REPLICAS_REQUEST__INIT;
 
-    r->running = survey_begin(r->survey, STR_EMPTY) == ERR_OK;
+    r->running = survey_begin(r->survey, &request.base) == ERR_OK;
 }
 
 void rival_greeted(struct rival *rival, uint64_t cluster_id)

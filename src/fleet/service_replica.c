@@ -28,21 +28,13 @@ struct replica_method {
     struct leader_method base;
     bool (*admit)(struct leader_request *request); /* by any replica; answers or keeps it: false */
     void (*begin)(struct leader_request *request); /* on the leader; NULL: by any replica */
+    bool is_old; /* of the original's contract, which has no answer "not yet" */
 };
 struct replica_service {
-    struct io *io;
+    struct replica_service_options options;
     struct log_source log;
-    struct fleet_journal *journal;
     struct leader leader;
-    struct replica *replica;
     struct quorum *quorum;
-    const struct roster *roster;
-    char name[REPLICA_NAME_MAX + 1];
-    char dir[FS_PATH_CAP];
-    struct state_machine machines[REPLICA_MACHINES_MAX];
-    size_t machine_count;
-    bool (*cluster_known)(void *owner);
-    void *owner;
     struct list kept;
 };
 
@@ -77,7 +69,7 @@ static const char *leader_address(void *owner)
 {
     const struct replica_service *service = owner;
 
-    return roster_grpc(service->roster, replica_status(service->replica).leader_id);
+    return roster_grpc(service->options.roster, replica_status(service->options.replica).leader_id);
 }
 
 /* -- the life of a request -- */
@@ -142,10 +134,10 @@ static void audit(struct leader_request *request, const char *what)
     const struct replica_service *service = service_of(request);
     const struct replica_request *r = own(request);
     char id[HEX_LEN + 1];
-    const struct roster_entry *entry = roster_find(service->roster, r->id);
+    const struct roster_entry *entry = roster_find(service->options.roster, r->id);
 
     snprintf(id, sizeof id, "%016" PRIx64, r->id);
-    fleet_journal_audit(service->journal, what, str_from(r->actor),
+    fleet_journal_audit(service->options.journal, what, str_from(r->actor),
                         (struct log_field[]){log_text("replica", id),
                                              log_text("name", entry ? entry->name : ""), LOG_END});
 }
@@ -156,13 +148,11 @@ static void audit(struct leader_request *request, const char *what)
 static bool parse_id(struct str text, uint64_t *ret_id)
 {
     uint64_t id = 0;
+    size_t i = 0;
 
-    if (text.len != HEX_LEN) return false;
-    for (size_t i = 0; i < text.len; i++) {
-        int digit = hex_value(text.at[i]);
-        if (digit < 0) return false;
-        id = id << 4 | (uint64_t)digit;
-    }
+    for (; i < text.len && hex_value(text.at[i]) >= 0; i++)
+        id = id << 4 | (uint64_t)hex_value(text.at[i]);
+    if (text.len != HEX_LEN || i < HEX_LEN) return false;
     *ret_id = id;
     return true;
 }
@@ -170,7 +160,7 @@ static bool parse_id(struct str text, uint64_t *ret_id)
 static bool is_member(const struct replica_service *service, uint64_t id)
 {
     struct replica_member members[REPLICA_MEMBERS_MAX];
-    size_t count = replica_members(service->replica, members);
+    size_t count = replica_members(service->options.replica, members);
 
     for (size_t i = 0; i < count; i++)
         if (members[i].id == id) return true;
@@ -183,7 +173,7 @@ static enum err find_replica(const struct replica_service *service, struct str t
                              uint64_t *ret_id, struct note *note)
 {
     const struct roster_entry *entries;
-    size_t count = roster_entries(service->roster, &entries);
+    size_t count = roster_entries(service->options.roster, &entries);
     bool found = false, found_member = false;
 
     for (size_t i = 0; i < count; i++) {
@@ -206,8 +196,6 @@ static enum err find_replica(const struct replica_service *service, struct str t
 
 /* -- JoinReplica, JoinRaftCluster -- */
 
-static bool is_old_contract(const struct leader_request *request);
-
 static void admitted(void *owner, enum err err, const struct note *note)
 {
     struct leader_request *request = owner;
@@ -217,11 +205,11 @@ static void admitted(void *owner, enum err err, const struct note *note)
     char waiting[NOTE_CAP];
 
     own(request)->admission = NULL;
-    if (is_old_contract(request) && !err) {
+    if (method_of(request)->is_old && !err) {
         reply(request, &old.base);
-    } else if (!is_old_contract(request) && (!err || err == ERR_NOT_READY)) {
+    } else if (!method_of(request)->is_old && (!err || err == ERR_NOT_READY)) {
         snprintf(waiting, sizeof waiting, "%s", err ? note->text : "");
-        response.cluster_id = replica_status(service_of(request)->replica).cluster_id;
+        response.cluster_id = replica_status(service_of(request)->options.replica).cluster_id;
         response.voter = !err;
         response.waiting = waiting;
         reply(request, &response.base);
@@ -234,7 +222,8 @@ static void admit(struct leader_request *request, const struct admit_request *wi
 {
     struct replica_service *service = service_of(request);
     struct replica_request *r = own(request);
-    mono_time now = loop_now(service->io->loop), deadline = rpc_call_deadline(request->call);
+    mono_time now = loop_now(service->options.io->loop),
+              deadline = rpc_call_deadline(request->call);
     mono_time until = mono_after(now, ADMIT_WITHIN_MS);
     enum err err;
 
@@ -282,7 +271,7 @@ static enum err old_identity(struct replica_service *service, struct rpc_call *c
     }
     err = find_replica(service, str_from(name), ret_id, note);
     if (err == ERR_PRECONDITION) return err;
-    if (!err && roster_find(service->roster, *ret_id)) return ERR_OK;
+    if (!err && roster_find(service->options.roster, *ret_id)) return ERR_OK;
     return note_fail(note, ERR_INVALID,
                      "no replica is known by the name %.63s; a new one says its identity in the "
                      "header " REPLICA_ID_HEADER " (or calls muster.v1.Fleet/JoinReplica)",
@@ -312,7 +301,7 @@ static void join_raft_cluster(struct leader_request *request)
         refuse(request, err, &note);
         return;
     }
-    known = roster_find(service->roster, wish.entry.id);
+    known = roster_find(service->options.roster, wish.entry.id);
     if (known) { /* the old contract knows none of them: they stay */
         memcpy(wish.entry.grpc, known->grpc, sizeof wish.entry.grpc);
         memcpy(wish.entry.http, known->http, sizeof wish.entry.http);
@@ -337,7 +326,7 @@ static void describe(const struct replica_service *service, const struct replica
                      Muster__V1__Replica *out)
 {
     static const struct roster_entry nobody;
-    const struct roster_entry *entry = roster_find(service->roster, member->id);
+    const struct roster_entry *entry = roster_find(service->options.roster, member->id);
 
     if (!entry) entry = &nobody;
     muster__v1__replica__init(out);
@@ -361,15 +350,15 @@ static void list_replicas(struct leader_request *request)
     Muster__V1__Replica replicas[REPLICA_MEMBERS_MAX];
     Muster__V1__Replica *pointers[REPLICA_MEMBERS_MAX];
     struct replica_member members[REPLICA_MEMBERS_MAX];
-    size_t count = replica_members(service->replica, members);
+    size_t count = replica_members(service->options.replica, members);
 
     for (size_t i = 0; i < count; i++) describe(service, &members[i], &replicas[i]);
     qsort(replicas, count, sizeof replicas[0], by_name);
     for (size_t i = 0; i < count; i++) pointers[i] = &replicas[i];
     response.replicas = pointers;
     response.n_replicas = count;
-    response.term = replica_status(service->replica).term;
-    response.cluster_id = replica_status(service->replica).cluster_id;
+    response.term = replica_status(service->options.replica).term;
+    response.cluster_id = replica_status(service->options.replica).cluster_id;
     reply(request, &response.base);
 }
 
@@ -426,7 +415,7 @@ static void remove_again(struct timer *timer)
     r->change =
         (struct member_change){.kind = CHANGE_REMOVE, .id = r->id, .address = "", .done = removed};
     r->busy = true;
-    replica_change(service_of(&r->base)->replica, &r->change);
+    replica_change(service_of(&r->base)->options.replica, &r->change);
 }
 
 static bool find_or_refuse(struct leader_request *request, const char *text)
@@ -479,14 +468,14 @@ static void transfer_leadership(struct leader_request *request)
     struct replica_request *r = own(request);
 
     if (from->replica[0] && !find_or_refuse(request, from->replica)) return;
-    if (r->id == replica_status(service->replica).id) { /* it leads already */
+    if (r->id == replica_status(service->options.replica).id) { /* it leads already */
         reply(request, &response.base);
         return;
     }
     request_keep(request, &service->kept);
     r->busy = true;
     r->transfer = (struct transfer){.to = r->id, .done = transferred};
-    replica_transfer(service->replica, &r->transfer);
+    replica_transfer(service->options.replica, &r->transfer);
 }
 
 /* -- StateHash -- */
@@ -496,10 +485,10 @@ static void reply_hash(struct leader_request *request)
     struct replica_service *service = service_of(request);
     Muster__V1__StateHashResponse response = MUSTER__V1__STATE_HASH_RESPONSE__INIT;
     Muster__V1__MachineHash hashes[REPLICA_MACHINES_MAX], *pointers[REPLICA_MACHINES_MAX];
-    struct replica_status status = replica_status(service->replica);
+    struct replica_status status = replica_status(service->options.replica);
 
-    for (size_t i = 0; i < service->machine_count; i++) {
-        const struct state_machine *machine = &service->machines[i];
+    for (size_t i = 0; i < service->options.machine_count; i++) {
+        const struct state_machine *machine = &service->options.machines[i];
         muster__v1__machine_hash__init(&hashes[i]);
         hashes[i].id = machine->id;
         hashes[i].name = (char *)machine->name;
@@ -508,11 +497,11 @@ static void reply_hash(struct leader_request *request)
         pointers[i] = &hashes[i];
     }
     response.replica_id = status.id;
-    response.name = service->name;
+    response.name = (char *)service->options.name;
     response.applied = status.applied;
     response.term = status.term;
     response.machines = pointers;
-    response.n_machines = service->machine_count;
+    response.n_machines = service->options.machine_count;
     response.snapshot = status.snapshot;
     response.first = status.first;
     response.log_bytes = status.log_bytes;
@@ -525,7 +514,7 @@ static void hash_look(struct timer *timer)
     struct replica_request *r = CONTAINER_OF(timer, struct replica_request, again);
     const Muster__V1__StateHashRequest *from =
         (const Muster__V1__StateHashRequest *)r->base.message;
-    uint64_t applied = replica_status(service_of(&r->base)->replica).applied;
+    uint64_t applied = replica_status(service_of(&r->base)->options.replica).applied;
 
     if (applied >= from->at_least)
         reply_hash(&r->base);
@@ -554,7 +543,8 @@ static enum err read_promise(const struct replica_service *service,
                              struct bootstrap_identity *ret_stored, struct note *note)
 {
     struct datadir mark = {.replica_id = 0};
-    enum err err = datadir_mark_read(service->io->fs, service->dir, DATADIR_PROMISE, &mark, note);
+    enum err err = datadir_mark_read(service->options.io->fs, service->options.dir, DATADIR_PROMISE,
+                                     &mark, note);
 
     *ret_stored = (struct bootstrap_identity){mark.cluster_id, mark.replica_id};
     return err == ERR_NOT_FOUND ? ERR_OK : err;
@@ -566,8 +556,8 @@ static enum err store_promise(const struct replica_service *service,
 {
     struct datadir mark = {.replica_id = asked->replica_id, .cluster_id = asked->cluster_id};
     char cluster[HEX_LEN + 1];
-    enum err err = datadir_mark_write(service->io->fs, service->io->entropy, service->dir,
-                                      DATADIR_PROMISE, &mark, note);
+    enum err err = datadir_mark_write(service->options.io->fs, service->options.io->entropy,
+                                      service->options.dir, DATADIR_PROMISE, &mark, note);
 
     snprintf(cluster, sizeof cluster, "%016" PRIx64, asked->cluster_id);
     if (!err)
@@ -583,7 +573,7 @@ static bool promise_bootstrap(struct leader_request *request)
     const Muster__V1__PromiseBootstrapRequest *from =
         (const Muster__V1__PromiseBootstrapRequest *)request->message;
     Muster__V1__PromiseBootstrapResponse response = MUSTER__V1__PROMISE_BOOTSTRAP_RESPONSE__INIT;
-    struct replica_status status = replica_status(service->replica);
+    struct replica_status status = replica_status(service->options.replica);
     struct promise_facts facts = {.replica_id = status.id,
                                   .has_log = has_log(&status),
                                   .asked = {from->cluster_id, from->replica_id},
@@ -592,7 +582,7 @@ static bool promise_bootstrap(struct leader_request *request)
     enum err err = ERR_OK;
 
     response.replica_id = status.id;
-    response.name = service->name;
+    response.name = (char *)service->options.name;
     if (!facts.has_log) err = read_promise(service, &facts.stored, &note);
     switch (err ? PROMISE_TAKEN : promise_decide(&facts)) {
     case PROMISE_INVALID:
@@ -601,7 +591,8 @@ static bool promise_bootstrap(struct leader_request *request)
         break;
     case PROMISE_HAS_LOG: response.has_log = true; break;
     case PROMISE_STORE:
-        if (!from->replace && service->cluster_known && service->cluster_known(service->owner)) {
+        if (!from->replace && service->options.cluster_known &&
+            service->options.cluster_known(service->options.owner)) {
             response.reason = "it has heard of a cluster: join that one, or stop its replicas";
             break;
         }
@@ -630,17 +621,17 @@ static bool promise_bootstrap(struct leader_request *request)
 static bool bootstrap_replica(struct leader_request *request)
 {
     struct replica_service *service = service_of(request);
-    struct replica_status status = replica_status(service->replica);
+    struct replica_status status = replica_status(service->options.replica);
     struct note note = {""};
 
     if (status.cluster_id)
         note_set(&note, "%s does not wait to bootstrap: it belongs to cluster %016" PRIx64,
-                 service->name, status.cluster_id);
+                 service->options.name, status.cluster_id);
     else
         note_set(&note,
                  "%s does not wait to bootstrap: only a replica with ordinal 0, an empty data "
                  "directory and --bootstrap does",
-                 service->name);
+                 service->options.name);
     refuse(request, ERR_PRECONDITION, &note);
     return false;
 }
@@ -657,7 +648,7 @@ static bool bootstrap_replica(struct leader_request *request)
     }
 static const struct replica_method methods[] = {
     METHOD("bigfleet.v1alpha1.Coordinator", "JoinRaftCluster", bigfleet__v1alpha1,
-           join_raft_cluster, .begin = join_raft_cluster),
+           join_raft_cluster, .begin = join_raft_cluster, .is_old = true),
     METHOD("muster.v1.Fleet", "JoinReplica", muster__v1, join_replica, .begin = join_replica),
     METHOD("muster.v1.Fleet", "ListReplicas", muster__v1, list_replicas, .begin = request_read),
     METHOD("muster.v1.Fleet", "RemoveReplica", muster__v1, remove_replica, .begin = remove_replica),
@@ -669,11 +660,6 @@ static const struct replica_method methods[] = {
     METHOD("muster.v1.Fleet", "BootstrapReplica", muster__v1, bootstrap_replica,
            .admit = bootstrap_replica),
 };
-
-static bool is_old_contract(const struct leader_request *request)
-{
-    return method_of(request) == &methods[0];
-}
 
 static bool request_admit(struct leader_request *request)
 {
@@ -729,19 +715,8 @@ enum err replica_service_open(const struct replica_service_options *options,
     enum err err;
 
     if (!service) return ERR_NOMEM;
-    assert(options->machine_count <= REPLICA_MACHINES_MAX);
-    service->io = options->io;
+    service->options = *options;
     if (options->log) service->log = *options->log;
-    service->journal = options->journal;
-    service->replica = options->replica;
-    service->roster = options->roster;
-    snprintf(service->name, sizeof service->name, "%s", options->name);
-    snprintf(service->dir, sizeof service->dir, "%s", options->dir);
-    memcpy(service->machines, options->machines,
-           options->machine_count * sizeof service->machines[0]);
-    service->machine_count = options->machine_count;
-    service->cluster_known = options->cluster_known;
-    service->owner = options->owner;
     list_init(&service->kept);
     err = leader_open(&service->leader, &leader);
     if (err) {

@@ -57,7 +57,6 @@ struct snapshot_service {
     struct snapshot_service_options options;
     struct log_source log;
     struct leader leader;
-    struct state_machine machines[REPLICA_MACHINES_MAX]; /* ascending id */
     struct timer timer; /* the next slice or try; while blocked, the end of patience */
     struct list kept;   /* the request of the stream */
     struct outflow stream;
@@ -238,7 +237,7 @@ static enum err describe_backup(const struct snapshot_service *service, struct b
     ndjson_hex(&line, STR("cluster"), replica_status(service->options.replica).cluster_id);
     ndjson_open_array(&line, STR("sections"));
     for (size_t i = 0; i < service->options.machine_count; i++)
-        ndjson_c_string(&line, NDJSON_ITEM, service->machines[i].name);
+        ndjson_c_string(&line, NDJSON_ITEM, service->options.machines[i].name);
     ndjson_close_array(&line);
     return ndjson_end(&line);
 }
@@ -321,8 +320,8 @@ static enum err backup_open_views(struct snapshot_service *service)
     char made[BACKUP_MADE_BYTES];
     enum err err = ERR_OK;
 
-    stream->sections =
-        (struct sections){.machines = service->machines, .count = service->options.machine_count};
+    stream->sections = (struct sections){.machines = service->options.machines,
+                                         .count = service->options.machine_count};
     for (size_t i = 0; !err && i < service->options.machine_count; i++)
         err = sections_add(&stream->sections, i, status.applied);
     if (err) return err;
@@ -477,13 +476,6 @@ static enum err add_metrics(struct snapshot_service *service, struct metrics *me
     return err;
 }
 
-static int by_id(const void *a, const void *b)
-{
-    const struct state_machine *x = a, *y = b;
-
-    return x->id < y->id ? -1 : x->id > y->id;
-}
-
 enum err snapshot_service_open(const struct snapshot_service_options *options,
                                struct snapshot_service **ret_service, struct note *note)
 {
@@ -501,10 +493,6 @@ enum err snapshot_service_open(const struct snapshot_service_options *options,
     service->options = *options;
     if (options->log) service->log = *options->log;
     if (!service->options.stall_ms) service->options.stall_ms = STALL_MS;
-    assert(options->machine_count <= REPLICA_MACHINES_MAX);
-    memcpy(service->machines, options->machines,
-           options->machine_count * sizeof *options->machines);
-    qsort(service->machines, options->machine_count, sizeof *service->machines, by_id);
     list_init(&service->kept);
     buf_init(&service->stream.out, OUT_MAX);
     buf_init(&service->stream.slice, OUT_MAX);

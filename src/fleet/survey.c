@@ -149,13 +149,13 @@ static void lookup_done(struct job *job, enum err err)
     ask_all(s, list, s->resolved.count, s->host);
 }
 
-enum err survey_begin(struct survey *survey, struct str request)
+enum err survey_begin(struct survey *survey, const ProtobufCMessage *request)
 {
     enum err err;
 
     assert(!survey->beginning && survey->open == 0 && !survey->closing);
     buf_clear(&survey->request);
-    err = buf_append(&survey->request, request);
+    err = message_write(request, &survey->request, NULL);
     if (err) return err;
     survey->beginning = true;
     job_init(&survey->job, run_lookup, lookup_done);

@@ -38,8 +38,8 @@ struct survey_options {
 };
 enum err survey_open(const struct survey_options *options, struct survey **ret_survey,
                      struct note *note); /* ERR_NOMEM, ERR_FULL, ERR_TOO_LARGE */
-/* `request` is copied. Not while a round runs. over() follows, never from inside. ERR_NOMEM. */
-enum err survey_begin(struct survey *survey, struct str request);
+/* Not while a round runs. over() follows, never from inside. What message_write answers. */
+enum err survey_begin(struct survey *survey, const ProtobufCMessage *request);
 /* Ends a round that runs, without over(). closed() (may be NULL) when nothing of it is left. NULL
  * survey: closed at once. */
 void survey_close(struct survey *survey, void (*closed)(void *owner), void *owner);

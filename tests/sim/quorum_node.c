@@ -24,7 +24,8 @@ struct quorum_process {
     struct rpc_server *server;
     struct replica_service *service;
     struct quorum *quorum;
-    char dir[DIR_CAP], raft[ADDRESS_CAP];
+    struct state_machine machine;
+    char dir[DIR_CAP], raft[ADDRESS_CAP], name[16];
     bool bootstraps;
     bool dead, stopping; /* stopping: it asks nobody for promises any more */
 };
@@ -110,18 +111,17 @@ static enum err open_replica(struct quorum_process *p, struct note *note)
 static enum err open_server(struct quorum_process *p, struct note *note)
 {
     struct rpc_server_options options = {.io = p->io};
-    struct state_machine machine = roster_registration(p->roster);
-    char name[16];
     struct replica_service_options service = {.io = p->io,
                                               .replica = p->replica,
                                               .roster = p->roster,
-                                              .name = name,
+                                              .name = p->name,
                                               .dir = p->dir,
-                                              .machines = &machine,
+                                              .machines = &p->machine,
                                               .machine_count = 1};
     enum err err = rpc_server_open(&options, &p->server, note);
 
-    snprintf(name, sizeof name, "node-%zu", p->host->number);
+    p->machine = roster_registration(p->roster);
+    snprintf(p->name, sizeof p->name, "node-%zu", p->host->number);
     if (!err) err = replica_service_open(&service, &p->service);
     if (!err) err = replica_service_methods(p->service, p->server, note);
     return err ? err : rpc_server_listen(p->server, "0.0.0.0:7790", NULL, note);
