@@ -48,51 +48,42 @@ struct plugins {
 
 /* -- paths -- */
 
-static enum err replace_all(struct str text, struct str what, const char *with, struct buf *into)
-{
-    enum err err = ERR_OK;
-
-    for (size_t i = 0; !err && i < text.len;) {
-        if (str_starts(str_tail(text, i), what)) {
-            err = buf_append_c(into, with);
-            i += what.len;
-        } else {
-            err = buf_append_byte(into, text.at[i++]);
-        }
-    }
-    return err;
-}
-
+/* The template with the plugin's name and our process number in it. */
 static enum err socket_path(const struct plugin *p, char **ret_path)
 {
     const struct str name = p->facts->socket_template;
     struct str text = name.len ? name : STR(SOCKET_TEMPLATE);
-    struct buf half, whole;
-    char pid[24];
-    enum err err;
+    struct buf path;
+    enum err err = ERR_OK;
 
-    snprintf(pid, sizeof pid, "%d", (int)getpid());
-    buf_init(&half, FS_PATH_CAP);
-    buf_init(&whole, FS_PATH_CAP);
-    err = replace_all(text, STR("{name}"), p->facts->name.at, &half);
-    if (!err) err = replace_all(buf_peek(&half), STR("{pid}"), pid, &whole);
-    if (!err) err = buf_detach(&whole, ret_path);
-    buf_deinit(&half);
-    buf_deinit(&whole);
+    buf_init(&path, FS_PATH_CAP);
+    for (size_t len; !err && text.len; text = str_tail(text, len)) {
+        len = 1;
+        if (str_starts(text, STR("{name}"))) {
+            len = sizeof "{name}" - 1;
+            err = buf_append(&path, p->facts->name);
+        } else if (str_starts(text, STR("{pid}"))) {
+            len = sizeof "{pid}" - 1;
+            err = buf_appendf(&path, "%d", (int)getpid());
+        } else {
+            err = buf_append_byte(&path, text.at[0]);
+        }
+    }
+    if (!err) err = buf_detach(&path, ret_path);
+    buf_deinit(&path);
     return err;
 }
 
 /* A shared object is named from its manifest's directory. */
 static void library_path(const struct plugin *p, char path[FS_PATH_CAP])
 {
-    const char *slash = strrchr(p->path, '/');
+    const char *slash = strrchr(p->path, '/'), *library = p->facts->library.at;
 
-    if (p->facts->library.at[0] == '/' || !slash)
-        snprintf(path, FS_PATH_CAP, "%s%s", p->facts->library.at[0] == '/' ? "" : "./",
-                 p->facts->library.at);
+    if (library[0] == '/')
+        snprintf(path, FS_PATH_CAP, "%s", library);
     else
-        snprintf(path, FS_PATH_CAP, "%.*s/%s", (int)(slash - p->path), p->path,
-                 p->facts->library.at);
+        snprintf(path, FS_PATH_CAP, "%.*s/%s", slash ? (int)(slash - p->path) : 1,
+                 slash ? p->path : ".", library);
 }
 
 /* -- loading -- */
