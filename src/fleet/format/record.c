@@ -4,22 +4,27 @@
 
 #include <string.h>
 
-void record_begin(struct format_record *record, const struct record_shape *shape)
+static void record_clear(struct format_record *record)
 {
     for (size_t i = 0; i < RECORD_PAYLOADS; i++)
         for (size_t j = 0; j < RECORD_TEXTS; j++) record->texts[i][j] = STR_EMPTY;
     memset(record->numbers, 0, sizeof record->numbers);
-    record->present = 0;
     record->slices = NULL;
     record->slice_count = record->slice_cap = 0;
-    record->skipped = 0;
-    record->depth = 0;
-    record->levels[0].shape = shape; /* entered by the first token */
-    record->levels[0].field = NULL;
-    record->levels[0].payload = 0;
 }
 
-enum err record_keep(const struct format_record *record, struct str text, struct str *ret_text)
+void record_begin(struct format_record *record, const struct record_shape *shape)
+{
+    record_clear(record);
+    record->present = 0;
+    record->skipped = 0;
+    record->depth = 0;
+    memset(&record->levels[0], 0, sizeof record->levels[0]);
+    record->levels[0].shape = shape; /* entered by the first token */
+}
+
+static enum err record_keep(const struct format_record *record, struct str text,
+                            struct str *ret_text)
 {
     struct str stable = record->stable;
     char *copy;
@@ -47,14 +52,79 @@ static const struct shape_field *field_of(const struct record_shape *shape, stru
 }
 
 static enum err enter(struct format_record *record, const struct record_shape *shape,
-                      uint8_t payload)
+                      uint8_t payload, bool list)
 {
     assert(record->depth < RECORD_DEPTH); /* shapes are ours, and shallow */
     record->levels[record->depth].shape = shape;
     record->levels[record->depth].field = NULL;
     record->levels[record->depth].payload = payload;
+    record->levels[record->depth].list = list;
     record->depth++;
     return ERR_OK;
+}
+
+/* The field whose value is open: a list, a map, or an object. */
+static const struct shape_field *field_open(const struct format_record *record)
+{
+    return record->depth > 1 ? record->levels[record->depth - 2].field : NULL;
+}
+
+/* -- rows -- */
+static void row_begin(struct format_record *record)
+{
+    arena_reset(record->arena);
+    record_clear(record);
+}
+
+static enum err row_null(struct format_record *record, const struct shape_field *field,
+                         struct note *note)
+{
+    row_begin(record);
+    return record->row(record->owner, field->slot, note);
+}
+
+static enum err list_token(struct format_record *record, enum json_token token, struct note *note)
+{
+    const struct shape_field *field = field_open(record);
+
+    if (token == JSON_ARRAY_END) {
+        record->depth--;
+        return ERR_OK;
+    }
+    if (token == JSON_NULL) return row_null(record, field, note);
+    if (token != JSON_OBJECT) return unexpected(field->name, "objects", note);
+    row_begin(record);
+    return enter(record, field->shape, 0, false);
+}
+
+static enum err map_token(struct format_record *record, enum json_token token, struct str text,
+                          struct note *note)
+{
+    const struct shape_field *field = field_open(record);
+
+    if (token == JSON_KEY) {
+        row_begin(record);
+        return record_keep(record, text, &record->texts[0][0]);
+    }
+    if (token == JSON_STRING)
+        record->texts[0][1] = text;
+    else if (token != JSON_NULL)
+        return unexpected(field->name, "texts", note);
+    return record->row(record->owner, field->slot, note);
+}
+
+/* The innermost object is over. */
+static enum err object_end(struct format_record *record, struct note *note)
+{
+    const struct shape_field *field = field_open(record);
+    bool row = field && field->kind == SHAPE_ROW;
+
+    record->depth--;
+    if (record->depth > 0 && record->levels[record->depth - 1].list) {
+        field = field_open(record);
+        row = true;
+    }
+    return row ? record->row(record->owner, field->slot, note) : ERR_OK;
 }
 
 /* -- the map of slices -- */
@@ -92,11 +162,12 @@ static enum err slice_value(struct format_record *record, enum json_token token,
 
 /* -- fields -- */
 /* Null leaves a text or a number as it is. */
-static enum err field_null(struct format_record *record, const struct shape_field *field)
+static enum err field_null(struct format_record *record, const struct shape_field *field,
+                           struct note *note)
 {
     if (field->kind == SHAPE_PAYLOAD) record->present &= ~BIT(field->slot);
     if (field->kind == SHAPE_SLICES) record->slice_count = 0;
-    return ERR_OK;
+    return field->kind == SHAPE_ROW ? row_null(record, field, note) : ERR_OK;
 }
 
 static enum err field_value(struct format_record *record, const struct shape_field *field,
@@ -114,36 +185,47 @@ static enum err field_value(struct format_record *record, const struct shape_fie
         if (token != JSON_NUMBER || str_to_u64(text, &record->numbers[field->slot]))
             return unexpected(field->name, "a whole number", note);
         return ERR_OK;
+    case SHAPE_ROWS:
+        if (token != JSON_ARRAY) return unexpected(field->name, "a list", note);
+        return enter(record, NULL, 0, true);
+    case SHAPE_ROW:
     case SHAPE_PAYLOAD:
-        payload = field->slot;
-        if (token == JSON_OBJECT) record->present |= BIT(field->slot);
-        __attribute__((fallthrough));
     case SHAPE_OBJECT:
     case SHAPE_SLICES:
-        if (token != JSON_OBJECT) return unexpected(field->name, "an object", note);
-        return enter(record, field->shape, payload); /* of SLICES: NULL */
+    case SHAPE_MAP: break;
     }
-    return ERR_INTERNAL;
+    if (token != JSON_OBJECT) return unexpected(field->name, "an object", note);
+    if (field->kind == SHAPE_ROW) row_begin(record);
+    if (field->kind == SHAPE_PAYLOAD) {
+        payload = field->slot;
+        record->present |= BIT(field->slot);
+    }
+    return enter(record, field->shape, payload, false); /* the shape of a map is NULL */
 }
 
-/* A token of the innermost object that is open. */
+/* A token of the innermost object or list that is open. */
 static enum err inner_token(struct format_record *record, enum json_token token, struct str text,
                             struct note *note)
 {
     const struct record_shape *shape = record->levels[record->depth - 1].shape;
     const struct shape_field **field = &record->levels[record->depth - 1].field;
 
-    if (token == JSON_OBJECT_END) {
-        record->depth--;
-        return ERR_OK;
-    }
+    if (record->levels[record->depth - 1].list) return list_token(record, token, note);
+    if (token == JSON_OBJECT_END) return object_end(record, note);
+    if (!shape && field_open(record)->kind == SHAPE_MAP)
+        return map_token(record, token, text, note);
     if (!shape)
         return token == JSON_KEY ? slice_key(record, text) : slice_value(record, token, text, note);
     if (token == JSON_KEY) {
         *field = field_of(shape, text);
         return ERR_OK;
     }
-    if (*field && token == JSON_NULL) return field_null(record, *field);
+    if (*field && ((*field)->kind == SHAPE_ROWS || (*field)->kind == SHAPE_MAP)) {
+        if (record->present & BIT((*field)->slot))
+            return unexpected((*field)->name, "it once", note);
+        record->present |= BIT((*field)->slot);
+    }
+    if (*field && token == JSON_NULL) return field_null(record, *field, note);
     if (*field) return field_value(record, *field, token, text, note);
     if (token == JSON_OBJECT || token == JSON_ARRAY) record->skipped = 1;
     return ERR_OK;
@@ -158,7 +240,7 @@ enum err record_token(struct format_record *record, enum json_token token, struc
     if (record->depth == 0) {
         *ret_done = token == JSON_NULL;
         if (*ret_done) return ERR_OK;
-        if (token == JSON_OBJECT) return enter(record, record->levels[0].shape, 0);
+        if (token == JSON_OBJECT) return enter(record, record->levels[0].shape, 0, false);
         return note_fail(note, ERR_PARSE, "expected an object");
     }
     if (record->skipped > 0) {

@@ -60,18 +60,20 @@ static const struct shape_field command_fields[] = {
 };
 const struct record_shape fleet_command_shape = SHAPE(command_fields);
 
-#define MEMBER(name, shape)                                                                        \
-    {                                                                                              \
-        {name, sizeof name - 1}, shape                                                             \
-    }
-const struct fleet_member fleet_members[FLEET_TABLES] = {
-    [FLEET_SHARDS] = MEMBER("shards", &shard_shape),
-    [FLEET_CLUSTERS] = MEMBER("cluster_to_shard", NULL),
-    [FLEET_DOMAINS] = MEMBER("domain_to_shard", &domain_shape),
-    [FLEET_QUOTAS] = MEMBER("quotas", &quota_shape),
-    [FLEET_PROVIDERS] = MEMBER("providers", &provider_shape),
-    [FLEET_LEAVING] = MEMBER("domains_leaving", &leaving_shape),
+static const struct shape_field seal_fields[] = {FIELD("format", NUMBER, 0, NULL),
+                                                 FIELD("index", NUMBER, 1, NULL),
+                                                 FIELD("hash", TEXT, 0, NULL)};
+static const struct record_shape seal_shape = SHAPE(seal_fields);
+const struct shape_field fleet_members[FLEET_TABLES + 1] = {
+    FIELD("shards", ROWS, FLEET_SHARDS, &shard_shape),
+    FIELD("cluster_to_shard", MAP, FLEET_CLUSTERS, NULL),
+    FIELD("domain_to_shard", ROWS, FLEET_DOMAINS, &domain_shape),
+    FIELD("quotas", ROWS, FLEET_QUOTAS, &quota_shape),
+    FIELD("providers", ROWS, FLEET_PROVIDERS, &provider_shape),
+    FIELD("domains_leaving", ROWS, FLEET_LEAVING, &leaving_shape),
+    FIELD("muster", ROW, FLEET_TABLES, &seal_shape),
 };
+const struct record_shape fleet_state_shape = SHAPE(fleet_members);
 
 /* -- reading -- */
 static enum err time_of(struct str text, const char *field, struct fleet_time *ret_time,
@@ -133,7 +135,10 @@ static enum err value_put(struct buf *into, const struct shape_field *field,
     case SHAPE_FLAG: return buf_append_byte(into, '1');
     case SHAPE_SLICES: return json_slices_put(into, row->quota.slices, row->quota.slice_count);
     case SHAPE_OBJECT: return shape_put(into, field->shape, row, flag);
-    case SHAPE_PAYLOAD: break;
+    case SHAPE_PAYLOAD:
+    case SHAPE_ROW:
+    case SHAPE_ROWS:
+    case SHAPE_MAP: break;
     }
     return ERR_INTERNAL; /* no row has them */
 }
