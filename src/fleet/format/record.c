@@ -7,7 +7,7 @@
 static void record_clear(struct format_record *record)
 {
     for (size_t i = 0; i < RECORD_PAYLOADS; i++)
-        for (size_t j = 0; j < RECORD_TEXTS; j++) record->texts[i][j] = STR_EMPTY;
+        for (size_t j = 0; j < RECORD_TEXTS; j++) record->texts[i][j] = (struct str){NULL, 0};
     memset(record->numbers, 0, sizeof record->numbers);
     record->slices = NULL;
     record->slice_count = record->slice_cap = 0;
@@ -70,16 +70,10 @@ static const struct shape_field *field_open(const struct format_record *record)
 }
 
 /* -- rows -- */
-static void row_begin(struct format_record *record)
-{
-    arena_reset(record->arena);
-    record_clear(record);
-}
-
 static enum err row_null(struct format_record *record, const struct shape_field *field,
                          struct note *note)
 {
-    row_begin(record);
+    record_clear(record);
     return record->row(record->owner, field->slot, note);
 }
 
@@ -93,7 +87,7 @@ static enum err list_token(struct format_record *record, enum json_token token, 
     }
     if (token == JSON_NULL) return row_null(record, field, note);
     if (token != JSON_OBJECT) return unexpected(field->name, "objects", note);
-    row_begin(record);
+    record_clear(record);
     return enter(record, field->shape, 0, false);
 }
 
@@ -103,7 +97,7 @@ static enum err map_token(struct format_record *record, enum json_token token, s
     const struct shape_field *field = field_open(record);
 
     if (token == JSON_KEY) {
-        row_begin(record);
+        record_clear(record);
         return record_keep(record, text, &record->texts[0][0]);
     }
     if (token == JSON_STRING)
@@ -148,15 +142,15 @@ static enum err slice_key(struct format_record *record, struct str text)
 static enum err slice_value(struct format_record *record, enum json_token token, struct str text,
                             struct note *note)
 {
+    struct fleet_slice *slice = &record->slices[record->slice_count - 1];
     int64_t number = 0;
 
-    if (token == JSON_NUMBER) {
-        if (str_to_i64(text, &number) || number < INT32_MIN || number > INT32_MAX)
-            return unexpected(STR("per_shard"), "whole numbers of 32 bits", note);
-    } else if (token != JSON_NULL) {
-        return unexpected(STR("per_shard"), "numbers", note);
-    }
-    record->slices[record->slice_count - 1].slice = (int32_t)number;
+    if (token != JSON_NULL && (token != JSON_NUMBER || str_to_i64(text, &number) ||
+                               number < INT32_MIN || number > INT32_MAX))
+        return note_fail(note, ERR_PARSE,
+                         "field 'per_shard': '%.*s': expected a whole number of 32 bits",
+                         STR_ARG(slice->shard));
+    slice->slice = (int32_t)number;
     return ERR_OK;
 }
 
@@ -192,10 +186,11 @@ static enum err field_value(struct format_record *record, const struct shape_fie
     case SHAPE_PAYLOAD:
     case SHAPE_OBJECT:
     case SHAPE_SLICES:
-    case SHAPE_MAP: break;
+    case SHAPE_MAP:
+    case SHAPE_IGNORED: break;
     }
     if (token != JSON_OBJECT) return unexpected(field->name, "an object", note);
-    if (field->kind == SHAPE_ROW) row_begin(record);
+    if (field->kind == SHAPE_ROW) record_clear(record);
     if (field->kind == SHAPE_PAYLOAD) {
         payload = field->slot;
         record->present |= BIT(field->slot);
@@ -218,7 +213,8 @@ static enum err inner_token(struct format_record *record, enum json_token token,
         return token == JSON_KEY ? slice_key(record, text) : slice_value(record, token, text, note);
     if (token == JSON_KEY) {
         *field = field_of(shape, text);
-        return ERR_OK;
+        if (*field || !record->strict) return ERR_OK;
+        return note_fail(note, ERR_INVALID, "field '%.*s': not known here", STR_ARG(text));
     }
     if (*field && ((*field)->kind == SHAPE_ROWS || (*field)->kind == SHAPE_MAP)) {
         if (record->present & BIT((*field)->slot))
@@ -226,7 +222,8 @@ static enum err inner_token(struct format_record *record, enum json_token token,
         record->present |= BIT((*field)->slot);
     }
     if (*field && token == JSON_NULL) return field_null(record, *field, note);
-    if (*field) return field_value(record, *field, token, text, note);
+    if (*field && (*field)->kind != SHAPE_IGNORED)
+        return field_value(record, *field, token, text, note);
     if (token == JSON_OBJECT || token == JSON_ARRAY) record->skipped = 1;
     return ERR_OK;
 }
@@ -272,6 +269,7 @@ enum err record_parse(struct format_record *record, struct str bytes, size_t tex
         note_set(note, "it ends early");
         err = ERR_PARSE;
     }
+    record->offset = scan.offset;
     json_scan_deinit(&scan);
     return err;
 }

@@ -28,6 +28,7 @@ enum shape_kind {
     SHAPE_ROW,     /* an object that is a row */
     SHAPE_ROWS,    /* a list of them; once */
     SHAPE_MAP,     /* a map of text to text, each a row of two texts; once */
+    SHAPE_IGNORED, /* whatever it holds */
 };
 struct record_shape;
 struct shape_field {
@@ -50,13 +51,14 @@ struct record_shape {
     }
 
 struct format_record {
-    struct arena *arena; /* where texts are copied to, and slices; reset at each row */
+    struct arena *arena; /* where texts are copied to, and slices */
     struct str stable;   /* texts that are in here are not copied */
+    bool strict;         /* unknown keys are refused */
     /* A row of the field with this slot is read. What it answers ends the reading. */
     enum err (*row)(void *owner, uint8_t slot, struct note *note);
     void *owner;
     /* what was read */
-    struct str texts[RECORD_PAYLOADS][RECORD_TEXTS]; /* 0: outside of payloads; empty when unset */
+    struct str texts[RECORD_PAYLOADS][RECORD_TEXTS]; /* 0: outside of payloads; NULL when unset */
     uint64_t numbers[RECORD_NUMBERS];
     uint32_t present; /* bit per slot of PAYLOAD, ROWS and MAP */
     struct fleet_slice *slices;
@@ -69,6 +71,7 @@ struct format_record {
         bool list; /* of ROWS, between two of them */
     } levels[RECORD_DEPTH];
     uint32_t depth, skipped; /* levels open; levels of an unknown value open */
+    uint64_t offset;         /* where record_parse ended */
 };
 
 /* Empties it; arena, stable and row stay. */

@@ -75,6 +75,21 @@ const struct shape_field fleet_members[FLEET_TABLES + 1] = {
 };
 const struct record_shape fleet_state_shape = SHAPE(fleet_members);
 
+static const struct shape_field seed_quota_fields[] = {
+    FIELD("provider", TEXT, 0, NULL), FIELD("region", TEXT, 1, NULL),
+    FIELD("key", OBJECT, 0, &place_shape), FIELD("per_shard", SLICES, 0, NULL)};
+static const struct record_shape seed_quota_shape = SHAPE(seed_quota_fields);
+static const struct shape_field seed_fields[] = {
+    FIELD("quotas", ROWS, FLEET_QUOTAS, &seed_quota_shape),
+    FIELD("providers", ROWS, FLEET_PROVIDERS, &provider_shape),
+    FIELD("shards", IGNORED, 0, NULL),
+    FIELD("cluster_to_shard", IGNORED, 0, NULL),
+    FIELD("domain_to_shard", IGNORED, 0, NULL),
+    FIELD("domains_leaving", IGNORED, 0, NULL),
+    FIELD("muster", IGNORED, 0, NULL),
+};
+const struct record_shape fleet_seed_shape = SHAPE(seed_fields);
+
 /* -- reading -- */
 static enum err time_of(struct str text, const char *field, struct fleet_time *ret_time,
                         struct note *note)
@@ -97,7 +112,8 @@ enum err record_row(const struct format_record *record, size_t payload, enum fle
     struct fleet_row row = {.table = table};
     enum err err = ERR_OK;
 
-    for (size_t i = 0; i < fleet_row_texts[table]; i++) row.texts[i] = texts[i];
+    for (size_t i = 0; i < fleet_row_texts[table]; i++)
+        row.texts[i] = texts[i].at ? texts[i] : STR_EMPTY;
     if (table == FLEET_QUOTAS) {
         row.quota.slices = record->slices;
         row.quota.slice_count = record->slice_count;
@@ -138,7 +154,8 @@ static enum err value_put(struct buf *into, const struct shape_field *field,
     case SHAPE_PAYLOAD:
     case SHAPE_ROW:
     case SHAPE_ROWS:
-    case SHAPE_MAP: break;
+    case SHAPE_MAP:
+    case SHAPE_IGNORED: break;
     }
     return ERR_INTERNAL; /* no row has them */
 }

@@ -114,7 +114,9 @@ static enum err state_row(void *owner, uint8_t slot, struct note *note)
 
     if (slot == FLEET_TABLES) return seal_end(reader, note);
     err = record_row(&reader->record, 0, (enum fleet_table)slot, &row, note);
-    return err ? err : row_take(reader, &row, note);
+    if (!err) err = row_take(reader, &row, note);
+    arena_reset(&reader->arena);
+    return err;
 }
 
 enum err fleet_state_read_begin(const struct fleet_state_options *options,
