@@ -29,7 +29,8 @@ struct archive {
     struct state_machine machines[MACHINES_MAX];
     size_t machine_count;
     /* while it is read */
-    bool begun[MACHINES_MAX]; /* a section of it came */
+    bool begun[MACHINES_MAX]; /* a section of it came, and has not ended */
+    bool has[MACHINES_MAX];   /* a section of it was read */
     uint64_t bytes[MACHINES_MAX];
     /* while it is written */
     struct sections sections;
@@ -67,6 +68,7 @@ static void add_section(struct archive *archive, size_t place)
 {
     const struct state_machine *machine = &archive->machines[place];
 
+    archive->has[place] = true;
     archive->facts.sections[archive->facts.section_count++] = (struct archive_section){
         machine->name, archive->bytes[place], machine->ops->hash(machine->state)};
 }
@@ -208,18 +210,6 @@ static enum err read_any(struct archive *archive, const char *path, struct note 
                   : read_snapshot(archive, path, info.kind == FS_DIRECTORY, note);
 }
 
-static void find_lacks(struct archive *archive)
-{
-    struct archive_facts *facts = &archive->facts;
-
-    for (size_t i = 0; i < archive->machine_count; i++) {
-        bool has = false;
-        for (size_t s = 0; s < facts->section_count; s++)
-            has = has || facts->sections[s].name == archive->machines[i].name;
-        if (!has) facts->lacks[facts->lacks_count++] = archive->machines[i].name;
-    }
-}
-
 static enum err open_machines(struct archive *archive, const struct state_machine *more)
 {
     struct fleet_machine_options options = {0};
@@ -259,7 +249,9 @@ enum err archive_open(struct fs *fs, const char *path, const struct state_machin
         return err;
     }
     archive->facts.rows = fleet_counts(fleet_machine_fleet(archive->fleet));
-    find_lacks(archive);
+    for (size_t i = 0; i < archive->machine_count; i++)
+        if (!archive->has[i])
+            archive->facts.lacks[archive->facts.lacks_count++] = archive->machines[i].name;
     *ret_archive = archive;
     return ERR_OK;
 }

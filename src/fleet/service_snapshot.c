@@ -31,7 +31,7 @@ enum {
 /* SAVE measures the state before it sends it, because its meta, which comes first, has the size:
  * two views of one moment. */
 enum kind { SAVE, BACKUP, ETCD /* a backup in etcd's frames */, KINDS };
-enum stage { OPENING, MEASURING, HEAD, SENDING };
+enum stage { OPENING, MEASURING, HEAD, SENDING, SENT };
 
 struct stream_method {
     struct leader_method base;
@@ -43,7 +43,6 @@ struct outflow {
     enum stage stage;
     bool is_blocked, has_waited;
     bool is_made; /* all of it is in `out`, or sent */
-    bool is_done;
     mono_time turn_until;
     uint64_t sent;
     struct buf out;         /* made, not sent */
@@ -117,9 +116,9 @@ static void stream_freed(struct leader_request *request)
 
     if (service->stream.request != request) return; /* one that was refused */
     stream_count(service, request,
-                 service->stream.is_done ? "done"
-                 : request->call         ? "failed"
-                                         : "broken");
+                 service->stream.stage == SENT ? "done"
+                 : request->call               ? "failed"
+                                               : "broken");
     stream_clear(service);
 }
 
@@ -142,7 +141,6 @@ static void stream_finish(struct snapshot_service *service)
              log_u64("index", stream->copy.meta.index), log_u64("term", stream->copy.meta.term),
              log_u64("bytes", stream->sent));
     if (service->bytes) counter_add(service->bytes, stream->sent);
-    stream->is_done = true;
     request_free(request);
 }
 
@@ -210,20 +208,22 @@ static enum err flush(struct snapshot_service *service)
     return err;
 }
 
-/* -- making: each step says whether its stage is over -- */
+/* -- making: each step begins the next stage when its own is over -- */
 
-static enum err measure(struct snapshot_service *service, bool *ret_over)
+static enum err measure(struct snapshot_service *service)
 {
     struct outflow *stream = &service->stream;
+    bool over = false;
     enum err err;
 
     buf_clear(&stream->slice);
-    err = fleet_state_write_next(stream->measure, SLICE_BYTES, &stream->slice, ret_over);
+    err = fleet_state_write_next(stream->measure, SLICE_BYTES, &stream->slice, &over);
     stream->copy.meta.size += stream->slice.len;
-    if (err || !*ret_over) return err;
+    if (!over) return err;
     fleet_state_write_close(stream->measure);
     stream->measure = NULL;
-    return ERR_OK;
+    stream->stage = HEAD;
+    return err;
 }
 
 static enum err describe_backup(const struct snapshot_service *service, struct buf *into)
@@ -242,7 +242,7 @@ static enum err describe_backup(const struct snapshot_service *service, struct b
     return ndjson_end(&line);
 }
 
-static enum err send_head(struct snapshot_service *service, bool *ret_over)
+static enum err send_head(struct snapshot_service *service)
 {
     struct buf json;
     enum err err;
@@ -252,7 +252,7 @@ static enum err send_head(struct snapshot_service *service, bool *ret_over)
                                    : describe_backup(service, &json);
     if (!err) err = send_frame(service, true, buf_peek(&json));
     buf_deinit(&json);
-    *ret_over = !err;
+    if (!err) service->stream.stage = SENDING;
     return err;
 }
 
@@ -275,7 +275,7 @@ static enum err backup_slice(struct outflow *stream)
     return !err && stream->is_made ? snap_stream_end(&stream->frame, &stream->out) : err;
 }
 
-static enum err send_slice(struct snapshot_service *service, bool *ret_over)
+static enum err send_slice(struct snapshot_service *service)
 {
     struct outflow *stream = &service->stream;
     enum err err = ERR_OK;
@@ -285,7 +285,7 @@ static enum err send_slice(struct snapshot_service *service, bool *ret_over)
                                                                 &stream->out, &stream->is_made)
                                        : backup_slice(stream);
     if (!err) err = flush(service);
-    *ret_over = !err && stream->is_made;
+    if (!err && stream->is_made) stream->stage = SENT;
     return err;
 }
 
@@ -357,37 +357,25 @@ static enum err open_views(struct snapshot_service *service)
 
 /* -- driving -- */
 
-static enum err stage_step(struct snapshot_service *service, bool *ret_over)
-{
-    switch (service->stream.stage) {
-    case OPENING: return open_views(service);
-    case MEASURING: return measure(service, ret_over);
-    case HEAD: return send_head(service, ret_over);
-    case SENDING: break;
-    }
-    return send_slice(service, ret_over);
-}
-
 static void stream_step(struct snapshot_service *service)
 {
+    static enum err (*const steps[SENT])(struct snapshot_service *) = {
+        [OPENING] = open_views, [MEASURING] = measure, [HEAD] = send_head, [SENDING] = send_slice};
     struct outflow *stream = &service->stream;
-    bool over = false;
-    enum err err = stage_step(service, &over);
+    enum err err = steps[stream->stage](service);
 
-    if (stream->is_blocked) {
+    if (stream->is_blocked)
         timer_start_in(&service->timer, service->options.stall_ms);
-    } else if (err == ERR_NOT_READY || err == ERR_CLOSED) {
+    else if (err == ERR_NOT_READY || err == ERR_CLOSED)
         return; /* the timer runs; or the caller is gone, and stream_freed follows */
-    } else if (err == ERR_NOT_FOUND) {
+    else if (err == ERR_NOT_FOUND)
         stream_fail(service, GRPC_NOT_FOUND, "nothing was ever applied");
-    } else if (err) {
+    else if (err)
         stream_fail(service, GRPC_UNAVAILABLE, err_text(err));
-    } else if (over && stream->stage == SENDING) {
+    else if (stream->stage == SENT)
         stream_finish(service);
-    } else {
-        stream->stage += over;
+    else
         timer_start_in(&service->timer, 0); /* the next turn: others have theirs in between */
-    }
 }
 
 static void on_timer(struct timer *timer)

@@ -5,7 +5,7 @@
 
 #include "text/utf8.h"
 
-enum { SILENT_AFTER_MS = 60000 };
+enum { SILENT_AFTER_MS = 60000, KEPT_TEXTS = 3 /* shortfalls, provider, summary */ };
 
 /* -- life -- */
 
@@ -191,45 +191,44 @@ static enum err copy_bytes(struct str bytes, struct str *ret_own)
     return ERR_OK;
 }
 
-static void swap_bytes(struct shard_reports *reports, struct str *held, struct str own_bytes)
+/* Replaces texts that are held, all or none. */
+static enum err swap_texts(struct shard_reports *reports, struct str *const *held,
+                           const struct str *from, size_t count)
 {
-    free((char *)held->at);
-    reports->bytes += own_bytes.len - held->len;
-    *held = own_bytes;
+    struct str own[KEPT_TEXTS] = {0};
+    size_t comes = 0, goes = 0, made = 0;
+    enum err err;
+
+    for (size_t i = 0; i < count; i++) comes += from[i].len;
+    for (size_t i = 0; i < count; i++) goes += held[i]->len;
+    err = make_room(reports, comes, goes);
+    while (!err && made < count && !(err = copy_bytes(from[made], &own[made]))) made++;
+    for (size_t i = 0; i < made; i++) {
+        free((char *)(err ? own[i].at : held[i]->at));
+        if (!err) *held[i] = own[i];
+    }
+    if (!err) reports->bytes += comes - goes;
+    return err;
 }
 
 /* All that can fail comes before the first change. */
 static enum err keep(struct shard_reports *reports, struct reported_shard *shard,
                      const struct shard_report *report)
 {
-    bool shortfalls = report->has_summary || report->shortfall_count;
-    size_t comes = (report->has_summary ? report->summary.len + report->provider.len : 0) +
-                   (shortfalls ? report->shortfalls.len : 0);
-    size_t goes = (report->has_summary ? shard->summary.len + shard->provider.len : 0) +
-                  (shortfalls ? shard->shortfalls.len : 0);
-    struct str new_summary = {0}, new_shortfalls = {0}, new_provider = {0};
-    enum err err = make_room(reports, comes, goes);
+    struct str *const held[KEPT_TEXTS] = {&shard->shortfalls, &shard->provider, &shard->summary};
+    const struct str from[KEPT_TEXTS] = {report->shortfalls, report->provider, report->summary};
+    size_t count = report->has_summary ? KEPT_TEXTS : report->shortfall_count > 0;
+    enum err err = swap_texts(reports, held, from, count);
 
-    if (!err && report->has_summary) err = copy_bytes(report->summary, &new_summary);
-    if (!err && report->has_summary) err = copy_bytes(report->provider, &new_provider);
-    if (!err && shortfalls) err = copy_bytes(report->shortfalls, &new_shortfalls);
-    if (err) {
-        free((char *)new_summary.at);
-        free((char *)new_provider.at);
-        return err;
-    }
+    if (err) return err;
     shard->scope = report->scope;
     if (report->has_summary) {
-        swap_bytes(reports, &shard->provider, new_provider);
-        swap_bytes(reports, &shard->summary, new_summary);
         shard->has_summary = true;
         shard->summary_cycle = report->cycle;
         shard->received_at_ns = report->received_at_ns;
     }
-    if (shortfalls) {
-        swap_bytes(reports, &shard->shortfalls, new_shortfalls);
+    if (count > 0)
         shard->shortfall_count = min_size(report->shortfall_count, REPORTS_SHORTFALLS_MAX);
-    }
     return ERR_OK;
 }
 
@@ -542,12 +541,10 @@ void reports_ack(struct shard_reports *reports, struct reported_shard *shard,
 bool reports_refused(struct shard_reports *reports, struct instruction *it, struct str reason)
 {
     bool first = !it->refused;
-    struct str copy;
 
     it->refused = true;
     reason = utf8_clip(reason, REPORTS_REASON_MAX);
-    if (!make_room(reports, reason.len, it->reason.len) && !copy_bytes(reason, &copy))
-        swap_bytes(reports, &it->reason, copy);
+    (void)swap_texts(reports, (struct str *[]){&it->reason}, &reason, 1);
     return first;
 }
 
