@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fleet/survey.h"
 #include "wire/pb/muster_v1_fleet.pb-c.h"
 
 enum { SAY_EVERY_MS = 10000, TEXT_CAP = 512 };
@@ -361,11 +360,7 @@ enum err bootstrap_open(const struct bootstrap_options *options, struct bootstra
                         struct note *note)
 {
     struct bootstrap *b = calloc(1, sizeof *b);
-    struct survey_options survey = {.io = options->io,
-                                    .addresses = options->addresses,
-                                    .self = options->self,
-                                    .tls = options->tls,
-                                    .look_up = options->look_up,
+    struct survey_options survey = {.to = options->to,
                                     .path = "/muster.v1.Fleet/PromiseBootstrap",
                                     .answer = &muster__v1__promise_bootstrap_response__descriptor,
                                     .timeout_ms = BOOTSTRAP_CALL_MS,
@@ -376,7 +371,7 @@ enum err bootstrap_open(const struct bootstrap_options *options, struct bootstra
     enum err err;
 
     if (!b) return ERR_NOMEM;
-    b->io = options->io;
+    b->io = options->to.io;
     b->options = *options;
     if (options->log) b->log = *options->log;
     snprintf(b->name, sizeof b->name, "%s", options->name);

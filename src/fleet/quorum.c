@@ -156,11 +156,7 @@ enum err quorum_open(const struct quorum_options *options, struct quorum **ret_q
                      struct note *note)
 {
     struct quorum *q = calloc(1, sizeof *q);
-    struct survey_options survey = {.io = options->io,
-                                    .addresses = options->join_addresses,
-                                    .self = options->self.grpc,
-                                    .tls = options->tls,
-                                    .look_up = options->look_up,
+    struct survey_options survey = {.to = options->to,
                                     .to_leader = true,
                                     .path = "/muster.v1.Fleet/JoinReplica",
                                     .answer = &muster__v1__join_replica_response__descriptor,
@@ -171,7 +167,8 @@ enum err quorum_open(const struct quorum_options *options, struct quorum **ret_q
     enum err err;
 
     if (!q) return ERR_NOMEM;
-    q->io = options->io;
+    survey.to.self = options->self.grpc;
+    q->io = options->to.io;
     if (options->log) q->log = *options->log;
     q->replica = options->replica;
     q->roster = options->roster;

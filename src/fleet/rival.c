@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fleet/survey.h"
 #include "wire/pb/muster_v1_fleet.pb-c.h"
 
 enum { RIVAL_EVERY_MS = 2000, RIVAL_CALL_MS = 2000 };
@@ -36,12 +35,12 @@ void rival_greeted(struct rival *rival, uint64_t cluster_id)
     mono_time now;
 
     if (!rival || rival->running || rival->was_found) return;
-    now = loop_now(rival->options.io->loop);
+    now = loop_now(rival->options.to.io->loop);
     if (rival->asked.ms && mono_elapsed_ms(rival->asked, now) < RIVAL_EVERY_MS) return;
     rival->asked = now;
     rival->cluster_id = cluster_id;
     rival->running = true;
-    loop_defer(rival->options.io->loop, &rival->ask);
+    loop_defer(rival->options.to.io->loop, &rival->ask);
 }
 
 static void rival_judge(struct rival *r, const Muster__V1__ListReplicasResponse *list)
@@ -91,11 +90,7 @@ enum err rival_open(const struct rival_options *options, struct rival **ret_riva
                     struct note *note)
 {
     struct rival *r = calloc(1, sizeof *r);
-    struct survey_options survey = {.io = options->io,
-                                    .addresses = options->join_addresses,
-                                    .self = options->self,
-                                    .tls = options->tls,
-                                    .look_up = options->look_up,
+    struct survey_options survey = {.to = options->to,
                                     .path = "/muster.v1.Fleet/ListReplicas",
                                     .answer = &muster__v1__list_replicas_response__descriptor,
                                     .timeout_ms = RIVAL_CALL_MS,

@@ -88,9 +88,9 @@ static void ask(struct survey *s, const char *const *addresses, const char *tls_
 {
     bool to_leader = s->options.to_leader;
     struct question *question = &s->questions[s->count];
-    struct rpc_channel_options channel = {.io = s->options.io,
+    struct rpc_channel_options channel = {.io = s->options.to.io,
                                           .addresses = addresses,
-                                          .tls = s->options.tls,
+                                          .tls = s->options.to.tls,
                                           .tls_name = tls_name,
                                           .follow_leader = to_leader,
                                           .dial_timeout_ms = to_leader ? 0 : s->options.timeout_ms};
@@ -160,7 +160,7 @@ enum err survey_begin(struct survey *survey, const ProtobufCMessage *request)
     survey->beginning = true;
     job_init(&survey->job, run_lookup, lookup_done);
     if (!survey->worker || worker_submit(survey->worker, &survey->job))
-        loop_defer(survey->options.io->loop, &survey->task);
+        loop_defer(survey->options.to.io->loop, &survey->task);
     return ERR_OK;
 }
 
@@ -171,10 +171,10 @@ static enum err take_addresses(struct survey *s, const struct survey_options *op
 {
     size_t given = 0;
 
-    while (options->addresses && options->addresses[given]) given++;
+    while (options->to.addresses && options->to.addresses[given]) given++;
     for (size_t i = 0; i < given; i++) {
-        const char *address = options->addresses[i];
-        if (given > 1 && options->self && strcmp(address, options->self) == 0) continue;
+        const char *address = options->to.addresses[i];
+        if (given > 1 && options->to.self && strcmp(address, options->to.self) == 0) continue;
         if (s->address_count == SURVEY_ADDRESSES_MAX || strlen(address) >= SURVEY_ADDRESS_CAP)
             return note_fail(note, ERR_TOO_LARGE, "at most %d join addresses of %d bytes",
                              SURVEY_ADDRESSES_MAX, SURVEY_ADDRESS_CAP - 1);
@@ -191,7 +191,7 @@ static enum err open_worker(struct survey *s, struct note *note)
 
     if (err || parts.is_unix) return err;
     snprintf(s->host, sizeof s->host, "%.*s", STR_ARG(parts.host));
-    return worker_open(s->options.io->loop, &worker, &s->worker);
+    return worker_open(s->options.to.io->loop, &worker, &s->worker);
 }
 
 enum err survey_open(const struct survey_options *options, struct survey **ret_survey,
@@ -205,7 +205,7 @@ enum err survey_open(const struct survey_options *options, struct survey **ret_s
     buf_init(&s->request, REQUEST_MAX);
     task_init(&s->task, ask_given);
     err = take_addresses(s, options, note);
-    if (!err && s->address_count == 1 && options->look_up) err = open_worker(s, note);
+    if (!err && s->address_count == 1 && options->to.look_up) err = open_worker(s, note);
     if (err)
         survey_free(s);
     else

@@ -18,14 +18,17 @@
 enum { SURVEY_ADDRESSES_MAX = 32, SURVEY_ADDRESS_CAP = 280 };
 
 struct survey;
-struct survey_options {
+struct survey_to { /* the join addresses, and how they are reached */
     struct io *io;
     const char *const *addresses; /* ends with NULL; copied; NULL or none: nobody to ask */
     const char *self;             /* our own gRPC address: not asked when there are others */
     struct tls_context *tls;      /* of a client; NULL: plaintext */
     bool look_up;                 /* a real resolver is there; the simulator's names are hosts */
-    bool to_leader;               /* else to every replica */
-    const char *path;             /* of the method; static text */
+};
+struct survey_options {
+    struct survey_to to;
+    bool to_leader;   /* else to every replica */
+    const char *path; /* of the method; static text */
     const ProtobufCMessageDescriptor *answer;
     uint64_t timeout_ms; /* of one call, dialing included unless it is to the leader */
     /* A round begins: `address` is number `at`. May be NULL. */
