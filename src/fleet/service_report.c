@@ -235,16 +235,12 @@ static void after_registration(struct leader_request *request, const struct flee
 
     if (result->status != FLEET_DONE && result->status != FLEET_SHARD_EXISTS) {
         struct fleet_command command;
-        struct buf text;
+        struct note text;
 
-        buf_init(&text, 512);
         (void)add_shard(request, &command);
-        if (fleet_result_text(&command, result, &text))
-            (void)buf_append_c(&text, fleet_status_text(result->status));
+        fleet_result_text(&command, result, &text);
         service->numbers.reports[REPORT_REFUSED]++;
-        request_refuse(request, GRPC_UNAVAILABLE, "coordinator: register shard: %.*s",
-                       (int)text.len, text.data ? text.data : "");
-        buf_deinit(&text);
+        request_refuse(request, GRPC_UNAVAILABLE, "coordinator: register shard: %s", text.text);
     } else if (!leader_leads(&service->leader) ||
                !fleet_find(service->fleet, FLEET_SHARDS, shard_of(request), STR_EMPTY, &there)) {
         request_refuse(request, GRPC_UNAVAILABLE,

@@ -6,8 +6,6 @@
 #include "fleet/format/command.h"
 #include "fleet/service_internal.h"
 
-enum { TEXT_MAX = 1024 };
-
 static bool admit(struct leader_request *request)
 {
     const struct service_method *method = service_method_of(request);
@@ -51,23 +49,16 @@ static void read(struct leader_request *request)
 static void answer_write(struct leader_request *request, const struct fleet_result *result)
 {
     struct fleet_command command;
-    struct buf text;
-    enum err err;
+    struct note text;
 
     if (result->status == FLEET_DONE) {
         request_reply(request, STR_EMPTY); /* every write's answer is an empty message */
         return;
     }
-    buf_init(&text, TEXT_MAX);
-    err = service_method_of(request)->command(request, &command);
-    if (!err) err = fleet_result_text(&command, result, &text);
-    if (err) { /* too long to be quoted: the short text does */
-        buf_clear(&text);
-        (void)buf_append_c(&text, fleet_status_text(result->status));
-    }
-    request_fail(request, err_grpc_status(fleet_status_err(result->status)), "%s: %.*s",
-                 request->method->name, (int)text.len, text.data ? text.data : "");
-    buf_deinit(&text);
+    fleet_result_text(service_method_of(request)->command(request, &command) ? NULL : &command,
+                      result, &text);
+    request_fail(request, err_grpc_status(fleet_status_err(result->status)), "%s: %s",
+                 request->method->name, text.text);
 }
 
 /* Of a proposal that is over: counts it, and reads the reply. */

@@ -23,6 +23,7 @@
 #ifndef FLEET_CORE_FLEET_H
 #define FLEET_CORE_FLEET_H
 #include "base/buf.h"
+#include "base/note.h"
 #include "base/order.h"
 
 /* Texts longer than this are refused (FLEET_TOO_LONG); generous beside what is in use: a
@@ -205,11 +206,11 @@ struct fleet_result {
 };
 const char *fleet_status_text(enum fleet_status status); /* "shard exists"; never NULL */
 enum err fleet_status_err(enum fleet_status status);     /* gives gRPC status and exit code */
-/* Appends the sentence for people, which names what was asked and what stands in the way:
- * "domain already assigned: rack=r-1: current shard-a, requested shard-b". `command` may be NULL
- * (it could not be read). ERR_FULL, ERR_NOMEM. */
-enum err fleet_result_text(const struct fleet_command *command, const struct fleet_result *result,
-                           struct buf *into);
+/* The sentence for people, which names what was asked and what stands in the way: "domain already
+ * assigned: rack=r-1: current shard-a, requested shard-b". `command` may be NULL (it could not be
+ * read). */
+void fleet_result_text(const struct fleet_command *command, const struct fleet_result *result,
+                       struct note *ret_text);
 
 /* -- life cycle and writing -- */
 struct fleet;

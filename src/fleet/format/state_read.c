@@ -40,22 +40,16 @@ static enum err row_dropped(struct fleet_state_reader *reader, const struct flee
                             const struct fleet_result *why, struct note *note)
 {
     struct fleet_command command;
-    char room[160];
-    struct buf text;
+    struct note text;
 
     if (why->status == FLEET_NO_MEMORY) return ERR_NOMEM;
     reader->summary.dropped.of[row->table]++;
     if (reader->options.dropped) reader->options.dropped(reader->options.owner, row, why);
     if (!reader->options.strict) return ERR_OK;
-    buf_init(&text, NOTE_CAP);
     if (row->table != FLEET_LEAVING) command = fleet_row_command(row);
-    if (fleet_result_text(row->table != FLEET_LEAVING ? &command : NULL, why, &text))
-        buf_clear(&text); /* too long for a note anyway */
-    snprintf(room, sizeof room, "%.*s", STR_ARG(buf_peek(&text)));
-    buf_deinit(&text);
+    fleet_result_text(row->table != FLEET_LEAVING ? &command : NULL, why, &text);
     return note_fail(note, ERR_CORRUPT, "a row of %.*s is refused: %s",
-                     STR_ARG(fleet_members[row->table].name),
-                     room[0] ? room : fleet_status_text(why->status));
+                     STR_ARG(fleet_members[row->table].name), text.text);
 }
 
 static enum err row_write(struct fleet_state_reader *reader, const struct fleet_row *row,

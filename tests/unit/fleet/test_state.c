@@ -217,9 +217,11 @@ static void note_drop(void *owner, const struct fleet_row *row, const struct fle
     bool leaving = row->table == FLEET_LEAVING; /* no command of the log brings such a row */
     struct fleet_command command = {.kind = FLEET_CLEAR_LEAVING};
     struct drops *drops = owner;
+    struct note text;
 
     if (!leaving) command = fleet_row_command(row);
-    CHECK_OK("room", fleet_result_text(leaving ? NULL : &command, why, &drops->lines));
+    fleet_result_text(leaving ? NULL : &command, why, &text);
+    CHECK_OK("room", buf_append_c(&drops->lines, text.text));
     CHECK_OK("room", buf_append_byte(&drops->lines, '\n'));
 }
 
