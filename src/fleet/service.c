@@ -12,6 +12,7 @@ enum {
     REQUESTS_MAX = 16384,
     TICK_MS = 1000,
     LIST_ROWS_MAX = 8192,
+    MEMBERS_BYTES_MAX = 8 << 10,
     SCRATCH_KEPT = 1 << 20, /* a large answer's memory is not held on to */
 };
 
@@ -41,36 +42,23 @@ static void tell_leader(struct fleet_service *service, const struct replica_stat
                                                    log_u64("term", status->term), LOG_END});
 }
 
-static bool same_members(const struct fleet_service *service, const struct replica_member *members,
-                         size_t count)
-{
-    if (count != service->member_count) return false;
-    for (size_t i = 0; i < count; i++)
-        if (members[i].id != service->members[i].id ||
-            members[i].role != service->members[i].role ||
-            strcmp(members[i].address, service->members[i].address) != 0)
-            return false;
-    return true;
-}
-
 static void tell_members(struct fleet_service *service)
 {
     struct replica_member members[REPLICA_MEMBERS_MAX];
     size_t count = replica_members(service->leader.replica, members), voters = 0;
     struct buf text;
 
-    if (same_members(service, members, count)) return;
-    memcpy(service->members, members, count * sizeof members[0]);
-    service->member_count = count;
-    buf_init(&text, 8 << 10);
+    buf_init(&text, MEMBERS_BYTES_MAX);
     for (size_t i = 0; i < count; i++) {
         voters += members[i].role == MEMBER_VOTER;
         (void)buf_appendf(&text, "%s%016" PRIx64 "@%s%s", i ? " " : "", members[i].id,
                           members[i].address, members[i].role == MEMBER_VOTER ? "" : "(learner)");
     }
-    SERVICE_TELL(service, INFO, "members", "members-changed", log_u64("voters", voters),
-                 log_u64("members", count), log_str("list", buf_peek(&text)));
-    buf_deinit(&text);
+    if (!str_equal(buf_peek(&text), buf_peek(&service->members)))
+        SERVICE_TELL(service, INFO, "members", "members-changed", log_u64("voters", voters),
+                     log_u64("members", count), log_str("list", buf_peek(&text)));
+    buf_deinit(&service->members);
+    service->members = text;
 }
 
 void fleet_service_on_change(struct fleet_service *service, const struct replica_status *status)
@@ -134,8 +122,8 @@ static enum err open_parts(struct fleet_service *service,
                                                    .requests_max = service->limits.requests_max});
 
     if (!err) err = timer_init(&service->tick, options->io->loop, on_tick);
-    if (!err) err = service_lister_init(&service->domains, service, FLEET_DOMAINS);
-    if (!err) err = service_lister_init(&service->clusters, service, FLEET_CLUSTERS);
+    if (!err) err = service_lister_init(&service->listers[0], service, FLEET_DOMAINS);
+    if (!err) err = service_lister_init(&service->listers[1], service, FLEET_CLUSTERS);
     if (!err) err = fleet_machine_open(&machine, &service->machine);
     if (!err) err = reports_open(&reports, &service->reports);
     return err || !service->metrics ? err : service_metrics_open(service, note);
@@ -183,13 +171,14 @@ void fleet_service_close(struct fleet_service *service)
     if (service->metrics) service_metrics_close(service);
     leader_close(&service->leader);
     timer_deinit(&service->tick);
-    service_lister_deinit(&service->domains);
-    service_lister_deinit(&service->clusters);
+    service_lister_deinit(&service->listers[0]);
+    service_lister_deinit(&service->listers[1]);
     reports_close(service->reports);
     fleet_machine_close(service->machine);
     buf_deinit(&service->answer);
     buf_deinit(&service->row);
     buf_deinit(&service->command);
+    buf_deinit(&service->members);
     free(service);
 }
 

@@ -106,9 +106,8 @@ struct fleet_service {
     struct metric_family *pending;
     /* what the replica said last */
     uint64_t leader_id;
-    struct replica_member members[REPLICA_MEMBERS_MAX];
-    size_t member_count;
-    struct service_lister domains, clusters;
+    struct buf members;               /* as text */
+    struct service_lister listers[2]; /* of domains and of clusters */
     struct timer tick;
     mono_time led_since; /* of the term that is led */
     size_t clears;       /* proposals of ClearLeaving in flight */
@@ -211,7 +210,9 @@ void service_list_later(struct leader_request *request, struct service_lister *l
  * end. */
 const struct reported_shard *service_next_reported(const struct fleet_service *service,
                                                    struct fleet_walk *walk);
-void service_pack_row(struct pack *pack, const struct fleet_row *row); /* as lists contain it */
+/* As lists contain it. */
+void service_pack_row(struct fleet_service *service, struct pack *pack,
+                      const struct fleet_row *row);
 
 /* -- service_metrics.c -- */
 extern const char *const service_ack_names[ACK_OUTCOMES];

@@ -55,7 +55,7 @@ static enum err add_row(struct service_lister *lister, const struct fleet_row *f
     size_t before = part ? part->bytes.len : 0;
 
     if (!part) return ERR_INTERNAL; /* every row's shard is in the tables */
-    service_pack_row(&fields, from);
+    service_pack_row(lister->service, &fields, from);
     row = (struct pack){&part->bytes, ERR_OK};
     pack_row(&row, 1, &fields);
     lister->total += part->bytes.len - before;

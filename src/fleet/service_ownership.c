@@ -295,7 +295,7 @@ static void pack_leaving(struct fleet_service *service, struct pack *answer)
         struct fleet_domain domain = {found.leaving.key, found.leaving.value, found.leaving.shard};
         struct pack row = pack_begin(&service->row);
 
-        service_pack_row(&row, &found);
+        service_pack_row(service, &row, &found);
         if (fleet_find(service->fleet, FLEET_DOMAINS, domain.key, domain.value, &owner))
             pack_text(&row, 4, owner.domain.shard);
         pack_u64(&row, 5, found.leaving.since);
@@ -305,20 +305,16 @@ static void pack_leaving(struct fleet_service *service, struct pack *answer)
     pack_u64(answer, 2, fleet_counts(service->fleet).of[FLEET_LEAVING]);
 }
 
-static void pack_process(struct pack *row, const struct shard_process *process)
+static void pack_process(struct fleet_service *service, struct pack *row,
+                         const struct shard_process *process)
 {
-    char bytes[FLEET_ADDRESS_MAX + 64];
-    struct buf room = {.data = bytes, .cap = sizeof bytes, .max = sizeof bytes};
-    struct pack fields = {&room, ERR_OK};
+    struct pack fields = pack_begin(&service->command);
 
     pack_text(&fields, 1, process->address);
     pack_i64(&fields, 2, process->epoch);
     pack_i64(&fields, 3, process->cycle);
     pack_i64(&fields, 4, process->received_at_ns);
-    if (fields.err)
-        row->err = fields.err;
-    else
-        pack_bytes(row, 2, buf_peek(&room));
+    pack_row(row, 2, &fields);
 }
 
 static void pack_duplicates(struct fleet_service *service, struct pack *answer)
@@ -335,7 +331,7 @@ static void pack_duplicates(struct fleet_service *service, struct pack *answer)
         if (!shard->conflict) continue;
         pack_text(&row, 1, shard->id);
         for (size_t i = 0; i < REPORTS_PROCESSES_MAX && !row.err; i++)
-            if (shard->processes[i].used) pack_process(&row, &shard->processes[i]);
+            if (shard->processes[i].used) pack_process(service, &row, &shard->processes[i]);
         pack_row(answer, 3, &row);
         listed++;
     }
