@@ -6,6 +6,7 @@
 
 static inline bool dimensions_find(const struct dimensions *d, struct str name, uint32_t *ret_index)
 {
+    *ret_index = 0;
     for (uint32_t i = 0; i < d->count; i++) {
         if (!str_equal(d->names[i], name)) continue;
         *ret_index = i;
