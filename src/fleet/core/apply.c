@@ -7,13 +7,38 @@
 #include "base/memory.h"
 #include "fleet/core/internal.h"
 
-static const uint32_t rows_max[FLEET_TABLES] = {
-    [FLEET_SHARDS] = FLEET_SHARDS_MAX,       [FLEET_CLUSTERS] = FLEET_CLUSTERS_MAX,
-    [FLEET_DOMAINS] = FLEET_DOMAINS_MAX,     [FLEET_QUOTAS] = FLEET_QUOTAS_MAX,
-    [FLEET_PROVIDERS] = FLEET_PROVIDERS_MAX, [FLEET_LEAVING] = FLEET_DOMAINS_MAX,
+/* Limits of a table: its rows, and the texts of a new row; a text without a name is that of a shard
+ * which is there. */
+static const struct {
+    const char *name;
+    uint32_t rows_max;
+    struct {
+        const char *field;
+        size_t max;
+    } texts[FLEET_TEXTS_MAX];
+} limits[FLEET_TABLES] = {
+    [FLEET_SHARDS] = {"shards",
+                      FLEET_SHARDS_MAX,
+                      {{"shard id", FLEET_ID_MAX}, {"shard address", FLEET_ADDRESS_MAX}}},
+    [FLEET_CLUSTERS] = {"clusters", FLEET_CLUSTERS_MAX, {{"cluster id", FLEET_ID_MAX}}},
+    [FLEET_DOMAINS] = {"domains",
+                       FLEET_DOMAINS_MAX,
+                       {{"label key", FLEET_LABEL_KEY_MAX},
+                        {"label value", FLEET_LABEL_VALUE_MAX}}},
+    [FLEET_QUOTAS] = {"quotas",
+                      FLEET_QUOTAS_MAX,
+                      {{"provider", FLEET_ID_MAX}, {"region", FLEET_ID_MAX}}},
+    [FLEET_PROVIDERS] = {"providers",
+                         FLEET_PROVIDERS_MAX,
+                         {{"provider name", FLEET_ID_MAX},
+                          {"provider address", FLEET_ADDRESS_MAX},
+                          {"region", FLEET_ID_MAX}}},
+    [FLEET_LEAVING] = {"leaving domains",
+                       FLEET_DOMAINS_MAX,
+                       {{"label key", FLEET_LABEL_KEY_MAX},
+                        {"label value", FLEET_LABEL_VALUE_MAX},
+                        {"shard id", FLEET_ID_MAX}}},
 };
-static const char *const table_names[FLEET_TABLES] = {"shards", "clusters",  "domains",
-                                                      "quotas", "providers", "leaving domains"};
 
 /* -- life cycle -- */
 enum err fleet_open(struct fleet **ret_fleet)
@@ -34,33 +59,20 @@ static void row_leave(struct fleet *fleet, enum fleet_table table, void *row)
     views_keep(fleet, table, row);
 }
 
-static void leaving_clear(struct fleet *fleet)
-{
-    struct order_place place = order_begin(&fleet->leavers);
-
-    for (struct name *leaver; (leaver = order_next(&place));) order_clear(&leaver->rows);
-    rows_drop(fleet, FLEET_LEAVING, &fleet->tables[FLEET_LEAVING]);
-    assert(fleet->leavers.count == 0);
-}
-
+/* Rows that belong to a shard or a name go before it: shards are the first table. */
 void fleet_clear(struct fleet *fleet)
 {
-    struct order_place place;
-
     views_cancel(fleet);
-    leaving_clear(fleet);
-    place = order_begin(&fleet->tables[FLEET_SHARDS]);
-    /* Clusters and domains hang on their shards, each once. */
-    order_clear(&fleet->tables[FLEET_CLUSTERS]);
-    order_clear(&fleet->tables[FLEET_DOMAINS]);
-    for (struct shard_row *shard; (shard = order_next(&place));) {
-        rows_drop(fleet, FLEET_CLUSTERS, &shard->clusters);
-        rows_drop(fleet, FLEET_DOMAINS, &shard->domains);
-    }
-    rows_drop(fleet, FLEET_SHARDS, &fleet->tables[FLEET_SHARDS]);
-    for (unsigned t = FLEET_QUOTAS; t <= FLEET_PROVIDERS; t++)
+    for (unsigned t = FLEET_TABLES; t-- > 0;) {
+        struct order_place place = order_begin(&fleet->tables[t]);
+
+        for (void *row; (row = order_next(&place));) {
+            struct order *owned = row_owned(t, row);
+            if (owned) order_clear(owned);
+        }
         rows_drop(fleet, t, &fleet->tables[t]);
-    assert(fleet->labels.count == 0);
+    }
+    assert(fleet->labels.count == 0 && fleet->leavers.count == 0);
     fleet->sum = 0;
     fleet->changes++;
 }
@@ -95,30 +107,13 @@ static bool text_fits(struct str text, size_t max, const char *field, struct fle
     return str_is_utf8(text) || refuse_field(result, FLEET_NOT_TEXT, field, 0);
 }
 
-/* Of the texts of a new row; a text without a name is that of a shard which is there. */
-static const struct {
-    const char *field;
-    size_t max;
-} limits[FLEET_TABLES][FLEET_TEXTS_MAX] = {
-    [FLEET_SHARDS] = {{"shard id", FLEET_ID_MAX}, {"shard address", FLEET_ADDRESS_MAX}},
-    [FLEET_CLUSTERS] = {{"cluster id", FLEET_ID_MAX}},
-    [FLEET_DOMAINS] = {{"label key", FLEET_LABEL_KEY_MAX}, {"label value", FLEET_LABEL_VALUE_MAX}},
-    [FLEET_QUOTAS] = {{"provider", FLEET_ID_MAX}, {"region", FLEET_ID_MAX}},
-    [FLEET_PROVIDERS] = {{"provider name", FLEET_ID_MAX},
-                         {"provider address", FLEET_ADDRESS_MAX},
-                         {"region", FLEET_ID_MAX}},
-    [FLEET_LEAVING] = {{"label key", FLEET_LABEL_KEY_MAX},
-                       {"label value", FLEET_LABEL_VALUE_MAX},
-                       {"shard id", FLEET_ID_MAX}},
-};
-
 static bool texts_fit(const struct fleet_row *row, struct fleet_result *result)
 {
     bool fit = true;
 
-    for (size_t i = 0; fit && i < FLEET_TEXTS_MAX && limits[row->table][i].field; i++)
-        fit = text_fits(row->texts[i], limits[row->table][i].max, limits[row->table][i].field,
-                        result);
+    for (size_t i = 0; fit && i < FLEET_TEXTS_MAX && limits[row->table].texts[i].field; i++)
+        fit = text_fits(row->texts[i], limits[row->table].texts[i].max,
+                        limits[row->table].texts[i].field, result);
     return fit;
 }
 
@@ -129,8 +124,8 @@ static bool table_has_room(const struct fleet *fleet, enum fleet_table table,
 
     /* An assigned domain may become leaving, for which there must be room then. */
     if (table == FLEET_DOMAINS) rows += fleet->tables[FLEET_LEAVING].count;
-    return rows < rows_max[table] ||
-           refuse_field(result, FLEET_FULL, table_names[table], rows_max[table]);
+    return rows < limits[table].rows_max ||
+           refuse_field(result, FLEET_FULL, limits[table].name, limits[table].rows_max);
 }
 
 static struct shard_row *shard_find(const struct fleet *fleet, struct str id)
