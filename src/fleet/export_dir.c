@@ -26,7 +26,7 @@ struct export_file {
 };
 
 /* Every path fits: export_loop_open refuses a longer directory. */
-static void path_of(const char *dir, const char *name, char path[FS_PATH_CAP])
+static void export_path_of(const char *dir, const char *name, char path[FS_PATH_CAP])
 {
     int len = snprintf(path, FS_PATH_CAP, "%s/%s", dir, name);
 
@@ -39,7 +39,7 @@ static enum err export_note(struct note *note, enum err err, const char *what, c
     return err;
 }
 
-static void temp_of(const char *name, char temp[EXPORT_NAME_CAP + 8])
+static void export_temp_of(const char *name, char temp[EXPORT_NAME_CAP + 8])
 {
     snprintf(temp, EXPORT_NAME_CAP + 8, ".%s.tmp", name);
 }
@@ -66,7 +66,7 @@ struct look {
     char oldest[EXPORT_NAME_CAP]; /* by name; empty: none */
 };
 
-static void look_at(void *context, const char *name, enum fs_kind kind)
+static void export_look_at(void *context, const char *name, enum fs_kind kind)
 {
     struct look *look = context;
 
@@ -84,9 +84,9 @@ static enum err remove_dir(struct fs *fs, const char *dir, const char *name, str
     char path[FS_PATH_CAP], file[FS_PATH_CAP];
     enum err err = ERR_OK;
 
-    path_of(dir, name, path);
+    export_path_of(dir, name, path);
     for (size_t i = 0; !err && i < ARRAY_LEN(files); i++) {
-        path_of(path, files[i], file);
+        export_path_of(path, files[i], file);
         err = fs_remove(fs, file);
         if (err == ERR_NOT_FOUND) err = ERR_OK;
         export_note(note, err, "remove", file);
@@ -100,13 +100,13 @@ enum err export_dir_open(struct fs *fs, const char *dir, struct note *note)
     enum err err = export_note(note, fs_make_dirs(fs, dir, DIR_MODE), "make", dir);
 
     if (err) return err;
-    path_of(dir, "latest.tmp", path);
+    export_path_of(dir, "latest.tmp", path);
     err = fs_remove(fs, path);
     if (err && err != ERR_NOT_FOUND) return export_note(note, err, "remove", path);
     for (;;) {
         struct look look = {.wanted = is_temporary};
 
-        err = export_note(note, fs_list(fs, dir, look_at, &look), "list", dir);
+        err = export_note(note, fs_list(fs, dir, export_look_at, &look), "list", dir);
         if (err || !look.count) return err;
         err = remove_dir(fs, dir, look.oldest, note);
         if (err) return err;
@@ -115,7 +115,7 @@ enum err export_dir_open(struct fs *fs, const char *dir, struct note *note)
 
 /* -- one export -- */
 
-static void name_of(const struct fleet_meta *meta, wall_time now, char name[EXPORT_NAME_CAP])
+static void export_name_of(const struct fleet_meta *meta, wall_time now, char name[EXPORT_NAME_CAP])
 {
     char when[RFC3339_CAP]; /* 2026-11-15T10:54:18.123Z */
     char id[FLEET_META_TEXT_MAX + 1];
@@ -131,7 +131,7 @@ static enum err file_make(struct export_file *file, const char *name, struct fs_
 {
     char path[FS_PATH_CAP];
 
-    path_of(file->temp, name, path);
+    export_path_of(file->temp, name, path);
     return export_note(
         note, fs_open(file->fs, path, FS_WRITE | FS_CREATE | FS_EXCLUSIVE, FILE_MODE, ret_file),
         "make", path);
@@ -148,9 +148,9 @@ enum err export_create(struct fs *fs, const char *dir, const struct fleet_meta *
     file->fs = fs;
     file->meta = *meta;
     file->meta.size = 0;
-    name_of(meta, now, file->name);
-    temp_of(file->name, temp);
-    path_of(dir, temp, file->temp);
+    export_name_of(meta, now, file->name);
+    export_temp_of(file->name, temp);
+    export_path_of(dir, temp, file->temp);
     memcpy(file->dir, dir, strlen(dir) + 1);
     err = export_note(note, fs_make_dir(fs, file->temp, DIR_MODE), "make", file->temp);
     if (err) {
@@ -198,8 +198,8 @@ static enum err swap_latest(struct export_file *file, struct note *note)
     char temp[FS_PATH_CAP], latest[FS_PATH_CAP];
     enum err err;
 
-    path_of(file->dir, "latest.tmp", temp);
-    path_of(file->dir, "latest", latest);
+    export_path_of(file->dir, "latest.tmp", temp);
+    export_path_of(file->dir, "latest", latest);
     err = fs_remove(file->fs, temp); /* of an earlier failure */
     if (!err || err == ERR_NOT_FOUND) err = fs_make_link(file->fs, file->name, temp);
     if (err) return export_note(note, err, "make", temp);
@@ -219,7 +219,7 @@ enum err export_finish(struct export_file *own_file, char name[EXPORT_NAME_CAP],
     char path[FS_PATH_CAP];
     enum err err = export_note(note, fs_sync(file->fs, file->state), "sync state in", file->temp);
 
-    path_of(file->dir, file->name, path);
+    export_path_of(file->dir, file->name, path);
     if (!err) err = write_meta(file, note);
     if (!err) err = export_note(note, fs_sync_dir(file->fs, file->temp), "sync", file->temp);
     if (!err) err = export_note(note, fs_rename(file->fs, file->temp, path), "name", path);
@@ -240,7 +240,7 @@ void export_abandon(struct export_file *own_file)
     char temp[EXPORT_NAME_CAP + 8];
 
     if (!own_file) return;
-    temp_of(own_file->name, temp);
+    export_temp_of(own_file->name, temp);
     (void)remove_dir(own_file->fs, own_file->dir, temp, NULL); /* or swept at the next start */
     file_free(own_file);
 }
@@ -253,9 +253,9 @@ static enum err remove_export(struct fs *fs, const char *dir, const char *name, 
     char path[FS_PATH_CAP], aside[FS_PATH_CAP], temp[EXPORT_NAME_CAP + 8];
     enum err err;
 
-    temp_of(name, temp);
-    path_of(dir, name, path);
-    path_of(dir, temp, aside);
+    export_temp_of(name, temp);
+    export_path_of(dir, name, path);
+    export_path_of(dir, temp, aside);
     err = export_note(note, fs_rename(fs, path, aside), "put aside", path);
     if (!err) err = export_note(note, fs_sync_dir(fs, dir), "sync", dir);
     return err ? err : remove_dir(fs, dir, temp, note);
@@ -267,7 +267,7 @@ enum err export_prune(struct fs *fs, const char *dir, uint32_t keep, const char 
     assert(keep > 0);
     for (*ret_removed = 0;; ++*ret_removed) {
         struct look look = {.newest = newest, .wanted = is_export};
-        enum err err = export_note(note, fs_list(fs, dir, look_at, &look), "list", dir);
+        enum err err = export_note(note, fs_list(fs, dir, export_look_at, &look), "list", dir);
 
         if (err || look.count <= keep || !look.oldest[0]) return err;
         err = remove_export(fs, dir, look.oldest, note);

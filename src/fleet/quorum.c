@@ -24,7 +24,7 @@ static bool roster_is_right(const struct quorum *q)
     return known && roster_entry_equal(known, &wanted);
 }
 
-static struct join_view look(const struct quorum *q)
+static struct join_view quorum_look(const struct quorum *q)
 {
     struct replica_status status = replica_status(q->replica);
     struct replica_member members[REPLICA_MEMBERS_MAX];
@@ -42,12 +42,12 @@ static struct join_view look(const struct quorum *q)
     return view;
 }
 
-static void step(struct quorum *q, enum join_event event);
+static void quorum_step(struct quorum *q, enum join_event event);
 
 /* -- asking for our place -- */
 
-static void on_answered(void *owner, size_t, const struct rpc_client_call *call,
-                        const struct rpc_outcome *outcome, const ProtobufCMessage *message)
+static void quorum_on_answered(void *owner, size_t, const struct rpc_client_call *call,
+                               const struct rpc_outcome *outcome, const ProtobufCMessage *message)
 {
     struct quorum *q = owner;
     const Muster__V1__JoinReplicaResponse *of = (const Muster__V1__JoinReplicaResponse *)message;
@@ -70,12 +70,12 @@ static void on_answered(void *owner, size_t, const struct rpc_client_call *call,
 }
 
 /* Nobody may have been asked: there is no address, or a name stands for none now. */
-static void on_over(void *owner, size_t)
+static void quorum_on_over(void *owner, size_t)
 {
-    step(owner, JOIN_ANSWERED);
+    quorum_step(owner, JOIN_ANSWERED);
 }
 
-static void ask(struct quorum *q)
+static void quorum_ask(struct quorum *q)
 {
     Muster__V1__JoinReplicaRequest request = MUSTER__V1__JOIN_REPLICA_REQUEST__INIT;
     enum err err;
@@ -90,33 +90,33 @@ static void ask(struct quorum *q)
     err = survey_begin(q->survey, &request.base);
     if (!err) return;
     LOG_INFO(&q->log, "could not ask for our place", log_err("err", err));
-    step(q, JOIN_ANSWERED);
+    quorum_step(q, JOIN_ANSWERED);
 }
 
-static void on_fixed(void *owner, enum err err, const struct note *note)
+static void quorum_on_fixed(void *owner, enum err err, const struct note *note)
 {
     struct quorum *q = owner;
 
     if (err && !q->stopping)
         LOG_INFO(&q->log, "our own entry is not in order yet", log_err("err", err),
                  log_text("why", note->text));
-    if (!q->stopping) step(q, JOIN_ANSWERED);
+    if (!q->stopping) quorum_step(q, JOIN_ANSWERED);
 }
 
-static void fix(struct quorum *q)
+static void quorum_fix(struct quorum *q)
 {
     mono_time until = mono_after(loop_now(q->io->loop), JOIN_CALL_MS);
     struct admit_request request = q->self;
     struct admission *admission;
 
     request.cluster_id = replica_status(q->replica).cluster_id;
-    if (quorum_admit(q, &request, STR("muster"), until, on_fixed, q, &admission))
-        step(q, JOIN_ANSWERED);
+    if (quorum_admit(q, &request, STR("muster"), until, quorum_on_fixed, q, &admission))
+        quorum_step(q, JOIN_ANSWERED);
 }
 
-static void step(struct quorum *q, enum join_event event)
+static void quorum_step(struct quorum *q, enum join_event event)
 {
-    struct join_view view = look(q);
+    struct join_view view = quorum_look(q);
     struct join_effects effects = join_step(&q->join, event, &view, loop_now(q->io->loop));
 
     timer_stop(&q->look_timer);
@@ -124,13 +124,13 @@ static void step(struct quorum *q, enum join_event event)
     if (effects.removed)
         LOG_WARN(&q->log, "removed from the cluster; it stays out until it is started anew");
     if (effects.wake_at.ms != MONO_NEVER.ms) timer_start(&q->look_timer, effects.wake_at);
-    if (effects.ask) ask(q); /* last: what fails at once is the next step */
-    if (effects.fix) fix(q);
+    if (effects.ask) quorum_ask(q); /* last: what fails at once is the next step */
+    if (effects.fix) quorum_fix(q);
 }
 
-static void on_look(struct timer *timer)
+static void quorum_on_look(struct timer *timer)
 {
-    step(CONTAINER_OF(timer, struct quorum, look_timer), JOIN_LOOK);
+    quorum_step(CONTAINER_OF(timer, struct quorum, look_timer), JOIN_LOOK);
 }
 
 void quorum_on_change(struct quorum *quorum, const struct replica_status *status)
@@ -141,7 +141,7 @@ void quorum_on_change(struct quorum *quorum, const struct replica_status *status
         quorum->leading_since = (mono_time){0};
     else if (quorum->leading_since.ms == 0)
         quorum->leading_since = loop_now(quorum->io->loop);
-    if (!quorum->stopping) step(quorum, JOIN_LOOK);
+    if (!quorum->stopping) quorum_step(quorum, JOIN_LOOK);
 }
 
 uint64_t quorum_leading_ms(const struct quorum *quorum)
@@ -161,8 +161,8 @@ enum err quorum_open(const struct quorum_options *options, struct quorum **ret_q
                                     .path = "/muster.v1.Fleet/JoinReplica",
                                     .answer = &muster__v1__join_replica_response__descriptor,
                                     .timeout_ms = JOIN_CALL_MS,
-                                    .answered = on_answered,
-                                    .over = on_over,
+                                    .answered = quorum_on_answered,
+                                    .over = quorum_on_over,
                                     .owner = q};
     enum err err;
 
@@ -181,7 +181,7 @@ enum err quorum_open(const struct quorum_options *options, struct quorum **ret_q
               : ERR_INVALID;
     if (err) note_set(note, "id and addresses are visible characters, at most 63 and 255");
     if (!err) err = survey_open(&survey, &q->survey, note);
-    if (!err) err = timer_init(&q->look_timer, q->io->loop, on_look);
+    if (!err) err = timer_init(&q->look_timer, q->io->loop, quorum_on_look);
     if (err) {
         survey_close(q->survey, NULL, NULL);
         quorum_close(q);

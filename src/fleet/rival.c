@@ -65,14 +65,14 @@ static void rival_judge(struct rival *r, const Muster__V1__ListReplicasResponse 
     }
 }
 
-static void on_answered(void *owner, size_t, const struct rpc_client_call *,
-                        const struct rpc_outcome *outcome, const ProtobufCMessage *message)
+static void rival_on_answered(void *owner, size_t, const struct rpc_client_call *,
+                              const struct rpc_outcome *outcome, const ProtobufCMessage *message)
 {
     (void)outcome; /* with an error: a follower, or silent */
     if (message) rival_judge(owner, (const Muster__V1__ListReplicasResponse *)message);
 }
 
-static void on_over(void *owner, size_t)
+static void rival_on_over(void *owner, size_t)
 {
     struct rival *r = owner;
     char cluster[17];
@@ -94,8 +94,8 @@ enum err rival_open(const struct rival_options *options, struct rival **ret_riva
                                     .path = "/muster.v1.Fleet/ListReplicas",
                                     .answer = &muster__v1__list_replicas_response__descriptor,
                                     .timeout_ms = RIVAL_CALL_MS,
-                                    .answered = on_answered,
-                                    .over = on_over,
+                                    .answered = rival_on_answered,
+                                    .over = rival_on_over,
                                     .owner = r};
     enum err err;
 

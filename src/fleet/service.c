@@ -23,13 +23,13 @@ int64_t service_wall_ns(const struct fleet_service *service)
 
 /* -- the replica's changes -- */
 
-static void tell_leadership(struct fleet_service *service, const char *event, uint64_t term)
+static void service_log_leadership(struct fleet_service *service, const char *event, uint64_t term)
 {
     fleet_journal_event(service->journal, event,
                         (const struct log_field[]){log_u64("term", term), LOG_END});
 }
 
-static void tell_leader(struct fleet_service *service, const struct replica_status *status)
+static void service_log_leader(struct fleet_service *service, const struct replica_status *status)
 {
     char id[INSTRUCTION_ID_CAP];
 
@@ -42,7 +42,7 @@ static void tell_leader(struct fleet_service *service, const struct replica_stat
                                                    log_u64("term", status->term), LOG_END});
 }
 
-static void tell_members(struct fleet_service *service)
+static void service_log_members(struct fleet_service *service)
 {
     struct replica_member members[REPLICA_MEMBERS_MAX];
     size_t count = replica_members(service->leader.replica, members), voters = 0;
@@ -66,21 +66,21 @@ void fleet_service_on_change(struct fleet_service *service, const struct replica
     struct leader *leader = &service->leader;
 
     if (leader_over(leader, status)) {
-        tell_leadership(service, "leadership-lost", leader->term);
+        service_log_leadership(service, "leadership-lost", leader->term);
         service_end_term(service);
     }
-    if (status->leader_id != service->leader_id) tell_leader(service, status);
+    if (status->leader_id != service->leader_id) service_log_leader(service, status);
     service->leader_id = status->leader_id;
     if (leader_begun(leader, status)) {
         service_begin_term(service, status->term);
-        tell_leadership(service, "leadership-gained", status->term);
+        service_log_leadership(service, "leadership-gained", status->term);
     }
-    if (leader->replica) tell_members(service);
+    if (leader->replica) service_log_members(service);
     if (leader_ready(leader, status)) service_seed_begin(service);
     leader_resume(leader);
 }
 
-static void trim(struct buf *scratch)
+static void scratch_trim(struct buf *scratch)
 {
     size_t max = scratch->max;
 
@@ -89,12 +89,12 @@ static void trim(struct buf *scratch)
     buf_init(scratch, max);
 }
 
-static void on_tick(struct timer *timer)
+static void service_on_tick(struct timer *timer)
 {
     struct fleet_service *service = CONTAINER_OF(timer, struct fleet_service, tick);
 
-    trim(&service->answer);
-    trim(&service->row);
+    scratch_trim(&service->answer);
+    scratch_trim(&service->row);
     if (service->leader.led) {
         service_look_for_silence(service);
         service_look_for_conflicts(service);
@@ -104,8 +104,8 @@ static void on_tick(struct timer *timer)
 
 /* -- life -- */
 
-static enum err open_parts(struct fleet_service *service,
-                           const struct fleet_service_options *options, struct note *note)
+static enum err service_open_parts(struct fleet_service *service,
+                                   const struct fleet_service_options *options, struct note *note)
 {
     struct fleet_machine_options machine = {
         .applied = service_applied, .restored = service_restored, .owner = service};
@@ -121,7 +121,7 @@ static enum err open_parts(struct fleet_service *service,
                                                    .wait_ms = service->limits.wait_ms,
                                                    .requests_max = service->limits.requests_max});
 
-    if (!err) err = timer_init(&service->tick, options->io->loop, on_tick);
+    if (!err) err = timer_init(&service->tick, options->io->loop, service_on_tick);
     if (!err) err = service_lister_init(&service->listers[0], service, FLEET_DOMAINS);
     if (!err) err = service_lister_init(&service->listers[1], service, FLEET_CLUSTERS);
     if (!err) err = fleet_machine_open(&machine, &service->machine);
@@ -153,7 +153,7 @@ enum err fleet_service_open(const struct fleet_service_options *options,
     buf_init(&service->answer, SERVICE_ANSWER_MAX);
     buf_init(&service->row, SERVICE_ANSWER_MAX);
     buf_init(&service->command, REPLICA_COMMAND_MAX);
-    err = open_parts(service, options, note);
+    err = service_open_parts(service, options, note);
     if (err) {
         fleet_service_close(service);
         return err;
@@ -196,8 +196,9 @@ void fleet_service_attach(struct fleet_service *service, struct replica *replica
     fleet_service_on_change(service, &status);
 }
 
-static enum err add_methods(struct fleet_service *service, const struct service_method *methods,
-                            struct rpc_server *server, struct note *note)
+static enum err service_add_methods(struct fleet_service *service,
+                                    const struct service_method *methods, struct rpc_server *server,
+                                    struct note *note)
 {
     enum err err = ERR_OK;
 
@@ -209,10 +210,10 @@ static enum err add_methods(struct fleet_service *service, const struct service_
 enum err fleet_service_methods(struct fleet_service *service, struct rpc_server *server,
                                struct note *note)
 {
-    enum err err = add_methods(service, service_report_methods, server, note);
+    enum err err = service_add_methods(service, service_report_methods, server, note);
 
-    if (!err) err = add_methods(service, service_admin_methods, server, note);
-    if (!err) err = add_methods(service, service_read_methods, server, note);
-    if (!err) err = add_methods(service, service_instruct_methods, server, note);
-    return err ? err : add_methods(service, service_ownership_methods, server, note);
+    if (!err) err = service_add_methods(service, service_admin_methods, server, note);
+    if (!err) err = service_add_methods(service, service_read_methods, server, note);
+    if (!err) err = service_add_methods(service, service_instruct_methods, server, note);
+    return err ? err : service_add_methods(service, service_ownership_methods, server, note);
 }

@@ -22,7 +22,7 @@ static const char *const text_names[FLEET_KIND_LAST + 1][FLEET_TEXTS_MAX] = {
     [FLEET_CLEAR_LEAVING] = {"key", "value", "shard"},
 };
 
-static size_t put_command(struct log_field *f, const struct fleet_command *command)
+static size_t audit_put_command(struct log_field *f, const struct fleet_command *command)
 {
     size_t n = 0;
 
@@ -36,8 +36,8 @@ static size_t put_command(struct log_field *f, const struct fleet_command *comma
     return n;
 }
 
-static void audit(struct fleet_service *service, const struct machine_entry *entry,
-                  const struct fleet_command *command, const struct fleet_result *result)
+static void follow_audit(struct fleet_service *service, const struct machine_entry *entry,
+                         const struct fleet_command *command, const struct fleet_result *result)
 {
     struct log_field fields[AUDIT_FIELDS];
     size_t n = 0;
@@ -45,7 +45,7 @@ static void audit(struct fleet_service *service, const struct machine_entry *ent
     fields[n++] = log_u64("index", entry->index);
     fields[n++] = log_u64("term", entry->term);
     if (entry->request_id.len) fields[n++] = log_str("request_id", entry->request_id);
-    if (command) n += put_command(fields + n, command);
+    if (command) n += audit_put_command(fields + n, command);
     if (result->holder.len) fields[n++] = log_str("holder", result->holder);
     fields[n++] = log_text("result", fleet_status_text(result->status));
     fields[n++] = log_bool("changed", result->changed);
@@ -95,8 +95,8 @@ static void shard_removed(struct fleet_service *service, const struct machine_en
 
 /* An assignment that stood already is told again: after a change of leaders that is how a person
  * repeats what the old leader may have died with. */
-static void follow(struct fleet_service *service, const struct machine_entry *entry,
-                   const struct fleet_command *command, const struct fleet_result *result)
+static void follow_command(struct fleet_service *service, const struct machine_entry *entry,
+                           const struct fleet_command *command, const struct fleet_result *result)
 {
     switch (command->kind) {
     case FLEET_ADD_SHARD: shard_added(service, entry, &command->add_shard); break;
@@ -120,9 +120,9 @@ void service_applied(void *owner, const struct machine_entry *entry,
 {
     struct fleet_service *service = owner;
 
-    audit(service, entry, command, result);
+    follow_audit(service, entry, command, result);
     if (service->leader.led && command && result->status == FLEET_DONE)
-        follow(service, entry, command, result);
+        follow_command(service, entry, command, result);
 }
 
 /* -- terms -- */

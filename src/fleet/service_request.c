@@ -6,7 +6,7 @@
 #include "fleet/format/command.h"
 #include "fleet/service_internal.h"
 
-static bool admit(struct leader_request *request)
+static bool call_admit(struct leader_request *request)
 {
     const struct service_method *method = service_method_of(request);
     struct str id;
@@ -24,7 +24,7 @@ static bool admit(struct leader_request *request)
     return !method->admit || method->admit(request);
 }
 
-static void begin(struct leader_request *request)
+static void call_begin(struct leader_request *request)
 {
     const struct service_method *method = service_method_of(request);
 
@@ -35,7 +35,7 @@ static void begin(struct leader_request *request)
 }
 
 /* The reports are of one term. */
-static void read(struct leader_request *request)
+static void call_read(struct leader_request *request)
 {
     if (leader_leads(request->leader))
         service_method_of(request)->read(request);
@@ -46,7 +46,7 @@ static void read(struct leader_request *request)
 
 /* -- writing -- */
 
-static void answer_write(struct leader_request *request, const struct fleet_result *result)
+static void call_answer(struct leader_request *request, const struct fleet_result *result)
 {
     struct fleet_command command;
     struct note text;
@@ -73,7 +73,7 @@ static enum err service_proposed(struct fleet_service *service, enum err err, st
     return err;
 }
 
-static void written(struct leader_request *request, enum err err, struct str reply)
+static void call_written(struct leader_request *request, enum err err, struct str reply)
 {
     const struct service_method *method = service_method_of(request);
     struct fleet_result result = {.status = FLEET_UNREADABLE};
@@ -89,7 +89,7 @@ static void written(struct leader_request *request, enum err err, struct str rep
     else if (method->done)
         method->done(request, &result);
     else
-        answer_write(request, &result);
+        call_answer(request, &result);
 }
 
 /* Of `command`, whose bytes are in service->command. */
@@ -170,8 +170,8 @@ const struct leader_rules service_rules = {
     .request_size = sizeof(struct fleet_request),
     .full = GRPC_UNAVAILABLE,
     .doubt = GRPC_UNAVAILABLE,
-    .admit = admit,
-    .begin = begin,
-    .read = read,
-    .written = written,
+    .admit = call_admit,
+    .begin = call_begin,
+    .read = call_read,
+    .written = call_written,
 };

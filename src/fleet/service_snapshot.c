@@ -63,19 +63,19 @@ struct snapshot_service {
     struct counter *bytes;
 };
 
-static struct snapshot_service *service_of(const struct leader_request *request)
+static struct snapshot_service *snapshot_service_of(const struct leader_request *request)
 {
     return CONTAINER_OF(request->leader, struct snapshot_service, leader);
 }
 
-static const struct stream_method *method_of(const struct leader_request *request)
+static const struct stream_method *stream_method_of(const struct leader_request *request)
 {
     return CONTAINER_OF(request->method, struct stream_method, base);
 }
 
 static enum kind kind_of(const struct snapshot_service *service)
 {
-    return method_of(service->stream.request)->kind;
+    return stream_method_of(service->stream.request)->kind;
 }
 
 /* -- ends -- */
@@ -83,12 +83,12 @@ static enum kind kind_of(const struct snapshot_service *service)
 static void stream_count(struct snapshot_service *service, const struct leader_request *request,
                          const char *outcome)
 {
-    struct str values[] = {str_from(method_of(request)->label), str_from(outcome)};
+    struct str values[] = {str_from(stream_method_of(request)->label), str_from(outcome)};
 
     if (service->streams) counter_inc(metric_counter(service->streams, values));
 }
 
-static void views_end(struct outflow *stream)
+static void stream_close_views(struct outflow *stream)
 {
     fleet_state_write_close(stream->measure);
     stream->measure = NULL;
@@ -102,7 +102,7 @@ static void stream_clear(struct snapshot_service *service)
     struct outflow *stream = &service->stream;
 
     timer_stop(&service->timer);
-    views_end(stream);
+    stream_close_views(stream);
     buf_deinit(&stream->out);
     buf_deinit(&stream->slice);
     memset(stream, 0, sizeof *stream);
@@ -112,7 +112,7 @@ static void stream_clear(struct snapshot_service *service)
 
 static void stream_freed(struct leader_request *request)
 {
-    struct snapshot_service *service = service_of(request);
+    struct snapshot_service *service = snapshot_service_of(request);
 
     if (service->stream.request != request) return; /* one that was refused */
     stream_count(service, request,
@@ -147,7 +147,8 @@ static void stream_finish(struct snapshot_service *service)
 /* -- sending -- */
 
 /* The first frame says what follows: no database of etcd's, but an archive of ours. */
-static enum err send_etcd(struct snapshot_service *service, bool is_head, ProtobufCBinaryData frame)
+static enum err stream_send_etcd(struct snapshot_service *service, bool is_head,
+                                 ProtobufCBinaryData frame)
 {
     struct replica_status status = replica_status(service->options.replica);
     Etcdserverpb__SnapshotResponse response = ETCDSERVERPB__SNAPSHOT_RESPONSE__INIT;
@@ -165,8 +166,8 @@ static enum err send_etcd(struct snapshot_service *service, bool is_head, Protob
 }
 
 /* A chunk of a backup is on the wire what a chunk of a saved snapshot is. */
-static enum err send_chunk(struct snapshot_service *service, bool is_head,
-                           ProtobufCBinaryData frame)
+static enum err stream_send_chunk(struct snapshot_service *service, bool is_head,
+                                  ProtobufCBinaryData frame)
 {
     Bigfleet__V1alpha1__SnapshotSaveChunk chunk;
 
@@ -181,18 +182,18 @@ static enum err send_chunk(struct snapshot_service *service, bool is_head,
 }
 
 /* ERR_FULL: not now, and the stream is blocked. */
-static enum err send_frame(struct snapshot_service *service, bool is_head, struct str bytes)
+static enum err stream_send_frame(struct snapshot_service *service, bool is_head, struct str bytes)
 {
     ProtobufCBinaryData frame = {.len = bytes.len, .data = (uint8_t *)bytes.at};
-    enum err err = kind_of(service) == ETCD ? send_etcd(service, is_head, frame)
-                                            : send_chunk(service, is_head, frame);
+    enum err err = kind_of(service) == ETCD ? stream_send_etcd(service, is_head, frame)
+                                            : stream_send_chunk(service, is_head, frame);
 
     service->stream.is_blocked = err == ERR_FULL;
     return err;
 }
 
 /* Sends what fills a chunk, or all of it at the end. */
-static enum err flush(struct snapshot_service *service)
+static enum err stream_flush(struct snapshot_service *service)
 {
     struct outflow *stream = &service->stream;
     enum err err = ERR_OK;
@@ -200,7 +201,7 @@ static enum err flush(struct snapshot_service *service)
     while (!err && (stream->out.len >= CHUNK_BYTES || (stream->is_made && stream->out.len > 0))) {
         size_t len = min_size(stream->out.len, CHUNK_BYTES);
 
-        err = send_frame(service, false, str_of(stream->out.data, len));
+        err = stream_send_frame(service, false, str_of(stream->out.data, len));
         if (err) break;
         buf_consume(&stream->out, len);
         stream->sent += len;
@@ -210,7 +211,7 @@ static enum err flush(struct snapshot_service *service)
 
 /* -- making: each step begins the next stage when its own is over -- */
 
-static enum err measure(struct snapshot_service *service)
+static enum err stream_measure(struct snapshot_service *service)
 {
     struct outflow *stream = &service->stream;
     bool over = false;
@@ -226,7 +227,7 @@ static enum err measure(struct snapshot_service *service)
     return err;
 }
 
-static enum err describe_backup(const struct snapshot_service *service, struct buf *into)
+static enum err backup_describe(const struct snapshot_service *service, struct buf *into)
 {
     const struct fleet_meta *meta = &service->stream.copy.meta;
     struct ndjson line;
@@ -242,15 +243,15 @@ static enum err describe_backup(const struct snapshot_service *service, struct b
     return ndjson_end(&line);
 }
 
-static enum err send_head(struct snapshot_service *service)
+static enum err stream_send_head(struct snapshot_service *service)
 {
     struct buf json;
     enum err err;
 
     buf_init(&json, FLEET_META_BYTES_MAX);
     err = kind_of(service) == SAVE ? fleet_meta_write(&service->stream.copy.meta, false, &json)
-                                   : describe_backup(service, &json);
-    if (!err) err = send_frame(service, true, buf_peek(&json));
+                                   : backup_describe(service, &json);
+    if (!err) err = stream_send_frame(service, true, buf_peek(&json));
     buf_deinit(&json);
     if (!err) service->stream.stage = SENDING;
     return err;
@@ -275,7 +276,7 @@ static enum err backup_slice(struct outflow *stream)
     return !err && stream->is_made ? snap_stream_end(&stream->frame, &stream->out) : err;
 }
 
-static enum err send_slice(struct snapshot_service *service)
+static enum err stream_send_slice(struct snapshot_service *service)
 {
     struct outflow *stream = &service->stream;
     enum err err = ERR_OK;
@@ -284,7 +285,7 @@ static enum err send_slice(struct snapshot_service *service)
         err = kind_of(service) == SAVE ? fleet_state_write_next(stream->copy.writer, SLICE_BYTES,
                                                                 &stream->out, &stream->is_made)
                                        : backup_slice(stream);
-    if (!err) err = flush(service);
+    if (!err) err = stream_flush(service);
     if (!err && stream->is_made) stream->stage = SENT;
     return err;
 }
@@ -337,14 +338,14 @@ static enum err backup_open_views(struct snapshot_service *service)
 }
 
 /* Other snapshots may have the views. */
-static enum err open_views(struct snapshot_service *service)
+static enum err stream_open_views(struct snapshot_service *service)
 {
     struct outflow *stream = &service->stream;
     mono_time now = loop_now(service->options.io->loop);
     enum err err = kind_of(service) == SAVE ? save_open_views(service) : backup_open_views(service);
 
     if (!err) return ERR_OK;
-    views_end(stream);
+    stream_close_views(stream);
     stream->stage = OPENING;
     if (err != ERR_FULL || mono_due(stream->turn_until, now)) return err;
     if (!stream->has_waited)
@@ -360,7 +361,10 @@ static enum err open_views(struct snapshot_service *service)
 static void stream_step(struct snapshot_service *service)
 {
     static enum err (*const steps[SENT])(struct snapshot_service *) = {
-        [OPENING] = open_views, [MEASURING] = measure, [HEAD] = send_head, [SENDING] = send_slice};
+        [OPENING] = stream_open_views,
+        [MEASURING] = stream_measure,
+        [HEAD] = stream_send_head,
+        [SENDING] = stream_send_slice};
     struct outflow *stream = &service->stream;
     enum err err = steps[stream->stage](service);
 
@@ -378,7 +382,7 @@ static void stream_step(struct snapshot_service *service)
         timer_start_in(&service->timer, 0); /* the next turn: others have theirs in between */
 }
 
-static void on_timer(struct timer *timer)
+static void stream_on_timer(struct timer *timer)
 {
     struct snapshot_service *service = CONTAINER_OF(timer, struct snapshot_service, timer);
 
@@ -392,7 +396,7 @@ static void on_timer(struct timer *timer)
 
 static void stream_writable(struct leader_request *request)
 {
-    struct snapshot_service *service = service_of(request);
+    struct snapshot_service *service = snapshot_service_of(request);
 
     if (!service->stream.is_blocked) return;
     service->stream.is_blocked = false;
@@ -401,7 +405,7 @@ static void stream_writable(struct leader_request *request)
 
 static void stream_begin(struct leader_request *request)
 {
-    struct snapshot_service *service = service_of(request);
+    struct snapshot_service *service = snapshot_service_of(request);
 
     request_keep(request, &service->kept);
     service->stream.turn_until = mono_after(loop_now(service->options.io->loop), TURN_MS);
@@ -410,8 +414,8 @@ static void stream_begin(struct leader_request *request)
 
 static bool stream_admit(struct leader_request *request)
 {
-    struct snapshot_service *service = service_of(request);
-    bool etcd = method_of(request)->kind == ETCD;
+    struct snapshot_service *service = snapshot_service_of(request);
+    bool etcd = stream_method_of(request)->kind == ETCD;
     struct note note;
 
     /* It holds everything, not the store alone. */
@@ -446,8 +450,8 @@ static const struct leader_rules stream_rules = {
 
 /* -- life -- */
 
-static enum err add_metrics(struct snapshot_service *service, struct metrics *metrics,
-                            struct note *note)
+static enum err stream_add_metrics(struct snapshot_service *service, struct metrics *metrics,
+                                   struct note *note)
 {
     struct metric_options streams = {
         .name = "muster_coordinator_state_streams_total",
@@ -485,8 +489,8 @@ enum err snapshot_service_open(const struct snapshot_service_options *options,
     buf_init(&service->stream.out, OUT_MAX);
     buf_init(&service->stream.slice, OUT_MAX);
     err = leader_open(&service->leader, &leader);
-    if (!err) err = timer_init(&service->timer, options->io->loop, on_timer);
-    if (!err && options->metrics) err = add_metrics(service, options->metrics, note);
+    if (!err) err = timer_init(&service->timer, options->io->loop, stream_on_timer);
+    if (!err && options->metrics) err = stream_add_metrics(service, options->metrics, note);
     if (err) {
         snapshot_service_close(service);
         return err;

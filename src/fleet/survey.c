@@ -66,8 +66,8 @@ static void question_close(struct question *question)
     rpc_channel_close(question->channel, question_closed, question);
 }
 
-static void on_answer(void *owner, const struct rpc_client_call *call,
-                      const struct rpc_outcome *outcome, struct str bytes)
+static void survey_on_answer(void *owner, const struct rpc_client_call *call,
+                             const struct rpc_outcome *outcome, struct str bytes)
 {
     struct question *question = owner;
     struct survey *s = question->survey;
@@ -84,7 +84,7 @@ static void on_answer(void *owner, const struct rpc_client_call *call,
     question_close(question);
 }
 
-static void ask(struct survey *s, const char *const *addresses, const char *tls_name)
+static void survey_ask(struct survey *s, const char *const *addresses, const char *tls_name)
 {
     bool to_leader = s->options.to_leader;
     struct question *question = &s->questions[s->count];
@@ -104,33 +104,35 @@ static void ask(struct survey *s, const char *const *addresses, const char *tls_
     s->count++;
     if (rpc_channel_open(&channel, &question->channel, NULL)) return; /* counts as silent */
     s->open++;
-    if (rpc_unary(question->channel, &call, buf_peek(&s->request), on_answer, question, NULL))
+    if (rpc_unary(question->channel, &call, buf_peek(&s->request), survey_on_answer, question,
+                  NULL))
         question_close(question);
 }
 
 /* -- a round -- */
 
 /* tls_name: to verify, or NULL for each address's own. */
-static void ask_all(struct survey *s, const char *const *list, size_t count, const char *tls_name)
+static void survey_ask_all(struct survey *s, const char *const *list, size_t count,
+                           const char *tls_name)
 {
     s->beginning = false;
     s->count = 0;
-    if (s->options.to_leader && count) ask(s, list, tls_name);
+    if (s->options.to_leader && count) survey_ask(s, list, tls_name);
     for (size_t i = 0; !s->options.to_leader && i < count; i++)
-        ask(s, (const char *const[]){list[i], NULL}, tls_name);
+        survey_ask(s, (const char *const[]){list[i], NULL}, tls_name);
     if (s->open == 0) s->options.over(s->options.owner, s->count);
 }
 
-static void ask_given(struct task *task)
+static void survey_ask_given(struct task *task)
 {
     struct survey *s = CONTAINER_OF(task, struct survey, task);
     const char *list[SURVEY_ADDRESSES_MAX + 1] = {NULL};
 
     for (size_t i = 0; i < s->address_count; i++) list[i] = s->addresses[i];
-    ask_all(s, list, s->address_count, NULL);
+    survey_ask_all(s, list, s->address_count, NULL);
 }
 
-static void run_lookup(struct job *job)
+static void survey_look_up(struct job *job)
 {
     struct survey *s = CONTAINER_OF(job, struct survey, job);
 
@@ -138,7 +140,7 @@ static void run_lookup(struct job *job)
     (void)address_resolve(s->addresses[0], &s->resolved, NULL); /* none: asked again later */
 }
 
-static void lookup_done(struct job *job, enum err err)
+static void survey_looked_up(struct job *job, enum err err)
 {
     struct survey *s = CONTAINER_OF(job, struct survey, job);
     const char *list[SURVEY_ADDRESSES_MAX + 1] = {NULL};
@@ -146,7 +148,7 @@ static void lookup_done(struct job *job, enum err err)
     if (s->closing) return;
     if (err) s->resolved.count = 0;
     for (size_t i = 0; i < s->resolved.count; i++) list[i] = s->resolved.at[i];
-    ask_all(s, list, s->resolved.count, s->host);
+    survey_ask_all(s, list, s->resolved.count, s->host);
 }
 
 enum err survey_begin(struct survey *survey, const ProtobufCMessage *request)
@@ -158,7 +160,7 @@ enum err survey_begin(struct survey *survey, const ProtobufCMessage *request)
     err = message_write(request, &survey->request, NULL);
     if (err) return err;
     survey->beginning = true;
-    job_init(&survey->job, run_lookup, lookup_done);
+    job_init(&survey->job, survey_look_up, survey_looked_up);
     if (!survey->worker || worker_submit(survey->worker, &survey->job))
         loop_defer(survey->options.to.io->loop, &survey->task);
     return ERR_OK;
@@ -166,8 +168,8 @@ enum err survey_begin(struct survey *survey, const ProtobufCMessage *request)
 
 /* -- life -- */
 
-static enum err take_addresses(struct survey *s, const struct survey_options *options,
-                               struct note *note)
+static enum err survey_take_addresses(struct survey *s, const struct survey_options *options,
+                                      struct note *note)
 {
     size_t given = 0;
 
@@ -183,7 +185,7 @@ static enum err take_addresses(struct survey *s, const struct survey_options *op
     return ERR_OK;
 }
 
-static enum err open_worker(struct survey *s, struct note *note)
+static enum err survey_open_worker(struct survey *s, struct note *note)
 {
     struct worker_options worker = {.name = "names", .jobs_max = 1};
     struct address_parts parts;
@@ -203,9 +205,9 @@ enum err survey_open(const struct survey_options *options, struct survey **ret_s
     if (!s) return ERR_NOMEM;
     s->options = *options;
     buf_init(&s->request, REQUEST_MAX);
-    task_init(&s->task, ask_given);
-    err = take_addresses(s, options, note);
-    if (!err && s->address_count == 1 && options->to.look_up) err = open_worker(s, note);
+    task_init(&s->task, survey_ask_given);
+    err = survey_take_addresses(s, options, note);
+    if (!err && s->address_count == 1 && options->to.look_up) err = survey_open_worker(s, note);
     if (err)
         survey_free(s);
     else

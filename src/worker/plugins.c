@@ -88,7 +88,7 @@ static void library_path(const struct plugin *p, char path[FS_PATH_CAP])
 
 /* -- loading -- */
 
-static enum err read_manifest(struct plugin *p, struct note *note)
+static enum err plugin_read_manifest(struct plugin *p, struct note *note)
 {
     struct fs *fs = p->set->options.io->fs;
     struct fs_info info = {.kind = FS_REGULAR};
@@ -110,7 +110,7 @@ static enum err read_manifest(struct plugin *p, struct note *note)
     return err;
 }
 
-static enum err keep_manifest(struct plugin *p, struct note *note)
+static enum err plugin_keep_manifest(struct plugin *p, struct note *note)
 {
     const struct plugins_options *options = &p->set->options;
     struct buf json;
@@ -168,7 +168,7 @@ static enum err start_sidecar(struct plugin *p, struct note *note)
     return err;
 }
 
-static enum err start(struct plugin *p, struct note *note)
+static enum err plugin_start(struct plugin *p, struct note *note)
 {
     char path[FS_PATH_CAP];
 
@@ -186,46 +186,46 @@ static enum err start(struct plugin *p, struct note *note)
 
 /* -- watching -- */
 
-static struct fs_info look_at(struct fs *fs, const char *path)
+static struct fs_info file_look(struct fs *fs, const char *path)
 {
     struct fs_info info;
 
     return fs_stat(fs, path, &info) ? (struct fs_info){0} : info;
 }
 
-static enum err watch(struct plugin *p, const char *path)
+static enum err plugin_watch(struct plugin *p, const char *path)
 {
     struct watched_file *file = &p->files[p->file_count];
 
     if (p->file_count == FILES_MAX) return ERR_OK;
     file->path = str_dup(str_from(path));
     if (!file->path) return ERR_NOMEM;
-    file->seen = look_at(p->set->options.io->fs, path);
+    file->seen = file_look(p->set->options.io->fs, path);
     p->file_count++;
     return ERR_OK;
 }
 
 /* The manifest, and the plugin's own file: the library, or each word of a command that is a
  * file. */
-static enum err watch_files(struct plugin *p)
+static enum err plugin_watch_files(struct plugin *p)
 {
     struct fs *fs = p->set->options.io->fs;
     char path[FS_PATH_CAP];
     struct fs_info info;
-    enum err err = watch(p, p->path);
+    enum err err = plugin_watch(p, p->path);
 
     if (!err && p->library) {
         library_path(p, path);
-        err = watch(p, path);
+        err = plugin_watch(p, path);
     }
     for (size_t i = 0; !err && p->sidecar && i < p->facts->command_count; i++)
         if (strchr(p->facts->command[i], '/') && !fs_stat(fs, p->facts->command[i], &info) &&
             info.kind == FS_REGULAR)
-            err = watch(p, p->facts->command[i]);
+            err = plugin_watch(p, p->facts->command[i]);
     return err;
 }
 
-static void reload_now(struct plugin *p)
+static void plugin_reload_now(struct plugin *p)
 {
     const struct log_source *log = p->set->options.log;
 
@@ -238,28 +238,28 @@ static void reload_now(struct plugin *p)
     sidecar_reload(p->sidecar);
 }
 
-static void reload(struct plugin *p)
+static void plugin_reload(struct plugin *p)
 {
     p->changed = MONO_NEVER;
     if (p->set->busy && p->sidecar)
         p->waits = true;
     else
-        reload_now(p);
+        plugin_reload_now(p);
 }
 
 static void look_at_plugin(struct plugin *p, mono_time now)
 {
     for (size_t i = 0; i < p->file_count; i++) {
-        struct fs_info now_seen = look_at(p->set->options.io->fs, p->files[i].path);
+        struct fs_info now_seen = file_look(p->set->options.io->fs, p->files[i].path);
         if (fs_same(&now_seen, &p->files[i].seen)) continue;
         p->files[i].seen = now_seen;
         p->changed = now; /* and wait until it is quiet */
     }
     if (p->changed.ms != MONO_NEVER.ms && mono_elapsed_ms(p->changed, now) >= PLUGINS_QUIET_MS)
-        reload(p);
+        plugin_reload(p);
 }
 
-static void on_look(struct timer *timer)
+static void plugins_on_look(struct timer *timer)
 {
     struct plugins *set = CONTAINER_OF(timer, struct plugins, look);
 
@@ -270,7 +270,7 @@ static void on_look(struct timer *timer)
 
 /* -- life -- */
 
-static enum err load(struct plugins *set, const char *path, struct note *note)
+static enum err plugin_load(struct plugins *set, const char *path, struct note *note)
 {
     struct plugin *p = &set->each[set->count];
     enum err err;
@@ -281,10 +281,10 @@ static enum err load(struct plugins *set, const char *path, struct note *note)
     p->path = str_dup(str_from(path));
     if (!p->path) return ERR_NOMEM;
     set->count++;
-    err = read_manifest(p, note);
-    if (!err) err = start(p, note);
-    if (!err) err = keep_manifest(p, note);
-    if (!err && set->options.hot_reload) err = watch_files(p);
+    err = plugin_read_manifest(p, note);
+    if (!err) err = plugin_start(p, note);
+    if (!err) err = plugin_keep_manifest(p, note);
+    if (!err && set->options.hot_reload) err = plugin_watch_files(p);
     if (!err)
         LOG_INFO(set->options.log, "a plugin is loaded", log_text("plugin", p->facts->name.at),
                  log_text("version", p->facts->version.at), log_text("manifest", path));
@@ -301,9 +301,9 @@ enum err plugins_open(const struct plugins_options *options, struct plugins **re
     if (!set) return ERR_NOMEM;
     *ret_plugins = set;
     set->options = *options;
-    err = timer_init(&set->look, options->io->loop, on_look);
+    err = timer_init(&set->look, options->io->loop, plugins_on_look);
     for (size_t i = 0; !err && options->manifests[i]; i++)
-        err = load(set, options->manifests[i], note);
+        err = plugin_load(set, options->manifests[i], note);
     if (!err && options->hot_reload && set->count) timer_start_in(&set->look, LOOK_MS);
     return err;
 }
@@ -322,13 +322,13 @@ void plugins_busy(struct plugins *set, bool busy)
     for (size_t i = 0; !busy && i < set->count; i++) {
         if (!set->each[i].waits) continue;
         set->each[i].waits = false;
-        reload_now(&set->each[i]);
+        plugin_reload_now(&set->each[i]);
     }
 }
 
 void plugins_reload(struct plugins *set)
 {
-    for (size_t i = 0; i < set->count; i++) reload(&set->each[i]);
+    for (size_t i = 0; i < set->count; i++) plugin_reload(&set->each[i]);
 }
 
 void plugins_halt(struct plugins *set)
@@ -346,7 +346,7 @@ void plugins_resume(struct plugins *set)
         if (set->each[i].sidecar) sidecar_resume(set->each[i].sidecar);
 }
 
-static void set_free(struct plugins *set)
+static void plugins_free(struct plugins *set)
 {
     void (*done)(void *) = set->done;
     void *owner = set->done_owner;
@@ -363,11 +363,11 @@ static void set_free(struct plugins *set)
     if (done) done(owner);
 }
 
-static void one_closed(void *owner)
+static void plugins_one_closed(void *owner)
 {
     struct plugins *set = owner;
 
-    if (--set->closing == 0) set_free(set);
+    if (--set->closing == 0) plugins_free(set);
 }
 
 void plugins_close(struct plugins *set, void (*done)(void *owner), void *owner)
@@ -383,9 +383,9 @@ void plugins_close(struct plugins *set, void (*done)(void *owner), void *owner)
     for (size_t i = 0, count = set->count; i < count; i++) {
         struct sidecar *sidecar = set->each[i].sidecar;
         set->each[i].sidecar = NULL;
-        sidecar_close(sidecar, one_closed, set);
+        sidecar_close(sidecar, plugins_one_closed, set);
     }
-    one_closed(set);
+    plugins_one_closed(set);
 }
 
 /* -- the processing thread -- */

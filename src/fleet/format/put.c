@@ -5,7 +5,7 @@
 
 #include "fleet/format/record.h"
 
-static bool is_plain(unsigned char c)
+static bool byte_is_plain(unsigned char c)
 {
     return c >= 0x20 && c < 0x80 && c != '"' && c != '\\' && c != '<' && c != '>' && c != '&';
 }
@@ -40,7 +40,7 @@ enum err json_text_put(struct buf *into, struct str text)
     enum err err = buf_append_byte(into, '"');
 
     for (size_t len; !err && text.len > 0; text = str_tail(text, len)) {
-        for (len = 0; len < text.len && is_plain((unsigned char)text.at[len]);) len++;
+        for (len = 0; len < text.len && byte_is_plain((unsigned char)text.at[len]);) len++;
         if (len > 0) {
             err = buf_append(into, str_of(text.at, len));
         } else if (checked || str_is_utf8(text)) {

@@ -51,8 +51,8 @@ static const struct shape_field *field_of(const struct record_shape *shape, stru
     return NULL;
 }
 
-static enum err enter(struct format_record *record, const struct record_shape *shape,
-                      uint8_t payload, bool list)
+static enum err level_enter(struct format_record *record, const struct record_shape *shape,
+                            uint8_t payload, bool list)
 {
     assert(record->depth < RECORD_DEPTH); /* shapes are ours, and shallow */
     record->levels[record->depth].shape = shape;
@@ -88,7 +88,7 @@ static enum err list_token(struct format_record *record, enum json_token token, 
     if (token == JSON_NULL) return row_null(record, field, note);
     if (token != JSON_OBJECT) return unexpected(field->name, "objects", note);
     record_clear(record);
-    return enter(record, field->shape, 0, false);
+    return level_enter(record, field->shape, 0, false);
 }
 
 static enum err map_token(struct format_record *record, enum json_token token, struct str text,
@@ -181,7 +181,7 @@ static enum err field_value(struct format_record *record, const struct shape_fie
         return ERR_OK;
     case SHAPE_ROWS:
         if (token != JSON_ARRAY) return unexpected(field->name, "a list", note);
-        return enter(record, NULL, 0, true);
+        return level_enter(record, NULL, 0, true);
     case SHAPE_ROW:
     case SHAPE_PAYLOAD:
     case SHAPE_OBJECT:
@@ -195,7 +195,7 @@ static enum err field_value(struct format_record *record, const struct shape_fie
         payload = field->slot;
         record->present |= BIT(field->slot);
     }
-    return enter(record, field->shape, payload, false); /* the shape of a map is NULL */
+    return level_enter(record, field->shape, payload, false); /* the shape of a map is NULL */
 }
 
 /* A token of the innermost object or list that is open. */
@@ -237,7 +237,7 @@ enum err record_token(struct format_record *record, enum json_token token, struc
     if (record->depth == 0) {
         *ret_done = token == JSON_NULL;
         if (*ret_done) return ERR_OK;
-        if (token == JSON_OBJECT) return enter(record, record->levels[0].shape, 0, false);
+        if (token == JSON_OBJECT) return level_enter(record, record->levels[0].shape, 0, false);
         return note_fail(note, ERR_PARSE, "expected an object");
     }
     if (record->skipped > 0) {
