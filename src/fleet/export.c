@@ -137,7 +137,7 @@ static void export_settle(struct export_loop *loop)
     loop->numbers.last_ms = loop->now.ms;
     loop->numbers.last_index = loop->meta.index;
     loop->numbers.last_bytes = loop->bytes;
-    LOG_INFO(&loop->log, "exported", log_text("name", loop->name),
+    LOG_INFO(&loop->log, "exported the fleet tables", log_text("name", loop->name),
              log_u64("index", loop->meta.index), log_u64("bytes", loop->bytes),
              log_u64("pruned", loop->removed));
     if (loop->prune_err)

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The join loop: carries out what fleet/join.h decides, at each change of the replica and at each
+ * answer of the leader. Loop's thread. */
 #include "fleet/quorum_internal.h"
 
 #include <stdio.h>
@@ -7,7 +9,7 @@
 
 #include "wire/pb/muster_v1_fleet.pb-c.h"
 
-/* -- what we know of ourselves -- */
+/* -- this replica, as the log and the roster have it -- */
 
 /* Our entry is as it should be, and the only one of our name: what is left of an older identity
  * goes when we ask, should the leader that admitted us have died before it was done. */
@@ -44,7 +46,7 @@ static struct join_view quorum_look(const struct quorum *q)
 
 static void quorum_step(struct quorum *q, enum join_event event);
 
-/* -- asking for our place -- */
+/* -- requests to join -- */
 
 static void quorum_on_answered(void *owner, size_t, const struct rpc_client_call *call,
                                const struct rpc_outcome *outcome, const ProtobufCMessage *message)
@@ -54,9 +56,9 @@ static void quorum_on_answered(void *owner, size_t, const struct rpc_client_call
     struct str leader;
 
     if (of && of->voter)
-        LOG_DEBUG(&q->log, "the leader says we are a voter");
+        LOG_DEBUG(&q->log, "the leader answered that this replica is a voter");
     else if (of)
-        LOG_INFO(&q->log, "waiting for our place", log_text("for", of->waiting));
+        LOG_INFO(&q->log, "waiting to be admitted to the cluster", log_text("for", of->waiting));
     else if (outcome->status == GRPC_FAILED_PRECONDITION &&
              !rpc_call_trailer(call, STR(RPC_LEADER_TRAILER), &leader))
         /* The leader's own refusal: another cluster. Asking again does not help. */
@@ -89,7 +91,7 @@ static void quorum_ask(struct quorum *q)
     request.cluster_id = replica_status(q->replica).cluster_id;
     err = survey_begin(q->survey, &request.base);
     if (!err) return;
-    LOG_INFO(&q->log, "could not ask for our place", log_err("err", err));
+    LOG_INFO(&q->log, "the request to join could not be sent", log_err("err", err));
     quorum_step(q, JOIN_ANSWERED);
 }
 
@@ -98,8 +100,8 @@ static void quorum_on_fixed(void *owner, enum err err, const struct note *note)
     struct quorum *q = owner;
 
     if (err && !q->stopping)
-        LOG_INFO(&q->log, "our own entry is not in order yet", log_err("err", err),
-                 log_text("why", note->text));
+        LOG_INFO(&q->log, "the roster entry of this replica is not updated yet",
+                 log_err("err", err), log_text("why", note->text));
     if (!q->stopping) quorum_step(q, JOIN_ANSWERED);
 }
 
@@ -120,7 +122,8 @@ static void quorum_step(struct quorum *q, enum join_event event)
     struct join_effects effects = join_step(&q->join, event, &view, loop_now(q->io->loop));
 
     timer_stop(&q->look_timer);
-    if (effects.settled) LOG_INFO(&q->log, "a voter in its place", log_text("raft", q->self.raft));
+    if (effects.settled)
+        LOG_INFO(&q->log, "joined the cluster as a voter", log_text("raft", q->self.raft));
     if (effects.removed)
         LOG_WARN(&q->log, "removed from the cluster; it stays out until it is started anew");
     if (effects.wake_at.ms != MONO_NEVER.ms) timer_start(&q->look_timer, effects.wake_at);

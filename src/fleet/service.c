@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The service's life, and what it does when the replica changes: terms, events, the tick. Loop's
+ * thread. */
 #include "fleet/service.h"
 
 #include <inttypes.h>
@@ -34,7 +36,8 @@ static void service_log_leader(struct fleet_service *service, const struct repli
     char id[INSTRUCTION_ID_CAP];
 
     snprintf(id, sizeof id, "%016" PRIx64, status->leader_id);
-    LOG_INFO(&service->log, "leader", log_text("leader", status->leader_id ? id : "none"),
+    LOG_INFO(&service->log, "the leader changed",
+             log_text("leader", status->leader_id ? id : "none"),
              log_text("raft_address", status->leader_address), log_u64("term", status->term));
     fleet_journal_event(service->journal, status->leader_id ? "leader-changed" : "leader-unknown",
                         (const struct log_field[]){log_text("leader", id),
@@ -55,8 +58,9 @@ static void service_log_members(struct fleet_service *service)
                           members[i].address, members[i].role == MEMBER_VOTER ? "" : "(learner)");
     }
     if (!str_equal(buf_peek(&text), buf_peek(&service->members)))
-        SERVICE_TELL(service, INFO, "members", "members-changed", log_u64("voters", voters),
-                     log_u64("members", count), log_str("list", buf_peek(&text)));
+        SERVICE_TELL(service, INFO, "the members changed", "members-changed",
+                     log_u64("voters", voters), log_u64("members", count),
+                     log_str("list", buf_peek(&text)));
     buf_deinit(&service->members);
     service->members = text;
 }

@@ -349,7 +349,7 @@ static enum err stream_open_views(struct snapshot_service *service)
     stream->stage = OPENING;
     if (err != ERR_FULL || mono_due(stream->turn_until, now)) return err;
     if (!stream->has_waited)
-        LOG_INFO(&service->log, "waits until a snapshot is taken",
+        LOG_INFO(&service->log, "the stream waits until another snapshot is finished",
                  log_text("what", stream->request->method->name));
     stream->has_waited = true;
     timer_start_in(&service->timer, TURN_EVERY_MS);

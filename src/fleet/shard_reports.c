@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Keeps reports and instructions within bytes_max, whatever the shards send. Loop's thread. */
 #include "fleet/shard_reports.h"
 
 #include <stdlib.h>

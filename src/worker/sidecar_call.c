@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Frames over a blocking connection whose every wait has a deadline. Processing thread. */
 #include "worker/sidecar_call.h"
 
 #include <errno.h>

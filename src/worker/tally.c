@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Totals by key and offsets by source, both as one kind of map. Processing thread. */
 #include "worker/tally.h"
 
 #include <stdlib.h>
