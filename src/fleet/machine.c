@@ -77,24 +77,20 @@ struct fleet *fleet_machine_fleet(struct fleet_machine *machine)
 /* Empty when memory ended. Valid until the next. */
 static struct str reply_make(struct fleet_machine *machine, const struct fleet_result *result)
 {
-    struct str field = str_from(result->field);
-    size_t size = REPLY_HEAD + field.len + 1 + result->holder.len;
-    char *room;
+    struct encoder out = {&machine->reply, ERR_OK};
+    size_t field = strlen(result->field);
 
     buf_clear(&machine->reply);
-    if (buf_reserve(&machine->reply, size, &room)) return STR_EMPTY;
-    room[0] = (char)result->status;
-    room[1] = (char)(result->changed ? 1 : 0);
-    store_le16(room + 2, (uint16_t)field.len);
-    store_le32(room + 4, result->clusters_freed);
-    store_le32(room + 8, result->domains_freed);
-    store_le64(room + 12, result->number);
-    memcpy(room + REPLY_HEAD, field.at, field.len);
-    room[REPLY_HEAD + field.len] = '\0';
-    if (result->holder.len > 0)
-        memcpy(room + REPLY_HEAD + field.len + 1, result->holder.at, result->holder.len);
-    buf_commit(&machine->reply, size);
-    return buf_peek(&machine->reply);
+    encode_u8(&out, result->status);
+    encode_u8(&out, result->changed);
+    encode_u8(&out, (unsigned)field & 0xff);
+    encode_u8(&out, (unsigned)field >> 8);
+    encode_u32(&out, result->clusters_freed);
+    encode_u32(&out, result->domains_freed);
+    encode_u64(&out, result->number);
+    encode_bytes(&out, result->field, field + 1);
+    encode_bytes(&out, result->holder.at, result->holder.len);
+    return out.err ? STR_EMPTY : buf_peek(&machine->reply);
 }
 
 enum err fleet_reply_parse(struct str reply, struct fleet_result *ret_result)
