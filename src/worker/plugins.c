@@ -20,12 +20,13 @@ enum {
 #define SOCKET_TEMPLATE "./data/sidecars/{name}-{pid}.sock"
 
 struct watched_file {
-    char *path;
+    const char *path;    /* borrowed of the plugin */
     struct fs_info seen; /* all 0: it is not there */
 };
 struct plugin {
     struct plugins *set;
-    char *path; /* of the manifest */
+    char *path;                     /* of the manifest */
+    char library_path[FS_PATH_CAP]; /* of a shared object */
     struct manifest *manifest;
     const struct manifest_facts *facts;
     const struct muster_plugin *library; /* a shared object */
@@ -75,14 +76,14 @@ static enum err socket_path(const struct plugin *p, char **ret_path)
 }
 
 /* A shared object is named from its manifest's directory. */
-static void library_path(const struct plugin *p, char path[FS_PATH_CAP])
+static void plugin_name_library(struct plugin *p)
 {
     const char *slash = strrchr(p->path, '/'), *library = p->facts->library.at;
 
     if (library[0] == '/')
-        snprintf(path, FS_PATH_CAP, "%s", library);
+        snprintf(p->library_path, FS_PATH_CAP, "%s", library);
     else
-        snprintf(path, FS_PATH_CAP, "%.*s/%s", slash ? (int)(slash - p->path) : 1,
+        snprintf(p->library_path, FS_PATH_CAP, "%.*s/%s", slash ? (int)(slash - p->path) : 1,
                  slash ? p->path : ".", library);
 }
 
@@ -170,13 +171,11 @@ static enum err start_sidecar(struct plugin *p, struct note *note)
 
 static enum err plugin_start(struct plugin *p, struct note *note)
 {
-    char path[FS_PATH_CAP];
-
     switch (p->facts->mode) {
     case MANIFEST_SIDECAR: return start_sidecar(p, note);
     case MANIFEST_CDYLIB:
-        library_path(p, path);
-        return cdylib_load(path, p->facts->symbol.at, &p->library, note);
+        plugin_name_library(p);
+        return cdylib_load(p->library_path, p->facts->symbol.at, &p->library, note);
     case MANIFEST_PYO3: break;
     }
     return note_fail(note, ERR_UNSUPPORTED,
@@ -193,36 +192,26 @@ static struct fs_info file_look(struct fs *fs, const char *path)
     return fs_stat(fs, path, &info) ? (struct fs_info){0} : info;
 }
 
-static enum err plugin_watch(struct plugin *p, const char *path)
+static void plugin_watch(struct plugin *p, const char *path)
 {
-    struct watched_file *file = &p->files[p->file_count];
-
-    if (p->file_count == FILES_MAX) return ERR_OK;
-    file->path = str_dup(str_from(path));
-    if (!file->path) return ERR_NOMEM;
-    file->seen = file_look(p->set->options.io->fs, path);
-    p->file_count++;
-    return ERR_OK;
+    if (p->file_count == FILES_MAX) return;
+    p->files[p->file_count++] =
+        (struct watched_file){path, file_look(p->set->options.io->fs, path)};
 }
 
 /* The manifest, and the plugin's own file: the library, or each word of a command that is a
  * file. */
-static enum err plugin_watch_files(struct plugin *p)
+static void plugin_watch_files(struct plugin *p)
 {
     struct fs *fs = p->set->options.io->fs;
-    char path[FS_PATH_CAP];
     struct fs_info info;
-    enum err err = plugin_watch(p, p->path);
 
-    if (!err && p->library) {
-        library_path(p, path);
-        err = plugin_watch(p, path);
-    }
-    for (size_t i = 0; !err && p->sidecar && i < p->facts->command_count; i++)
+    plugin_watch(p, p->path);
+    if (p->library) plugin_watch(p, p->library_path);
+    for (size_t i = 0; p->sidecar && i < p->facts->command_count; i++)
         if (strchr(p->facts->command[i], '/') && !fs_stat(fs, p->facts->command[i], &info) &&
             info.kind == FS_REGULAR)
-            err = plugin_watch(p, p->facts->command[i]);
-    return err;
+            plugin_watch(p, p->facts->command[i]);
 }
 
 static void plugin_reload_now(struct plugin *p)
@@ -284,7 +273,7 @@ static enum err plugin_load(struct plugins *set, const char *path, struct note *
     err = plugin_read_manifest(p, note);
     if (!err) err = plugin_start(p, note);
     if (!err) err = plugin_keep_manifest(p, note);
-    if (!err && set->options.hot_reload) err = plugin_watch_files(p);
+    if (!err && set->options.hot_reload) plugin_watch_files(p);
     if (!err)
         LOG_INFO(set->options.log, "a plugin is loaded", log_text("plugin", p->facts->name.at),
                  log_text("version", p->facts->version.at), log_text("manifest", path));
@@ -354,7 +343,6 @@ static void plugins_free(struct plugins *set)
     for (size_t i = 0; i < set->count; i++) {
         struct plugin *p = &set->each[i];
         if (p->line.path[0]) sidecar_line_deinit(&p->line);
-        for (size_t f = 0; f < p->file_count; f++) free(p->files[f].path);
         manifest_close(p->manifest);
         free(p->path);
     }
