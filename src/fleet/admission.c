@@ -20,7 +20,6 @@ struct admission {
     struct timer timer;
     struct proposal proposal;
     struct member_change change;
-    struct buf command;
     bool busy;           /* the log has it */
     struct note waiting; /* what it waits for */
 };
@@ -34,7 +33,6 @@ static void admission_end(struct admission *a, enum err err, const struct note *
     q->admission_count--;
     if (a->done) a->done(a->owner, err, note);
     timer_deinit(&a->timer);
-    buf_deinit(&a->command);
     free(a);
 }
 
@@ -95,21 +93,16 @@ static void admission_changed(struct member_change *change, enum err err, const 
 static void admission_propose(struct admission *a, const struct roster_command *command)
 {
     struct proposal *const one = &a->proposal;
-    enum err err;
+    char room[ROSTER_COMMAND_MAX];
+    struct buf bytes = {.data = room, .cap = sizeof room, .max = sizeof room};
+    enum err err = roster_encode(command, &bytes);
 
-    buf_clear(&a->command);
-    err = roster_encode(command, &a->command);
-    if (err) {
-        struct note note = {""};
-        note_set(&note, "roster: %s", err_text(err));
-        admission_end(a, err, &note);
-        return;
-    }
+    assert(!err); /* admit_next has judged the entry, and every command fits */
     a->proposal = (struct proposal){.machine = ROSTER_MACHINE_ID,
                                     .version = roster_command_version(command),
                                     .flags = command->op == ROSTER_FORGET ? PROPOSE_FREES : 0,
                                     .actor = str_from(a->actor),
-                                    .command = buf_peek(&a->command),
+                                    .command = buf_peek(&bytes),
                                     .done = admission_proposed};
     a->busy = true;
     replica_propose(a->quorum->replica, &one, 1);
@@ -199,7 +192,6 @@ enum err quorum_admit(struct quorum *quorum, const struct admit_request *request
     a->until = until;
     a->done = done;
     a->owner = owner;
-    buf_init(&a->command, ROSTER_COMMAND_MAX);
     memcpy(a->actor, actor.at, min_size(actor.len, REPLICA_ACTOR_MAX));
     list_init(&a->link);
     list_append(&quorum->admissions, &a->link);
