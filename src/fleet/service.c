@@ -58,9 +58,9 @@ static void service_log_members(struct fleet_service *service)
                           members[i].address, members[i].role == MEMBER_VOTER ? "" : "(learner)");
     }
     if (!str_equal(buf_peek(&text), buf_peek(&service->members)))
-        SERVICE_TELL(service, INFO, "the members changed", "members-changed",
-                     log_u64("voters", voters), log_u64("members", count),
-                     log_str("list", buf_peek(&text)));
+        SERVICE_LOG_EVENT(service, INFO, "the members changed", "members-changed",
+                          log_u64("voters", voters), log_u64("members", count),
+                          log_str("list", buf_peek(&text)));
     buf_deinit(&service->members);
     service->members = text;
 }
@@ -100,8 +100,8 @@ static void service_on_tick(struct timer *timer)
     scratch_trim(&service->answer);
     scratch_trim(&service->row);
     if (service->leader.led) {
-        service_look_for_silence(service);
-        service_look_for_conflicts(service);
+        service_check_silence(service);
+        service_check_conflicts(service);
     }
     timer_start_in(timer, TICK_MS);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The writes: arguments to a command of the tables. Who is told of it is service_follow.c's, when
+/* The writes: arguments to a command of the tables. service_follow.c instructs the shards when
  * the command is applied.
  *
  * The first fields of a request, in the order of their numbers, are the texts of its command. */

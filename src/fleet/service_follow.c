@@ -61,7 +61,7 @@ static void add_to_reports(struct fleet_service *service, struct str shard)
 {
     enum err err = reports_add(service->reports, shard, loop_now(service->io->loop));
 
-    /* It is tried again with the shard's next report, which is then told what is wrong. */
+    /* It is tried again with the shard's next report, whose answer says what is wrong. */
     if (err)
         LOG_WARN(&service->log, "no room for a shard's reports", log_str("shard", shard),
                  log_err("err", err));
@@ -71,8 +71,9 @@ static void shard_added(struct fleet_service *service, const struct machine_entr
                         const struct fleet_shard *shard)
 {
     add_to_reports(service, shard->id);
-    SERVICE_TELL(service, INFO, "shard registered", "shard-first-seen", log_str("shard", shard->id),
-                 log_str("address", shard->address), log_str("actor", entry->actor));
+    SERVICE_LOG_EVENT(service, INFO, "shard registered", "shard-first-seen",
+                      log_str("shard", shard->id), log_str("address", shard->address),
+                      log_str("actor", entry->actor));
 }
 
 static void shard_removed(struct fleet_service *service, const struct machine_entry *entry,
@@ -93,15 +94,15 @@ static void shard_removed(struct fleet_service *service, const struct machine_en
                                                    log_str("actor", entry->actor), LOG_END});
 }
 
-/* An assignment that stood already is told again: after a change of leaders that is how a person
- * repeats what the old leader may have died with. */
+/* The owner is instructed about an assignment again although nothing changed: after a change of
+ * leaders a person repeats that way what the old leader may not have sent. */
 static void follow_command(struct fleet_service *service, const struct machine_entry *entry,
                            const struct fleet_command *command, const struct fleet_result *result)
 {
     switch (command->kind) {
     case FLEET_ADD_SHARD: shard_added(service, entry, &command->add_shard); break;
     case FLEET_REMOVE_SHARD: shard_removed(service, entry, command->remove_shard, result); break;
-    case FLEET_ASSIGN_DOMAIN: service_tell_owner(service, &command->assign_domain, true); break;
+    case FLEET_ASSIGN_DOMAIN: service_instruct_owner(service, &command->assign_domain, true); break;
     case FLEET_UNASSIGN_DOMAIN:
         if (result->holder.len)
             service_domain_leaving(service, entry, &command->unassign_domain, result->holder);
@@ -165,7 +166,7 @@ void service_restored(void *owner)
 
 /* -- silence -- */
 
-void service_look_for_silence(struct fleet_service *service)
+void service_check_silence(struct fleet_service *service)
 {
     mono_time now = loop_now(service->io->loop);
     const struct reported_shard *shard;
@@ -173,8 +174,9 @@ void service_look_for_silence(struct fleet_service *service)
     while ((shard = reports_silent(service->reports, now))) {
         uint64_t silent_ms = mono_elapsed_ms(shard->heard_at, now);
 
-        SERVICE_TELL(service, WARN, "shard is silent", "shard-silent", log_str("shard", shard->id),
-                     log_u64("silent_ms", silent_ms), log_bool("reported", shard->reported),
-                     log_u64("pending", reports_pending(shard)));
+        SERVICE_LOG_EVENT(service, WARN, "shard is silent", "shard-silent",
+                          log_str("shard", shard->id), log_u64("silent_ms", silent_ms),
+                          log_bool("reported", shard->reported),
+                          log_u64("pending", reports_pending(shard)));
     }
 }

@@ -72,14 +72,14 @@ static void instruct_owner(struct fleet_service *service, const struct fleet_dom
              log_str("value", domain->value), log_bool("assigned", assigned), log_err("err", err));
 }
 
-void service_tell_owner(struct fleet_service *service, const struct fleet_domain *domain,
-                        bool assigned)
+void service_instruct_owner(struct fleet_service *service, const struct fleet_domain *domain,
+                            bool assigned)
 {
     instruct_owner(service, domain, assigned, (struct instruction){.tag = 0});
 }
 
-const struct instruction *service_find_told(const struct fleet_service *service,
-                                            const struct fleet_domain *domain)
+const struct instruction *service_find_pending(const struct fleet_service *service,
+                                               const struct fleet_domain *domain)
 {
     const struct reported_shard *shard = reports_find(service->reports, domain->shard);
     char topic[TOPIC_CAP];
@@ -91,7 +91,7 @@ const struct instruction *service_find_told(const struct fleet_service *service,
 void service_queue_unassign(struct fleet_service *service, const struct fleet_leaving *leaving)
 {
     struct fleet_domain domain = {leaving->key, leaving->value, leaving->shard};
-    const struct instruction *waiting = service_find_told(service, &domain);
+    const struct instruction *waiting = service_find_pending(service, &domain);
     struct instruction marks = {.tag = leaving->since};
 
     if (waiting && waiting->tag == leaving->since) return;
@@ -101,19 +101,19 @@ void service_queue_unassign(struct fleet_service *service, const struct fleet_le
 
 void service_queue_stray(struct fleet_service *service, const struct fleet_domain *domain)
 {
-    if (!service_find_told(service, domain))
+    if (!service_find_pending(service, domain))
         instruct_owner(service, domain, false, (struct instruction){.stray = true});
 }
 
-void service_tell_domains(struct fleet_service *service, const struct reported_shard *shard)
+void service_instruct_domains(struct fleet_service *service, const struct reported_shard *shard)
 {
     struct fleet_walk walk = {0};
     struct fleet_row row;
 
     while (reports_pending(shard) < service->limits.pending_max &&
            fleet_next_of(service->fleet, FLEET_DOMAINS, &walk, shard->id, &row))
-        if (!service_find_told(service, &row.domain))
-            service_tell_owner(service, &row.domain, true);
+        if (!service_find_pending(service, &row.domain))
+            service_instruct_owner(service, &row.domain, true);
 }
 
 /* -- QueueInstruction -- */

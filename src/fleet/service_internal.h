@@ -131,7 +131,7 @@ static inline const struct service_method *service_method_of(const struct leader
 }
 
 /* The same in the log and among the events. */
-#define SERVICE_TELL(service, level, message, event, ...)                                          \
+#define SERVICE_LOG_EVENT(service, level, message, event, ...)                                     \
     do {                                                                                           \
         LOG_AT(&(service)->log, LOG_LEVEL_##level, message, __VA_ARGS__, LOG_END);                 \
         fleet_journal_event((service)->journal, event,                                             \
@@ -154,7 +154,7 @@ void service_applied(void *owner, const struct machine_entry *entry,
 void service_restored(void *owner);
 void service_begin_term(struct fleet_service *service, uint64_t term);
 void service_end_term(struct fleet_service *service);
-void service_look_for_silence(struct fleet_service *service);
+void service_check_silence(struct fleet_service *service);
 
 /* -- service_ownership.c -- */
 /* A domain was taken from the shard by this entry. */
@@ -177,27 +177,27 @@ void service_compare_domains(struct fleet_service *service, const struct reporte
 /* Queues UnassignDomain for the domains that are leaving the shard and have none waiting. */
 void service_queue_unassigns(struct fleet_service *service, const struct reported_shard *shard);
 void service_conflict_begun(struct fleet_service *service, const struct reported_shard *shard);
-void service_look_for_conflicts(struct fleet_service *service); /* once a tick, on the leader */
+void service_check_conflicts(struct fleet_service *service); /* once a tick, on the leader */
 
 /* -- service_seed.c -- */
 void service_seed_begin(struct fleet_service *service);
 
 /* -- service_instruct.c -- */
 #define INSTRUCTION_ID_CAP 17
-/* Word of an assignment to its owner; a word that finds no room is dropped and counted: the tables
- * hold what is true. */
-void service_tell_owner(struct fleet_service *service, const struct fleet_domain *domain,
-                        bool assigned);
+/* Instructs the owner about an assignment. An instruction that finds no room is dropped and counted:
+ * the tables hold what is true. */
+void service_instruct_owner(struct fleet_service *service, const struct fleet_domain *domain,
+                            bool assigned);
 /* UnassignDomain with the tag `since`, unless that one waits already. */
 void service_queue_unassign(struct fleet_service *service, const struct fleet_leaving *leaving);
 /* UnassignDomain to a shard that has a domain of another shard, unless one about it waits. */
 void service_queue_stray(struct fleet_service *service, const struct fleet_domain *domain);
-/* What waits for domain->shard about the domain; NULL: nothing. */
-const struct instruction *service_find_told(const struct fleet_service *service,
-                                            const struct fleet_domain *domain);
-/* All that are its own and that no word waits about: what a leader that is gone had not told, and
- * what a shard that lost its disk has forgotten. One that it knows already is no news to it. */
-void service_tell_domains(struct fleet_service *service, const struct reported_shard *shard);
+/* The instruction that waits for domain->shard about the domain; NULL: none. */
+const struct instruction *service_find_pending(const struct fleet_service *service,
+                                               const struct fleet_domain *domain);
+/* Instructs the shard about all its domains about which none waits: those that the leader before had
+ * not sent, and those that a shard without its disk has forgotten. A repeat does no harm. */
+void service_instruct_domains(struct fleet_service *service, const struct reported_shard *shard);
 
 /* -- service_list.c -- */
 enum err service_lister_init(struct service_lister *lister, struct fleet_service *service,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ReportShard, step by step as coordinator.md 9 has it: register, hear, keep, take acks, answer
- * with what the shard still has to be told.
+ * with the instructions that wait for the shard.
  *
  * Everything behind the registration happens in one go, once leadership is proved: a leader that
  * was deposed without knowing it neither keeps a report nor hands out an instruction. */
@@ -102,9 +102,9 @@ static void report_take_ack(struct fleet_service *service, struct reported_shard
         !service_take_unassign_refusal(service, shard, it, str_from(ack->reason), &first))
         reports_ack(service->reports, shard, it);
     if (outcome == 1 || !first) return; /* accepted, or no news */
-    SERVICE_TELL(service, WARN, "instruction not carried out", "instruction-refused",
-                 log_str("shard", shard->id), log_text("instruction", ack->instruction_id),
-                 log_text("outcome", name), log_text("reason", ack->reason));
+    SERVICE_LOG_EVENT(service, WARN, "instruction not carried out", "instruction-refused",
+                      log_str("shard", shard->id), log_text("instruction", ack->instruction_id),
+                      log_text("outcome", name), log_text("reason", ack->reason));
 }
 
 /* -- keeping -- */
@@ -197,7 +197,7 @@ static void report_answer(struct leader_request *request, const struct reported_
 
 static void report_shard_back(struct fleet_service *service, struct str shard)
 {
-    SERVICE_TELL(service, INFO, "shard reports again", "shard-back", log_str("shard", shard));
+    SERVICE_LOG_EVENT(service, INFO, "shard reports again", "shard-back", log_str("shard", shard));
 }
 
 static void report_take(struct leader_request *request)
@@ -220,7 +220,7 @@ static void report_take(struct leader_request *request)
     if (taken.back) report_shard_back(service, shard->id);
     if (taken.conflict) service_conflict_begun(service, shard);
     service_queue_unassigns(service, shard);
-    if (taken.first || taken.restarted) service_tell_domains(service, shard);
+    if (taken.first || taken.restarted) service_instruct_domains(service, shard);
     if (!taken.late) service_compare_domains(service, shard, report);
     fleet_heartbeat(service->fleet, shard->id, fleet_time_from_unix_ns(service_wall_ns(service)));
     for (size_t i = 0; i < report->n_instruction_acks; i++)
