@@ -33,7 +33,7 @@ struct export_loop {
     bool copied; /* to the last byte */
 
     /* the worker's while busy */
-    bool busy, swept;
+    bool busy;
     enum work work;
     enum err err, prune_err;
     uint32_t removed;
@@ -56,10 +56,7 @@ static enum err export_write_slice(struct export_loop *loop)
     struct fs *fs = loop->options.io->fs;
     enum err err = ERR_OK;
 
-    if (!loop->swept) {
-        err = export_dir_open(fs, loop->dir, &loop->note);
-        loop->swept = !err;
-    }
+    if (!loop->file) err = export_dir_open(fs, loop->dir, &loop->note);
     if (!err && !loop->file)
         err = export_create(fs, loop->dir, &loop->meta, loop->now, &loop->file, &loop->note);
     if (!err) err = export_write(loop->file, buf_peek(&loop->slice), &loop->note);
@@ -126,7 +123,6 @@ static void export_give_up(struct export_loop *loop, enum err err, const char *w
     LOG_WARN(&loop->log, "export failed; tried again at the next tick", log_err("err", err),
              log_text("why", why), log_text("dir", loop->dir));
     loop->numbers.failed++;
-    loop->swept = false; /* whatever is left there is looked for again */
     export_end(loop);
     if (loop->file) export_submit(loop, WORK_ABANDON);
 }
