@@ -117,7 +117,7 @@ static bool roster_lacks(const struct admit_view *view, const struct admit_reque
     if (known && roster_entry_equal(known, &request->entry)) return false;
     *step = (struct admit_step){.kind = ADMIT_ENTER};
     if (known || count < ROSTER_ENTRIES_MAX) return true;
-    for (size_t i = 0; i < count; i++) { /* room: whoever asked once and never became a member */
+    for (size_t i = 0; i < count; i++) { /* room: of a replica that never became a member */
         if (find_member(view, entries[i].id)) continue;
         *step = (struct admit_step){.kind = ADMIT_FORGET, .id = entries[i].id};
         break;

@@ -2,8 +2,8 @@
 /* What follows from an applied command: the audit on every replica; on the leader its soft state,
  * the word to a domain's owner, and the news of a shard.
  *
- * Here and not where the call is answered, so that it happens once per change, whoever asked and
- * whether or not anybody still waits. */
+ * Here and not where the call is answered, so that it happens once per change, also when the caller
+ * has gone away. */
 #include "fleet/service_internal.h"
 
 /* -- the audit -- */

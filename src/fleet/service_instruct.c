@@ -11,7 +11,7 @@ typedef Muster__V1__QueueInstructionRequest queue_message;
 
 enum { SHARDS_AT_ONCE_MAX = 1024 };
 
-/* Term, sequence and, if it has none, an id of 16 hexadecimal digits, which then stands in `id`. */
+/* Term, sequence and, if it has none, an id of 16 hexadecimal digits, which is then in `id`. */
 static void instruction_stamp(struct fleet_service *service, struct instruction *it,
                               char id[INSTRUCTION_ID_CAP])
 {

@@ -2,10 +2,10 @@
 /* Lists of tables that may have a million rows: read from a view, some rows a turn, so that the
  * leader goes on leading meanwhile.
  *
- * Who asks while a list is being made waits for the next one, for this one began before; all who
- * wait share it. So a table is read once at a time, whoever asks. The answer is of the moment the
- * view was opened, which is after each of its callers' proof of leadership. They get it one after
- * the other, some bytes a turn. */
+ * A call that comes while a list is being made waits for the next list, because this one began
+ * before the call; all waiting calls share the next list. So a table is read once at a time. The
+ * answer is of the moment the view was opened, which is after each of its callers' proof of
+ * leadership. They get it one after the other, some bytes a turn. */
 #include <stdlib.h>
 
 #include "fleet/service_internal.h"

@@ -535,7 +535,7 @@ static bool replica_state_hash(struct leader_request *request)
 
 /* -- PromiseBootstrap, BootstrapReplica -- */
 
-/* An empty log that belongs to no cluster, also while it is being told its cluster. */
+/* An empty log that belongs to no cluster, also while its cluster is being written. */
 static bool replica_has_log(const struct replica_status *status)
 {
     return status->cluster_id != 0 || status->term > 0 || status->last > 0 || status->snapshot > 0;

@@ -3,7 +3,7 @@
  * with the instructions that wait for the shard.
  *
  * Everything behind the registration happens in one go, once leadership is proved: a leader that
- * was deposed without knowing it neither keeps a report nor hands out an instruction. */
+ * was deposed without knowing it neither keeps a report nor sends an instruction. */
 #include "fleet/service_internal.h"
 
 typedef Bigfleet__V1alpha1__ShardReport report_message;
@@ -96,7 +96,7 @@ static void report_take_ack(struct fleet_service *service, struct reported_shard
     service->numbers.acks[outcome]++;
     if (outcome == BIGFLEET__V1ALPHA1__INSTRUCT_ACK__OUTCOME__OUTCOME_ACCEPTED)
         service_take_unassign_ack(service, shard, it);
-    /* A stale one waits for nothing: a newer leader tells the shard. */
+    /* A stale one is taken off the queue: a newer leader instructs the shard. */
     if (outcome == BIGFLEET__V1ALPHA1__INSTRUCT_ACK__OUTCOME__OUTCOME_ACCEPTED ||
         outcome == BIGFLEET__V1ALPHA1__INSTRUCT_ACK__OUTCOME__OUTCOME_REJECTED_STALE ||
         !service_take_unassign_refusal(service, shard, it, str_from(ack->reason), &first))

@@ -214,7 +214,7 @@ void host_beat_answered(struct worker_host *h, const struct beat_answer *answer)
     if (!h->closing) host_schedule(h);
 }
 
-/* Refuses terms that the worker cannot keep, and says which keys contradict each other. */
+/* Refuses terms that the worker cannot keep, and logs which keys contradict each other. */
 static bool host_terms_fit(struct worker_host *h, const struct life_terms *terms)
 {
     const struct worker_host_options *o = &h->options;
@@ -333,7 +333,7 @@ void host_answered(struct worker_host *h, enum host_call call, enum err err)
     if (call == CALL_LEAVE && h->drain == DRAIN_LEAVE) host_drained(h, true);
     if (call == CALL_ACK_CHECKPOINT) rounds_acked(h, err);
     if (call != CALL_ACK_REVOKE) return;
-    /* While draining a lost AckRevoke is not repeated: Leave says the same. */
+    /* While draining a lost AckRevoke is not repeated: Leave has the same effect. */
     acks_answered(h, h->drain == DRAIN_ACK ? ERR_OK : err);
     host_drain_step(h);
 }

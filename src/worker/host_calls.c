@@ -27,7 +27,7 @@ enum {
     LEAVE_TIMEOUT_MS = 1000,
     WATCH_AGAIN_FIRST_MS = 500, /* the stream only brings sooner what the next beats bring too */
     WATCH_AGAIN_MAX_MS = 4000,
-    SILENCE_TIMEOUTS = 2, /* of a beat, until a connection that says nothing is given up */
+    SILENCE_TIMEOUTS = 2, /* of a beat, until a connection without an answer is given up */
     ANSWER_ARENA_MAX = 64 << 20,
     REQUEST_MAX = 64 << 20,
     RESPONSE_MAX = 32 << 20,
@@ -152,7 +152,7 @@ bool beat_send(struct worker_host *h, enum life_phase phase, uint64_t timeout_ms
     return true;
 }
 
-/* -- registration, and calls whose answer says only that they were taken -- */
+/* -- registration, and calls whose answer is empty -- */
 
 static void call_read_registration(struct worker_host *h, const struct rpc_outcome *outcome,
                                    struct str bytes)

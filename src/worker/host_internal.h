@@ -22,7 +22,7 @@ struct held_partition {
     struct checkpoint checkpoint;
     bool dirty;   /* the tally is ahead of the checkpoint */
     bool busy;    /* a job has it */
-    bool dropped; /* meanwhile: whoever has it frees it */
+    bool dropped; /* meanwhile: the end of the job frees it */
     uint32_t failures;
     mono_time again; /* not before this */
 };

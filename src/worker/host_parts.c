@@ -156,7 +156,7 @@ static void job_failed(struct worker_host *h, struct tenure *row, const struct p
     if (job->late) return; /* it took so long; the worker itself may be well */
     row->want_write = false;
     if (job->err == ERR_FENCED && row->token == part->token) {
-        row->state = TENURE_GONE; /* the service will say who has it */
+        row->state = TENURE_GONE; /* the next assignment says which worker has it */
         return;
     }
     if (job->err != ERR_UNKNOWN && job->err != ERR_NOMEM && job->err != ERR_FULL)

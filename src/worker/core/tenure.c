@@ -82,7 +82,7 @@ void tenures_acked(struct tenures *t, bool done)
         if (t->rows[i].ack == ACK_SENT) t->rows[i].ack = done ? ACK_NONE : ACK_DUE;
 }
 
-/* -- the service's word -- */
+/* -- assignments -- */
 
 static int by_partition(const void *left, const void *right)
 {
@@ -124,7 +124,8 @@ enum err tenures_assign(struct tenures *t, uint64_t assignment_epoch, struct gra
     if (!rows) return ERR_NOMEM;
     for (size_t i = 0; i < count; i++)
         rows[i] = row_after(tenures_find(t, grants[i].partition), &grants[i]);
-    for (size_t i = 0; i < t->count; i++) { /* both are sorted: who is not among the grants goes */
+    for (size_t i = 0; i < t->count;
+         i++) { /* both are sorted: a row that is not among the grants goes */
         while (at < count && rows[at].partition < t->rows[i].partition) at++;
         if (at == count || rows[at].partition != t->rows[i].partition) drop(owner, &t->rows[i]);
     }
@@ -139,7 +140,7 @@ enum err tenures_assign(struct tenures *t, uint64_t assignment_epoch, struct gra
 void tenures_drop_all(struct tenures *t, tenure_drop_fn *drop, void *owner)
 {
     for (size_t i = 0; i < t->count; i++) drop(owner, &t->rows[i]);
-    tenures_deinit(t); /* the epoch too: the next word is the first of another admission */
+    tenures_deinit(t); /* the epoch too: the next assignment is the first of another admission */
 }
 
 void tenures_leave_all(struct tenures *t)
