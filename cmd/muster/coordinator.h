@@ -10,6 +10,7 @@
 #include "fleet/service.h"
 #include "fleet/service_replica.h"
 #include "fleet/service_snapshot.h"
+#include "fleet/survey.h"
 #include "log/log.h"
 #include "member/config/config.h"
 #include "muster/role.h"
@@ -83,6 +84,7 @@ struct coordinator {
     bool quorum_stopped;
 };
 const char *coordinator_raft_address(const struct coordinator *c);
+struct survey_to coordinator_join(const struct coordinator *c); /* valid as long as `c` */
 const char *coordinator_leader_address(void *coordinator);
 
 /* Finds the replica's data directory, or makes one that joins or bootstraps a cluster (the rules:

@@ -37,20 +37,16 @@ static enum err open_waiting(struct waiting *w, const char *dir, struct note *no
     struct coordinator *c = w->c;
     const struct conf *conf = c->role.conf;
     struct bootstrap_options options = {
-        .io = c->role.io,
+        .to = coordinator_join(c),
         .log = c->log,
         .dir = dir,
-        .addresses = c->join_addresses,
-        .self = c->grpc_address,
         .name = conf_text(conf, "id"),
         .expect = (uint32_t)conf_number(conf, "bootstrap-expect"),
-        .tls = c->role.client_tls,
-        .look_up = true,
         .done = on_done,
         .waits = on_waits,
         .owner = w,
     };
-    struct rpc_server_options server = {.io = options.io, .log = options.log};
+    struct rpc_server_options server = {.io = c->role.io, .log = options.log};
     enum err err = bootstrap_open(&options, &w->bootstrap, note);
 
     if (!err) err = rpc_server_open(&server, &w->server, note);

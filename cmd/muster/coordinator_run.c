@@ -30,6 +30,15 @@ static_assert((int)STORE_MACHINE_VERSION <= (int)CLUSTER_LEVEL,
               "or the store could never be written to");
 static_assert((int)MEMBER_MACHINE_VERSION <= (int)CLUSTER_LEVEL, "nor could workers register");
 
+struct survey_to coordinator_join(const struct coordinator *c)
+{
+    return (struct survey_to){.io = c->role.io,
+                              .addresses = c->join_addresses,
+                              .self = c->grpc_address,
+                              .tls = c->role.client_tls,
+                              .look_up = true};
+}
+
 const char *coordinator_raft_address(const struct coordinator *c)
 {
     const char *told = conf_text(c->role.conf, "raft-advertise");
@@ -316,14 +325,11 @@ static enum err open_quorum(void *state, struct note *note)
     const char *etcd = role_listener_address(&c->etcd.listener);
     const char *told = conf_text(c->role.conf, "advertise");
     struct quorum_options options = {
-        .io = c->role.io,
+        .to = coordinator_join(c),
         .log = c->log,
         .replica = c->replica,
         .roster = c->roster,
         .raft = coordinator_raft_address(c),
-        .join_addresses = c->join_addresses,
-        .tls = c->role.client_tls,
-        .look_up = true,
     };
     enum err err =
         reached_at(c, told ? told : rpc_server_address(c->role.server, 0), c->grpc_address, note);
@@ -363,14 +369,10 @@ static enum err open_rival(void *state, struct note *note)
 {
     struct coordinator *c = state;
     struct rival_options options = {
-        .io = c->role.io,
+        .to = coordinator_join(c),
         .log = c->log,
         .replica = c->replica,
         .name = conf_text(c->role.conf, "id"),
-        .join_addresses = c->join_addresses,
-        .self = c->grpc_address,
-        .tls = c->role.client_tls,
-        .look_up = true,
         .found = on_rival,
         .owner = c,
     };

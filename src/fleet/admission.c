@@ -20,12 +20,11 @@ struct admission {
     struct timer timer;
     struct proposal proposal;
     struct member_change change;
-    struct buf command;
     bool busy;           /* the log has it */
     struct note waiting; /* what it waits for */
 };
 
-static void end(struct admission *a, enum err err, const struct note *note)
+static void admission_end(struct admission *a, enum err err, const struct note *note)
 {
     struct quorum *q = a->quorum;
 
@@ -34,30 +33,29 @@ static void end(struct admission *a, enum err err, const struct note *note)
     q->admission_count--;
     if (a->done) a->done(a->owner, err, note);
     timer_deinit(&a->timer);
-    buf_deinit(&a->command);
     free(a);
 }
 
-static void wait(struct admission *a, const struct note *why)
+static void admission_wait(struct admission *a, const struct note *why)
 {
     mono_time now = loop_now(a->quorum->io->loop);
 
     a->waiting = *why;
     if (mono_due(a->until, now))
-        end(a, ERR_NOT_READY, &a->waiting);
+        admission_end(a, ERR_NOT_READY, &a->waiting);
     else
         timer_start_in(&a->timer, AGAIN_MS);
 }
 
-static void next(struct admission *a);
+static void admission_next(struct admission *a);
 
 /* -- what the log answers -- */
 
-static void answered(struct admission *a, enum err err, const struct note *note)
+static void admission_answered(struct admission *a, enum err err, const struct note *note)
 {
     a->busy = false;
     if (a->quorum->stopping) { /* there may be no other turn to go on in */
-        end(a, err ? err : ERR_CLOSED, note);
+        admission_end(a, err ? err : ERR_CLOSED, note);
         return;
     }
     switch (err) {
@@ -69,61 +67,58 @@ static void answered(struct admission *a, enum err err, const struct note *note)
     case ERR_NOT_READY:
     case ERR_BUSY:
     case ERR_FULL:
-    case ERR_NO_SPACE: wait(a, note); break;
-    default: end(a, err, note); break;
+    case ERR_NO_SPACE: admission_wait(a, note); break;
+    default: admission_end(a, err, note); break;
     }
 }
 
-static void proposed(struct proposal *proposal, enum err err, struct str reply)
+static void admission_proposed(struct proposal *proposal, enum err err, struct str reply)
 {
     struct admission *a = CONTAINER_OF(proposal, struct admission, proposal);
     struct note note = {""};
 
     if (!err) err = roster_reply(reply);
     if (err) note_set(&note, "roster: %s", err_text(err));
-    answered(a, err, &note);
+    admission_answered(a, err, &note);
 }
 
-static void changed(struct member_change *change, enum err err, const struct note *note)
+static void admission_changed(struct member_change *change, enum err err, const struct note *note)
 {
     struct admission *a = CONTAINER_OF(change, struct admission, change);
-    answered(a, err, note);
+    admission_answered(a, err, note);
 }
 
 /* -- the next step -- */
 
-static void propose(struct admission *a, const struct roster_command *command)
+static void admission_propose(struct admission *a, const struct roster_command *command)
 {
     struct proposal *const one = &a->proposal;
-    enum err err;
+    char room[ROSTER_COMMAND_MAX];
+    struct buf bytes = {.data = room, .cap = sizeof room, .max = sizeof room};
+    enum err err = roster_encode(command, &bytes);
 
-    buf_clear(&a->command);
-    err = roster_encode(command, &a->command);
-    if (err) {
-        struct note note = {""};
-        note_set(&note, "roster: %s", err_text(err));
-        end(a, err, &note);
-        return;
-    }
+    assert(!err); /* admit_next has judged the entry, and every command fits */
     a->proposal = (struct proposal){.machine = ROSTER_MACHINE_ID,
                                     .version = roster_command_version(command),
                                     .flags = command->op == ROSTER_FORGET ? PROPOSE_FREES : 0,
                                     .actor = str_from(a->actor),
-                                    .command = buf_peek(&a->command),
-                                    .done = proposed};
+                                    .command = buf_peek(&bytes),
+                                    .done = admission_proposed};
     a->busy = true;
     replica_propose(a->quorum->replica, &one, 1);
 }
 
-static void change(struct admission *a, const struct admit_step *step)
+static void admission_change(struct admission *a, const struct admit_step *step)
 {
-    a->change = (struct member_change){
-        .kind = step->change, .id = step->id, .address = a->request.raft, .done = changed};
+    a->change = (struct member_change){.kind = step->change,
+                                       .id = step->id,
+                                       .address = a->request.raft,
+                                       .done = admission_changed};
     a->busy = true;
     replica_change(a->quorum->replica, &a->change);
 }
 
-static void next(struct admission *a)
+static void admission_next(struct admission *a)
 {
     struct quorum *q = a->quorum;
     struct replica_member members[REPLICA_MEMBERS_MAX];
@@ -139,39 +134,39 @@ static void next(struct admission *a)
     struct admit_step step;
 
     if (status.role != REPLICA_LEADER) {
-        end(a, ERR_NOT_LEADER, &note);
+        admission_end(a, ERR_NOT_LEADER, &note);
         return;
     }
     if (!status.ready) {
         note_set(&note, "the leader is not ready yet");
-        wait(a, &note);
+        admission_wait(a, &note);
         return;
     }
     view.member_count = replica_members(q->replica, members);
     request.entry = command.entry = roster_entry_at(&a->request.entry, status.level);
     step = admit_next(&view, &request);
     switch (step.kind) {
-    case ADMIT_DONE: end(a, ERR_OK, &step.note); break;
-    case ADMIT_ENTER: propose(a, &command); break;
+    case ADMIT_DONE: admission_end(a, ERR_OK, &step.note); break;
+    case ADMIT_ENTER: admission_propose(a, &command); break;
     case ADMIT_FORGET:
         command = (struct roster_command){.op = ROSTER_FORGET, .entry = {.id = step.id}};
-        propose(a, &command);
+        admission_propose(a, &command);
         break;
-    case ADMIT_CHANGE: change(a, &step); break;
-    case ADMIT_WAIT: wait(a, &step.note); break;
-    case ADMIT_REFUSE: end(a, step.err, &step.note); break;
+    case ADMIT_CHANGE: admission_change(a, &step); break;
+    case ADMIT_WAIT: admission_wait(a, &step.note); break;
+    case ADMIT_REFUSE: admission_end(a, step.err, &step.note); break;
     default: assert(false);
     }
 }
 
-static void on_timer(struct timer *timer)
+static void admission_on_timer(struct timer *timer)
 {
     struct admission *a = CONTAINER_OF(timer, struct admission, timer);
 
     if (mono_due(a->until, loop_now(a->quorum->io->loop)))
-        end(a, ERR_NOT_READY, &a->waiting);
+        admission_end(a, ERR_NOT_READY, &a->waiting);
     else
-        next(a);
+        admission_next(a);
 }
 
 /* -- life -- */
@@ -187,7 +182,7 @@ enum err quorum_admit(struct quorum *quorum, const struct admit_request *request
     if (quorum->admission_count >= ADMISSIONS_MAX) return ERR_FULL;
     a = calloc(1, sizeof *a);
     if (!a) return ERR_NOMEM;
-    err = timer_init(&a->timer, quorum->io->loop, on_timer);
+    err = timer_init(&a->timer, quorum->io->loop, admission_on_timer);
     if (err) {
         free(a);
         return err;
@@ -197,7 +192,6 @@ enum err quorum_admit(struct quorum *quorum, const struct admit_request *request
     a->until = until;
     a->done = done;
     a->owner = owner;
-    buf_init(&a->command, ROSTER_COMMAND_MAX);
     memcpy(a->actor, actor.at, min_size(actor.len, REPLICA_ACTOR_MAX));
     list_init(&a->link);
     list_append(&quorum->admissions, &a->link);
@@ -217,6 +211,6 @@ void admissions_stop(struct quorum *quorum)
     LIST_EACH_SAFE(&quorum->admissions, node, following)
     {
         struct admission *a = CONTAINER_OF(node, struct admission, link);
-        if (!a->busy) end(a, ERR_CLOSED, &a->waiting);
+        if (!a->busy) admission_end(a, ERR_CLOSED, &a->waiting);
     }
 }

@@ -21,14 +21,14 @@ static const struct replica_member *at_address(const struct admit_view *view, co
 }
 
 /* A leader that was just elected has heard nobody yet: that says nothing of them. */
-static uint64_t silence(const struct admit_view *view, const struct replica_member *member)
+static uint64_t member_silence(const struct admit_view *view, const struct replica_member *member)
 {
     return member->self ? 0 : min_u64(member->silent_ms, view->leading_ms);
 }
 
-static bool is_dead(const struct admit_view *view, const struct replica_member *member)
+static bool member_is_dead(const struct admit_view *view, const struct replica_member *member)
 {
-    return silence(view, member) >= ADMIT_SILENT_MS;
+    return member_silence(view, member) >= ADMIT_SILENT_MS;
 }
 
 /* Another identity of the same name. */
@@ -55,7 +55,7 @@ static struct admit_step step_change(enum member_change_kind change, uint64_t id
     return (struct admit_step){.kind = ADMIT_CHANGE, .change = change, .id = id};
 }
 
-static struct admit_step refuse(enum err err, const char *why)
+static struct admit_step admit_refuse(enum err err, const char *why)
 {
     struct admit_step step = {.kind = ADMIT_REFUSE, .err = err};
     note_set(&step.note, "%s", why);
@@ -65,20 +65,21 @@ static struct admit_step refuse(enum err err, const char *why)
 /* -- the rules, in the order they are asked -- */
 
 /* True: refused; `step` says why. */
-static bool is_wrong(const struct admit_view *view, const struct admit_request *request,
-                     struct admit_step *step)
+static bool request_is_wrong(const struct admit_view *view, const struct admit_request *request,
+                             struct admit_step *step)
 {
     if (!roster_entry_valid(&request->entry)) {
-        *step = refuse(ERR_INVALID, "an identity, a node name of 1 to 63 visible characters and "
-                                    "addresses of at most 255 are needed");
+        *step =
+            admit_refuse(ERR_INVALID, "an identity, a node name of 1 to 63 visible characters and "
+                                      "addresses of at most 255 are needed");
         return true;
     }
     if (!request->raft[0]) {
-        *step = refuse(ERR_INVALID, "a Raft address is needed");
+        *step = admit_refuse(ERR_INVALID, "a Raft address is needed");
         return true;
     }
     if (request->cluster_id == 0 || request->cluster_id == view->cluster_id) return false;
-    *step = refuse(ERR_PRECONDITION, "");
+    *step = admit_refuse(ERR_PRECONDITION, "");
     note_set(&step->note,
              "its data directory belongs to cluster %016" PRIx64 ", this is %016" PRIx64
              "; if this cluster was restored or forced since, or is to take the replica in: stop "
@@ -96,12 +97,12 @@ static bool name_is_held(const struct admit_view *view, const struct admit_reque
 
     for (size_t cursor = 0; (older = next_older(view, request, &cursor));) {
         const struct replica_member *member = find_member(view, older->id);
-        if (!member || is_dead(view, member)) continue;
+        if (!member || member_is_dead(view, member)) continue;
         *step = (struct admit_step){.kind = ADMIT_WAIT};
         note_set(&step->note,
                  "replica %016" PRIx64 " of the same name, %s, was heard %" PRIu64
                  " ms ago; two nodes must not share a name",
-                 older->id, older->name, silence(view, member));
+                 older->id, older->name, member_silence(view, member));
         return true;
     }
     return false;
@@ -116,7 +117,7 @@ static bool roster_lacks(const struct admit_view *view, const struct admit_reque
     if (known && roster_entry_equal(known, &request->entry)) return false;
     *step = (struct admit_step){.kind = ADMIT_ENTER};
     if (known || count < ROSTER_ENTRIES_MAX) return true;
-    for (size_t i = 0; i < count; i++) { /* room: whoever asked once and never became a member */
+    for (size_t i = 0; i < count; i++) { /* room: of a replica that never became a member */
         if (find_member(view, entries[i].id)) continue;
         *step = (struct admit_step){.kind = ADMIT_FORGET, .id = entries[i].id};
         break;
@@ -140,7 +141,7 @@ static bool address_is_taken(const struct admit_view *view, const struct admit_r
     const struct roster_entry *entry = other ? roster_find(view->roster, other->id) : NULL;
 
     if (!other) return false;
-    if (entry && is_older(entry, request) && is_dead(view, other)) {
+    if (entry && is_older(entry, request) && member_is_dead(view, other)) {
         *step = step_change(CHANGE_REMOVE, other->id);
         return true;
     }
@@ -162,15 +163,15 @@ static bool dead_one_is_left(const struct admit_view *view, const struct admit_r
 
     for (size_t cursor = 0; (older = next_older(view, request, &cursor));) {
         const struct replica_member *member = find_member(view, older->id);
-        if (!member || !is_dead(view, member)) continue;
+        if (!member || !member_is_dead(view, member)) continue;
         *step = step_change(CHANGE_REMOVE, older->id);
         return true;
     }
     return false;
 }
 
-static bool lags(const struct admit_view *view, const struct replica_member *member,
-                 struct admit_step *step)
+static bool member_lags(const struct admit_view *view, const struct replica_member *member,
+                        struct admit_step *step)
 {
     if (member->silent_ms != UINT64_MAX &&
         add_sat_u64(member->match, ADMIT_CATCH_UP_MAX) >= view->commit)
@@ -180,8 +181,8 @@ static bool lags(const struct admit_view *view, const struct replica_member *mem
     return true;
 }
 
-static struct admit_step clean_up(const struct admit_view *view,
-                                  const struct admit_request *request)
+static struct admit_step admit_clean_up(const struct admit_view *view,
+                                        const struct admit_request *request)
 {
     const struct roster_entry *older;
     struct admit_step step = {.kind = ADMIT_DONE};
@@ -198,7 +199,7 @@ struct admit_step admit_next(const struct admit_view *view, const struct admit_r
     const struct replica_member *member = find_member(view, request->entry.id);
     struct admit_step step = {.kind = ADMIT_WAIT};
 
-    if (is_wrong(view, request, &step)) return step;
+    if (request_is_wrong(view, request, &step)) return step;
     if ((!member || member->role != MEMBER_VOTER) && name_is_held(view, request, &step))
         return step; /* a learner too: its elder may have been silent only for a while */
     if (roster_lacks(view, request, &step)) return step;
@@ -206,8 +207,8 @@ struct admit_step admit_next(const struct admit_view *view, const struct admit_r
         if (address_is_taken(view, request, &step)) return step;
         return step_change(member ? CHANGE_ADDRESS : CHANGE_ADD, request->entry.id);
     }
-    if (member->role == MEMBER_VOTER) return clean_up(view, request);
-    if (lags(view, member, &step)) return step;
+    if (member->role == MEMBER_VOTER) return admit_clean_up(view, request);
+    if (member_lags(view, member, &step)) return step;
     if (dead_one_is_left(view, request, &step)) return step;
     return step_change(CHANGE_PROMOTE, request->entry.id);
 }

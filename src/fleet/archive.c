@@ -29,7 +29,8 @@ struct archive {
     struct state_machine machines[MACHINES_MAX];
     size_t machine_count;
     /* while it is read */
-    bool begun[MACHINES_MAX]; /* a section of it came */
+    bool begun[MACHINES_MAX]; /* a section of it came, and has not ended */
+    bool has[MACHINES_MAX];   /* a section of it was read */
     uint64_t bytes[MACHINES_MAX];
     /* while it is written */
     struct sections sections;
@@ -45,7 +46,7 @@ const char *archive_kind_word(enum archive_kind kind)
 }
 
 /* Who was where in the old cluster; its replicas are told apart by identities that are gone. */
-static bool is_left_out(const struct state_machine *machine)
+static bool archive_leaves_out(const struct state_machine *machine)
 {
     return machine->id == ROSTER_MACHINE_ID;
 }
@@ -63,10 +64,11 @@ static enum err check_facts(const struct archive_facts *facts, struct note *note
     return ERR_OK;
 }
 
-static void add_section(struct archive *archive, size_t place)
+static void archive_add_section(struct archive *archive, size_t place)
 {
     const struct state_machine *machine = &archive->machines[place];
 
+    archive->has[place] = true;
     archive->facts.sections[archive->facts.section_count++] = (struct archive_section){
         machine->name, archive->bytes[place], machine->ops->hash(machine->state)};
 }
@@ -87,7 +89,7 @@ static enum err read_snapshot(struct archive *archive, const char *path, bool is
     archive->facts.level = LEVEL_FIRST;
     archive->facts.dropped = facts.state.dropped;
     archive->bytes[0] = facts.bytes;
-    add_section(archive, 0);
+    archive_add_section(archive, 0);
     err = check_facts(&archive->facts, note);
     if (err) note_prefix(note, "%s", path);
     return err;
@@ -134,7 +136,7 @@ static enum err end_machines(struct archive *archive, struct note *note)
             note_prefix(note, "section %s", machine->name);
             return err;
         }
-        add_section(archive, i);
+        archive_add_section(archive, i);
     }
     return ERR_OK;
 }
@@ -208,18 +210,6 @@ static enum err read_any(struct archive *archive, const char *path, struct note 
                   : read_snapshot(archive, path, info.kind == FS_DIRECTORY, note);
 }
 
-static void find_lacks(struct archive *archive)
-{
-    struct archive_facts *facts = &archive->facts;
-
-    for (size_t i = 0; i < archive->machine_count; i++) {
-        bool has = false;
-        for (size_t s = 0; s < facts->section_count; s++)
-            has = has || facts->sections[s].name == archive->machines[i].name;
-        if (!has) facts->lacks[facts->lacks_count++] = archive->machines[i].name;
-    }
-}
-
 static enum err open_machines(struct archive *archive, const struct state_machine *more)
 {
     struct fleet_machine_options options = {0};
@@ -259,7 +249,9 @@ enum err archive_open(struct fs *fs, const char *path, const struct state_machin
         return err;
     }
     archive->facts.rows = fleet_counts(fleet_machine_fleet(archive->fleet));
-    find_lacks(archive);
+    for (size_t i = 0; i < archive->machine_count; i++)
+        if (!archive->has[i])
+            archive->facts.lacks[archive->facts.lacks_count++] = archive->machines[i].name;
     *ret_archive = archive;
     return ERR_OK;
 }
@@ -285,7 +277,8 @@ const struct archive_facts *archive_facts(const struct archive *archive)
 
 /* -- out again -- */
 
-static enum err next(void *owner, uint32_t *ret_section, struct buf *into, struct note *note)
+static enum err archive_next(void *owner, uint32_t *ret_section, struct buf *into,
+                             struct note *note)
 {
     struct archive *archive = owner;
     struct str slice;
@@ -306,7 +299,7 @@ static enum err next(void *owner, uint32_t *ret_section, struct buf *into, struc
     return ERR_OK;
 }
 
-static void recover(struct archive *archive, const struct archive_restore_options *options)
+static void archive_recover(struct archive *archive, const struct archive_restore_options *options)
 {
     const struct archive_facts *facts = &archive->facts;
     struct machine_recovery recovery = {.index = facts->index,
@@ -334,17 +327,17 @@ enum err archive_restore(struct archive *archive, const struct archive_restore_o
         .term = recovery_above(facts->term, recovery_floor(options->wall_ms)),
         .clock_ns = facts->clock_ns,
         .level = facts->level,
-        .next = next,
+        .next = archive_next,
         .owner = archive,
     };
     enum err err = ERR_OK;
 
     buf_clear(&archive->slice);
-    recover(archive, options);
+    archive_recover(archive, options);
     archive->sections =
         (struct sections){.machines = archive->machines, .count = archive->machine_count};
     for (size_t i = 0; !err && i < archive->machine_count; i++)
-        if (!is_left_out(&archive->machines[i]))
+        if (!archive_leaves_out(&archive->machines[i]))
             err = sections_add(&archive->sections, i, facts->index);
     if (err)
         note_set(note, "read the archive: %s", err_text(err));

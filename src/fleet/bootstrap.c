@@ -8,11 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fleet/survey.h"
-#include "wire/message.h"
 #include "wire/pb/muster_v1_fleet.pb-c.h"
 
-enum { REQUEST_BYTES_MAX = 512, SAY_EVERY_MS = 10000, TEXT_CAP = 512 };
+enum { SAY_EVERY_MS = 10000, TEXT_CAP = 512 };
 
 struct bootstrap {
     struct io *io;
@@ -37,7 +35,7 @@ static_assert((int)BOOTSTRAP_PEERS_MAX >= (int)SURVEY_ADDRESSES_MAX, "every addr
 /* -- what it waits for, in words -- */
 
 /* What does not fit is left out. */
-static void describe_peer(const struct bootstrap *b, size_t at, struct buf *text)
+static void bootstrap_describe_peer(const struct bootstrap *b, size_t at, struct buf *text)
 {
     const char *address = b->addresses[at];
 
@@ -53,25 +51,25 @@ static void describe_peer(const struct bootstrap *b, size_t at, struct buf *text
     }
 }
 
-static void describe(struct bootstrap *b, const struct bootstrap_round *round)
+static void bootstrap_describe(struct bootstrap *b, const struct bootstrap_round *round)
 {
     struct buf text = {.data = b->text, .cap = TEXT_CAP - 1, .max = TEXT_CAP - 1};
 
     (void)buf_appendf(&text, "%zu of %u other replicas promised", bootstrap_promises(round),
                       round->expect - 1);
     if (b->count == 0) (void)buf_append_c(&text, "; the join address stands for no replica now");
-    for (size_t i = 0; i < b->count; i++) describe_peer(b, i, &text);
+    for (size_t i = 0; i < b->count; i++) bootstrap_describe_peer(b, i, &text);
     b->text[text.len] = '\0';
 }
 
 /* When it changed, and now and then. */
-static void say(struct bootstrap *b, const struct bootstrap_round *round)
+static void bootstrap_log_wait(struct bootstrap *b, const struct bootstrap_round *round)
 {
     mono_time now = loop_now(b->io->loop);
     char before[TEXT_CAP];
 
     memcpy(before, b->text, sizeof before);
-    describe(b, round);
+    bootstrap_describe(b, round);
     if (strcmp(before, b->text) == 0 && mono_elapsed_ms(b->said, now) < SAY_EVERY_MS) return;
     b->said = now;
     LOG_INFO(&b->log, "waiting to bootstrap a cluster", log_u64("expect", round->expect),
@@ -82,40 +80,26 @@ static void say(struct bootstrap *b, const struct bootstrap_round *round)
 
 /* -- a round -- */
 
-static enum err encode_request(const struct bootstrap *b, struct buf *into)
+static void bootstrap_begin_round(struct bootstrap *b)
 {
     Muster__V1__PromiseBootstrapRequest request = MUSTER__V1__PROMISE_BOOTSTRAP_REQUEST__INIT;
 
-    request.cluster_id = b->identity.cluster_id;
-    request.replica_id = b->identity.replica_id;
-    request.name = (char *)b->name;
-    request.replace = b->by_hand;
-    return message_write(&request.base, into, NULL);
-}
-
-static void begin_round(struct bootstrap *b)
-{
-    struct buf request;
-    enum err err;
-
-    b->running = true;
     b->by_hand = b->order != NULL;
     b->count = 0;
-    buf_init(&request, REQUEST_BYTES_MAX);
-    err = encode_request(b, &request);
-    if (!err) err = survey_begin(b->survey, buf_peek(&request));
-    buf_deinit(&request);
-    if (!err) return;
-    b->running = false;
-    timer_start_in(&b->timer, BOOTSTRAP_AGAIN_MS);
+    request.cluster_id = b->identity.cluster_id;
+    request.replica_id = b->identity.replica_id;
+    request.name = b->name;
+    request.replace = b->by_hand;
+    b->running = survey_begin(b->survey, &request.base) == ERR_OK;
+    if (!b->running) timer_start_in(&b->timer, BOOTSTRAP_AGAIN_MS);
 }
 
-static void on_timer(struct timer *timer)
+static void bootstrap_on_timer(struct timer *timer)
 {
-    begin_round(CONTAINER_OF(timer, struct bootstrap, timer));
+    bootstrap_begin_round(CONTAINER_OF(timer, struct bootstrap, timer));
 }
 
-static void on_asked(void *owner, size_t at, const char *address)
+static void bootstrap_on_asked(void *owner, size_t at, const char *address)
 {
     struct bootstrap *b = owner;
 
@@ -125,8 +109,8 @@ static void on_asked(void *owner, size_t at, const char *address)
     b->count = at + 1;
 }
 
-static void read_answer(struct bootstrap *b, size_t at,
-                        const Muster__V1__PromiseBootstrapResponse *said)
+static void bootstrap_read_answer(struct bootstrap *b, size_t at,
+                                  const Muster__V1__PromiseBootstrapResponse *said)
 {
     struct bootstrap_peer *peer = &b->peers[at];
 
@@ -144,8 +128,9 @@ static void read_answer(struct bootstrap *b, size_t at,
     snprintf(peer->name, sizeof peer->name, "%s", said->name);
 }
 
-static void on_answered(void *owner, size_t at, const struct rpc_client_call *,
-                        const struct rpc_outcome *outcome, const ProtobufCMessage *message)
+static void bootstrap_on_answered(void *owner, size_t at, const struct rpc_client_call *,
+                                  const struct rpc_outcome *outcome,
+                                  const ProtobufCMessage *message)
 {
     struct bootstrap *b = owner;
 
@@ -154,10 +139,11 @@ static void on_answered(void *owner, size_t at, const struct rpc_client_call *,
     snprintf(b->reasons[at], sizeof b->reasons[at],
              "it does not say whether it has a log (another release or program?): %.*s",
              STR_ARG(outcome->text));
-    if (message) read_answer(b, at, (const Muster__V1__PromiseBootstrapResponse *)message);
+    if (message)
+        bootstrap_read_answer(b, at, (const Muster__V1__PromiseBootstrapResponse *)message);
 }
 
-static void say_cluster(const struct bootstrap *b)
+static void bootstrap_log_cluster(const struct bootstrap *b)
 {
     for (size_t i = 0; i < b->count; i++)
         if (b->peers[i].answer == BOOTSTRAP_HAS_LOG)
@@ -165,7 +151,7 @@ static void say_cluster(const struct bootstrap *b)
 }
 
 /* The order was carried out, or is refused with the reason. */
-static void answer_order(struct bootstrap *bootstrap, bool done, const char *reason)
+static void bootstrap_answer_order(struct bootstrap *bootstrap, bool done, const char *reason)
 {
     Muster__V1__BootstrapReplicaResponse response = MUSTER__V1__BOOTSTRAP_REPLICA_RESPONSE__INIT;
     struct rpc_call *call = bootstrap->order;
@@ -183,22 +169,23 @@ static void answer_order(struct bootstrap *bootstrap, bool done, const char *rea
     rpc_fail(call, ERR_PRECONDITION, &note);
 }
 
-static void decide(struct bootstrap *b, const struct bootstrap_round *round)
+static void bootstrap_finish_round(struct bootstrap *b, const struct bootstrap_round *round)
 {
     enum bootstrap_verdict verdict = bootstrap_decide(round);
 
     if (verdict == BOOTSTRAP_WAIT) {
-        if (b->order && b->by_hand) answer_order(b, false, b->text);
+        if (b->order && b->by_hand) bootstrap_answer_order(b, false, b->text);
         timer_start_in(&b->timer, b->order ? 0 : BOOTSTRAP_AGAIN_MS);
         return;
     }
     b->decided = true;
-    say_cluster(b);
-    if (b->order) answer_order(b, verdict == BOOTSTRAP_NOW, "a cluster exists, it is joined");
+    bootstrap_log_cluster(b);
+    if (b->order)
+        bootstrap_answer_order(b, verdict == BOOTSTRAP_NOW, "a cluster exists, it is joined");
     b->options.done(b->options.owner, verdict);
 }
 
-static void on_over(void *owner, size_t count)
+static void bootstrap_on_over(void *owner, size_t count)
 {
     struct bootstrap *b = owner;
     struct bootstrap_round round = {
@@ -212,14 +199,14 @@ static void on_over(void *owner, size_t count)
 
     b->count = count;
     b->running = false;
-    say(b, &round);
-    decide(b, &round);
+    bootstrap_log_wait(b, &round);
+    bootstrap_finish_round(b, &round);
 }
 
 /* -- PromiseBootstrap -- */
 
-static void promise_bootstrap(void *service, struct rpc_call *call, const ProtobufCMessage *message,
-                              struct str)
+static void bootstrap_answer_promise(void *service, struct rpc_call *call,
+                                     const ProtobufCMessage *message, struct str)
 {
     struct bootstrap *b = service;
     const Muster__V1__PromiseBootstrapRequest *from =
@@ -247,8 +234,8 @@ static void promise_bootstrap(void *service, struct rpc_call *call, const Protob
 
 /* -- BootstrapReplica -- */
 
-static void bootstrap_replica(void *service, struct rpc_call *call, const ProtobufCMessage *,
-                              struct str)
+static void bootstrap_take_order(void *service, struct rpc_call *call, const ProtobufCMessage *,
+                                 struct str)
 {
     struct bootstrap *b = service;
 
@@ -263,7 +250,7 @@ static void bootstrap_replica(void *service, struct rpc_call *call, const Protob
     if (!b->running) timer_start_in(&b->timer, 0);
 }
 
-static void order_gone(void *service, struct rpc_call *call)
+static void bootstrap_order_gone(void *service, struct rpc_call *call)
 {
     struct bootstrap *b = service;
     if (b->order == call) b->order = NULL;
@@ -271,7 +258,8 @@ static void order_gone(void *service, struct rpc_call *call)
 
 /* -- StateHash: empty, and an older release sees so, too -- */
 
-static void state_hash(void *service, struct rpc_call *call, const ProtobufCMessage *, struct str)
+static void bootstrap_answer_hash(void *service, struct rpc_call *call, const ProtobufCMessage *,
+                                  struct str)
 {
     struct bootstrap *b = service;
     Muster__V1__StateHashResponse response = MUSTER__V1__STATE_HASH_RESPONSE__INIT;
@@ -283,7 +271,7 @@ static void state_hash(void *service, struct rpc_call *call, const ProtobufCMess
 
 /* -- everything else -- */
 
-static void not_yet(const struct bootstrap *b, struct rpc_call *call)
+static void bootstrap_refuse_call(const struct bootstrap *b, struct rpc_call *call)
 {
     char text[TEXT_CAP + 64];
 
@@ -292,15 +280,15 @@ static void not_yet(const struct bootstrap *b, struct rpc_call *call)
     rpc_finish(call, GRPC_UNAVAILABLE, str_from(text), STR_EMPTY);
 }
 
-static void other_start(void *service, struct rpc_call *call)
+static void bootstrap_other_start(void *service, struct rpc_call *call)
 {
-    not_yet(service, call);
+    bootstrap_refuse_call(service, call);
 }
 
-static void other_message(void *service, struct rpc_call *call, const ProtobufCMessage *,
-                          struct str)
+static void bootstrap_other_message(void *service, struct rpc_call *call, const ProtobufCMessage *,
+                                    struct str)
 {
-    not_yet(service, call);
+    bootstrap_refuse_call(service, call);
 }
 
 #define METHOD(path_of, fn, gone, in, out)                                                         \
@@ -314,13 +302,13 @@ static const struct {
     struct rpc_handler handler;
     struct rpc_method method;
 } methods[] = {
-    METHOD("/muster.v1.Fleet/PromiseBootstrap", promise_bootstrap, NULL,
+    METHOD("/muster.v1.Fleet/PromiseBootstrap", bootstrap_answer_promise, NULL,
            muster__v1__promise_bootstrap_request__descriptor,
            muster__v1__promise_bootstrap_response__descriptor),
-    METHOD("/muster.v1.Fleet/BootstrapReplica", bootstrap_replica, order_gone,
+    METHOD("/muster.v1.Fleet/BootstrapReplica", bootstrap_take_order, bootstrap_order_gone,
            muster__v1__bootstrap_replica_request__descriptor,
            muster__v1__bootstrap_replica_response__descriptor),
-    METHOD("/muster.v1.Fleet/StateHash", state_hash, NULL,
+    METHOD("/muster.v1.Fleet/StateHash", bootstrap_answer_hash, NULL,
            muster__v1__state_hash_request__descriptor, muster__v1__state_hash_response__descriptor),
 };
 
@@ -334,7 +322,8 @@ static bool is_own_method(const char *path)
 enum err bootstrap_methods(struct bootstrap *bootstrap, struct rpc_server *server,
                            struct note *note)
 {
-    static const struct rpc_handler other = {.on_start = other_start, .on_message = other_message};
+    static const struct rpc_handler other = {.on_start = bootstrap_other_start,
+                                             .on_message = bootstrap_other_message};
     const struct rpc_access_row *rows;
     size_t count = rpc_access_table(&rows);
     enum err err = ERR_OK;
@@ -356,7 +345,7 @@ enum err bootstrap_methods(struct bootstrap *bootstrap, struct rpc_server *serve
 
 /* -- life -- */
 
-static enum err take_identity(struct bootstrap *b, struct note *note)
+static enum err bootstrap_take_identity(struct bootstrap *b, struct note *note)
 {
     struct fs *fs = b->io->fs;
     struct datadir mark = {.replica_id = 0};
@@ -376,29 +365,25 @@ enum err bootstrap_open(const struct bootstrap_options *options, struct bootstra
                         struct note *note)
 {
     struct bootstrap *b = calloc(1, sizeof *b);
-    struct survey_options survey = {.io = options->io,
-                                    .addresses = options->addresses,
-                                    .self = options->self,
-                                    .tls = options->tls,
-                                    .look_up = options->look_up,
+    struct survey_options survey = {.to = options->to,
                                     .path = "/muster.v1.Fleet/PromiseBootstrap",
                                     .answer = &muster__v1__promise_bootstrap_response__descriptor,
                                     .timeout_ms = BOOTSTRAP_CALL_MS,
-                                    .asked = on_asked,
-                                    .answered = on_answered,
-                                    .over = on_over,
+                                    .asked = bootstrap_on_asked,
+                                    .answered = bootstrap_on_answered,
+                                    .over = bootstrap_on_over,
                                     .owner = b};
     enum err err;
 
     if (!b) return ERR_NOMEM;
-    b->io = options->io;
+    b->io = options->to.io;
     b->options = *options;
     if (options->log) b->log = *options->log;
     snprintf(b->name, sizeof b->name, "%s", options->name);
     b->began = loop_now(b->io->loop);
-    err = take_identity(b, note);
+    err = bootstrap_take_identity(b, note);
     if (!err) err = survey_open(&survey, &b->survey, note);
-    if (!err) err = timer_init(&b->timer, b->io->loop, on_timer);
+    if (!err) err = timer_init(&b->timer, b->io->loop, bootstrap_on_timer);
     if (err) {
         bootstrap_stop(b, NULL, NULL);
         bootstrap_free(b);

@@ -5,23 +5,18 @@
 #ifndef FLEET_BOOTSTRAP_H
 #define FLEET_BOOTSTRAP_H
 #include "fleet/bootstrap_rules.h"
-#include "io/io.h"
-#include "io/tls.h"
+#include "fleet/survey.h"
 #include "log/datadir.h"
 #include "obs/log.h"
 #include "rpc/server.h"
 
 struct bootstrap;
 struct bootstrap_options {
-    struct io *io;
+    struct survey_to to;
     const struct log_source *log; /* may be NULL */
     const char *dir;              /* data directory; there, and locked by the caller */
-    const char *const *addresses; /* ends with NULL; copied */
-    const char *self;             /* our own gRPC address: not asked when there are others */
     const char *name;             /* of this node; copied */
     uint32_t expect;
-    struct tls_context *tls; /* of a client; NULL: plaintext */
-    bool look_up;            /* as survey_options */
     /* BOOTSTRAP_NOW or BOOTSTRAP_JOIN, once, never from inside; bootstrap_close follows. */
     void (*done)(void *owner, enum bootstrap_verdict verdict);
     void (*waits)(void *owner, const char *for_what); /* each time that changes; may be NULL */

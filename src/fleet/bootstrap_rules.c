@@ -79,7 +79,7 @@ enum bootstrap_verdict bootstrap_decide(const struct bootstrap_round *round)
 
 /* -- the others -- */
 
-static bool is_same(const struct bootstrap_identity *a, const struct bootstrap_identity *b)
+static bool identity_is_same(const struct bootstrap_identity *a, const struct bootstrap_identity *b)
 {
     return a->cluster_id == b->cluster_id && a->replica_id == b->replica_id;
 }
@@ -91,6 +91,6 @@ enum promise_verdict promise_decide(const struct promise_facts *facts)
     if (facts->has_log) return PROMISE_HAS_LOG;
     if (facts->waits) return PROMISE_RIVAL;
     if (facts->stored.cluster_id == 0) return PROMISE_STORE;
-    if (is_same(&facts->stored, &facts->asked)) return PROMISE_KEEP;
+    if (identity_is_same(&facts->stored, &facts->asked)) return PROMISE_KEEP;
     return facts->replace ? PROMISE_STORE : PROMISE_TAKEN;
 }

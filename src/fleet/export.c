@@ -25,13 +25,15 @@ struct export_loop {
     struct loop_worker *worker;
     struct read_ticket ticket;
     struct fleet_copy copy;
-    struct metric_family *total;
-    struct gauge *last_time, *last_index, *last_bytes;
+    struct metric_fields *fields; /* of `numbers`; NULL without a registry */
+    struct export_numbers {
+        uint64_t done, failed, empty, last_ms, last_index, last_bytes;
+    } numbers;
     enum state state;
     bool copied; /* to the last byte */
 
     /* the worker's while busy */
-    bool busy, swept;
+    bool busy;
     enum work work;
     enum err err, prune_err;
     uint32_t removed;
@@ -45,26 +47,16 @@ struct export_loop {
     struct note note, prune_note;
 };
 
-static void step(struct export_loop *loop);
-
-static void count(struct export_loop *loop, const char *outcome)
-{
-    struct str value = str_from(outcome);
-
-    if (loop->total) counter_inc(metric_counter(loop->total, &value));
-}
+static void export_step(struct export_loop *loop);
 
 /* -- the worker's side -- */
 
-static enum err write_slice(struct export_loop *loop)
+static enum err export_write_slice(struct export_loop *loop)
 {
     struct fs *fs = loop->options.io->fs;
     enum err err = ERR_OK;
 
-    if (!loop->swept) {
-        err = export_dir_open(fs, loop->dir, &loop->note);
-        loop->swept = !err;
-    }
+    if (!loop->file) err = export_dir_open(fs, loop->dir, &loop->note);
     if (!err && !loop->file)
         err = export_create(fs, loop->dir, &loop->meta, loop->now, &loop->file, &loop->note);
     if (!err) err = export_write(loop->file, buf_peek(&loop->slice), &loop->note);
@@ -72,13 +64,13 @@ static enum err write_slice(struct export_loop *loop)
     return err;
 }
 
-static void run(struct job *job)
+static void export_run(struct job *job)
 {
     struct export_loop *loop = CONTAINER_OF(job, struct export_loop, job);
     struct fs *fs = loop->options.io->fs;
 
     switch (loop->work) {
-    case WORK_WRITE: loop->err = write_slice(loop); break;
+    case WORK_WRITE: loop->err = export_write_slice(loop); break;
     case WORK_FINISH:
         loop->err = export_finish(loop->file, loop->name, &loop->note);
         loop->file = NULL;
@@ -95,15 +87,15 @@ static void run(struct job *job)
     }
 }
 
-static void on_job(struct job *job, enum err err)
+static void export_on_job(struct job *job, enum err err)
 {
     struct export_loop *loop = CONTAINER_OF(job, struct export_loop, job);
 
     loop->busy = false;
-    if (!err) step(loop); /* else the loop is being closed */
+    if (!err) export_step(loop); /* else the loop is being closed */
 }
 
-static void submit(struct export_loop *loop, enum work work)
+static void export_submit(struct export_loop *loop, enum work work)
 {
     enum err err;
 
@@ -111,109 +103,109 @@ static void submit(struct export_loop *loop, enum work work)
     loop->work = work;
     loop->err = ERR_OK;
     loop->note.text[0] = '\0';
-    job_init(&loop->job, run, on_job);
+    job_init(&loop->job, export_run, export_on_job);
     err = worker_submit(loop->worker, &loop->job); /* one job, so there is room */
     loop->busy = !err;
 }
 
 /* -- the loop's side -- */
 
-static void end(struct export_loop *loop)
+static void export_end(struct export_loop *loop)
 {
     fleet_copy_close(&loop->copy);
     buf_clear(&loop->slice);
     loop->state = IDLE;
+    metrics_set_fields(loop->fields, &loop->numbers);
 }
 
-static void give_up(struct export_loop *loop, enum err err, const char *why)
+static void export_give_up(struct export_loop *loop, enum err err, const char *why)
 {
     LOG_WARN(&loop->log, "export failed; tried again at the next tick", log_err("err", err),
              log_text("why", why), log_text("dir", loop->dir));
-    count(loop, "failed");
-    loop->swept = false; /* whatever is left there is looked for again */
-    end(loop);
-    if (loop->file) submit(loop, WORK_ABANDON);
+    loop->numbers.failed++;
+    export_end(loop);
+    if (loop->file) export_submit(loop, WORK_ABANDON);
 }
 
-static void settle(struct export_loop *loop)
+static void export_settle(struct export_loop *loop)
 {
-    count(loop, "done");
-    if (loop->last_time) gauge_set(loop->last_time, (double)loop->now.ms / 1000);
-    if (loop->last_index) gauge_set(loop->last_index, (double)loop->meta.index);
-    if (loop->last_bytes) gauge_set(loop->last_bytes, (double)loop->bytes);
-    LOG_INFO(&loop->log, "exported", log_text("name", loop->name),
+    loop->numbers.done++;
+    loop->numbers.last_ms = loop->now.ms;
+    loop->numbers.last_index = loop->meta.index;
+    loop->numbers.last_bytes = loop->bytes;
+    LOG_INFO(&loop->log, "exported the fleet tables", log_text("name", loop->name),
              log_u64("index", loop->meta.index), log_u64("bytes", loop->bytes),
              log_u64("pruned", loop->removed));
     if (loop->prune_err)
         LOG_WARN(&loop->log, "older exports could not be removed", log_err("err", loop->prune_err),
                  log_text("why", loop->prune_note.text));
-    end(loop);
+    export_end(loop);
 }
 
-static void copy_slice(struct export_loop *loop)
+static void export_copy_slice(struct export_loop *loop)
 {
     enum err err;
 
     buf_clear(&loop->slice);
     err = fleet_state_write_next(loop->copy.writer, SLICE_BYTES, &loop->slice, &loop->copied);
     if (err)
-        give_up(loop, err, "read the tables");
+        export_give_up(loop, err, "read the tables");
     else
-        submit(loop, WORK_WRITE);
+        export_submit(loop, WORK_WRITE);
 }
 
 /* After each job. */
-static void step(struct export_loop *loop)
+static void export_step(struct export_loop *loop)
 {
     if (loop->state == IDLE) return; /* abandoned */
     if (loop->err)
-        give_up(loop, loop->err, loop->note.text);
+        export_give_up(loop, loop->err, loop->note.text);
     else if (loop->state == FINISHING)
-        settle(loop);
+        export_settle(loop);
     else if (!loop->copied)
-        copy_slice(loop);
+        export_copy_slice(loop);
     else {
         fleet_copy_close(&loop->copy);
         loop->state = FINISHING;
-        submit(loop, WORK_FINISH);
+        export_submit(loop, WORK_FINISH);
     }
 }
 
-static void begin(struct export_loop *loop)
+static void export_begin(struct export_loop *loop)
 {
     const struct export_loop_options *o = &loop->options;
     struct fleet *fleet = fleet_machine_fleet(o->fleet);
     enum err err;
 
     if (fleet_copy_is_empty(fleet)) {
-        count(loop, "empty");
-        end(loop);
+        loop->numbers.empty++;
+        export_end(loop);
         return;
     }
     loop->now = clock_wall(o->io->clock);
     err = fleet_copy_open(&loop->copy, fleet, o->replica, o->roster, loop->now);
     if (err) {
-        give_up(loop, err, "begin");
+        export_give_up(loop, err, "begin");
         return;
     }
     loop->meta = loop->copy.meta;
     loop->bytes = 0;
     loop->copied = false;
     loop->state = COPYING;
-    copy_slice(loop);
+    export_copy_slice(loop);
 }
 
-static void on_read(struct read_ticket *ticket, enum err err)
+static void export_on_read(struct read_ticket *ticket, enum err err)
 {
     struct export_loop *loop = CONTAINER_OF(ticket, struct export_loop, ticket);
 
     if (!err)
-        begin(loop);
+        export_begin(loop);
     else
-        end(loop); /* another leads now, or nobody does: it is theirs to export */
+        export_end(loop); /* another leads now, or nobody does: it is theirs to export */
 }
 
-static void on_timer(struct timer *timer)
+static void export_on_timer(struct timer *timer)
 {
     struct export_loop *loop = CONTAINER_OF(timer, struct export_loop, timer);
     struct replica_status status = replica_status(loop->options.replica);
@@ -221,42 +213,36 @@ static void on_timer(struct timer *timer)
     timer_start_in(timer, loop->options.every_ms);
     if (loop->state == ASKING) { /* no majority for a whole interval */
         replica_read_cancel(loop->options.replica, &loop->ticket);
-        give_up(loop, ERR_UNAVAILABLE, "no majority answered");
+        export_give_up(loop, ERR_UNAVAILABLE, "no majority answered");
     }
     if (loop->state != IDLE || loop->busy) return;
     if (status.role != REPLICA_LEADER || !status.ready) return;
     loop->state = ASKING;
-    loop->ticket = (struct read_ticket){.done = on_read};
+    loop->ticket = (struct read_ticket){.done = export_on_read};
     replica_read(loop->options.replica, &loop->ticket);
 }
 
 /* -- the face -- */
 
-static enum err add_metrics(struct export_loop *loop, struct metrics *metrics, struct note *note)
-{
-    const struct metric_options total = {
-        .name = "muster_coordinator_exports_total",
-        .help = "Ticks of the export loop on a leader by outcome: done, failed, empty.",
-        .kind = METRIC_COUNTER,
-        .labels = {"outcome"},
-    };
-    const struct {
-        const char *name, *help;
-        struct gauge **gauge;
-    } gauges[] = {
-        {"muster_coordinator_export_last_timestamp_seconds",
-         "When this replica last exported, in seconds since 1970; 0: never.", &loop->last_time},
-        {"muster_coordinator_export_last_index", "Index of the state this replica last exported.",
-         &loop->last_index},
-        {"muster_coordinator_export_last_bytes", "Size of the state this replica last exported.",
-         &loop->last_bytes},
-    };
-    enum err err = metrics_add(metrics, &total, &loop->total, note);
-
-    for (size_t i = 0; !err && i < ARRAY_LEN(gauges); i++)
-        err = metrics_add_gauge(metrics, gauges[i].name, gauges[i].help, gauges[i].gauge, note);
-    return err;
-}
+#define NUMBER(kind, member) METRIC_##kind, METRIC_FIELD(struct export_numbers, member)
+#define TICKS(outcome)                                                                             \
+    {                                                                                              \
+        "muster_coordinator_exports_total",                                                        \
+            "Ticks of the export loop on a leader by outcome: done, failed, empty.",               \
+            NUMBER(COUNTER, outcome), .label = "outcome", .value = #outcome                        \
+    }
+static const struct metric_field number_rows[] = {
+    TICKS(done),
+    TICKS(failed),
+    TICKS(empty),
+    {"muster_coordinator_export_last_timestamp_seconds",
+     "When this replica last exported, in seconds since 1970; 0: never.", NUMBER(GAUGE, last_ms),
+     .per_unit = 1000},
+    {"muster_coordinator_export_last_index", "Index of the state this replica last exported.",
+     NUMBER(GAUGE, last_index)},
+    {"muster_coordinator_export_last_bytes", "Size of the state this replica last exported.",
+     NUMBER(GAUGE, last_bytes)},
+};
 
 enum err export_loop_open(const struct export_loop_options *options, struct export_loop **ret_loop,
                           struct note *note)
@@ -275,8 +261,10 @@ enum err export_loop_open(const struct export_loop_options *options, struct expo
     if (!loop->options.keep) loop->options.keep = EXPORT_KEEP_DEFAULT;
     memcpy(loop->dir, options->dir, strlen(options->dir) + 1);
     buf_init(&loop->slice, SLICE_MAX);
-    err = timer_init(&loop->timer, options->io->loop, on_timer);
-    if (!err && options->metrics) err = add_metrics(loop, options->metrics, note);
+    err = timer_init(&loop->timer, options->io->loop, export_on_timer);
+    if (!err && options->metrics)
+        err = metrics_add_fields(options->metrics, number_rows, ARRAY_LEN(number_rows),
+                                 &loop->fields, note);
     if (!err) err = worker_open(options->io->loop, &worker, &loop->worker);
     if (err) {
         timer_deinit(&loop->timer);

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Writes, names and prunes the directories of exports; see export_dir.h for the order that makes
+ * them durable. On the export loop's worker thread. */
 #include "fleet/export_dir.h"
 
 #include <stdio.h>
@@ -23,22 +25,21 @@ struct export_file {
     uint64_t unsynced;
 };
 
-static enum err path_of(const char *dir, const char *name, char path[FS_PATH_CAP],
-                        struct note *note)
+/* Every path fits: export_loop_open refuses a longer directory. */
+static void export_path_of(const char *dir, const char *name, char path[FS_PATH_CAP])
 {
     int len = snprintf(path, FS_PATH_CAP, "%s/%s", dir, name);
 
-    if (len > 0 && len < FS_PATH_CAP) return ERR_OK;
-    return note_fail(note, ERR_INVALID, "%.64s...: path is too long", dir);
+    assert(len > 0 && len < FS_PATH_CAP);
 }
 
-static enum err say(struct note *note, enum err err, const char *what, const char *path)
+static enum err export_note(struct note *note, enum err err, const char *what, const char *path)
 {
     if (err) note_set(note, "%s %s: %s", what, path, err_text(err));
     return err;
 }
 
-static void temp_of(const char *name, char temp[EXPORT_NAME_CAP + 8])
+static void export_temp_of(const char *name, char temp[EXPORT_NAME_CAP + 8])
 {
     snprintf(temp, EXPORT_NAME_CAP + 8, ".%s.tmp", name);
 }
@@ -59,14 +60,13 @@ static bool is_temporary(const char *name)
 }
 
 struct look {
-    const char
-        *newest; /* never the oldest, whatever the clock said when it was named; NULL: none */
+    const char *newest; /* never the oldest, whatever the clock said; NULL: none */
     bool (*wanted)(const char *name);
     size_t count;
     char oldest[EXPORT_NAME_CAP]; /* by name; empty: none */
 };
 
-static void look_at(void *context, const char *name, enum fs_kind kind)
+static void export_look_at(void *context, const char *name, enum fs_kind kind)
 {
     struct look *look = context;
 
@@ -82,30 +82,31 @@ static enum err remove_dir(struct fs *fs, const char *dir, const char *name, str
 {
     static const char *const files[] = {"meta.json", "state"};
     char path[FS_PATH_CAP], file[FS_PATH_CAP];
-    enum err err = path_of(dir, name, path, note);
+    enum err err = ERR_OK;
 
+    export_path_of(dir, name, path);
     for (size_t i = 0; !err && i < ARRAY_LEN(files); i++) {
-        err = path_of(path, files[i], file, note);
-        if (!err) err = fs_remove(fs, file);
+        export_path_of(path, files[i], file);
+        err = fs_remove(fs, file);
         if (err == ERR_NOT_FOUND) err = ERR_OK;
-        say(note, err, "remove", file);
+        export_note(note, err, "remove", file);
     }
-    return err ? err : say(note, fs_remove(fs, path), "remove", path);
+    return err ? err : export_note(note, fs_remove(fs, path), "remove", path);
 }
 
 enum err export_dir_open(struct fs *fs, const char *dir, struct note *note)
 {
     char path[FS_PATH_CAP];
-    enum err err = say(note, fs_make_dirs(fs, dir, DIR_MODE), "make", dir);
+    enum err err = export_note(note, fs_make_dirs(fs, dir, DIR_MODE), "make", dir);
 
-    if (!err) err = path_of(dir, "latest.tmp", path, note);
     if (err) return err;
+    export_path_of(dir, "latest.tmp", path);
     err = fs_remove(fs, path);
-    if (err && err != ERR_NOT_FOUND) return say(note, err, "remove", path);
+    if (err && err != ERR_NOT_FOUND) return export_note(note, err, "remove", path);
     for (;;) {
         struct look look = {.wanted = is_temporary};
 
-        err = say(note, fs_list(fs, dir, look_at, &look), "list", dir);
+        err = export_note(note, fs_list(fs, dir, export_look_at, &look), "list", dir);
         if (err || !look.count) return err;
         err = remove_dir(fs, dir, look.oldest, note);
         if (err) return err;
@@ -114,7 +115,7 @@ enum err export_dir_open(struct fs *fs, const char *dir, struct note *note)
 
 /* -- one export -- */
 
-static void name_of(const struct fleet_meta *meta, wall_time now, char name[EXPORT_NAME_CAP])
+static void export_name_of(const struct fleet_meta *meta, wall_time now, char name[EXPORT_NAME_CAP])
 {
     char when[RFC3339_CAP]; /* 2026-11-15T10:54:18.123Z */
     char id[FLEET_META_TEXT_MAX + 1];
@@ -129,12 +130,11 @@ static enum err file_make(struct export_file *file, const char *name, struct fs_
                           struct note *note)
 {
     char path[FS_PATH_CAP];
-    enum err err = path_of(file->temp, name, path, note);
 
-    if (err) return err;
-    return say(note,
-               fs_open(file->fs, path, FS_WRITE | FS_CREATE | FS_EXCLUSIVE, FILE_MODE, ret_file),
-               "make", path);
+    export_path_of(file->temp, name, path);
+    return export_note(
+        note, fs_open(file->fs, path, FS_WRITE | FS_CREATE | FS_EXCLUSIVE, FILE_MODE, ret_file),
+        "make", path);
 }
 
 enum err export_create(struct fs *fs, const char *dir, const struct fleet_meta *meta, wall_time now,
@@ -144,17 +144,15 @@ enum err export_create(struct fs *fs, const char *dir, const struct fleet_meta *
     struct export_file *file = calloc(1, sizeof *file);
     enum err err;
 
-    if (!file) return say(note, ERR_NOMEM, "export to", dir);
+    if (!file) return export_note(note, ERR_NOMEM, "export to", dir);
     file->fs = fs;
     file->meta = *meta;
     file->meta.size = 0;
-    name_of(meta, now, file->name);
-    temp_of(file->name, temp);
-    err = path_of(dir, temp, file->temp, note);
-    if (!err) {
-        memcpy(file->dir, dir, strlen(dir) + 1);
-        err = say(note, fs_make_dir(fs, file->temp, DIR_MODE), "make", file->temp);
-    }
+    export_name_of(meta, now, file->name);
+    export_temp_of(file->name, temp);
+    export_path_of(dir, temp, file->temp);
+    memcpy(file->dir, dir, strlen(dir) + 1);
+    err = export_note(note, fs_make_dir(fs, file->temp, DIR_MODE), "make", file->temp);
     if (err) {
         free(file);
         return err;
@@ -171,12 +169,12 @@ enum err export_write(struct export_file *file, struct str state, struct note *n
 {
     enum err err = fs_write_at(file->fs, file->state, file->meta.size, state);
 
-    if (err) return say(note, err, "write state in", file->temp);
+    if (err) return export_note(note, err, "write state in", file->temp);
     file->meta.size += state.len;
     file->unsynced += state.len;
     if (file->unsynced < SYNC_BYTES) return ERR_OK;
     file->unsynced = 0;
-    return say(note, fs_sync(file->fs, file->state), "sync state in", file->temp);
+    return export_note(note, fs_sync(file->fs, file->state), "sync state in", file->temp);
 }
 
 static enum err write_meta(struct export_file *file, struct note *note)
@@ -192,21 +190,21 @@ static enum err write_meta(struct export_file *file, struct note *note)
     if (!err) err = fs_sync(file->fs, meta);
     fs_close(file->fs, meta);
     buf_deinit(&json);
-    return say(note, err, "write meta.json in", file->temp);
+    return export_note(note, err, "write meta.json in", file->temp);
 }
 
 static enum err swap_latest(struct export_file *file, struct note *note)
 {
     char temp[FS_PATH_CAP], latest[FS_PATH_CAP];
-    enum err err = path_of(file->dir, "latest.tmp", temp, note);
+    enum err err;
 
-    if (!err) err = path_of(file->dir, "latest", latest, note);
-    if (err) return err;
+    export_path_of(file->dir, "latest.tmp", temp);
+    export_path_of(file->dir, "latest", latest);
     err = fs_remove(file->fs, temp); /* of an earlier failure */
     if (!err || err == ERR_NOT_FOUND) err = fs_make_link(file->fs, file->name, temp);
-    if (err) return say(note, err, "make", temp);
-    err = say(note, fs_rename(file->fs, temp, latest), "swap", latest);
-    return err ? err : say(note, fs_sync_dir(file->fs, file->dir), "sync", file->dir);
+    if (err) return export_note(note, err, "make", temp);
+    err = export_note(note, fs_rename(file->fs, temp, latest), "swap", latest);
+    return err ? err : export_note(note, fs_sync_dir(file->fs, file->dir), "sync", file->dir);
 }
 
 static void file_free(struct export_file *file)
@@ -219,18 +217,18 @@ enum err export_finish(struct export_file *own_file, char name[EXPORT_NAME_CAP],
 {
     struct export_file *file = own_file;
     char path[FS_PATH_CAP];
-    enum err err = say(note, fs_sync(file->fs, file->state), "sync state in", file->temp);
+    enum err err = export_note(note, fs_sync(file->fs, file->state), "sync state in", file->temp);
 
+    export_path_of(file->dir, file->name, path);
     if (!err) err = write_meta(file, note);
-    if (!err) err = say(note, fs_sync_dir(file->fs, file->temp), "sync", file->temp);
-    if (!err) err = path_of(file->dir, file->name, path, note);
-    if (!err) err = say(note, fs_rename(file->fs, file->temp, path), "name", path);
+    if (!err) err = export_note(note, fs_sync_dir(file->fs, file->temp), "sync", file->temp);
+    if (!err) err = export_note(note, fs_rename(file->fs, file->temp, path), "name", path);
     if (err) {
         export_abandon(file);
         return err;
     }
     /* `latest` may lead to it only when its name cannot be lost any more. */
-    err = say(note, fs_sync_dir(file->fs, file->dir), "sync", file->dir);
+    err = export_note(note, fs_sync_dir(file->fs, file->dir), "sync", file->dir);
     if (!err) err = swap_latest(file, note);
     if (!err) memcpy(name, file->name, sizeof file->name);
     file_free(file);
@@ -242,7 +240,7 @@ void export_abandon(struct export_file *own_file)
     char temp[EXPORT_NAME_CAP + 8];
 
     if (!own_file) return;
-    temp_of(own_file->name, temp);
+    export_temp_of(own_file->name, temp);
     (void)remove_dir(own_file->fs, own_file->dir, temp, NULL); /* or swept at the next start */
     file_free(own_file);
 }
@@ -253,12 +251,13 @@ void export_abandon(struct export_file *own_file)
 static enum err remove_export(struct fs *fs, const char *dir, const char *name, struct note *note)
 {
     char path[FS_PATH_CAP], aside[FS_PATH_CAP], temp[EXPORT_NAME_CAP + 8];
-    enum err err = path_of(dir, name, path, note);
+    enum err err;
 
-    temp_of(name, temp);
-    if (!err) err = path_of(dir, temp, aside, note);
-    if (!err) err = say(note, fs_rename(fs, path, aside), "put aside", path);
-    if (!err) err = say(note, fs_sync_dir(fs, dir), "sync", dir);
+    export_temp_of(name, temp);
+    export_path_of(dir, name, path);
+    export_path_of(dir, temp, aside);
+    err = export_note(note, fs_rename(fs, path, aside), "put aside", path);
+    if (!err) err = export_note(note, fs_sync_dir(fs, dir), "sync", dir);
     return err ? err : remove_dir(fs, dir, temp, note);
 }
 
@@ -268,7 +267,7 @@ enum err export_prune(struct fs *fs, const char *dir, uint32_t keep, const char 
     assert(keep > 0);
     for (*ret_removed = 0;; ++*ret_removed) {
         struct look look = {.newest = newest, .wanted = is_export};
-        enum err err = say(note, fs_list(fs, dir, look_at, &look), "list", dir);
+        enum err err = export_note(note, fs_list(fs, dir, export_look_at, &look), "list", dir);
 
         if (err || look.count <= keep || !look.oldest[0]) return err;
         err = remove_export(fs, dir, look.oldest, note);

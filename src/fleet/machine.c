@@ -77,24 +77,20 @@ struct fleet *fleet_machine_fleet(struct fleet_machine *machine)
 /* Empty when memory ended. Valid until the next. */
 static struct str reply_make(struct fleet_machine *machine, const struct fleet_result *result)
 {
-    struct str field = str_from(result->field);
-    size_t size = REPLY_HEAD + field.len + 1 + result->holder.len;
-    char *room;
+    struct encoder out = {&machine->reply, ERR_OK};
+    size_t field = strlen(result->field);
 
     buf_clear(&machine->reply);
-    if (buf_reserve(&machine->reply, size, &room)) return STR_EMPTY;
-    room[0] = (char)result->status;
-    room[1] = (char)(result->changed ? 1 : 0);
-    store_le16(room + 2, (uint16_t)field.len);
-    store_le32(room + 4, result->clusters_freed);
-    store_le32(room + 8, result->domains_freed);
-    store_le64(room + 12, result->number);
-    memcpy(room + REPLY_HEAD, field.at, field.len);
-    room[REPLY_HEAD + field.len] = '\0';
-    if (result->holder.len > 0)
-        memcpy(room + REPLY_HEAD + field.len + 1, result->holder.at, result->holder.len);
-    buf_commit(&machine->reply, size);
-    return buf_peek(&machine->reply);
+    encode_u8(&out, result->status);
+    encode_u8(&out, result->changed);
+    encode_u8(&out, (unsigned)field & 0xff);
+    encode_u8(&out, (unsigned)field >> 8);
+    encode_u32(&out, result->clusters_freed);
+    encode_u32(&out, result->domains_freed);
+    encode_u64(&out, result->number);
+    encode_bytes(&out, result->field, field + 1);
+    encode_bytes(&out, result->holder.at, result->holder.len);
+    return out.err ? STR_EMPTY : buf_peek(&machine->reply);
 }
 
 enum err fleet_reply_parse(struct str reply, struct fleet_result *ret_result)
@@ -116,7 +112,7 @@ enum err fleet_reply_parse(struct str reply, struct fleet_result *ret_result)
 }
 
 /* Of what is asked for, but for the time, which each proposer sets anew. */
-static uint64_t fingerprint(const struct fleet_command *command)
+static uint64_t command_fingerprint(const struct fleet_command *command)
 {
     const struct fleet_quota *quota = command->kind == FLEET_SET_QUOTA ? &command->set_quota : NULL;
     size_t texts = fleet_kind_texts(command->kind);
@@ -144,12 +140,12 @@ static struct str answer_id(const struct machine_entry *entry, const struct flee
 {
     static_assert((int)FLEET_ANSWER_ID_MAX == REPLICA_REQUEST_ID_MAX + 8, "both fit");
     memcpy(id, entry->request_id.at, entry->request_id.len);
-    store_le64(id + entry->request_id.len, fingerprint(command));
+    store_le64(id + entry->request_id.len, command_fingerprint(command));
     return str_of(id, entry->request_id.len + 8);
 }
 
-static enum err apply(void *state, const struct machine_entry *entry, struct buf *reply,
-                      struct note *note)
+static enum err machine_apply(void *state, const struct machine_entry *entry, struct buf *reply,
+                              struct note *note)
 {
     struct fleet_machine *machine = state;
     struct fleet_command command;
@@ -188,7 +184,7 @@ static enum err apply(void *state, const struct machine_entry *entry, struct buf
 }
 
 /* -- snapshots -- */
-static enum err snapshot_begin(void *state, uint64_t index, void **ret_view)
+static enum err machine_snapshot_begin(void *state, uint64_t index, void **ret_view)
 {
     struct fleet_machine *machine = state;
     struct fleet_state_style style = {.sealed = true, .index = index};
@@ -211,7 +207,7 @@ static enum err snapshot_begin(void *state, uint64_t index, void **ret_view)
 }
 
 /* -- restoring -- */
-static enum err restore_begin(void *state, uint64_t index, struct note *note)
+static enum err machine_restore_begin(void *state, uint64_t index, struct note *note)
 {
     struct fleet_machine *machine = state;
     struct fleet_state_options options = {.fleet = machine->fleet, .strict = true};
@@ -231,13 +227,13 @@ static enum err restore_begin(void *state, uint64_t index, struct note *note)
 }
 
 /* What cannot be read in our own snapshot is damage. */
-static enum err restore_failed(enum err err, struct note *note)
+static enum err machine_restore_failed(enum err err, struct note *note)
 {
     note_prefix(note, "fleet");
     return err == ERR_NOMEM || err == ERR_VERSION ? err : ERR_CORRUPT;
 }
 
-static enum err restore_next(void *state, struct str bytes, struct note *note)
+static enum err machine_restore_next(void *state, struct str bytes, struct note *note)
 {
     struct fleet_machine *machine = state;
     enum err err = ERR_OK;
@@ -253,10 +249,10 @@ static enum err restore_next(void *state, struct str bytes, struct note *note)
     }
     if (!err && machine->restore_has_state)
         err = section_feed(&machine->part, bytes, fleet_answers_take, machine->answers, note);
-    return err ? restore_failed(err, note) : ERR_OK;
+    return err ? machine_restore_failed(err, note) : ERR_OK;
 }
 
-static enum err restore_whole(struct fleet_machine *machine, struct note *note)
+static enum err machine_restore_whole(struct fleet_machine *machine, struct note *note)
 {
     struct fleet_state_summary summary;
     enum err err = fleet_state_read_end(machine->reader, &summary, note);
@@ -269,16 +265,16 @@ static enum err restore_whole(struct fleet_machine *machine, struct note *note)
         note_set(note, "answers: cut short");
         err = ERR_CORRUPT;
     }
-    return err ? restore_failed(err, note) : ERR_OK;
+    return err ? machine_restore_failed(err, note) : ERR_OK;
 }
 
-static enum err restore_end(void *state, struct note *note)
+static enum err machine_restore_end(void *state, struct note *note)
 {
     struct fleet_machine *machine = state;
     enum err err = ERR_OK;
 
     assert(machine->restoring && machine->reader);
-    if (machine->restore_has_bytes) err = restore_whole(machine, note);
+    if (machine->restore_has_bytes) err = machine_restore_whole(machine, note);
     fleet_state_read_close(machine->reader);
     machine->reader = NULL;
     machine->restoring = false;
@@ -286,14 +282,14 @@ static enum err restore_end(void *state, struct note *note)
     return err;
 }
 
-static uint64_t hash(const void *state)
+static uint64_t machine_hash(const void *state)
 {
     const struct fleet_machine *machine = state;
 
     return fleet_hash(machine->fleet);
 }
 
-static uint64_t size(const void *state)
+static uint64_t machine_size(const void *state)
 {
     const struct fleet_machine *machine = state;
 
@@ -301,15 +297,15 @@ static uint64_t size(const void *state)
 }
 
 static const struct machine_ops ops = {
-    .apply = apply,
-    .snapshot_begin = snapshot_begin,
+    .apply = machine_apply,
+    .snapshot_begin = machine_snapshot_begin,
     .snapshot_next = section_view_next,
     .snapshot_end = section_view_close,
-    .restore_begin = restore_begin,
-    .restore_next = restore_next,
-    .restore_end = restore_end,
-    .hash = hash,
-    .size = size,
+    .restore_begin = machine_restore_begin,
+    .restore_next = machine_restore_next,
+    .restore_end = machine_restore_end,
+    .hash = machine_hash,
+    .size = machine_size,
 };
 
 struct state_machine fleet_machine_registration(struct fleet_machine *machine)

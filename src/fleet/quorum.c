@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The join loop: carries out what fleet/join.h decides, at each change of the replica and at each
+ * answer of the leader. Loop's thread. */
 #include "fleet/quorum_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "wire/message.h"
 #include "wire/pb/muster_v1_fleet.pb-c.h"
 
-enum { REQUEST_MAX = 4096 };
-
-/* -- what we know of ourselves -- */
+/* -- this replica, as the log and the roster have it -- */
 
 /* Our entry is as it should be, and the only one of our name: what is left of an older identity
  * goes when we ask, should the leader that admitted us have died before it was done. */
@@ -27,7 +26,7 @@ static bool roster_is_right(const struct quorum *q)
     return known && roster_entry_equal(known, &wanted);
 }
 
-static struct join_view look(const struct quorum *q)
+static struct join_view quorum_look(const struct quorum *q)
 {
     struct replica_status status = replica_status(q->replica);
     struct replica_member members[REPLICA_MEMBERS_MAX];
@@ -45,21 +44,21 @@ static struct join_view look(const struct quorum *q)
     return view;
 }
 
-static void step(struct quorum *q, enum join_event event);
+static void quorum_step(struct quorum *q, enum join_event event);
 
-/* -- asking for our place -- */
+/* -- requests to join -- */
 
-static void on_answered(void *owner, size_t, const struct rpc_client_call *call,
-                        const struct rpc_outcome *outcome, const ProtobufCMessage *message)
+static void quorum_on_answered(void *owner, size_t, const struct rpc_client_call *call,
+                               const struct rpc_outcome *outcome, const ProtobufCMessage *message)
 {
     struct quorum *q = owner;
     const Muster__V1__JoinReplicaResponse *of = (const Muster__V1__JoinReplicaResponse *)message;
     struct str leader;
 
     if (of && of->voter)
-        LOG_DEBUG(&q->log, "the leader says we are a voter");
+        LOG_DEBUG(&q->log, "the leader answered that this replica is a voter");
     else if (of)
-        LOG_INFO(&q->log, "waiting for our place", log_text("for", of->waiting));
+        LOG_INFO(&q->log, "waiting to be admitted to the cluster", log_text("for", of->waiting));
     else if (outcome->status == GRPC_FAILED_PRECONDITION &&
              !rpc_call_trailer(call, STR(RPC_LEADER_TRAILER), &leader))
         /* The leader's own refusal: another cluster. Asking again does not help. */
@@ -73,14 +72,15 @@ static void on_answered(void *owner, size_t, const struct rpc_client_call *call,
 }
 
 /* Nobody may have been asked: there is no address, or a name stands for none now. */
-static void on_over(void *owner, size_t)
+static void quorum_on_over(void *owner, size_t)
 {
-    step(owner, JOIN_ANSWERED);
+    quorum_step(owner, JOIN_ANSWERED);
 }
 
-static enum err encode_request(struct quorum *q, struct buf *into)
+static void quorum_ask(struct quorum *q)
 {
     Muster__V1__JoinReplicaRequest request = MUSTER__V1__JOIN_REPLICA_REQUEST__INIT;
+    enum err err;
 
     request.replica_id = q->self.entry.id;
     request.name = q->self.entry.name;
@@ -89,61 +89,51 @@ static enum err encode_request(struct quorum *q, struct buf *into)
     request.http_address = q->self.entry.http;
     request.etcd_address = q->self.entry.etcd;
     request.cluster_id = replica_status(q->replica).cluster_id;
-    return message_write(&request.base, into, NULL);
-}
-
-static void ask(struct quorum *q)
-{
-    struct buf bytes;
-    enum err err;
-
-    buf_init(&bytes, REQUEST_MAX);
-    err = encode_request(q, &bytes);
-    if (!err) err = survey_begin(q->survey, buf_peek(&bytes));
-    buf_deinit(&bytes);
+    err = survey_begin(q->survey, &request.base);
     if (!err) return;
-    LOG_INFO(&q->log, "could not ask for our place", log_err("err", err));
-    step(q, JOIN_ANSWERED);
+    LOG_INFO(&q->log, "the request to join could not be sent", log_err("err", err));
+    quorum_step(q, JOIN_ANSWERED);
 }
 
-static void on_fixed(void *owner, enum err err, const struct note *note)
+static void quorum_on_fixed(void *owner, enum err err, const struct note *note)
 {
     struct quorum *q = owner;
 
     if (err && !q->stopping)
-        LOG_INFO(&q->log, "our own entry is not in order yet", log_err("err", err),
-                 log_text("why", note->text));
-    if (!q->stopping) step(q, JOIN_ANSWERED);
+        LOG_INFO(&q->log, "the roster entry of this replica is not updated yet",
+                 log_err("err", err), log_text("why", note->text));
+    if (!q->stopping) quorum_step(q, JOIN_ANSWERED);
 }
 
-static void fix(struct quorum *q)
+static void quorum_fix(struct quorum *q)
 {
     mono_time until = mono_after(loop_now(q->io->loop), JOIN_CALL_MS);
     struct admit_request request = q->self;
     struct admission *admission;
 
     request.cluster_id = replica_status(q->replica).cluster_id;
-    if (quorum_admit(q, &request, STR("muster"), until, on_fixed, q, &admission))
-        step(q, JOIN_ANSWERED);
+    if (quorum_admit(q, &request, STR("muster"), until, quorum_on_fixed, q, &admission))
+        quorum_step(q, JOIN_ANSWERED);
 }
 
-static void step(struct quorum *q, enum join_event event)
+static void quorum_step(struct quorum *q, enum join_event event)
 {
-    struct join_view view = look(q);
+    struct join_view view = quorum_look(q);
     struct join_effects effects = join_step(&q->join, event, &view, loop_now(q->io->loop));
 
     timer_stop(&q->look_timer);
-    if (effects.settled) LOG_INFO(&q->log, "a voter in its place", log_text("raft", q->self.raft));
+    if (effects.settled)
+        LOG_INFO(&q->log, "joined the cluster as a voter", log_text("raft", q->self.raft));
     if (effects.removed)
         LOG_WARN(&q->log, "removed from the cluster; it stays out until it is started anew");
     if (effects.wake_at.ms != MONO_NEVER.ms) timer_start(&q->look_timer, effects.wake_at);
-    if (effects.ask) ask(q); /* last: what fails at once is the next step */
-    if (effects.fix) fix(q);
+    if (effects.ask) quorum_ask(q); /* last: what fails at once is the next step */
+    if (effects.fix) quorum_fix(q);
 }
 
-static void on_look(struct timer *timer)
+static void quorum_on_look(struct timer *timer)
 {
-    step(CONTAINER_OF(timer, struct quorum, look_timer), JOIN_LOOK);
+    quorum_step(CONTAINER_OF(timer, struct quorum, look_timer), JOIN_LOOK);
 }
 
 void quorum_on_change(struct quorum *quorum, const struct replica_status *status)
@@ -154,7 +144,7 @@ void quorum_on_change(struct quorum *quorum, const struct replica_status *status
         quorum->leading_since = (mono_time){0};
     else if (quorum->leading_since.ms == 0)
         quorum->leading_since = loop_now(quorum->io->loop);
-    if (!quorum->stopping) step(quorum, JOIN_LOOK);
+    if (!quorum->stopping) quorum_step(quorum, JOIN_LOOK);
 }
 
 uint64_t quorum_leading_ms(const struct quorum *quorum)
@@ -169,22 +159,19 @@ enum err quorum_open(const struct quorum_options *options, struct quorum **ret_q
                      struct note *note)
 {
     struct quorum *q = calloc(1, sizeof *q);
-    struct survey_options survey = {.io = options->io,
-                                    .addresses = options->join_addresses,
-                                    .self = options->self.grpc,
-                                    .tls = options->tls,
-                                    .look_up = options->look_up,
+    struct survey_options survey = {.to = options->to,
                                     .to_leader = true,
                                     .path = "/muster.v1.Fleet/JoinReplica",
                                     .answer = &muster__v1__join_replica_response__descriptor,
                                     .timeout_ms = JOIN_CALL_MS,
-                                    .answered = on_answered,
-                                    .over = on_over,
+                                    .answered = quorum_on_answered,
+                                    .over = quorum_on_over,
                                     .owner = q};
     enum err err;
 
     if (!q) return ERR_NOMEM;
-    q->io = options->io;
+    survey.to.self = options->self.grpc;
+    q->io = options->to.io;
     if (options->log) q->log = *options->log;
     q->replica = options->replica;
     q->roster = options->roster;
@@ -197,7 +184,7 @@ enum err quorum_open(const struct quorum_options *options, struct quorum **ret_q
               : ERR_INVALID;
     if (err) note_set(note, "id and addresses are visible characters, at most 63 and 255");
     if (!err) err = survey_open(&survey, &q->survey, note);
-    if (!err) err = timer_init(&q->look_timer, q->io->loop, on_look);
+    if (!err) err = timer_init(&q->look_timer, q->io->loop, quorum_on_look);
     if (err) {
         survey_close(q->survey, NULL, NULL);
         quorum_close(q);

@@ -10,21 +10,17 @@
 #define FLEET_QUORUM_H
 #include "fleet/admit.h"
 #include "fleet/roster.h"
-#include "io/io.h"
-#include "io/tls.h"
+#include "fleet/survey.h"
 #include "obs/log.h"
 
 struct quorum;
 struct quorum_options {
-    struct io *io;
+    struct survey_to to;          /* its `self` is that of the entry */
     const struct log_source *log; /* may be NULL; copied */
     struct replica *replica;
     const struct roster *roster;
-    struct roster_entry self;          /* its id is taken from the replica */
-    const char *raft;                  /* our Raft address as others reach it; copied */
-    const char *const *join_addresses; /* ends with NULL; copied; NULL: nobody to ask */
-    struct tls_context *tls;           /* of a client; NULL: plaintext */
-    bool look_up;                      /* as survey_options (fleet/survey.h) */
+    struct roster_entry self; /* its id is taken from the replica */
+    const char *raft;         /* our Raft address as others reach it; copied */
 };
 /* ERR_NOMEM, ERR_FULL (timers), ERR_INVALID (name or address), ERR_TOO_LARGE. */
 enum err quorum_open(const struct quorum_options *options, struct quorum **ret_quorum,

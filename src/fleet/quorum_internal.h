@@ -4,7 +4,6 @@
 #define FLEET_QUORUM_INTERNAL_H
 #include "fleet/join.h"
 #include "fleet/quorum.h"
-#include "fleet/survey.h"
 
 struct quorum {
     struct io *io;

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fleet/survey.h"
 #include "wire/pb/muster_v1_fleet.pb-c.h"
 
 enum { RIVAL_EVERY_MS = 2000, RIVAL_CALL_MS = 2000 };
@@ -26,8 +25,9 @@ struct rival {
 static void rival_ask(struct task *task)
 {
     struct rival *r = CONTAINER_OF(task, struct rival, ask);
+    Muster__V1__ListReplicasRequest request = MUSTER__V1__LIST_REPLICAS_REQUEST__INIT;
 
-    r->running = survey_begin(r->survey, STR_EMPTY) == ERR_OK;
+    r->running = survey_begin(r->survey, &request.base) == ERR_OK;
 }
 
 void rival_greeted(struct rival *rival, uint64_t cluster_id)
@@ -35,12 +35,12 @@ void rival_greeted(struct rival *rival, uint64_t cluster_id)
     mono_time now;
 
     if (!rival || rival->running || rival->was_found) return;
-    now = loop_now(rival->options.io->loop);
+    now = loop_now(rival->options.to.io->loop);
     if (rival->asked.ms && mono_elapsed_ms(rival->asked, now) < RIVAL_EVERY_MS) return;
     rival->asked = now;
     rival->cluster_id = cluster_id;
     rival->running = true;
-    loop_defer(rival->options.io->loop, &rival->ask);
+    loop_defer(rival->options.to.io->loop, &rival->ask);
 }
 
 static void rival_judge(struct rival *r, const Muster__V1__ListReplicasResponse *list)
@@ -65,14 +65,14 @@ static void rival_judge(struct rival *r, const Muster__V1__ListReplicasResponse 
     }
 }
 
-static void on_answered(void *owner, size_t, const struct rpc_client_call *,
-                        const struct rpc_outcome *outcome, const ProtobufCMessage *message)
+static void rival_on_answered(void *owner, size_t, const struct rpc_client_call *,
+                              const struct rpc_outcome *outcome, const ProtobufCMessage *message)
 {
     (void)outcome; /* with an error: a follower, or silent */
     if (message) rival_judge(owner, (const Muster__V1__ListReplicasResponse *)message);
 }
 
-static void on_over(void *owner, size_t)
+static void rival_on_over(void *owner, size_t)
 {
     struct rival *r = owner;
     char cluster[17];
@@ -90,16 +90,12 @@ enum err rival_open(const struct rival_options *options, struct rival **ret_riva
                     struct note *note)
 {
     struct rival *r = calloc(1, sizeof *r);
-    struct survey_options survey = {.io = options->io,
-                                    .addresses = options->join_addresses,
-                                    .self = options->self,
-                                    .tls = options->tls,
-                                    .look_up = options->look_up,
+    struct survey_options survey = {.to = options->to,
                                     .path = "/muster.v1.Fleet/ListReplicas",
                                     .answer = &muster__v1__list_replicas_response__descriptor,
                                     .timeout_ms = RIVAL_CALL_MS,
-                                    .answered = on_answered,
-                                    .over = on_over,
+                                    .answered = rival_on_answered,
+                                    .over = rival_on_over,
                                     .owner = r};
     enum err err;
 

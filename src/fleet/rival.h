@@ -7,21 +7,15 @@
  * name, one of the two clusters was bootstrapped by mistake, and found() is called. */
 #ifndef FLEET_RIVAL_H
 #define FLEET_RIVAL_H
-#include "base/note.h"
-#include "io/io.h"
-#include "io/tls.h"
+#include "fleet/survey.h"
 #include "log/log.h"
 
 struct rival;
 struct rival_options {
-    struct io *io;
+    struct survey_to to;
     const struct log_source *log; /* may be NULL */
     const struct replica *replica;
-    const char *name;                  /* of this node; copied */
-    const char *const *join_addresses; /* ends with NULL; copied */
-    const char *self;                  /* our own gRPC address: not asked when there are others */
-    struct tls_context *tls;           /* of a client; NULL: plaintext */
-    bool look_up;                      /* as survey_options */
+    const char *name; /* of this node; copied */
     void (*found)(void *owner, const struct note *note);
     void *owner;
 };

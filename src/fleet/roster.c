@@ -26,7 +26,7 @@ struct roster {
 
 /* -- entries as bytes -- */
 
-static bool is_plain(const char *text, size_t max)
+static bool text_is_plain(const char *text, size_t max)
 {
     size_t len = strnlen(text, max + 1);
 
@@ -37,9 +37,10 @@ static bool is_plain(const char *text, size_t max)
 
 bool roster_entry_valid(const struct roster_entry *entry)
 {
-    return entry->id != 0 && entry->name[0] && is_plain(entry->name, REPLICA_NAME_MAX) &&
-           is_plain(entry->grpc, REPLICA_ADDRESS_MAX) &&
-           is_plain(entry->http, REPLICA_ADDRESS_MAX) && is_plain(entry->etcd, REPLICA_ADDRESS_MAX);
+    return entry->id != 0 && entry->name[0] && text_is_plain(entry->name, REPLICA_NAME_MAX) &&
+           text_is_plain(entry->grpc, REPLICA_ADDRESS_MAX) &&
+           text_is_plain(entry->http, REPLICA_ADDRESS_MAX) &&
+           text_is_plain(entry->etcd, REPLICA_ADDRESS_MAX);
 }
 
 bool roster_entry_equal(const struct roster_entry *a, const struct roster_entry *b)
@@ -118,23 +119,23 @@ static uint64_t entry_hash(const struct roster_entry *entry)
 
 /* -- the table -- */
 
-static size_t place_of(const struct roster *roster, uint64_t id)
+static size_t roster_place_of(const struct roster *roster, uint64_t id)
 {
     size_t at = 0;
     while (at < roster->count && roster->entries[at].id < id) at++;
     return at;
 }
 
-static bool is_at(const struct roster *roster, size_t at, uint64_t id)
+static bool roster_is_at(const struct roster *roster, size_t at, uint64_t id)
 {
     return at < roster->count && roster->entries[at].id == id;
 }
 
-static enum reply_code put(struct roster *roster, const struct roster_entry *entry)
+static enum reply_code roster_put(struct roster *roster, const struct roster_entry *entry)
 {
-    size_t at = place_of(roster, entry->id);
+    size_t at = roster_place_of(roster, entry->id);
 
-    if (is_at(roster, at, entry->id)) {
+    if (roster_is_at(roster, at, entry->id)) {
         roster->hash -= entry_hash(&roster->entries[at]);
     } else {
         if (roster->count == ROSTER_ENTRIES_MAX) return REPLY_FULL;
@@ -147,18 +148,18 @@ static enum reply_code put(struct roster *roster, const struct roster_entry *ent
     return REPLY_DONE;
 }
 
-static void forget(struct roster *roster, uint64_t id)
+static void roster_forget(struct roster *roster, uint64_t id)
 {
-    size_t at = place_of(roster, id);
+    size_t at = roster_place_of(roster, id);
 
-    if (!is_at(roster, at, id)) return; /* asked for twice */
+    if (!roster_is_at(roster, at, id)) return; /* asked for twice */
     roster->hash -= entry_hash(&roster->entries[at]);
     roster->count--;
     memmove(&roster->entries[at], &roster->entries[at + 1],
             (roster->count - at) * sizeof roster->entries[0]);
 }
 
-static void forget_all(struct roster *roster)
+static void roster_clear(struct roster *roster)
 {
     roster->count = 0;
     roster->hash = 0;
@@ -172,8 +173,8 @@ size_t roster_entries(const struct roster *roster, const struct roster_entry **r
 
 const struct roster_entry *roster_find(const struct roster *roster, uint64_t id)
 {
-    size_t at = place_of(roster, id);
-    return is_at(roster, at, id) ? &roster->entries[at] : NULL;
+    size_t at = roster_place_of(roster, id);
+    return roster_is_at(roster, at, id) ? &roster->entries[at] : NULL;
 }
 
 const char *roster_grpc(const struct roster *roster, uint64_t id)
@@ -238,8 +239,8 @@ enum err roster_reply(struct str reply)
 
 /* -- the state machine -- */
 
-static enum err apply(void *state, const struct machine_entry *entry, struct buf *reply,
-                      struct note *)
+static enum err roster_apply(void *state, const struct machine_entry *entry, struct buf *reply,
+                             struct note *)
 {
     struct roster *roster = state;
     struct roster_command command;
@@ -248,9 +249,9 @@ static enum err apply(void *state, const struct machine_entry *entry, struct buf
     if (roster_decode(entry->command, &command))
         code = REPLY_NOT_UNDERSTOOD;
     else if (command.op == ROSTER_PUT)
-        code = put(roster, &command.entry);
+        code = roster_put(roster, &command.entry);
     else
-        forget(roster, command.entry.id);
+        roster_forget(roster, command.entry.id);
     (void)buf_append_byte(reply, (char)code); /* one byte fits every ceiling */
     return ERR_OK;
 }
@@ -263,7 +264,7 @@ static bool has_tails(const struct roster *roster)
 }
 
 /* A few kilobytes, written at once. */
-static enum err snapshot_begin(void *state, uint64_t, void **ret_view)
+static enum err roster_snapshot_begin(void *state, uint64_t, void **ret_view)
 {
     const struct roster *roster = state;
     bool tails = has_tails(roster);
@@ -282,16 +283,16 @@ static enum err snapshot_begin(void *state, uint64_t, void **ret_view)
     return section_view_ready(view, ERR_OK, ret_view);
 }
 
-static enum err restore_begin(void *state, uint64_t, struct note *)
+static enum err roster_restore_begin(void *state, uint64_t, struct note *)
 {
     struct roster *roster = state;
 
-    forget_all(roster);
+    roster_clear(roster);
     buf_clear(&roster->pending);
     return ERR_OK;
 }
 
-static enum err restore_next(void *state, struct str bytes, struct note *note)
+static enum err roster_restore_next(void *state, struct str bytes, struct note *note)
 {
     struct roster *roster = state;
     enum err err = buf_append(&roster->pending, bytes);
@@ -303,14 +304,14 @@ static enum err restore_next(void *state, struct str bytes, struct note *note)
     return err;
 }
 
-static enum err corrupt(const struct roster *roster, struct str rest, struct note *note,
-                        const char *what)
+static enum err roster_corrupt(const struct roster *roster, struct str rest, struct note *note,
+                               const char *what)
 {
     return note_fail(note, ERR_CORRUPT, "roster: byte %zu: %s", roster->pending.len - rest.len,
                      what);
 }
 
-static enum err restore_bytes(struct roster *roster, struct note *note)
+static enum err roster_restore_bytes(struct roster *roster, struct note *note)
 {
     struct decoder in = {buf_peek(&roster->pending), true};
     struct roster_entry entry;
@@ -319,59 +320,60 @@ static enum err restore_bytes(struct roster *roster, struct note *note)
     bool tails;
 
     if (in.left.len == 0) return ERR_OK; /* never in a snapshot */
-    if (in.left.len < SNAPSHOT_HEAD) return corrupt(roster, in.left, note, "cut short");
+    if (in.left.len < SNAPSHOT_HEAD) return roster_corrupt(roster, in.left, note, "cut short");
     format = decode_u32(&in);
     count = decode_u32(&in);
     tails = format == SNAPSHOT_FORMAT_TAILS;
     if (format != SNAPSHOT_FORMAT && !tails)
         return note_fail(note, ERR_VERSION, "roster: format %u is not known here", format);
-    if (count > ROSTER_ENTRIES_MAX) return corrupt(roster, in.left, note, "too many entries");
+    if (count > ROSTER_ENTRIES_MAX)
+        return roster_corrupt(roster, in.left, note, "too many entries");
     for (uint32_t i = 0; i < count; i++) {
         struct str at = in.left;
-        if (!read_entry(&in, &entry)) return corrupt(roster, at, note, "no entry");
+        if (!read_entry(&in, &entry)) return roster_corrupt(roster, at, note, "no entry");
         if (tails && !read_tail(&in, &entry))
-            return corrupt(roster, at, note, "no address for etcd's clients");
-        if (entry.id <= before) return corrupt(roster, at, note, "out of order");
+            return roster_corrupt(roster, at, note, "no address for etcd's clients");
+        if (entry.id <= before) return roster_corrupt(roster, at, note, "out of order");
         before = entry.id;
-        if (put(roster, &entry)) return corrupt(roster, at, note, "too many entries");
+        if (roster_put(roster, &entry)) return roster_corrupt(roster, at, note, "too many entries");
     }
-    if (in.left.len > 0) return corrupt(roster, in.left, note, "more than it says");
+    if (in.left.len > 0) return roster_corrupt(roster, in.left, note, "more than it says");
     if (tails && !has_tails(roster))
-        return corrupt(roster, in.left, note, "format 2, and nobody serves etcd's clients");
+        return roster_corrupt(roster, in.left, note, "format 2, and nobody serves etcd's clients");
     return ERR_OK;
 }
 
-static enum err restore_end(void *state, struct note *note)
+static enum err roster_restore_end(void *state, struct note *note)
 {
     struct roster *roster = state;
-    enum err err = restore_bytes(roster, note);
+    enum err err = roster_restore_bytes(roster, note);
 
-    if (err) forget_all(roster);
+    if (err) roster_clear(roster);
     buf_deinit(&roster->pending);
     buf_init(&roster->pending, SNAPSHOT_MAX);
     return err;
 }
 
-static uint64_t hash(const void *state)
+static uint64_t roster_hash(const void *state)
 {
     return ((const struct roster *)state)->hash;
 }
 
-static uint64_t size(const void *state)
+static uint64_t roster_size(const void *state)
 {
     return ((const struct roster *)state)->count * sizeof(struct roster_entry);
 }
 
 static const struct machine_ops roster_ops = {
-    .apply = apply,
-    .snapshot_begin = snapshot_begin,
+    .apply = roster_apply,
+    .snapshot_begin = roster_snapshot_begin,
     .snapshot_next = section_view_next,
     .snapshot_end = section_view_close,
-    .restore_begin = restore_begin,
-    .restore_next = restore_next,
-    .restore_end = restore_end,
-    .hash = hash,
-    .size = size,
+    .restore_begin = roster_restore_begin,
+    .restore_next = roster_restore_next,
+    .restore_end = roster_restore_end,
+    .hash = roster_hash,
+    .size = roster_size,
 };
 
 /* -- life -- */

@@ -14,12 +14,10 @@
 #include "base/note.h"
 #include "fleet/core/fleet.h"
 #include "io/fs.h"
-#include "text/json.h"
 
 enum { FLEET_SEED_BYTES_MAX = 16 << 20, FLEET_SEED_ROWS_MAX = 65536 };
 struct fleet_seed {
-    struct json *document;          /* has the texts */
-    struct arena arena;             /* has the slices */
+    struct arena arena;             /* has the texts and slices */
     struct fleet_command *commands; /* UpsertProvider and SetQuota, in the order of the file */
     size_t count;
 };

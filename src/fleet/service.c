@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The service's life, and what it does when the replica changes: terms, events, the tick. Loop's
+ * thread. */
 #include "fleet/service.h"
 
 #include <inttypes.h>
@@ -12,6 +14,7 @@ enum {
     REQUESTS_MAX = 16384,
     TICK_MS = 1000,
     LIST_ROWS_MAX = 8192,
+    MEMBERS_BYTES_MAX = 8 << 10,
     SCRATCH_KEPT = 1 << 20, /* a large answer's memory is not held on to */
 };
 
@@ -22,18 +25,19 @@ int64_t service_wall_ns(const struct fleet_service *service)
 
 /* -- the replica's changes -- */
 
-static void tell_leadership(struct fleet_service *service, const char *event, uint64_t term)
+static void service_log_leadership(struct fleet_service *service, const char *event, uint64_t term)
 {
     fleet_journal_event(service->journal, event,
                         (const struct log_field[]){log_u64("term", term), LOG_END});
 }
 
-static void tell_leader(struct fleet_service *service, const struct replica_status *status)
+static void service_log_leader(struct fleet_service *service, const struct replica_status *status)
 {
     char id[INSTRUCTION_ID_CAP];
 
     snprintf(id, sizeof id, "%016" PRIx64, status->leader_id);
-    LOG_INFO(&service->log, "leader", log_text("leader", status->leader_id ? id : "none"),
+    LOG_INFO(&service->log, "the leader changed",
+             log_text("leader", status->leader_id ? id : "none"),
              log_text("raft_address", status->leader_address), log_u64("term", status->term));
     fleet_journal_event(service->journal, status->leader_id ? "leader-changed" : "leader-unknown",
                         (const struct log_field[]){log_text("leader", id),
@@ -41,36 +45,24 @@ static void tell_leader(struct fleet_service *service, const struct replica_stat
                                                    log_u64("term", status->term), LOG_END});
 }
 
-static bool same_members(const struct fleet_service *service, const struct replica_member *members,
-                         size_t count)
-{
-    if (count != service->member_count) return false;
-    for (size_t i = 0; i < count; i++)
-        if (members[i].id != service->members[i].id ||
-            members[i].role != service->members[i].role ||
-            strcmp(members[i].address, service->members[i].address) != 0)
-            return false;
-    return true;
-}
-
-static void tell_members(struct fleet_service *service)
+static void service_log_members(struct fleet_service *service)
 {
     struct replica_member members[REPLICA_MEMBERS_MAX];
     size_t count = replica_members(service->leader.replica, members), voters = 0;
     struct buf text;
 
-    if (same_members(service, members, count)) return;
-    memcpy(service->members, members, count * sizeof members[0]);
-    service->member_count = count;
-    buf_init(&text, 8 << 10);
+    buf_init(&text, MEMBERS_BYTES_MAX);
     for (size_t i = 0; i < count; i++) {
         voters += members[i].role == MEMBER_VOTER;
         (void)buf_appendf(&text, "%s%016" PRIx64 "@%s%s", i ? " " : "", members[i].id,
                           members[i].address, members[i].role == MEMBER_VOTER ? "" : "(learner)");
     }
-    SERVICE_TELL(service, INFO, "members", "members-changed", log_u64("voters", voters),
-                 log_u64("members", count), log_str("list", buf_peek(&text)));
-    buf_deinit(&text);
+    if (!str_equal(buf_peek(&text), buf_peek(&service->members)))
+        SERVICE_LOG_EVENT(service, INFO, "the members changed", "members-changed",
+                          log_u64("voters", voters), log_u64("members", count),
+                          log_str("list", buf_peek(&text)));
+    buf_deinit(&service->members);
+    service->members = text;
 }
 
 void fleet_service_on_change(struct fleet_service *service, const struct replica_status *status)
@@ -78,22 +70,21 @@ void fleet_service_on_change(struct fleet_service *service, const struct replica
     struct leader *leader = &service->leader;
 
     if (leader_over(leader, status)) {
-        tell_leadership(service, "leadership-lost", leader->term);
+        service_log_leadership(service, "leadership-lost", leader->term);
         service_end_term(service);
     }
-    if (status->leader_id != service->leader_id) tell_leader(service, status);
+    if (status->leader_id != service->leader_id) service_log_leader(service, status);
     service->leader_id = status->leader_id;
     if (leader_begun(leader, status)) {
         service_begin_term(service, status->term);
-        tell_leadership(service, "leadership-gained", status->term);
+        service_log_leadership(service, "leadership-gained", status->term);
     }
-    if (leader->replica) tell_members(service);
+    if (leader->replica) service_log_members(service);
     if (leader_ready(leader, status)) service_seed_begin(service);
-    service_gauges(service);
     leader_resume(leader);
 }
 
-static void trim(struct buf *scratch)
+static void scratch_trim(struct buf *scratch)
 {
     size_t max = scratch->max;
 
@@ -102,24 +93,23 @@ static void trim(struct buf *scratch)
     buf_init(scratch, max);
 }
 
-static void on_tick(struct timer *timer)
+static void service_on_tick(struct timer *timer)
 {
     struct fleet_service *service = CONTAINER_OF(timer, struct fleet_service, tick);
 
-    trim(&service->answer);
-    trim(&service->row);
+    scratch_trim(&service->answer);
+    scratch_trim(&service->row);
     if (service->leader.led) {
-        service_look_for_silence(service);
-        service_look_for_conflicts(service);
+        service_check_silence(service);
+        service_check_conflicts(service);
     }
-    service_gauges(service);
     timer_start_in(timer, TICK_MS);
 }
 
 /* -- life -- */
 
-static enum err open_parts(struct fleet_service *service,
-                           const struct fleet_service_options *options, struct note *note)
+static enum err service_open_parts(struct fleet_service *service,
+                                   const struct fleet_service_options *options, struct note *note)
 {
     struct fleet_machine_options machine = {
         .applied = service_applied, .restored = service_restored, .owner = service};
@@ -135,13 +125,12 @@ static enum err open_parts(struct fleet_service *service,
                                                    .wait_ms = service->limits.wait_ms,
                                                    .requests_max = service->limits.requests_max});
 
-    if (!err) err = timer_init(&service->tick, options->io->loop, on_tick);
-    if (!err) err = service_lister_init(&service->domains, service, FLEET_DOMAINS);
-    if (!err) err = service_lister_init(&service->clusters, service, FLEET_CLUSTERS);
+    if (!err) err = timer_init(&service->tick, options->io->loop, service_on_tick);
+    if (!err) err = service_lister_init(&service->listers[0], service, FLEET_DOMAINS);
+    if (!err) err = service_lister_init(&service->listers[1], service, FLEET_CLUSTERS);
     if (!err) err = fleet_machine_open(&machine, &service->machine);
     if (!err) err = reports_open(&reports, &service->reports);
-    if (!err) err = service_metrics_open(&service->metrics, options->metrics, note);
-    return err;
+    return err || !service->metrics ? err : service_metrics_open(service, note);
 }
 
 enum err fleet_service_open(const struct fleet_service_options *options,
@@ -157,6 +146,7 @@ enum err fleet_service_open(const struct fleet_service_options *options,
     else
         log_source_init(&service->log, NULL, "fleet", NULL);
     service->journal = options->journal;
+    service->metrics = options->metrics;
     service->seed = options->seed;
     service->limits = options->limits;
     if (!service->limits.wait_ms) service->limits.wait_ms = WAIT_MS;
@@ -167,7 +157,7 @@ enum err fleet_service_open(const struct fleet_service_options *options,
     buf_init(&service->answer, SERVICE_ANSWER_MAX);
     buf_init(&service->row, SERVICE_ANSWER_MAX);
     buf_init(&service->command, REPLICA_COMMAND_MAX);
-    err = open_parts(service, options, note);
+    err = service_open_parts(service, options, note);
     if (err) {
         fleet_service_close(service);
         return err;
@@ -182,15 +172,17 @@ void fleet_service_close(struct fleet_service *service)
 {
     if (!service) return;
     assert(service->seed_running == 0 && service->clears == 0);
+    if (service->metrics) service_metrics_close(service);
     leader_close(&service->leader);
     timer_deinit(&service->tick);
-    service_lister_deinit(&service->domains);
-    service_lister_deinit(&service->clusters);
+    service_lister_deinit(&service->listers[0]);
+    service_lister_deinit(&service->listers[1]);
     reports_close(service->reports);
     fleet_machine_close(service->machine);
     buf_deinit(&service->answer);
     buf_deinit(&service->row);
     buf_deinit(&service->command);
+    buf_deinit(&service->members);
     free(service);
 }
 
@@ -208,8 +200,9 @@ void fleet_service_attach(struct fleet_service *service, struct replica *replica
     fleet_service_on_change(service, &status);
 }
 
-static enum err add_methods(struct fleet_service *service, const struct service_method *methods,
-                            struct rpc_server *server, struct note *note)
+static enum err service_add_methods(struct fleet_service *service,
+                                    const struct service_method *methods, struct rpc_server *server,
+                                    struct note *note)
 {
     enum err err = ERR_OK;
 
@@ -221,10 +214,10 @@ static enum err add_methods(struct fleet_service *service, const struct service_
 enum err fleet_service_methods(struct fleet_service *service, struct rpc_server *server,
                                struct note *note)
 {
-    enum err err = add_methods(service, service_report_methods, server, note);
+    enum err err = service_add_methods(service, service_report_methods, server, note);
 
-    if (!err) err = add_methods(service, service_admin_methods, server, note);
-    if (!err) err = add_methods(service, service_read_methods, server, note);
-    if (!err) err = add_methods(service, service_instruct_methods, server, note);
-    return err ? err : add_methods(service, service_ownership_methods, server, note);
+    if (!err) err = service_add_methods(service, service_admin_methods, server, note);
+    if (!err) err = service_add_methods(service, service_read_methods, server, note);
+    if (!err) err = service_add_methods(service, service_instruct_methods, server, note);
+    return err ? err : service_add_methods(service, service_ownership_methods, server, note);
 }

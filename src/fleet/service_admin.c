@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The writes: arguments to a command of the tables. Who is told of it is service_follow.c's, when
+/* The writes: arguments to a command of the tables. service_follow.c instructs the shards when
  * the command is applied.
  *
  * The first fields of a request, in the order of their numbers, are the texts of its command. */
@@ -36,6 +36,16 @@ static const char *text_at(const ProtobufCMessage *message, size_t n)
     return *(char *const *)(const void *)((const char *)message + field->offset);
 }
 
+static bool slices_fit(struct leader_request *request)
+{
+    const set_quota_message *m = MESSAGE(request, set_quota_message);
+
+    if (m->n_per_shard <= FLEET_SLICES_MAX) return true;
+    request_refuse(request, GRPC_INVALID_ARGUMENT, "SetQuota: %zu shards in one row, at most %d",
+                   m->n_per_shard, FLEET_SLICES_MAX);
+    return false;
+}
+
 /* The first text that is needed and empty is the answer. */
 static bool admit_texts(struct leader_request *request)
 {
@@ -44,23 +54,12 @@ static bool admit_texts(struct leader_request *request)
     size_t i = 0;
 
     while (m && i < method->needed && text_at(m, i)[0]) i++;
-    if (m && i == method->needed) return true;
+    if (m && i == method->needed) return method->kind != FLEET_SET_QUOTA || slices_fit(request);
     request_refuse(request, GRPC_INVALID_ARGUMENT, "%s: %s%s required", method->base.name,
                    m == request->message ? ""
                    : m                   ? "provider."
                                          : "provider",
                    m ? m->descriptor->fields[i].name : "");
-    return false;
-}
-
-static bool admit_quota(struct leader_request *request)
-{
-    const set_quota_message *m = MESSAGE(request, set_quota_message);
-
-    if (!admit_texts(request)) return false;
-    if (m->n_per_shard <= FLEET_SLICES_MAX) return true;
-    request_refuse(request, GRPC_INVALID_ARGUMENT, "SetQuota: %zu shards in one row, at most %d",
-                   m->n_per_shard, FLEET_SLICES_MAX);
     return false;
 }
 
@@ -129,27 +128,17 @@ static bool is_removable(struct leader_request *request)
 }
 
 #define WRITE(service, rpc, package, word, of, needs, ...)                                         \
-    {                                                                                              \
-        .base = {.path = "/" service "/" rpc,                                                      \
-                 .name = rpc,                                                                      \
-                 .input = &package##__##word##_request__descriptor,                                \
-                 .output = &package##__##word##_response__descriptor},                             \
-        .kind = (of), .needed = (needs), .command = command_of, __VA_ARGS__                        \
-    }
-#define BIGFLEET "bigfleet.v1alpha1.Coordinator"
-#define MUSTER   "muster.v1.Fleet"
+    SERVICE_METHOD(service, rpc, package, word, .kind = (of), .needed = (needs),                   \
+                   .admit = admit_texts, .command = command_of, __VA_ARGS__)
 const struct service_method service_admin_methods[] = {
-    WRITE(BIGFLEET, "AssignDomain", bigfleet__v1alpha1, assign_domain, FLEET_ASSIGN_DOMAIN, 3,
-          .admit = admit_texts),
-    WRITE(BIGFLEET, "UnassignDomain", bigfleet__v1alpha1, unassign_domain, FLEET_UNASSIGN_DOMAIN, 2,
-          .admit = admit_texts),
+    WRITE(BIGFLEET, "AssignDomain", bigfleet__v1alpha1, assign_domain, FLEET_ASSIGN_DOMAIN, 3),
+    WRITE(BIGFLEET, "UnassignDomain", bigfleet__v1alpha1, unassign_domain, FLEET_UNASSIGN_DOMAIN,
+          2),
     WRITE(BIGFLEET, "RemoveShard", bigfleet__v1alpha1, remove_shard, FLEET_REMOVE_SHARD, 1,
-          .admit = admit_texts, .judge = is_removable),
-    WRITE(MUSTER, "AddShard", muster__v1, add_shard, FLEET_ADD_SHARD, 1, .admit = admit_texts),
-    WRITE(MUSTER, "BindCluster", muster__v1, bind_cluster, FLEET_BIND_CLUSTER, 2,
-          .admit = admit_texts),
-    WRITE(MUSTER, "SetQuota", muster__v1, set_quota, FLEET_SET_QUOTA, 2, .admit = admit_quota),
-    WRITE(MUSTER, "UpsertProvider", muster__v1, upsert_provider, FLEET_UPSERT_PROVIDER, 1,
-          .admit = admit_texts),
+          .judge = is_removable),
+    WRITE(MUSTER, "AddShard", muster__v1, add_shard, FLEET_ADD_SHARD, 1),
+    WRITE(MUSTER, "BindCluster", muster__v1, bind_cluster, FLEET_BIND_CLUSTER, 2),
+    WRITE(MUSTER, "SetQuota", muster__v1, set_quota, FLEET_SET_QUOTA, 2),
+    WRITE(MUSTER, "UpsertProvider", muster__v1, upsert_provider, FLEET_UPSERT_PROVIDER, 1),
     {.base = {.path = NULL}},
 };

@@ -2,8 +2,8 @@
 /* What follows from an applied command: the audit on every replica; on the leader its soft state,
  * the word to a domain's owner, and the news of a shard.
  *
- * Here and not where the call is answered, so that it happens once per change, whoever asked and
- * whether or not anybody still waits. */
+ * Here and not where the call is answered, so that it happens once per change, also when the caller
+ * has gone away. */
 #include "fleet/service_internal.h"
 
 /* -- the audit -- */
@@ -22,7 +22,7 @@ static const char *const text_names[FLEET_KIND_LAST + 1][FLEET_TEXTS_MAX] = {
     [FLEET_CLEAR_LEAVING] = {"key", "value", "shard"},
 };
 
-static size_t put_command(struct log_field *f, const struct fleet_command *command)
+static size_t audit_put_command(struct log_field *f, const struct fleet_command *command)
 {
     size_t n = 0;
 
@@ -36,8 +36,8 @@ static size_t put_command(struct log_field *f, const struct fleet_command *comma
     return n;
 }
 
-static void audit(struct fleet_service *service, const struct machine_entry *entry,
-                  const struct fleet_command *command, const struct fleet_result *result)
+static void follow_audit(struct fleet_service *service, const struct machine_entry *entry,
+                         const struct fleet_command *command, const struct fleet_result *result)
 {
     struct log_field fields[AUDIT_FIELDS];
     size_t n = 0;
@@ -45,7 +45,7 @@ static void audit(struct fleet_service *service, const struct machine_entry *ent
     fields[n++] = log_u64("index", entry->index);
     fields[n++] = log_u64("term", entry->term);
     if (entry->request_id.len) fields[n++] = log_str("request_id", entry->request_id);
-    if (command) n += put_command(fields + n, command);
+    if (command) n += audit_put_command(fields + n, command);
     if (result->holder.len) fields[n++] = log_str("holder", result->holder);
     fields[n++] = log_text("result", fleet_status_text(result->status));
     fields[n++] = log_bool("changed", result->changed);
@@ -61,7 +61,7 @@ static void add_to_reports(struct fleet_service *service, struct str shard)
 {
     enum err err = reports_add(service->reports, shard, loop_now(service->io->loop));
 
-    /* It is tried again with the shard's next report, which is then told what is wrong. */
+    /* It is tried again with the shard's next report, whose answer says what is wrong. */
     if (err)
         LOG_WARN(&service->log, "no room for a shard's reports", log_str("shard", shard),
                  log_err("err", err));
@@ -71,8 +71,9 @@ static void shard_added(struct fleet_service *service, const struct machine_entr
                         const struct fleet_shard *shard)
 {
     add_to_reports(service, shard->id);
-    SERVICE_TELL(service, INFO, "shard registered", "shard-first-seen", log_str("shard", shard->id),
-                 log_str("address", shard->address), log_str("actor", entry->actor));
+    SERVICE_LOG_EVENT(service, INFO, "shard registered", "shard-first-seen",
+                      log_str("shard", shard->id), log_str("address", shard->address),
+                      log_str("actor", entry->actor));
 }
 
 static void shard_removed(struct fleet_service *service, const struct machine_entry *entry,
@@ -81,9 +82,8 @@ static void shard_removed(struct fleet_service *service, const struct machine_en
     const struct reported_shard *reported = reports_find(service->reports, shard);
     size_t pending = reported ? reports_pending(reported) : 0;
 
-    service_count_many(service->metrics.dropped[DROP_SHARD], pending);
+    service->numbers.dropped[DROP_SHARD] += pending;
     reports_remove(service->reports, shard);
-    service_pending_gauges(service);
     LOG_INFO(&service->log, "shard removed", log_str("shard", shard),
              log_u64("clusters", result->clusters_freed), log_u64("domains", result->domains_freed),
              log_u64("instructions", pending), log_str("actor", entry->actor));
@@ -94,15 +94,15 @@ static void shard_removed(struct fleet_service *service, const struct machine_en
                                                    log_str("actor", entry->actor), LOG_END});
 }
 
-/* An assignment that stood already is told again: after a change of leaders that is how a person
- * repeats what the old leader may have died with. */
-static void follow(struct fleet_service *service, const struct machine_entry *entry,
-                   const struct fleet_command *command, const struct fleet_result *result)
+/* The owner is instructed about an assignment again although nothing changed: after a change of
+ * leaders a person repeats that way what the old leader may not have sent. */
+static void follow_command(struct fleet_service *service, const struct machine_entry *entry,
+                           const struct fleet_command *command, const struct fleet_result *result)
 {
     switch (command->kind) {
     case FLEET_ADD_SHARD: shard_added(service, entry, &command->add_shard); break;
     case FLEET_REMOVE_SHARD: shard_removed(service, entry, command->remove_shard, result); break;
-    case FLEET_ASSIGN_DOMAIN: service_tell_owner(service, &command->assign_domain, true); break;
+    case FLEET_ASSIGN_DOMAIN: service_instruct_owner(service, &command->assign_domain, true); break;
     case FLEET_UNASSIGN_DOMAIN:
         if (result->holder.len)
             service_domain_leaving(service, entry, &command->unassign_domain, result->holder);
@@ -121,9 +121,9 @@ void service_applied(void *owner, const struct machine_entry *entry,
 {
     struct fleet_service *service = owner;
 
-    audit(service, entry, command, result);
+    follow_audit(service, entry, command, result);
     if (service->leader.led && command && result->status == FLEET_DONE)
-        follow(service, entry, command, result);
+        follow_command(service, entry, command, result);
 }
 
 /* -- terms -- */
@@ -134,7 +134,7 @@ static void drop_pending(struct fleet_service *service)
     size_t cursor = 0;
 
     while ((shard = reports_next(service->reports, &cursor)))
-        service_count_many(service->metrics.dropped[DROP_TERM], reports_pending(shard));
+        service->numbers.dropped[DROP_TERM] += reports_pending(shard);
 }
 
 void service_begin_term(struct fleet_service *service, uint64_t term)
@@ -148,14 +148,12 @@ void service_begin_term(struct fleet_service *service, uint64_t term)
     fleet_heartbeats_clear(service->fleet);
     while (fleet_next(service->fleet, FLEET_SHARDS, &walk, &row))
         add_to_reports(service, row.shard.id);
-    service_pending_gauges(service);
 }
 
 void service_end_term(struct fleet_service *service)
 {
     drop_pending(service);
     reports_begin(service->reports, 0);
-    service_pending_gauges(service);
 }
 
 /* Never on a leader, which has no need of snapshots; but should it be, the reports begin anew. */
@@ -168,7 +166,7 @@ void service_restored(void *owner)
 
 /* -- silence -- */
 
-void service_look_for_silence(struct fleet_service *service)
+void service_check_silence(struct fleet_service *service)
 {
     mono_time now = loop_now(service->io->loop);
     const struct reported_shard *shard;
@@ -176,8 +174,9 @@ void service_look_for_silence(struct fleet_service *service)
     while ((shard = reports_silent(service->reports, now))) {
         uint64_t silent_ms = mono_elapsed_ms(shard->heard_at, now);
 
-        SERVICE_TELL(service, WARN, "shard is silent", "shard-silent", log_str("shard", shard->id),
-                     log_u64("silent_ms", silent_ms), log_bool("reported", shard->reported),
-                     log_u64("pending", reports_pending(shard)));
+        SERVICE_LOG_EVENT(service, WARN, "shard is silent", "shard-silent",
+                          log_str("shard", shard->id), log_u64("silent_ms", silent_ms),
+                          log_bool("reported", shard->reported),
+                          log_u64("pending", reports_pending(shard)));
     }
 }

@@ -11,97 +11,75 @@ typedef Muster__V1__QueueInstructionRequest queue_message;
 
 enum { SHARDS_AT_ONCE_MAX = 1024 };
 
-/* Term, sequence and, if it has none, an id of 16 hexadecimal digits, which then stands in `id`. */
-static void stamp(struct fleet_service *service, instruction_message *instruction,
-                  char id[INSTRUCTION_ID_CAP])
+/* Term, sequence and, if it has none, an id of 16 hexadecimal digits, which is then in `id`. */
+static void instruction_stamp(struct fleet_service *service, struct instruction *it,
+                              char id[INSTRUCTION_ID_CAP])
 {
-    instruction->coordinator_term = (int64_t)service->reports->term;
-    instruction->sequence_number = (int64_t)++service->reports->sequence;
-    if (instruction->instruction_id[0]) return;
+    it->term = service->reports->term;
+    it->sequence = ++service->reports->sequence;
+    if (it->id.len) return;
     snprintf(id, INSTRUCTION_ID_CAP, "%016" PRIx64, entropy_u64(service->io->entropy));
-    instruction->instruction_id = id;
+    it->id = str_from(id);
 }
 
-/* A stamped one, with the topic, tag and marks of `marks`. Errors as reports_queue. */
-static enum err queue_stamped(struct fleet_service *service, struct reported_shard *shard,
-                              const struct instruction *marks,
-                              const instruction_message *instruction)
+/* A stamped one. Errors as reports_queue. */
+static enum err instruction_queue(struct fleet_service *service, struct str shard,
+                                  const struct instruction *it)
 {
-    struct instruction queued = *marks;
-    enum err err;
+    enum err err = reports_queue(service->reports, reports_find(service->reports, shard), it);
 
-    queued.id = str_from(instruction->instruction_id);
-    queued.term = (uint64_t)instruction->coordinator_term;
-    queued.sequence = (uint64_t)instruction->sequence_number;
-    buf_clear(&service->row);
-    err = message_write(&instruction->base, &service->row, NULL);
-    queued.bytes = buf_peek(&service->row);
-    if (!err) err = reports_queue(service->reports, shard, &queued);
-    if (err) return err;
-    service_count(service->metrics.queued);
-    service_pending_gauge(service, shard);
-    return ERR_OK;
+    service->numbers.queued += !err;
+    return err;
 }
 
-/* -- domains: the tables' words to the owners -- */
+/* -- domains: what the tables say of them, to their owners -- */
 
-/* The text of a row as a C string, which protobuf-c wants. */
-static char *c_text(struct str text, char *into)
-{
-    memcpy(into, text.at, text.len);
-    into[text.len] = '\0';
-    return into;
-}
+enum { TOPIC_CAP = FLEET_LABEL_KEY_MAX + FLEET_LABEL_VALUE_MAX + 1 };
 
-enum { TOPIC_CAP = FLEET_LABEL_KEY_MAX + FLEET_LABEL_VALUE_MAX + 2 };
-
+/* Key and value, with a NUL between them, which no text of a contract holds. */
 static struct str topic_of(const struct fleet_domain *domain, char topic[TOPIC_CAP])
 {
     static_assert((int)TOPIC_CAP <= (int)REPORTS_TOPIC_MAX, "every domain is a topic");
     assert(domain->key.len <= FLEET_LABEL_KEY_MAX && domain->value.len <= FLEET_LABEL_VALUE_MAX);
-    c_text(domain->key, topic); /* with its NUL, which no text of a contract holds */
+    memcpy(topic, domain->key.at, domain->key.len);
+    topic[domain->key.len] = '\0';
     memcpy(topic + domain->key.len + 1, domain->value.at, domain->value.len);
     return str_of(topic, domain->key.len + 1 + domain->value.len);
 }
 
-static void tell_owner(struct fleet_service *service, const struct fleet_domain *domain,
-                       bool assigned, const struct instruction *marks)
+/* With the tag and marks of `it`. */
+static void instruct_owner(struct fleet_service *service, const struct fleet_domain *domain,
+                           bool assigned, struct instruction it)
 {
-    char id[INSTRUCTION_ID_CAP], key[FLEET_LABEL_KEY_MAX + 1], value[FLEET_LABEL_VALUE_MAX + 1];
-    char topic[TOPIC_CAP];
-    Bigfleet__V1alpha1__AssignDomain assign = BIGFLEET__V1ALPHA1__ASSIGN_DOMAIN__INIT;
-    Bigfleet__V1alpha1__UnassignDomain unassign = BIGFLEET__V1ALPHA1__UNASSIGN_DOMAIN__INIT;
-    instruction_message it = BIGFLEET__V1ALPHA1__COORDINATOR_INSTRUCTION__INIT;
-    struct instruction marked = *marks;
+    struct pack content = pack_begin(&service->command), bytes = pack_begin(&service->row);
+    char id[INSTRUCTION_ID_CAP], topic[TOPIC_CAP];
     enum err err;
 
-    assign.topology_key = unassign.topology_key = c_text(domain->key, key);
-    assign.topology_value = unassign.topology_value = c_text(domain->value, value);
-    if (assigned) {
-        it.payload_case = BIGFLEET__V1ALPHA1__COORDINATOR_INSTRUCTION__PAYLOAD_ASSIGN_DOMAIN;
-        it.assign_domain = &assign;
-    } else {
-        it.payload_case = BIGFLEET__V1ALPHA1__COORDINATOR_INSTRUCTION__PAYLOAD_UNASSIGN_DOMAIN;
-        it.unassign_domain = &unassign;
-    }
-    marked.topic = topic_of(domain, topic);
-    stamp(service, &it, id);
-    err = queue_stamped(service, reports_find(service->reports, domain->shard), &marked, &it);
+    it.topic = topic_of(domain, topic);
+    instruction_stamp(service, &it, id);
+    pack_text(&content, 1, domain->key);
+    pack_text(&content, 2, domain->value);
+    pack_u64(&bytes, 1, it.term);
+    pack_u64(&bytes, 2, it.sequence);
+    pack_text(&bytes, 3, it.id);
+    pack_row(&bytes, assigned ? 4 : 5, &content); /* AssignDomain or UnassignDomain */
+    it.bytes = buf_peek(&service->row);
+    err = bytes.err ? bytes.err : instruction_queue(service, domain->shard, &it);
     if (!err) return;
-    service_count(service->metrics.dropped[DROP_FULL]);
-    LOG_WARN(&service->log, "the owner of a domain will not be told",
+    service->numbers.dropped[DROP_FULL]++;
+    LOG_WARN(&service->log, "no instruction was queued for the owner of a domain",
              log_str("shard", domain->shard), log_str("key", domain->key),
              log_str("value", domain->value), log_bool("assigned", assigned), log_err("err", err));
 }
 
-void service_tell_owner(struct fleet_service *service, const struct fleet_domain *domain,
-                        bool assigned)
+void service_instruct_owner(struct fleet_service *service, const struct fleet_domain *domain,
+                            bool assigned)
 {
-    tell_owner(service, domain, assigned, &(struct instruction){.tag = 0});
+    instruct_owner(service, domain, assigned, (struct instruction){.tag = 0});
 }
 
-const struct instruction *service_find_told(const struct fleet_service *service,
-                                            const struct fleet_domain *domain)
+const struct instruction *service_find_pending(const struct fleet_service *service,
+                                               const struct fleet_domain *domain)
 {
     const struct reported_shard *shard = reports_find(service->reports, domain->shard);
     char topic[TOPIC_CAP];
@@ -113,34 +91,34 @@ const struct instruction *service_find_told(const struct fleet_service *service,
 void service_queue_unassign(struct fleet_service *service, const struct fleet_leaving *leaving)
 {
     struct fleet_domain domain = {leaving->key, leaving->value, leaving->shard};
-    const struct instruction *waiting = service_find_told(service, &domain);
+    const struct instruction *waiting = service_find_pending(service, &domain);
     struct instruction marks = {.tag = leaving->since};
 
     if (waiting && waiting->tag == leaving->since) return;
     if (waiting) marks.untold = !waiting->tag && !waiting->stray && waiting->deliveries == 0;
-    tell_owner(service, &domain, false, &marks);
+    instruct_owner(service, &domain, false, marks);
 }
 
 void service_queue_stray(struct fleet_service *service, const struct fleet_domain *domain)
 {
-    if (!service_find_told(service, domain))
-        tell_owner(service, domain, false, &(struct instruction){.stray = true});
+    if (!service_find_pending(service, domain))
+        instruct_owner(service, domain, false, (struct instruction){.stray = true});
 }
 
-void service_tell_domains(struct fleet_service *service, const struct reported_shard *shard)
+void service_instruct_domains(struct fleet_service *service, const struct reported_shard *shard)
 {
     struct fleet_walk walk = {0};
     struct fleet_row row;
 
     while (reports_pending(shard) < service->limits.pending_max &&
            fleet_next_of(service->fleet, FLEET_DOMAINS, &walk, shard->id, &row))
-        if (!service_find_told(service, &row.domain))
-            service_tell_owner(service, &row.domain, true);
+        if (!service_find_pending(service, &row.domain))
+            service_instruct_owner(service, &row.domain, true);
 }
 
 /* -- QueueInstruction -- */
 
-static bool admit_queue(struct leader_request *request)
+static bool queue_admit(struct leader_request *request)
 {
     const queue_message *m = (const queue_message *)request->message;
     const char *wrong = NULL;
@@ -163,20 +141,16 @@ static bool admit_queue(struct leader_request *request)
 }
 
 /* All or none: whether there is room for every one of them is known before the first is queued. */
-static bool may_queue(struct leader_request *request, const instruction_message *it)
+static bool queue_has_room(struct leader_request *request, const struct instruction *it)
 {
     struct fleet_service *service = service_of(request);
     const queue_message *m = (const queue_message *)request->message;
     struct str shards[SHARDS_AT_ONCE_MAX];
-    struct instruction queued = {.id = str_from(it->instruction_id)};
     size_t at = 0;
     enum err err;
 
     for (size_t i = 0; i < m->n_shard_ids; i++) shards[i] = str_from(m->shard_ids[i]);
-    buf_clear(&service->row);
-    err = message_write(&it->base, &service->row, NULL);
-    queued.bytes = buf_peek(&service->row);
-    if (!err) err = reports_may_queue(service->reports, shards, m->n_shard_ids, &queued, &at);
+    err = reports_may_queue(service->reports, shards, m->n_shard_ids, it, &at);
     if (!err) return true;
     if (err == ERR_NOT_FOUND)
         request_refuse(request, GRPC_NOT_FOUND, "QueueInstruction: shard not found: %s",
@@ -211,40 +185,43 @@ static void audit_queued(struct leader_request *request, const instruction_messa
                                                    log_str("shard", shard), LOG_END});
 }
 
-static void queue(struct leader_request *request)
+static void queue_all(struct leader_request *request)
 {
     struct fleet_service *service = service_of(request);
     const queue_message *m = (const queue_message *)request->message;
-    struct pack pack = {&service->answer, ERR_OK};
-    instruction_message it;
+    struct instruction queued = {.id = str_from(m->instruction->instruction_id)};
+    instruction_message it = *m->instruction;
+    struct pack pack;
     char id[INSTRUCTION_ID_CAP];
+    enum err err;
 
-    it = *m->instruction;
-    stamp(service, &it, id);
-    if (!may_queue(request, &it)) return;
-    buf_clear(&service->answer);
-    pack_text(&pack, 1, str_from(it.instruction_id));
+    instruction_stamp(service, &queued, id);
+    it.coordinator_term = (int64_t)queued.term;
+    it.sequence_number = (int64_t)queued.sequence;
+    it.instruction_id = (char *)queued.id.at;
+    buf_clear(&service->row);
+    err = message_write(&it.base, &service->row, NULL);
+    queued.bytes = buf_peek(&service->row);
+    if (!err && !queue_has_room(request, &queued)) return;
+    pack = pack_begin(&service->answer);
+    pack_text(&pack, 1, queued.id);
     for (size_t i = 0; i < m->n_shard_ids && !pack.err; i++) {
-        struct reported_shard *shard = reports_find(service->reports, str_from(m->shard_ids[i]));
-        enum err err = queue_stamped(service, shard, &(struct instruction){.tag = 0}, &it);
+        struct str shard = str_from(m->shard_ids[i]);
 
+        if (!err) err = instruction_queue(service, shard, &queued);
         if (err) { /* no memory; what was queued before stays */
-            request_refuse(request, err_grpc_status(err), "QueueInstruction: %s: %s",
-                           m->shard_ids[i], err_text(err));
+            request_refuse(request, err_grpc_status(err), "QueueInstruction: %.*s: %s",
+                           STR_ARG(shard), err_text(err));
             return;
         }
         request->acted = true;
-        audit_queued(request, &it, shard->id);
+        audit_queued(request, &it, shard);
     }
     request_reply_packed(request, &pack);
 }
 
 const struct service_method service_instruct_methods[] = {
-    {.base = {.path = "/muster.v1.Fleet/QueueInstruction",
-              .name = "QueueInstruction",
-              .input = &muster__v1__queue_instruction_request__descriptor,
-              .output = &muster__v1__queue_instruction_response__descriptor},
-     .admit = admit_queue,
-     .read = queue},
+    SERVICE_METHOD(MUSTER, "QueueInstruction", muster__v1, queue_instruction, .admit = queue_admit,
+                   .read = queue_all),
     {.base = {.path = NULL}},
 };

@@ -37,6 +37,19 @@ struct service_method {
     /* Writes: what the tables said. Answers. NULL: in the words of the tables. */
     void (*done)(struct leader_request *request, const struct fleet_result *result);
 };
+#define BIGFLEET "bigfleet.v1alpha1.Coordinator"
+#define MUSTER   "muster.v1.Fleet"
+#define SERVICE_METHOD(service, rpc, package, word, ...)                                           \
+    {                                                                                              \
+        .base = {.path = "/" service "/" rpc,                                                      \
+                 .name = rpc,                                                                      \
+                 .input = &package##__##word##_request__descriptor,                                \
+                 .output = &package##__##word##_response__descriptor,                              \
+                 .response_max = SERVICE_ANSWER_MAX},                                              \
+        __VA_ARGS__                                                                                \
+    }
+/* The original sends and takes 256 MiB; a million domains are about 60 MB. */
+enum { SERVICE_ANSWER_MAX = 256 << 20 };
 extern const struct service_method service_admin_methods[], service_read_methods[],
     service_report_methods[], service_instruct_methods[],
     service_ownership_methods[]; /* each ends with a NULL path */
@@ -45,8 +58,6 @@ struct fleet_request {
     struct leader_request base;
     bool answering; /* of a long list: it has got a part of its answer */
 };
-
-enum { SEED_BATCH = 64 };
 
 enum ack_outcome { /* the contract's numbers, then ours */
                    ACK_NUMBERS = 5,
@@ -57,13 +68,12 @@ enum ack_outcome { /* the contract's numbers, then ours */
 enum report_result { REPORT_TAKEN, REPORT_LATE, REPORT_REFUSED, REPORT_RESULTS };
 enum drop_reason { DROP_FULL, DROP_SHARD, DROP_TERM, DROP_REASONS };
 enum apply_outcome { APPLY_SUCCESS, APPLY_ERROR, APPLY_FSM_ERROR, APPLY_OUTCOMES };
-struct service_metrics { /* all NULL without a registry */
-    struct gauge *term, *is_leader, *shards_silent, *shard_id_conflicts, *shards_unscoped,
-        *domain_conflicts, *soft_bytes, *requests;
-    struct gauge *rows[FLEET_TABLES];
-    struct counter *apply[APPLY_OUTCOMES], *reports[REPORT_RESULTS], *acks[ACK_OUTCOMES],
-        *dropped[DROP_REASONS], *queued;
-    struct metric_family *pending;
+struct service_numbers { /* for the metrics: counted, and then gauges of the moment */
+    uint64_t apply[APPLY_OUTCOMES], reports[REPORT_RESULTS], acks[ACK_OUTCOMES];
+    uint64_t dropped[DROP_REASONS], queued;
+    uint64_t term, is_leader, shards_silent, shard_id_conflicts, shards_unscoped, domain_conflicts;
+    uint64_t soft_bytes, requests;
+    struct fleet_counts counts;
 };
 
 struct service_lister { /* service_list.c */
@@ -90,12 +100,14 @@ struct fleet_service {
     struct fleet_machine *machine;
     struct fleet *fleet; /* the machine's */
     struct shard_reports *reports;
-    struct service_metrics metrics;
+    struct service_numbers numbers;
+    struct metrics *metrics;      /* NULL: nobody reads the numbers */
+    struct metric_fields *fields; /* of `numbers` */
+    struct metric_family *pending;
     /* what the replica said last */
     uint64_t leader_id;
-    struct replica_member members[REPLICA_MEMBERS_MAX];
-    size_t member_count;
-    struct service_lister domains, clusters;
+    struct buf members;               /* as text */
+    struct service_lister listers[2]; /* of domains and of clusters */
     struct timer tick;
     mono_time led_since; /* of the term that is led */
     size_t clears;       /* proposals of ClearLeaving in flight */
@@ -106,10 +118,6 @@ struct fleet_service {
     const struct fleet_seed *seed;
     size_t seed_next, seed_running;
     bool seed_failed;
-    struct seed_proposal {
-        struct fleet_service *service;
-        struct proposal proposal;
-    } seed_proposals[SEED_BATCH];
 };
 
 static inline struct fleet_service *service_of(const struct leader_request *request)
@@ -123,7 +131,7 @@ static inline const struct service_method *service_method_of(const struct leader
 }
 
 /* The same in the log and among the events. */
-#define SERVICE_TELL(service, level, message, event, ...)                                          \
+#define SERVICE_LOG_EVENT(service, level, message, event, ...)                                     \
     do {                                                                                           \
         LOG_AT(&(service)->log, LOG_LEVEL_##level, message, __VA_ARGS__, LOG_END);                 \
         fleet_journal_event((service)->journal, event,                                             \
@@ -132,10 +140,13 @@ static inline const struct service_method *service_method_of(const struct leader
 
 /* -- service_request.c -- */
 extern const struct leader_rules service_rules;
-/* Of a proposal that is over: counts it, and reads the reply. */
-enum err service_proposed(struct fleet_service *service, enum err err, struct str reply,
-                          struct fleet_result *ret_result);
 void service_write(struct leader_request *request); /* proposes the method's command */
+/* Proposes a command that nobody called for; `actor` is copied. done() follows, with what the tables
+ * answered unless `err`. ERR_NOMEM, what fleet_command_encode answers: nothing follows. */
+typedef void service_done_fn(struct fleet_service *service, enum err err,
+                             const struct fleet_result *result);
+enum err service_propose(struct fleet_service *service, const struct fleet_command *command,
+                         struct str actor, service_done_fn *done);
 
 /* -- service_follow.c -- */
 void service_applied(void *owner, const struct machine_entry *entry,
@@ -143,7 +154,7 @@ void service_applied(void *owner, const struct machine_entry *entry,
 void service_restored(void *owner);
 void service_begin_term(struct fleet_service *service, uint64_t term);
 void service_end_term(struct fleet_service *service);
-void service_look_for_silence(struct fleet_service *service);
+void service_check_silence(struct fleet_service *service);
 
 /* -- service_ownership.c -- */
 /* A domain was taken from the shard by this entry. */
@@ -166,31 +177,29 @@ void service_compare_domains(struct fleet_service *service, const struct reporte
 /* Queues UnassignDomain for the domains that are leaving the shard and have none waiting. */
 void service_queue_unassigns(struct fleet_service *service, const struct reported_shard *shard);
 void service_conflict_begun(struct fleet_service *service, const struct reported_shard *shard);
-void service_look_for_conflicts(struct fleet_service *service); /* once a tick, on the leader */
+void service_check_conflicts(struct fleet_service *service); /* once a tick, on the leader */
 
 /* -- service_seed.c -- */
 void service_seed_begin(struct fleet_service *service);
 
 /* -- service_instruct.c -- */
 #define INSTRUCTION_ID_CAP 17
-/* Word of an assignment to its owner; a word that finds no room is dropped and counted: the tables
- * hold what is true. */
-void service_tell_owner(struct fleet_service *service, const struct fleet_domain *domain,
-                        bool assigned);
+/* Instructs the owner about an assignment. An instruction that finds no room is dropped and counted:
+ * the tables hold what is true. */
+void service_instruct_owner(struct fleet_service *service, const struct fleet_domain *domain,
+                            bool assigned);
 /* UnassignDomain with the tag `since`, unless that one waits already. */
 void service_queue_unassign(struct fleet_service *service, const struct fleet_leaving *leaving);
 /* UnassignDomain to a shard that has a domain of another shard, unless one about it waits. */
 void service_queue_stray(struct fleet_service *service, const struct fleet_domain *domain);
-/* What waits for domain->shard about the domain; NULL: nothing. */
-const struct instruction *service_find_told(const struct fleet_service *service,
-                                            const struct fleet_domain *domain);
-/* All that are its own and that no word waits about: what a leader that is gone had not told, and
- * what a shard that lost its disk has forgotten. One that it knows already is no news to it. */
-void service_tell_domains(struct fleet_service *service, const struct reported_shard *shard);
+/* The instruction that waits for domain->shard about the domain; NULL: none. */
+const struct instruction *service_find_pending(const struct fleet_service *service,
+                                               const struct fleet_domain *domain);
+/* Instructs the shard about all its domains about which none waits: those that the leader before had
+ * not sent, and those that a shard without its disk has forgotten. A repeat does no harm. */
+void service_instruct_domains(struct fleet_service *service, const struct reported_shard *shard);
 
 /* -- service_list.c -- */
-/* The original sends and takes 256 MiB; a million domains are about 60 MB. */
-enum { SERVICE_ANSWER_MAX = 256 << 20 };
 enum err service_lister_init(struct service_lister *lister, struct fleet_service *service,
                              enum fleet_table table);      /* ERR_FULL (timers), ERR_NOMEM */
 void service_lister_deinit(struct service_lister *lister); /* fine on a zeroed one */
@@ -201,19 +210,15 @@ void service_list_later(struct leader_request *request, struct service_lister *l
  * end. */
 const struct reported_shard *service_next_reported(const struct fleet_service *service,
                                                    struct fleet_walk *walk);
-void service_pack_row(struct pack *pack, const struct fleet_row *row); /* as lists contain it */
+/* As lists contain it. */
+void service_pack_row(struct fleet_service *service, struct pack *pack,
+                      const struct fleet_row *row);
 
 /* -- service_metrics.c -- */
 extern const char *const service_ack_names[ACK_OUTCOMES];
-enum err service_metrics_open(struct service_metrics *ret_metrics, struct metrics *metrics,
-                              struct note *note);
-void service_count(struct counter *counter);
-void service_count_many(struct counter *counter, uint64_t n);
-void service_gauge(struct gauge *gauge, double value);
-void service_pending_gauge(struct fleet_service *service, const struct reported_shard *shard);
-/* All of them anew, so that a shard that is gone keeps no number. */
-void service_pending_gauges(struct fleet_service *service);
-void service_gauges(struct fleet_service *service);
+/* With a registry only. What metrics_add and metrics_on_write answer; to be closed all the same. */
+enum err service_metrics_open(struct fleet_service *service, struct note *note);
+void service_metrics_close(struct fleet_service *service);
 
 int64_t service_wall_ns(const struct fleet_service *service);
 #endif

@@ -2,10 +2,10 @@
 /* Lists of tables that may have a million rows: read from a view, some rows a turn, so that the
  * leader goes on leading meanwhile.
  *
- * Who asks while a list is being made waits for the next one, for this one began before; all who
- * wait share it. So a table is read once at a time, whoever asks. The answer is of the moment the
- * view was opened, which is after each of its callers' proof of leadership. They get it one after
- * the other, some bytes a turn. */
+ * A call that comes while a list is being made waits for the next list, because this one began
+ * before the call; all waiting calls share the next list. So a table is read once at a time. The
+ * answer is of the moment the view was opened, which is after each of its callers' proof of
+ * leadership. They get it one after the other, some bytes a turn. */
 #include <stdlib.h>
 
 #include "fleet/service_internal.h"
@@ -29,7 +29,7 @@ static struct str part_id(const struct part *part)
 
 /* Domains come by key and value and go out by shard, key and value: a part per shard. Shards come
  * before all else, in order. */
-static enum err add_part(struct service_lister *lister, struct str id)
+static enum err lister_add_part(struct service_lister *lister, struct str id)
 {
     struct part *part = malloc(sizeof *part + id.len);
     enum err err;
@@ -47,7 +47,7 @@ static enum err add_part(struct service_lister *lister, struct str id)
     return err;
 }
 
-static enum err add_row(struct service_lister *lister, const struct fleet_row *from)
+static enum err lister_add_row(struct service_lister *lister, const struct fleet_row *from)
 {
     bool domains = lister->table == FLEET_DOMAINS;
     struct part *part = map_get(&lister->by_shard, domains ? from->domain.shard : STR_EMPTY);
@@ -55,23 +55,23 @@ static enum err add_row(struct service_lister *lister, const struct fleet_row *f
     size_t before = part ? part->bytes.len : 0;
 
     if (!part) return ERR_INTERNAL; /* every row's shard is in the tables */
-    service_pack_row(&fields, from);
+    service_pack_row(lister->service, &fields, from);
     row = (struct pack){&part->bytes, ERR_OK};
     pack_row(&row, 1, &fields);
     lister->total += part->bytes.len - before;
     return !row.err && lister->total > SERVICE_ANSWER_MAX ? ERR_FULL : row.err;
 }
 
-static enum err take_row(struct service_lister *lister, const struct fleet_row *row)
+static enum err lister_take_row(struct service_lister *lister, const struct fleet_row *row)
 {
     if (row->table == FLEET_SHARDS && lister->table == FLEET_DOMAINS)
-        return add_part(lister, row->shard.id);
-    return row->table == lister->table ? add_row(lister, row) : ERR_OK;
+        return lister_add_part(lister, row->shard.id);
+    return row->table == lister->table ? lister_add_row(lister, row) : ERR_OK;
 }
 
 /* -- from the view to the answer -- */
 
-static void drop(struct service_lister *lister)
+static void lister_drop(struct service_lister *lister)
 {
     LIST_EACH_SAFE(&lister->parts, node, next)
     {
@@ -88,15 +88,15 @@ static void drop(struct service_lister *lister)
     lister->busy = false;
 }
 
-static void begin(struct service_lister *lister);
+static void lister_begin(struct service_lister *lister);
 
-static void end(struct service_lister *lister)
+static void lister_end(struct service_lister *lister)
 {
-    drop(lister);
-    if (!list_empty(&lister->waiting)) begin(lister);
+    lister_drop(lister);
+    if (!list_empty(&lister->waiting)) lister_begin(lister);
 }
 
-static void refuse_all(struct service_lister *lister, enum err err)
+static void lister_refuse_all(struct service_lister *lister, enum err err)
 {
     while (!list_empty(&lister->running)) {
         struct leader_request *request =
@@ -105,12 +105,12 @@ static void refuse_all(struct service_lister *lister, enum err err)
         request_refuse(request, err_grpc_status(err), "%s: %s", request->method->name,
                        err_text(err));
     }
-    end(lister);
+    lister_end(lister);
 }
 
 /* Some bytes of the answer to one caller; true: it has all of it. */
-static enum err answer_some(struct service_lister *lister, struct leader_request *request,
-                            bool *ret_done)
+static enum err lister_answer_some(struct service_lister *lister, struct leader_request *request,
+                                   bool *ret_done)
 {
     struct fleet_request *mine = CONTAINER_OF(request, struct fleet_request, base);
     size_t given = 0;
@@ -139,21 +139,21 @@ static enum err answer_some(struct service_lister *lister, struct leader_request
 }
 
 /* One caller after the other; one that went away meanwhile is no longer the first. */
-static void answer_next(struct service_lister *lister)
+static void lister_answer_next(struct service_lister *lister)
 {
     struct leader_request *request;
     bool done = false;
     enum err err;
 
     if (list_empty(&lister->running)) {
-        end(lister);
+        lister_end(lister);
         return;
     }
     request = CONTAINER_OF(lister->running.next, struct leader_request, link);
     if (lister->total == 0) {
         request_reply(request, STR_EMPTY);
     } else {
-        err = answer_some(lister, request, &done);
+        err = lister_answer_some(lister, request, &done);
         if (err)
             request_refuse(request, err_grpc_status(err), "%s: the answer: %s",
                            request->method->name, err_text(err));
@@ -163,7 +163,7 @@ static void answer_next(struct service_lister *lister)
     timer_start_in(&lister->timer, 0);
 }
 
-static void on_turn(struct timer *timer)
+static void lister_on_turn(struct timer *timer)
 {
     struct service_lister *lister = CONTAINER_OF(timer, struct service_lister, timer);
     struct fleet_row row;
@@ -171,15 +171,15 @@ static void on_turn(struct timer *timer)
     enum err err = ERR_OK;
 
     if (!lister->view) {
-        answer_next(lister);
+        lister_answer_next(lister);
         return;
     }
     for (int i = 0; i < ROWS_A_TURN && more && !err; i++) {
         err = fleet_view_next(lister->view, &row, &more);
-        if (!err && more) err = take_row(lister, &row);
+        if (!err && more) err = lister_take_row(lister, &row);
     }
     if (err) {
-        refuse_all(lister, err == ERR_CANCELLED ? ERR_UNAVAILABLE : err);
+        lister_refuse_all(lister, err == ERR_CANCELLED ? ERR_UNAVAILABLE : err);
         return;
     }
     if (!more) {
@@ -189,7 +189,7 @@ static void on_turn(struct timer *timer)
     timer_start_in(timer, 0);
 }
 
-static void begin(struct service_lister *lister)
+static void lister_begin(struct service_lister *lister)
 {
     enum err err;
 
@@ -198,9 +198,9 @@ static void begin(struct service_lister *lister)
     list_splice(&lister->running, &lister->waiting);
     map_init(&lister->by_shard, FLEET_SHARDS_MAX, 0);
     err = fleet_view_open(lister->service->fleet, &lister->view);
-    if (!err && lister->table != FLEET_DOMAINS) err = add_part(lister, STR_EMPTY);
+    if (!err && lister->table != FLEET_DOMAINS) err = lister_add_part(lister, STR_EMPTY);
     if (err)
-        refuse_all(lister, err); /* all views are taken: try again */
+        lister_refuse_all(lister, err); /* all views are taken: try again */
     else
         timer_start_in(&lister->timer, 0);
 }
@@ -215,7 +215,7 @@ enum err service_lister_init(struct service_lister *lister, struct fleet_service
     list_init(&lister->waiting);
     list_init(&lister->running);
     list_init(&lister->parts);
-    return timer_init(&lister->timer, service->io->loop, on_turn);
+    return timer_init(&lister->timer, service->io->loop, lister_on_turn);
 }
 
 void service_lister_deinit(struct service_lister *lister)
@@ -223,11 +223,11 @@ void service_lister_deinit(struct service_lister *lister)
     if (!lister->service) return;
     assert(list_empty(&lister->waiting) && list_empty(&lister->running));
     timer_deinit(&lister->timer);
-    drop(lister);
+    lister_drop(lister);
 }
 
 void service_list_later(struct leader_request *request, struct service_lister *lister)
 {
     request_keep(request, &lister->waiting);
-    if (!lister->busy) begin(lister);
+    if (!lister->busy) lister_begin(lister);
 }

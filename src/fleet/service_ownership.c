@@ -9,16 +9,14 @@
  *
  * Conflicts that no table can exclude are detected from the reports: two processes under one shard
  * id, a shard without domains beside other shards of its provider, and a shard that has a domain
- * which the tables give to another shard, as after a restore. That shard is told to give the domain
- * up; the conflict lasts until it accepted the instruction. Nothing here stops a shard. */
+ * which the tables give to another shard, as after a restore. That shard is instructed to give the
+ * domain up; the conflict lasts until it accepted the instruction. Nothing here stops a shard. */
 #include <stdlib.h>
 
-#include "fleet/format/command.h"
 #include "fleet/service_internal.h"
 
 enum {
     CLEARS_MAX = 4096, /* proposals in flight; further acknowledgements are asked for again */
-    CLEAR_BYTES_MAX = 16 << 10,
     ISSUES_LISTED_MAX = 1024,
     SHARDS_LISTED_MAX = 64,
     UNSCOPED_TICKS = 5,
@@ -26,49 +24,22 @@ enum {
 
 /* -- leaving domains -- */
 
-struct clear {
-    struct fleet_service *service;
-    struct proposal proposal;
-    struct buf bytes;
-};
-
-static void clear_done(struct proposal *proposal, enum err err, struct str reply)
+static void clear_done(struct fleet_service *service, enum err err, const struct fleet_result *)
 {
-    struct clear *clear = CONTAINER_OF(proposal, struct clear, proposal);
-    struct fleet_service *service = clear->service;
-    struct fleet_result result = {.status = FLEET_UNREADABLE};
-
-    err = service_proposed(service, err, reply, &result);
     if (err)
         LOG_WARN(&service->log, "acknowledged domain stays leaving; the shard is asked again",
                  log_err("err", err));
     assert(service->clears > 0);
     service->clears--;
-    buf_deinit(&clear->bytes);
-    free(clear);
 }
 
 static void propose_clear(struct fleet_service *service, const struct fleet_leaving *leaving)
 {
     struct fleet_command command = {.kind = FLEET_CLEAR_LEAVING, .clear_leaving = *leaving};
-    struct clear *clear = service->clears < CLEARS_MAX ? calloc(1, sizeof *clear) : NULL;
 
-    if (!clear) return;
-    clear->service = service;
-    buf_init(&clear->bytes, CLEAR_BYTES_MAX);
-    if (fleet_command_encode(&command, &clear->bytes)) {
-        buf_deinit(&clear->bytes);
-        free(clear);
-        return;
-    }
-    clear->proposal = (struct proposal){.machine = FLEET_MACHINE_ID,
-                                        .version = fleet_command_version(&command),
-                                        .flags = PROPOSE_FREES,
-                                        .actor = leaving->shard,
-                                        .command = buf_peek(&clear->bytes),
-                                        .done = clear_done};
+    if (service->clears >= CLEARS_MAX) return;
     service->clears++;
-    replica_propose(service->leader.replica, (struct proposal *const[]){&clear->proposal}, 1);
+    if (service_propose(service, &command, leaving->shard, clear_done)) service->clears--;
 }
 
 void service_take_unassign_ack(struct fleet_service *service, const struct reported_shard *shard,
@@ -78,8 +49,8 @@ void service_take_unassign_ack(struct fleet_service *service, const struct repor
     size_t key = str_find(topic, '\0');
 
     if (instruction->stray && shard->strays == 1)
-        SERVICE_TELL(service, INFO, "shard gave up the domains of other shards",
-                     "domain-conflict-over", log_str("shard", shard->id));
+        SERVICE_LOG_EVENT(service, INFO, "shard gave up the domains of other shards",
+                          "domain-conflict-over", log_str("shard", shard->id));
     /* The acknowledgement of one process says nothing of the other. */
     if (!instruction->tag || key == topic.len || shard->conflict) return;
     propose_clear(service, &(struct fleet_leaving){.key = str_of(topic.at, key),
@@ -133,20 +104,20 @@ void service_domain_leaving(struct fleet_service *service, const struct machine_
     if (entry->level < FLEET_LEAVING_LEVEL) {
         struct fleet_domain owned = {domain->key, domain->value, shard};
 
-        service_tell_owner(service, &owned, false);
+        service_instruct_owner(service, &owned, false);
         return;
     }
     service_queue_unassign(service, &leaving);
-    SERVICE_TELL(service, INFO, "domain leaves its shard", "domain-leaving",
-                 log_str("key", domain->key), log_str("value", domain->value),
-                 log_str("shard", shard), log_str("actor", entry->actor));
+    SERVICE_LOG_EVENT(service, INFO, "domain leaves its shard", "domain-leaving",
+                      log_str("key", domain->key), log_str("value", domain->value),
+                      log_str("shard", shard), log_str("actor", entry->actor));
 }
 
 void service_domain_given_up(struct fleet_service *service, const struct fleet_leaving *leaving)
 {
-    SERVICE_TELL(service, INFO, "shard gave a domain up", "domain-given-up",
-                 log_str("key", leaving->key), log_str("value", leaving->value),
-                 log_str("shard", leaving->shard));
+    SERVICE_LOG_EVENT(service, INFO, "shard gave a domain up", "domain-given-up",
+                      log_str("key", leaving->key), log_str("value", leaving->value),
+                      log_str("shard", leaving->shard));
 }
 
 /* -- domains of other shards -- */
@@ -175,8 +146,8 @@ void service_compare_domains(struct fleet_service *service, const struct reporte
             first = (struct fleet_domain){domain.key, domain.value, owner.domain.shard};
     }
     if (had_strays || !shard->strays) return;
-    SERVICE_TELL(
-        service, ERROR, "shard acts on domains of another shard; it is told to give them up",
+    SERVICE_LOG_EVENT(
+        service, ERROR, "shard acts on domains of another shard; it is instructed to give them up",
         "domain-conflict", log_str("shard", domain.shard), log_u64("domains", shard->strays),
         log_str("key", first.key), log_str("value", first.value), log_str("owner", first.shard));
 }
@@ -205,13 +176,13 @@ void service_conflict_begun(struct fleet_service *service, const struct reported
     fleet_journal_event(service->journal, "shard-id-conflict", fields);
 }
 
-static void look_for_ended_conflicts(struct fleet_service *service)
+static void conflicts_check_ended(struct fleet_service *service)
 {
     const struct reported_shard *shard;
 
     while ((shard = reports_conflict_over(service->reports, loop_now(service->io->loop))))
-        SERVICE_TELL(service, INFO, "one process reports under a shard id again",
-                     "shard-id-conflict-over", log_str("shard", shard->id));
+        SERVICE_LOG_EVENT(service, INFO, "one process reports under a shard id again",
+                          "shard-id-conflict-over", log_str("shard", shard->id));
 }
 
 /* -- shards without domains beside other shards of their provider -- */
@@ -279,7 +250,7 @@ static size_t find_unscoped(const struct fleet_service *service, struct provider
     return kept;
 }
 
-static void look_for_unscoped(struct fleet_service *service)
+static void unscoped_check(struct fleet_service *service)
 {
     struct provider_user *list = NULL;
     size_t count;
@@ -302,12 +273,12 @@ static void look_for_unscoped(struct fleet_service *service)
     free(list);
 }
 
-void service_look_for_conflicts(struct fleet_service *service)
+void service_check_conflicts(struct fleet_service *service)
 {
-    look_for_ended_conflicts(service);
+    conflicts_check_ended(service);
     if (++service->unscoped_ticks < UNSCOPED_TICKS) return;
     service->unscoped_ticks = 0;
-    look_for_unscoped(service);
+    unscoped_check(service);
 }
 
 /* -- ListOwnershipIssues -- */
@@ -316,7 +287,7 @@ static void pack_leaving(struct fleet_service *service, struct pack *answer)
 {
     struct fleet_walk walk = {0};
     struct fleet_row found, owner;
-    const struct instruction *told;
+    const struct instruction *pending;
 
     for (size_t i = 0; i < ISSUES_LISTED_MAX && !answer->err &&
                        fleet_next(service->fleet, FLEET_LEAVING, &walk, &found);
@@ -324,30 +295,26 @@ static void pack_leaving(struct fleet_service *service, struct pack *answer)
         struct fleet_domain domain = {found.leaving.key, found.leaving.value, found.leaving.shard};
         struct pack row = pack_begin(&service->row);
 
-        service_pack_row(&row, &found);
+        service_pack_row(service, &row, &found);
         if (fleet_find(service->fleet, FLEET_DOMAINS, domain.key, domain.value, &owner))
             pack_text(&row, 4, owner.domain.shard);
         pack_u64(&row, 5, found.leaving.since);
-        if ((told = service_find_told(service, &domain))) pack_text(&row, 6, told->reason);
+        if ((pending = service_find_pending(service, &domain))) pack_text(&row, 6, pending->reason);
         pack_row(answer, 1, &row);
     }
     pack_u64(answer, 2, fleet_counts(service->fleet).of[FLEET_LEAVING]);
 }
 
-static void pack_process(struct pack *row, const struct shard_process *process)
+static void pack_process(struct fleet_service *service, struct pack *row,
+                         const struct shard_process *process)
 {
-    char bytes[FLEET_ADDRESS_MAX + 64];
-    struct buf room = {.data = bytes, .cap = sizeof bytes, .max = sizeof bytes};
-    struct pack fields = {&room, ERR_OK};
+    struct pack fields = pack_begin(&service->command);
 
     pack_text(&fields, 1, process->address);
     pack_i64(&fields, 2, process->epoch);
     pack_i64(&fields, 3, process->cycle);
     pack_i64(&fields, 4, process->received_at_ns);
-    if (fields.err)
-        row->err = fields.err;
-    else
-        pack_bytes(row, 2, buf_peek(&room));
+    pack_row(row, 2, &fields);
 }
 
 static void pack_duplicates(struct fleet_service *service, struct pack *answer)
@@ -364,7 +331,7 @@ static void pack_duplicates(struct fleet_service *service, struct pack *answer)
         if (!shard->conflict) continue;
         pack_text(&row, 1, shard->id);
         for (size_t i = 0; i < REPORTS_PROCESSES_MAX && !row.err; i++)
-            if (shard->processes[i].used) pack_process(&row, &shard->processes[i]);
+            if (shard->processes[i].used) pack_process(service, &row, &shard->processes[i]);
         pack_row(answer, 3, &row);
         listed++;
     }
@@ -391,11 +358,11 @@ static void pack_unscoped(struct fleet_service *service, struct pack *answer)
 }
 
 static void pack_stray(struct fleet_service *service, struct str shard,
-                       const struct instruction *told, struct pack *answer)
+                       const struct instruction *pending, struct pack *answer)
 {
     struct pack row = pack_begin(&service->row);
-    size_t mark = str_find(told->topic, '\0');
-    struct str key = str_of(told->topic.at, mark), value = str_tail(told->topic, mark + 1);
+    size_t mark = str_find(pending->topic, '\0');
+    struct str key = str_of(pending->topic.at, mark), value = str_tail(pending->topic, mark + 1);
     struct fleet_row owner;
 
     pack_text(&row, 1, key);
@@ -403,7 +370,7 @@ static void pack_stray(struct fleet_service *service, struct str shard,
     pack_text(&row, 3, shard);
     if (fleet_find(service->fleet, FLEET_DOMAINS, key, value, &owner))
         pack_text(&row, 4, owner.domain.shard);
-    pack_text(&row, 5, told->reason);
+    pack_text(&row, 5, pending->reason);
     pack_row(answer, 5, &row);
 }
 
@@ -418,10 +385,10 @@ static void pack_contested(struct fleet_service *service, struct pack *answer)
         if (!shard->strays) continue;
         LIST_EACH(&shard->queue, node)
         {
-            const struct instruction *told = CONTAINER_OF(node, struct instruction, link);
+            const struct instruction *pending = CONTAINER_OF(node, struct instruction, link);
 
-            if (!told->stray || listed == ISSUES_LISTED_MAX) continue;
-            pack_stray(service, shard->id, told, answer);
+            if (!pending->stray || listed == ISSUES_LISTED_MAX) continue;
+            pack_stray(service, shard->id, pending, answer);
             listed++;
         }
     }
@@ -441,10 +408,7 @@ static void list_issues(struct leader_request *request)
 }
 
 const struct service_method service_ownership_methods[] = {
-    {.base = {.path = "/muster.v1.Fleet/ListOwnershipIssues",
-              .name = "ListOwnershipIssues",
-              .input = &muster__v1__list_ownership_issues_request__descriptor,
-              .output = &muster__v1__list_ownership_issues_response__descriptor},
-     .read = list_issues},
+    SERVICE_METHOD(MUSTER, "ListOwnershipIssues", muster__v1, list_ownership_issues,
+                   .read = list_issues),
     {.base = {.path = NULL}},
 };

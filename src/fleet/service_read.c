@@ -7,31 +7,25 @@
 /* Each answer is field 1, repeated. */
 enum { FIELD_ROWS = 1 };
 
-/* A map's entry is a message of key and value; both are written although they may be empty. */
-static enum err pack_slice(struct pack *row, struct fleet_slice slice)
+void service_pack_row(struct fleet_service *service, struct pack *pack, const struct fleet_row *row)
 {
-    char bytes[FLEET_ID_MAX + 64];
-    struct buf entry = {.data = bytes, .cap = sizeof bytes, .max = sizeof bytes};
-    struct pack fields = {&entry, ERR_OK};
+    const struct fleet_quota *quota = &row->quota;
 
-    pack_bytes(&fields, 1, slice.shard);
-    pack_varint(&fields, 2 << 3);
-    pack_varint(&fields, (uint64_t)(int64_t)slice.slice);
-    if (fields.err) return fields.err;
-    pack_bytes(row, 3, buf_peek(&entry));
-    return row->err;
-}
-
-void service_pack_row(struct pack *pack, const struct fleet_row *row)
-{
     for (size_t i = 0; i < fleet_row_texts[row->table]; i++)
         pack_text(pack, (uint32_t)i + 1, row->texts[i]);
     if (row->table == FLEET_SHARDS) {
         pack_i64(pack, 3, fleet_time_to_unix_ns(row->shard.registered_at));
         pack_i64(pack, 4, fleet_time_to_unix_ns(row->shard.last_heartbeat)); /* 0: never heard of */
     }
-    for (size_t i = 0; row->table == FLEET_QUOTAS && i < row->quota.slice_count && !pack->err; i++)
-        pack->err = pack_slice(pack, row->quota.slices[i]);
+    /* A map's entry is a message of key and value; both are written although they may be empty. */
+    for (size_t i = 0; row->table == FLEET_QUOTAS && i < quota->slice_count && !pack->err; i++) {
+        struct pack entry = pack_begin(&service->command);
+
+        pack_bytes(&entry, 1, quota->slices[i].shard);
+        pack_varint(&entry, 2 << 3);
+        pack_varint(&entry, (uint64_t)(int64_t)quota->slices[i].slice);
+        pack_row(pack, 3, &entry);
+    }
 }
 
 static bool next_row(const struct fleet *fleet, enum fleet_table table, struct fleet_walk *walk,
@@ -52,14 +46,13 @@ static void list_table(struct leader_request *request)
     /* Too long for one turn of the loop. */
     if ((table == FLEET_DOMAINS || table == FLEET_CLUSTERS) &&
         fleet_counts(service->fleet).of[table] > service->limits.list_rows_max) {
-        service_list_later(request,
-                           table == FLEET_DOMAINS ? &service->domains : &service->clusters);
+        service_list_later(request, &service->listers[table == FLEET_CLUSTERS]);
         return;
     }
     while (!answer.err && next_row(service->fleet, table, &walk, &row)) {
         struct pack packed = pack_begin(&service->row);
 
-        service_pack_row(&packed, &row);
+        service_pack_row(service, &packed, &row);
         pack_row(&answer, FIELD_ROWS, &packed);
     }
     request_reply_packed(request, &answer);
@@ -132,19 +125,8 @@ static void list_instructions(struct leader_request *request)
     request_reply_packed(request, &answer);
 }
 
-#define READ(service, rpc, package, word, ...)                                                     \
-    {                                                                                              \
-        .base = {.path = "/" service "/" rpc,                                                      \
-                 .name = rpc,                                                                      \
-                 .input = &package##__##word##_request__descriptor,                                \
-                 .output = &package##__##word##_response__descriptor,                              \
-                 .response_max = SERVICE_ANSWER_MAX},                                              \
-        __VA_ARGS__                                                                                \
-    }
 #define TABLE(service, rpc, package, word, of)                                                     \
-    READ(service, rpc, package, word, .read = list_table, .table = (of))
-#define BIGFLEET "bigfleet.v1alpha1.Coordinator"
-#define MUSTER   "muster.v1.Fleet"
+    SERVICE_METHOD(service, rpc, package, word, .read = list_table, .table = (of))
 const struct service_method service_read_methods[] = {
     TABLE(BIGFLEET, "ListShards", bigfleet__v1alpha1, list_shards, FLEET_SHARDS),
     TABLE(BIGFLEET, "ListDomainAssignments", bigfleet__v1alpha1, list_domain_assignments,
@@ -152,8 +134,9 @@ const struct service_method service_read_methods[] = {
     TABLE(BIGFLEET, "ListQuotas", bigfleet__v1alpha1, list_quotas, FLEET_QUOTAS),
     TABLE(BIGFLEET, "ListProviders", bigfleet__v1alpha1, list_providers, FLEET_PROVIDERS),
     TABLE(MUSTER, "ListClusters", muster__v1, list_clusters, FLEET_CLUSTERS),
-    READ(BIGFLEET, "ListShardReports", bigfleet__v1alpha1, list_shard_reports,
-         .read = list_shard_reports),
-    READ(MUSTER, "ListInstructions", muster__v1, list_instructions, .read = list_instructions),
+    SERVICE_METHOD(BIGFLEET, "ListShardReports", bigfleet__v1alpha1, list_shard_reports,
+                   .read = list_shard_reports),
+    SERVICE_METHOD(MUSTER, "ListInstructions", muster__v1, list_instructions,
+                   .read = list_instructions),
     {.base = {.path = NULL}},
 };

@@ -28,21 +28,13 @@ struct replica_method {
     struct leader_method base;
     bool (*admit)(struct leader_request *request); /* by any replica; answers or keeps it: false */
     void (*begin)(struct leader_request *request); /* on the leader; NULL: by any replica */
+    bool is_old; /* of the original's contract, which has no answer "not yet" */
 };
 struct replica_service {
-    struct io *io;
+    struct replica_service_options options;
     struct log_source log;
-    struct fleet_journal *journal;
     struct leader leader;
-    struct replica *replica;
     struct quorum *quorum;
-    const struct roster *roster;
-    char name[REPLICA_NAME_MAX + 1];
-    char dir[FS_PATH_CAP];
-    struct state_machine machines[REPLICA_MACHINES_MAX];
-    size_t machine_count;
-    bool (*cluster_known)(void *owner);
-    void *owner;
     struct list kept;
 };
 
@@ -58,17 +50,17 @@ struct replica_request {
     struct transfer transfer;
 };
 
-static struct replica_service *service_of(const struct leader_request *request)
+static struct replica_service *replica_service_of(const struct leader_request *request)
 {
     return CONTAINER_OF(request->leader, struct replica_service, leader);
 }
 
-static struct replica_request *own(struct leader_request *request)
+static struct replica_request *replica_request_of(struct leader_request *request)
 {
     return CONTAINER_OF(request, struct replica_request, base);
 }
 
-static const struct replica_method *method_of(const struct leader_request *request)
+static const struct replica_method *replica_method_of(const struct leader_request *request)
 {
     return CONTAINER_OF(request->method, struct replica_method, base);
 }
@@ -77,13 +69,13 @@ static const char *leader_address(void *owner)
 {
     const struct replica_service *service = owner;
 
-    return roster_grpc(service->roster, replica_status(service->replica).leader_id);
+    return roster_grpc(service->options.roster, replica_status(service->options.replica).leader_id);
 }
 
 /* -- the life of a request -- */
 
 /* Nothing was done, whatever the status: trying again is safe. */
-static void refuse(struct leader_request *request, enum err err, const struct note *note)
+static void replica_refuse(struct leader_request *request, enum err err, const struct note *note)
 {
     const char *why = note && note->text[0] ? note->text : err_text(err);
 
@@ -95,13 +87,13 @@ static void refuse(struct leader_request *request, enum err err, const struct no
         request_refuse(request, err_grpc_status(err), "%s", why);
 }
 
-static void reply(struct leader_request *request, const ProtobufCMessage *message)
+static void replica_reply(struct leader_request *request, const ProtobufCMessage *message)
 {
     if (request->call) rpc_reply(request->call, message);
     request_free(request);
 }
 
-static bool is_late(const struct leader_request *request)
+static bool replica_call_is_late(const struct leader_request *request)
 {
     mono_time now = loop_now(request->leader->loop);
 
@@ -110,21 +102,21 @@ static bool is_late(const struct leader_request *request)
 }
 
 /* Kept, with a timer for another look. False: it is answered. */
-static bool keep(struct leader_request *request, timer_fn *again)
+static bool replica_keep(struct leader_request *request, timer_fn *again)
 {
-    enum err err = timer_init(&own(request)->again, request->leader->loop, again);
+    enum err err = timer_init(&replica_request_of(request)->again, request->leader->loop, again);
 
     if (err)
-        refuse(request, err, NULL);
+        replica_refuse(request, err, NULL);
     else
-        request_keep(request, &service_of(request)->kept);
+        request_keep(request, &replica_service_of(request)->kept);
     return !err;
 }
 
 /* Its caller went away; the log, or the admission, may still have it. */
 static void request_gone(struct leader_request *request)
 {
-    struct replica_request *r = own(request);
+    struct replica_request *r = replica_request_of(request);
 
     timer_stop(&r->again);
     if (r->admission) admission_forget(r->admission);
@@ -134,18 +126,18 @@ static void request_gone(struct leader_request *request)
 
 static void request_freed(struct leader_request *request)
 {
-    timer_deinit(&own(request)->again);
+    timer_deinit(&replica_request_of(request)->again);
 }
 
-static void audit(struct leader_request *request, const char *what)
+static void replica_audit(struct leader_request *request, const char *what)
 {
-    const struct replica_service *service = service_of(request);
-    const struct replica_request *r = own(request);
+    const struct replica_service *service = replica_service_of(request);
+    const struct replica_request *r = replica_request_of(request);
     char id[HEX_LEN + 1];
-    const struct roster_entry *entry = roster_find(service->roster, r->id);
+    const struct roster_entry *entry = roster_find(service->options.roster, r->id);
 
     snprintf(id, sizeof id, "%016" PRIx64, r->id);
-    fleet_journal_audit(service->journal, what, str_from(r->actor),
+    fleet_journal_audit(service->options.journal, what, str_from(r->actor),
                         (struct log_field[]){log_text("replica", id),
                                              log_text("name", entry ? entry->name : ""), LOG_END});
 }
@@ -153,16 +145,14 @@ static void audit(struct leader_request *request, const char *what)
 /* -- who is meant -- */
 
 /* Of either case: people write it. */
-static bool parse_id(struct str text, uint64_t *ret_id)
+static bool replica_parse_id(struct str text, uint64_t *ret_id)
 {
     uint64_t id = 0;
+    size_t i = 0;
 
-    if (text.len != HEX_LEN) return false;
-    for (size_t i = 0; i < text.len; i++) {
-        int digit = hex_value(text.at[i]);
-        if (digit < 0) return false;
-        id = id << 4 | (uint64_t)digit;
-    }
+    for (; i < text.len && hex_value(text.at[i]) >= 0; i++)
+        id = id << 4 | (uint64_t)hex_value(text.at[i]);
+    if (text.len != HEX_LEN || i < HEX_LEN) return false;
     *ret_id = id;
     return true;
 }
@@ -170,7 +160,7 @@ static bool parse_id(struct str text, uint64_t *ret_id)
 static bool is_member(const struct replica_service *service, uint64_t id)
 {
     struct replica_member members[REPLICA_MEMBERS_MAX];
-    size_t count = replica_members(service->replica, members);
+    size_t count = replica_members(service->options.replica, members);
 
     for (size_t i = 0; i < count; i++)
         if (members[i].id == id) return true;
@@ -183,7 +173,7 @@ static enum err find_replica(const struct replica_service *service, struct str t
                              uint64_t *ret_id, struct note *note)
 {
     const struct roster_entry *entries;
-    size_t count = roster_entries(service->roster, &entries);
+    size_t count = roster_entries(service->options.roster, &entries);
     bool found = false, found_member = false;
 
     for (size_t i = 0; i < count; i++) {
@@ -198,7 +188,7 @@ static enum err find_replica(const struct replica_service *service, struct str t
         found = true;
         found_member |= member;
     }
-    if (found || parse_id(text, ret_id)) return ERR_OK;
+    if (found || replica_parse_id(text, ret_id)) return ERR_OK;
     return note_fail(note, ERR_NOT_FOUND,
                      "no replica %.63s; a name or an identity of 16 hexadecimal digits is needed",
                      text.at);
@@ -206,9 +196,7 @@ static enum err find_replica(const struct replica_service *service, struct str t
 
 /* -- JoinReplica, JoinRaftCluster -- */
 
-static bool is_old_contract(const struct leader_request *request);
-
-static void admitted(void *owner, enum err err, const struct note *note)
+static void replica_admitted(void *owner, enum err err, const struct note *note)
 {
     struct leader_request *request = owner;
     Muster__V1__JoinReplicaResponse response = MUSTER__V1__JOIN_REPLICA_RESPONSE__INIT;
@@ -216,38 +204,40 @@ static void admitted(void *owner, enum err err, const struct note *note)
         BIGFLEET__V1ALPHA1__JOIN_RAFT_CLUSTER_RESPONSE__INIT;
     char waiting[NOTE_CAP];
 
-    own(request)->admission = NULL;
-    if (is_old_contract(request) && !err) {
-        reply(request, &old.base);
-    } else if (!is_old_contract(request) && (!err || err == ERR_NOT_READY)) {
+    replica_request_of(request)->admission = NULL;
+    if (replica_method_of(request)->is_old && !err) {
+        replica_reply(request, &old.base);
+    } else if (!replica_method_of(request)->is_old && (!err || err == ERR_NOT_READY)) {
         snprintf(waiting, sizeof waiting, "%s", err ? note->text : "");
-        response.cluster_id = replica_status(service_of(request)->replica).cluster_id;
+        response.cluster_id =
+            replica_status(replica_service_of(request)->options.replica).cluster_id;
         response.voter = !err;
         response.waiting = waiting;
-        reply(request, &response.base);
+        replica_reply(request, &response.base);
     } else {
-        refuse(request, err, note);
+        replica_refuse(request, err, note);
     }
 }
 
-static void admit(struct leader_request *request, const struct admit_request *wish)
+static void replica_admit(struct leader_request *request, const struct admit_request *wish)
 {
-    struct replica_service *service = service_of(request);
-    struct replica_request *r = own(request);
-    mono_time now = loop_now(service->io->loop), deadline = rpc_call_deadline(request->call);
+    struct replica_service *service = replica_service_of(request);
+    struct replica_request *r = replica_request_of(request);
+    mono_time now = loop_now(service->options.io->loop),
+              deadline = rpc_call_deadline(request->call);
     mono_time until = mono_after(now, ADMIT_WITHIN_MS);
     enum err err;
 
     if (deadline.ms != MONO_NEVER.ms)
         until = mono_min(until, (mono_time){deadline.ms - min_u64(deadline.ms, ANSWER_MARGIN_MS)});
     request_keep(request, &service->kept);
-    err = quorum_admit(service->quorum, wish, str_from(r->actor), until, admitted, request,
+    err = quorum_admit(service->quorum, wish, str_from(r->actor), until, replica_admitted, request,
                        &r->admission);
-    if (err) refuse(request, err, NULL);
+    if (err) replica_refuse(request, err, NULL);
 }
 
 /* Texts longer than a field are refused by what follows: they are copied cut, and marked so. */
-static bool copy(char *to, size_t cap, const char *from)
+static bool text_copy(char *to, size_t cap, const char *from)
 {
     return snprintf(to, cap, "%s", from) < (int)cap;
 }
@@ -258,12 +248,12 @@ static void join_replica(struct leader_request *request)
         (const Muster__V1__JoinReplicaRequest *)request->message;
     struct admit_request wish = {.entry.id = from->replica_id, .cluster_id = from->cluster_id};
 
-    if (copy(wish.entry.name, sizeof wish.entry.name, from->name) &&
-        copy(wish.entry.grpc, sizeof wish.entry.grpc, from->grpc_address) &&
-        copy(wish.entry.http, sizeof wish.entry.http, from->http_address) &&
-        copy(wish.entry.etcd, sizeof wish.entry.etcd, from->etcd_address) &&
-        copy(wish.raft, sizeof wish.raft, from->raft_address))
-        admit(request, &wish);
+    if (text_copy(wish.entry.name, sizeof wish.entry.name, from->name) &&
+        text_copy(wish.entry.grpc, sizeof wish.entry.grpc, from->grpc_address) &&
+        text_copy(wish.entry.http, sizeof wish.entry.http, from->http_address) &&
+        text_copy(wish.entry.etcd, sizeof wish.entry.etcd, from->etcd_address) &&
+        text_copy(wish.raft, sizeof wish.raft, from->raft_address))
+        replica_admit(request, &wish);
     else
         request_refuse(request, GRPC_INVALID_ARGUMENT,
                        "a name of at most %d bytes and addresses of at most %d", REPLICA_NAME_MAX,
@@ -277,12 +267,12 @@ static enum err old_identity(struct replica_service *service, struct rpc_call *c
     enum err err;
 
     if (rpc_call_metadata(call, STR(REPLICA_ID_HEADER), &header)) {
-        if (parse_id(header, ret_id)) return ERR_OK;
+        if (replica_parse_id(header, ret_id)) return ERR_OK;
         return note_fail(note, ERR_INVALID, REPLICA_ID_HEADER ": 16 hexadecimal digits are needed");
     }
     err = find_replica(service, str_from(name), ret_id, note);
     if (err == ERR_PRECONDITION) return err;
-    if (!err && roster_find(service->roster, *ret_id)) return ERR_OK;
+    if (!err && roster_find(service->options.roster, *ret_id)) return ERR_OK;
     return note_fail(note, ERR_INVALID,
                      "no replica is known by the name %.63s; a new one says its identity in the "
                      "header " REPLICA_ID_HEADER " (or calls muster.v1.Fleet/JoinReplica)",
@@ -291,7 +281,7 @@ static enum err old_identity(struct replica_service *service, struct rpc_call *c
 
 static void join_raft_cluster(struct leader_request *request)
 {
-    struct replica_service *service = service_of(request);
+    struct replica_service *service = replica_service_of(request);
     const Bigfleet__V1alpha1__JoinRaftClusterRequest *from =
         (const Bigfleet__V1alpha1__JoinRaftClusterRequest *)request->message;
     struct admit_request wish = {.cluster_id = 0};
@@ -302,28 +292,28 @@ static void join_raft_cluster(struct leader_request *request)
     if (!from->node_id[0] || !from->raft_address[0]) {
         note_set(&note, "node_id and raft_address are required");
         err = ERR_INVALID;
-    } else if (!copy(wish.entry.name, sizeof wish.entry.name, from->node_id) ||
-               !copy(wish.raft, sizeof wish.raft, from->raft_address)) {
+    } else if (!text_copy(wish.entry.name, sizeof wish.entry.name, from->node_id) ||
+               !text_copy(wish.raft, sizeof wish.raft, from->raft_address)) {
         note_set(&note, "node_id or raft_address is too long");
         err = ERR_INVALID;
     }
     if (!err) err = old_identity(service, request->call, from->node_id, &wish.entry.id, &note);
     if (err) {
-        refuse(request, err, &note);
+        replica_refuse(request, err, &note);
         return;
     }
-    known = roster_find(service->roster, wish.entry.id);
+    known = roster_find(service->options.roster, wish.entry.id);
     if (known) { /* the old contract knows none of them: they stay */
         memcpy(wish.entry.grpc, known->grpc, sizeof wish.entry.grpc);
         memcpy(wish.entry.http, known->http, sizeof wish.entry.http);
         memcpy(wish.entry.etcd, known->etcd, sizeof wish.entry.etcd);
     }
-    admit(request, &wish);
+    replica_admit(request, &wish);
 }
 
 /* -- ListReplicas -- */
 
-static int by_name(const void *a, const void *b)
+static int replica_by_name(const void *a, const void *b)
 {
     const Muster__V1__Replica *left = a, *right = b;
     int order = strcmp(left->name, right->name);
@@ -333,11 +323,11 @@ static int by_name(const void *a, const void *b)
 }
 
 /* Its texts are those of the member and of the roster. */
-static void describe(const struct replica_service *service, const struct replica_member *member,
-                     Muster__V1__Replica *out)
+static void replica_describe(const struct replica_service *service,
+                             const struct replica_member *member, Muster__V1__Replica *out)
 {
     static const struct roster_entry nobody;
-    const struct roster_entry *entry = roster_find(service->roster, member->id);
+    const struct roster_entry *entry = roster_find(service->options.roster, member->id);
 
     if (!entry) entry = &nobody;
     muster__v1__replica__init(out);
@@ -356,43 +346,43 @@ static void describe(const struct replica_service *service, const struct replica
 
 static void list_replicas(struct leader_request *request)
 {
-    const struct replica_service *service = service_of(request);
+    const struct replica_service *service = replica_service_of(request);
     Muster__V1__ListReplicasResponse response = MUSTER__V1__LIST_REPLICAS_RESPONSE__INIT;
     Muster__V1__Replica replicas[REPLICA_MEMBERS_MAX];
     Muster__V1__Replica *pointers[REPLICA_MEMBERS_MAX];
     struct replica_member members[REPLICA_MEMBERS_MAX];
-    size_t count = replica_members(service->replica, members);
+    size_t count = replica_members(service->options.replica, members);
 
-    for (size_t i = 0; i < count; i++) describe(service, &members[i], &replicas[i]);
-    qsort(replicas, count, sizeof replicas[0], by_name);
+    for (size_t i = 0; i < count; i++) replica_describe(service, &members[i], &replicas[i]);
+    qsort(replicas, count, sizeof replicas[0], replica_by_name);
     for (size_t i = 0; i < count; i++) pointers[i] = &replicas[i];
     response.replicas = pointers;
     response.n_replicas = count;
-    response.term = replica_status(service->replica).term;
-    response.cluster_id = replica_status(service->replica).cluster_id;
-    reply(request, &response.base);
+    response.term = replica_status(service->options.replica).term;
+    response.cluster_id = replica_status(service->options.replica).cluster_id;
+    replica_reply(request, &response.base);
 }
 
 /* -- RemoveReplica -- */
 
 /* It is no member any more, which is what was asked for; an entry that stays in the roster is
  * forgotten when room is needed. */
-static void forgotten(struct leader_request *request, enum err, struct str)
+static void replica_forgotten(struct leader_request *request, enum err, struct str)
 {
     Muster__V1__RemoveReplicaResponse response = MUSTER__V1__REMOVE_REPLICA_RESPONSE__INIT;
 
-    reply(request, &response.base);
+    replica_reply(request, &response.base);
 }
 
-static void forget(struct leader_request *request)
+static void replica_forget(struct leader_request *request)
 {
-    struct replica_request *r = own(request);
+    struct replica_request *r = replica_request_of(request);
     struct roster_command command = {.op = ROSTER_FORGET, .entry = {.id = r->id}};
     char room[ROSTER_COMMAND_MAX];
     struct buf bytes = {.data = room, .cap = sizeof room, .max = sizeof room};
 
     if (!request->call || roster_encode(&command, &bytes))
-        forgotten(request, ERR_INVALID, STR_EMPTY);
+        replica_forgotten(request, ERR_INVALID, STR_EMPTY);
     else
         request_propose(request, &(struct proposal){.machine = ROSTER_MACHINE_ID,
                                                     .version = roster_command_version(&command),
@@ -401,45 +391,45 @@ static void forget(struct leader_request *request)
                                                     .command = buf_peek(&bytes)});
 }
 
-static void removed(struct member_change *change, enum err err, const struct note *note)
+static void replica_removed(struct member_change *change, enum err err, const struct note *note)
 {
     struct replica_request *r = CONTAINER_OF(change, struct replica_request, change);
     bool not_yet = err == ERR_NOT_READY || err == ERR_BUSY;
 
     r->busy = false;
-    if (not_yet && !is_late(&r->base)) {
+    if (not_yet && !replica_call_is_late(&r->base)) {
         timer_start_in(&r->again, AGAIN_MS);
         return;
     }
     if (err) {
-        refuse(&r->base, err, note);
+        replica_refuse(&r->base, err, note);
         return;
     }
-    audit(&r->base, "RemoveReplica");
-    forget(&r->base);
+    replica_audit(&r->base, "RemoveReplica");
+    replica_forget(&r->base);
 }
 
-static void remove_again(struct timer *timer)
+static void replica_remove_try(struct timer *timer)
 {
     struct replica_request *r = CONTAINER_OF(timer, struct replica_request, again);
 
-    r->change =
-        (struct member_change){.kind = CHANGE_REMOVE, .id = r->id, .address = "", .done = removed};
+    r->change = (struct member_change){
+        .kind = CHANGE_REMOVE, .id = r->id, .address = "", .done = replica_removed};
     r->busy = true;
-    replica_change(service_of(&r->base)->replica, &r->change);
+    replica_change(replica_service_of(&r->base)->options.replica, &r->change);
 }
 
 static bool find_or_refuse(struct leader_request *request, const char *text)
 {
-    struct replica_service *service = service_of(request);
-    struct replica_request *r = own(request);
+    struct replica_service *service = replica_service_of(request);
+    struct replica_request *r = replica_request_of(request);
     struct note note = {""};
     enum err err = find_replica(service, str_from(text), &r->id, &note);
 
     if (!err && is_member(service, r->id)) return true;
     if (!err) note_set(&note, "%.63s is not a member", text);
     if (err != ERR_PRECONDITION) err = text[0] ? ERR_NOT_FOUND : ERR_INVALID;
-    refuse(request, err, &note);
+    replica_refuse(request, err, &note);
     return false;
 }
 
@@ -448,13 +438,13 @@ static void remove_replica(struct leader_request *request)
     const Muster__V1__RemoveReplicaRequest *from =
         (const Muster__V1__RemoveReplicaRequest *)request->message;
 
-    if (find_or_refuse(request, from->replica) && keep(request, remove_again))
-        remove_again(&own(request)->again);
+    if (find_or_refuse(request, from->replica) && replica_keep(request, replica_remove_try))
+        replica_remove_try(&replica_request_of(request)->again);
 }
 
 /* -- TransferLeadership -- */
 
-static void transferred(struct transfer *transfer, enum err err, const struct note *note)
+static void replica_transferred(struct transfer *transfer, enum err err, const struct note *note)
 {
     struct replica_request *r = CONTAINER_OF(transfer, struct replica_request, transfer);
     Muster__V1__TransferLeadershipResponse response =
@@ -462,44 +452,44 @@ static void transferred(struct transfer *transfer, enum err err, const struct no
 
     r->busy = false;
     if (err) {
-        refuse(&r->base, err, note);
+        replica_refuse(&r->base, err, note);
         return;
     }
-    audit(&r->base, "TransferLeadership");
-    reply(&r->base, &response.base);
+    replica_audit(&r->base, "TransferLeadership");
+    replica_reply(&r->base, &response.base);
 }
 
 static void transfer_leadership(struct leader_request *request)
 {
-    struct replica_service *service = service_of(request);
+    struct replica_service *service = replica_service_of(request);
     const Muster__V1__TransferLeadershipRequest *from =
         (const Muster__V1__TransferLeadershipRequest *)request->message;
     Muster__V1__TransferLeadershipResponse response =
         MUSTER__V1__TRANSFER_LEADERSHIP_RESPONSE__INIT;
-    struct replica_request *r = own(request);
+    struct replica_request *r = replica_request_of(request);
 
     if (from->replica[0] && !find_or_refuse(request, from->replica)) return;
-    if (r->id == replica_status(service->replica).id) { /* it leads already */
-        reply(request, &response.base);
+    if (r->id == replica_status(service->options.replica).id) { /* it leads already */
+        replica_reply(request, &response.base);
         return;
     }
     request_keep(request, &service->kept);
     r->busy = true;
-    r->transfer = (struct transfer){.to = r->id, .done = transferred};
-    replica_transfer(service->replica, &r->transfer);
+    r->transfer = (struct transfer){.to = r->id, .done = replica_transferred};
+    replica_transfer(service->options.replica, &r->transfer);
 }
 
 /* -- StateHash -- */
 
-static void reply_hash(struct leader_request *request)
+static void replica_reply_hash(struct leader_request *request)
 {
-    struct replica_service *service = service_of(request);
+    struct replica_service *service = replica_service_of(request);
     Muster__V1__StateHashResponse response = MUSTER__V1__STATE_HASH_RESPONSE__INIT;
     Muster__V1__MachineHash hashes[REPLICA_MACHINES_MAX], *pointers[REPLICA_MACHINES_MAX];
-    struct replica_status status = replica_status(service->replica);
+    struct replica_status status = replica_status(service->options.replica);
 
-    for (size_t i = 0; i < service->machine_count; i++) {
-        const struct state_machine *machine = &service->machines[i];
+    for (size_t i = 0; i < service->options.machine_count; i++) {
+        const struct state_machine *machine = &service->options.machines[i];
         muster__v1__machine_hash__init(&hashes[i]);
         hashes[i].id = machine->id;
         hashes[i].name = (char *)machine->name;
@@ -508,44 +498,45 @@ static void reply_hash(struct leader_request *request)
         pointers[i] = &hashes[i];
     }
     response.replica_id = status.id;
-    response.name = service->name;
+    response.name = (char *)service->options.name;
     response.applied = status.applied;
     response.term = status.term;
     response.machines = pointers;
-    response.n_machines = service->machine_count;
+    response.n_machines = service->options.machine_count;
     response.snapshot = status.snapshot;
     response.first = status.first;
     response.log_bytes = status.log_bytes;
     response.disk_free = status.disk_free;
-    reply(request, &response.base);
+    replica_reply(request, &response.base);
 }
 
-static void hash_look(struct timer *timer)
+static void replica_hash_try(struct timer *timer)
 {
     struct replica_request *r = CONTAINER_OF(timer, struct replica_request, again);
     const Muster__V1__StateHashRequest *from =
         (const Muster__V1__StateHashRequest *)r->base.message;
-    uint64_t applied = replica_status(service_of(&r->base)->replica).applied;
+    uint64_t applied = replica_status(replica_service_of(&r->base)->options.replica).applied;
 
     if (applied >= from->at_least)
-        reply_hash(&r->base);
-    else if (!is_late(&r->base))
+        replica_reply_hash(&r->base);
+    else if (!replica_call_is_late(&r->base))
         timer_start_in(timer, AGAIN_MS);
     else
         request_refuse(&r->base, err_grpc_status(ERR_NOT_READY),
                        "applied is %" PRIu64 ", not yet %" PRIu64, applied, from->at_least);
 }
 
-static bool state_hash(struct leader_request *request)
+static bool replica_state_hash(struct leader_request *request)
 {
-    if (keep(request, hash_look)) hash_look(&own(request)->again);
+    if (replica_keep(request, replica_hash_try))
+        replica_hash_try(&replica_request_of(request)->again);
     return false;
 }
 
 /* -- PromiseBootstrap, BootstrapReplica -- */
 
-/* An empty log that belongs to no cluster, also while it is being told its cluster. */
-static bool has_log(const struct replica_status *status)
+/* An empty log that belongs to no cluster, also while its cluster is being written. */
+static bool replica_has_log(const struct replica_status *status)
 {
     return status->cluster_id != 0 || status->term > 0 || status->last > 0 || status->snapshot > 0;
 }
@@ -554,7 +545,8 @@ static enum err read_promise(const struct replica_service *service,
                              struct bootstrap_identity *ret_stored, struct note *note)
 {
     struct datadir mark = {.replica_id = 0};
-    enum err err = datadir_mark_read(service->io->fs, service->dir, DATADIR_PROMISE, &mark, note);
+    enum err err = datadir_mark_read(service->options.io->fs, service->options.dir, DATADIR_PROMISE,
+                                     &mark, note);
 
     *ret_stored = (struct bootstrap_identity){mark.cluster_id, mark.replica_id};
     return err == ERR_NOT_FOUND ? ERR_OK : err;
@@ -566,8 +558,8 @@ static enum err store_promise(const struct replica_service *service,
 {
     struct datadir mark = {.replica_id = asked->replica_id, .cluster_id = asked->cluster_id};
     char cluster[HEX_LEN + 1];
-    enum err err = datadir_mark_write(service->io->fs, service->io->entropy, service->dir,
-                                      DATADIR_PROMISE, &mark, note);
+    enum err err = datadir_mark_write(service->options.io->fs, service->options.io->entropy,
+                                      service->options.dir, DATADIR_PROMISE, &mark, note);
 
     snprintf(cluster, sizeof cluster, "%016" PRIx64, asked->cluster_id);
     if (!err)
@@ -577,22 +569,22 @@ static enum err store_promise(const struct replica_service *service,
 }
 
 /* A small file, written on the loop's thread: this replica serves nobody yet. */
-static bool promise_bootstrap(struct leader_request *request)
+static bool replica_promise_bootstrap(struct leader_request *request)
 {
-    struct replica_service *service = service_of(request);
+    struct replica_service *service = replica_service_of(request);
     const Muster__V1__PromiseBootstrapRequest *from =
         (const Muster__V1__PromiseBootstrapRequest *)request->message;
     Muster__V1__PromiseBootstrapResponse response = MUSTER__V1__PROMISE_BOOTSTRAP_RESPONSE__INIT;
-    struct replica_status status = replica_status(service->replica);
+    struct replica_status status = replica_status(service->options.replica);
     struct promise_facts facts = {.replica_id = status.id,
-                                  .has_log = has_log(&status),
+                                  .has_log = replica_has_log(&status),
                                   .asked = {from->cluster_id, from->replica_id},
                                   .replace = from->replace};
     struct note note = {""};
     enum err err = ERR_OK;
 
     response.replica_id = status.id;
-    response.name = service->name;
+    response.name = (char *)service->options.name;
     if (!facts.has_log) err = read_promise(service, &facts.stored, &note);
     switch (err ? PROMISE_TAKEN : promise_decide(&facts)) {
     case PROMISE_INVALID:
@@ -601,7 +593,8 @@ static bool promise_bootstrap(struct leader_request *request)
         break;
     case PROMISE_HAS_LOG: response.has_log = true; break;
     case PROMISE_STORE:
-        if (!from->replace && service->cluster_known && service->cluster_known(service->owner)) {
+        if (!from->replace && service->options.cluster_known &&
+            service->options.cluster_known(service->options.owner)) {
             response.reason = "it has heard of a cluster: join that one, or stop its replicas";
             break;
         }
@@ -621,27 +614,27 @@ static bool promise_bootstrap(struct leader_request *request)
     case PROMISE_RIVAL: response.reason = "it has the same identity"; break;
     }
     if (err)
-        refuse(request, err, &note);
+        replica_refuse(request, err, &note);
     else
-        reply(request, &response.base);
+        replica_reply(request, &response.base);
     return false;
 }
 
-static bool bootstrap_replica(struct leader_request *request)
+static bool replica_refuse_bootstrap(struct leader_request *request)
 {
-    struct replica_service *service = service_of(request);
-    struct replica_status status = replica_status(service->replica);
+    struct replica_service *service = replica_service_of(request);
+    struct replica_status status = replica_status(service->options.replica);
     struct note note = {""};
 
     if (status.cluster_id)
         note_set(&note, "%s does not wait to bootstrap: it belongs to cluster %016" PRIx64,
-                 service->name, status.cluster_id);
+                 service->options.name, status.cluster_id);
     else
         note_set(&note,
                  "%s does not wait to bootstrap: only a replica with ordinal 0, an empty data "
                  "directory and --bootstrap does",
-                 service->name);
-    refuse(request, ERR_PRECONDITION, &note);
+                 service->options.name);
+    replica_refuse(request, ERR_PRECONDITION, &note);
     return false;
 }
 
@@ -657,29 +650,24 @@ static bool bootstrap_replica(struct leader_request *request)
     }
 static const struct replica_method methods[] = {
     METHOD("bigfleet.v1alpha1.Coordinator", "JoinRaftCluster", bigfleet__v1alpha1,
-           join_raft_cluster, .begin = join_raft_cluster),
+           join_raft_cluster, .begin = join_raft_cluster, .is_old = true),
     METHOD("muster.v1.Fleet", "JoinReplica", muster__v1, join_replica, .begin = join_replica),
     METHOD("muster.v1.Fleet", "ListReplicas", muster__v1, list_replicas, .begin = request_read),
     METHOD("muster.v1.Fleet", "RemoveReplica", muster__v1, remove_replica, .begin = remove_replica),
     METHOD("muster.v1.Fleet", "TransferLeadership", muster__v1, transfer_leadership,
            .begin = transfer_leadership),
-    METHOD("muster.v1.Fleet", "StateHash", muster__v1, state_hash, .admit = state_hash),
+    METHOD("muster.v1.Fleet", "StateHash", muster__v1, state_hash, .admit = replica_state_hash),
     METHOD("muster.v1.Fleet", "PromiseBootstrap", muster__v1, promise_bootstrap,
-           .admit = promise_bootstrap),
+           .admit = replica_promise_bootstrap),
     METHOD("muster.v1.Fleet", "BootstrapReplica", muster__v1, bootstrap_replica,
-           .admit = bootstrap_replica),
+           .admit = replica_refuse_bootstrap),
 };
-
-static bool is_old_contract(const struct leader_request *request)
-{
-    return method_of(request) == &methods[0];
-}
 
 static bool request_admit(struct leader_request *request)
 {
-    const struct replica_method *method = method_of(request);
+    const struct replica_method *method = replica_method_of(request);
 
-    fleet_actor(request->call, own(request)->actor);
+    fleet_actor(request->call, replica_request_of(request)->actor);
     if (method->admit) return method->admit(request);
     if (leader_here(request->leader)) return true;
     request_redirect(request);
@@ -688,7 +676,7 @@ static bool request_admit(struct leader_request *request)
 
 static void request_begin(struct leader_request *request)
 {
-    method_of(request)->begin(request);
+    replica_method_of(request)->begin(request);
 }
 
 static const struct leader_rules request_rules = {
@@ -698,7 +686,7 @@ static const struct leader_rules request_rules = {
     .admit = request_admit,
     .begin = request_begin,
     .read = list_replicas,
-    .written = forgotten,
+    .written = replica_forgotten,
     .gone = request_gone,
     .freed = request_freed,
 };
@@ -729,19 +717,8 @@ enum err replica_service_open(const struct replica_service_options *options,
     enum err err;
 
     if (!service) return ERR_NOMEM;
-    assert(options->machine_count <= REPLICA_MACHINES_MAX);
-    service->io = options->io;
+    service->options = *options;
     if (options->log) service->log = *options->log;
-    service->journal = options->journal;
-    service->replica = options->replica;
-    service->roster = options->roster;
-    snprintf(service->name, sizeof service->name, "%s", options->name);
-    snprintf(service->dir, sizeof service->dir, "%s", options->dir);
-    memcpy(service->machines, options->machines,
-           options->machine_count * sizeof service->machines[0]);
-    service->machine_count = options->machine_count;
-    service->cluster_known = options->cluster_known;
-    service->owner = options->owner;
     list_init(&service->kept);
     err = leader_open(&service->leader, &leader);
     if (err) {

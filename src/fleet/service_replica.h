@@ -22,9 +22,9 @@ struct replica_service_options {
     struct fleet_journal *journal; /* may be NULL; borrowed */
     struct replica *replica;
     const struct roster *roster;
-    const char *name;                     /* of this node; copied */
-    const char *dir;                      /* the replica's data directory: promises; copied */
-    const struct state_machine *machines; /* as given to the replica; copied */
+    const char *name;                     /* of this node; this and the next two are borrowed */
+    const char *dir;                      /* the replica's data directory: promises */
+    const struct state_machine *machines; /* as given to the replica */
     size_t machine_count;
     /* True: a cluster is known that this replica may belong to, so it promises nothing to another
      * bootstrap. NULL: none ever is. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ReportShard, step by step as coordinator.md 9 has it: register, hear, keep, take acks, answer
- * with what the shard still has to be told.
+ * with the instructions that wait for the shard.
  *
  * Everything behind the registration happens in one go, once leadership is proved: a leader that
- * was deposed without knowing it neither keeps a report nor hands out an instruction. */
+ * was deposed without knowing it neither keeps a report nor sends an instruction. */
 #include "fleet/service_internal.h"
 
 typedef Bigfleet__V1alpha1__ShardReport report_message;
@@ -24,48 +24,48 @@ static const report_message *report_of(const struct leader_request *request)
     return (const report_message *)request->message;
 }
 
-static struct str shard_of(const struct leader_request *request)
+static struct str report_shard(const struct leader_request *request)
 {
     return str_from(report_of(request)->shard_id);
 }
 
 /* What the tables would refuse is not put into the log first, at every report anew. */
-static bool is_registrable(struct leader_request *request)
+static bool report_is_registrable(struct leader_request *request)
 {
-    bool long_id = shard_of(request).len > FLEET_ID_MAX;
+    bool long_id = report_shard(request).len > FLEET_ID_MAX;
 
     if (!long_id && strlen(report_of(request)->shard_address) <= FLEET_ADDRESS_MAX) return true;
-    service_count(service_of(request)->metrics.reports[REPORT_REFUSED]);
+    service_of(request)->numbers.reports[REPORT_REFUSED]++;
     request_refuse(request, GRPC_INVALID_ARGUMENT, "%s: at most %d bytes",
                    long_id ? "shard_id" : "shard_address",
                    long_id ? FLEET_ID_MAX : FLEET_ADDRESS_MAX);
     return false;
 }
 
-static bool admit(struct leader_request *request)
+static bool report_admit(struct leader_request *request)
 {
     const struct tls_identity *identity = rpc_call_identity(request->call);
     struct note note = {""};
 
-    if (!shard_of(request).len) {
+    if (!report_shard(request).len) {
         request_refuse(request, GRPC_INVALID_ARGUMENT, "shard_id required");
         return false;
     }
-    if (rpc_access_is(identity, STR("bigfleet://shard/"), shard_of(request), &note)) {
+    if (rpc_access_is(identity, STR("bigfleet://shard/"), report_shard(request), &note)) {
         char actor[FLEET_ACTOR_CAP];
 
         fleet_actor(request->call, actor);
         LOG_ERROR(&service_of(request)->log, "identity refused", log_text("rpc", "ReportShard"),
-                  log_text("presented", actor), log_str("shard", shard_of(request)));
+                  log_text("presented", actor), log_str("shard", report_shard(request)));
         request_refuse(request, GRPC_PERMISSION_DENIED, "ReportShard: %s", note.text);
         return false;
     }
-    return is_registrable(request);
+    return report_is_registrable(request);
 }
 
 /* -- registering -- */
 
-static enum err add_shard(struct leader_request *request, struct fleet_command *ret_command)
+static enum err report_add_shard(struct leader_request *request, struct fleet_command *ret_command)
 {
     const report_message *report = report_of(request);
 
@@ -81,8 +81,8 @@ static enum err add_shard(struct leader_request *request, struct fleet_command *
 
 /* -- acks -- */
 
-static void take_ack(struct fleet_service *service, struct reported_shard *shard,
-                     const Bigfleet__V1alpha1__InstructAck *ack)
+static void report_take_ack(struct fleet_service *service, struct reported_shard *shard,
+                            const Bigfleet__V1alpha1__InstructAck *ack)
 {
     size_t outcome = (size_t)ack->outcome < ACK_NUMBERS ? (size_t)ack->outcome : ACK_OTHER;
     const char *name = service_ack_names[outcome];
@@ -90,21 +90,21 @@ static void take_ack(struct fleet_service *service, struct reported_shard *shard
     bool first = true;
 
     if (!it) {
-        service_count(service->metrics.acks[ACK_UNKNOWN]);
+        service->numbers.acks[ACK_UNKNOWN]++;
         return;
     }
-    service_count(service->metrics.acks[outcome]);
+    service->numbers.acks[outcome]++;
     if (outcome == BIGFLEET__V1ALPHA1__INSTRUCT_ACK__OUTCOME__OUTCOME_ACCEPTED)
         service_take_unassign_ack(service, shard, it);
-    /* A stale one waits for nothing: a newer leader tells the shard. */
+    /* A stale one is taken off the queue: a newer leader instructs the shard. */
     if (outcome == BIGFLEET__V1ALPHA1__INSTRUCT_ACK__OUTCOME__OUTCOME_ACCEPTED ||
         outcome == BIGFLEET__V1ALPHA1__INSTRUCT_ACK__OUTCOME__OUTCOME_REJECTED_STALE ||
         !service_take_unassign_refusal(service, shard, it, str_from(ack->reason), &first))
         reports_ack(service->reports, shard, it);
     if (outcome == 1 || !first) return; /* accepted, or no news */
-    SERVICE_TELL(service, WARN, "instruction not carried out", "instruction-refused",
-                 log_str("shard", shard->id), log_text("instruction", ack->instruction_id),
-                 log_text("outcome", name), log_text("reason", ack->reason));
+    SERVICE_LOG_EVENT(service, WARN, "instruction not carried out", "instruction-refused",
+                      log_str("shard", shard->id), log_text("instruction", ack->instruction_id),
+                      log_text("outcome", name), log_text("reason", ack->reason));
 }
 
 /* -- keeping -- */
@@ -129,7 +129,7 @@ static enum err pack_shortfalls(struct fleet_service *service, const report_mess
     return pack.err;
 }
 
-static enum report_scope scope_of(const report_message *report)
+static enum report_scope report_scope_of(const report_message *report)
 {
     switch ((int)report->scope) {
     case BIGFLEET__V1ALPHA1__SHARD_REPORT__SCOPE__SCOPE_EVERYTHING: return SCOPE_EVERYTHING;
@@ -138,8 +138,8 @@ static enum report_scope scope_of(const report_message *report)
     }
 }
 
-static enum err keep(struct fleet_service *service, const report_message *report,
-                     struct report_taken *ret_taken)
+static enum err report_keep(struct fleet_service *service, const report_message *report,
+                            struct report_taken *ret_taken)
 {
     struct str shard = str_from(report->shard_id);
     mono_time now = loop_now(service->io->loop);
@@ -148,7 +148,7 @@ static enum err keep(struct fleet_service *service, const report_message *report
         .address = str_from(report->shard_address),
         .process = report->process_id,
         .provider = str_from(report->summary ? report->summary->provider_address : ""),
-        .scope = scope_of(report),
+        .scope = report_scope_of(report),
         .epoch = report->shard_epoch,
         .cycle = report->cycle,
         .received_at_ns = service_wall_ns(service),
@@ -175,7 +175,7 @@ static enum err keep(struct fleet_service *service, const report_message *report
 
 /* -- answering -- */
 
-static void answer(struct leader_request *request, const struct reported_shard *shard)
+static void report_answer(struct leader_request *request, const struct reported_shard *shard)
 {
     struct fleet_service *service = service_of(request);
     struct pack pack = {&service->answer, ERR_OK};
@@ -192,91 +192,87 @@ static void answer(struct leader_request *request, const struct reported_shard *
         if (it->deliveries < UINT32_MAX) it->deliveries++;
         pack_bytes(&pack, FIELD_ANSWERED_INSTRUCTIONS, it->bytes);
     }
-    service_pending_gauge(service, shard);
-    service_gauge(service->metrics.term, (double)term);
     request_reply_packed(request, &pack);
 }
 
-static void tell_back(struct fleet_service *service, struct str shard)
+static void report_shard_back(struct fleet_service *service, struct str shard)
 {
-    SERVICE_TELL(service, INFO, "shard reports again", "shard-back", log_str("shard", shard));
+    SERVICE_LOG_EVENT(service, INFO, "shard reports again", "shard-back", log_str("shard", shard));
 }
 
-static void take(struct leader_request *request)
+static void report_take(struct leader_request *request)
 {
     struct fleet_service *service = service_of(request);
     const report_message *report = report_of(request);
     struct reported_shard *shard;
     struct report_taken taken;
-    enum err err = keep(service, report, &taken);
+    enum err err = report_keep(service, report, &taken);
 
     if (err) {
-        service_count(service->metrics.reports[REPORT_REFUSED]);
+        service->numbers.reports[REPORT_REFUSED]++;
         request_refuse(request, err_grpc_status(err), "ReportShard: the report of %.*s: %s",
-                       STR_ARG(shard_of(request)), err_text(err));
+                       STR_ARG(report_shard(request)), err_text(err));
         return;
     }
-    shard = reports_find(service->reports, shard_of(request));
+    shard = reports_find(service->reports, report_shard(request));
     request->acted = true;
-    service_count(service->metrics.reports[taken.late ? REPORT_LATE : REPORT_TAKEN]);
-    if (taken.back) tell_back(service, shard->id);
+    service->numbers.reports[taken.late ? REPORT_LATE : REPORT_TAKEN]++;
+    if (taken.back) report_shard_back(service, shard->id);
     if (taken.conflict) service_conflict_begun(service, shard);
     service_queue_unassigns(service, shard);
-    if (taken.first || taken.restarted) service_tell_domains(service, shard);
+    if (taken.first || taken.restarted) service_instruct_domains(service, shard);
     if (!taken.late) service_compare_domains(service, shard, report);
     fleet_heartbeat(service->fleet, shard->id, fleet_time_from_unix_ns(service_wall_ns(service)));
     for (size_t i = 0; i < report->n_instruction_acks; i++)
-        take_ack(service, shard, report->instruction_acks[i]);
-    answer(request, shard);
+        report_take_ack(service, shard, report->instruction_acks[i]);
+    report_answer(request, shard);
 }
 
-static void after_registration(struct leader_request *request, const struct fleet_result *result)
+static void report_registered(struct leader_request *request, const struct fleet_result *result)
 {
     struct fleet_service *service = service_of(request);
     struct fleet_row there;
 
     if (result->status != FLEET_DONE && result->status != FLEET_SHARD_EXISTS) {
         struct fleet_command command;
-        struct buf text;
+        struct note text;
 
-        buf_init(&text, 512);
-        (void)add_shard(request, &command);
-        if (fleet_result_text(&command, result, &text))
-            (void)buf_append_c(&text, fleet_status_text(result->status));
-        service_count(service->metrics.reports[REPORT_REFUSED]);
-        request_refuse(request, GRPC_UNAVAILABLE, "coordinator: register shard: %.*s",
-                       (int)text.len, text.data ? text.data : "");
-        buf_deinit(&text);
+        (void)report_add_shard(request, &command);
+        fleet_result_text(&command, result, &text);
+        service->numbers.reports[REPORT_REFUSED]++;
+        request_refuse(request, GRPC_UNAVAILABLE, "coordinator: register shard: %s", text.text);
     } else if (!leader_leads(&service->leader) ||
-               !fleet_find(service->fleet, FLEET_SHARDS, shard_of(request), STR_EMPTY, &there)) {
+               !fleet_find(service->fleet, FLEET_SHARDS, report_shard(request), STR_EMPTY,
+                           &there)) {
         request_refuse(request, GRPC_UNAVAILABLE,
                        "coordinator: register shard: it was removed, or leadership lost, "
                        "meanwhile");
     } else {
-        take(request);
+        report_take(request);
     }
 }
 
 /* The tables would refuse it, and the refusal would stand in the log, at every report anew. */
-static bool is_full(struct leader_request *request)
+static bool report_tables_are_full(struct leader_request *request)
 {
     struct fleet_service *service = service_of(request);
 
     if (fleet_counts(service->fleet).of[FLEET_SHARDS] < service->limits.shards_max) return false;
-    service_count(service->metrics.reports[REPORT_REFUSED]);
+    service->numbers.reports[REPORT_REFUSED]++;
     request_refuse(request, GRPC_UNAVAILABLE,
                    "coordinator: register shard: there are %u already; remove those that are gone",
                    service->limits.shards_max);
     return true;
 }
 
-static void after_proof(struct leader_request *request)
+static void report_read(struct leader_request *request)
 {
     struct fleet_row there;
 
-    if (fleet_find(service_of(request)->fleet, FLEET_SHARDS, shard_of(request), STR_EMPTY, &there))
-        take(request);
-    else if (!is_full(request))
+    if (fleet_find(service_of(request)->fleet, FLEET_SHARDS, report_shard(request), STR_EMPTY,
+                   &there))
+        report_take(request);
+    else if (!report_tables_are_full(request))
         service_write(request);
 }
 
@@ -287,9 +283,9 @@ const struct service_method service_report_methods[] = {
               .output = &bigfleet__v1alpha1__report_ack__descriptor,
               .request_max = REQUEST_BYTES_MAX,
               .response_max = REQUEST_BYTES_MAX},
-     .admit = admit,
-     .read = after_proof,
-     .command = add_shard,
-     .done = after_registration},
+     .admit = report_admit,
+     .read = report_read,
+     .command = report_add_shard,
+     .done = report_registered},
     {.base = {.path = NULL}},
 };

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the leader does for a call: the method's own checks, a read of the tables or of the shards' reports, or a
  * command of the log and what the tables said to it. */
+#include <stdlib.h>
+
 #include "fleet/format/command.h"
 #include "fleet/service_internal.h"
 
-enum { TEXT_MAX = 1024 };
-
-static bool admit(struct leader_request *request)
+static bool call_admit(struct leader_request *request)
 {
     const struct service_method *method = service_method_of(request);
     struct str id;
@@ -24,7 +24,7 @@ static bool admit(struct leader_request *request)
     return !method->admit || method->admit(request);
 }
 
-static void begin(struct leader_request *request)
+static void call_begin(struct leader_request *request)
 {
     const struct service_method *method = service_method_of(request);
 
@@ -35,7 +35,7 @@ static void begin(struct leader_request *request)
 }
 
 /* The reports are of one term. */
-static void read(struct leader_request *request)
+static void call_read(struct leader_request *request)
 {
     if (leader_leads(request->leader))
         service_method_of(request)->read(request);
@@ -46,40 +46,34 @@ static void read(struct leader_request *request)
 
 /* -- writing -- */
 
-static void answer_write(struct leader_request *request, const struct fleet_result *result)
+static void call_answer(struct leader_request *request, const struct fleet_result *result)
 {
     struct fleet_command command;
-    struct buf text;
-    enum err err;
+    struct note text;
 
     if (result->status == FLEET_DONE) {
         request_reply(request, STR_EMPTY); /* every write's answer is an empty message */
         return;
     }
-    buf_init(&text, TEXT_MAX);
-    err = service_method_of(request)->command(request, &command);
-    if (!err) err = fleet_result_text(&command, result, &text);
-    if (err) { /* too long to be quoted: the short text does */
-        buf_clear(&text);
-        (void)buf_append_c(&text, fleet_status_text(result->status));
-    }
-    request_fail(request, err_grpc_status(fleet_status_err(result->status)), "%s: %.*s",
-                 request->method->name, (int)text.len, text.data ? text.data : "");
-    buf_deinit(&text);
+    fleet_result_text(service_method_of(request)->command(request, &command) ? NULL : &command,
+                      result, &text);
+    request_fail(request, err_grpc_status(fleet_status_err(result->status)), "%s: %s",
+                 request->method->name, text.text);
 }
 
-enum err service_proposed(struct fleet_service *service, enum err err, struct str reply,
-                          struct fleet_result *ret_result)
+/* Of a proposal that is over: counts it, and reads the reply. */
+static enum err service_proposed(struct fleet_service *service, enum err err, struct str reply,
+                                 struct fleet_result *ret_result)
 {
     /* No memory for the answer: it was applied, but how it went is not known. */
     if (!err && fleet_reply_parse(reply, ret_result)) err = ERR_UNKNOWN;
-    service_count(service->metrics.apply[err                                ? APPLY_ERROR
-                                         : ret_result->status != FLEET_DONE ? APPLY_FSM_ERROR
-                                                                            : APPLY_SUCCESS]);
+    service->numbers.apply[err                                ? APPLY_ERROR
+                           : ret_result->status != FLEET_DONE ? APPLY_FSM_ERROR
+                                                              : APPLY_SUCCESS]++;
     return err;
 }
 
-static void written(struct leader_request *request, enum err err, struct str reply)
+static void call_written(struct leader_request *request, enum err err, struct str reply)
 {
     const struct service_method *method = service_method_of(request);
     struct fleet_result result = {.status = FLEET_UNREADABLE};
@@ -95,46 +89,89 @@ static void written(struct leader_request *request, enum err err, struct str rep
     else if (method->done)
         method->done(request, &result);
     else
-        answer_write(request, &result);
+        call_answer(request, &result);
+}
+
+/* Of `command`, whose bytes are in service->command. */
+static enum err proposal_of(struct fleet_service *service, const struct fleet_command *command,
+                            struct str actor, struct proposal *ret_proposal)
+{
+    bool frees = command->kind == FLEET_REMOVE_SHARD || command->kind == FLEET_UNASSIGN_DOMAIN ||
+                 command->kind == FLEET_CLEAR_LEAVING;
+    enum err err;
+
+    buf_clear(&service->command);
+    err = fleet_command_encode(command, &service->command);
+    *ret_proposal = (struct proposal){.machine = FLEET_MACHINE_ID,
+                                      .version = fleet_command_version(command),
+                                      .flags = frees ? PROPOSE_FREES : 0,
+                                      .actor = actor,
+                                      .command = buf_peek(&service->command)};
+    return err;
 }
 
 void service_write(struct leader_request *request)
 {
     struct fleet_service *service = service_of(request);
     struct fleet_command command;
-    struct str request_id = STR_EMPTY;
+    struct proposal proposal;
     char actor[FLEET_ACTOR_CAP];
     enum err err = service_method_of(request)->command(request, &command);
 
-    buf_clear(&service->command);
-    if (!err) err = fleet_command_encode(&command, &service->command);
+    fleet_actor(request->call, actor);
+    if (!err) err = proposal_of(service, &command, str_from(actor), &proposal);
     if (err) {
-        service_count(service->metrics.apply[APPLY_ERROR]);
+        service->numbers.apply[APPLY_ERROR]++;
         request_refuse(request, err_grpc_status(err), "%s: the command: %s", request->method->name,
                        err_text(err));
         return;
     }
-    (void)rpc_call_metadata(request->call, STR(RPC_REQUEST_ID), &request_id);
-    fleet_actor(request->call, actor);
-    request_propose(request, &(struct proposal){
-                                 .machine = FLEET_MACHINE_ID,
-                                 .version = fleet_command_version(&command),
-                                 .flags = command.kind == FLEET_REMOVE_SHARD ||
-                                                  command.kind == FLEET_UNASSIGN_DOMAIN
-                                              ? PROPOSE_FREES
-                                              : 0,
-                                 .actor = str_from(actor),
-                                 .request_id = request_id,
-                                 .command = buf_peek(&service->command),
-                             });
+    proposal.request_id = STR_EMPTY;
+    (void)rpc_call_metadata(request->call, STR(RPC_REQUEST_ID), &proposal.request_id);
+    request_propose(request, &proposal);
+}
+
+/* -- the leader's own proposals -- */
+
+struct own_proposal {
+    struct fleet_service *service;
+    struct proposal proposal;
+    service_done_fn *done;
+};
+
+static void own_proposed(struct proposal *proposal, enum err err, struct str reply)
+{
+    struct own_proposal *own = CONTAINER_OF(proposal, struct own_proposal, proposal);
+    struct fleet_result result = {.status = FLEET_UNREADABLE};
+
+    err = service_proposed(own->service, err, reply, &result);
+    own->done(own->service, err, &result);
+    free(own);
+}
+
+enum err service_propose(struct fleet_service *service, const struct fleet_command *command,
+                         struct str actor, service_done_fn *done)
+{
+    struct own_proposal *own = calloc(1, sizeof *own);
+    enum err err = own ? proposal_of(service, command, actor, &own->proposal) : ERR_NOMEM;
+
+    if (err) {
+        free(own);
+        return err;
+    }
+    own->service = service;
+    own->done = done;
+    own->proposal.done = own_proposed;
+    replica_propose(service->leader.replica, (struct proposal *const[]){&own->proposal}, 1);
+    return ERR_OK;
 }
 
 const struct leader_rules service_rules = {
     .request_size = sizeof(struct fleet_request),
     .full = GRPC_UNAVAILABLE,
     .doubt = GRPC_UNAVAILABLE,
-    .admit = admit,
-    .begin = begin,
-    .read = read,
-    .written = written,
+    .admit = call_admit,
+    .begin = call_begin,
+    .read = call_read,
+    .written = call_written,
 };

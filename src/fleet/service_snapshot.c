@@ -31,7 +31,7 @@ enum {
 /* SAVE measures the state before it sends it, because its meta, which comes first, has the size:
  * two views of one moment. */
 enum kind { SAVE, BACKUP, ETCD /* a backup in etcd's frames */, KINDS };
-enum stage { OPENING, MEASURING, HEAD, SENDING };
+enum stage { OPENING, MEASURING, HEAD, SENDING, SENT };
 
 struct stream_method {
     struct leader_method base;
@@ -43,7 +43,6 @@ struct outflow {
     enum stage stage;
     bool is_blocked, has_waited;
     bool is_made; /* all of it is in `out`, or sent */
-    bool is_done;
     mono_time turn_until;
     uint64_t sent;
     struct buf out;         /* made, not sent */
@@ -57,7 +56,6 @@ struct snapshot_service {
     struct snapshot_service_options options;
     struct log_source log;
     struct leader leader;
-    struct state_machine machines[REPLICA_MACHINES_MAX]; /* ascending id */
     struct timer timer; /* the next slice or try; while blocked, the end of patience */
     struct list kept;   /* the request of the stream */
     struct outflow stream;
@@ -65,19 +63,19 @@ struct snapshot_service {
     struct counter *bytes;
 };
 
-static struct snapshot_service *service_of(const struct leader_request *request)
+static struct snapshot_service *snapshot_service_of(const struct leader_request *request)
 {
     return CONTAINER_OF(request->leader, struct snapshot_service, leader);
 }
 
-static const struct stream_method *method_of(const struct leader_request *request)
+static const struct stream_method *stream_method_of(const struct leader_request *request)
 {
     return CONTAINER_OF(request->method, struct stream_method, base);
 }
 
 static enum kind kind_of(const struct snapshot_service *service)
 {
-    return method_of(service->stream.request)->kind;
+    return stream_method_of(service->stream.request)->kind;
 }
 
 /* -- ends -- */
@@ -85,12 +83,12 @@ static enum kind kind_of(const struct snapshot_service *service)
 static void stream_count(struct snapshot_service *service, const struct leader_request *request,
                          const char *outcome)
 {
-    struct str values[] = {str_from(method_of(request)->label), str_from(outcome)};
+    struct str values[] = {str_from(stream_method_of(request)->label), str_from(outcome)};
 
     if (service->streams) counter_inc(metric_counter(service->streams, values));
 }
 
-static void views_end(struct outflow *stream)
+static void stream_close_views(struct outflow *stream)
 {
     fleet_state_write_close(stream->measure);
     stream->measure = NULL;
@@ -104,7 +102,7 @@ static void stream_clear(struct snapshot_service *service)
     struct outflow *stream = &service->stream;
 
     timer_stop(&service->timer);
-    views_end(stream);
+    stream_close_views(stream);
     buf_deinit(&stream->out);
     buf_deinit(&stream->slice);
     memset(stream, 0, sizeof *stream);
@@ -114,13 +112,13 @@ static void stream_clear(struct snapshot_service *service)
 
 static void stream_freed(struct leader_request *request)
 {
-    struct snapshot_service *service = service_of(request);
+    struct snapshot_service *service = snapshot_service_of(request);
 
     if (service->stream.request != request) return; /* one that was refused */
     stream_count(service, request,
-                 service->stream.is_done ? "done"
-                 : request->call         ? "failed"
-                                         : "broken");
+                 service->stream.stage == SENT ? "done"
+                 : request->call               ? "failed"
+                                               : "broken");
     stream_clear(service);
 }
 
@@ -143,14 +141,14 @@ static void stream_finish(struct snapshot_service *service)
              log_u64("index", stream->copy.meta.index), log_u64("term", stream->copy.meta.term),
              log_u64("bytes", stream->sent));
     if (service->bytes) counter_add(service->bytes, stream->sent);
-    stream->is_done = true;
     request_free(request);
 }
 
 /* -- sending -- */
 
 /* The first frame says what follows: no database of etcd's, but an archive of ours. */
-static enum err send_etcd(struct snapshot_service *service, bool is_head, ProtobufCBinaryData frame)
+static enum err stream_send_etcd(struct snapshot_service *service, bool is_head,
+                                 ProtobufCBinaryData frame)
 {
     struct replica_status status = replica_status(service->options.replica);
     Etcdserverpb__SnapshotResponse response = ETCDSERVERPB__SNAPSHOT_RESPONSE__INIT;
@@ -168,8 +166,8 @@ static enum err send_etcd(struct snapshot_service *service, bool is_head, Protob
 }
 
 /* A chunk of a backup is on the wire what a chunk of a saved snapshot is. */
-static enum err send_chunk(struct snapshot_service *service, bool is_head,
-                           ProtobufCBinaryData frame)
+static enum err stream_send_chunk(struct snapshot_service *service, bool is_head,
+                                  ProtobufCBinaryData frame)
 {
     Bigfleet__V1alpha1__SnapshotSaveChunk chunk;
 
@@ -184,18 +182,18 @@ static enum err send_chunk(struct snapshot_service *service, bool is_head,
 }
 
 /* ERR_FULL: not now, and the stream is blocked. */
-static enum err send_frame(struct snapshot_service *service, bool is_head, struct str bytes)
+static enum err stream_send_frame(struct snapshot_service *service, bool is_head, struct str bytes)
 {
     ProtobufCBinaryData frame = {.len = bytes.len, .data = (uint8_t *)bytes.at};
-    enum err err = kind_of(service) == ETCD ? send_etcd(service, is_head, frame)
-                                            : send_chunk(service, is_head, frame);
+    enum err err = kind_of(service) == ETCD ? stream_send_etcd(service, is_head, frame)
+                                            : stream_send_chunk(service, is_head, frame);
 
     service->stream.is_blocked = err == ERR_FULL;
     return err;
 }
 
 /* Sends what fills a chunk, or all of it at the end. */
-static enum err flush(struct snapshot_service *service)
+static enum err stream_flush(struct snapshot_service *service)
 {
     struct outflow *stream = &service->stream;
     enum err err = ERR_OK;
@@ -203,7 +201,7 @@ static enum err flush(struct snapshot_service *service)
     while (!err && (stream->out.len >= CHUNK_BYTES || (stream->is_made && stream->out.len > 0))) {
         size_t len = min_size(stream->out.len, CHUNK_BYTES);
 
-        err = send_frame(service, false, str_of(stream->out.data, len));
+        err = stream_send_frame(service, false, str_of(stream->out.data, len));
         if (err) break;
         buf_consume(&stream->out, len);
         stream->sent += len;
@@ -211,23 +209,25 @@ static enum err flush(struct snapshot_service *service)
     return err;
 }
 
-/* -- making: each step says whether its stage is over -- */
+/* -- making: each step begins the next stage when its own is over -- */
 
-static enum err measure(struct snapshot_service *service, bool *ret_over)
+static enum err stream_measure(struct snapshot_service *service)
 {
     struct outflow *stream = &service->stream;
+    bool over = false;
     enum err err;
 
     buf_clear(&stream->slice);
-    err = fleet_state_write_next(stream->measure, SLICE_BYTES, &stream->slice, ret_over);
+    err = fleet_state_write_next(stream->measure, SLICE_BYTES, &stream->slice, &over);
     stream->copy.meta.size += stream->slice.len;
-    if (err || !*ret_over) return err;
+    if (!over) return err;
     fleet_state_write_close(stream->measure);
     stream->measure = NULL;
-    return ERR_OK;
+    stream->stage = HEAD;
+    return err;
 }
 
-static enum err describe_backup(const struct snapshot_service *service, struct buf *into)
+static enum err backup_describe(const struct snapshot_service *service, struct buf *into)
 {
     const struct fleet_meta *meta = &service->stream.copy.meta;
     struct ndjson line;
@@ -238,22 +238,22 @@ static enum err describe_backup(const struct snapshot_service *service, struct b
     ndjson_hex(&line, STR("cluster"), replica_status(service->options.replica).cluster_id);
     ndjson_open_array(&line, STR("sections"));
     for (size_t i = 0; i < service->options.machine_count; i++)
-        ndjson_c_string(&line, NDJSON_ITEM, service->machines[i].name);
+        ndjson_c_string(&line, NDJSON_ITEM, service->options.machines[i].name);
     ndjson_close_array(&line);
     return ndjson_end(&line);
 }
 
-static enum err send_head(struct snapshot_service *service, bool *ret_over)
+static enum err stream_send_head(struct snapshot_service *service)
 {
     struct buf json;
     enum err err;
 
     buf_init(&json, FLEET_META_BYTES_MAX);
     err = kind_of(service) == SAVE ? fleet_meta_write(&service->stream.copy.meta, false, &json)
-                                   : describe_backup(service, &json);
-    if (!err) err = send_frame(service, true, buf_peek(&json));
+                                   : backup_describe(service, &json);
+    if (!err) err = stream_send_frame(service, true, buf_peek(&json));
     buf_deinit(&json);
-    *ret_over = !err;
+    if (!err) service->stream.stage = SENDING;
     return err;
 }
 
@@ -276,7 +276,7 @@ static enum err backup_slice(struct outflow *stream)
     return !err && stream->is_made ? snap_stream_end(&stream->frame, &stream->out) : err;
 }
 
-static enum err send_slice(struct snapshot_service *service, bool *ret_over)
+static enum err stream_send_slice(struct snapshot_service *service)
 {
     struct outflow *stream = &service->stream;
     enum err err = ERR_OK;
@@ -285,8 +285,8 @@ static enum err send_slice(struct snapshot_service *service, bool *ret_over)
         err = kind_of(service) == SAVE ? fleet_state_write_next(stream->copy.writer, SLICE_BYTES,
                                                                 &stream->out, &stream->is_made)
                                        : backup_slice(stream);
-    if (!err) err = flush(service);
-    *ret_over = !err && stream->is_made;
+    if (!err) err = stream_flush(service);
+    if (!err && stream->is_made) stream->stage = SENT;
     return err;
 }
 
@@ -321,8 +321,8 @@ static enum err backup_open_views(struct snapshot_service *service)
     char made[BACKUP_MADE_BYTES];
     enum err err = ERR_OK;
 
-    stream->sections =
-        (struct sections){.machines = service->machines, .count = service->options.machine_count};
+    stream->sections = (struct sections){.machines = service->options.machines,
+                                         .count = service->options.machine_count};
     for (size_t i = 0; !err && i < service->options.machine_count; i++)
         err = sections_add(&stream->sections, i, status.applied);
     if (err) return err;
@@ -338,18 +338,18 @@ static enum err backup_open_views(struct snapshot_service *service)
 }
 
 /* Other snapshots may have the views. */
-static enum err open_views(struct snapshot_service *service)
+static enum err stream_open_views(struct snapshot_service *service)
 {
     struct outflow *stream = &service->stream;
     mono_time now = loop_now(service->options.io->loop);
     enum err err = kind_of(service) == SAVE ? save_open_views(service) : backup_open_views(service);
 
     if (!err) return ERR_OK;
-    views_end(stream);
+    stream_close_views(stream);
     stream->stage = OPENING;
     if (err != ERR_FULL || mono_due(stream->turn_until, now)) return err;
     if (!stream->has_waited)
-        LOG_INFO(&service->log, "waits until a snapshot is taken",
+        LOG_INFO(&service->log, "the stream waits until another snapshot is finished",
                  log_text("what", stream->request->method->name));
     stream->has_waited = true;
     timer_start_in(&service->timer, TURN_EVERY_MS);
@@ -358,40 +358,31 @@ static enum err open_views(struct snapshot_service *service)
 
 /* -- driving -- */
 
-static enum err stage_step(struct snapshot_service *service, bool *ret_over)
-{
-    switch (service->stream.stage) {
-    case OPENING: return open_views(service);
-    case MEASURING: return measure(service, ret_over);
-    case HEAD: return send_head(service, ret_over);
-    case SENDING: break;
-    }
-    return send_slice(service, ret_over);
-}
-
 static void stream_step(struct snapshot_service *service)
 {
+    static enum err (*const steps[SENT])(struct snapshot_service *) = {
+        [OPENING] = stream_open_views,
+        [MEASURING] = stream_measure,
+        [HEAD] = stream_send_head,
+        [SENDING] = stream_send_slice};
     struct outflow *stream = &service->stream;
-    bool over = false;
-    enum err err = stage_step(service, &over);
+    enum err err = steps[stream->stage](service);
 
-    if (stream->is_blocked) {
+    if (stream->is_blocked)
         timer_start_in(&service->timer, service->options.stall_ms);
-    } else if (err == ERR_NOT_READY || err == ERR_CLOSED) {
+    else if (err == ERR_NOT_READY || err == ERR_CLOSED)
         return; /* the timer runs; or the caller is gone, and stream_freed follows */
-    } else if (err == ERR_NOT_FOUND) {
+    else if (err == ERR_NOT_FOUND)
         stream_fail(service, GRPC_NOT_FOUND, "nothing was ever applied");
-    } else if (err) {
+    else if (err)
         stream_fail(service, GRPC_UNAVAILABLE, err_text(err));
-    } else if (over && stream->stage == SENDING) {
+    else if (stream->stage == SENT)
         stream_finish(service);
-    } else {
-        stream->stage += over;
+    else
         timer_start_in(&service->timer, 0); /* the next turn: others have theirs in between */
-    }
 }
 
-static void on_timer(struct timer *timer)
+static void stream_on_timer(struct timer *timer)
 {
     struct snapshot_service *service = CONTAINER_OF(timer, struct snapshot_service, timer);
 
@@ -405,7 +396,7 @@ static void on_timer(struct timer *timer)
 
 static void stream_writable(struct leader_request *request)
 {
-    struct snapshot_service *service = service_of(request);
+    struct snapshot_service *service = snapshot_service_of(request);
 
     if (!service->stream.is_blocked) return;
     service->stream.is_blocked = false;
@@ -414,7 +405,7 @@ static void stream_writable(struct leader_request *request)
 
 static void stream_begin(struct leader_request *request)
 {
-    struct snapshot_service *service = service_of(request);
+    struct snapshot_service *service = snapshot_service_of(request);
 
     request_keep(request, &service->kept);
     service->stream.turn_until = mono_after(loop_now(service->options.io->loop), TURN_MS);
@@ -423,8 +414,8 @@ static void stream_begin(struct leader_request *request)
 
 static bool stream_admit(struct leader_request *request)
 {
-    struct snapshot_service *service = service_of(request);
-    bool etcd = method_of(request)->kind == ETCD;
+    struct snapshot_service *service = snapshot_service_of(request);
+    bool etcd = stream_method_of(request)->kind == ETCD;
     struct note note;
 
     /* It holds everything, not the store alone. */
@@ -459,8 +450,8 @@ static const struct leader_rules stream_rules = {
 
 /* -- life -- */
 
-static enum err add_metrics(struct snapshot_service *service, struct metrics *metrics,
-                            struct note *note)
+static enum err stream_add_metrics(struct snapshot_service *service, struct metrics *metrics,
+                                   struct note *note)
 {
     struct metric_options streams = {
         .name = "muster_coordinator_state_streams_total",
@@ -475,13 +466,6 @@ static enum err add_metrics(struct snapshot_service *service, struct metrics *me
                                   "Bytes of state in streams that ended well.", &service->bytes,
                                   note);
     return err;
-}
-
-static int by_id(const void *a, const void *b)
-{
-    const struct state_machine *x = a, *y = b;
-
-    return x->id < y->id ? -1 : x->id > y->id;
 }
 
 enum err snapshot_service_open(const struct snapshot_service_options *options,
@@ -501,16 +485,12 @@ enum err snapshot_service_open(const struct snapshot_service_options *options,
     service->options = *options;
     if (options->log) service->log = *options->log;
     if (!service->options.stall_ms) service->options.stall_ms = STALL_MS;
-    assert(options->machine_count <= REPLICA_MACHINES_MAX);
-    memcpy(service->machines, options->machines,
-           options->machine_count * sizeof *options->machines);
-    qsort(service->machines, options->machine_count, sizeof *service->machines, by_id);
     list_init(&service->kept);
     buf_init(&service->stream.out, OUT_MAX);
     buf_init(&service->stream.slice, OUT_MAX);
     err = leader_open(&service->leader, &leader);
-    if (!err) err = timer_init(&service->timer, options->io->loop, on_timer);
-    if (!err && options->metrics) err = add_metrics(service, options->metrics, note);
+    if (!err) err = timer_init(&service->timer, options->io->loop, stream_on_timer);
+    if (!err && options->metrics) err = stream_add_metrics(service, options->metrics, note);
     if (err) {
         snapshot_service_close(service);
         return err;

@@ -24,7 +24,7 @@ struct snapshot_service_options {
     struct replica *replica;
     struct fleet_machine *fleet;
     const struct roster *roster;          /* may be NULL */
-    const struct state_machine *machines; /* as given to the replica; copied */
+    const struct state_machine *machines; /* by growing id; borrowed for its life */
     size_t machine_count;
     /* The leader's gRPC address, "" when nobody knows; may be NULL. Valid during the call. */
     const char *(*leader_address)(void *owner);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Keeps reports and instructions within bytes_max, whatever the shards send. Loop's thread. */
 #include "fleet/shard_reports.h"
 
 #include <stdlib.h>
 
 #include "text/utf8.h"
 
-enum { SILENT_AFTER_MS = 60000 };
+enum { SILENT_AFTER_MS = 60000, KEPT_TEXTS = 3 /* shortfalls, provider, summary */ };
 
 /* -- life -- */
 
-static void tell(struct shard_reports *reports, mono_time now)
+static void reports_set_now(struct shard_reports *reports, mono_time now)
 {
     assert(now.ms >= reports->now.ms);
     reports->now = now;
@@ -69,7 +70,7 @@ static void drop_shard(struct shard_reports *reports, struct reported_shard *sha
     free(shard);
 }
 
-static void drop_all(struct shard_reports *reports)
+static void reports_drop_all(struct shard_reports *reports)
 {
     size_t cursor = 0;
 
@@ -98,7 +99,7 @@ enum err reports_open(const struct reports_options *options, struct shard_report
 void reports_close(struct shard_reports *reports)
 {
     if (!reports) return;
-    drop_all(reports);
+    reports_drop_all(reports);
     map_deinit(&reports->shards);
     free(reports);
 }
@@ -107,14 +108,14 @@ void reports_close(struct shard_reports *reports)
 
 void reports_begin(struct shard_reports *reports, uint64_t term)
 {
-    drop_all(reports);
+    reports_drop_all(reports);
     reports->term = term;
 }
 
 /* -- shards -- */
 
 /* What goes is let go only after what comes has room. */
-static enum err make_room(const struct shard_reports *reports, size_t comes, size_t goes)
+static enum err reports_make_room(const struct shard_reports *reports, size_t comes, size_t goes)
 {
     assert(goes <= reports->bytes);
     return comes > reports->options.bytes_max - (reports->bytes - goes) ? ERR_FULL : ERR_OK;
@@ -125,9 +126,9 @@ enum err reports_add(struct shard_reports *reports, struct str id, mono_time now
     struct reported_shard *shard;
     enum err err;
 
-    tell(reports, now);
+    reports_set_now(reports, now);
     if (map_get(&reports->shards, id)) return ERR_OK;
-    err = make_room(reports, id.len, 0);
+    err = reports_make_room(reports, id.len, 0);
     if (err) return err;
     shard = calloc(1, sizeof *shard + id.len);
     if (!shard) return ERR_NOMEM;
@@ -171,8 +172,8 @@ struct reported_shard *reports_next(const struct shard_reports *reports, size_t 
 
 /* One that lost its disk begins with a lower epoch, and nobody is ahead of it any more: who was has
  * been silent for as long as a silent shard. Else it would be late for as long as it ran before. */
-static bool is_late(const struct shard_reports *reports, const struct reported_shard *shard,
-                    const struct shard_report *report)
+static bool report_is_late(const struct shard_reports *reports, const struct reported_shard *shard,
+                           const struct shard_report *report)
 {
     if (!shard->reported) return false;
     if (mono_due(mono_after(shard->newest_at, reports->options.silent_after_ms), reports->now))
@@ -191,51 +192,51 @@ static enum err copy_bytes(struct str bytes, struct str *ret_own)
     return ERR_OK;
 }
 
-static void swap_bytes(struct shard_reports *reports, struct str *held, struct str own_bytes)
+/* Replaces texts that are held, all or none. */
+static enum err swap_texts(struct shard_reports *reports, struct str *const *held,
+                           const struct str *from, size_t count)
 {
-    free((char *)held->at);
-    reports->bytes += own_bytes.len - held->len;
-    *held = own_bytes;
+    struct str own[KEPT_TEXTS] = {0};
+    size_t comes = 0, goes = 0, made = 0;
+    enum err err;
+
+    for (size_t i = 0; i < count; i++) comes += from[i].len;
+    for (size_t i = 0; i < count; i++) goes += held[i]->len;
+    err = reports_make_room(reports, comes, goes);
+    while (!err && made < count && !(err = copy_bytes(from[made], &own[made]))) made++;
+    for (size_t i = 0; i < made; i++) {
+        free((char *)(err ? own[i].at : held[i]->at));
+        if (!err) *held[i] = own[i];
+    }
+    if (!err) reports->bytes += comes - goes;
+    return err;
 }
 
 /* All that can fail comes before the first change. */
-static enum err keep(struct shard_reports *reports, struct reported_shard *shard,
-                     const struct shard_report *report)
+static enum err reports_keep_texts(struct shard_reports *reports, struct reported_shard *shard,
+                                   const struct shard_report *report)
 {
-    bool shortfalls = report->has_summary || report->shortfall_count;
-    size_t comes = (report->has_summary ? report->summary.len + report->provider.len : 0) +
-                   (shortfalls ? report->shortfalls.len : 0);
-    size_t goes = (report->has_summary ? shard->summary.len + shard->provider.len : 0) +
-                  (shortfalls ? shard->shortfalls.len : 0);
-    struct str new_summary = {0}, new_shortfalls = {0}, new_provider = {0};
-    enum err err = make_room(reports, comes, goes);
+    struct str *const held[KEPT_TEXTS] = {&shard->shortfalls, &shard->provider, &shard->summary};
+    const struct str from[KEPT_TEXTS] = {report->shortfalls, report->provider, report->summary};
+    size_t count = report->has_summary ? KEPT_TEXTS : report->shortfall_count > 0;
+    enum err err = swap_texts(reports, held, from, count);
 
-    if (!err && report->has_summary) err = copy_bytes(report->summary, &new_summary);
-    if (!err && report->has_summary) err = copy_bytes(report->provider, &new_provider);
-    if (!err && shortfalls) err = copy_bytes(report->shortfalls, &new_shortfalls);
-    if (err) {
-        free((char *)new_summary.at);
-        free((char *)new_provider.at);
-        return err;
-    }
+    if (err) return err;
     shard->scope = report->scope;
     if (report->has_summary) {
-        swap_bytes(reports, &shard->provider, new_provider);
-        swap_bytes(reports, &shard->summary, new_summary);
         shard->has_summary = true;
         shard->summary_cycle = report->cycle;
         shard->received_at_ns = report->received_at_ns;
     }
-    if (shortfalls) {
-        swap_bytes(reports, &shard->shortfalls, new_shortfalls);
+    if (count > 0)
         shard->shortfall_count = min_size(report->shortfall_count, REPORTS_SHORTFALLS_MAX);
-    }
     return ERR_OK;
 }
 
 /* -- processes under one id -- */
 
-static bool is_same(const struct shard_process *process, const struct shard_report *report)
+static bool process_is_sender(const struct shard_process *process,
+                              const struct shard_report *report)
 {
     return process->used && process->id == report->process && process->epoch == report->epoch &&
            str_equal(process->address, report->address);
@@ -250,7 +251,7 @@ static struct shard_process *sender_of(struct reported_shard *shard,
 
     for (size_t i = 0; i < REPORTS_PROCESSES_MAX; i++) {
         struct shard_process *process = &shard->processes[i];
-        if (!is_same(process, report)) continue;
+        if (!process_is_sender(process, report)) continue;
         if (!report->process && process->cycle > report->cycle) continue;
         if (!best || process->cycle > best->cycle) best = process;
     }
@@ -301,7 +302,7 @@ static struct shard_process *add_process(struct shard_reports *reports,
         }
         if (process->order < oldest->order) oldest = process;
     }
-    if (make_room(reports, report->address.len, oldest->address.len) ||
+    if (reports_make_room(reports, report->address.len, oldest->address.len) ||
         copy_bytes(report->address, &address))
         return NULL;
     drop_process(reports, oldest);
@@ -342,7 +343,7 @@ struct reported_shard *reports_conflict_over(struct shard_reports *reports, mono
 {
     size_t cursor = 0;
 
-    tell(reports, now);
+    reports_set_now(reports, now);
     if (reports->conflict_count == 0) return NULL;
     for (struct reported_shard *shard; (shard = reports_next(reports, &cursor));) {
         if (!shard->conflict || drop_silent_processes(reports, shard) > 1) continue;
@@ -360,13 +361,13 @@ enum err reports_take(struct shard_reports *reports, const struct shard_report *
     struct report_taken taken = {0};
     enum err err;
 
-    tell(reports, now);
+    reports_set_now(reports, now);
     if (!shard) return ERR_NOT_FOUND;
     if (report->summary.len > REPORTS_REPORT_MAX || report->shortfalls.len > REPORTS_REPORT_MAX)
         return ERR_TOO_LARGE;
-    taken.late = is_late(reports, shard, report);
+    taken.late = report_is_late(reports, shard, report);
     if (!taken.late) {
-        err = keep(reports, shard, report);
+        err = reports_keep_texts(reports, shard, report);
         if (err) return err;
         taken.restarted = shard->reported && report->epoch != shard->epoch;
         shard->epoch = report->epoch;
@@ -392,7 +393,7 @@ struct reported_shard *reports_silent(struct shard_reports *reports, mono_time n
 {
     struct reported_shard *shard = CONTAINER_OF(reports->heard.next, struct reported_shard, heard);
 
-    tell(reports, now);
+    reports_set_now(reports, now);
     if (list_empty(&reports->heard) ||
         !mono_due(mono_after(shard->heard_at, reports->options.silent_after_ms), now))
         return NULL;
@@ -458,8 +459,9 @@ static enum err index_instruction(struct reported_shard *shard, struct instructi
 }
 
 /* But for the room in bytes. */
-static enum err judge(const struct shard_reports *reports, const struct reported_shard *shard,
-                      const struct instruction *from)
+static enum err instruction_may_queue(const struct shard_reports *reports,
+                                      const struct reported_shard *shard,
+                                      const struct instruction *from)
 {
     if (!from->id.len) return ERR_INVALID;
     if (!shard) return ERR_NOT_FOUND;
@@ -482,12 +484,12 @@ enum err reports_may_queue(struct shard_reports *reports, const struct str *shar
         struct reported_shard *shard = reports_find(reports, shards[i]);
 
         *ret_at = i;
-        err = judge(reports, shard, from);
+        err = instruction_may_queue(reports, shard, from);
         if (err || shard->asked == reports->asked) continue; /* named again: replaces the first */
         shard->asked = reports->asked;
         comes += held_bytes(from);
         goes += held_bytes(reports_instruction(shard, from->id));
-        err = make_room(reports, comes, goes);
+        err = reports_make_room(reports, comes, goes);
     }
     return err;
 }
@@ -496,13 +498,14 @@ enum err reports_queue(struct shard_reports *reports, struct reported_shard *sha
                        const struct instruction *from)
 {
     struct instruction *it, *same_id, *same_topic;
-    enum err err = judge(reports, shard, from);
+    enum err err = instruction_may_queue(reports, shard, from);
 
     if (err) return err;
     same_id = reports_instruction(shard, from->id);
     same_topic = reports_about(shard, from->topic);
     if (same_topic == same_id) same_topic = NULL;
-    err = make_room(reports, held_bytes(from), held_bytes(same_id) + held_bytes(same_topic));
+    err =
+        reports_make_room(reports, held_bytes(from), held_bytes(same_id) + held_bytes(same_topic));
     if (err) return err;
     it = copy_instruction(from);
     if (!it) return ERR_NOMEM;
@@ -542,60 +545,9 @@ void reports_ack(struct shard_reports *reports, struct reported_shard *shard,
 bool reports_refused(struct shard_reports *reports, struct instruction *it, struct str reason)
 {
     bool first = !it->refused;
-    struct str copy;
 
     it->refused = true;
     reason = utf8_clip(reason, REPORTS_REASON_MAX);
-    if (!make_room(reports, reason.len, it->reason.len) && !copy_bytes(reason, &copy))
-        swap_bytes(reports, &it->reason, copy);
+    (void)swap_texts(reports, (struct str *[]){&it->reason}, &reason, 1);
     return first;
-}
-
-/* -- what must hold -- */
-
-void reports_check(const struct shard_reports *reports)
-{
-    size_t cursor = 0, bytes = 0, silent = 0, heard = 0, conflicts = 0, strays = 0;
-    uint64_t before = 0;
-
-    for (struct map_entry *e; (e = map_next(&reports->shards, &cursor));) {
-        const struct reported_shard *shard = e->value;
-        const struct instruction *last = NULL;
-        size_t queued = 0, topics = 0, tagged = 0, stray = 0;
-
-        LIST_EACH(&shard->queue, node)
-        {
-            const struct instruction *it = CONTAINER_OF(node, struct instruction, link);
-            assert(!last || is_before(last, it) ||
-                   (last->term == it->term && last->sequence == it->sequence));
-            assert(map_get(&shard->by_id, it->id) == it);
-            assert(!it->topic.len || map_get(&shard->by_topic, it->topic) == it);
-            topics += it->topic.len > 0;
-            tagged += it->tag != 0;
-            stray += it->stray;
-            bytes += held_bytes(it);
-            queued++;
-            last = it;
-        }
-        assert(queued == map_count(&shard->by_id) && queued <= reports->options.pending_max);
-        assert(topics == map_count(&shard->by_topic) && tagged == shard->tagged);
-        assert(stray == shard->strays);
-        strays += stray;
-        assert(shard->silent == (shard->heard.next == &shard->heard));
-        assert(shard->shortfall_count <= REPORTS_SHORTFALLS_MAX);
-        silent += shard->silent;
-        conflicts += shard->conflict;
-        bytes += shard->id.len + shard->summary.len + shard->shortfalls.len + shard->provider.len;
-        for (size_t i = 0; i < REPORTS_PROCESSES_MAX; i++) bytes += shard->processes[i].address.len;
-    }
-    LIST_EACH(&reports->heard, node)
-    {
-        const struct reported_shard *shard = CONTAINER_OF(node, struct reported_shard, heard);
-        assert(shard->heard_at.ms >= before && shard->heard_at.ms <= reports->now.ms);
-        before = shard->heard_at.ms;
-        heard++;
-    }
-    assert(bytes == reports->bytes && bytes <= reports->options.bytes_max);
-    assert(silent == reports->silent_count && heard + silent == map_count(&reports->shards));
-    assert(conflicts == reports->conflict_count && strays == reports->stray_count);
 }

@@ -176,6 +176,4 @@ void reports_ack(struct shard_reports *reports, struct reported_shard *shard,
 /* The shard refused it, and it goes on waiting. True: for the first time. */
 bool reports_refused(struct shard_reports *reports, struct instruction *instruction,
                      struct str reason);
-
-void reports_check(const struct shard_reports *reports); /* asserts what must hold; for tests */
 #endif

@@ -66,8 +66,8 @@ static void question_close(struct question *question)
     rpc_channel_close(question->channel, question_closed, question);
 }
 
-static void on_answer(void *owner, const struct rpc_client_call *call,
-                      const struct rpc_outcome *outcome, struct str bytes)
+static void survey_on_answer(void *owner, const struct rpc_client_call *call,
+                             const struct rpc_outcome *outcome, struct str bytes)
 {
     struct question *question = owner;
     struct survey *s = question->survey;
@@ -84,13 +84,13 @@ static void on_answer(void *owner, const struct rpc_client_call *call,
     question_close(question);
 }
 
-static void ask(struct survey *s, const char *const *addresses, const char *tls_name)
+static void survey_ask(struct survey *s, const char *const *addresses, const char *tls_name)
 {
     bool to_leader = s->options.to_leader;
     struct question *question = &s->questions[s->count];
-    struct rpc_channel_options channel = {.io = s->options.io,
+    struct rpc_channel_options channel = {.io = s->options.to.io,
                                           .addresses = addresses,
-                                          .tls = s->options.tls,
+                                          .tls = s->options.to.tls,
                                           .tls_name = tls_name,
                                           .follow_leader = to_leader,
                                           .dial_timeout_ms = to_leader ? 0 : s->options.timeout_ms};
@@ -104,33 +104,35 @@ static void ask(struct survey *s, const char *const *addresses, const char *tls_
     s->count++;
     if (rpc_channel_open(&channel, &question->channel, NULL)) return; /* counts as silent */
     s->open++;
-    if (rpc_unary(question->channel, &call, buf_peek(&s->request), on_answer, question, NULL))
+    if (rpc_unary(question->channel, &call, buf_peek(&s->request), survey_on_answer, question,
+                  NULL))
         question_close(question);
 }
 
 /* -- a round -- */
 
 /* tls_name: to verify, or NULL for each address's own. */
-static void ask_all(struct survey *s, const char *const *list, size_t count, const char *tls_name)
+static void survey_ask_all(struct survey *s, const char *const *list, size_t count,
+                           const char *tls_name)
 {
     s->beginning = false;
     s->count = 0;
-    if (s->options.to_leader && count) ask(s, list, tls_name);
+    if (s->options.to_leader && count) survey_ask(s, list, tls_name);
     for (size_t i = 0; !s->options.to_leader && i < count; i++)
-        ask(s, (const char *const[]){list[i], NULL}, tls_name);
+        survey_ask(s, (const char *const[]){list[i], NULL}, tls_name);
     if (s->open == 0) s->options.over(s->options.owner, s->count);
 }
 
-static void ask_given(struct task *task)
+static void survey_ask_given(struct task *task)
 {
     struct survey *s = CONTAINER_OF(task, struct survey, task);
     const char *list[SURVEY_ADDRESSES_MAX + 1] = {NULL};
 
     for (size_t i = 0; i < s->address_count; i++) list[i] = s->addresses[i];
-    ask_all(s, list, s->address_count, NULL);
+    survey_ask_all(s, list, s->address_count, NULL);
 }
 
-static void run_lookup(struct job *job)
+static void survey_look_up(struct job *job)
 {
     struct survey *s = CONTAINER_OF(job, struct survey, job);
 
@@ -138,7 +140,7 @@ static void run_lookup(struct job *job)
     (void)address_resolve(s->addresses[0], &s->resolved, NULL); /* none: asked again later */
 }
 
-static void lookup_done(struct job *job, enum err err)
+static void survey_looked_up(struct job *job, enum err err)
 {
     struct survey *s = CONTAINER_OF(job, struct survey, job);
     const char *list[SURVEY_ADDRESSES_MAX + 1] = {NULL};
@@ -146,35 +148,35 @@ static void lookup_done(struct job *job, enum err err)
     if (s->closing) return;
     if (err) s->resolved.count = 0;
     for (size_t i = 0; i < s->resolved.count; i++) list[i] = s->resolved.at[i];
-    ask_all(s, list, s->resolved.count, s->host);
+    survey_ask_all(s, list, s->resolved.count, s->host);
 }
 
-enum err survey_begin(struct survey *survey, struct str request)
+enum err survey_begin(struct survey *survey, const ProtobufCMessage *request)
 {
     enum err err;
 
     assert(!survey->beginning && survey->open == 0 && !survey->closing);
     buf_clear(&survey->request);
-    err = buf_append(&survey->request, request);
+    err = message_write(request, &survey->request, NULL);
     if (err) return err;
     survey->beginning = true;
-    job_init(&survey->job, run_lookup, lookup_done);
+    job_init(&survey->job, survey_look_up, survey_looked_up);
     if (!survey->worker || worker_submit(survey->worker, &survey->job))
-        loop_defer(survey->options.io->loop, &survey->task);
+        loop_defer(survey->options.to.io->loop, &survey->task);
     return ERR_OK;
 }
 
 /* -- life -- */
 
-static enum err take_addresses(struct survey *s, const struct survey_options *options,
-                               struct note *note)
+static enum err survey_take_addresses(struct survey *s, const struct survey_options *options,
+                                      struct note *note)
 {
     size_t given = 0;
 
-    while (options->addresses && options->addresses[given]) given++;
+    while (options->to.addresses && options->to.addresses[given]) given++;
     for (size_t i = 0; i < given; i++) {
-        const char *address = options->addresses[i];
-        if (given > 1 && options->self && strcmp(address, options->self) == 0) continue;
+        const char *address = options->to.addresses[i];
+        if (given > 1 && options->to.self && strcmp(address, options->to.self) == 0) continue;
         if (s->address_count == SURVEY_ADDRESSES_MAX || strlen(address) >= SURVEY_ADDRESS_CAP)
             return note_fail(note, ERR_TOO_LARGE, "at most %d join addresses of %d bytes",
                              SURVEY_ADDRESSES_MAX, SURVEY_ADDRESS_CAP - 1);
@@ -183,7 +185,7 @@ static enum err take_addresses(struct survey *s, const struct survey_options *op
     return ERR_OK;
 }
 
-static enum err open_worker(struct survey *s, struct note *note)
+static enum err survey_open_worker(struct survey *s, struct note *note)
 {
     struct worker_options worker = {.name = "names", .jobs_max = 1};
     struct address_parts parts;
@@ -191,7 +193,7 @@ static enum err open_worker(struct survey *s, struct note *note)
 
     if (err || parts.is_unix) return err;
     snprintf(s->host, sizeof s->host, "%.*s", STR_ARG(parts.host));
-    return worker_open(s->options.io->loop, &worker, &s->worker);
+    return worker_open(s->options.to.io->loop, &worker, &s->worker);
 }
 
 enum err survey_open(const struct survey_options *options, struct survey **ret_survey,
@@ -203,9 +205,9 @@ enum err survey_open(const struct survey_options *options, struct survey **ret_s
     if (!s) return ERR_NOMEM;
     s->options = *options;
     buf_init(&s->request, REQUEST_MAX);
-    task_init(&s->task, ask_given);
-    err = take_addresses(s, options, note);
-    if (!err && s->address_count == 1 && options->look_up) err = open_worker(s, note);
+    task_init(&s->task, survey_ask_given);
+    err = survey_take_addresses(s, options, note);
+    if (!err && s->address_count == 1 && options->to.look_up) err = survey_open_worker(s, note);
     if (err)
         survey_free(s);
     else

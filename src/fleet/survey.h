@@ -18,14 +18,17 @@
 enum { SURVEY_ADDRESSES_MAX = 32, SURVEY_ADDRESS_CAP = 280 };
 
 struct survey;
-struct survey_options {
+struct survey_to { /* the join addresses, and how they are reached */
     struct io *io;
     const char *const *addresses; /* ends with NULL; copied; NULL or none: nobody to ask */
     const char *self;             /* our own gRPC address: not asked when there are others */
     struct tls_context *tls;      /* of a client; NULL: plaintext */
     bool look_up;                 /* a real resolver is there; the simulator's names are hosts */
-    bool to_leader;               /* else to every replica */
-    const char *path;             /* of the method; static text */
+};
+struct survey_options {
+    struct survey_to to;
+    bool to_leader;   /* else to every replica */
+    const char *path; /* of the method; static text */
     const ProtobufCMessageDescriptor *answer;
     uint64_t timeout_ms; /* of one call, dialing included unless it is to the leader */
     /* A round begins: `address` is number `at`. May be NULL. */
@@ -38,8 +41,8 @@ struct survey_options {
 };
 enum err survey_open(const struct survey_options *options, struct survey **ret_survey,
                      struct note *note); /* ERR_NOMEM, ERR_FULL, ERR_TOO_LARGE */
-/* `request` is copied. Not while a round runs. over() follows, never from inside. ERR_NOMEM. */
-enum err survey_begin(struct survey *survey, struct str request);
+/* Not while a round runs. over() follows, never from inside. What message_write answers. */
+enum err survey_begin(struct survey *survey, const ProtobufCMessage *request);
 /* Ends a round that runs, without over(). closed() (may be NULL) when nothing of it is left. NULL
  * survey: closed at once. */
 void survey_close(struct survey *survey, void (*closed)(void *owner), void *owner);

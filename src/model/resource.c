@@ -40,15 +40,6 @@ static uint32_t place_of(const struct dimensions *d, struct str name, bool *ret_
     return low;
 }
 
-bool dimensions_find(const struct dimensions *d, struct str name, uint32_t *ret_index)
-{
-    bool found;
-    uint32_t place = place_of(d, name, &found);
-
-    if (found) *ret_index = d->by_name[place];
-    return found;
-}
-
 enum err dimensions_index(struct dimensions *d, struct str name, uint32_t *ret_index,
                           struct note *note)
 {

@@ -44,7 +44,6 @@ void dimensions_deinit(struct dimensions *d);
  * ERR_FULL past DIMENSIONS_MAX, ERR_NOMEM. */
 enum err dimensions_index(struct dimensions *d, struct str name, uint32_t *ret_index,
                           struct note *note);
-bool dimensions_find(const struct dimensions *d, struct str name, uint32_t *ret_index);
 
 /* In which suffixes a dimension is printed again: a bit per dimension; neither bit is decimal. */
 struct resource_formats {

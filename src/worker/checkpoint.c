@@ -119,8 +119,9 @@ static enum err read_record(struct str content, struct checkpoint *checkpoint, s
 }
 
 /* What stands there now; ERR_OK with an empty version: nothing. */
-static enum err look(struct checkpoint_store *store, uint32_t partition, struct buf *content,
-                     struct checkpoint *ret_now, struct tally *tally, struct note *note)
+static enum err checkpoint_look(struct checkpoint_store *store, uint32_t partition,
+                                struct buf *content, struct checkpoint *ret_now,
+                                struct tally *tally, struct note *note)
 {
     struct checkpoint now = {.partition = partition};
     enum err err;
@@ -136,23 +137,23 @@ static enum err look(struct checkpoint_store *store, uint32_t partition, struct 
     return err;
 }
 
-static enum err fenced(const struct checkpoint *now, uint64_t token, struct note *note)
+static enum err checkpoint_fenced(const struct checkpoint *now, uint64_t token, struct note *note)
 {
     return note_fail(note, ERR_FENCED,
                      "partition %" PRIu32 " was claimed under epoch %" PRIu64 ", ours is %" PRIu64,
                      now->partition, now->token, token);
 }
 
-static enum err claim_once(struct checkpoint_store *store, uint32_t partition, uint64_t token,
-                           const char *worker, wall_time time, struct tally *tally,
-                           struct checkpoint *ret_checkpoint, struct buf *content,
-                           struct note *note)
+static enum err checkpoint_claim_once(struct checkpoint_store *store, uint32_t partition,
+                                      uint64_t token, const char *worker, wall_time time,
+                                      struct tally *tally, struct checkpoint *ret_checkpoint,
+                                      struct buf *content, struct note *note)
 {
     struct checkpoint now;
-    enum err err = look(store, partition, content, &now, tally, note);
+    enum err err = checkpoint_look(store, partition, content, &now, tally, note);
 
     if (err) return err;
-    if (now.token > token) return fenced(&now, token, note);
+    if (now.token > token) return checkpoint_fenced(&now, token, note);
     now.token = token;
     err = write_record(&now, worker, time, tally, content);
     if (!err)
@@ -172,19 +173,19 @@ enum err checkpoint_claim(struct checkpoint_store *store, uint32_t partition, ui
     buf_init(&content, CHECKPOINT_BYTES_MAX + 1);
     /* Claiming twice does no harm, so doubt is settled by doing it again. */
     for (int i = 0; i < CLAIMS_MAX && (err == ERR_CONFLICT || err == ERR_UNKNOWN); i++)
-        err =
-            claim_once(store, partition, token, worker, now, tally, ret_checkpoint, &content, note);
+        err = checkpoint_claim_once(store, partition, token, worker, now, tally, ret_checkpoint,
+                                    &content, note);
     buf_deinit(&content);
     if (err && err != ERR_FENCED) note_prefix(note, "claim partition %" PRIu32, partition);
     return err;
 }
 
 /* After a conflict or a doubt. ERR_OK: it is there; ERR_CONFLICT: it is not, try again. */
-static enum err settle(struct checkpoint_store *store, struct checkpoint *next, struct buf *seen,
-                       struct str written, struct note *note)
+static enum err checkpoint_settle(struct checkpoint_store *store, struct checkpoint *next,
+                                  struct buf *seen, struct str written, struct note *note)
 {
     struct checkpoint now = {.partition = next->partition};
-    enum err err = look(store, next->partition, seen, &now, NULL, note);
+    enum err err = checkpoint_look(store, next->partition, seen, &now, NULL, note);
 
     if (err) return err == ERR_NOMEM ? err : ERR_UNKNOWN;
     if (str_equal(buf_peek(seen), written)) {
@@ -192,7 +193,7 @@ static enum err settle(struct checkpoint_store *store, struct checkpoint *next, 
         return ERR_OK;
     }
     if (strcmp(now.version.text, next->version.text) == 0) return ERR_CONFLICT; /* as it was */
-    return fenced(&now, next->token, note);
+    return checkpoint_fenced(&now, next->token, note);
 }
 
 enum err checkpoint_commit(struct checkpoint_store *store, struct checkpoint *checkpoint,
@@ -219,7 +220,7 @@ enum err checkpoint_commit(struct checkpoint_store *store, struct checkpoint *ch
         err = store->ops->write(store, next.partition, &next.version, buf_peek(&content),
                                 &next.version, note);
         if (err != ERR_CONFLICT && err != ERR_UNKNOWN) break;
-        err = settle(store, &next, &seen, buf_peek(&content), note);
+        err = checkpoint_settle(store, &next, &seen, buf_peek(&content), note);
         if (err != ERR_CONFLICT || i + 1 == TRIES_MAX) break;
         err = ERR_OK;
     }

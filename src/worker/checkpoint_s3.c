@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/hex.h"
 #include "io/net.h"
 #include "text/percent.h"
 #include "worker/checkpoint.h"
@@ -126,7 +127,7 @@ static enum err headers_of(const struct s3_store *s, const struct s3_call *call,
 
     if (EVP_Digest(call->body.at, call->body.len, digest, &len, EVP_sha256(), NULL) != 1)
         return ERR_NOMEM;
-    for (unsigned i = 0; i < len; i++) snprintf(hex + 2 * (size_t)i, 3, "%02x", digest[i]);
+    hex_write(digest, len, hex);
     err = add_line(ret_list, "x-amz-content-sha256", str_from(hex));
     if (!err && s->token[0]) err = add_line(ret_list, "x-amz-security-token", str_from(s->token));
     if (!err && call->condition)
@@ -185,17 +186,6 @@ static enum err perform(struct s3_store *s, const struct s3_call *call, struct c
     return never_sent(code) ? ERR_UNAVAILABLE : ERR_UNKNOWN;
 }
 
-static enum err request(struct s3_store *s, const struct s3_call *call, struct answer *answer,
-                        struct note *note)
-{
-    struct curl_slist *headers = NULL;
-    enum err err = headers_of(s, call, &headers);
-
-    if (!err) err = perform(s, call, headers, answer, note);
-    curl_slist_free_all(headers);
-    return err;
-}
-
 /* What a status other than 200 means. */
 static enum err refused(const struct s3_call *call, const struct answer *answer, bool writes,
                         struct note *note)
@@ -228,21 +218,34 @@ static enum err path_of(const struct s3_store *s, const char *name, struct buf *
     return err;
 }
 
-static enum err put(struct s3_store *s, const char *name, const char *condition, const char *value,
-                    struct str content, struct answer *answer, struct note *note)
+/* One call about an object, with its answer; a status other than 200 is an error. */
+static enum err s3_call(struct s3_store *s, struct s3_call *call, const char *name,
+                        struct answer *answer, struct note *note)
 {
-    struct s3_call call = {
-        .method = "PUT", .body = content, .condition = condition, .condition_value = value};
+    bool writes = call->condition != NULL;
+    struct curl_slist *headers = NULL;
     struct buf path;
     enum err err;
 
     buf_init(&path, PATH_MAX_BYTES);
     err = path_of(s, name, &path);
-    call.path = buf_peek(&path);
-    if (!err) err = request(s, &call, answer, note);
-    if (!err && answer->status != HTTP_OK) err = refused(&call, answer, true, note);
+    call->path = buf_peek(&path);
+    if (!err) err = headers_of(s, call, &headers);
+    if (!err) err = perform(s, call, headers, answer, note);
+    if (err == ERR_UNKNOWN && !writes) err = ERR_UNAVAILABLE; /* a read did nothing */
+    if (!err && answer->status != HTTP_OK) err = refused(call, answer, writes, note);
+    curl_slist_free_all(headers);
     buf_deinit(&path);
     return err;
+}
+
+static enum err put(struct s3_store *s, const char *name, const char *condition, const char *value,
+                    struct str content, struct answer *answer, struct note *note)
+{
+    struct s3_call call = {
+        .method = "PUT", .body = content, .condition = condition, .condition_value = value};
+
+    return s3_call(s, &call, name, answer, note);
 }
 
 static enum err probe(struct s3_store *s, struct note *note)
@@ -270,23 +273,16 @@ static enum err s3_read(struct checkpoint_store *store, uint32_t partition, stru
     struct s3_call call = {.method = "GET", .body = STR_EMPTY};
     struct answer answer = {.body = into};
     char name[32];
-    struct buf path;
     enum err err;
 
     ret_version->text[0] = '\0';
     snprintf(name, sizeof name, "%08" PRIu32 ".ckpt", partition);
-    buf_init(&path, PATH_MAX_BYTES);
-    err = path_of(s, name, &path);
-    call.path = buf_peek(&path);
-    if (!err) err = request(s, &call, &answer, note);
-    if (err == ERR_UNKNOWN) err = ERR_UNAVAILABLE; /* a read did nothing */
-    if (!err && answer.status != HTTP_OK) err = refused(&call, &answer, false, note);
+    err = s3_call(s, &call, name, &answer, note);
     if (!err && !answer.etag[0]) {
         note_set(note, "%s answers without an ETag", s->host);
         err = ERR_UNSUPPORTED;
     }
     if (!err) snprintf(ret_version->text, sizeof ret_version->text, "%s", answer.etag);
-    buf_deinit(&path);
     return err;
 }
 

@@ -8,8 +8,8 @@
 
 enum { CONTENT_MAX = 64 << 20, KEY_CAP = 256 };
 
-static enum err read_file(struct fs *fs, const char *path, struct buf *into,
-                          struct str *ret_records, struct note *note)
+static enum err database_read(struct fs *fs, const char *path, struct buf *into,
+                              struct str *ret_records, struct note *note)
 {
     enum err err = ledger_file_read(fs, path, into, ret_records, note);
 
@@ -24,7 +24,7 @@ enum err worker_db_check(struct fs *fs, const char *path, struct note *note)
     enum err err = fs_make_parent(fs, path, 0755, note);
 
     buf_init(&content, CONTENT_MAX);
-    if (!err) err = read_file(fs, path, &content, &records, note);
+    if (!err) err = database_read(fs, path, &content, &records, note);
     buf_deinit(&content);
     if (err) note_prefix(note, "storage.path %s", path);
     return err;
@@ -42,7 +42,7 @@ enum err worker_db_keep_plugin(struct fs *fs, const char *path, uint64_t unique,
     if (len >= KEY_CAP) return ERR_TOO_LARGE;
     buf_init(&old, CONTENT_MAX);
     buf_init(&content, CONTENT_MAX);
-    err = read_file(fs, path, &old, &records, note);
+    err = database_read(fs, path, &old, &records, note);
     if (!err) err = ledger_file_begin(&content);
     while (!err && ledger_record_next(&records, &key, &value))
         if (!str_equal(key, str_from(plugin))) err = ledger_record_add(&content, key, value);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A worker: joins the core, the link, the plugins, the checkpoints and the input.
  *
- * The loop beats, registers, hears of assignments and hands out jobs, one at a time, to one
+ * The loop beats, registers, receives assignments and submits jobs, one at a time, to one
  * processing thread, which reads input, calls plugins and writes checkpoints. A job takes along
  * until when it may write (life.h); it looks at the boot-time clock just before it does. So
  * neither a slow plugin nor a slow disk delays a beat, and a process that was stopped writes

@@ -2,19 +2,19 @@
 /* What the files of the worker's host share.
  *
  *   host.c         beats, registration, the fence, draining, life
+ *   host_calls.c   the calls to the service, as messages
  *   host_parts.c   partitions: claiming, working, writing, giving back; the one job
- *   host_rounds.c  what the service is told of checkpoints and revocations */
+ *   host_rounds.c  acknowledgements of revocations and of checkpoint rounds */
 #ifndef WORKER_HOST_INTERNAL_H
 #define WORKER_HOST_INTERNAL_H
+#include "wire/pack.h"
+#include "wire/pb/muster_v1_member.pb-c.h"
 #include "worker/core/life.h"
 #include "worker/core/tenure.h"
 #include "worker/host.h"
 #include "worker/intake.h"
-#include "worker/link.h"
 
-enum { ACKS_MAX = 65536 };
-
-/* A partition in our hands; while `busy`, the processing thread's. */
+/* A partition that this worker holds; while `busy`, the processing thread's. */
 struct held_partition {
     uint32_t partition;
     uint64_t token;
@@ -22,7 +22,7 @@ struct held_partition {
     struct checkpoint checkpoint;
     bool dirty;   /* the tally is ahead of the checkpoint */
     bool busy;    /* a job has it */
-    bool dropped; /* meanwhile: whoever has it frees it */
+    bool dropped; /* meanwhile: the end of the job frees it */
     uint32_t failures;
     mono_time again; /* not before this */
 };
@@ -49,6 +49,22 @@ struct host_counts { /* as metrics, from tick to tick */
     uint64_t partitions; /* held */
 };
 
+struct beat_answer {
+    enum err err; /* ERR_OK: acknowledged */
+    enum grpc_status status;
+    struct str text;
+    bool has_epoch; /* coordinators that are not ours send none */
+    uint64_t coord_epoch, incarnation, assignment_epoch, next_beat_ms;
+    uint64_t fence_ms; /* the leader's worker_self_fence_timeout; 0: not sent */
+    bool reset;
+    bool in_use; /* refused: another process has this worker id */
+    /* pending_control */
+    bool drain;
+    uint64_t checkpoint_round; /* 0: none */
+};
+enum host_call { CALL_REGISTER, CALL_LEAVE, CALL_ACK_REVOKE, CALL_ACK_CHECKPOINT, HOST_CALLS };
+
+enum { INSTANCE_CAP = 33 };
 enum drain { DRAIN_NO, DRAIN_WORK, DRAIN_ACK, DRAIN_LEAVE, DRAIN_DONE };
 
 struct worker_host {
@@ -57,8 +73,11 @@ struct worker_host {
     struct metric_fields *metrics; /* NULL without a registry */
     struct worker_life life;
     struct tenures tenures;
-    struct link *link;
-    struct link_self self;
+    struct host_self {               /* what requests carry beside their own */
+        char instance[INSTANCE_CAP]; /* 32 hex digits */
+        uint64_t incarnation;        /* 0: not known */
+        uint64_t assignment_epoch;
+    } self;
     struct timer tick; /* beats and the fence */
     struct timer idle; /* input is looked at again */
     struct task pump;
@@ -68,47 +87,81 @@ struct worker_host {
     mono_time job_began, load_since;
     uint64_t busy_ms; /* of the thread, since load_since */
     mono_time rate_next;
-    /* -- told to the service -- */
-    struct link_checkpoint *acks; /* until they are answered */
-    size_t ack_count, ack_cap, acks_sent;
+    /* -- calls to the service -- */
+    struct rpc_channel *channel;
+    struct buf request, row; /* scratch of one call */
+    bool beating;
+    boot_time beat_sent; /* of the beat that is under way; likewise: */
+    uint64_t beat_lease_ms, beat_timeout_ms;
+    enum life_phase beat_phase;
+    struct call_slot { /* one call of each kind at a time */
+        struct worker_host *host;
+        bool running;
+    } calls[HOST_CALLS];
+    uint64_t register_interval_ms; /* of the registration that is under way */
+    struct rpc_client_call *watch; /* the stream of assignments */
+    struct timer watch_again;
+    uint32_t watch_failures;
+    bool watch_wanted;
+    /* -- checkpoint rounds -- */
     uint64_t round, round_acked;
-    uint64_t round_told; /* whose acknowledgement is under way; 0: none */
+    uint64_t round_sent; /* whose acknowledgement is under way; 0: none */
     char round_error[NOTE_CAP];
     /* -- draining -- */
     enum drain drain;
     struct timer drain_timer;
-    bool drain_beat_sent; /* DRAINING was said */
     bool drain_beat_over, drain_beat_ok;
-    enum life_phase beat_phase; /* of the beat that is under way */
-    uint32_t beats_behind;      /* in a row that told of a newer assignment than we have */
-    bool legacy;                /* a coordinator without our interface: beats only */
+    uint32_t beats_behind; /* in a row whose answer had a newer assignment than we have */
+    bool legacy;           /* a coordinator without our interface: beats only */
     bool closing;
     void (*done)(void *owner);
     void *done_owner;
 };
 
 boot_time host_now(const struct worker_host *host);
-/* Looks at the fence; to be called first in every event. False: it fell now. */
-bool host_look(struct worker_host *host);
+/* To be called first in every event. False: the fence fell now. */
+bool host_check_fence(struct worker_host *host);
 void host_pump_soon(struct worker_host *host);
-void host_drain_on(struct worker_host *host); /* the next step, if it is time for it */
+void host_drain_step(struct worker_host *host); /* the next step, if it is time for it */
+/* Answers of the service; never from inside a call of host_calls.c. */
+void host_beat_answered(struct worker_host *host, const struct beat_answer *answer);
+/* `response` NULL: `outcome` says why. */
+void host_registered(struct worker_host *host, const struct rpc_outcome *outcome,
+                     const Muster__V1__RegisterResponse *response);
+void host_assigned(struct worker_host *host, const Muster__V1__AssignmentResponse *response,
+                   struct grant *grants, size_t count);
+void host_answered(struct worker_host *host, enum host_call call, enum err err);
+
+/* -- host_calls.c -- */
+enum err calls_open(struct worker_host *host, struct note *note); /* as rpc_channel_open */
+/* One beat at a time. False: nothing was sent. */
+bool beat_send(struct worker_host *host, enum life_phase phase, uint64_t timeout_ms, double load);
+void call_register(struct worker_host *host, uint64_t interval_ms);
+bool call_leave(struct worker_host *host, uint64_t incarnation, const char *reason);
+/* The fields that every request about a registration begins with; in host->request. */
+struct pack call_begin(struct worker_host *host, uint64_t incarnation);
+/* As RevokedPartition and as CheckpointedPartition; `reference` may be empty. */
+void call_pack_checkpoint(struct worker_host *host, struct pack *request, uint32_t field,
+                          const struct tenure *row, const char *reference);
+/* False: nothing was sent, because one of the kind is under way, or the packing failed. */
+bool call_send(struct worker_host *host, enum host_call which, const struct pack *request);
+/* Opens the stream of assignments if it is not open, and keeps it: a fresh registration begins with
+ * what holds now. */
+void watch_keep(struct worker_host *host);
+void watch_end(struct worker_host *host);
 
 /* -- host_parts.c -- */
 void parts_drop_all(struct worker_host *host);
-void parts_assign(struct worker_host *host, const struct link_assignment *assignment);
+void parts_assign(struct worker_host *host, uint64_t assignment_epoch, struct grant *grants,
+                  size_t count);
 void parts_pump(struct task *task);
 void parts_idle_over(struct timer *timer);
-void part_reference(const struct worker_host *host, const struct held_partition *part,
-                    char text[CHECKPOINT_REFERENCE_CAP]);
 
 /* -- host_rounds.c -- */
 void rounds_begin(struct worker_host *host, uint64_t round);
 void rounds_failed(struct worker_host *host, const struct note *note);
-void rounds_look(struct worker_host *host); /* is the round finished? */
+void rounds_check(struct worker_host *host); /* acknowledges the round when it is finished */
 void rounds_acked(struct worker_host *host, enum err err);
-void acks_add(struct worker_host *host, const struct held_partition *part, uint32_t partition,
-              uint64_t token);
 void acks_send(struct worker_host *host);
 void acks_answered(struct worker_host *host, enum err err);
-void acks_forget(struct worker_host *host);
 #endif

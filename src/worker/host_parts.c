@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Partitions in a worker's hands, and the one job that is done for them at a time. */
+/* The partitions that a worker holds, and the one job that runs for them at a time.
+ *
+ * A job runs on the processing thread and owns its partition meanwhile; everything else is the
+ * loop's thread. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -30,14 +33,7 @@ static void part_release(struct held_partition *part)
         part_free(part);
 }
 
-void part_reference(const struct worker_host *h, const struct held_partition *part,
-                    char text[CHECKPOINT_REFERENCE_CAP])
-{
-    text[0] = '\0';
-    if (h->options.store) checkpoint_reference(h->options.store, &part->checkpoint, text);
-}
-
-static void on_drop(void *owner, struct tenure *row)
+static void parts_on_drop(void *owner, struct tenure *row)
 {
     struct worker_host *h = owner;
 
@@ -49,10 +45,10 @@ static void on_drop(void *owner, struct tenure *row)
 
 void parts_drop_all(struct worker_host *h)
 {
-    tenures_drop_all(&h->tenures, on_drop, h);
+    tenures_drop_all(&h->tenures, parts_on_drop, h);
 }
 
-static void show_held(struct worker_host *h)
+static void parts_count_held(struct worker_host *h)
 {
     size_t held = tenures_held(&h->tenures);
 
@@ -60,19 +56,19 @@ static void show_held(struct worker_host *h)
     h->counts.partitions = held;
 }
 
-void parts_assign(struct worker_host *h, const struct link_assignment *a)
+void parts_assign(struct worker_host *h, uint64_t assignment_epoch, struct grant *grants,
+                  size_t count)
 {
-    enum err err =
-        tenures_assign(&h->tenures, a->assignment_epoch, a->grants, a->grant_count, on_drop, h);
+    enum err err = tenures_assign(&h->tenures, assignment_epoch, grants, count, parts_on_drop, h);
 
-    if (err == ERR_CONFLICT) return; /* an old word */
+    if (err == ERR_CONFLICT) return; /* an old message */
     if (err) {
-        LOG_WARN(h->options.log, "an assignment is not taken", log_err("err", err));
+        LOG_WARN(h->options.log, "an assignment was not taken", log_err("err", err));
         return;
     }
-    h->self.assignment_epoch = a->assignment_epoch;
+    h->self.assignment_epoch = assignment_epoch;
     if (h->drain) tenures_leave_all(&h->tenures);
-    show_held(h);
+    parts_count_held(h);
     host_pump_soon(h);
 }
 
@@ -86,14 +82,14 @@ static bool job_may_write(void *owner)
     return !job->late;
 }
 
-static enum err call_plugin(void *owner, struct str line, struct buf *out, struct note *note)
+static enum err job_call_plugin(void *owner, struct str line, struct buf *out, struct note *note)
 {
     struct part_job *job = owner;
 
     return plugins_call(job->host->options.plugins, STR("map"), line, out, note);
 }
 
-static enum err run_claim(struct part_job *job)
+static enum err job_claim(struct part_job *job)
 {
     const struct worker_host_options *o = &job->host->options;
     struct held_partition *part = job->part;
@@ -104,7 +100,7 @@ static enum err run_claim(struct part_job *job)
                             clock_wall(o->io->clock), part->tally, &part->checkpoint, &job->note);
 }
 
-static enum err run_write(struct part_job *job)
+static enum err job_write(struct part_job *job)
 {
     const struct worker_host_options *o = &job->host->options;
     struct held_partition *part = job->part;
@@ -117,25 +113,27 @@ static enum err run_write(struct part_job *job)
     return err;
 }
 
-static void run_job(struct job *base)
+static void job_run(struct job *base)
 {
     struct part_job *job = CONTAINER_OF(base, struct part_job, job);
     const struct worker_host_options *o = &job->host->options;
-    struct intake_options intake = {
-        .fs = o->io->fs, .dir = o->input, .map = o->use_plugin ? call_plugin : NULL, .owner = job};
+    struct intake_options intake = {.fs = o->io->fs,
+                                    .dir = o->input,
+                                    .map = o->use_plugin ? job_call_plugin : NULL,
+                                    .owner = job};
 
-    if (job->kind == JOB_CLAIM) job->err = run_claim(job);
+    if (job->kind == JOB_CLAIM) job->err = job_claim(job);
     if (job->records_max)
         job->err = intake_batch(&intake, job->part->partition, job->part->tally, job->records_max,
                                 &job->lines, &job->note);
     if (!job->err && job->lines) job->part->dirty = true;
-    if (!job->err && job->write) job->err = run_write(job);
+    if (!job->err && job->write) job->err = job_write(job);
     if (job->wrote) job->part->dirty = false;
 }
 
 /* -- back on the loop -- */
 
-static void wait_before_again(struct worker_host *h, struct held_partition *part)
+static void part_back_off(struct worker_host *h, struct held_partition *part)
 {
     struct backoff backoff = {AGAIN_FIRST_MS, AGAIN_MAX_MS};
 
@@ -144,7 +142,7 @@ static void wait_before_again(struct worker_host *h, struct held_partition *part
         mono_after(loop_now(h->options.io->loop), backoff_bound_ms(backoff, part->failures));
 }
 
-/* It is somebody else's, or what we hold of it cannot be trusted: from the store again, or not. */
+/* The partition is claimed anew from the store where what is held of it may be wrong. */
 static void job_failed(struct worker_host *h, struct tenure *row, const struct part_job *job)
 {
     struct held_partition *part = job->part;
@@ -154,11 +152,11 @@ static void job_failed(struct worker_host *h, struct tenure *row, const struct p
              log_text("why", job->note.text));
     h->counts.checkpoints_failed += job->write;
     if (job->write && !job->late) rounds_failed(h, &job->note);
-    wait_before_again(h, part);
+    part_back_off(h, part);
     if (job->late) return; /* it took so long; the worker itself may be well */
     row->want_write = false;
     if (job->err == ERR_FENCED && row->token == part->token) {
-        row->state = TENURE_GONE; /* the service will say who has it */
+        row->state = TENURE_GONE; /* the next assignment says which worker has it */
         return;
     }
     if (job->err != ERR_UNKNOWN && job->err != ERR_NOMEM && job->err != ERR_FULL)
@@ -178,7 +176,7 @@ static void job_ended_well(struct worker_host *h, struct tenure *row, const stru
     h->counts.records += job->lines;
     h->counts.checkpoints += job->wrote;
     if (job->kind == JOB_CLAIM) {
-        LOG_INFO(h->options.log, "a partition is ours", log_u64("partition", part->partition),
+        LOG_INFO(h->options.log, "a partition is claimed", log_u64("partition", part->partition),
                  log_u64("grant_epoch", part->token), log_text("checkpoint", part->checkpoint.id),
                  log_u64("records", tally_records(part->tally)));
         h->counts.claims++;
@@ -189,7 +187,6 @@ static void job_ended_well(struct worker_host *h, struct tenure *row, const stru
         LOG_INFO(h->options.log, "a partition is given back", log_u64("partition", part->partition),
                  log_u64("grant_epoch", part->token), log_text("checkpoint", part->checkpoint.id),
                  log_u64("records", tally_records(part->tally)));
-        acks_add(h, part, part->partition, part->token);
         tenure_left(row);
     }
 }
@@ -205,7 +202,8 @@ static void job_done(struct job *base, enum err err)
     h->job_runs = false;
     h->busy_ms += mono_elapsed_ms(h->job_began, now);
     if (h->options.plugins) plugins_busy(h->options.plugins, false);
-    if (!h->closing) (void)host_look(h); /* before anything is made of it; the part is still ours */
+    if (!h->closing)
+        (void)host_check_fence(h); /* before anything is made of it; the part is still ours */
     part->busy = false;
     if (h->closing || err) {
         if (part->dropped) part_free(part); /* else its row has it */
@@ -220,16 +218,16 @@ static void job_done(struct job *base, enum err err)
     } else {
         job_ended_well(h, row, job);
     }
-    show_held(h);
+    parts_count_held(h);
     acks_send(h);
-    rounds_look(h);
-    host_drain_on(h);
+    rounds_check(h);
+    host_drain_step(h);
     host_pump_soon(h);
 }
 
 /* -- what to do next -- */
 
-static bool may_read(const struct worker_host *h, mono_time now)
+static bool parts_may_read(const struct worker_host *h, mono_time now)
 {
     const struct worker_host_options *o = &h->options;
 
@@ -238,7 +236,7 @@ static bool may_read(const struct worker_host *h, mono_time now)
 }
 
 /* Is there something to be done for the row now? */
-static bool has_work(const struct worker_host *h, const struct tenure *row, mono_time now)
+static bool parts_has_work(const struct worker_host *h, const struct tenure *row, mono_time now)
 {
     const struct held_partition *part = row->data;
 
@@ -246,13 +244,13 @@ static bool has_work(const struct worker_host *h, const struct tenure *row, mono
     switch (row->state) {
     case TENURE_CLAIM:
     case TENURE_LEAVE: return true;
-    case TENURE_WORK: return row->want_write || may_read(h, now);
+    case TENURE_WORK: return row->want_write || parts_may_read(h, now);
     case TENURE_GONE: break;
     }
     return false;
 }
 
-static enum err fresh_part(struct tenure *row)
+static enum err part_renew(struct tenure *row)
 {
     struct held_partition *part = row->data, *next = calloc(1, sizeof *next);
     enum err err = next ? tally_open(&next->tally) : ERR_NOMEM;
@@ -273,13 +271,14 @@ static size_t records_max(struct worker_host *h, mono_time now)
 {
     uint64_t rate = h->options.rate;
 
-    if (!may_read(h, now)) return 0;
+    if (!parts_may_read(h, now)) return 0;
     if (!rate) return INTAKE_BATCH;
     h->rate_next = mono_after(now, MS_PER_SECOND / RATE_SLICES);
     return (size_t)max_u64(rate / RATE_SLICES, 1);
 }
 
-static void submit(struct worker_host *h, struct tenure *row, enum job_kind kind, mono_time now)
+static void parts_submit(struct worker_host *h, struct tenure *row, enum job_kind kind,
+                         mono_time now)
 {
     struct held_partition *part = row->data;
 
@@ -290,7 +289,7 @@ static void submit(struct worker_host *h, struct tenure *row, enum job_kind kind
                                .write = kind == JOB_LEAVE || (kind == JOB_WORK && row->want_write)};
     /* Reading may take long; a write starts with all the time there is. */
     if (kind == JOB_WORK && !row->want_write) h->job.records_max = records_max(h, now);
-    job_init(&h->job.job, run_job, job_done);
+    job_init(&h->job.job, job_run, job_done);
     if (worker_submit(h->thread, &h->job.job)) return; /* full is not possible; closed is the end */
     row->busy = part->busy = true;
     h->job_runs = true;
@@ -299,24 +298,23 @@ static void submit(struct worker_host *h, struct tenure *row, enum job_kind kind
 }
 
 /* One that was never claimed under its token has nothing to write. */
-static bool leave_at_once(struct worker_host *h, struct tenure *row)
+static bool part_leave_at_once(struct tenure *row)
 {
     const struct held_partition *part = row->data;
 
     if (row->begun && part && part->token == row->token) return false;
-    acks_add(h, NULL, row->partition, row->token);
     tenure_left(row);
     return true;
 }
 
-static void do_next(struct worker_host *h, struct tenure *row, mono_time now)
+static void parts_start(struct worker_host *h, struct tenure *row, mono_time now)
 {
     switch (row->state) {
     case TENURE_CLAIM:
-        if (fresh_part(row) == ERR_OK) submit(h, row, JOB_CLAIM, now);
+        if (part_renew(row) == ERR_OK) parts_submit(h, row, JOB_CLAIM, now);
         break;
-    case TENURE_WORK: submit(h, row, JOB_WORK, now); break;
-    case TENURE_LEAVE: submit(h, row, JOB_LEAVE, now); break;
+    case TENURE_WORK: parts_submit(h, row, JOB_WORK, now); break;
+    case TENURE_LEAVE: parts_submit(h, row, JOB_LEAVE, now); break;
     case TENURE_GONE: break;
     }
 }
@@ -326,16 +324,16 @@ void parts_pump(struct task *task)
     struct worker_host *h = CONTAINER_OF(task, struct worker_host, pump);
     mono_time now = loop_now(h->options.io->loop);
 
-    if (h->closing || !host_look(h)) return;
+    if (h->closing || !host_check_fence(h)) return;
     for (size_t i = 0; i < h->tenures.count && !h->job_runs; i++) {
         struct tenure *row = tenures_next(&h->tenures);
         if (!row) break;
-        if (row->state == TENURE_LEAVE && leave_at_once(h, row)) continue;
-        if (!life_may_act(&h->life, host_now(h)) || !has_work(h, row, now)) continue;
-        do_next(h, row, now);
+        if (row->state == TENURE_LEAVE && part_leave_at_once(row)) continue;
+        if (!life_may_act(&h->life, host_now(h)) || !parts_has_work(h, row, now)) continue;
+        parts_start(h, row, now);
     }
     acks_send(h);
-    host_drain_on(h);
+    host_drain_step(h);
     if (!h->job_runs && h->tenures.count) timer_start_in(&h->idle, IDLE_MS / 5);
 }
 

@@ -114,8 +114,8 @@ static enum err skip_line(struct batch *b, struct fs_file *file, uint64_t offset
     }
 }
 
-static enum err read_chunk(struct batch *b, struct fs_file *file, uint64_t *offset, bool *ret_more,
-                           struct note *note)
+static enum err intake_read_chunk(struct batch *b, struct fs_file *file, uint64_t *offset,
+                                  bool *ret_more, struct note *note)
 {
     size_t got = 0, at = 0;
     enum err err = fs_read_at(b->options->fs, file, *offset, b->chunk, INTAKE_CHUNK, &got);
@@ -139,7 +139,8 @@ static enum err read_chunk(struct batch *b, struct fs_file *file, uint64_t *offs
     return err;
 }
 
-static enum err read_file(struct batch *b, const char *name, uint64_t *offset, struct note *note)
+static enum err intake_read_file(struct batch *b, const char *name, uint64_t *offset,
+                                 struct note *note)
 {
     struct fs *fs = b->options->fs;
     char path[FS_PATH_CAP];
@@ -158,7 +159,7 @@ static enum err read_file(struct batch *b, const char *name, uint64_t *offset, s
                  *offset);
         err = ERR_CORRUPT;
     }
-    while (!err && more && b->lines < b->max) err = read_chunk(b, file, offset, &more, note);
+    while (!err && more && b->lines < b->max) err = intake_read_chunk(b, file, offset, &more, note);
     fs_close(fs, file);
     return err;
 }
@@ -188,7 +189,7 @@ enum err intake_batch(const struct intake_options *options, uint32_t partition, 
     /* One file each time: what is read of it and its offset change together. */
     for (size_t i = 0; !err && b.lines == 0 && i < sources.count; i++) {
         uint64_t before = tally_offset(tally, str_from(sources.names[i])), after = before;
-        err = read_file(&b, sources.names[i], &after, note);
+        err = intake_read_file(&b, sources.names[i], &after, note);
         if (!err && after != before) err = add_batch(&b, tally, sources.names[i], after);
     }
     if (!err) *ret_lines = b.lines;

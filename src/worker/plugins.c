@@ -20,12 +20,13 @@ enum {
 #define SOCKET_TEMPLATE "./data/sidecars/{name}-{pid}.sock"
 
 struct watched_file {
-    char *path;
+    const char *path;    /* borrowed of the plugin */
     struct fs_info seen; /* all 0: it is not there */
 };
 struct plugin {
     struct plugins *set;
-    char *path; /* of the manifest */
+    char *path;                     /* of the manifest */
+    char library_path[FS_PATH_CAP]; /* of a shared object */
     struct manifest *manifest;
     const struct manifest_facts *facts;
     const struct muster_plugin *library; /* a shared object */
@@ -48,56 +49,47 @@ struct plugins {
 
 /* -- paths -- */
 
-static enum err replace_all(struct str text, struct str what, const char *with, struct buf *into)
-{
-    enum err err = ERR_OK;
-
-    for (size_t i = 0; !err && i < text.len;) {
-        if (str_starts(str_tail(text, i), what)) {
-            err = buf_append_c(into, with);
-            i += what.len;
-        } else {
-            err = buf_append_byte(into, text.at[i++]);
-        }
-    }
-    return err;
-}
-
+/* The template with the plugin's name and our process number in it. */
 static enum err socket_path(const struct plugin *p, char **ret_path)
 {
     const struct str name = p->facts->socket_template;
     struct str text = name.len ? name : STR(SOCKET_TEMPLATE);
-    struct buf half, whole;
-    char pid[24];
-    enum err err;
+    struct buf path;
+    enum err err = ERR_OK;
 
-    snprintf(pid, sizeof pid, "%d", (int)getpid());
-    buf_init(&half, FS_PATH_CAP);
-    buf_init(&whole, FS_PATH_CAP);
-    err = replace_all(text, STR("{name}"), p->facts->name.at, &half);
-    if (!err) err = replace_all(buf_peek(&half), STR("{pid}"), pid, &whole);
-    if (!err) err = buf_detach(&whole, ret_path);
-    buf_deinit(&half);
-    buf_deinit(&whole);
+    buf_init(&path, FS_PATH_CAP);
+    for (size_t len; !err && text.len; text = str_tail(text, len)) {
+        len = 1;
+        if (str_starts(text, STR("{name}"))) {
+            len = sizeof "{name}" - 1;
+            err = buf_append(&path, p->facts->name);
+        } else if (str_starts(text, STR("{pid}"))) {
+            len = sizeof "{pid}" - 1;
+            err = buf_appendf(&path, "%d", (int)getpid());
+        } else {
+            err = buf_append_byte(&path, text.at[0]);
+        }
+    }
+    if (!err) err = buf_detach(&path, ret_path);
+    buf_deinit(&path);
     return err;
 }
 
 /* A shared object is named from its manifest's directory. */
-static void library_path(const struct plugin *p, char path[FS_PATH_CAP])
+static void plugin_name_library(struct plugin *p)
 {
-    const char *slash = strrchr(p->path, '/');
+    const char *slash = strrchr(p->path, '/'), *library = p->facts->library.at;
 
-    if (p->facts->library.at[0] == '/' || !slash)
-        snprintf(path, FS_PATH_CAP, "%s%s", p->facts->library.at[0] == '/' ? "" : "./",
-                 p->facts->library.at);
+    if (library[0] == '/')
+        snprintf(p->library_path, FS_PATH_CAP, "%s", library);
     else
-        snprintf(path, FS_PATH_CAP, "%.*s/%s", (int)(slash - p->path), p->path,
-                 p->facts->library.at);
+        snprintf(p->library_path, FS_PATH_CAP, "%.*s/%s", slash ? (int)(slash - p->path) : 1,
+                 slash ? p->path : ".", library);
 }
 
 /* -- loading -- */
 
-static enum err read_manifest(struct plugin *p, struct note *note)
+static enum err plugin_read_manifest(struct plugin *p, struct note *note)
 {
     struct fs *fs = p->set->options.io->fs;
     struct fs_info info = {.kind = FS_REGULAR};
@@ -119,7 +111,7 @@ static enum err read_manifest(struct plugin *p, struct note *note)
     return err;
 }
 
-static enum err keep_manifest(struct plugin *p, struct note *note)
+static enum err plugin_keep_manifest(struct plugin *p, struct note *note)
 {
     const struct plugins_options *options = &p->set->options;
     struct buf json;
@@ -177,15 +169,13 @@ static enum err start_sidecar(struct plugin *p, struct note *note)
     return err;
 }
 
-static enum err start(struct plugin *p, struct note *note)
+static enum err plugin_start(struct plugin *p, struct note *note)
 {
-    char path[FS_PATH_CAP];
-
     switch (p->facts->mode) {
     case MANIFEST_SIDECAR: return start_sidecar(p, note);
     case MANIFEST_CDYLIB:
-        library_path(p, path);
-        return cdylib_load(path, p->facts->symbol.at, &p->library, note);
+        plugin_name_library(p);
+        return cdylib_load(p->library_path, p->facts->symbol.at, &p->library, note);
     case MANIFEST_PYO3: break;
     }
     return note_fail(note, ERR_UNSUPPORTED,
@@ -195,46 +185,36 @@ static enum err start(struct plugin *p, struct note *note)
 
 /* -- watching -- */
 
-static struct fs_info look_at(struct fs *fs, const char *path)
+static struct fs_info file_look(struct fs *fs, const char *path)
 {
     struct fs_info info;
 
     return fs_stat(fs, path, &info) ? (struct fs_info){0} : info;
 }
 
-static enum err watch(struct plugin *p, const char *path)
+static void plugin_watch(struct plugin *p, const char *path)
 {
-    struct watched_file *file = &p->files[p->file_count];
-
-    if (p->file_count == FILES_MAX) return ERR_OK;
-    file->path = str_dup(str_from(path));
-    if (!file->path) return ERR_NOMEM;
-    file->seen = look_at(p->set->options.io->fs, path);
-    p->file_count++;
-    return ERR_OK;
+    if (p->file_count == FILES_MAX) return;
+    p->files[p->file_count++] =
+        (struct watched_file){path, file_look(p->set->options.io->fs, path)};
 }
 
 /* The manifest, and the plugin's own file: the library, or each word of a command that is a
  * file. */
-static enum err watch_files(struct plugin *p)
+static void plugin_watch_files(struct plugin *p)
 {
     struct fs *fs = p->set->options.io->fs;
-    char path[FS_PATH_CAP];
     struct fs_info info;
-    enum err err = watch(p, p->path);
 
-    if (!err && p->library) {
-        library_path(p, path);
-        err = watch(p, path);
-    }
-    for (size_t i = 0; !err && p->sidecar && i < p->facts->command_count; i++)
+    plugin_watch(p, p->path);
+    if (p->library) plugin_watch(p, p->library_path);
+    for (size_t i = 0; p->sidecar && i < p->facts->command_count; i++)
         if (strchr(p->facts->command[i], '/') && !fs_stat(fs, p->facts->command[i], &info) &&
             info.kind == FS_REGULAR)
-            err = watch(p, p->facts->command[i]);
-    return err;
+            plugin_watch(p, p->facts->command[i]);
 }
 
-static void reload_now(struct plugin *p)
+static void plugin_reload_now(struct plugin *p)
 {
     const struct log_source *log = p->set->options.log;
 
@@ -247,28 +227,28 @@ static void reload_now(struct plugin *p)
     sidecar_reload(p->sidecar);
 }
 
-static void reload(struct plugin *p)
+static void plugin_reload(struct plugin *p)
 {
     p->changed = MONO_NEVER;
     if (p->set->busy && p->sidecar)
         p->waits = true;
     else
-        reload_now(p);
+        plugin_reload_now(p);
 }
 
 static void look_at_plugin(struct plugin *p, mono_time now)
 {
     for (size_t i = 0; i < p->file_count; i++) {
-        struct fs_info now_seen = look_at(p->set->options.io->fs, p->files[i].path);
+        struct fs_info now_seen = file_look(p->set->options.io->fs, p->files[i].path);
         if (fs_same(&now_seen, &p->files[i].seen)) continue;
         p->files[i].seen = now_seen;
         p->changed = now; /* and wait until it is quiet */
     }
     if (p->changed.ms != MONO_NEVER.ms && mono_elapsed_ms(p->changed, now) >= PLUGINS_QUIET_MS)
-        reload(p);
+        plugin_reload(p);
 }
 
-static void on_look(struct timer *timer)
+static void plugins_on_look(struct timer *timer)
 {
     struct plugins *set = CONTAINER_OF(timer, struct plugins, look);
 
@@ -279,7 +259,7 @@ static void on_look(struct timer *timer)
 
 /* -- life -- */
 
-static enum err load(struct plugins *set, const char *path, struct note *note)
+static enum err plugin_load(struct plugins *set, const char *path, struct note *note)
 {
     struct plugin *p = &set->each[set->count];
     enum err err;
@@ -290,10 +270,10 @@ static enum err load(struct plugins *set, const char *path, struct note *note)
     p->path = str_dup(str_from(path));
     if (!p->path) return ERR_NOMEM;
     set->count++;
-    err = read_manifest(p, note);
-    if (!err) err = start(p, note);
-    if (!err) err = keep_manifest(p, note);
-    if (!err && set->options.hot_reload) err = watch_files(p);
+    err = plugin_read_manifest(p, note);
+    if (!err) err = plugin_start(p, note);
+    if (!err) err = plugin_keep_manifest(p, note);
+    if (!err && set->options.hot_reload) plugin_watch_files(p);
     if (!err)
         LOG_INFO(set->options.log, "a plugin is loaded", log_text("plugin", p->facts->name.at),
                  log_text("version", p->facts->version.at), log_text("manifest", path));
@@ -310,9 +290,9 @@ enum err plugins_open(const struct plugins_options *options, struct plugins **re
     if (!set) return ERR_NOMEM;
     *ret_plugins = set;
     set->options = *options;
-    err = timer_init(&set->look, options->io->loop, on_look);
+    err = timer_init(&set->look, options->io->loop, plugins_on_look);
     for (size_t i = 0; !err && options->manifests[i]; i++)
-        err = load(set, options->manifests[i], note);
+        err = plugin_load(set, options->manifests[i], note);
     if (!err && options->hot_reload && set->count) timer_start_in(&set->look, LOOK_MS);
     return err;
 }
@@ -331,13 +311,13 @@ void plugins_busy(struct plugins *set, bool busy)
     for (size_t i = 0; !busy && i < set->count; i++) {
         if (!set->each[i].waits) continue;
         set->each[i].waits = false;
-        reload_now(&set->each[i]);
+        plugin_reload_now(&set->each[i]);
     }
 }
 
 void plugins_reload(struct plugins *set)
 {
-    for (size_t i = 0; i < set->count; i++) reload(&set->each[i]);
+    for (size_t i = 0; i < set->count; i++) plugin_reload(&set->each[i]);
 }
 
 void plugins_halt(struct plugins *set)
@@ -355,7 +335,7 @@ void plugins_resume(struct plugins *set)
         if (set->each[i].sidecar) sidecar_resume(set->each[i].sidecar);
 }
 
-static void set_free(struct plugins *set)
+static void plugins_free(struct plugins *set)
 {
     void (*done)(void *) = set->done;
     void *owner = set->done_owner;
@@ -363,7 +343,6 @@ static void set_free(struct plugins *set)
     for (size_t i = 0; i < set->count; i++) {
         struct plugin *p = &set->each[i];
         if (p->line.path[0]) sidecar_line_deinit(&p->line);
-        for (size_t f = 0; f < p->file_count; f++) free(p->files[f].path);
         manifest_close(p->manifest);
         free(p->path);
     }
@@ -372,11 +351,11 @@ static void set_free(struct plugins *set)
     if (done) done(owner);
 }
 
-static void one_closed(void *owner)
+static void plugins_one_closed(void *owner)
 {
     struct plugins *set = owner;
 
-    if (--set->closing == 0) set_free(set);
+    if (--set->closing == 0) plugins_free(set);
 }
 
 void plugins_close(struct plugins *set, void (*done)(void *owner), void *owner)
@@ -392,9 +371,9 @@ void plugins_close(struct plugins *set, void (*done)(void *owner), void *owner)
     for (size_t i = 0, count = set->count; i < count; i++) {
         struct sidecar *sidecar = set->each[i].sidecar;
         set->each[i].sidecar = NULL;
-        sidecar_close(sidecar, one_closed, set);
+        sidecar_close(sidecar, plugins_one_closed, set);
     }
-    one_closed(set);
+    plugins_one_closed(set);
 }
 
 /* -- the processing thread -- */

@@ -23,9 +23,9 @@ struct sidecar {
     void *done_owner;
 };
 
-static void start(struct sidecar *s);
+static void sidecar_start(struct sidecar *s);
 
-static void set_ready(struct sidecar *s, bool ready)
+static void sidecar_set_ready(struct sidecar *s, bool ready)
 {
     if (ready == s->ready) return;
     s->ready = ready;
@@ -41,7 +41,7 @@ static void remove_socket(struct sidecar *s)
         (void)fs_remove(s->options.io->fs, s->path);
 }
 
-static void set_free(struct sidecar *s)
+static void sidecar_free(struct sidecar *s)
 {
     void (*done)(void *) = s->done;
     void *owner = s->done_owner;
@@ -52,14 +52,14 @@ static void set_free(struct sidecar *s)
     if (done) done(owner);
 }
 
-static void settle(struct sidecar *s)
+static void sidecar_settle(struct sidecar *s)
 {
-    if (s->closing && !s->process && !s->look) set_free(s);
+    if (s->closing && !s->process && !s->look) sidecar_free(s);
 }
 
 /* -- the process -- */
 
-static void pause_then_start(struct sidecar *s)
+static void sidecar_start_later(struct sidecar *s)
 {
     struct backoff backoff = {SIDECAR_PAUSE_FIRST_MS, SIDECAR_PAUSE_MAX_MS};
 
@@ -76,9 +76,9 @@ static void on_exit_of(void *owner, struct process_exit exit)
 
     s->process = NULL;
     timer_stop(&s->timer);
-    set_ready(s, false);
+    sidecar_set_ready(s, false);
     if (s->closing) {
-        settle(s);
+        sidecar_settle(s);
         return;
     }
     if (s->halted) return;
@@ -91,16 +91,16 @@ static void on_exit_of(void *owner, struct process_exit exit)
     }
     if (s->reloading) {
         s->reloading = false;
-        start(s);
+        sidecar_start(s);
         return;
     }
     LOG_WARN(s->options.log, "a sidecar ended and is started again", log_text("plugin", s->name),
              log_i64("code", exit.code), log_bool("signalled", exit.signalled));
     if (mono_elapsed_ms(s->started, loop_now(loop)) >= SIDECAR_LASTED_MS) s->failures = 0;
-    pause_then_start(s);
+    sidecar_start_later(s);
 }
 
-static enum err spawn(struct sidecar *s, struct note *note)
+static enum err sidecar_spawn(struct sidecar *s, struct note *note)
 {
     struct process_options options = {
         .argv = s->words, .die_with_parent = true, .on_exit = on_exit_of, .owner = s};
@@ -115,15 +115,15 @@ static enum err spawn(struct sidecar *s, struct note *note)
     return ERR_OK;
 }
 
-static void start(struct sidecar *s)
+static void sidecar_start(struct sidecar *s)
 {
     struct note note = {""};
 
     if (s->process || s->closing || s->halted) return;
-    if (spawn(s, &note) == ERR_OK) return;
+    if (sidecar_spawn(s, &note) == ERR_OK) return;
     LOG_WARN(s->options.log, "a sidecar does not start", log_text("plugin", s->name),
              log_text("why", note.text));
-    pause_then_start(s);
+    sidecar_start_later(s);
 }
 
 /* -- is it there? -- */
@@ -134,7 +134,7 @@ static void on_look_open(void *owner)
 
     if (!s->closing) stream_close(s->look);
     timer_stop(&s->timer);
-    if (s->process && !s->closing && !s->halted && !s->reloading) set_ready(s, true);
+    if (s->process && !s->closing && !s->halted && !s->reloading) sidecar_set_ready(s, true);
 }
 
 static void on_look_bytes(void *, struct str) {}
@@ -145,12 +145,12 @@ static void on_look_closed(void *owner, enum err, const struct note *)
 
     s->look = NULL;
     if (s->closing)
-        settle(s);
+        sidecar_settle(s);
     else if (s->process && !s->ready && !s->reloading && !s->halted)
         timer_start_in(&s->timer, SIDECAR_LOOK_MS);
 }
 
-static void look(struct sidecar *s)
+static void sidecar_look(struct sidecar *s)
 {
     static const struct stream_events events = {
         .on_open = on_look_open, .on_bytes = on_look_bytes, .on_closed = on_look_closed};
@@ -162,7 +162,7 @@ static void look(struct sidecar *s)
 }
 
 /* It runs, and nobody answers at its socket. */
-static void never_bound(struct sidecar *s)
+static void sidecar_never_bound(struct sidecar *s)
 {
     struct note note;
 
@@ -179,18 +179,18 @@ static void never_bound(struct sidecar *s)
     s->options.on_failed(s->options.owner, ERR_TIMEOUT, &note);
 }
 
-static void on_timer(struct timer *timer)
+static void sidecar_on_timer(struct timer *timer)
 {
     struct sidecar *s = CONTAINER_OF(timer, struct sidecar, timer);
 
     if (!s->process)
-        start(s);
+        sidecar_start(s);
     else if (s->closing || s->reloading)
         (void)process_signal(s->process, SIGKILL);
     else if (mono_due(s->give_up, loop_now(s->options.io->loop)))
-        never_bound(s);
+        sidecar_never_bound(s);
     else
-        look(s);
+        sidecar_look(s);
 }
 
 /* -- life -- */
@@ -213,17 +213,17 @@ enum err sidecar_open(const struct sidecar_options *options, struct sidecar **re
                          options->name, sizeof s->path - 1);
     }
     snprintf(s->address, sizeof s->address, "unix:%s", s->path);
-    err = timer_init(&s->timer, options->io->loop, on_timer);
+    err = timer_init(&s->timer, options->io->loop, sidecar_on_timer);
     for (; !err && options->command[count]; count++)
         if (count == SIDECAR_WORDS_MAX)
             err = ERR_TOO_LARGE;
         else
             s->words[count] = options->command[count];
     s->words[count] = s->path;
-    if (!err) err = spawn(s, note);
+    if (!err) err = sidecar_spawn(s, note);
     if (err) {
         note_prefix(note, "plugin %s", s->name);
-        set_free(s);
+        sidecar_free(s);
         return err;
     }
     *ret_sidecar = s;
@@ -249,7 +249,7 @@ void sidecar_reload(struct sidecar *s)
         return;
     }
     s->reloading = true;
-    set_ready(s, false);
+    sidecar_set_ready(s, false);
     (void)process_signal(s->process, SIGTERM);
     timer_start_in(&s->timer, SIDECAR_STOP_MS);
 }
@@ -259,7 +259,7 @@ void sidecar_halt(struct sidecar *s)
     if (s->closing) return;
     s->halted = true;
     timer_stop(&s->timer);
-    set_ready(s, false);
+    sidecar_set_ready(s, false);
     if (s->process) (void)process_signal(s->process, SIGKILL);
 }
 
@@ -271,7 +271,7 @@ void sidecar_resume(struct sidecar *s)
     timer_start_in(&s->timer, 0); /* one that is still dying is looked at, and ends, and pauses */
 }
 
-static void say_shutdown(struct sidecar *s)
+static void sidecar_send_shutdown(struct sidecar *s)
 {
     static const struct stream_events events = {.on_bytes = on_look_bytes,
                                                 .on_closed = on_look_closed};
@@ -301,10 +301,10 @@ void sidecar_close(struct sidecar *s, void (*done)(void *owner), void *owner)
     timer_stop(&s->timer);
     if (s->look) stream_close(s->look);
     if (s->process && s->ready && !s->reloading) {
-        say_shutdown(s);
+        sidecar_send_shutdown(s);
         timer_start_in(&s->timer, SIDECAR_STOP_MS);
     } else if (s->process) {
         (void)process_signal(s->process, SIGKILL);
     }
-    settle(s);
+    sidecar_settle(s);
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Frames over a blocking connection whose every wait has a deadline. Processing thread. */
 #include "worker/sidecar_call.h"
 
 #include <errno.h>
@@ -20,7 +21,7 @@ void sidecar_line_init(struct sidecar_line *line, const char *path)
     buf_init(&line->work, SIDECAR_FRAME_MAX + PREFIX);
 }
 
-static void hang_up(struct sidecar_line *line)
+static void line_hang_up(struct sidecar_line *line)
 {
     if (line->fd >= 0) close(line->fd);
     line->fd = -1;
@@ -28,7 +29,7 @@ static void hang_up(struct sidecar_line *line)
 
 void sidecar_line_deinit(struct sidecar_line *line)
 {
-    hang_up(line);
+    line_hang_up(line);
     buf_deinit(&line->work);
 }
 
@@ -58,15 +59,15 @@ enum err sidecar_frame(struct str method, const struct str *payload, struct buf 
 
 /* -- bytes, with a limit -- */
 
-static uint64_t now_ms(void)
+static uint64_t line_now_ms(void)
 {
     return clock_mono(clock_real()).ms;
 }
 
-static enum err wait_for(int fd, short what, uint64_t deadline)
+static enum err line_wait(int fd, short what, uint64_t deadline)
 {
     struct pollfd one = {.fd = fd, .events = what};
-    uint64_t now = now_ms();
+    uint64_t now = line_now_ms();
     int ready;
 
     if (now >= deadline) return ERR_TIMEOUT;
@@ -76,40 +77,27 @@ static enum err wait_for(int fd, short what, uint64_t deadline)
     return ready == 0 ? ERR_TIMEOUT : ERR_OK;
 }
 
-static enum err send_all(int fd, struct str bytes, uint64_t deadline)
+/* All of `len` bytes in one direction. */
+static enum err line_move(int fd, bool sends, char *at, size_t len, uint64_t deadline)
 {
-    while (bytes.len) {
-        ssize_t sent = send(fd, bytes.at, bytes.len, MSG_NOSIGNAL | MSG_DONTWAIT);
-        enum err err = ERR_OK;
-        if (sent > 0) bytes = str_tail(bytes, (size_t)sent);
-        if (sent < 0 && (errno == EAGAIN || errno == EINTR))
-            err = wait_for(fd, POLLOUT, deadline);
-        else if (sent < 0)
-            err = ERR_UNAVAILABLE;
-        if (err) return err;
-    }
-    return ERR_OK;
-}
+    enum err err = ERR_OK;
 
-static enum err receive(int fd, char *into, size_t len, uint64_t deadline)
-{
-    while (len) {
-        ssize_t got = recv(fd, into, len, MSG_DONTWAIT);
-        enum err err = ERR_OK;
-        if (got > 0) {
-            into += got;
-            len -= (size_t)got;
-        } else if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
-            err = wait_for(fd, POLLIN, deadline);
+    while (len && !err) {
+        ssize_t moved = sends ? send(fd, at, len, MSG_NOSIGNAL | MSG_DONTWAIT)
+                              : recv(fd, at, len, MSG_DONTWAIT);
+        if (moved > 0) {
+            at += moved;
+            len -= (size_t)moved;
+        } else if (moved < 0 && (errno == EAGAIN || errno == EINTR)) {
+            err = line_wait(fd, sends ? POLLOUT : POLLIN, deadline);
         } else {
             err = ERR_UNAVAILABLE;
         }
-        if (err) return err;
     }
-    return ERR_OK;
+    return err;
 }
 
-static enum err connect_line(struct sidecar_line *line)
+static enum err line_connect(struct sidecar_line *line)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
 
@@ -118,47 +106,47 @@ static enum err connect_line(struct sidecar_line *line)
     line->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (line->fd < 0) return ERR_UNAVAILABLE;
     if (connect(line->fd, (const struct sockaddr *)&address, sizeof address) == 0) return ERR_OK;
-    hang_up(line);
+    line_hang_up(line);
     return ERR_UNAVAILABLE;
 }
 
-static enum err receive_frame(int fd, uint64_t deadline, struct buf *reply)
+static enum err line_receive_frame(int fd, uint64_t deadline, struct buf *reply)
 {
     unsigned char prefix[PREFIX];
     size_t len;
     char *room;
-    enum err err = receive(fd, (char *)prefix, PREFIX, deadline);
+    enum err err = line_move(fd, false, (char *)prefix, PREFIX, deadline);
 
     if (err) return err;
     len = (size_t)prefix[0] << 24 | (size_t)prefix[1] << 16 | (size_t)prefix[2] << 8 | prefix[3];
     if (len > SIDECAR_FRAME_MAX) return ERR_TOO_LARGE;
     err = buf_reserve(reply, len, &room);
-    if (!err) err = receive(fd, room, len, deadline);
+    if (!err) err = line_move(fd, false, room, len, deadline);
     if (!err) buf_commit(reply, len);
     return err;
 }
 
-static enum err once(struct sidecar_line *line, uint64_t deadline, struct buf *reply)
+static enum err line_call_once(struct sidecar_line *line, uint64_t deadline, struct buf *reply)
 {
-    enum err err = connect_line(line);
+    enum err err = line_connect(line);
 
-    if (!err) err = send_all(line->fd, buf_peek(&line->work), deadline);
-    if (!err) err = receive_frame(line->fd, deadline, reply);
-    if (err) hang_up(line); /* what comes late belongs to nobody */
+    if (!err) err = line_move(line->fd, true, line->work.data, line->work.len, deadline);
+    if (!err) err = line_receive_frame(line->fd, deadline, reply);
+    if (err) line_hang_up(line); /* what comes late belongs to nobody */
     return err;
 }
 
 enum err sidecar_call(struct sidecar_line *line, struct str method, struct str payload,
                       uint64_t timeout_ms, struct buf *reply, struct note *note)
 {
-    uint64_t deadline = now_ms() + timeout_ms;
+    uint64_t deadline = line_now_ms() + timeout_ms;
     bool kept = line->fd >= 0;
     enum err err;
 
     buf_clear(&line->work);
     err = sidecar_frame(method, &payload, &line->work);
-    if (!err) err = once(line, deadline, reply);
-    if (err == ERR_UNAVAILABLE && kept) err = once(line, deadline, reply);
+    if (!err) err = line_call_once(line, deadline, reply);
+    if (err == ERR_UNAVAILABLE && kept) err = line_call_once(line, deadline, reply);
     if (err) note_set(note, "sidecar %s: %s", line->path, err_text(err));
     return err;
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Totals by key and offsets by source, both as one kind of map. Processing thread. */
 #include "worker/tally.h"
 
 #include <stdlib.h>
@@ -16,16 +17,19 @@ struct tally {
     uint64_t records, rejected;
 };
 
-static void clear(struct tally *tally)
+static void totals_clear(struct map *totals, size_t max)
 {
     struct map_entry *entry;
 
-    for (size_t at = 0; (entry = map_next(&tally->totals, &at));) free(entry->value);
-    for (size_t at = 0; (entry = map_next(&tally->sources, &at));) free(entry->value);
-    map_deinit(&tally->totals);
-    map_deinit(&tally->sources);
-    map_init(&tally->totals, TALLY_KEYS_MAX, 0);
-    map_init(&tally->sources, TALLY_SOURCES_MAX, 0);
+    for (size_t at = 0; (entry = map_next(totals, &at));) free(entry->value);
+    map_deinit(totals);
+    map_init(totals, max, 0);
+}
+
+static void tally_clear(struct tally *tally)
+{
+    totals_clear(&tally->totals, TALLY_KEYS_MAX);
+    totals_clear(&tally->sources, TALLY_SOURCES_MAX);
     tally->records = tally->rejected = 0;
 }
 
@@ -34,7 +38,7 @@ enum err tally_open(struct tally **ret_tally)
     struct tally *tally = calloc(1, sizeof *tally);
 
     if (!tally) return ERR_NOMEM;
-    clear(tally);
+    tally_clear(tally);
     *ret_tally = tally;
     return ERR_OK;
 }
@@ -42,7 +46,7 @@ enum err tally_open(struct tally **ret_tally)
 void tally_close(struct tally *tally)
 {
     if (!tally) return;
-    clear(tally);
+    tally_clear(tally);
     free(tally);
 }
 
@@ -75,19 +79,18 @@ static enum err total_of(struct map *map, struct str key, struct total **ret_tot
     struct total *total = map_get(map, key);
     enum err err;
 
-    if (!total) {
-        total = calloc(1, sizeof *total + key.len);
-        if (!total) return ERR_NOMEM;
-        memcpy(total->text, key.at, key.len);
-        total->key = str_of(total->text, key.len);
-        err = map_put(map, total->key, total);
-        if (err) {
-            free(total);
-            return err;
-        }
-    }
     *ret_total = total;
-    return ERR_OK;
+    if (total) return ERR_OK;
+    total = calloc(1, sizeof *total + key.len);
+    if (!total) return ERR_NOMEM;
+    memcpy(total->text, key.at, key.len);
+    total->key = str_of(total->text, key.len);
+    err = map_put(map, total->key, total);
+    if (err)
+        free(total);
+    else
+        *ret_total = total;
+    return err;
 }
 
 enum err tally_add(struct tally *tally, const struct tally_record *record)
@@ -241,11 +244,11 @@ enum err tally_read(struct tally *tally, const struct json *record, struct note 
     const struct json *totals, *offsets;
     enum err err = json_get_object(record, "node_snapshots.totals", &totals, note);
 
-    clear(tally);
+    tally_clear(tally);
     if (!err) err = json_get_object(record, "input_offsets", &offsets, note);
     if (!err) err = read_totals(tally, totals, note);
     if (!err) err = read_offsets(tally, offsets, note);
     if (!err) err = json_get_u64(record, "node_snapshots.rejected", &tally->rejected, note);
-    if (err) clear(tally);
+    if (err) tally_clear(tally);
     return err == ERR_NOT_FOUND || err == ERR_INVALID ? ERR_PARSE : err;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/dimensions_find.h"
 #include "lib/shard_check.h"
 #include "lib/test.h"
 #include "shard/decide/decide.h"

@@ -4,6 +4,7 @@
 
 #include "base/prng.h"
 #include "fleet/shard_reports.h"
+#include "lib/reports_check.h"
 #include "lib/test.h"
 
 enum { SHARDS = 5, IDS = 12, TOPICS = 6, QUEUE_MAX = 8, STEPS = 20000, SILENT_MS = 50 };

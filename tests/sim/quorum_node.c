@@ -24,7 +24,8 @@ struct quorum_process {
     struct rpc_server *server;
     struct replica_service *service;
     struct quorum *quorum;
-    char dir[DIR_CAP], raft[ADDRESS_CAP];
+    struct state_machine machine;
+    char dir[DIR_CAP], raft[ADDRESS_CAP], name[16];
     bool bootstraps;
     bool dead, stopping; /* stopping: it asks nobody for promises any more */
 };
@@ -110,18 +111,17 @@ static enum err open_replica(struct quorum_process *p, struct note *note)
 static enum err open_server(struct quorum_process *p, struct note *note)
 {
     struct rpc_server_options options = {.io = p->io};
-    struct state_machine machine = roster_registration(p->roster);
-    char name[16];
     struct replica_service_options service = {.io = p->io,
                                               .replica = p->replica,
                                               .roster = p->roster,
-                                              .name = name,
+                                              .name = p->name,
                                               .dir = p->dir,
-                                              .machines = &machine,
+                                              .machines = &p->machine,
                                               .machine_count = 1};
     enum err err = rpc_server_open(&options, &p->server, note);
 
-    snprintf(name, sizeof name, "node-%zu", p->host->number);
+    p->machine = roster_registration(p->roster);
+    snprintf(p->name, sizeof p->name, "node-%zu", p->host->number);
     if (!err) err = replica_service_open(&service, &p->service);
     if (!err) err = replica_service_methods(p->service, p->server, note);
     return err ? err : rpc_server_listen(p->server, "0.0.0.0:7790", NULL, note);
@@ -132,18 +132,17 @@ static enum err open_quorum(struct quorum_process *p, struct note *note)
     struct quorum_story *story = p->host->story;
     struct quorum_host before = *p->host;
     char raft[ADDRESS_CAP];
-    struct quorum_options options = {.io = p->io,
+    struct quorum_options options = {.to = {.io = p->io, .addresses = join_addresses},
                                      .replica = p->replica,
                                      .roster = p->roster,
-                                     .raft = raft,
-                                     .join_addresses = join_addresses};
+                                     .raft = raft};
     enum err err;
 
     if (story->bug == QUORUM_FORGET_MOVE) before.moves = 0;
     quorum_host_address(&before, raft);
     snprintf(options.self.name, sizeof options.self.name, "node-%zu", p->host->number);
     snprintf(options.self.grpc, sizeof options.self.grpc, "q%zu:7790", p->host->number);
-    if (story->bug == QUORUM_STOP_ASKING && p->host->number == 2) options.join_addresses = NULL;
+    if (story->bug == QUORUM_STOP_ASKING && p->host->number == 2) options.to.addresses = NULL;
     err = quorum_open(&options, &p->quorum, note);
     if (!err) replica_service_attach(p->service, p->quorum);
     return err;
@@ -253,9 +252,8 @@ static enum err start(struct io *io, void *context, void **ret_state)
     struct quorum_process *p = calloc(1, sizeof *p);
     struct bootstrap_facts facts = {
         .allowed = true, .has_join_address = true, .ordinal = host->number};
-    struct bootstrap_options bootstrap = {.io = io,
+    struct bootstrap_options bootstrap = {.to = {.io = io, .addresses = join_addresses},
                                           .dir = p ? p->dir : "",
-                                          .addresses = join_addresses,
                                           .expect = QUORUM_HOSTS,
                                           .done = on_verdict,
                                           .owner = p};
@@ -271,7 +269,7 @@ static enum err start(struct io *io, void *context, void **ret_state)
     quorum_host_address(host, p->raft);
     snprintf(self, sizeof self, "q%zu:7790", host->number);
     snprintf(name, sizeof name, "node-%zu", host->number);
-    bootstrap.self = self;
+    bootstrap.to.self = self;
     bootstrap.name = name;
     if (story->bug == QUORUM_TRUST_SILENCE) bootstrap.expect = 1;
     host->process = p;

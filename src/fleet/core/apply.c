@@ -7,13 +7,38 @@
 #include "base/memory.h"
 #include "fleet/core/internal.h"
 
-static const uint32_t rows_max[FLEET_TABLES] = {
-    [FLEET_SHARDS] = FLEET_SHARDS_MAX,       [FLEET_CLUSTERS] = FLEET_CLUSTERS_MAX,
-    [FLEET_DOMAINS] = FLEET_DOMAINS_MAX,     [FLEET_QUOTAS] = FLEET_QUOTAS_MAX,
-    [FLEET_PROVIDERS] = FLEET_PROVIDERS_MAX, [FLEET_LEAVING] = FLEET_DOMAINS_MAX,
+/* Limits of a table: its rows, and the texts of a new row; a text without a name is that of a shard
+ * which is there. */
+static const struct {
+    const char *name;
+    uint32_t rows_max;
+    struct {
+        const char *field;
+        size_t max;
+    } texts[FLEET_TEXTS_MAX];
+} limits[FLEET_TABLES] = {
+    [FLEET_SHARDS] = {"shards",
+                      FLEET_SHARDS_MAX,
+                      {{"shard id", FLEET_ID_MAX}, {"shard address", FLEET_ADDRESS_MAX}}},
+    [FLEET_CLUSTERS] = {"clusters", FLEET_CLUSTERS_MAX, {{"cluster id", FLEET_ID_MAX}}},
+    [FLEET_DOMAINS] = {"domains",
+                       FLEET_DOMAINS_MAX,
+                       {{"label key", FLEET_LABEL_KEY_MAX},
+                        {"label value", FLEET_LABEL_VALUE_MAX}}},
+    [FLEET_QUOTAS] = {"quotas",
+                      FLEET_QUOTAS_MAX,
+                      {{"provider", FLEET_ID_MAX}, {"region", FLEET_ID_MAX}}},
+    [FLEET_PROVIDERS] = {"providers",
+                         FLEET_PROVIDERS_MAX,
+                         {{"provider name", FLEET_ID_MAX},
+                          {"provider address", FLEET_ADDRESS_MAX},
+                          {"region", FLEET_ID_MAX}}},
+    [FLEET_LEAVING] = {"leaving domains",
+                       FLEET_DOMAINS_MAX,
+                       {{"label key", FLEET_LABEL_KEY_MAX},
+                        {"label value", FLEET_LABEL_VALUE_MAX},
+                        {"shard id", FLEET_ID_MAX}}},
 };
-static const char *const table_names[FLEET_TABLES] = {"shards", "clusters",  "domains",
-                                                      "quotas", "providers", "leaving domains"};
 
 /* -- life cycle -- */
 enum err fleet_open(struct fleet **ret_fleet)
@@ -34,33 +59,20 @@ static void row_leave(struct fleet *fleet, enum fleet_table table, void *row)
     views_keep(fleet, table, row);
 }
 
-static void leaving_clear(struct fleet *fleet)
-{
-    struct order_place place = order_begin(&fleet->leavers);
-
-    for (struct name *leaver; (leaver = order_next(&place));) order_clear(&leaver->rows);
-    rows_drop(fleet, FLEET_LEAVING, &fleet->tables[FLEET_LEAVING]);
-    assert(fleet->leavers.count == 0);
-}
-
+/* Rows that belong to a shard or a name go before it: shards are the first table. */
 void fleet_clear(struct fleet *fleet)
 {
-    struct order_place place;
-
     views_cancel(fleet);
-    leaving_clear(fleet);
-    place = order_begin(&fleet->tables[FLEET_SHARDS]);
-    /* Clusters and domains hang on their shards, each once. */
-    order_clear(&fleet->tables[FLEET_CLUSTERS]);
-    order_clear(&fleet->tables[FLEET_DOMAINS]);
-    for (struct shard_row *shard; (shard = order_next(&place));) {
-        rows_drop(fleet, FLEET_CLUSTERS, &shard->clusters);
-        rows_drop(fleet, FLEET_DOMAINS, &shard->domains);
-    }
-    rows_drop(fleet, FLEET_SHARDS, &fleet->tables[FLEET_SHARDS]);
-    for (unsigned t = FLEET_QUOTAS; t <= FLEET_PROVIDERS; t++)
+    for (unsigned t = FLEET_TABLES; t-- > 0;) {
+        struct order_place place = order_begin(&fleet->tables[t]);
+
+        for (void *row; (row = order_next(&place));) {
+            struct order *owned = row_owned(t, row);
+            if (owned) order_clear(owned);
+        }
         rows_drop(fleet, t, &fleet->tables[t]);
-    assert(fleet->labels.count == 0);
+    }
+    assert(fleet->labels.count == 0 && fleet->leavers.count == 0);
     fleet->sum = 0;
     fleet->changes++;
 }
@@ -75,50 +87,33 @@ void fleet_close(struct fleet *fleet)
 }
 
 /* -- checks -- */
-static bool refuse(struct fleet_result *result, enum fleet_status status)
+static bool result_refuse(struct fleet_result *result, enum fleet_status status)
 {
     result->status = status;
     return false;
 }
 
-static bool refuse_field(struct fleet_result *result, enum fleet_status status, const char *field,
-                         uint64_t number)
+static bool result_refuse_field(struct fleet_result *result, enum fleet_status status,
+                                const char *field, uint64_t number)
 {
     result->field = field;
     result->number = number;
-    return refuse(result, status);
+    return result_refuse(result, status);
 }
 
 static bool text_fits(struct str text, size_t max, const char *field, struct fleet_result *result)
 {
-    if (text.len > max) return refuse_field(result, FLEET_TOO_LONG, field, max);
-    return str_is_utf8(text) || refuse_field(result, FLEET_NOT_TEXT, field, 0);
+    if (text.len > max) return result_refuse_field(result, FLEET_TOO_LONG, field, max);
+    return str_is_utf8(text) || result_refuse_field(result, FLEET_NOT_TEXT, field, 0);
 }
-
-/* Of the texts of a new row; a text without a name is that of a shard which is there. */
-static const struct {
-    const char *field;
-    size_t max;
-} limits[FLEET_TABLES][FLEET_TEXTS_MAX] = {
-    [FLEET_SHARDS] = {{"shard id", FLEET_ID_MAX}, {"shard address", FLEET_ADDRESS_MAX}},
-    [FLEET_CLUSTERS] = {{"cluster id", FLEET_ID_MAX}},
-    [FLEET_DOMAINS] = {{"label key", FLEET_LABEL_KEY_MAX}, {"label value", FLEET_LABEL_VALUE_MAX}},
-    [FLEET_QUOTAS] = {{"provider", FLEET_ID_MAX}, {"region", FLEET_ID_MAX}},
-    [FLEET_PROVIDERS] = {{"provider name", FLEET_ID_MAX},
-                         {"provider address", FLEET_ADDRESS_MAX},
-                         {"region", FLEET_ID_MAX}},
-    [FLEET_LEAVING] = {{"label key", FLEET_LABEL_KEY_MAX},
-                       {"label value", FLEET_LABEL_VALUE_MAX},
-                       {"shard id", FLEET_ID_MAX}},
-};
 
 static bool texts_fit(const struct fleet_row *row, struct fleet_result *result)
 {
     bool fit = true;
 
-    for (size_t i = 0; fit && i < FLEET_TEXTS_MAX && limits[row->table][i].field; i++)
-        fit = text_fits(row->texts[i], limits[row->table][i].max, limits[row->table][i].field,
-                        result);
+    for (size_t i = 0; fit && i < FLEET_TEXTS_MAX && limits[row->table].texts[i].field; i++)
+        fit = text_fits(row->texts[i], limits[row->table].texts[i].max,
+                        limits[row->table].texts[i].field, result);
     return fit;
 }
 
@@ -129,8 +124,8 @@ static bool table_has_room(const struct fleet *fleet, enum fleet_table table,
 
     /* An assigned domain may become leaving, for which there must be room then. */
     if (table == FLEET_DOMAINS) rows += fleet->tables[FLEET_LEAVING].count;
-    return rows < rows_max[table] ||
-           refuse_field(result, FLEET_FULL, table_names[table], rows_max[table]);
+    return rows < limits[table].rows_max ||
+           result_refuse_field(result, FLEET_FULL, limits[table].name, limits[table].rows_max);
 }
 
 static struct shard_row *shard_find(const struct fleet *fleet, struct str id)
@@ -148,8 +143,8 @@ static struct shard_row *shard_need(const struct fleet *fleet, struct str id,
 }
 
 /* -- adding and removing -- */
-static void enter(struct fleet *fleet, enum fleet_table table, void *row,
-                  struct fleet_result *result)
+static void row_enter(struct fleet *fleet, enum fleet_table table, void *row,
+                      struct fleet_result *result)
 {
     fleet->sum += row_hash(table, row);
     fleet->changes++;
@@ -157,8 +152,8 @@ static void enter(struct fleet *fleet, enum fleet_table table, void *row,
 }
 
 /* Into its table and to its owner. `shard`: for rows that point at one. */
-static void add(struct fleet *fleet, const struct fleet_row *from, struct shard_row *shard,
-                struct fleet_result *result)
+static void row_add(struct fleet *fleet, const struct fleet_row *from, struct shard_row *shard,
+                    struct fleet_result *result)
 {
     void *row = row_make(fleet, from, shard);
     struct order *table = &fleet->tables[from->table];
@@ -166,7 +161,7 @@ static void add(struct fleet *fleet, const struct fleet_row *from, struct shard_
     bool inserted = row && !order_insert(table, row);
 
     if (inserted && (!owned || !order_insert(owned, row))) {
-        enter(fleet, from->table, row, result);
+        row_enter(fleet, from->table, row, result);
         return;
     }
     if (inserted) order_remove(table, row);
@@ -175,13 +170,13 @@ static void add(struct fleet *fleet, const struct fleet_row *from, struct shard_
 }
 
 /* In the place of `old`; new when that is NULL and there is room. */
-static void add_or_replace(struct fleet *fleet, const struct fleet_row *from, void *old,
-                           struct fleet_result *result)
+static void row_add_or_replace(struct fleet *fleet, const struct fleet_row *from, void *old,
+                               struct fleet_result *result)
 {
     void *row;
 
     if (!old) {
-        if (table_has_room(fleet, from->table, result)) add(fleet, from, NULL, result);
+        if (table_has_room(fleet, from->table, result)) row_add(fleet, from, NULL, result);
         return;
     }
     row = row_make(fleet, from, NULL);
@@ -192,11 +187,11 @@ static void add_or_replace(struct fleet *fleet, const struct fleet_row *from, vo
     row_leave(fleet, from->table, old);
     order_replace(&fleet->tables[from->table], old, row);
     row_drop(fleet, from->table, old);
-    enter(fleet, from->table, row, result);
+    row_enter(fleet, from->table, row, result);
 }
 
-static void take_out(struct fleet *fleet, enum fleet_table table, void *row,
-                     struct fleet_result *result)
+static void row_take_out(struct fleet *fleet, enum fleet_table table, void *row,
+                         struct fleet_result *result)
 {
     struct order *owned = row_owned(table, row);
 
@@ -218,11 +213,11 @@ static void add_shard(struct fleet *fleet, const struct fleet_row *row, struct f
     } else if (!texts_fit(row, result)) {
         return;
     } else if (at.seconds < 0 || at.seconds > FLEET_TIME_SECONDS_MAX || at.nanos >= 1000000000u) {
-        refuse_field(result, FLEET_BAD_TIME, "registered at", 0);
+        result_refuse_field(result, FLEET_BAD_TIME, "registered at", 0);
     } else if (shard_find(fleet, row->shard.id)) {
         result->status = FLEET_SHARD_EXISTS;
     } else if (table_has_room(fleet, FLEET_SHARDS, result)) {
-        add(fleet, row, NULL, result);
+        row_add(fleet, row, NULL, result);
     }
 }
 
@@ -239,7 +234,7 @@ static void bind_cluster(struct fleet *fleet, const struct fleet_row *row,
         result->holder = shard_row_id(old->shard);
     }
     if (!old && texts_fit(row, result) && table_has_room(fleet, FLEET_CLUSTERS, result))
-        add(fleet, row, shard, result);
+        row_add(fleet, row, shard, result);
 }
 
 /* -- leaving domains -- */
@@ -254,30 +249,23 @@ static struct leaving_row *leaving_find(const struct fleet *fleet, struct str ke
     return order_find(&fleet->tables[FLEET_LEAVING], (struct order_key){text, shard});
 }
 
-/* Only the shard that the domain is leaving may have it again, unless it is forced. */
+/* Only the shard that the domain is leaving may have it again, unless it is forced. `has_own`: that
+ * shard's own row is one more. */
 static bool leaving_allows(const struct fleet *fleet, const struct fleet_domain *domain, bool force,
-                           struct fleet_result *result)
+                           bool has_own, struct fleet_result *result)
 {
     struct fleet_leaving leaving;
-    char room[LEAVING_TEXT_MAX];
-    struct order_place place;
-    uint32_t leavers = 0;
-    struct str text;
+    uint32_t others =
+        fleet_find_leaving(fleet, domain->key, domain->value, domain->shard, &leaving);
 
-    if (!fleet_find_leaving(fleet, domain->key, domain->value, domain->shard, &leaving))
-        return true;
+    if (!others) return true;
     if (!force) {
         result->holder = leaving.shard;
-        return refuse(result, FLEET_DOMAIN_LEAVING);
+        return result_refuse(result, FLEET_DOMAIN_LEAVING);
     }
-    if (!leaving_text(domain->key, domain->value, room, &text)) return true;
-    place = order_behind(&fleet->tables[FLEET_LEAVING], (struct order_key){text, STR_EMPTY});
-    for (void *row; (row = order_next(&place));) {
-        if (!str_equal(row_key(FLEET_LEAVING, row).first, text)) break;
-        leavers++;
-    }
-    return leavers < FLEET_LEAVERS_MAX ||
-           refuse_field(result, FLEET_FULL, "shards that a domain is leaving", FLEET_LEAVERS_MAX);
+    return others + has_own < FLEET_LEAVERS_MAX ||
+           result_refuse_field(result, FLEET_FULL, "shards that a domain is leaving",
+                               FLEET_LEAVERS_MAX);
 }
 
 static void clear_leaving(struct fleet *fleet, const struct fleet_leaving *leaving,
@@ -285,7 +273,7 @@ static void clear_leaving(struct fleet *fleet, const struct fleet_leaving *leavi
 {
     struct leaving_row *row = leaving_find(fleet, leaving->key, leaving->value, leaving->shard);
 
-    if (row && row->since == leaving->since) take_out(fleet, FLEET_LEAVING, row, result);
+    if (row && row->since == leaving->since) row_take_out(fleet, FLEET_LEAVING, row, result);
 }
 
 static void assign_domain(struct fleet *fleet, const struct fleet_row *row, bool force,
@@ -302,11 +290,13 @@ static void assign_domain(struct fleet *fleet, const struct fleet_row *row, bool
         result->status = FLEET_DOMAIN_ASSIGNED;
         result->holder = shard_row_id(old->shard);
     }
-    if (old || !texts_fit(row, result) || !leaving_allows(fleet, domain, force, result)) return;
+    if (old || !texts_fit(row, result)) return;
     leaving = leaving_find(fleet, domain->key, domain->value, domain->shard);
+    if (!leaving_allows(fleet, domain, force, leaving != NULL, result)) return;
     if (!leaving && !table_has_room(fleet, FLEET_DOMAINS, result)) return;
-    add(fleet, row, shard, result);
-    if (leaving && result->status == FLEET_DONE) take_out(fleet, FLEET_LEAVING, leaving, result);
+    row_add(fleet, row, shard, result);
+    if (leaving && result->status == FLEET_DONE)
+        row_take_out(fleet, FLEET_LEAVING, leaving, result);
 }
 
 static void set_quota(struct fleet *fleet, const struct fleet_row *row, struct fleet_result *result)
@@ -316,10 +306,10 @@ static void set_quota(struct fleet *fleet, const struct fleet_row *row, struct f
     bool fits = texts_fit(row, result);
 
     if (fits && quota->slice_count > FLEET_SLICES_MAX)
-        fits = refuse_field(result, FLEET_TOO_LONG, "quota row", FLEET_SLICES_MAX);
+        fits = result_refuse_field(result, FLEET_TOO_LONG, "quota row", FLEET_SLICES_MAX);
     for (size_t i = 0; fits && i < quota->slice_count; i++)
         fits = text_fits(quota->slices[i].shard, FLEET_ID_MAX, "shard id", result);
-    if (fits) add_or_replace(fleet, row, order_find(&fleet->tables[FLEET_QUOTAS], key), result);
+    if (fits) row_add_or_replace(fleet, row, order_find(&fleet->tables[FLEET_QUOTAS], key), result);
 }
 
 static void upsert_provider(struct fleet *fleet, const struct fleet_row *row,
@@ -330,7 +320,7 @@ static void upsert_provider(struct fleet *fleet, const struct fleet_row *row,
     if (row->provider.name.len == 0)
         result->status = FLEET_PROVIDER_NAME_EMPTY;
     else if (texts_fit(row, result))
-        add_or_replace(fleet, row, order_find(&fleet->tables[FLEET_PROVIDERS], key), result);
+        row_add_or_replace(fleet, row, order_find(&fleet->tables[FLEET_PROVIDERS], key), result);
 }
 
 /* -- removing -- */
@@ -356,7 +346,7 @@ static void domain_leaves(struct fleet *fleet, const struct domain_row *row,
     row_show(FLEET_DOMAINS, row, &leaving); /* the texts are the same */
     leaving.table = FLEET_LEAVING;
     leaving.leaving.since = entry.index;
-    add(fleet, &leaving, NULL, result);
+    row_add(fleet, &leaving, NULL, result);
 }
 
 /* All or none: what became leaving before memory ended is taken back. */
@@ -376,8 +366,8 @@ static void owned_leave(struct fleet *fleet, const struct shard_row *shard,
     place = order_begin(&shard->domains);
     for (const void *row; done > 0 && (row = order_next(&place)); done--) {
         struct order_key key = row_key(FLEET_DOMAINS, row);
-        take_out(fleet, FLEET_LEAVING,
-                 leaving_find(fleet, key.first, key.second, shard_row_id(shard)), &undo);
+        row_take_out(fleet, FLEET_LEAVING,
+                     leaving_find(fleet, key.first, key.second, shard_row_id(shard)), &undo);
     }
 }
 
@@ -391,7 +381,7 @@ static void remove_shard(struct fleet *fleet, struct str id, struct fleet_entry 
     if (result->status != FLEET_DONE) return;
     result->clusters_freed = owned_remove(fleet, FLEET_CLUSTERS, &shard->clusters);
     result->domains_freed = owned_remove(fleet, FLEET_DOMAINS, &shard->domains);
-    take_out(fleet, FLEET_SHARDS, shard, result);
+    row_take_out(fleet, FLEET_SHARDS, shard, result);
 }
 
 static void unassign_domain(struct fleet *fleet, const struct fleet_domain *domain,
@@ -403,7 +393,7 @@ static void unassign_domain(struct fleet *fleet, const struct fleet_domain *doma
     if (entry.level >= FLEET_LEAVING_LEVEL) domain_leaves(fleet, row, entry, result);
     if (result->status != FLEET_DONE) return;
     result->holder = shard_row_id(row->shard);
-    take_out(fleet, FLEET_DOMAINS, row, result);
+    row_take_out(fleet, FLEET_DOMAINS, row, result);
 }
 
 struct fleet_result fleet_apply_entry(struct fleet *fleet, const struct fleet_command *command,
@@ -462,7 +452,7 @@ struct fleet_result fleet_put(struct fleet *fleet, const struct fleet_row *row)
         result.holder = shard_row_id(domain->shard);
         return result;
     }
-    add(fleet, row, NULL, &result);
+    row_add(fleet, row, NULL, &result);
     return result;
 }
 

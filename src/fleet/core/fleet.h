@@ -23,8 +23,8 @@
 #ifndef FLEET_CORE_FLEET_H
 #define FLEET_CORE_FLEET_H
 #include "base/buf.h"
-#include "base/err.h"
-#include "base/str.h"
+#include "base/note.h"
+#include "base/order.h"
 
 /* Texts longer than this are refused (FLEET_TOO_LONG); generous beside what is in use: a
  * Kubernetes label has a key of at most 317 bytes and a value of 63, a host name 253. */
@@ -206,11 +206,11 @@ struct fleet_result {
 };
 const char *fleet_status_text(enum fleet_status status); /* "shard exists"; never NULL */
 enum err fleet_status_err(enum fleet_status status);     /* gives gRPC status and exit code */
-/* Appends the sentence for people, which names what was asked and what stands in the way:
- * "domain already assigned: rack=r-1: current shard-a, requested shard-b". `command` may be NULL
- * (it could not be read). ERR_FULL, ERR_NOMEM. */
-enum err fleet_result_text(const struct fleet_command *command, const struct fleet_result *result,
-                           struct buf *into);
+/* The sentence for people, which names what was asked and what stands in the way: "domain already
+ * assigned: rack=r-1: current shard-a, requested shard-b". `command` may be NULL (it could not be
+ * read). */
+void fleet_result_text(const struct fleet_command *command, const struct fleet_result *result,
+                       struct note *ret_text);
 
 /* -- life cycle and writing -- */
 struct fleet;
@@ -240,9 +240,9 @@ void fleet_heartbeats_clear(struct fleet *fleet);
  * quota. False: absent, and *ret_row is untouched. O(log n). Leaving domains: fleet_find_leaving. */
 bool fleet_find(const struct fleet *fleet, enum fleet_table table, struct str first,
                 struct str second, struct fleet_row *ret_row);
-/* The first shard, bytewise, other than `except` that the domain is leaving. */
-bool fleet_find_leaving(const struct fleet *fleet, struct str key, struct str value,
-                        struct str except, struct fleet_leaving *ret_leaving);
+/* How many shards other than `except` the domain is leaving, and the first of them, bytewise. */
+uint32_t fleet_find_leaving(const struct fleet *fleet, struct str key, struct str value,
+                            struct str except, struct fleet_leaving *ret_leaving);
 /* How many domains wait for this shard's acknowledgement. */
 uint32_t fleet_count_leaving(const struct fleet *fleet, struct str shard);
 struct fleet_counts fleet_counts(const struct fleet *fleet);
@@ -251,8 +251,8 @@ uint64_t fleet_bytes(const struct fleet *fleet); /* of memory held, views' rows 
 
 /* A place in a walk: start with {0}. Any change of the fleet ends it (asserted). */
 struct fleet_walk {
-    const void *leaf, *owner;
-    size_t slot;
+    struct order_place place;
+    const void *owner;
     uint64_t changes;
     bool begun;
 };

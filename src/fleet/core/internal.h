@@ -10,7 +10,6 @@
  * both have left their tables. */
 #ifndef FLEET_CORE_INTERNAL_H
 #define FLEET_CORE_INTERNAL_H
-#include "base/order.h"
 #include "fleet/core/fleet.h"
 
 struct table_row {

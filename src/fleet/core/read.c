@@ -13,27 +13,27 @@ bool fleet_find(const struct fleet *fleet, enum fleet_table table, struct str fi
     return found != NULL;
 }
 
-bool fleet_find_leaving(const struct fleet *fleet, struct str key, struct str value,
-                        struct str except, struct fleet_leaving *ret_leaving)
+uint32_t fleet_find_leaving(const struct fleet *fleet, struct str key, struct str value,
+                            struct str except, struct fleet_leaving *ret_leaving)
 {
     char room[LEAVING_TEXT_MAX];
     struct order_place place;
+    uint32_t count = 0;
     struct fleet_row row;
     const void *found;
     struct str text;
 
-    if (fleet->tables[FLEET_LEAVING].count == 0) return false; /* nearly always */
-    if (!leaving_text(key, value, room, &text)) return false;
+    if (fleet->tables[FLEET_LEAVING].count == 0) return 0; /* nearly always */
+    if (!leaving_text(key, value, room, &text)) return 0;
     /* No shard's id is empty, so the rows of the domain come behind this key. */
     place = order_behind(&fleet->tables[FLEET_LEAVING], (struct order_key){text, STR_EMPTY});
     while ((found = order_next(&place))) {
-        if (!str_equal(row_key(FLEET_LEAVING, found).first, text)) return false;
+        if (!str_equal(row_key(FLEET_LEAVING, found).first, text)) break;
         row_show(FLEET_LEAVING, found, &row);
         if (str_equal(row.leaving.shard, except)) continue;
-        *ret_leaving = row.leaving;
-        return true;
+        if (count++ == 0) *ret_leaving = row.leaving;
     }
-    return false;
+    return count;
 }
 
 uint32_t fleet_count_leaving(const struct fleet *fleet, struct str shard)
@@ -44,25 +44,6 @@ uint32_t fleet_count_leaving(const struct fleet *fleet, struct str shard)
 }
 
 /* -- walks -- */
-/* The next row of the set the walk stands in; NULL at its end. */
-static const void *walk_step(struct fleet_walk *walk)
-{
-    struct order_place place = {walk->leaf, (uint32_t)walk->slot};
-    const void *row = order_next(&place);
-
-    walk->leaf = place.leaf;
-    walk->slot = place.slot;
-    return row;
-}
-
-static void walk_enter(struct fleet_walk *walk, const struct order *order)
-{
-    struct order_place place = order_begin(order);
-
-    walk->leaf = place.leaf;
-    walk->slot = place.slot;
-}
-
 /* True the first time. */
 static bool walk_begin(const struct fleet *fleet, struct fleet_walk *walk)
 {
@@ -77,7 +58,7 @@ static bool walk_begin(const struct fleet *fleet, struct fleet_walk *walk)
 /* The next row, as readers get it. */
 static bool walk_show(struct fleet_walk *walk, enum fleet_table table, struct fleet_row *ret_row)
 {
-    const void *row = walk_step(walk);
+    const void *row = order_next(&walk->place);
 
     if (row) row_show(table, row, ret_row);
     return row != NULL;
@@ -86,7 +67,7 @@ static bool walk_show(struct fleet_walk *walk, enum fleet_table table, struct fl
 bool fleet_next(const struct fleet *fleet, enum fleet_table table, struct fleet_walk *walk,
                 struct fleet_row *ret_row)
 {
-    if (walk_begin(fleet, walk)) walk_enter(walk, &fleet->tables[table]);
+    if (walk_begin(fleet, walk)) walk->place = order_begin(&fleet->tables[table]);
     return walk_show(walk, table, ret_row);
 }
 
@@ -108,7 +89,8 @@ bool fleet_next_of(const struct fleet *fleet, enum fleet_table table, struct fle
 {
     const struct order *owned;
 
-    if (walk_begin(fleet, walk) && (owned = owned_by(fleet, table, shard))) walk_enter(walk, owned);
+    if (walk_begin(fleet, walk) && (owned = owned_by(fleet, table, shard)))
+        walk->place = order_begin(owned);
     return walk_show(walk, table, ret_row);
 }
 
@@ -125,7 +107,7 @@ bool fleet_next_assignment(const struct fleet *fleet, struct fleet_walk *walk,
         owner = order_next(&place);
         if (!owner) return false; /* walk->owner is still the last one: so it stays at the end */
         walk->owner = owner;
-        walk_enter(walk, &owner->domains);
+        walk->place = order_begin(&owner->domains);
     }
     return true;
 }

@@ -122,43 +122,47 @@ static struct str shard_asked(const struct fleet_command *command)
     }
 }
 
-enum err fleet_result_text(const struct fleet_command *command, const struct fleet_result *result,
-                           struct buf *into)
+void fleet_result_text(const struct fleet_command *command, const struct fleet_result *result,
+                       struct note *ret_text)
 {
     const char *text = fleet_status_text(result->status);
     unsigned long long number = result->number;
 
+    note_set(ret_text, "%s", text);
     switch (result->status) {
-    case FLEET_UNKNOWN_KIND: return buf_appendf(into, "%s %llu", text, number);
+    case FLEET_UNKNOWN_KIND: note_set(ret_text, "%s %llu", text, number); break;
     case FLEET_PAYLOAD_MISSING:
-        return buf_appendf(into, "%s: %s", text, fleet_kind_name((enum fleet_kind)number));
-    case FLEET_TOO_LONG: return buf_appendf(into, "%s: %s of %llu", result->field, text, number);
-    case FLEET_FULL: return buf_appendf(into, "%s: %s at %llu", result->field, text, number);
+        note_set(ret_text, "%s: %s", text, fleet_kind_name((enum fleet_kind)number));
+        break;
+    case FLEET_TOO_LONG: note_set(ret_text, "%s: %s of %llu", result->field, text, number); break;
+    case FLEET_FULL: note_set(ret_text, "%s: %s at %llu", result->field, text, number); break;
     case FLEET_NOT_TEXT:
-    case FLEET_BAD_TIME: return buf_appendf(into, "%s: %s", result->field, text);
-    default: break;
-    }
-    if (!command) return buf_append_c(into, text);
-    switch (result->status) {
+    case FLEET_BAD_TIME: note_set(ret_text, "%s: %s", result->field, text); break;
     case FLEET_SHARD_EXISTS:
     case FLEET_SHARD_NOT_FOUND:
-        return buf_appendf(into, "%s: %.*s", text, STR_ARG(shard_asked(command)));
+        if (command) note_set(ret_text, "%s: %.*s", text, STR_ARG(shard_asked(command)));
+        break;
     case FLEET_CLUSTER_BOUND:
-        return buf_appendf(into, "%s: %.*s: current %.*s, requested %.*s", text,
-                           STR_ARG(command->bind_cluster.id), STR_ARG(result->holder),
-                           STR_ARG(command->bind_cluster.shard));
+        if (command)
+            note_set(ret_text, "%s: %.*s: current %.*s, requested %.*s", text,
+                     STR_ARG(command->bind_cluster.id), STR_ARG(result->holder),
+                     STR_ARG(command->bind_cluster.shard));
+        break;
     case FLEET_DOMAIN_ASSIGNED:
-        return buf_appendf(into, "%s: %.*s=%.*s: current %.*s, requested %.*s", text,
-                           STR_ARG(command->assign_domain.key),
-                           STR_ARG(command->assign_domain.value), STR_ARG(result->holder),
-                           STR_ARG(command->assign_domain.shard));
+        if (command)
+            note_set(ret_text, "%s: %.*s=%.*s: current %.*s, requested %.*s", text,
+                     STR_ARG(command->assign_domain.key), STR_ARG(command->assign_domain.value),
+                     STR_ARG(result->holder), STR_ARG(command->assign_domain.shard));
+        break;
     case FLEET_DOMAIN_LEAVING:
-        return buf_appendf(
-            into,
-            "%s: %.*s=%.*s: %.*s has not given it up. Wait for its report (musterctl "
-            "domain leaving), or, if its process is stopped for good, use force_two_owners",
-            text, STR_ARG(command->assign_domain.key), STR_ARG(command->assign_domain.value),
-            STR_ARG(result->holder));
-    default: return buf_append_c(into, text);
+        if (command)
+            note_set(ret_text,
+                     "%s: %.*s=%.*s: %.*s has not given it up. Wait for its report (musterctl "
+                     "domain leaving), or, if its process is stopped for good, use "
+                     "force_two_owners",
+                     text, STR_ARG(command->assign_domain.key),
+                     STR_ARG(command->assign_domain.value), STR_ARG(result->holder));
+        break;
+    default: break;
     }
 }

@@ -13,7 +13,7 @@ static const uint64_t seeds[FLEET_TABLES] = {
     [FLEET_QUOTAS] = 0x907a5, [FLEET_PROVIDERS] = 0x920d1de2, [FLEET_LEAVING] = 0x1ea719,
 };
 
-static char *put(char *at, struct str text)
+static char *text_put(char *at, struct str text)
 {
     if (text.len > 0) memcpy(at, text.at, text.len);
     return at + text.len;
@@ -173,7 +173,7 @@ static struct name *name_hold(struct fleet *fleet, struct order *names, struct s
                           .len = (uint16_t)text.len,
                           .hash = str_hash(text, seeds[FLEET_DOMAINS]),
                           .rows.kind = &fleet->kinds[FLEET_LEAVING]};
-    put(name->text, text);
+    text_put(name->text, text);
     if (!order_insert(names, name)) return name;
     memory_give(&fleet->bytes, name, sizeof *name + text.len);
     return NULL;
@@ -235,7 +235,8 @@ static bool slices_make(struct fleet *fleet, const struct fleet_quota *from, str
     for (size_t i = 0; i < count; i++) {
         row->slices[i] =
             (struct fleet_slice){str_of(at, from->slices[i].shard.len), from->slices[i].slice};
-        at = put(at, from->slices[i].shard) + 1; /* no two at one address, empty ones neither */
+        at =
+            text_put(at, from->slices[i].shard) + 1; /* no two at one address, empty ones neither */
     }
     row->slice_count = slices_settle(row->slices, count);
     return true;
@@ -280,7 +281,7 @@ void *row_make(struct fleet *fleet, const struct fleet_row *from, struct shard_r
             name = name_hold(fleet, names_of(fleet, table), from->texts[i]);
         if (layout->from[i] != OWN) continue;
         lens_of(table, row)[n++] = (uint16_t)from->texts[i].len;
-        at = put(at, from->texts[i]);
+        at = text_put(at, from->texts[i]);
     }
     if ((layout->name && !name) || !rest_make(fleet, from, row, at)) {
         memory_give(&fleet->bytes, row, size);
@@ -298,7 +299,7 @@ bool leaving_text(struct str key, struct str value, char text[LEAVING_TEXT_MAX],
                   struct str *ret_text)
 {
     if (key.len > FLEET_LABEL_KEY_MAX || value.len > FLEET_LABEL_VALUE_MAX) return false;
-    store_le16(put(put(text, key), value), (uint16_t)key.len);
+    store_le16(text_put(text_put(text, key), value), (uint16_t)key.len);
     *ret_text = str_of(text, key.len + value.len + 2);
     return true;
 }

@@ -126,7 +126,7 @@ static struct table_row *table_peek(struct fleet_view *view)
     return row;
 }
 
-static void remember(struct fleet_view *view, struct order_key key)
+static void view_remember(struct fleet_view *view, struct order_key key)
 {
     view->begun = true;
     view->first_len = key.first.len;
@@ -137,7 +137,7 @@ static void remember(struct fleet_view *view, struct order_key key)
 }
 
 /* The smaller of the next in the table and the next kept; NULL at the table's end. */
-static void *give_next(struct fleet_view *view)
+static void *view_give_next(struct fleet_view *view)
 {
     struct order *kept = &view->kept[view->table];
     struct order_place first = order_begin(kept);
@@ -166,9 +166,9 @@ enum err fleet_view_next(struct fleet_view *view, struct fleet_row *ret_row, boo
     view->given = NULL;
     if (view->failed) return view->failed;
     for (; view->table < FLEET_TABLES; view->table++) {
-        row = give_next(view);
+        row = view_give_next(view);
         if (row) {
-            remember(view, row_key(view->table, row));
+            view_remember(view, row_key(view->table, row));
             row_show(view->table, row, ret_row);
             *ret_more = true;
             return ERR_OK;

@@ -27,7 +27,8 @@ enum err fleet_command_encode(const struct fleet_command *command, struct buf *i
 }
 
 /* -- reading -- */
-static enum err refuse(enum fleet_status status, uint64_t number, struct fleet_result *ret_result)
+static enum err command_refuse(enum fleet_status status, uint64_t number,
+                               struct fleet_result *ret_result)
 {
     *ret_result =
         (struct fleet_result){.status = status, .number = number, .holder = STR_EMPTY, .field = ""};
@@ -47,12 +48,13 @@ enum err fleet_command_decode(struct str bytes, struct arena *arena,
     err = record_parse(&record, bytes, TEXT_MAX, note);
     kind = record.numbers[RECORD_KIND];
     if (err == ERR_NOMEM) return err;
-    if (err) return refuse(FLEET_UNREADABLE, 0, ret_result);
+    if (err) return command_refuse(FLEET_UNREADABLE, 0, ret_result);
     if (kind < FLEET_ADD_SHARD || kind > FLEET_KIND_LAST)
-        return refuse(FLEET_UNKNOWN_KIND, kind, ret_result);
-    if (!(record.present & BIT(kind))) return refuse(FLEET_PAYLOAD_MISSING, kind, ret_result);
+        return command_refuse(FLEET_UNKNOWN_KIND, kind, ret_result);
+    if (!(record.present & BIT(kind)))
+        return command_refuse(FLEET_PAYLOAD_MISSING, kind, ret_result);
     if (record_row(&record, kind, fleet_kind_table((enum fleet_kind)kind), &row, note))
-        return refuse(FLEET_UNREADABLE, 0, ret_result);
+        return command_refuse(FLEET_UNREADABLE, 0, ret_result);
     *ret_command = fleet_row_command(&row);
     ret_command->kind = (enum fleet_kind)kind;
     ret_command->force = kind == FLEET_ASSIGN_DOMAIN && record.numbers[RECORD_FORCE] != 0;

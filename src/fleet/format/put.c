@@ -5,78 +5,52 @@
 
 #include "fleet/format/record.h"
 
-/* What stands for the byte at `at`; NULL: itself. *ret_len: of the bytes it stands for. */
-static const char *escape_of(const char *at, size_t left, size_t *ret_len, char room[8])
-{
-    static const char hex[] = "0123456789abcdef";
-    unsigned char c = (unsigned char)*at;
-
-    *ret_len = 1;
-    switch (c) {
-    case '"': return "\\\"";
-    case '\\': return "\\\\";
-    case '\n': return "\\n";
-    case '\r': return "\\r";
-    case '\t': return "\\t";
-    case '<':
-    case '>':
-    case '&': break;
-    case 0xe2: /* U+2028 and U+2029 are e2 80 a8 and e2 80 a9 */
-        if (left < 3 || at[1] != '\x80' || (at[2] != '\xa8' && at[2] != '\xa9')) return NULL;
-        *ret_len = 3;
-        return at[2] == '\xa8' ? "\\u2028" : "\\u2029";
-    default:
-        if (c >= 0x20) return NULL;
-    }
-    memcpy(room, "\\u00", 4);
-    room[4] = hex[c >> 4];
-    room[5] = hex[c & 15];
-    room[6] = '\0';
-    return room;
-}
-
-static bool is_plain(unsigned char c)
+static bool byte_is_plain(unsigned char c)
 {
     return c >= 0x20 && c < 0x80 && c != '"' && c != '\\' && c != '<' && c != '>' && c != '&';
 }
 
-static enum err text_put_escaped(struct buf *into, struct str text)
+/* Appends what stands for the first character of `text`, and says how many bytes that takes. */
+static enum err escape_put(struct buf *into, struct str text, size_t *ret_len)
 {
-    size_t at = 0, from = 0, len;
-    enum err err = buf_append_byte(into, '"');
-    char room[8];
+    unsigned char c = (unsigned char)text.at[0];
 
-    while (!err && at < text.len) {
-        const char *escape = escape_of(text.at + at, text.len - at, &len, room);
-        if (!escape) {
-            at++;
-            continue;
-        }
-        err = buf_append(into, str_of(text.at + from, at - from));
-        if (!err) err = buf_append_c(into, escape);
-        at += len;
-        from = at;
+    *ret_len = 1;
+    switch (c) {
+    case '"': return buf_append_c(into, "\\\"");
+    case '\\': return buf_append_c(into, "\\\\");
+    case '\n': return buf_append_c(into, "\\n");
+    case '\r': return buf_append_c(into, "\\r");
+    case '\t': return buf_append_c(into, "\\t");
+    case '<':
+    case '>':
+    case '&': return buf_appendf(into, "\\u%04x", c);
+    default: break;
     }
-    if (!err) err = buf_append(into, str_of(text.at + from, text.len - from));
-    if (!err) err = buf_append_byte(into, '"');
-    return err;
+    if (c < 0x20) return buf_appendf(into, "\\u%04x", c);
+    if (!str_starts(text, STR("\xe2\x80\xa8")) && !str_starts(text, STR("\xe2\x80\xa9")))
+        return buf_append_byte(into, (char)c);
+    *ret_len = 3;
+    return buf_append_c(into, text.at[2] == '\xa8' ? "\\u2028" : "\\u2029");
 }
 
 enum err json_text_put(struct buf *into, struct str text)
 {
-    size_t plain = 0;
-    char *room;
-    enum err err;
+    bool checked = false;
+    enum err err = buf_append_byte(into, '"');
 
-    while (plain < text.len && is_plain((unsigned char)text.at[plain])) plain++;
-    if (plain < text.len) return str_is_utf8(text) ? text_put_escaped(into, text) : ERR_INVALID;
-    err = buf_reserve(into, text.len + 2, &room);
-    if (err) return err;
-    room[0] = '"';
-    if (text.len > 0) memcpy(room + 1, text.at, text.len);
-    room[text.len + 1] = '"';
-    buf_commit(into, text.len + 2);
-    return ERR_OK;
+    for (size_t len; !err && text.len > 0; text = str_tail(text, len)) {
+        for (len = 0; len < text.len && byte_is_plain((unsigned char)text.at[len]);) len++;
+        if (len > 0) {
+            err = buf_append(into, str_of(text.at, len));
+        } else if (checked || str_is_utf8(text)) {
+            checked = true;
+            err = escape_put(into, text, &len);
+        } else {
+            err = ERR_INVALID;
+        }
+    }
+    return err ? err : buf_append_byte(into, '"');
 }
 
 enum err json_name_put(struct buf *into, char before, struct str name)

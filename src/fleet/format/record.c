@@ -4,22 +4,27 @@
 
 #include <string.h>
 
-void record_begin(struct format_record *record, const struct record_shape *shape)
+static void record_clear(struct format_record *record)
 {
     for (size_t i = 0; i < RECORD_PAYLOADS; i++)
-        for (size_t j = 0; j < RECORD_TEXTS; j++) record->texts[i][j] = STR_EMPTY;
+        for (size_t j = 0; j < RECORD_TEXTS; j++) record->texts[i][j] = (struct str){NULL, 0};
     memset(record->numbers, 0, sizeof record->numbers);
-    record->present = 0;
     record->slices = NULL;
     record->slice_count = record->slice_cap = 0;
-    record->skipped = 0;
-    record->depth = 0;
-    record->levels[0].shape = shape; /* entered by the first token */
-    record->levels[0].field = NULL;
-    record->levels[0].payload = 0;
 }
 
-enum err record_keep(const struct format_record *record, struct str text, struct str *ret_text)
+void record_begin(struct format_record *record, const struct record_shape *shape)
+{
+    record_clear(record);
+    record->present = 0;
+    record->skipped = 0;
+    record->depth = 0;
+    memset(&record->levels[0], 0, sizeof record->levels[0]);
+    record->levels[0].shape = shape; /* entered by the first token */
+}
+
+static enum err record_keep(const struct format_record *record, struct str text,
+                            struct str *ret_text)
 {
     struct str stable = record->stable;
     char *copy;
@@ -46,15 +51,74 @@ static const struct shape_field *field_of(const struct record_shape *shape, stru
     return NULL;
 }
 
-static enum err enter(struct format_record *record, const struct record_shape *shape,
-                      uint8_t payload)
+static enum err level_enter(struct format_record *record, const struct record_shape *shape,
+                            uint8_t payload, bool list)
 {
     assert(record->depth < RECORD_DEPTH); /* shapes are ours, and shallow */
     record->levels[record->depth].shape = shape;
     record->levels[record->depth].field = NULL;
     record->levels[record->depth].payload = payload;
+    record->levels[record->depth].list = list;
     record->depth++;
     return ERR_OK;
+}
+
+/* The field whose value is open: a list, a map, or an object. */
+static const struct shape_field *field_open(const struct format_record *record)
+{
+    return record->depth > 1 ? record->levels[record->depth - 2].field : NULL;
+}
+
+/* -- rows -- */
+static enum err row_null(struct format_record *record, const struct shape_field *field,
+                         struct note *note)
+{
+    record_clear(record);
+    return record->row(record->owner, field->slot, note);
+}
+
+static enum err list_token(struct format_record *record, enum json_token token, struct note *note)
+{
+    const struct shape_field *field = field_open(record);
+
+    if (token == JSON_ARRAY_END) {
+        record->depth--;
+        return ERR_OK;
+    }
+    if (token == JSON_NULL) return row_null(record, field, note);
+    if (token != JSON_OBJECT) return unexpected(field->name, "objects", note);
+    record_clear(record);
+    return level_enter(record, field->shape, 0, false);
+}
+
+static enum err map_token(struct format_record *record, enum json_token token, struct str text,
+                          struct note *note)
+{
+    const struct shape_field *field = field_open(record);
+
+    if (token == JSON_KEY) {
+        record_clear(record);
+        return record_keep(record, text, &record->texts[0][0]);
+    }
+    if (token == JSON_STRING)
+        record->texts[0][1] = text;
+    else if (token != JSON_NULL)
+        return unexpected(field->name, "texts", note);
+    return record->row(record->owner, field->slot, note);
+}
+
+/* The innermost object is over. */
+static enum err object_end(struct format_record *record, struct note *note)
+{
+    const struct shape_field *field = field_open(record);
+    bool row = field && field->kind == SHAPE_ROW;
+
+    record->depth--;
+    if (record->depth > 0 && record->levels[record->depth - 1].list) {
+        field = field_open(record);
+        row = true;
+    }
+    return row ? record->row(record->owner, field->slot, note) : ERR_OK;
 }
 
 /* -- the map of slices -- */
@@ -78,73 +142,88 @@ static enum err slice_key(struct format_record *record, struct str text)
 static enum err slice_value(struct format_record *record, enum json_token token, struct str text,
                             struct note *note)
 {
+    struct fleet_slice *slice = &record->slices[record->slice_count - 1];
     int64_t number = 0;
 
-    if (token == JSON_NUMBER) {
-        if (str_to_i64(text, &number) || number < INT32_MIN || number > INT32_MAX)
-            return unexpected(STR("per_shard"), "whole numbers of 32 bits", note);
-    } else if (token != JSON_NULL) {
-        return unexpected(STR("per_shard"), "numbers", note);
-    }
-    record->slices[record->slice_count - 1].slice = (int32_t)number;
+    if (token != JSON_NULL && (token != JSON_NUMBER || str_to_i64(text, &number) ||
+                               number < INT32_MIN || number > INT32_MAX))
+        return note_fail(note, ERR_PARSE,
+                         "field 'per_shard': '%.*s': expected a whole number of 32 bits",
+                         STR_ARG(slice->shard));
+    slice->slice = (int32_t)number;
     return ERR_OK;
 }
 
 /* -- fields -- */
-static enum err value(struct format_record *record, const struct shape_field *field,
-                      enum json_token token, struct str text, struct note *note)
+/* Null leaves a text or a number as it is. */
+static enum err field_null(struct format_record *record, const struct shape_field *field,
+                           struct note *note)
+{
+    if (field->kind == SHAPE_PAYLOAD) record->present &= ~BIT(field->slot);
+    if (field->kind == SHAPE_SLICES) record->slice_count = 0;
+    return field->kind == SHAPE_ROW ? row_null(record, field, note) : ERR_OK;
+}
+
+static enum err field_value(struct format_record *record, const struct shape_field *field,
+                            enum json_token token, struct str text, struct note *note)
 {
     uint8_t payload = record->levels[record->depth - 1].payload;
-    bool null = token == JSON_NULL;
 
     switch (field->kind) {
     case SHAPE_TEXT:
     case SHAPE_TIME:
-        if (null) return ERR_OK;
         if (token != JSON_STRING) return unexpected(field->name, "a text", note);
         return record_keep(record, text, &record->texts[payload][field->slot]);
     case SHAPE_NUMBER:
     case SHAPE_FLAG:
-        if (null) return ERR_OK;
         if (token != JSON_NUMBER || str_to_u64(text, &record->numbers[field->slot]))
             return unexpected(field->name, "a whole number", note);
         return ERR_OK;
+    case SHAPE_ROWS:
+        if (token != JSON_ARRAY) return unexpected(field->name, "a list", note);
+        return level_enter(record, NULL, 0, true);
+    case SHAPE_ROW:
     case SHAPE_PAYLOAD:
-        if (null) record->present &= ~BIT(field->slot);
-        __attribute__((fallthrough));
     case SHAPE_OBJECT:
-        if (null) return ERR_OK;
-        if (token != JSON_OBJECT) return unexpected(field->name, "an object", note);
-        if (field->kind == SHAPE_OBJECT) return enter(record, field->shape, payload);
-        record->present |= BIT(field->slot);
-        return enter(record, field->shape, field->slot);
     case SHAPE_SLICES:
-        if (null) record->slice_count = 0;
-        if (null) return ERR_OK;
-        if (token != JSON_OBJECT) return unexpected(field->name, "an object", note);
-        return enter(record, NULL, payload);
+    case SHAPE_MAP:
+    case SHAPE_IGNORED: break;
     }
-    return ERR_INTERNAL;
+    if (token != JSON_OBJECT) return unexpected(field->name, "an object", note);
+    if (field->kind == SHAPE_ROW) record_clear(record);
+    if (field->kind == SHAPE_PAYLOAD) {
+        payload = field->slot;
+        record->present |= BIT(field->slot);
+    }
+    return level_enter(record, field->shape, payload, false); /* the shape of a map is NULL */
 }
 
-/* A token of the innermost object that is open. */
+/* A token of the innermost object or list that is open. */
 static enum err inner_token(struct format_record *record, enum json_token token, struct str text,
                             struct note *note)
 {
     const struct record_shape *shape = record->levels[record->depth - 1].shape;
     const struct shape_field **field = &record->levels[record->depth - 1].field;
 
-    if (token == JSON_OBJECT_END) {
-        record->depth--;
-        return ERR_OK;
-    }
+    if (record->levels[record->depth - 1].list) return list_token(record, token, note);
+    if (token == JSON_OBJECT_END) return object_end(record, note);
+    if (!shape && field_open(record)->kind == SHAPE_MAP)
+        return map_token(record, token, text, note);
     if (!shape)
         return token == JSON_KEY ? slice_key(record, text) : slice_value(record, token, text, note);
     if (token == JSON_KEY) {
         *field = field_of(shape, text);
-        return ERR_OK;
+        if (*field || !record->strict) return ERR_OK;
+        return note_fail(note, ERR_INVALID, "field '%.*s': not known here", STR_ARG(text));
     }
-    if (*field) return value(record, *field, token, text, note);
+    if (*field && ((*field)->kind == SHAPE_ROWS || (*field)->kind == SHAPE_MAP)) {
+        if (record->present & BIT((*field)->slot))
+            return unexpected((*field)->name, "it once", note);
+        record->present |= BIT((*field)->slot);
+    }
+    if (*field && token == JSON_NULL) return field_null(record, *field, note);
+    if (*field && (*field)->kind != SHAPE_IGNORED)
+        return field_value(record, *field, token, text, note);
     if (token == JSON_OBJECT || token == JSON_ARRAY) record->skipped = 1;
     return ERR_OK;
 }
@@ -158,7 +237,7 @@ enum err record_token(struct format_record *record, enum json_token token, struc
     if (record->depth == 0) {
         *ret_done = token == JSON_NULL;
         if (*ret_done) return ERR_OK;
-        if (token == JSON_OBJECT) return enter(record, record->levels[0].shape, 0);
+        if (token == JSON_OBJECT) return level_enter(record, record->levels[0].shape, 0, false);
         return note_fail(note, ERR_PARSE, "expected an object");
     }
     if (record->skipped > 0) {
@@ -190,6 +269,7 @@ enum err record_parse(struct format_record *record, struct str bytes, size_t tex
         note_set(note, "it ends early");
         err = ERR_PARSE;
     }
+    record->offset = scan.offset;
     json_scan_deinit(&scan);
     return err;
 }

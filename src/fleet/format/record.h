@@ -3,7 +3,8 @@
  * any case (ASCII), unknown keys ignored, the last of duplicates counts (an object that comes twice
  * is one object with the fields of both), null leaves a text or number as it is.
  *
- * A shape is a table of fields, each with the slot its value goes to. Inside of fleet/format. */
+ * A shape is a table of fields, each with the slot its value goes to. A field may hold rows: each
+ * is a record by itself, which `row` takes before the next one begins. Inside of fleet/format. */
 #ifndef FLEET_FORMAT_RECORD_H
 #define FLEET_FORMAT_RECORD_H
 #include "base/arena.h"
@@ -12,7 +13,7 @@
 #include "fleet/core/fleet.h"
 #include "text/json_scan.h"
 
-enum { RECORD_TEXTS = 4, RECORD_NUMBERS = 3, RECORD_DEPTH = 6 };
+enum { RECORD_TEXTS = 4, RECORD_NUMBERS = 3, RECORD_DEPTH = 8 };
 enum { RECORD_PAYLOADS = FLEET_KIND_LAST + 1 };
 
 enum shape_kind {
@@ -24,13 +25,17 @@ enum shape_kind {
     SHAPE_PAYLOAD, /* its fields, whose texts are of payload `slot`, so that a stray payload does
                       not get in the way; and bit `slot` of `present`; null clears the bit */
     SHAPE_SLICES,  /* a map of shard to number: slices */
+    SHAPE_ROW,     /* an object that is a row */
+    SHAPE_ROWS,    /* a list of them; once */
+    SHAPE_MAP,     /* a map of text to text, each a row of two texts; once */
+    SHAPE_IGNORED, /* whatever it holds */
 };
 struct record_shape;
 struct shape_field {
     struct str name;
     enum shape_kind kind;
     uint8_t slot;
-    const struct record_shape *shape; /* OBJECT, PAYLOAD */
+    const struct record_shape *shape; /* OBJECT, PAYLOAD, ROW, ROWS */
 };
 struct record_shape {
     const struct shape_field *fields;
@@ -48,33 +53,37 @@ struct record_shape {
 struct format_record {
     struct arena *arena; /* where texts are copied to, and slices */
     struct str stable;   /* texts that are in here are not copied */
+    bool strict;         /* unknown keys are refused */
+    /* A row of the field with this slot is read. What it answers ends the reading. */
+    enum err (*row)(void *owner, uint8_t slot, struct note *note);
+    void *owner;
     /* what was read */
-    struct str texts[RECORD_PAYLOADS][RECORD_TEXTS]; /* 0: outside of payloads; empty when unset */
+    struct str texts[RECORD_PAYLOADS][RECORD_TEXTS]; /* 0: outside of payloads; NULL when unset */
     uint64_t numbers[RECORD_NUMBERS];
-    uint32_t present;
+    uint32_t present; /* bit per slot of PAYLOAD, ROWS and MAP */
     struct fleet_slice *slices;
     size_t slice_count, slice_cap;
     /* where it is */
     struct {
-        const struct record_shape *shape; /* NULL: the map of slices */
+        const struct record_shape *shape; /* of the object; NULL: of SLICES or MAP */
         const struct shape_field *field;  /* whose value comes next; NULL: unknown */
         uint8_t payload;
+        bool list; /* of ROWS, between two of them */
     } levels[RECORD_DEPTH];
     uint32_t depth, skipped; /* levels open; levels of an unknown value open */
+    uint64_t offset;         /* where record_parse ended */
 };
 
-/* Empties it; arena and stable stay. */
+/* Empties it; arena, stable and row stay. */
 void record_begin(struct format_record *record, const struct record_shape *shape);
 /* One token of the value; *ret_done: it was the last. A null in its place is an empty record.
- * ERR_PARSE with a note that names the field; ERR_NOMEM. */
+ * ERR_PARSE with a note that names the field; ERR_NOMEM; what `row` answers. */
 enum err record_token(struct format_record *record, enum json_token token, struct str text,
                       bool *ret_done, struct note *note);
 /* The whole text as one record; `text_max` bounds one of its texts. ERR_PARSE, ERR_TOO_LARGE,
  * ERR_NOMEM. */
 enum err record_parse(struct format_record *record, struct str bytes, size_t text_max,
                       struct note *note);
-/* A copy of `text` as the record would keep it. ERR_NOMEM. */
-enum err record_keep(const struct format_record *record, struct str text, struct str *ret_text);
 
 /* Appends a text with its quotes, escaped as the original does. ERR_INVALID: not UTF-8. */
 enum err json_text_put(struct buf *into, struct str text);

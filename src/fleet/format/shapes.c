@@ -60,18 +60,35 @@ static const struct shape_field command_fields[] = {
 };
 const struct record_shape fleet_command_shape = SHAPE(command_fields);
 
-#define MEMBER(name, shape)                                                                        \
-    {                                                                                              \
-        {name, sizeof name - 1}, shape                                                             \
-    }
-const struct fleet_member fleet_members[FLEET_TABLES] = {
-    [FLEET_SHARDS] = MEMBER("shards", &shard_shape),
-    [FLEET_CLUSTERS] = MEMBER("cluster_to_shard", NULL),
-    [FLEET_DOMAINS] = MEMBER("domain_to_shard", &domain_shape),
-    [FLEET_QUOTAS] = MEMBER("quotas", &quota_shape),
-    [FLEET_PROVIDERS] = MEMBER("providers", &provider_shape),
-    [FLEET_LEAVING] = MEMBER("domains_leaving", &leaving_shape),
+static const struct shape_field seal_fields[] = {FIELD("format", NUMBER, 0, NULL),
+                                                 FIELD("index", NUMBER, 1, NULL),
+                                                 FIELD("hash", TEXT, 0, NULL)};
+static const struct record_shape seal_shape = SHAPE(seal_fields);
+const struct shape_field fleet_members[FLEET_TABLES + 1] = {
+    FIELD("shards", ROWS, FLEET_SHARDS, &shard_shape),
+    FIELD("cluster_to_shard", MAP, FLEET_CLUSTERS, NULL),
+    FIELD("domain_to_shard", ROWS, FLEET_DOMAINS, &domain_shape),
+    FIELD("quotas", ROWS, FLEET_QUOTAS, &quota_shape),
+    FIELD("providers", ROWS, FLEET_PROVIDERS, &provider_shape),
+    FIELD("domains_leaving", ROWS, FLEET_LEAVING, &leaving_shape),
+    FIELD("muster", ROW, FLEET_TABLES, &seal_shape),
 };
+const struct record_shape fleet_state_shape = SHAPE(fleet_members);
+
+static const struct shape_field seed_quota_fields[] = {
+    FIELD("provider", TEXT, 0, NULL), FIELD("region", TEXT, 1, NULL),
+    FIELD("key", OBJECT, 0, &place_shape), FIELD("per_shard", SLICES, 0, NULL)};
+static const struct record_shape seed_quota_shape = SHAPE(seed_quota_fields);
+static const struct shape_field seed_fields[] = {
+    FIELD("quotas", ROWS, FLEET_QUOTAS, &seed_quota_shape),
+    FIELD("providers", ROWS, FLEET_PROVIDERS, &provider_shape),
+    FIELD("shards", IGNORED, 0, NULL),
+    FIELD("cluster_to_shard", IGNORED, 0, NULL),
+    FIELD("domain_to_shard", IGNORED, 0, NULL),
+    FIELD("domains_leaving", IGNORED, 0, NULL),
+    FIELD("muster", IGNORED, 0, NULL),
+};
+const struct record_shape fleet_seed_shape = SHAPE(seed_fields);
 
 /* -- reading -- */
 static enum err time_of(struct str text, const char *field, struct fleet_time *ret_time,
@@ -95,7 +112,8 @@ enum err record_row(const struct format_record *record, size_t payload, enum fle
     struct fleet_row row = {.table = table};
     enum err err = ERR_OK;
 
-    for (size_t i = 0; i < fleet_row_texts[table]; i++) row.texts[i] = texts[i];
+    for (size_t i = 0; i < fleet_row_texts[table]; i++)
+        row.texts[i] = texts[i].at ? texts[i] : STR_EMPTY;
     if (table == FLEET_QUOTAS) {
         row.quota.slices = record->slices;
         row.quota.slice_count = record->slice_count;
@@ -133,7 +151,11 @@ static enum err value_put(struct buf *into, const struct shape_field *field,
     case SHAPE_FLAG: return buf_append_byte(into, '1');
     case SHAPE_SLICES: return json_slices_put(into, row->quota.slices, row->quota.slice_count);
     case SHAPE_OBJECT: return shape_put(into, field->shape, row, flag);
-    case SHAPE_PAYLOAD: break;
+    case SHAPE_PAYLOAD:
+    case SHAPE_ROW:
+    case SHAPE_ROWS:
+    case SHAPE_MAP:
+    case SHAPE_IGNORED: break;
     }
     return ERR_INTERNAL; /* no row has them */
 }

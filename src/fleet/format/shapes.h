@@ -7,12 +7,12 @@
 
 extern const struct record_shape fleet_command_shape; /* its field n is the payload of kind n */
 enum { RECORD_KIND, RECORD_FORCE, RECORD_SINCE };     /* slots of its numbers */
-/* The members of a state, by table. */
-struct fleet_member {
-    struct str name;
-    const struct record_shape *shape; /* of a row; NULL: a map of text to text */
-};
-extern const struct fleet_member fleet_members[FLEET_TABLES];
+/* The members of a state: rows by table, then its seal. */
+extern const struct shape_field fleet_members[FLEET_TABLES + 1];
+extern const struct record_shape fleet_state_shape;
+/* Of --bootstrap-state: a quota's key may be outside of "key"; tables that are no seed are passed
+ * over. */
+extern const struct record_shape fleet_seed_shape;
 
 /* What was read, from the texts of `payload`. ERR_PARSE: a time that is none. */
 enum err record_row(const struct format_record *record, size_t payload, enum fleet_table table,

@@ -18,48 +18,14 @@ enum {
     SEAL_FORMAT_MAX = 2,      /* 1: without leaving domains */
 };
 
-static const struct shape_field seal_fields[] = {FIELD("format", NUMBER, 0, NULL),
-                                                 FIELD("index", NUMBER, 1, NULL),
-                                                 FIELD("hash", TEXT, 0, NULL)};
-static const struct record_shape seal_shape = SHAPE(seal_fields);
-
-enum place {
-    PLACE_START,  /* the object itself is to come */
-    PLACE_MEMBER, /* a key, or the end */
-    PLACE_TABLE,  /* the value of a table's member is to come */
-    PLACE_ROWS,   /* inside of it, between rows */
-    PLACE_ROW,    /* inside a row, or the seal */
-    PLACE_CLUSTER_VALUE,
-    PLACE_SKIP, /* the value of a member nobody knows */
-    PLACE_END,
-};
 struct fleet_state_reader {
     struct fleet_state_options options;
     struct json_scan scan;
     struct arena arena;
     struct format_record record;
-    enum place place;
-    enum fleet_table table; /* of PLACE_TABLE to PLACE_CLUSTER_VALUE; FLEET_TABLES: the seal */
-    uint32_t seen;          /* bit per table */
-    uint32_t skipped;       /* levels open in PLACE_SKIP */
-    struct str cluster;
     struct fleet_state_summary summary;
     enum err failed;
 };
-
-enum err fleet_state_read_begin(const struct fleet_state_options *options,
-                                struct fleet_state_reader **ret_reader)
-{
-    struct fleet_state_reader *reader = calloc(1, sizeof *reader);
-
-    if (!reader) return ERR_NOMEM;
-    reader->options = *options;
-    json_scan_init(&reader->scan, TEXT_MAX);
-    arena_init(&reader->arena, ROW_BYTES_MAX);
-    reader->record.arena = &reader->arena;
-    *ret_reader = reader;
-    return ERR_OK;
-}
 
 void fleet_state_read_close(struct fleet_state_reader *reader)
 {
@@ -74,22 +40,16 @@ static enum err row_dropped(struct fleet_state_reader *reader, const struct flee
                             const struct fleet_result *why, struct note *note)
 {
     struct fleet_command command;
-    char room[160];
-    struct buf text;
+    struct note text;
 
     if (why->status == FLEET_NO_MEMORY) return ERR_NOMEM;
     reader->summary.dropped.of[row->table]++;
     if (reader->options.dropped) reader->options.dropped(reader->options.owner, row, why);
     if (!reader->options.strict) return ERR_OK;
-    buf_init(&text, NOTE_CAP);
     if (row->table != FLEET_LEAVING) command = fleet_row_command(row);
-    if (fleet_result_text(row->table != FLEET_LEAVING ? &command : NULL, why, &text))
-        buf_clear(&text); /* too long for a note anyway */
-    snprintf(room, sizeof room, "%.*s", STR_ARG(buf_peek(&text)));
-    buf_deinit(&text);
+    fleet_result_text(row->table != FLEET_LEAVING ? &command : NULL, why, &text);
     return note_fail(note, ERR_CORRUPT, "a row of %.*s is refused: %s",
-                     STR_ARG(fleet_members[row->table].name),
-                     room[0] ? room : fleet_status_text(why->status));
+                     STR_ARG(fleet_members[row->table].name), text.text);
 }
 
 static enum err row_write(struct fleet_state_reader *reader, const struct fleet_row *row,
@@ -116,14 +76,14 @@ static enum err row_take(struct fleet_state_reader *reader, const struct fleet_r
     bool needs_shards = row->table == FLEET_CLUSTERS || row->table == FLEET_DOMAINS;
 
     if (options->only && !(options->only & BIT(row->table))) return ERR_OK;
-    if (!options->only && !options->strict && needs_shards && !(reader->seen & BIT(FLEET_SHARDS))) {
+    if (!options->only && !options->strict && needs_shards &&
+        !(reader->record.present & BIT(FLEET_SHARDS))) {
         reader->summary.again |= BIT(row->table);
         return ERR_OK;
     }
     return row_write(reader, row, note);
 }
 
-/* -- records -- */
 static enum err seal_end(struct fleet_state_reader *reader, struct note *note)
 {
     struct str text = reader->record.texts[0][0];
@@ -140,129 +100,34 @@ static enum err seal_end(struct fleet_state_reader *reader, struct note *note)
     return ERR_OK;
 }
 
-static enum err record_end(struct fleet_state_reader *reader, struct note *note)
+static enum err state_row(void *owner, uint8_t slot, struct note *note)
 {
+    struct fleet_state_reader *reader = owner;
     struct fleet_row row;
     enum err err;
 
-    reader->place = reader->table == FLEET_TABLES ? PLACE_MEMBER : PLACE_ROWS;
-    if (reader->table == FLEET_TABLES) return seal_end(reader, note);
-    err = record_row(&reader->record, 0, reader->table, &row, note);
-    return err ? err : row_take(reader, &row, note);
-}
-
-static enum err record_go(struct fleet_state_reader *reader, enum json_token token, struct str text,
-                          struct note *note)
-{
-    bool done;
-    enum err err = record_token(&reader->record, token, text, &done, note);
-
-    if (!err && done) err = record_end(reader, note);
+    if (slot == FLEET_TABLES) return seal_end(reader, note);
+    err = record_row(&reader->record, 0, (enum fleet_table)slot, &row, note);
+    if (!err) err = row_take(reader, &row, note);
+    arena_reset(&reader->arena);
     return err;
 }
 
-static enum err record_start(struct fleet_state_reader *reader, const struct record_shape *shape,
-                             enum json_token token, struct note *note)
+enum err fleet_state_read_begin(const struct fleet_state_options *options,
+                                struct fleet_state_reader **ret_reader)
 {
-    arena_reset(&reader->arena);
-    record_begin(&reader->record, shape);
-    reader->place = PLACE_ROW;
-    return record_go(reader, token, STR_EMPTY, note);
-}
+    struct fleet_state_reader *reader = calloc(1, sizeof *reader);
 
-/* -- places -- */
-static enum err unexpected(struct str member, const char *expected, struct note *note)
-{
-    return note_fail(note, ERR_PARSE, "member '%.*s': expected %s", STR_ARG(member), expected);
-}
-
-static enum err member_key(struct fleet_state_reader *reader, struct str key, struct note *note)
-{
-    reader->place = PLACE_SKIP;
-    reader->skipped = 0;
-    if (str_equal_nocase(key, STR("muster"))) {
-        reader->place = PLACE_TABLE;
-        reader->table = FLEET_TABLES;
-        return ERR_OK;
-    }
-    for (unsigned t = 0; t < FLEET_TABLES; t++) {
-        if (!str_equal_nocase(key, fleet_members[t].name)) continue;
-        if (reader->seen & BIT(t)) return unexpected(fleet_members[t].name, "it once", note);
-        reader->place = PLACE_TABLE;
-        reader->table = (enum fleet_table)t;
-        reader->seen |= BIT(t);
-    }
+    if (!reader) return ERR_NOMEM;
+    reader->options = *options;
+    json_scan_init(&reader->scan, TEXT_MAX);
+    arena_init(&reader->arena, ROW_BYTES_MAX);
+    reader->record.arena = &reader->arena;
+    reader->record.row = state_row;
+    reader->record.owner = reader;
+    record_begin(&reader->record, &fleet_state_shape);
+    *ret_reader = reader;
     return ERR_OK;
-}
-
-static enum err table_begin(struct fleet_state_reader *reader, enum json_token token,
-                            struct note *note)
-{
-    const struct fleet_member *member = &fleet_members[reader->table];
-
-    if (reader->table == FLEET_TABLES) return record_start(reader, &seal_shape, token, note);
-    if (token == JSON_NULL) {
-        reader->place = PLACE_MEMBER;
-        return ERR_OK;
-    }
-    if (token != (member->shape ? JSON_ARRAY : JSON_OBJECT))
-        return unexpected(member->name, member->shape ? "a list" : "an object", note);
-    reader->place = PLACE_ROWS;
-    return ERR_OK;
-}
-
-static enum err rows_token(struct fleet_state_reader *reader, enum json_token token,
-                           struct str text, struct note *note)
-{
-    if (token == JSON_ARRAY_END || token == JSON_OBJECT_END) {
-        reader->place = PLACE_MEMBER;
-        return ERR_OK;
-    }
-    if (reader->table != FLEET_CLUSTERS)
-        return record_start(reader, fleet_members[reader->table].shape, token, note);
-    assert(token == JSON_KEY);
-    arena_reset(&reader->arena);
-    reader->place = PLACE_CLUSTER_VALUE;
-    return record_keep(&reader->record, text, &reader->cluster);
-}
-
-static enum err cluster_value(struct fleet_state_reader *reader, enum json_token token,
-                              struct str text, struct note *note)
-{
-    struct fleet_row row = {.table = FLEET_CLUSTERS, .cluster = {reader->cluster, STR_EMPTY}};
-
-    reader->place = PLACE_ROWS;
-    if (token == JSON_STRING)
-        row.cluster.shard = text;
-    else if (token != JSON_NULL)
-        return unexpected(fleet_members[FLEET_CLUSTERS].name, "texts", note);
-    return row_take(reader, &row, note);
-}
-
-static enum err take_token(struct fleet_state_reader *reader, enum json_token token,
-                           struct str text, struct note *note)
-{
-    switch (reader->place) {
-    case PLACE_START:
-        reader->place = PLACE_MEMBER;
-        return token == JSON_OBJECT ? ERR_OK : unexpected(STR_EMPTY, "an object", note);
-    case PLACE_MEMBER:
-        if (token == JSON_KEY) return member_key(reader, text, note);
-        assert(token == JSON_OBJECT_END);
-        reader->place = PLACE_END;
-        return ERR_OK;
-    case PLACE_TABLE: return table_begin(reader, token, note);
-    case PLACE_ROWS: return rows_token(reader, token, text, note);
-    case PLACE_ROW: return record_go(reader, token, text, note);
-    case PLACE_CLUSTER_VALUE: return cluster_value(reader, token, text, note);
-    case PLACE_SKIP:
-        if (token == JSON_OBJECT || token == JSON_ARRAY) reader->skipped++;
-        if (token == JSON_OBJECT_END || token == JSON_ARRAY_END) reader->skipped--;
-        if (reader->skipped == 0) reader->place = PLACE_MEMBER;
-        return ERR_OK;
-    case PLACE_END: break;
-    }
-    return ERR_INTERNAL; /* the scanner gives nothing behind the value */
 }
 
 enum err fleet_state_read_next(void *opaque, struct str bytes, struct note *note)
@@ -271,12 +136,16 @@ enum err fleet_state_read_next(void *opaque, struct str bytes, struct note *note
     enum json_token token = JSON_NEED;
     struct str text = STR_EMPTY;
     enum err err = reader->failed;
+    bool done;
 
     if (err) return err;
     do {
         err = json_scan_next(&reader->scan, &bytes, &token, &text, note);
         if (err || token == JSON_NEED) break;
-        err = take_token(reader, token, text, note);
+        if (reader->record.depth == 0 && token == JSON_NULL)
+            err = note_fail(note, ERR_PARSE, "expected an object");
+        else
+            err = record_token(&reader->record, token, text, &done, note);
         if (err) note_prefix(note, "offset %llu", (unsigned long long)reader->scan.offset);
     } while (!err);
     if (err) note_prefix(note, "state");

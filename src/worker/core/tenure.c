@@ -58,6 +58,7 @@ void tenure_left(struct tenure *row)
 {
     assert(row->state == TENURE_LEAVE);
     row->state = TENURE_GONE;
+    row->ack = ACK_DUE;
 }
 
 size_t tenures_held(const struct tenures *t)
@@ -68,7 +69,20 @@ size_t tenures_held(const struct tenures *t)
     return held;
 }
 
-/* -- the service's word -- */
+bool tenures_unacked(const struct tenures *t)
+{
+    for (size_t i = 0; i < t->count; i++)
+        if (t->rows[i].ack != ACK_NONE) return true;
+    return false;
+}
+
+void tenures_acked(struct tenures *t, bool done)
+{
+    for (size_t i = 0; i < t->count; i++)
+        if (t->rows[i].ack == ACK_SENT) t->rows[i].ack = done ? ACK_NONE : ACK_DUE;
+}
+
+/* -- assignments -- */
 
 static int by_partition(const void *left, const void *right)
 {
@@ -83,7 +97,10 @@ static struct tenure row_after(const struct tenure *held, const struct grant *gr
 
     if (!newer && grant->token < held->token) return row; /* an old message */
     row.token = grant->token;
-    if (newer) row.begun = false; /* nothing was begun under this one */
+    if (newer) { /* nothing was begun under this token */
+        row.begun = false;
+        row.ack = ACK_NONE;
+    }
     if (grant->revoking) {
         if (newer || row.state != TENURE_GONE) row.state = TENURE_LEAVE;
         return row;
@@ -107,7 +124,8 @@ enum err tenures_assign(struct tenures *t, uint64_t assignment_epoch, struct gra
     if (!rows) return ERR_NOMEM;
     for (size_t i = 0; i < count; i++)
         rows[i] = row_after(tenures_find(t, grants[i].partition), &grants[i]);
-    for (size_t i = 0; i < t->count; i++) { /* both are sorted: who is not among the grants goes */
+    for (size_t i = 0; i < t->count;
+         i++) { /* both are sorted: a row that is not among the grants goes */
         while (at < count && rows[at].partition < t->rows[i].partition) at++;
         if (at == count || rows[at].partition != t->rows[i].partition) drop(owner, &t->rows[i]);
     }
@@ -122,7 +140,7 @@ enum err tenures_assign(struct tenures *t, uint64_t assignment_epoch, struct gra
 void tenures_drop_all(struct tenures *t, tenure_drop_fn *drop, void *owner)
 {
     for (size_t i = 0; i < t->count; i++) drop(owner, &t->rows[i]);
-    tenures_deinit(t); /* the epoch too: the next word is the first of another admission */
+    tenures_deinit(t); /* the epoch too: the next assignment is the first of another admission */
 }
 
 void tenures_leave_all(struct tenures *t)

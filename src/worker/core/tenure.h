@@ -1,34 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which partitions a worker holds, under which token, and what is to be done with each. Pure.
  *
- * The service says the whole truth each time: the partitions that are granted and those that are
- * being taken back, each with its grant epoch, the token. What is in neither list is not ours any
- * more: it is dropped without another word and without a last write. A token only ever grows; a
- * grant that names a lower one than we hold is an old message, and is not looked at.
+ * The service sends the whole assignment each time: the partitions that are granted and those that
+ * are being taken back, each with its grant epoch, the token. A partition in neither list is not ours
+ * any more: it is dropped without an acknowledgement and without a last write. A token only ever
+ * grows; a grant with a lower token than we hold is an old message, and is ignored.
  *
  *     (not held) --granted--> CLAIM --claimed--> WORK --revoking--> LEAVE --ack due--> GONE
  *                               |                  |  `--higher token--> CLAIM
  *                               `--revoking--> LEAVE (nothing was begun: nothing to write)
  *     any --in neither list, fence, reset--> (not held)
  *
- * CLAIM: the checkpoint store is told our token, which shuts out whoever had a lower one, and gives
+ * CLAIM: our token is written to the checkpoint store, which shuts out every lower one, and gives
  * us the newest checkpoint. WORK: input is read. LEAVE: what was begun is finished and written.
- * GONE: the service is told, and until its next word the row stays so that nothing starts again. */
+ * GONE: the service is sent an acknowledgement; the row stays until its next assignment, so that
+ * nothing starts again. */
 #ifndef WORKER_CORE_TENURE_H
 #define WORKER_CORE_TENURE_H
 #include "base/err.h"
 
 enum tenure_state { TENURE_CLAIM, TENURE_WORK, TENURE_LEAVE, TENURE_GONE };
+enum tenure_ack { ACK_NONE, ACK_DUE, ACK_SENT };
 struct tenure {
     uint32_t partition;
     enum tenure_state state;
-    uint64_t token;  /* grant epoch */
-    bool begun;      /* it was claimed: there may be something to write when leaving */
-    bool busy;       /* a job runs for it; the owner's mark */
-    bool want_write; /* a checkpoint was asked for */
-    void *data;      /* the owner's: what was loaded */
+    enum tenure_ack ack; /* GONE: the service must be sent that it was given back */
+    uint64_t token;      /* grant epoch */
+    bool begun;          /* it was claimed: there may be something to write when leaving */
+    bool busy;           /* a job runs for it; the owner's mark */
+    bool want_write;     /* a checkpoint was asked for */
+    void *data;          /* the owner's: what was loaded */
 };
-struct grant { /* of the service's word */
+struct grant { /* of an assignment */
     uint32_t partition;
     uint64_t token;
     bool revoking; /* to be given back */
@@ -46,7 +49,7 @@ void tenures_deinit(struct tenures *t); /* the owner has seen to `data` */
 
 /* Of a row that is dropped; `data` is not looked at again. */
 typedef void tenure_drop_fn(void *owner, struct tenure *row);
-/* Takes the service's word, and sorts it. ERR_CONFLICT: older than what we know, nothing changed;
+/* Takes an assignment, and sorts it. ERR_CONFLICT: older than what we know, nothing changed;
  * ERR_INVALID: a partition twice; ERR_FULL, ERR_NOMEM: nothing changed. */
 enum err tenures_assign(struct tenures *t, uint64_t assignment_epoch, struct grant *grants,
                         size_t count, tenure_drop_fn *drop, void *owner);
@@ -59,4 +62,7 @@ struct tenure *tenures_next(struct tenures *t);
 void tenure_claimed(struct tenure *row);
 void tenure_left(struct tenure *row);
 size_t tenures_held(const struct tenures *t); /* CLAIM, WORK and LEAVE */
+bool tenures_unacked(const struct tenures *t);
+/* Those that were sent are acknowledged, or are due again. */
+void tenures_acked(struct tenures *t, bool done);
 #endif

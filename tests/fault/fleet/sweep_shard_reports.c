@@ -6,6 +6,7 @@
 #include "fleet/answers.h"
 #include "fleet/shard_reports.h"
 #include "lib/fault_alloc.h"
+#include "lib/reports_check.h"
 #include "lib/test.h"
 
 /* Once more: only the k-th fails. */

@@ -73,7 +73,7 @@ def beats_registers_and_drains():
         register = coordinator.registrations[0]
         check(register.fences_itself and register.instance == metadata["x-worker-instance"], str(register))
         coordinator.grant({2: 1, 5: 1, 9: 1})
-        worker.wait_says("a partition is ours", 3)
+        worker.wait_says("a partition is claimed", 3)
         coordinator.wait_state(RUNNING)
         worker.stop()
         check(DRAINING in coordinator.states(), "no beat said so")
@@ -100,7 +100,7 @@ def totals_over_kills():
         first.kill()
         coordinator.grant({4: 2})
         second = scene.worker().start()
-        second.wait_says("a partition is ours")
+        second.wait_says("a partition is claimed")
         count = sum(count for count, _ in middle["node_snapshots"]["totals"].values())
         check(second.says(f"checkpoint={middle['checkpoint_id']} records={count}"), second.text())
         wait_for("the end", lambda: coordinator.checkpoint() and scene.totals(4) == want)
@@ -147,7 +147,7 @@ def fenced_in_the_middle_of_a_job():
         coordinator.wait_state(READY)
         for token in range(1, 5):
             coordinator.grant({partition: token for partition in range(8)})
-            worker.wait_says("a partition is ours", 8 * token)
+            worker.wait_says("a partition is claimed", 8 * token)
             pause_in_good_standing(scene, worker)
             time.sleep(1.2)
             fences, instance = worker.text().count("fenced:"), coordinator.instance

@@ -211,10 +211,13 @@ TEST(a_reader_forgives_what_the_original_forgives_and_refuses_the_rest_by_name)
         CHECK_TEXT(reads[i].why, fleet_status_text(result.status),
                    fleet_status_text(reads[i].status));
         buf_clear(&text);
-        if (err)
-            CHECK_OK("text", fleet_result_text(NULL, &result, &text));
-        else
+        if (err) {
+            struct note sentence;
+            fleet_result_text(NULL, &result, &sentence);
+            CHECK_OK("text", buf_append_c(&text, sentence.text));
+        } else {
             CHECK_OK("text", fleet_command_encode(&command, &text));
+        }
         CHECK_STR(reads[i].why, buf_peek(&text), str_from(reads[i].sentence));
     }
     buf_deinit(&text);

@@ -128,9 +128,8 @@ TEST(every_command_answers_as_the_specification_says)
          "unknown command kind 9"},
     };
     struct fleet *fleet = open_fleet();
-    struct buf text;
+    struct note text;
 
-    buf_init(&text, 4096);
     for (size_t i = 0; i < ARRAY_LEN(script); i++) {
         uint64_t hash = fleet_hash(fleet);
         struct fleet_result result = fleet_apply(fleet, &script[i].command);
@@ -138,11 +137,9 @@ TEST(every_command_answers_as_the_specification_says)
                    fleet_status_text(script[i].status));
         CHECK_U64(script[i].why, result.changed, script[i].changed);
         CHECK(script[i].why, (fleet_hash(fleet) != hash) == script[i].changed);
-        buf_clear(&text);
-        CHECK_OK("text", fleet_result_text(&script[i].command, &result, &text));
-        CHECK_STR(script[i].why, buf_peek(&text), s(script[i].text));
+        fleet_result_text(&script[i].command, &result, &text);
+        CHECK_STR(script[i].why, s(text.text), s(script[i].text));
     }
-    buf_deinit(&text);
     fleet_close(fleet);
 }
 
@@ -365,7 +362,7 @@ TEST(texts_past_their_limit_and_texts_that_are_none_are_refused_by_name)
     static char id[FLEET_ID_MAX + 2], label[FLEET_LABEL_KEY_MAX + 2];
     static struct fleet_slice many[FLEET_SLICES_MAX + 1];
     struct fleet *fleet = open_fleet();
-    struct buf text;
+    struct note text;
 
     memset(id, 'i', sizeof id - 1);
     memset(label, 'l', sizeof label - 1);
@@ -414,28 +411,25 @@ TEST(texts_past_their_limit_and_texts_that_are_none_are_refused_by_name)
          "provider address: longer than the limit of 512"},
         {"region", provider("p", "", id), FLEET_TOO_LONG, "region: longer than the limit of 253"},
     };
-    buf_init(&text, 4096);
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct fleet_result result = fleet_apply(fleet, &cases[i].command);
         CHECK_TEXT(cases[i].why, fleet_status_text(result.status),
                    fleet_status_text(cases[i].status));
-        buf_clear(&text);
-        CHECK_OK("text", fleet_result_text(&cases[i].command, &result, &text));
-        CHECK_STR(cases[i].why, buf_peek(&text), s(cases[i].text));
+        fleet_result_text(&cases[i].command, &result, &text);
+        CHECK_STR(cases[i].why, s(text.text), s(cases[i].text));
     }
     id[FLEET_ID_MAX] = '\0';
     label[FLEET_LABEL_KEY_MAX] = '\0';
     CHECK_U64("at the limit", run(fleet, add(id)), FLEET_DONE);
     CHECK_U64("at the limit", run(fleet, assign(label, label, id)), FLEET_DONE);
     CHECK_U64("at the limit", run(fleet, bind(id, id)), FLEET_DONE);
-    buf_deinit(&text);
     fleet_close(fleet);
 }
 
 TEST(a_full_table_says_so_and_takes_what_changes_no_count)
 {
     struct fleet *fleet = open_fleet();
-    struct buf text;
+    struct note text;
     char id[16];
 
     for (unsigned i = 0; i < FLEET_SHARDS_MAX; i++) {
@@ -446,10 +440,8 @@ TEST(a_full_table_says_so_and_takes_what_changes_no_count)
     struct fleet_result result = fleet_apply(fleet, &more);
     CHECK_U64("full", result.status, FLEET_FULL);
     CHECK_ERR("full", fleet_status_err(result.status), ERR_FULL);
-    buf_init(&text, 100);
-    CHECK_OK("text", fleet_result_text(&more, &result, &text));
-    CHECK_STR("text", buf_peek(&text), s("shards: table is full at 65536"));
-    buf_deinit(&text);
+    fleet_result_text(&more, &result, &text);
+    CHECK_STR("text", s(text.text), s("shards: table is full at 65536"));
     CHECK_U64("exists comes first", run(fleet, add("s-7")), FLEET_SHARD_EXISTS);
     run(fleet, removal("s-7"));
     CHECK_U64("room again", run(fleet, more), FLEET_DONE);

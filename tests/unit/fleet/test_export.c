@@ -146,6 +146,7 @@ static struct {
     struct snapshot_service *service;
     struct rpc_server *server;
     struct rpc_channel *channel;
+    struct state_machine machine;
     bool server_closed, channel_closed;
 } streams;
 
@@ -197,17 +198,17 @@ static void set_true(void *flag)
 
 static void open_streams(struct rig_node *node)
 {
-    struct state_machine machine = fleet_machine_registration(fleet_service_machine(node->service));
     struct snapshot_service_options options = {.io = node->io,
                                                .metrics = node->metrics,
                                                .replica = node->replica,
                                                .fleet = fleet_service_machine(node->service),
-                                               .machines = &machine,
+                                               .machines = &streams.machine,
                                                .machine_count = 1,
                                                .stall_ms = STALL_MS};
     struct note note = {""};
 
     memset(&streams, 0, sizeof streams);
+    streams.machine = fleet_machine_registration(fleet_service_machine(node->service));
     CHECK_OK("server",
              rpc_server_open(&(struct rpc_server_options){.io = node->io}, &streams.server, &note));
     CHECK_OK("service", snapshot_service_open(&options, &streams.service, &note));

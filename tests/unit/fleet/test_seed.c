@@ -20,27 +20,28 @@ static const struct {
      "\"quotas\":[{\"key\":{\"Provider\":\"aws\",\"Region\":\"r\"},\"per_shard\":null}],"
      "\"providers\":[{\"Name\":\"p\",\"Address\":\"h:1\",\"Region\":\"r\"}]}",
      ERR_OK, "", 2},
-    {"not JSON", "{", ERR_PARSE, "line 1", 0},
-    {"not an object", "[]", ERR_INVALID, "expected object", 0},
+    {"not JSON", "{", ERR_PARSE, "line 1: it ends early", 0},
+    {"not an object", "[]", ERR_PARSE, "expected an object", 0},
     {"a misspelt table", "{\"quota\":[]}", ERR_INVALID, "field 'quota': not known here", 0},
     {"a misspelt field", "{\"providers\":[{\"nam\":\"p\"}]}", ERR_INVALID,
      "providers.0: field 'nam': not known here", 0},
-    {"no list", "{\"providers\":{}}", ERR_INVALID, "providers", 0},
-    {"no object in it", "{\"providers\":[1]}", ERR_INVALID, "providers.0", 0},
+    {"no list", "{\"providers\":{}}", ERR_PARSE, "field 'providers': expected a list", 0},
+    {"no object in it", "{\"providers\":[1]}", ERR_PARSE, "providers.0", 0},
     {"no name", "{\"providers\":[{\"name\":\"a\"},{}]}", ERR_INVALID,
      "providers.1: field 'name': missing", 0},
     {"an empty name", "{\"providers\":[{\"name\":\"\"}]}", ERR_INVALID, "'name': empty", 0},
-    {"a name that is none", "{\"providers\":[{\"name\":1}]}", ERR_INVALID, "name", 0},
+    {"a name that is none", "{\"providers\":[{\"name\":1}]}", ERR_PARSE,
+     "providers.0: field 'Name': expected a text", 0},
     {"no region", "{\"quotas\":[{\"provider\":\"aws\"}]}", ERR_INVALID,
      "quotas.0: field 'region': missing", 0},
     {"a slice that is no number",
      "{\"quotas\":[{\"provider\":\"aws\",\"region\":\"r\",\"per_shard\":{\"a\":\"1\"}}]}",
-     ERR_INVALID, "per_shard.a", 0},
+     ERR_PARSE, "'per_shard': 'a'", 0},
     {"a slice past 32 bits",
      "{\"quotas\":[{\"provider\":\"aws\",\"region\":\"r\",\"per_shard\":{\"a\":2147483648}}]}",
-     ERR_INVALID, "per_shard.a: not a whole number of 32 bits", 0},
+     ERR_PARSE, "'a': expected a whole number of 32 bits", 0},
     {"slices that are a list",
-     "{\"quotas\":[{\"provider\":\"aws\",\"region\":\"r\",\"per_shard\":[1]}]}", ERR_INVALID,
+     "{\"quotas\":[{\"provider\":\"aws\",\"region\":\"r\",\"per_shard\":[1]}]}", ERR_PARSE,
      "per_shard", 0},
 };
 TEST(a_seed_says_what_it_says_or_where_it_is_wrong)
@@ -64,17 +65,17 @@ TEST(a_seed_is_commands)
 
     for (size_t i = 2; i <= 3; i++) {
         CHECK_OK(seeds[i].why, fleet_seed_parse(str_from(seeds[i].text), &seed, &note));
-        CHECK_U64("providers first", seed.commands[0].kind, FLEET_UPSERT_PROVIDER);
-        CHECK_STR("name", seed.commands[0].upsert_provider.name, STR("p"));
-        CHECK_STR("address", seed.commands[0].upsert_provider.address, STR("h:1"));
-        CHECK_STR("region", seed.commands[0].upsert_provider.region, STR("r"));
-        CHECK_U64("quotas", seed.commands[1].kind, FLEET_SET_QUOTA);
-        CHECK_STR("provider", seed.commands[1].set_quota.provider, STR("aws"));
-        CHECK_STR("region", seed.commands[1].set_quota.region, STR("r"));
+        CHECK_U64("in the order of the file", seed.commands[0].kind, FLEET_SET_QUOTA);
+        CHECK_U64("providers", seed.commands[1].kind, FLEET_UPSERT_PROVIDER);
+        CHECK_STR("name", seed.commands[1].upsert_provider.name, STR("p"));
+        CHECK_STR("address", seed.commands[1].upsert_provider.address, STR("h:1"));
+        CHECK_STR("region", seed.commands[1].upsert_provider.region, STR("r"));
+        CHECK_STR("provider", seed.commands[0].set_quota.provider, STR("aws"));
+        CHECK_STR("region", seed.commands[0].set_quota.region, STR("r"));
         if (i == 2) {
-            CHECK_SIZE("slices", seed.commands[1].set_quota.slice_count, 2);
-            CHECK_STR("shard", seed.commands[1].set_quota.slices[1].shard, STR("b"));
-            CHECK_I64("slice", seed.commands[1].set_quota.slices[1].slice, 2);
+            CHECK_SIZE("slices", seed.commands[0].set_quota.slice_count, 2);
+            CHECK_STR("shard", seed.commands[0].set_quota.slices[1].shard, STR("b"));
+            CHECK_I64("slice", seed.commands[0].set_quota.slices[1].slice, 2);
         }
         fleet_seed_deinit(&seed);
     }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "fleet/shard_reports.h"
+#include "lib/reports_check.h"
 #include "lib/test.h"
 
 static struct shard_reports *reports;

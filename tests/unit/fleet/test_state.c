@@ -217,9 +217,11 @@ static void note_drop(void *owner, const struct fleet_row *row, const struct fle
     bool leaving = row->table == FLEET_LEAVING; /* no command of the log brings such a row */
     struct fleet_command command = {.kind = FLEET_CLEAR_LEAVING};
     struct drops *drops = owner;
+    struct note text;
 
     if (!leaving) command = fleet_row_command(row);
-    CHECK_OK("room", fleet_result_text(leaving ? NULL : &command, why, &drops->lines));
+    fleet_result_text(leaving ? NULL : &command, why, &text);
+    CHECK_OK("room", buf_append_c(&drops->lines, text.text));
     CHECK_OK("room", buf_append_byte(&drops->lines, '\n'));
 }
 
@@ -266,20 +268,20 @@ static const struct {
     {"indented",
      "{\n  \"shards\": [\n    {\n      \"ID\": \"a\"\n    }\n  ],\n  \"cluster_to_shard\": {}\n}\n",
      ERR_OK, 1, 0, 0, ""},
-    {"not an object", "[]", ERR_PARSE, 0, 0, 0, "state: offset 1: member '': expected an object"},
+    {"not an object", "[]", ERR_PARSE, 0, 0, 0, "state: offset 1: expected an object"},
     {"half", "{\"shards\":[", ERR_PARSE, 0, 0, 0, "state: offset 11: it ends early"},
     {"nothing", "", ERR_PARSE, 0, 0, 0, "state: offset 0: it ends early"},
     {"bytes behind", "{}x", ERR_PARSE, 0, 0, 0, "state: offset 2: bytes after the value"},
     {"shards as an object", "{\"shards\":{}}", ERR_PARSE, 0, 0, 0,
-     "state: offset 11: member 'shards': expected a list"},
+     "state: offset 11: field 'shards': expected a list"},
     {"clusters as a list", "{\"cluster_to_shard\":[]}", ERR_PARSE, 0, 0, 0,
-     "state: offset 21: member 'cluster_to_shard': expected an object"},
+     "state: offset 21: field 'cluster_to_shard': expected an object"},
     {"a cluster of a number", "{\"cluster_to_shard\":{\"a\":1}}", ERR_PARSE, 0, 0, 0,
-     "state: offset 26: member 'cluster_to_shard': expected texts"},
+     "state: offset 26: field 'cluster_to_shard': expected texts"},
     {"a row that is a text", "{\"shards\":[\"a\"]}", ERR_PARSE, 0, 0, 0,
-     "state: offset 14: expected an object"},
+     "state: offset 14: field 'shards': expected objects"},
     {"a table twice", "{\"shards\":[],\"SHARDS\":[]}", ERR_PARSE, 0, 0, 0,
-     "state: offset 21: member 'shards': expected it once"},
+     "state: offset 23: field 'shards': expected it once"},
     {"a time that is none", "{\"shards\":[{\"ID\":\"a\",\"RegisteredAt\":\"x\"}]}", ERR_PARSE, 0, 0,
      0, "state: offset 40: field 'RegisteredAt': not a time"},
     {"a seal of the future", "{\"muster\":{\"format\":3,\"index\":1,\"hash\":\"0\"}}", ERR_VERSION,
@@ -299,7 +301,7 @@ static const struct {
      "\"shard\":\"a\",\"since\":4},{}]}",
      ERR_OK, 1, 0, 1, "domain already assigned\nshard id is empty\n"},
     {"leaving domains as an object", "{\"domains_leaving\":{}}", ERR_PARSE, 0, 0, 0,
-     "state: offset 20: member 'domains_leaving': expected a list"},
+     "state: offset 20: field 'domains_leaving': expected a list"},
     {"a seal without a hash", "{\"muster\":{\"format\":1,\"index\":1,\"hash\":\"0\"}}", ERR_PARSE,
      0, 0, 0, "state: offset 43: the seal's hash is no hash"},
 };

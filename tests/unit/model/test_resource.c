@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "lib/dimensions_find.h"
 #include "lib/test.h"
 
 /* Vectors are written as "cpu=4,memory=16Gi" here. */

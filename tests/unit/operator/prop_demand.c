@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/prng.h"
+#include "lib/dimensions_find.h"
 #include "lib/test.h"
 #include "operator/core/demand.h"
 

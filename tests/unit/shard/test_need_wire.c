@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "lib/dimensions_find.h"
 #include "lib/fault_alloc.h"
 #include "lib/test.h"
 #include "wire/message.h"
