@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Opens log, metrics, events and probes in this order, and closes them in reverse. Runs on the loop's
+ * thread. */
 #include "common/instruments.h"
 
 #include <errno.h>

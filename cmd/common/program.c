@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The run of a program: finds its command, reads the sources of its configuration, prints what the
+ * command made, and turns an error into an exit code. One thread; `nftw` alone needs a static. */
 #include "common/program.h"
 
 #include <errno.h>
@@ -23,7 +25,7 @@ int program_print(struct str text)
 }
 
 /* "muster dev: LINE" on stderr, in one piece. */
-static void say(const struct command_call *call, struct str line)
+static void program_print_line(const struct command_call *call, struct str line)
 {
     char path[COMMAND_PATH_CAP];
     struct buf shown;
@@ -40,7 +42,7 @@ static void say(const struct command_call *call, struct str line)
 
 int program_fail(const struct command_call *call, enum err err, const struct note *note)
 {
-    say(call, str_from(note && note->text[0] ? note->text : err_text(err)));
+    program_print_line(call, str_from(note && note->text[0] ? note->text : err_text(err)));
     return err_exit_code(err);
 }
 
@@ -48,14 +50,14 @@ void program_say_problems(const struct command_call *call, struct str problems)
 {
     struct str line;
     while (problems.len > 0 && str_split(&problems, '\n', &line)) {
-        if (line.len > 0) say(call, line);
+        if (line.len > 0) program_print_line(call, line);
     }
 }
 
 /* -- configuration -- */
 
 /* A command that reads no variable has no opinion about any. */
-static bool reads_environment(const struct option_table *table)
+static bool program_reads_environment(const struct option_table *table)
 {
     for (size_t i = 0; i < table->count; i++) {
         if (!(table->options[i].flags & OPTION_FLAG_ONLY)) return true;
@@ -63,7 +65,7 @@ static bool reads_environment(const struct option_table *table)
     return false;
 }
 
-static const char *why_unreadable(const char *path, enum err err)
+static const char *program_why_unreadable(const char *path, enum err err)
 {
     struct fs_info info;
     if (err != ERR_INVALID || fs_stat(fs_real(), path, &info)) return err_text(err);
@@ -81,7 +83,7 @@ enum err program_add_file(struct conf *conf, const char *path)
     if (!err) {
         err = conf_add_file(conf, path, buf_peek(&content));
     } else if (err != ERR_NOMEM &&
-               conf_problem(conf, "%s: %s", path, why_unreadable(path, err)) == ERR_NOMEM) {
+               conf_problem(conf, "%s: %s", path, program_why_unreadable(path, err)) == ERR_NOMEM) {
         err = ERR_NOMEM;
     }
     buf_deinit(&content);
@@ -89,12 +91,12 @@ enum err program_add_file(struct conf *conf, const char *path)
 }
 
 /* All sources are read, whatever is wrong with one: conf_finish tells all of it together. */
-static enum err add_sources(const struct program *program, const struct command_call *call,
-                            const struct option_table *table, struct conf *conf)
+static enum err program_add_sources(const struct program *program, const struct command_call *call,
+                                    const struct option_table *table, struct conf *conf)
 {
     enum err err = conf_add_flags(conf, call->rest_count, call->rest);
 
-    if (err != ERR_NOMEM && reads_environment(table))
+    if (err != ERR_NOMEM && program_reads_environment(table))
         err = conf_add_environment(conf, program->environment, all_tables);
     if (err != ERR_NOMEM && option_find(table, "config") && conf_text(conf, "config"))
         err = program_add_file(conf, conf_text(conf, "config"));
@@ -111,7 +113,7 @@ enum err program_read_conf(const struct program *program, const struct command_c
     struct note note = {""};
     enum err err = conf_open(table, &conf);
 
-    if (!err) err = add_sources(program, call, table, conf);
+    if (!err) err = program_add_sources(program, call, table, conf);
     if (!err) {
         err = command_check_arguments(call, conf_argument_count(conf), &note);
         if (err && buf_appendf(problems, "%s\n", note.text)) err = ERR_NOMEM;
@@ -144,7 +146,8 @@ enum err program_load_conf(const struct program *program, const struct command_c
 /* Everything that a command prints at once: a plan of a large fleet. */
 enum { OUT_MAX = 1 << 30 };
 
-static int run_act(const struct command_call *call, const struct conf *conf, program_act_fn *act)
+static int program_run_act(const struct command_call *call, const struct conf *conf,
+                           program_act_fn *act)
 {
     struct program_run run = {.call = call, .conf = conf};
     enum err err;
@@ -166,12 +169,12 @@ int program_act(void *context, const struct command_call *call)
     int exit_code;
 
     if (err) return err_exit_code(err);
-    exit_code = run_act(call, conf, action->act);
+    exit_code = program_run_act(call, conf, action->act);
     conf_close(conf);
     return exit_code;
 }
 
-static enum err print_help(struct program_run *run)
+static enum err program_print_help(struct program_run *run)
 {
     return command_help(run->call, &run->out);
 }
@@ -182,7 +185,7 @@ enum err program_version(struct program_run *run)
 }
 
 /* A group without its command: the help is what was wrong. */
-static int help_as_mistake(const struct command_call *call)
+static int program_help_as_mistake(const struct command_call *call)
 {
     struct buf text;
     enum err err;
@@ -196,7 +199,7 @@ static int help_as_mistake(const struct command_call *call)
 
 /* A process started with one of its three standard files closed would get the number for something
  * of its own, and whoever prints would write into that. */
-static bool fill_standard_files(void)
+static bool program_fill_standard_files(void)
 {
     int fd;
     do fd = open("/dev/null", O_RDWR);
@@ -213,12 +216,12 @@ int program_main(const struct command *root, int argc, char **argv)
     struct note note = {""};
     enum err err;
 
-    if (!fill_standard_files()) return err_exit_code(ERR_INTERNAL);
+    if (!program_fill_standard_files()) return err_exit_code(ERR_INTERNAL);
     err = command_resolve(root, count, (const char **)argv + 1, &call, &note);
     if (err) return program_fail(&call, err, &note);
-    if (call.wish == COMMAND_VERSION) return run_act(&call, NULL, program_version);
-    if (call.wish == COMMAND_HELP) return run_act(&call, NULL, print_help);
-    if (call.wish == COMMAND_MISSING) return help_as_mistake(&call);
+    if (call.wish == COMMAND_VERSION) return program_run_act(&call, NULL, program_version);
+    if (call.wish == COMMAND_HELP) return program_run_act(&call, NULL, program_print_help);
+    if (call.wish == COMMAND_MISSING) return program_help_as_mistake(&call);
     err = version_check_engines(&note); /* help and version work on any machine; no more */
     if (err) return program_fail(&call, err, &note);
     return command_of(&call)->run(&program, &call);
@@ -226,7 +229,7 @@ int program_main(const struct command *root, int argc, char **argv)
 
 static struct stat owner_of_data; /* nftw has no argument for its callback */
 
-static int give_one(const char *path, const struct stat *info, int type, struct FTW *place)
+static int program_give_one(const char *path, const struct stat *info, int type, struct FTW *place)
 {
     (void)type, (void)place;
     if (info->st_uid == 0) (void)!lchown(path, owner_of_data.st_uid, owner_of_data.st_gid);
@@ -236,5 +239,5 @@ static int give_one(const char *path, const struct stat *info, int type, struct 
 void program_give_to_owner(const char *dir)
 {
     if (geteuid() != 0 || stat(dir, &owner_of_data) || owner_of_data.st_uid == 0) return;
-    (void)nftw(dir, give_one, 16, FTW_PHYS);
+    (void)nftw(dir, program_give_one, 16, FTW_PHYS);
 }

@@ -143,17 +143,17 @@ static enum err load_fleet(struct planner *planner, const struct conf *conf, str
 
 /* ---- the answer ---- */
 
-static const char *ending(uint32_t count)
+static const char *plan_plural(uint32_t count)
 {
     return count == 1 ? "" : "s";
 }
 
-static enum err tell_totals(const struct planner *planner, struct buf *out)
+static enum err plan_print_totals(const struct planner *planner, struct buf *out)
 {
     struct planner_totals t = planner_totals(planner);
     enum err err = buf_appendf(out, "%u machine%s, %u need%s of %u cluster%s: %u served, %u not\n",
-                               t.machines, ending(t.machines), t.needs, ending(t.needs), t.clusters,
-                               ending(t.clusters), t.served, t.needs - t.served);
+                               t.machines, plan_plural(t.machines), t.needs, plan_plural(t.needs),
+                               t.clusters, plan_plural(t.clusters), t.served, t.needs - t.served);
 
     for (int kind = 0; !err && kind <= ACTION_DELETE; kind++)
         err = buf_appendf(out, "%s%u %s", kind ? ", " : "", t.actions[kind],
@@ -161,28 +161,28 @@ static enum err tell_totals(const struct planner *planner, struct buf *out)
     return err ? err : buf_append_byte(out, '\n');
 }
 
-static enum err tell_rest(size_t told, size_t all, struct buf *out)
+static enum err plan_print_rest(size_t told, size_t all, struct buf *out)
 {
     if (told == all) return ERR_OK;
     return buf_appendf(out, "... and %zu more (--limit 0 tells all)\n", all - told);
 }
 
-static enum err tell(const struct planner *planner, const struct conf *conf, struct buf *out)
+static enum err plan_print(const struct planner *planner, const struct conf *conf, struct buf *out)
 {
     struct planner_totals t = planner_totals(planner);
     size_t limit = conf_number(conf, "limit"), told, actions = 0;
     bool all = conf_bool(conf, "all");
-    enum err err = tell_totals(planner, out);
+    enum err err = plan_print_totals(planner, out);
 
     if (limit == 0) limit = SIZE_MAX;
     for (int kind = 0; kind <= ACTION_DELETE; kind++) actions += t.actions[kind];
     if (!err && actions) err = buf_append_c(out, "\nactions\n");
     if (!err) err = planner_print_actions(planner, 0, limit, out, &told);
-    if (!err) err = tell_rest(told, actions, out);
+    if (!err) err = plan_print_rest(told, actions, out);
     if (!err && (all || t.served < t.needs))
         err = buf_append_c(out, all ? "\nneeds\n" : "\nneeds that are not served\n");
     if (!err) err = planner_print_needs(planner, all, 0, limit, out, &told);
-    return err ? err : tell_rest(told, all ? t.needs : t.needs - t.served, out);
+    return err ? err : plan_print_rest(told, all ? t.needs : t.needs - t.served, out);
 }
 
 static enum err plan(struct program_run *run)
@@ -194,7 +194,7 @@ static enum err plan(struct program_run *run)
     if (!err) err = planner_decide(planner);
     if (!err)
         err = conf_bool(run->conf, "transcript") ? planner_transcript(planner, &run->out)
-                                                 : tell(planner, run->conf, &run->out);
+                                                 : plan_print(planner, run->conf, &run->out);
     planner_close(planner);
     return err;
 }

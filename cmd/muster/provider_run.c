@@ -95,9 +95,9 @@ static enum err open_server(void *state, struct note *note)
     return err ? err : role_open_health(&s->role, SERVICE_NAME, RPC_SERVING, note);
 }
 
-/* Nobody is let in before the machines are there: a List without them would remove them from a
+/* The port listens once the machines are there: a List without them would remove them from a
  * shard's inventory. */
-static enum err open_door(void *state, struct note *note)
+static enum err provider_begin(void *state, struct note *note)
 {
     struct provider_role_state *s = state;
     enum err err = host_start(s->host, note);
@@ -149,7 +149,7 @@ static const struct chassis_hooks hooks = {
     .ready_reason = "machines are not loaded",
     .tls = ROLE_TLS_SERVER,
     .steps = CHASSIS_STEPS(role_open_ready, find_state, role_open_tls, open_host, open_server,
-                           open_door),
+                           provider_begin),
     .drains = CHASSIS_DRAINS(role_drain_ready, role_drain_server),
     .check = provider_backend_check,
     .say_started = say_started,

@@ -92,7 +92,7 @@ struct mock {
     uint64_t incarnations[WORKERS_MAX];
 };
 
-static enum err apply(struct mock *m, struct member_op op, struct member_result *ret_result)
+static enum err mock_apply(struct mock *m, struct member_op op, struct member_result *ret_result)
 {
     struct member_command command = {
         .wall_ms = (int64_t)clock_wall(clock_real()).ms, .ops = &op, .op_count = 1};
@@ -103,7 +103,7 @@ static enum err apply(struct mock *m, struct member_op op, struct member_result 
 }
 
 /* What the queue says of itself since the last time. */
-static enum err tell(struct mock *m)
+static enum err mock_emit_events(struct mock *m)
 {
     static const enum event_topic topics[MEMBER_EV_LAST + 1] = {
         [MEMBER_EV_WORK_DISPATCHED] = TOPIC_WORK_DISPATCHED,
@@ -132,7 +132,7 @@ static enum err tell(struct mock *m)
     return err;
 }
 
-static enum err enqueue(struct mock *m)
+static enum err mock_enqueue(struct mock *m)
 {
     struct member_result result;
     char payload[32];
@@ -143,12 +143,12 @@ static enum err enqueue(struct mock *m)
         snprintf(payload, sizeof payload, "mock-item-%" PRIu64, i);
         op.bytes = str_from(payload);
         blake3(op.bytes, op.item.b);
-        err = apply(m, op, &result);
+        err = mock_apply(m, op, &result);
     }
     return err;
 }
 
-static enum err join(struct mock *m)
+static enum err mock_join(struct mock *m)
 {
     struct ulid_maker maker = {0};
     struct member_result result = {0};
@@ -156,7 +156,7 @@ static enum err join(struct mock *m)
 
     for (size_t i = 0; i < m->worker_count && !err; i++) {
         new_ulid(&maker, m->workers[i]);
-        err = apply(
+        err = mock_apply(
             m, (struct member_op){.kind = MEMBER_OP_REGISTER, .worker = str_from(m->workers[i])},
             &result);
         m->incarnations[i] = result.incarnation;
@@ -165,26 +165,26 @@ static enum err join(struct mock *m)
 }
 
 /* All but the last share the items; the last has nothing to do, and steals. */
-static enum err share(struct mock *m)
+static enum err mock_share(struct mock *m)
 {
     size_t pulling = m->worker_count > 1 ? m->worker_count - 1 : 1;
     struct member_result result;
     enum err err = ERR_OK;
 
     for (size_t i = 0; i < m->worker_count && !err; i++)
-        err = apply(m,
-                    (struct member_op){
-                        .kind = i < pulling ? MEMBER_OP_PULL : MEMBER_OP_STEAL,
-                        .worker = str_from(m->workers[i]),
-                        .incarnation = m->incarnations[i],
-                        .number = (m->items + pulling - 1) / pulling,
-                    },
-                    &result);
+        err = mock_apply(m,
+                         (struct member_op){
+                             .kind = i < pulling ? MEMBER_OP_PULL : MEMBER_OP_STEAL,
+                             .worker = str_from(m->workers[i]),
+                             .incarnation = m->incarnations[i],
+                             .number = (m->items + pulling - 1) / pulling,
+                         },
+                         &result);
     return err;
 }
 
 /* Each item is done by whoever has it, and its row says so. */
-static enum err finish(struct mock *m)
+static enum err mock_finish(struct mock *m)
 {
     struct member_item item;
     struct member_digest at;
@@ -198,19 +198,19 @@ static enum err finish(struct mock *m)
         at = item.id;
         hex_write(at.b, BLAKE3_BYTES, hex);
         snprintf(key, sizeof key, "work/%s/item/%s", m->run, hex);
-        err = apply(m,
-                    (struct member_op){.kind = MEMBER_OP_SUBMIT,
-                                       .worker = item.worker,
-                                       .incarnation = item.incarnation,
-                                       .item = at},
-                    &result);
+        err = mock_apply(m,
+                         (struct member_op){.kind = MEMBER_OP_SUBMIT,
+                                            .worker = item.worker,
+                                            .incarnation = item.incarnation,
+                                            .item = at},
+                         &result);
         if (!err) err = ledger_record_add(&m->rows, str_from(key), STR("done"));
     }
     return err;
 }
 
 /* A file of somebody else's is not written over. */
-static enum err store(struct mock *m, const char *path, struct note *note)
+static enum err mock_store(struct mock *m, const char *path, struct note *note)
 {
     struct buf old;
     struct str records;
@@ -230,14 +230,14 @@ static enum err mock_run(struct mock *m, const char *storage, struct note *note)
     enum err err;
 
     member_rules_defaults(&rules);
-    err = apply(m, (struct member_op){.kind = MEMBER_OP_CONFIGURE, .rules = &rules}, &result);
-    if (!err) err = join(m);
-    if (!err) err = enqueue(m);
-    if (!err) err = share(m);
-    if (!err) err = tell(m);
-    if (!err) err = finish(m);
-    if (!err) err = store(m, storage, note);
-    if (!err) err = tell(m);
+    err = mock_apply(m, (struct member_op){.kind = MEMBER_OP_CONFIGURE, .rules = &rules}, &result);
+    if (!err) err = mock_join(m);
+    if (!err) err = mock_enqueue(m);
+    if (!err) err = mock_share(m);
+    if (!err) err = mock_emit_events(m);
+    if (!err) err = mock_finish(m);
+    if (!err) err = mock_store(m, storage, note);
+    if (!err) err = mock_emit_events(m);
     if (err) return err;
     return member_events_emit(
         m->events, &(struct event_line){.topic = TOPIC_RUN_DONE,
