@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One connection to the API server and the request that runs over it, and what watch.c uses of
- * client.c. libcurl is used in channel.c only. A channel belongs to one thread at a time, except for
- * channel_wake(). */
+ * client.c. libcurl is used in channel.c only. A channel belongs to one thread at a time, except
+ * for channel_wake(). */
 #ifndef KUBE_CHANNEL_H
 #define KUBE_CHANNEL_H
 #include <stdatomic.h>

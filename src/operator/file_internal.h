@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The file source from the inside: file.c reads demand, file_nodes.c writes nodes.json, file_drain.c
- * runs the user's command. */
+/* The file source from the inside: file.c reads demand, file_nodes.c writes nodes.json,
+ * file_drain.c runs the user's command. */
 #ifndef OPERATOR_FILE_INTERNAL_H
 #define OPERATOR_FILE_INTERNAL_H
 #include "base/list.h"

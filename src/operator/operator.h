@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A running operator: connects one cluster with its shard.
  *
- * The operator keeps one outbound stream (Shard.Session), which is dialled again after 0.5 to 30 s
- * whenever it ends. It sends the cluster's whole demand when the stream opens, when demand changed
- * and every ten seconds; answers requests for bootstrap data from a template; and passes node
- * states, hints and reclaims to its source (source.h). A newer roll-up replaces one that is not sent.
+ * The operator keeps one outbound stream (Shard.Session), which is dialled again whenever
+ * it ends, after 0.5 to 30 s. It sends the cluster's whole demand when the stream opens, when demand
+ * changed and every ten seconds; answers requests for bootstrap data from a template; and passes
+ * node states, hints and reclaims to its source (source.h). A newer roll-up replaces one that is
+ * not sent.
  *
- * Only the reclaims that were begun must survive kill -9 (state_dir). The source reads demand again,
- * and the shard reports machines again. */
+ * Only the reclaims that were begun must survive kill -9 (state_dir). The source reads demand
+ * again, and the shard reports machines again. */
 #ifndef OPERATOR_OPERATOR_H
 #define OPERATOR_OPERATOR_H
 #include "io/io.h"

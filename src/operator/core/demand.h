@@ -39,9 +39,9 @@ enum err demand_put(struct demand *demand, struct str id, const struct capacity_
 enum err demand_check(struct demand *demand, const struct capacity_request *request,
                       struct note *note);
 void demand_remove(struct demand *demand, struct str id); /* fine when it is not there */
-/* Between begin and end the source puts everything; the end removes requests that were not put since
- * the beginning. The first end lets demand out to the shard, and during a list nothing is sent. A
- * list that cannot be completed is given up: nothing is removed. */
+/* Between begin and end the source puts everything; the end removes requests that were not put
+ * since the beginning. The first end lets demand out to the shard, and during a list nothing is
+ * sent. A list that cannot be completed is given up: nothing is removed. */
 void demand_list_begin(struct demand *demand);
 void demand_list_end(struct demand *demand);
 void demand_list_give_up(struct demand *demand);

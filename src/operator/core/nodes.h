@@ -61,8 +61,8 @@ enum err nodes_open(uint64_t seed, struct nodes **ret_nodes); /* ERR_NOMEM */
 void nodes_close(struct nodes *nodes);                        /* NULL is fine */
 /* A report of the shard; copies. `phase` of `given` is ignored. ERR_FULL: NODES_MAX; ERR_NOMEM. */
 enum err nodes_report(struct nodes *nodes, const struct cluster_node *given);
-/* The phase of a machine after a step of its reclaim, before the shard reports it: Draining, Drained
- * or Failed. Ignored for a machine that is not in the table. */
+/* The phase of a machine after a step of its reclaim, before the shard reports it: Draining,
+ * Drained or Failed. Ignored for a machine that is not in the table. */
 void nodes_reclaim(struct nodes *nodes, struct str machine_id, enum node_phase phase);
 /* A new session begins: machines that the shard does not report until nodes_sweep() have left. */
 void nodes_session(struct nodes *nodes);

@@ -8,15 +8,16 @@
  *
  * To a shard that takes drain reports, an order that ended or expired is reported and kept until
  * the shard says that the machine left the cluster; the report is repeated in every session and
- * every RECLAIM_REPORT_MS. An order that still runs is reported to a shard that shows the machine
- * as Configured: that shard was started since and does not know of it.
+ * every RECLAIM_REPORT_MS. An order that still runs is reported to a shard that shows the
+ * machine as Configured: that shard was started since and does not know of it.
  *
- * An order is begun only when it is on disk, because the shard gives it once: after kill -9 it is
- * resumed with the rest of its grace period. An acknowledgement means "no new work goes there"; it
- * is sent when the source has started, and again in every new session until the order ended.
+ * An order is begun only when it is on disk, because the shard gives it once: after kill -9 it
+ * is resumed with the rest of its grace period. An acknowledgement means "no new work goes
+ * there"; it is sent when the source has started, and again in every new session until the order
+ * ended.
  *
- * Pure: the caller saves, calls the source and sends; reclaims_step reports what is due. Time is wall
- * time, since it must mean the same after a restart. */
+ * Pure: the caller saves, calls the source and sends; reclaims_step reports what is due. Time is
+ * wall time, since it must mean the same after a restart. */
 #ifndef OPERATOR_CORE_RECLAIMS_H
 #define OPERATOR_CORE_RECLAIMS_H
 #include "base/time.h"
@@ -89,7 +90,8 @@ enum reclaim_due {
 };
 typedef void reclaim_due_fn(void *context, enum reclaim_due due, const struct reclaim *reclaim);
 /* Calls `each` for everything that is due; one that expired or was replaced is gone when this
- * returns, unless it is kept for its report. `connected`: an acknowledgement can be sent. `each` must not change the table. */
+ * returns, unless it is kept for its report. `connected`: an acknowledgement can be sent. `each`
+ * must not change the table. */
 void reclaims_step(struct reclaims *reclaims, wall_time now, bool connected, reclaim_due_fn *each,
                    void *context);
 size_t reclaims_count(const struct reclaims *reclaims);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A reclaim: cordons the node, then evicts its pods until none is left that moves or the grace period
- * is over. An eviction that a disruption budget refuses is repeated.
+/* A reclaim: cordons the node, then evicts its pods until none is left that moves or the grace
+ * period is over. An eviction that a disruption budget refuses is repeated.
  *
  * The pods of the node are listed each time, in all namespaces: the followed pods may be of one
  * namespace only, or older than the cordon.
  *
- * A machine without a node is drained only if another machine of the cluster has its node, or there
- * are no nodes at all. Otherwise the provider and the kubelets may write names and ids in two forms,
- * and pods may run on a node that is not recognised. */
+ * A machine without a node is drained only if another machine of the cluster has its node, or
+ * there are no nodes at all. Otherwise the provider and the kubelets may write names and ids in
+ * two forms, and pods may run on a node that is not recognised. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>

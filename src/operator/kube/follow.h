@@ -29,8 +29,8 @@ struct follow_options {
     void *owner;
 };
 enum err follow_open(const struct follow_options *options, struct follow **ret_follow);
-/* Cancels the call under way; no event comes any more. Waits at most for one call. NULL is fine; not
- * from inside an event. */
+/* Cancels the call under way; no event comes any more. Waits at most for one call. NULL is fine;
+ * not from inside an event. */
 void follow_close(struct follow *follow);
 /* A list was completed, and changes follow. False: `reason` says why not. */
 bool follow_whole(const struct follow *follow, struct note *reason);

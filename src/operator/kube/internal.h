@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The Kubernetes source and its tables. Everything belongs to the loop's thread, except what a chore's
- * run() reads. */
+/* The Kubernetes source and its tables. Everything belongs to the loop's thread, except what a
+ * chore's run() reads. */
 #ifndef OPERATOR_KUBE_INTERNAL_H
 #define OPERATOR_KUBE_INTERNAL_H
 #include "base/map.h"

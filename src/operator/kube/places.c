@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pods and their CapacityRequests: every pod that wants a machine has one request for its whole life.
+/* Pods and their CapacityRequests: every pod that wants a machine has one request for its whole
+ * life.
  *
  * A place is one namespace and name, with the pod and the request of that name as the API server
  * last showed them. The chore `make` creates, replaces or deletes the request until it is as the

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shows machines as UpcomingNodes and hints as AvailableCapacities: creates, updates and deletes the
- * objects by one chore each. A sweep finds machines that left the cluster unnoticed. */
+/* Shows machines as UpcomingNodes and hints as AvailableCapacities: creates, updates and deletes
+ * the objects by one chore each. A sweep finds machines that left the cluster unnoticed. */
 #include <stdlib.h>
 
 #include "operator/kube/internal.h"

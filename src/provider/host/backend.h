@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A backend of the reference provider: creates hosts, joins them to clusters, drains and removes them.
+/* A backend of the reference provider: creates, joins, drains and removes hosts.
  *
  * The host (host.h) owns the book of machines: fencing, repeats, states, revisions, the state file.
  * A backend executes operations and reports how they ended; it never sees the book, and it decides
- * whether an operation is allowed only in `check`. Everything runs on the loop's thread, and neither
- * side calls the other back from inside a call: done() and the sightings come from a timer, a task
- * or a process that ended, never from within start().
+ * whether an operation is allowed only in `check`. Everything runs on the loop's thread, and
+ * neither side calls the other back from inside a call: done() and the sightings come from a timer,
+ * a task or a process that ended, never from within start().
  *
  * What a backend may rely on:
  *  - Before start() the operation is on disk. After kill -9 between start() and done() come adopt()
@@ -16,9 +16,9 @@
  *  - Views (struct str, pointers) are valid during the call only; the offer for as long.
  *
  * What it promises:
- *  - For each start() that took its operation one done(), however long it takes, unless the machine was seen failed,
- *    reclaimed or removed meanwhile: that ends its operation, and a done() that comes all the same
- *    is dropped. An operation that hangs is the backend's to end, by its own time limit. */
+ *  - For each start() that took its operation one done(), however long it takes, unless the
+ *    machine was seen failed, reclaimed or removed meanwhile: that ends its operation, and a later
+ *    done() is dropped. The backend ends an operation that hangs, by its own time limit. */
 #ifndef PROVIDER_HOST_BACKEND_H
 #define PROVIDER_HOST_BACKEND_H
 #include "base/err.h"

@@ -101,8 +101,8 @@ bool book_end(struct book *book, struct operation_ticket ticket, const struct op
               enum err *ret_err);
 enum err book_see(struct book *book, enum sighting what, struct str id, const struct offer *offer,
                   struct str why, struct note *note);
-/* Every machine that is not Speculative, with the operation that is under way, if one is. An error of
- * `each` ends the walk. */
+/* Every machine that is not Speculative, with the operation that is under way, if one is. An
+ * error of `each` ends the walk. */
 typedef enum err book_each_fn(void *context, const struct backend_machine *machine,
                               struct operation_ticket operation);
 enum err book_each(struct book *book, book_each_fn *each, void *context);
@@ -131,9 +131,9 @@ void book_walk_close(struct book_walk *walk); /* NULL is fine */
 /* -- the same book as a new journal, in fewer bytes, made piece by piece -- */
 /* book_changes() is empty. From here on changes go into both journals. */
 void book_snapshot_begin(struct book *book);
-/* Appends about `budget` bytes to `into`: the book slot by slot. They go into the new journal behind
- * the changes up to this moment. *ret_more false: the new journal is complete. After an error the
- * new journal must be given up. */
+/* Appends about `budget` bytes to `into`: the book slot by slot. They go into the new journal
+ * behind the changes up to this moment. *ret_more false: the new journal is complete. After an
+ * error the new journal must be given up. */
 enum err book_snapshot_next(struct book *book, size_t budget, struct buf *into, bool *ret_more);
 
 /* -- numbers -- */

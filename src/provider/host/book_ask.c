@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests, ends of operations and sightings: each is checked here and becomes changes. A request is
- * judged in the order of wire.md 8.2: arguments, fence, existence, repeat, state, backend. Pure. */
+/* Requests, ends of operations and sightings: each is checked here and becomes changes. A
+ * request is judged in the order of wire.md 8.2: arguments, fence, existence, repeat, state,
+ * backend. Pure. */
 #include <stdio.h>
 #include <string.h>
 

@@ -38,9 +38,9 @@ struct entry_texts { /* of a machine; most machines have none */
     uint32_t host_len, error_len, blob_len;
     char bytes[]; /* host, error, blob */
 };
-/* A machine; or, with MACHINE_UNSPECIFIED, a stranger: an id that is no machine, with the fences of
- * the shards that named it. A machine that is removed leaves a stranger, so that its fences are still
- * there when the id comes back. */
+/* A machine; or, with MACHINE_UNSPECIFIED, a stranger: an id that is no machine, with the fences
+ * of the shards that named it. A machine that is removed leaves a stranger, so that its fences
+ * are still there when the id comes back. */
 struct book_entry {
     char *id;                             /* NULL: the slot is free */
     uint64_t revision;                    /* of its last change */

@@ -2,8 +2,8 @@
 /* Lists: the book as it was at one moment, written in pieces while the book goes on changing.
  *
  * The length of an answer precedes it, so a List must write exactly what it counted. A walk visits
- * the slots of the table in order. An entry that changes or goes before the walk reaches its slot is
- * copied first (walks_keep); entries newer than the List are left out by their revision. Pure.
+ * the slots of the table in order. An entry that changes or goes before the walk reaches its slot
+ * is copied first (walks_keep); entries newer than the List are left out by their revision. Pure.
  *
  * Cursor:      <identity, 16 hex>-<revision>           of a book, for its whole life
  * Page token:  <boot, 16 hex>-<revision>-<slot>        of a process: slots are its own affair

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The reference provider without its listener: book, state file and backend on one loop.
  *
- * The book is ahead of the disk, and nothing is answered before it is durable. An answer waits for
- * the sync that covers it, and all answers of a turn share one sync. The backend gets an operation
- * only after that sync. So nothing that was answered is lost, whenever the process dies.
+ * The book is ahead of the disk, and nothing is answered before it is durable. An answer waits
+ * for the sync that covers it, and all answers of a turn share one sync. The backend gets an
+ * operation only after that sync. So nothing that was answered is lost, whenever the process
+ * dies.
  *
- * The state file is written on a thread of its own. A file that has grown to several times the size
- * of its content is rewritten beside the old one, in small pieces. When the disk fails, the provider
- * ends: on_failed. */
+ * The state file is written on a thread of its own. A file that has grown to several times the
+ * size of its content is rewritten beside the old one, in small pieces. When the disk fails, the
+ * provider ends: on_failed. */
 #ifndef PROVIDER_HOST_HOST_H
 #define PROVIDER_HOST_HOST_H
 #include "io/io.h"
@@ -33,8 +34,8 @@ struct host_options {
 enum err host_open(const struct host_options *options, struct host **ret_host, struct note *note);
 /* The backend adopts what there is and begins. */
 enum err host_start(struct host *host, struct note *note);
-/* Waits for the sync under way; what was not answered may be lost. No host_wait may be left. NULL is
- * fine. */
+/* Waits for the sync under way; what was not answered may be lost. No host_wait may be left.
+ * NULL is fine. */
 void host_close(struct host *host);
 enum err host_reload(struct host *host, struct note *note); /* the backend's configuration */
 
