@@ -463,7 +463,8 @@ void core_got(struct core *core, struct str machine, const struct call_answer *a
     if (w->kind == WORK_QUIET) {
         work_quiet(core, w, now);
     } else if (stale) {
-        if (w->kind == WORK_DOUBT) work_due(core, w, now); /* the others have their time */
+        if (w->kind == WORK_DOUBT || w->kind == WORK_DRAINED) /* the others have their time */
+            work_due(core, w, w->kind == WORK_DOUBT ? now : w->until);
     } else if (answer->end == CALL_NOT_FOUND) {
         reconcile_gone(core, machine, now, out);
     } else if (answer->end == CALL_DONE && answer->machine &&

@@ -268,6 +268,34 @@ TEST(a_machine_that_was_drained_and_stays_configured_is_drained_again)
     }
 }
 
+/* The answer of such a Get is stale; its deadline is a minute and a half away. */
+TEST(an_owed_drain_does_not_wait_for_a_get_that_a_list_overtook)
+{
+    struct fleet f;
+
+    open_one(&f, NULL, true);
+    f.fate[EFFECT_DRAIN] = FATE_LOST_BEFORE;
+    f.latency_ms[EFFECT_GET] = 20 * 1000;
+    fleet_decide(&f);
+    fleet_report(&f, "a", "m-000", f.last[EFFECT_RECLAIM].action, true, 0);
+    fleet_demand(&f, "a", 1000, 1);
+    fleet_run(&f, 31 * 1000); /* no answer */
+    f.fate[EFFECT_DRAIN] = FATE_DONE;
+    fleet_run(&f, 31 * 1000); /* the call cannot be carried out any more */
+    fleet_decide(&f);
+    CHECK_U32("a Get is under way", f.core->running->asking, 1);
+    fleet_list(&f);
+    CHECK_U32("the List says it first", fleet_state(&f, "m-000"), MACHINE_CONFIGURED);
+    fleet_run(&f, 21 * 1000);
+    CHECK_U32("the Get's answer came", f.core->running->asking, 0);
+    CHECK_U64("nothing yet", f.executed[EFFECT_DRAIN], 0);
+    fleet_decide(&f);
+    fleet_run(&f, 0);
+    CHECK_U64("drained", f.executed[EFFECT_DRAIN], 1);
+    fleet_check(&f);
+    fleet_close(&f);
+}
+
 TEST(a_drain_that_is_refused_again_rests_longer)
 {
     struct fleet f;
