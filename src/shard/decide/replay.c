@@ -508,16 +508,3 @@ void replay_forget(struct decider *e)
     for (uint32_t i = 0; i < e->row_count; i++) e->row.courses[i].kind = COURSE_NONE;
     if (e->row_count) memset(e->row.has_verdict, 0, e->row_count);
 }
-
-void replay_end(struct decider *e)
-{
-    e->courses_of = e->number;
-}
-
-void replay_close(struct decider *e)
-{
-    free(e->takes.at);
-    free(e->before.at);
-    free(e->ties.at);
-    free(e->ties_before.at);
-}
