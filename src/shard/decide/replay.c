@@ -14,7 +14,6 @@
  * when it ranks its domains; only where its cluster has as much in several does that decide, so
  * what can be acquired in those is put down and must be there again. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "shard/decide/decider.h"
