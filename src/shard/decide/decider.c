@@ -52,26 +52,16 @@ void decider_close(struct decider *engine)
     arena_deinit(&engine->rows_arena);
     table_deinit(&engine->pools, &engine->pools_bytes);
     table_deinit(&engine->racks, &engine->pools_bytes);
-    free(engine->sources);
     lanes_forget(engine, true);
-    free(engine->keys);
-    free(engine->cohorts);
-    free(engine->clusters);
-    free(engine->family_marks);
-    free(engine->sets);
-    free(engine->shapes);
-    free(engine->memory);
-    free(engine->wants);
     row_arrays_free(&engine->row);
     row_arrays_free(&engine->row_then);
-    free(engine->levels);
-    free(engine->gang_rows);
-    free(engine->gang_places);
-    free(engine->victims);
-    free(engine->victim_types);
-    free(engine->rows);
-    free(engine->folded);
-    replay_close(engine);
+    void *const kept[] = {
+        engine->sources,      engine->keys,         engine->cohorts,   engine->clusters,
+        engine->family_marks, engine->sets,         engine->shapes,    engine->memory,
+        engine->wants,        engine->levels,       engine->gang_rows, engine->gang_places,
+        engine->victims,      engine->victim_types, engine->rows,      engine->folded,
+        engine->takes.at,     engine->before.at,    engine->ties.at,   engine->ties_before.at};
+    for (size_t i = 0; i < ARRAY_LEN(kept); i++) free(kept[i]);
     free(engine);
 }
 
@@ -243,7 +233,7 @@ enum err decide(struct decider *engine, const struct decide_input *input,
     /* Without a ceiling there is none to reach. */
     if (engine->err == ERR_FULL && !engine->options.scratch_max) engine->err = ERR_NOMEM;
     if (engine->err) return engine->err;
-    replay_end(engine);
+    engine->courses_of = engine->number;
     engine->decision.actions = engine->actions;
     engine->decision.action_count = engine->action_count;
     *ret_decision = &engine->decision;

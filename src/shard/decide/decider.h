@@ -464,8 +464,6 @@ static inline void replay_fetch(const struct decider *e, uint32_t row, bool rest
     }
 }
 void replay_forget(struct decider *e); /* nothing is known of the last decision */
-void replay_end(struct decider *e);    /* the decision is one */
-void replay_close(struct decider *e);
 
 static inline bool cohort_fits(const struct cohort *c, const struct resources *unit)
 {

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which looks a requirement set accepts. Texts are looked up once per set, while no look comes or
  * goes: what is left to ask of a look is whether it carries this attribute or that. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "shard/decide/decider.h"
 
 /* The postings of the types it names, when they are few. False: it is no such requirement. */

@@ -2,7 +2,6 @@
 /* Sources in an order. A *class* is a run of entries that the order does not tell apart: there the
  * smaller id comes first, which is found by merging the members of its cohorts. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "shard/decide/shelves.h"
 #include "shard/decide/victims.h"

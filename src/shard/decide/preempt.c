@@ -47,12 +47,6 @@ static void tails_make(struct decider *e)
     }
 }
 
-/* A look without it is not in the domain whose mark it is; one with it may be. */
-static bool tail_carries_mark(const struct decider *e, const struct cohort *c, uint64_t mark)
-{
-    return (e->inventory->look_briefs[c->traits.look->slot].marks & mark) == mark;
-}
-
 void tails_add(struct decider *e, const struct want *w, const struct set_memory *memory,
                struct supply_pool *pool)
 {
@@ -61,7 +55,8 @@ void tails_add(struct decider *e, const struct want *w, const struct set_memory 
     for (uint32_t i = 0; i < e->tails.count; i++) {
         struct supply_source *tail = &e->tails.at[i];
         if (!set_names_type(memory, e->tails.types[i])) continue;
-        if (!tail_carries_mark(e, tail->cohort, mark)) continue;
+        /* A look without the mark is not in the domain; one with it may be. */
+        if (mark & ~e->inventory->look_briefs[tail->cohort->traits.look->slot].marks) continue;
         if (tail->taken == tail->count || !cohort_fits(tail->cohort, w->demand->unit)) continue;
         if (!set_matches(e, memory, tail->cohort->traits.look->slot)) continue;
         pool_add_in_order(e, pool, POOL_OF_EXCESS, w, tail);

@@ -14,7 +14,6 @@
  * when it ranks its domains; only where its cluster has as much in several does that decide, so
  * what can be acquired in those is put down and must be there again. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "shard/decide/decider.h"
@@ -507,17 +506,4 @@ void replay_forget(struct decider *e)
 {
     for (uint32_t i = 0; i < e->row_count; i++) e->row.courses[i].kind = COURSE_NONE;
     if (e->row_count) memset(e->row.has_verdict, 0, e->row_count);
-}
-
-void replay_end(struct decider *e)
-{
-    e->courses_of = e->number;
-}
-
-void replay_close(struct decider *e)
-{
-    free(e->takes.at);
-    free(e->before.at);
-    free(e->ties.at);
-    free(e->ties_before.at);
 }

@@ -209,12 +209,6 @@ void victims_of_look(struct decider *e, const struct want *w, const struct look 
     }
 }
 
-static bool victim_shelf_serves(struct decider *e, const struct want *w,
-                                const struct set_memory *memory, const struct victim_shelf *shelf)
-{
-    return set_names_type(memory, shelf->type) && shape_covers(e, shelf->shape, w->demand->unit);
-}
-
 /* How far a score can be from base + key: a few roundings of sums that are not larger than this. */
 static double victim_margin(const struct victim_weights *weights, int32_t preemptor)
 {
@@ -240,7 +234,8 @@ void victims_open(struct decider *e, const struct want *w, struct supply_pool *p
     shapes_ask(e);
     for (uint32_t i = 0; i < e->victim_shelves.count; i++) {
         struct victim_shelf *shelf = e->victim_shelves.at[i];
-        if (!victim_shelf_serves(e, w, pool->memory, shelf)) continue;
+        if (!set_names_type(pool->memory, shelf->type)) continue;
+        if (!shape_covers(e, shelf->shape, w->demand->unit)) continue;
         while (shelf->head < shelf->sorted) {
             const struct supply_source *run = &victim_shelf_at(shelf, shelf->head)->victim->run;
             if (run->taken < run->count) break;
