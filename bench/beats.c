@@ -290,7 +290,7 @@ static bool all_ready(const struct fleet *f)
 {
     for (size_t i = 0; i < f->plan.connections; i++) {
         if (!rpc_channel_ready(f->lines[i])) return false;
-        if (f->plan.second && f->plan.target_count > 1 && !rpc_channel_spare(f->lines[i])[0])
+        if (f->plan.second && f->plan.target_count > 1 && !rpc_channel_warm_peer(f->lines[i])[0])
             return false;
     }
     return true;

@@ -32,15 +32,15 @@ static enum err machines_open(struct machines *m)
 enum err restore_archive(const struct conf *conf, const char *name, bool replaces, bool json,
                          struct buf *out, struct note *note)
 {
-    const struct restore_wish wish = {.to = {.fs = fs_real(),
-                                             .entropy = entropy_real(),
-                                             .dir = conf_text(conf, "data-dir"),
-                                             .address = conf_text(conf, "raft-advertise"),
-                                             .wall_ms = clock_wall(clock_real()).ms},
-                                      .archive = conf_argument(conf, 0),
-                                      .name = name,
-                                      .replaces = replaces,
-                                      .json = json};
+    const struct restore_request wish = {.to = {.fs = fs_real(),
+                                                .entropy = entropy_real(),
+                                                .dir = conf_text(conf, "data-dir"),
+                                                .address = conf_text(conf, "raft-advertise"),
+                                                .wall_ms = clock_wall(clock_real()).ms},
+                                         .archive = conf_argument(conf, 0),
+                                         .name = name,
+                                         .replaces = replaces,
+                                         .json = json};
     struct machines machines = {.store = NULL};
     enum err err = machines_open(&machines);
 

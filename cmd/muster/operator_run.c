@@ -66,7 +66,7 @@ static enum err make_source(void *state, struct note *note)
         .drain_command = conf_text(s->role.conf, "drain-command"),
     };
     if (is_kube(s->role.conf)) return make_kube_source(s, note);
-    return file_source_make(&options, &s->source);
+    return file_source_open(&options, &s->source);
 }
 
 static enum err open_operator(void *state, struct note *note)

@@ -269,7 +269,7 @@ static void on_answer(void *owner, const struct rpc_client_call *call,
                      log_str("why", outcome->text));
             if (outcome->status == GRPC_FAILED_PRECONDITION &&
                 !rpc_call_trailer(call, STR(RPC_LEADER_TRAILER), &leader))
-                rpc_channel_move_on(c->channel);
+                rpc_channel_next_address(c->channel);
         }
         end_round(c);
         return;

@@ -370,7 +370,7 @@ static void remote_understand_original(struct answer *a)
 {
     if (a->err != ERR_PRECONDITION || !str_ends(str_from(a->text.text), STR("not leader"))) return;
     a->err = ERR_NOT_LEADER;
-    rpc_channel_move_on(a->remote->channel);
+    rpc_channel_next_address(a->remote->channel);
 }
 
 static void remote_ask_once(struct answer *a, struct str request, uint64_t left_ms)

@@ -41,13 +41,13 @@ static enum err store_side_open_side(struct ctl *ctl, const char *name,
 }
 
 static enum err store_side_read_url(struct ctl *ctl, const char *option, struct prim_url *url,
-                                    struct courier_servers *servers)
+                                    struct grpc_servers *servers)
 {
-    static const struct courier_words words = {.name = "etcd",
-                                               .port = ":2379",
-                                               .example = "etcd://h1:2379,h2:2379",
-                                               .secure = "etcds",
-                                               .tls = "etcds:// or tls=1"};
+    static const struct grpc_scheme words = {.name = "etcd",
+                                             .port = ":2379",
+                                             .example = "etcd://h1:2379,h2:2379",
+                                             .secure = "etcds",
+                                             .tls = "etcds:// or tls=1"};
     const coord_options none = {0};
     const struct prim_open in = {.url = url, .options = &none};
     coord_result result = prim_url_parse(conf_text(ctl->conf, option), url);
@@ -58,7 +58,7 @@ static enum err store_side_read_url(struct ctl *ctl, const char *option, struct 
     if (result.code == COORD_OK && strlen(url->path) > 1)
         result = (coord_result){.code = COORD_INVALID,
                                 .text = "--prefix says which keys, not the path of the URL"};
-    if (result.code == COORD_OK) result = courier_servers_read(&in, &words, servers);
+    if (result.code == COORD_OK) result = grpc_servers_read(&in, &words, servers);
     if (result.code == COORD_OK) result = prim_url_done(url);
     if (result.code == COORD_OK) return ERR_OK;
     return ctl_fail(ctl, ERR_INVALID, "--%s: %s", option, result.text);
@@ -67,7 +67,7 @@ static enum err store_side_read_url(struct ctl *ctl, const char *option, struct 
 enum err store_side_open_url(struct ctl *ctl, const char *option, struct store_side **ret_side)
 {
     struct prim_url url = {0};
-    struct courier_servers servers = {0};
+    struct grpc_servers servers = {0};
     enum err err = store_side_read_url(ctl, option, &url, &servers);
 
     if (!err)
@@ -85,15 +85,15 @@ enum err store_side_open_url(struct ctl *ctl, const char *option, struct store_s
 enum err store_side_open_coordinators(struct ctl *ctl, struct store_side **ret_side)
 {
     struct option_value list = conf_list(ctl->conf, "coordinator");
-    struct courier_servers servers = {.ca_file = conf_text(ctl->conf, "tls.ca-file"),
-                                      .cert_file = conf_text(ctl->conf, "tls.cert-file"),
-                                      .key_file = conf_text(ctl->conf, "tls.key-file")};
+    struct grpc_servers servers = {.ca_file = conf_text(ctl->conf, "tls.ca-file"),
+                                   .cert_file = conf_text(ctl->conf, "tls.cert-file"),
+                                   .key_file = conf_text(ctl->conf, "tls.key-file")};
 
     if (list.item_count == 0 || list.item_count > PRIM_URL_HOSTS_MAX)
         return ctl_fail(ctl, ERR_INVALID, "--coordinator: 1 to %d addresses are needed",
                         PRIM_URL_HOSTS_MAX);
     for (size_t i = 0; i < list.item_count; i++) {
-        (void)snprintf(servers.memory[i], COURIER_ADDRESS_CAP, "%.*s", STR_ARG(list.items[i]));
+        (void)snprintf(servers.memory[i], GRPC_ADDRESS_CAP, "%.*s", STR_ARG(list.items[i]));
         servers.addresses[i] = servers.memory[i];
     }
     servers.tls = servers.ca_file || servers.cert_file || servers.key_file;
@@ -119,7 +119,7 @@ const char *store_side_name(const struct store_side *side)
 
 /* -- asking -- */
 
-static enum err store_side_failed(struct store_side *side, const struct courier_op *op)
+static enum err store_side_failed(struct store_side *side, const struct grpc_thread_op *op)
 {
     struct ctl *ctl = side->ctl;
     coord_result result;
@@ -148,14 +148,14 @@ static enum err store_side_ask(struct store_side *side, const char *path,
                                const ProtobufCMessageDescriptor *type, struct arena *arena,
                                ProtobufCMessage **ret_message)
 {
-    struct courier_op op;
+    struct grpc_thread_op op;
     enum err err;
 
-    etcd_op_init(&op, path, courier_now(&side->client.courier) + side->timeout_ns);
+    etcd_op_init(&op, path, grpc_now(&side->client.grpc_thread) + side->timeout_ns);
     op.idempotent = true;
     err = message_write(request, &op.request, &side->ctl->note);
     if (!err) {
-        courier_op_run(&side->client.courier, &op);
+        grpc_op_run(&side->client.grpc_thread, &op);
         if (op.err) {
             err = store_side_failed(side, &op);
         } else {
@@ -164,7 +164,7 @@ static enum err store_side_ask(struct store_side *side, const char *path,
             if (err) note_set(&side->ctl->note, "%s: an answer that cannot be read", side->name);
         }
     }
-    courier_op_deinit(&op);
+    grpc_op_deinit(&op);
     return err;
 }
 

@@ -47,7 +47,7 @@ static void put_facts(struct ndjson *json, const struct archive_facts *facts)
     ndjson_close_array(json);
 }
 
-static enum err restored_json(const struct restore_wish *wish, const struct archive_facts *facts,
+static enum err restored_json(const struct restore_request *wish, const struct archive_facts *facts,
                               const struct datadir *made, struct buf *out)
 {
     struct ndjson json;
@@ -106,7 +106,7 @@ static enum err say_clock(const struct archive_facts *facts, uint64_t wall_ms, s
                        (created_ms - wall_ms) / 1000);
 }
 
-static enum err say_restored(const struct restore_wish *wish, const struct archive_facts *facts,
+static enum err say_restored(const struct restore_request *wish, const struct archive_facts *facts,
                              struct buf *out)
 {
     enum err err = buf_appendf(
@@ -145,7 +145,7 @@ static enum err open_archive(struct fs *fs, const char *path, const struct state
     return err == ERR_PARSE || err == ERR_INVALID || err == ERR_TOO_LARGE ? ERR_CORRUPT : err;
 }
 
-static enum err may_replace(const struct restore_wish *wish, struct note *note)
+static enum err may_replace(const struct restore_request *wish, struct note *note)
 {
     struct datadir known;
     struct note own = {""};
@@ -160,7 +160,7 @@ static enum err may_replace(const struct restore_wish *wish, struct note *note)
         wish->to.dir);
 }
 
-enum err archive_tool_restore(const struct restore_wish *wish, const struct state_machine *more,
+enum err archive_tool_restore(const struct restore_request *wish, const struct state_machine *more,
                               struct buf *out, struct note *note)
 {
     const struct archive_facts *facts;

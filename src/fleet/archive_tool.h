@@ -5,7 +5,7 @@
 #define FLEET_ARCHIVE_TOOL_H
 #include "fleet/archive.h"
 
-struct restore_wish {
+struct restore_request {
     struct archive_restore_options to;
     const char *archive;
     const char *name; /* of the node; only told */
@@ -14,7 +14,7 @@ struct restore_wish {
 };
 /* Appends what was done to `out`. `more` is archive_open's. ERR_BUSY: the directory is in use;
  * ERR_CORRUPT: the archive is none, or damaged; and what archive_open and archive_restore answer. */
-enum err archive_tool_restore(const struct restore_wish *wish, const struct state_machine *more,
+enum err archive_tool_restore(const struct restore_request *wish, const struct state_machine *more,
                               struct buf *out, struct note *note);
 /* Reads all of it, changes nothing, and says what it is. */
 enum err archive_tool_verify(struct fs *fs, const char *path, bool json,

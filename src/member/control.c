@@ -159,7 +159,7 @@ enum err control_subscribe(struct control *control, struct str worker, struct rp
     line->call = call;
     control->streams++;
     rpc_call_set_data(call, line);
-    rpc_call_waits(call);
+    rpc_call_set_waiting(call);
     send_waiting(line);
     return ERR_OK;
 }

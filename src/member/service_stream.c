@@ -13,7 +13,7 @@ void call_stream_begin(struct call_stream *stream, struct member_service *servic
     list_init(&stream->link);
     list_append(&service->streams, &stream->link);
     rpc_call_set_data(call, stream);
-    rpc_call_waits(call);
+    rpc_call_set_waiting(call);
 }
 
 /* Of the call nothing more is heard. */

@@ -142,7 +142,7 @@ static void keep_pulling(struct leader_request *request)
     }
     timer_start(&mine->timer, mine->until);
     mine->pulls = true;
-    rpc_call_waits(request->call);
+    rpc_call_set_waiting(request->call);
     request_keep(request, &service->pullers);
 }
 

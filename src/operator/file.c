@@ -226,7 +226,7 @@ static void file_close(struct demand_source *source)
     free(f);
 }
 
-enum err file_source_make(const struct file_source_options *options,
+enum err file_source_open(const struct file_source_options *options,
                           struct demand_source **ret_source)
 {
     static const struct source_ops ops = {

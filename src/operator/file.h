@@ -27,6 +27,6 @@ struct file_source_options {   /* its texts outlive the source */
     const char *drain_command; /* NULL: none; a program without arguments */
 };
 /* ERR_NOMEM. The operator opens, runs and closes it (source_ops). */
-enum err file_source_make(const struct file_source_options *options,
+enum err file_source_open(const struct file_source_options *options,
                           struct demand_source **ret_source);
 #endif

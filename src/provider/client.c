@@ -106,7 +106,7 @@ void provider_doubt(struct rpc_channel *channel, mono_time sent, mono_time now, 
 {
     if (alive->ms >= sent.ms) return;
     *alive = now;
-    rpc_channel_move_on(channel);
+    rpc_channel_next_address(channel);
 }
 
 /* --- connections --- */
@@ -463,7 +463,7 @@ enum err provider_call(struct provider *p, const struct provider_request *reques
     return ERR_OK;
 }
 
-void provider_hold(struct provider *p, const char *why)
+void provider_stop_mutating(struct provider *p, const char *why)
 {
     if (p->held || p->closing) return;
     p->held = why;

@@ -120,7 +120,7 @@ enum err provider_call(struct provider *provider, const struct provider_request 
 /* From now on no mutating call is sent: those that wait and those that come end as UNSENT with
  * `why`, which is static. Calls that were sent run on, and Get and List go out as before. There is
  * no way back. */
-void provider_hold(struct provider *provider, const char *why);
+void provider_stop_mutating(struct provider *provider, const char *why);
 /* The epoch in the mark that a FENCED answer's text names: "token (1, 5) is not newer than (41, 7)"
  * of `muster provider` is 41. False: the text names none, as a foreign provider's may. */
 bool provider_fence_epoch(struct str text, int64_t *ret_epoch);

@@ -298,7 +298,7 @@ void rpc_call_redirect(struct rpc_call *call, const struct rpc_handler *handler,
     call->service = service;
 }
 
-void rpc_call_waits(struct rpc_call *call)
+void rpc_call_set_waiting(struct rpc_call *call)
 {
     call->waits = true;
 }

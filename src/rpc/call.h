@@ -75,7 +75,7 @@ void rpc_call_mark(struct rpc_call *call, const char *stage);
 void rpc_call_redirect(struct rpc_call *call, const struct rpc_handler *handler, void *service);
 /* It waits for others from now on, for as long as it was asked to: the slow-request log is not for
  * it. */
-void rpc_call_waits(struct rpc_call *call);
+void rpc_call_set_waiting(struct rpc_call *call);
 
 /* -- answering: after the end of the call each of these does nothing, or says ERR_CLOSED -- */
 /* ERR_FULL: too much waits for this peer; wait for on_writable. ERR_CLOSED: nobody listens any

@@ -265,7 +265,7 @@ const char *rpc_channel_peer(const struct rpc_channel *c)
     return c->active ? c->active->address : "";
 }
 
-const char *rpc_channel_spare(const struct rpc_channel *c)
+const char *rpc_channel_warm_peer(const struct rpc_channel *c)
 {
     return c->spare && c->spare->state == CLIENT_READY ? c->spare->address : "";
 }

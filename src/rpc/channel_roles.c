@@ -283,7 +283,7 @@ static void step_down(struct rpc_channel *c, bool keep_warm)
         client_retire(old);
 }
 
-void rpc_channel_move_on(struct rpc_channel *c)
+void rpc_channel_next_address(struct rpc_channel *c)
 {
     if (c->closing || !c->active) return;
     step_past(c, c->active->address);
@@ -311,13 +311,13 @@ void roles_follow(struct rpc_channel *c, const struct client_connection *from, s
     if (from && from->extra && from->state == CLIENT_READY) from = c->active; /* the same server */
     if (c->closing || !from || from != c->active) return; /* an old answer: we have moved already */
     if (leader.len == 0 || leader.len >= sizeof address) {
-        rpc_channel_move_on(c);
+        rpc_channel_next_address(c);
         return;
     }
     memcpy(address, leader.at, leader.len);
     address[leader.len] = '\0';
     if (strcmp(address, from->address) == 0) {
-        rpc_channel_move_on(c); /* it says that it is not what it says it is */
+        rpc_channel_next_address(c); /* it says that it is not what it says it is */
         return;
     }
     channel_touch(c);
@@ -335,7 +335,7 @@ void roles_follow(struct rpc_channel *c, const struct client_connection *from, s
     }
     if (client_dial(c, address, &c->next, NULL)) {
         c->next = NULL;
-        rpc_channel_move_on(c); /* no address at all */
+        rpc_channel_next_address(c); /* no address at all */
         return;
     }
     CHANNEL_COUNT(c, dials);

@@ -546,7 +546,7 @@ static struct passing *gate_pass_on(struct rpc_forward_gate *gate, struct rpc_ca
     }
     (void)rpc_add_trailer(call, STR(RPC_APPLIED_TRAILER), STR("no"));
     if (gate->lost)
-        gate->lost(call, err == ERR_FULL ? RPC_LOST_CROWDED : RPC_LOST_NOT_APPLIED);
+        gate->lost(call, err == ERR_FULL ? RPC_LOST_TOO_MANY : RPC_LOST_NOT_APPLIED);
     else
         rpc_fail(call, err, NULL);
     return NULL;

@@ -54,7 +54,7 @@ size_t rpc_forwarder_running(const struct rpc_forwarder *forwarder);
 /* What the gate itself has to say. */
 enum rpc_forward_loss {
     RPC_LOST_NO_LEADER,   /* nobody knows one, or it was passed on already */
-    RPC_LOST_CROWDED,     /* too many are passed on already */
+    RPC_LOST_TOO_MANY,    /* too many are passed on already */
     RPC_LOST_NOT_APPLIED, /* the leader was not reached, or has not taken it */
     RPC_LOST_UNKNOWN,     /* it may have been applied */
 };

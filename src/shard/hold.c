@@ -25,7 +25,7 @@ static bool hold_begin(struct shard *shard, enum core_hold why, const char *text
 
     if (hold->begun || shard->stopping) return false;
     *hold = (struct hold){.job = {.run = hold_run, .done = hold_done}, .why = why, .begun = true};
-    provider_hold(shard->options.provider, text);
+    provider_stop_mutating(shard->options.provider, text);
     decide_thread_submit(shard->decide_thread, &hold->job);
     return true;
 }

@@ -141,7 +141,7 @@ struct inspection *inspection_new(struct inspections *inspections, struct rpc_ca
     r->inspections = inspections;
     buf_init(&r->inspection.answer, bytes_max);
     inspections->readers++;
-    rpc_call_waits(call);
+    rpc_call_set_waiting(call);
     return &r->inspection;
 }
 

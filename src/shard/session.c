@@ -353,7 +353,7 @@ static void on_start(void *service, struct rpc_call *call)
     }
     rpc_call_set_data(call, session);
     if (!session) return;
-    rpc_call_waits(call);
+    rpc_call_set_waiting(call);
     timer_start_in(&session->timer, s->limits.hello_timeout_ms);
 }
 

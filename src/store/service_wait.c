@@ -183,7 +183,7 @@ void wait_begin(struct store_request *wait, const struct store_id *lease)
         return;
     }
     wait->kept = KEPT_QUEUES;
-    rpc_call_waits(wait->base.call);
+    rpc_call_set_waiting(wait->base.call);
     wait->wait_until = mono_after(wait->base.since, (uint64_t)m->wait_ms);
     wait->renew_at = mono_after(now, (uint64_t)wait->ttl_ms / 3);
     request_keep(&wait->base, &service->kept);

@@ -197,11 +197,12 @@ static void add_needs(struct bench *b, const struct oracle_fleet *fleet, struct 
     }
     if (fleet->ready)
         for (size_t i = 0; i < fleet->ready_count; i++)
-            CHECK_OK("greet", needs_greet(b->needs, str_from(fleet->ready[i])));
+            CHECK_OK("greet", needs_mark_reported(b->needs, str_from(fleet->ready[i])));
     else
         for (size_t i = 0; i < fleet->machine_count; i++)
             if (fleet->machines[i].cluster[0])
-                CHECK_OK("greet", needs_greet(b->needs, str_from(fleet->machines[i].cluster)));
+                CHECK_OK("greet",
+                         needs_mark_reported(b->needs, str_from(fleet->machines[i].cluster)));
 }
 
 /* ---- out ---- */

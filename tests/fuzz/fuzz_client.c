@@ -230,7 +230,7 @@ static void caller_acts(struct session *s, struct input *in)
     uint8_t what = take(in);
     struct called *c = &s->calls[(what >> 3) % CALLS_MAX];
 
-    if ((what & 7) == 7) rpc_channel_move_on(s->channel);
+    if ((what & 7) == 7) rpc_channel_next_address(s->channel);
     if ((what & 7) == 6) rpc_channel_answer_late(s->channel, what);
     if (!c->call) return;
     switch (what & 7) {

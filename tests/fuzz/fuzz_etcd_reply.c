@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A hostile etcd before the whole of prim/etcd: every reply of every call and everything on its
- * streams comes from the input. Calls and streams (prim/courier) are ones of ours that answer from
+ * streams comes from the input. Calls and streams (prim/grpc_thread) are ones of ours that answer from
  * the input instead of a network; what waits runs the virtual loop.
  *
  *   byte 0   bit 0: also the replies at open come from here
@@ -74,7 +74,7 @@ static int64_t take_number(void)
 
 static struct sim *sim;
 static struct sim_host *sim_host_of_test;
-static struct courier_stream *streams[STREAMS_MAX];
+static struct grpc_stream *streams[STREAMS_MAX];
 static size_t stream_count;
 static int64_t leases[4] = {1, 2, 3, 4}; /* numbers a reply may name */
 
@@ -89,7 +89,7 @@ enum err etcd_client_open(struct etcd_client *client, const struct etcd_client_o
 {
     (void)options, (void)note;
     *client = (struct etcd_client){
-        .courier = {.io = sim_host_io(sim_host_of_test), .clock = {.now = test_now}}};
+        .grpc_thread = {.io = sim_host_io(sim_host_of_test), .clock = {.now = test_now}}};
     return ERR_OK;
 }
 
@@ -217,7 +217,7 @@ static ProtobufCMessage *make_txn(struct arena *arena)
 }
 
 /* Numbers that fit the question most of the time, so that what comes after is reached. */
-static ProtobufCMessage *make_lease(struct arena *arena, const struct courier_op *op)
+static ProtobufCMessage *make_lease(struct arena *arena, const struct grpc_thread_op *op)
 {
     Etcdserverpb__LeaseGrantRequest *asked = etcdserverpb__lease_grant_request__unpack(
         NULL, op->request.len, (const uint8_t *)op->request.data);
@@ -254,7 +254,7 @@ static ProtobufCMessage *make_left(struct arena *arena)
     return &reply->base;
 }
 
-static ProtobufCMessage *make_beat(struct arena *arena, const struct courier_op *op)
+static ProtobufCMessage *make_beat(struct arena *arena, const struct grpc_thread_op *op)
 {
     Etcdserverpb__LeaseKeepAliveRequest *asked = etcdserverpb__lease_keep_alive_request__unpack(
         NULL, op->request.len, (const uint8_t *)op->request.data);
@@ -272,7 +272,7 @@ static ProtobufCMessage *make_beat(struct arena *arena, const struct courier_op 
     return &beat->base;
 }
 
-static ProtobufCMessage *make_reply(struct arena *arena, const struct courier_op *op)
+static ProtobufCMessage *make_reply(struct arena *arena, const struct grpc_thread_op *op)
 {
     if (strstr(op->path, "/LeaseKeepAlive")) return make_beat(arena, op);
     if (strstr(op->path, "/Txn")) return make_txn(arena);
@@ -282,7 +282,7 @@ static ProtobufCMessage *make_reply(struct arena *arena, const struct courier_op
     return make_status(arena);
 }
 
-static void refuse(struct courier_op *op, uint8_t what)
+static void refuse(struct grpc_thread_op *op, uint8_t what)
 {
     static const struct {
         enum grpc_status status;
@@ -304,7 +304,7 @@ static void refuse(struct courier_op *op, uint8_t what)
     memcpy(op->text, refusals[what & 7].text, strlen(refusals[what & 7].text) + 1);
 }
 
-static void reply(struct courier_op *op)
+static void reply(struct grpc_thread_op *op)
 {
     uint8_t what = opening ? 64 : take();
     struct arena arena;
@@ -324,61 +324,61 @@ static void reply(struct courier_op *op)
     arena_deinit(&arena);
 }
 
-void courier_op_init(struct courier_op *op, const char *path, int64_t deadline_ns,
-                     size_t request_max, size_t response_max)
+void grpc_op_init(struct grpc_thread_op *op, const char *path, int64_t deadline_ns,
+                  size_t request_max, size_t response_max)
 {
-    *op = (struct courier_op){.path = path, .deadline_ns = deadline_ns};
+    *op = (struct grpc_thread_op){.path = path, .deadline_ns = deadline_ns};
     buf_init(&op->request, request_max);
     buf_init(&op->response, response_max);
     list_init(&op->link);
 }
 
-void courier_op_deinit(struct courier_op *op)
+void grpc_op_deinit(struct grpc_thread_op *op)
 {
     buf_deinit(&op->request);
     buf_deinit(&op->response);
 }
 
-void etcd_op_init(struct courier_op *op, const char *path, int64_t deadline_ns)
+void etcd_op_init(struct grpc_thread_op *op, const char *path, int64_t deadline_ns)
 {
-    courier_op_init(op, path, deadline_ns, ETCD_REQUEST_MAX, ETCD_RESPONSE_MAX);
+    grpc_op_init(op, path, deadline_ns, ETCD_REQUEST_MAX, ETCD_RESPONSE_MAX);
 }
 
-int courier_op_silence(const struct courier_op *op)
+int grpc_op_silence(const struct grpc_thread_op *op)
 {
     return op->err == ERR_TIMEOUT ? COORD_R_TIMEOUT : COORD_R_CONNECTION;
 }
 
-void courier_op_fail(struct courier_op *op, enum err err, const char *text)
+void grpc_op_fail(struct grpc_thread_op *op, enum err err, const char *text)
 {
     (void)op, (void)err, (void)text;
     must(false); /* every message can be encoded */
 }
 
-bool courier_ask_again(const coord_result *result)
+bool grpc_worth_another_probe(const coord_result *result)
 {
     (void)result;
     return false;
 }
 
-void courier_op_run(struct courier *courier, struct courier_op *op)
+void grpc_op_run(struct grpc_thread *grpc_thread, struct grpc_thread_op *op)
 {
-    (void)courier;
+    (void)grpc_thread;
     reply(op);
 }
 
 static void on_start(struct post *post)
 {
-    struct courier_op *op = CONTAINER_OF(post, struct courier_op, post);
+    struct grpc_thread_op *op = CONTAINER_OF(post, struct grpc_thread_op, post);
 
     reply(op);
     op->done(op);
 }
 
-void courier_op_start(struct courier *courier, struct courier_op *op)
+void grpc_op_start(struct grpc_thread *grpc_thread, struct grpc_thread_op *op)
 {
     post_init(&op->post, on_start);
-    loop_post(courier_loop(courier), &op->post);
+    loop_post(grpc_loop(grpc_thread), &op->post);
 }
 
 /* -- streams -- */
@@ -387,44 +387,44 @@ static char open_mark; /* what an open stream has for a call; never looked into 
 
 static void on_again(struct timer *timer)
 {
-    struct courier_stream *s = CONTAINER_OF(timer, struct courier_stream, again);
+    struct grpc_stream *s = CONTAINER_OF(timer, struct grpc_stream, again);
 
     if (!s->wanted || s->call) return;
-    s->call = (struct courier_call *)&open_mark;
+    s->call = (struct grpc_thread_call *)&open_mark;
     s->on_open(s);
 }
 
-enum err courier_stream_init(struct courier_stream *s, struct courier *courier, const char *path)
+enum err grpc_stream_init(struct grpc_stream *s, struct grpc_thread *grpc_thread, const char *path)
 {
     s->path = path;
-    s->courier = courier;
+    s->grpc_thread = grpc_thread;
     must(stream_count < STREAMS_MAX);
     streams[stream_count++] = s;
-    return timer_init(&s->again, courier_loop(courier), on_again);
+    return timer_init(&s->again, grpc_loop(grpc_thread), on_again);
 }
 
-void courier_stream_deinit(struct courier_stream *s)
+void grpc_stream_deinit(struct grpc_stream *s)
 {
-    courier_stream_leave(s);
+    grpc_stream_leave(s);
     timer_deinit(&s->again);
     for (size_t i = 0; i < stream_count; i++)
         if (streams[i] == s) streams[i] = streams[--stream_count];
 }
 
-void courier_stream_want(struct courier_stream *s)
+void grpc_stream_want(struct grpc_stream *s)
 {
     s->wanted = true;
     if (!s->call && !timer_running(&s->again)) timer_start_in(&s->again, 1);
 }
 
-void courier_stream_leave(struct courier_stream *s)
+void grpc_stream_leave(struct grpc_stream *s)
 {
     s->wanted = false;
     s->call = NULL;
     timer_stop(&s->again);
 }
 
-void courier_stream_reset(struct courier_stream *s)
+void grpc_stream_reset(struct grpc_stream *s)
 {
     if (!s->call) return;
     s->call = NULL;
@@ -432,18 +432,18 @@ void courier_stream_reset(struct courier_stream *s)
     if (s->wanted) timer_start_in(&s->again, 50);
 }
 
-/* No courier runs here. */
-void courier_streams_reset(struct courier *courier)
+/* No gRPC thread runs here. */
+void grpc_streams_reset(struct grpc_thread *grpc_thread)
 {
-    must(!courier);
+    must(!grpc_thread);
 }
 
-void courier_streams_leave(struct courier *courier)
+void grpc_streams_leave(struct grpc_thread *grpc_thread)
 {
-    must(!courier);
+    must(!grpc_thread);
 }
 
-enum err courier_stream_send(struct courier_stream *s, struct str message)
+enum err grpc_stream_send(struct grpc_stream *s, struct str message)
 {
     (void)message;
     if (!s->call) return ERR_CLOSED;
@@ -477,14 +477,14 @@ static ProtobufCMessage *make_watched(struct arena *arena)
     return &watch->base;
 }
 
-static void hear(struct courier_stream *s)
+static void hear(struct grpc_stream *s)
 {
     uint8_t what = take();
     struct arena arena;
     struct buf bytes;
 
     if (what == 255) {
-        courier_stream_reset(s);
+        grpc_stream_reset(s);
         return;
     }
     buf_init(&bytes, 1 << 20);

@@ -38,7 +38,7 @@ static void see(struct world *w, const char *id, enum inventory_sight want)
 {
     struct machine m = world_machine(w, id, MACHINE_IDLE);
 
-    CHECK_U32(id, inventory_see(w->inventory, &m), want);
+    CHECK_U32(id, inventory_list_record(w->inventory, &m), want);
     CHECK(w->note.text, inventory_check(w->inventory, &w->note));
 }
 
@@ -234,7 +234,7 @@ TEST(a_longer_host_ref_changes_nothing_else)
         CHECK_STR("the new one", entry.machine.host_ref, m.host_ref);
         CHECK_U64("idle since", entry.idle_since.ms, early.ms);
         CHECK_U32("still planned", entry.planned, size == 0 ? PLANNED_DELETE : PLANNED_NOTHING);
-        CHECK_U32("named once", inventory_see(w.inventory, &entry.machine), SIGHT_AGAIN);
+        CHECK_U32("named once", inventory_list_record(w.inventory, &entry.machine), SIGHT_AGAIN);
         m = entry.machine;
         m.host_ref = STR("short");
         CHECK_OK("apply", inventory_apply(w.inventory, &m, INVENTORY_OBSERVED, late, NULL, NULL));
@@ -373,10 +373,11 @@ TEST(a_list_is_compared_in_every_field_that_a_provider_owns)
         m = world_machine(&w, "m1", MACHINE_CONFIGURED);
         sight_cases[i].change(&m);
         CHECK_U32("the first List", inventory_list_begin(w.inventory, true), 1);
-        CHECK_U32(sight_cases[i].why, inventory_see(w.inventory, &m), sight_cases[i].want);
-        CHECK_U32("twice in one List", inventory_see(w.inventory, &m), SIGHT_AGAIN);
+        CHECK_U32(sight_cases[i].why, inventory_list_record(w.inventory, &m), sight_cases[i].want);
+        CHECK_U32("twice in one List", inventory_list_record(w.inventory, &m), SIGHT_AGAIN);
         CHECK_U32("the second List", inventory_list_begin(w.inventory, true), 2);
-        CHECK_U32("once in each is fine", inventory_see(w.inventory, &m), sight_cases[i].want);
+        CHECK_U32("once in each is fine", inventory_list_record(w.inventory, &m),
+                  sight_cases[i].want);
         world_close(&w);
     }
 }
@@ -469,13 +470,13 @@ static uint32_t list_in_order(struct world *w, const int *numbers, size_t count,
         uint32_t before = w->inventory->order_cursor;
         snprintf(id, 8, "m%d", numbers[i]);
         m = world_machine(w, id, MACHINE_IDLE);
-        if (inventory_see(w->inventory, &m) == SIGHT_NEW) {
+        if (inventory_list_record(w->inventory, &m) == SIGHT_NEW) {
             CHECK_OK(id, inventory_insert(w->inventory, &m, early, &w->note));
-            CHECK_U32(id, inventory_see(w->inventory, &m), SIGHT_SAME);
+            CHECK_U32(id, inventory_list_record(w->inventory, &m), SIGHT_SAME);
         } else {
             guessed += before != SLOT_NONE && w->inventory->order_cursor == before + 1;
         }
-        CHECK_U32(id, inventory_see(w->inventory, &m), SIGHT_AGAIN);
+        CHECK_U32(id, inventory_list_record(w->inventory, &m), SIGHT_AGAIN);
         CHECK(w->note.text, inventory_check(w->inventory, &w->note));
     }
     CHECK_U32("all were named", inventory_unseen_count(w->inventory),
@@ -508,7 +509,7 @@ TEST(a_machine_is_found_where_the_last_list_had_it)
     CHECK(w.note.text, inventory_check(w.inventory, &w.note));
     inventory_list_begin(w.inventory, true);
     see(&w, "m6", SIGHT_SAME);
-    CHECK_U32("found elsewhere", inventory_see(w.inventory, &m), SIGHT_SAME);
+    CHECK_U32("found elsewhere", inventory_list_record(w.inventory, &m), SIGHT_SAME);
     CHECK_OK("another goes while it is read", inventory_remove(w.inventory, STR("m4")));
     see(&w, "m4", SIGHT_NEW);
     see(&w, "m3", SIGHT_SAME);

@@ -104,7 +104,7 @@ static const ProtobufCMessage *answer_of(struct hand *w, const struct rpc_outcom
 
     arena_reset(&w->arena);
     if (outcome->err && outcome->answered && outcome->status == GRPC_UNAVAILABLE)
-        rpc_channel_move_on(w->channel);
+        rpc_channel_next_address(w->channel);
     if (outcome->err || message_read(descriptor, message, NULL, &w->arena, &read, NULL))
         return NULL;
     return read;
@@ -112,7 +112,8 @@ static const ProtobufCMessage *answer_of(struct hand *w, const struct rpc_outcom
 
 static void move_on(struct hand *w, const struct rpc_outcome *outcome)
 {
-    if (outcome->answered && outcome->status == GRPC_UNAVAILABLE) rpc_channel_move_on(w->channel);
+    if (outcome->answered && outcome->status == GRPC_UNAVAILABLE)
+        rpc_channel_next_address(w->channel);
 }
 
 /* -- registering -- */

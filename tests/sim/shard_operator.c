@@ -399,7 +399,7 @@ static void on_end(void *owner, struct rpc_client_call *call, const struct rpc_o
     if (p->dead) return;
     timer_stop(&p->say);
     drop_answers(p);
-    rpc_channel_move_on(p->channel);
+    rpc_channel_next_address(p->channel);
     timer_start_in(&p->dial, draw(p, DIAL_MS_MAX));
 }
 

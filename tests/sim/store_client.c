@@ -86,7 +86,8 @@ static struct str id_text(const struct store_id *id)
 /* Who cannot say who leads may be a member no more: another address may know. */
 static void move_on(struct client *c, const struct rpc_outcome *outcome)
 {
-    if (outcome->answered && outcome->status == GRPC_UNAVAILABLE) rpc_channel_move_on(c->channel);
+    if (outcome->answered && outcome->status == GRPC_UNAVAILABLE)
+        rpc_channel_next_address(c->channel);
 }
 
 /* -- renewing -- */

@@ -223,7 +223,7 @@ static void on_answer(void *owner, const struct rpc_client_call *call,
         if (c->want == WANT_PUT) denied_put(c, (const Etcdserverpb__PutRequest *)c->request);
     } else {
         w->etcd_doubts++;
-        rpc_channel_move_on(c->channel);
+        rpc_channel_next_address(c->channel);
     }
     think(c);
 }

@@ -151,7 +151,7 @@ static void refused(struct locker *l, const struct rpc_outcome *outcome)
     if (no_lease || expired)
         l->lease = 0;
     else
-        rpc_channel_move_on(l->channel);
+        rpc_channel_next_address(l->channel);
 }
 
 static void on_answer(void *owner, const struct rpc_client_call *call,

@@ -194,7 +194,7 @@ static void on_watch_end(void *owner, struct rpc_client_call *call,
     (void)outcome;
     s->watch = NULL;
     if (s->dying) return;
-    rpc_channel_move_on(s->channel);
+    rpc_channel_next_address(s->channel);
     timer_start_in(&s->watch_again, 10 + below(s, 100));
 }
 
@@ -279,7 +279,7 @@ static void on_lease_answer(void *owner, const struct rpc_client_call *call,
     } else if (none && asked != ASKS_GRANT) {
         lease_is_over(s, "not found");
     } else if (outcome->err) {
-        rpc_channel_move_on(s->channel);
+        rpc_channel_next_address(s->channel);
     }
     lease_think(s);
 }
@@ -363,7 +363,7 @@ static void on_keeper_end(void *owner, struct rpc_client_call *call,
     (void)outcome;
     s->keeper = NULL;
     s->beat_count = 0;
-    if (!s->dying) rpc_channel_move_on(s->channel);
+    if (!s->dying) rpc_channel_next_address(s->channel);
 }
 
 static void on_beat(struct timer *timer)

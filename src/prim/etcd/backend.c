@@ -131,7 +131,7 @@ static coord_result probe(struct etcd_backend *b, int64_t deadline_ns)
             result = etcd_read(b, &call, STR(".open"), false, &arena, &found, &entry);
             arena_deinit(&arena);
         }
-    } while (courier_now(&b->client.courier) < deadline_ns && courier_ask_again(&result));
+    } while (grpc_now(&b->client.grpc_thread) < deadline_ns && grpc_worth_another_probe(&result));
     if (result.code != COORD_OK) return result;
     fill_caps(b, version, probe_members(b, deadline_ns));
     fill_id(b);
@@ -169,17 +169,17 @@ static coord_result set_space(const struct prim_open *in, struct etcd_space *spa
 
 static coord_result open_client(const struct prim_open *in, struct etcd_backend *b)
 {
-    static const struct courier_words words = {.name = "etcd",
-                                               .port = ":2379",
-                                               .example = "etcd://h1:2379,h2:2379",
-                                               .secure = "etcds",
-                                               .tls = "etcds:// or tls=1"};
-    struct courier_servers servers;
+    static const struct grpc_scheme words = {.name = "etcd",
+                                             .port = ":2379",
+                                             .example = "etcd://h1:2379,h2:2379",
+                                             .secure = "etcds",
+                                             .tls = "etcds:// or tls=1"};
+    struct grpc_servers servers;
     struct etcd_client_options client = {.servers = &servers,
                                          .user = in->url->user,
                                          .password = in->url->password,
                                          .clock = in->clock};
-    coord_result result = courier_servers_read(in, &words, &servers);
+    coord_result result = grpc_servers_read(in, &words, &servers);
     struct note note = {""};
     enum err err;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The courier to etcd, and what every request carries: `hasleader`, so that a member without the
+/* The gRPC thread to etcd, and what every request carries: `hasleader`, so that a member without the
  * majority refuses instead of letting us wait, and the token of Authenticate where the URL has a
  * user. */
 #include <stdio.h>
@@ -22,9 +22,9 @@ enum {
     STREAM_MESSAGE_MAX = 64 * 1024 * 1024,
 };
 
-static struct etcd_client *client_of(struct courier *courier)
+static struct etcd_client *client_of(struct grpc_thread *grpc_thread)
 {
-    return CONTAINER_OF(courier, struct etcd_client, courier);
+    return CONTAINER_OF(grpc_thread, struct etcd_client, grpc_thread);
 }
 
 /* -- metadata of every request -- */
@@ -42,9 +42,9 @@ static void add_metadata(struct etcd_client *c, bool bare, struct rpc_call_optio
 
 /* -- authentication -- */
 
-static void token_done(struct courier_op *op)
+static void token_done(struct grpc_thread_op *op)
 {
-    struct etcd_client *c = client_of(op->courier);
+    struct etcd_client *c = client_of(op->grpc_thread);
     struct arena arena;
     ProtobufCMessage *message;
     struct list waiters;
@@ -64,9 +64,9 @@ static void token_done(struct courier_op *op)
     list_init(&waiters);
     list_splice(&waiters, &c->waiters);
     for (struct list *node = list_pop(&waiters); node; node = list_pop(&waiters)) {
-        struct courier_op *waiter = CONTAINER_OF(node, struct courier_op, link);
+        struct grpc_thread_op *waiter = CONTAINER_OF(node, struct grpc_thread_op, link);
         if (!op->err || c->tokenless) {
-            courier_op_begin(op->courier, waiter);
+            grpc_op_begin(op->grpc_thread, waiter);
             continue;
         }
         waiter->err = op->err;
@@ -75,26 +75,26 @@ static void token_done(struct courier_op *op)
         (void)snprintf(waiter->text, sizeof waiter->text, "%s", op->text);
         waiter->done(waiter);
     }
-    courier_op_deinit(op);
+    grpc_op_deinit(op);
 }
 
-static void authenticate(struct courier *courier)
+static void authenticate(struct grpc_thread *grpc_thread)
 {
-    struct etcd_client *c = client_of(courier);
+    struct etcd_client *c = client_of(grpc_thread);
     Etcdserverpb__AuthenticateRequest request = ETCDSERVERPB__AUTHENTICATE_REQUEST__INIT;
-    struct courier_op *op = &c->authenticate;
+    struct grpc_thread_op *op = &c->authenticate;
 
     if (c->authenticating) return;
     c->authenticating = true;
     buf_clear(&c->token);
     etcd_op_init(op, "/etcdserverpb.Auth/Authenticate",
-                 courier_now(courier) + AUTHENTICATE_MS * (int64_t)NS_PER_MS);
+                 grpc_now(grpc_thread) + AUTHENTICATE_MS * (int64_t)NS_PER_MS);
     request.name = c->user;
     request.password = c->password;
     (void)message_write(&request.base, &op->request, NULL); /* fails as an empty name would */
     op->bare = op->idempotent = true;
     op->done = token_done;
-    courier_op_begin(courier, op);
+    grpc_op_begin(grpc_thread, op);
 }
 
 static bool lacks_token(const struct etcd_client *c)
@@ -102,10 +102,10 @@ static bool lacks_token(const struct etcd_client *c)
     return c->user && !c->tokenless && buf_peek(&c->token).len == 0;
 }
 
-static void authenticate_for(struct courier_op *op)
+static void authenticate_for(struct grpc_thread_op *op)
 {
-    list_append(&client_of(op->courier)->waiters, &op->link);
-    authenticate(op->courier);
+    list_append(&client_of(op->grpc_thread)->waiters, &op->link);
+    authenticate(op->grpc_thread);
 }
 
 /* The server has forgotten it, or users were changed since it was given. Nothing was done then. */
@@ -119,9 +119,9 @@ static bool token_is_stale(const struct rpc_outcome *outcome)
     return strstr(text, "auth") && (strstr(text, "revision") || strstr(text, "token"));
 }
 
-static bool prepare(struct courier_op *op, struct rpc_call_options *options)
+static bool prepare(struct grpc_thread_op *op, struct rpc_call_options *options)
 {
-    struct etcd_client *c = client_of(op->courier);
+    struct etcd_client *c = client_of(op->grpc_thread);
 
     if (!op->bare && lacks_token(c)) {
         authenticate_for(op);
@@ -131,9 +131,9 @@ static bool prepare(struct courier_op *op, struct rpc_call_options *options)
     return true;
 }
 
-static bool refused(struct courier_op *op, const struct rpc_outcome *outcome)
+static bool refused(struct grpc_thread_op *op, const struct rpc_outcome *outcome)
 {
-    struct etcd_client *c = client_of(op->courier);
+    struct etcd_client *c = client_of(op->grpc_thread);
 
     if (!token_is_stale(outcome) || !c->user || op->bare || op->refused) return false;
     op->refused = true;
@@ -142,21 +142,21 @@ static bool refused(struct courier_op *op, const struct rpc_outcome *outcome)
     return true;
 }
 
-static bool prepare_stream(struct courier *courier, struct rpc_call_options *options)
+static bool prepare_stream(struct grpc_thread *grpc_thread, struct rpc_call_options *options)
 {
-    struct etcd_client *c = client_of(courier);
+    struct etcd_client *c = client_of(grpc_thread);
 
     if (lacks_token(c)) {
-        authenticate(courier);
+        authenticate(grpc_thread);
         return false;
     }
     add_metadata(c, false, options);
     return true;
 }
 
-static void stream_ended(struct courier *courier, const struct rpc_outcome *outcome)
+static void stream_ended(struct grpc_thread *grpc_thread, const struct rpc_outcome *outcome)
 {
-    if (token_is_stale(outcome)) buf_clear(&client_of(courier)->token);
+    if (token_is_stale(outcome)) buf_clear(&client_of(grpc_thread)->token);
 }
 
 bool etcd_client_forget_token(struct etcd_client *c)
@@ -167,9 +167,9 @@ bool etcd_client_forget_token(struct etcd_client *c)
 
 /* -- life -- */
 
-void etcd_op_init(struct courier_op *op, const char *path, int64_t deadline_ns)
+void etcd_op_init(struct grpc_thread_op *op, const char *path, int64_t deadline_ns)
 {
-    courier_op_init(op, path, deadline_ns, ETCD_REQUEST_MAX, ETCD_RESPONSE_MAX);
+    grpc_op_init(op, path, deadline_ns, ETCD_REQUEST_MAX, ETCD_RESPONSE_MAX);
 }
 
 static void client_free(struct etcd_client *c)
@@ -180,22 +180,22 @@ static void client_free(struct etcd_client *c)
     free(c->password);
 }
 
-static void leave(struct courier *courier)
+static void leave(struct grpc_thread *grpc_thread)
 {
-    struct etcd_client *c = client_of(courier);
+    struct etcd_client *c = client_of(grpc_thread);
     struct list waiters;
 
     list_init(&waiters);
     list_splice(&waiters, &c->waiters);
     for (struct list *node = list_pop(&waiters); node; node = list_pop(&waiters))
-        courier_op_fail(CONTAINER_OF(node, struct courier_op, link), ERR_CANCELLED,
-                        "the store is closed");
+        grpc_op_fail(CONTAINER_OF(node, struct grpc_thread_op, link), ERR_CANCELLED,
+                     "the store is closed");
 }
 
 enum err etcd_client_open(struct etcd_client *c, const struct etcd_client_options *o,
                           struct note *note)
 {
-    static const struct courier_ways ways = {
+    static const struct grpc_hooks ways = {
         .thread_name = "muster-etcd",
         .attempts_max = 4,
         .prepare = prepare,
@@ -219,13 +219,13 @@ enum err etcd_client_open(struct etcd_client *c, const struct etcd_client_option
         c->password = str_dup(str_from(o->password ? o->password : ""));
         if (!c->user || !c->password) err = ERR_NOMEM;
     }
-    if (!err) err = courier_open(&c->courier, &ways, o->servers, o->clock, &channel, note);
+    if (!err) err = grpc_open(&c->grpc_thread, &ways, o->servers, o->clock, &channel, note);
     if (err) client_free(c);
     return err;
 }
 
 void etcd_client_close(struct etcd_client *c)
 {
-    courier_close(&c->courier);
+    grpc_close(&c->grpc_thread);
     client_free(c);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A courier to etcd.
+/* A gRPC thread to etcd.
  *
  * A member that is cut off, stopped or slow must not cost a caller its whole deadline: an attempt
  * gets a slice of what is left. When a slice passes in silence, or a member says that it has no
@@ -9,23 +9,23 @@
 #ifndef PRIM_ETCD_CLIENT_H
 #define PRIM_ETCD_CLIENT_H
 #include "base/buf.h"
-#include "prim/courier/op.h"
-#include "prim/courier/stream.h"
+#include "prim/grpc_thread/op.h"
+#include "prim/grpc_thread/stream.h"
 
 struct etcd_client {
-    struct courier courier;
+    struct grpc_thread grpc_thread;
     /* loop thread: Authenticate */
     char *user, *password; /* or NULL */
     struct buf token;
     bool tokenless; /* the server has no authentication: go without */
     bool authenticating;
-    struct courier_op authenticate;
+    struct grpc_thread_op authenticate;
     struct list waiters;        /* ops that wait for a token */
     struct h2_header fields[2]; /* of the call that is being begun */
 };
 struct etcd_client_options {
-    const struct courier_servers *servers; /* all of this is copied */
-    const char *user, *password;           /* or NULL */
+    const struct grpc_servers *servers; /* all of this is copied */
+    const char *user, *password;        /* or NULL */
     struct prim_clock clock;
 };
 /* ERR_INVALID, ERR_NOMEM, ERR_IO and what reading certificates gives, with a note. */
@@ -40,5 +40,5 @@ enum {
     ETCD_RESPONSE_MAX = 128 * 1024 * 1024, /* 1,024 slots of the largest value are half of it */
     ETCD_REQUEST_MAX = 4 * 1024 * 1024,
 };
-void etcd_op_init(struct courier_op *op, const char *path, int64_t deadline_ns);
+void etcd_op_init(struct grpc_thread_op *op, const char *path, int64_t deadline_ns);
 #endif

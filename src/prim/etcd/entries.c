@@ -129,7 +129,7 @@ static coord_result obtain(struct prim_change *c, const struct prim_plan *plan)
     struct own *own = lease_of(c);
     bool makes = plan->act == PRIM_ACT_MAKE || plan->act == PRIM_ACT_GRANT;
 
-    c->sent_ns = courier_now(&b->client.courier);
+    c->sent_ns = grpc_now(&b->client.grpc_thread);
     if (!makes || !(to->flags & ENVELOPE_LEASED) || c->under) return prim_ok(COORD_R_NONE);
     if (!own->leased) {
         coord_result result =

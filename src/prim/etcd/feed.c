@@ -32,7 +32,7 @@ struct chunk_lease {
     int64_t lease;
     bool stands;
     struct chunk *chunk;
-    struct courier_op op;
+    struct grpc_thread_op op;
 };
 struct chunk { /* an answer that waits for what became of leases */
     struct chunk *next;
@@ -52,11 +52,11 @@ struct etcd_feed {
     char scope_text[PRIM_KEY_MAX + 1];
     bool bucket, guard;
     struct etcd_key from, end; /* end: empty for one key */
-    struct courier_stream stream;
+    struct grpc_stream stream;
     uint64_t next; /* the first revision it has not seen */
     uint32_t denied;
     /* the snapshot being read */
-    struct courier_op page;
+    struct grpc_thread_op page;
     bool reading;
     struct prim_snapshot *snapshot;
     struct etcd_key cursor;
@@ -95,7 +95,7 @@ static void maybe_free(struct etcd_feed *f)
     if (f->feed || f->reading || f->asking > 0) return;
     while (f->chunks) free_first(f);
     prim_snapshot_close(f->snapshot);
-    if (f->stream.courier) courier_stream_deinit(&f->stream);
+    if (f->stream.grpc_thread) grpc_stream_deinit(&f->stream);
     timer_deinit(&f->again);
     free(f);
 }
@@ -136,7 +136,7 @@ static void go_live(struct etcd_feed *f, uint64_t next)
 {
     f->state = FEED_LIVE;
     f->next = next;
-    courier_stream_want(&f->stream);
+    grpc_stream_want(&f->stream);
     opened(f, prim_ok(COORD_R_NONE));
 }
 
@@ -207,7 +207,7 @@ static void take_page(struct etcd_feed *f, const Etcdserverpb__RangeResponse *ra
         page_failed(f, etcd_corrupt("a page that does not go on"));
 }
 
-static void on_page(struct courier_op *op)
+static void on_page(struct grpc_thread_op *op)
 {
     struct etcd_feed *f = CONTAINER_OF(op, struct etcd_feed, page);
     ProtobufCMessage *message;
@@ -216,7 +216,7 @@ static void on_page(struct courier_op *op)
     f->reading = false;
     arena_init(&arena, 1);
     if (!f->feed) {
-        courier_op_deinit(op);
+        grpc_op_deinit(op);
         maybe_free(f);
         return;
     }
@@ -228,21 +228,21 @@ static void on_page(struct courier_op *op)
         page_failed(f, etcd_corrupt("an answer that cannot be read"));
     } else {
         /* The next page reuses the op. */
-        struct courier_op spent = *op;
+        struct grpc_thread_op spent = *op;
         take_page(f, (Etcdserverpb__RangeResponse *)message);
-        courier_op_deinit(&spent);
+        grpc_op_deinit(&spent);
         arena_deinit(&arena);
         return;
     }
     arena_deinit(&arena);
-    courier_op_deinit(op);
+    grpc_op_deinit(op);
 }
 
 static void read_page(struct etcd_feed *f)
 {
     Etcdserverpb__RangeRequest request = ETCDSERVERPB__RANGE_REQUEST__INIT;
     int64_t deadline =
-        courier_now(&f->backend->client.courier) + PAGE_LIMIT_MS * (int64_t)NS_PER_MS;
+        grpc_now(&f->backend->client.grpc_thread) + PAGE_LIMIT_MS * (int64_t)NS_PER_MS;
 
     if (f->opening && deadline > f->open_deadline_ns) deadline = f->open_deadline_ns;
     request.key = etcd_bytes(str_of(f->cursor.text, f->cursor.len));
@@ -253,12 +253,12 @@ static void read_page(struct etcd_feed *f)
     f->page.idempotent = true;
     f->page.done = on_page;
     if (message_write(&request.base, &f->page.request, NULL)) {
-        courier_op_deinit(&f->page);
+        grpc_op_deinit(&f->page);
         page_failed(f, prim_no_memory());
         return;
     }
     f->reading = true;
-    courier_op_start(&f->backend->client.courier, &f->page);
+    grpc_op_start(&f->backend->client.grpc_thread, &f->page);
 }
 
 static void begin_snapshot(struct etcd_feed *f)
@@ -286,7 +286,7 @@ static void on_again(struct timer *timer)
 
 static void stop_live(struct etcd_feed *f)
 {
-    courier_stream_leave(&f->stream);
+    grpc_stream_leave(&f->stream);
     for (struct chunk *chunk = f->chunks; chunk; chunk = chunk->next)
         chunk->len = 0; /* told no more; freed when answered */
     f->chunk_bytes = 0;
@@ -355,7 +355,7 @@ static void flush(struct etcd_feed *f)
             deliver(f, f->chunks->response, f->chunks);
 }
 
-static void on_lease(struct courier_op *op)
+static void on_lease(struct grpc_thread_op *op)
 {
     struct chunk_lease *lease = CONTAINER_OF(op, struct chunk_lease, op);
     struct chunk *chunk = lease->chunk;
@@ -368,7 +368,7 @@ static void on_lease(struct courier_op *op)
         !etcd_reply(op, &etcdserverpb__lease_time_to_live_response__descriptor, &arena, &message))
         lease->stands = ((Etcdserverpb__LeaseTimeToLiveResponse *)message)->ttl >= 0;
     arena_deinit(&arena);
-    courier_op_deinit(op);
+    grpc_op_deinit(op);
     chunk->unknown--;
     f->asking--;
     flush(f);
@@ -378,21 +378,21 @@ static void on_lease(struct courier_op *op)
 static void ask_lease(struct etcd_feed *f, struct chunk *chunk, struct chunk_lease *lease)
 {
     Etcdserverpb__LeaseTimeToLiveRequest request = ETCDSERVERPB__LEASE_TIME_TO_LIVE_REQUEST__INIT;
-    struct courier *courier = &f->backend->client.courier;
+    struct grpc_thread *grpc_thread = &f->backend->client.grpc_thread;
 
     request.id = lease->lease;
     lease->chunk = chunk;
     etcd_op_init(&lease->op, "/etcdserverpb.Lease/LeaseTimeToLive",
-                 courier_now(courier) + LEASE_LIMIT_MS * (int64_t)NS_PER_MS);
+                 grpc_now(grpc_thread) + LEASE_LIMIT_MS * (int64_t)NS_PER_MS);
     lease->op.idempotent = true;
     lease->op.done = on_lease;
     if (message_write(&request.base, &lease->op.request, NULL)) {
-        courier_op_deinit(&lease->op);
+        grpc_op_deinit(&lease->op);
         return;
     }
     chunk->unknown++;
     f->asking++;
-    courier_op_start(courier, &lease->op);
+    grpc_op_start(grpc_thread, &lease->op);
 }
 
 static int64_t lease_of(const Mvccpb__Event *event)
@@ -463,7 +463,7 @@ static void take_events(struct etcd_feed *f, const Etcdserverpb__WatchResponse *
 
 /* -- the stream -- */
 
-static void on_open(struct courier_stream *stream)
+static void on_open(struct grpc_stream *stream)
 {
     struct etcd_feed *f = CONTAINER_OF(stream, struct etcd_feed, stream);
     Etcdserverpb__WatchRequest request = ETCDSERVERPB__WATCH_REQUEST__INIT;
@@ -479,8 +479,8 @@ static void on_open(struct courier_stream *stream)
     request.request_union_case = ETCDSERVERPB__WATCH_REQUEST__REQUEST_UNION_CREATE_REQUEST;
     request.create_request = &create;
     buf_init(&bytes, REQUEST_MAX);
-    if (message_write(&request.base, &bytes, NULL) || courier_stream_send(stream, buf_peek(&bytes)))
-        courier_stream_reset(stream);
+    if (message_write(&request.base, &bytes, NULL) || grpc_stream_send(stream, buf_peek(&bytes)))
+        grpc_stream_reset(stream);
     buf_deinit(&bytes);
 }
 
@@ -492,9 +492,9 @@ static void cancelled(struct etcd_feed *f, const Etcdserverpb__WatchResponse *re
         resync(f);
     } else if (!strstr(why, "permission") && !strstr(why, "auth") &&
                !strstr(why, "user name is empty")) {
-        courier_stream_reset(&f->stream); /* asked again, after a pause */
+        grpc_stream_reset(&f->stream); /* asked again, after a pause */
     } else if (++f->denied < DENIED_MAX && etcd_client_forget_token(&f->backend->client)) {
-        courier_stream_reset(&f->stream);
+        grpc_stream_reset(&f->stream);
     } else {
         stop_live(f);
         f->state = FEED_ENDED;
@@ -531,7 +531,7 @@ static void take(struct etcd_feed *f, const Etcdserverpb__WatchResponse *respons
     take_events(f, response, arena);
 }
 
-static void on_message(struct courier_stream *stream, struct str bytes)
+static void on_message(struct grpc_stream *stream, struct str bytes)
 {
     struct etcd_feed *f = CONTAINER_OF(stream, struct etcd_feed, stream);
     Etcdserverpb__WatchResponse *response;
@@ -543,7 +543,7 @@ static void on_message(struct courier_stream *stream, struct str bytes)
                      NULL) ||
         !makes_sense(response = (Etcdserverpb__WatchResponse *)message) ||
         !etcd_header_fits(f->backend, response->header))
-        courier_stream_reset(stream);
+        grpc_stream_reset(stream);
     else
         take(f, response, &arena);
     arena_deinit(&arena);
@@ -565,7 +565,7 @@ static void on_room(void *owner)
 
     if (atomic_exchange(&f->room_posted, true)) return;
     post_init(&f->room, on_room_post);
-    loop_post(courier_loop(&f->backend->client.courier), &f->room);
+    loop_post(grpc_loop(&f->backend->client.grpc_thread), &f->room);
 }
 
 /* What lies inside the scope: one key, or everything below "bucket/". */
@@ -590,10 +590,10 @@ static void on_watch(void *owner)
 {
     struct etcd_feed *f = owner;
 
-    struct courier *courier = &f->backend->client.courier;
+    struct grpc_thread *grpc_thread = &f->backend->client.grpc_thread;
 
-    if (timer_init(&f->again, courier_loop(courier), on_again) ||
-        courier_stream_init(&f->stream, courier, "/etcdserverpb.Watch/Watch")) {
+    if (timer_init(&f->again, grpc_loop(grpc_thread), on_again) ||
+        grpc_stream_init(&f->stream, grpc_thread, "/etcdserverpb.Watch/Watch")) {
         opened(f, prim_no_memory());
         return;
     }
@@ -637,17 +637,17 @@ coord_result etcd_watch(struct prim_backend *base, const struct prim_call *call,
     prim_feed_on_room(feed, on_room, f);
     latch_init(&wait);
     f->opening = &wait;
-    courier_do(&b->client.courier, on_watch, f);
+    grpc_loop_call(&b->client.grpc_thread, on_watch, f);
     latch_wait(&wait);
     result = f->opened;
     if (result.code == COORD_OK)
         *ret_watch = f;
     else
-        courier_do(&b->client.courier, on_unwatch, f);
+        grpc_loop_call(&b->client.grpc_thread, on_unwatch, f);
     return result;
 }
 
 void etcd_unwatch(struct prim_backend *base, void *watch)
 {
-    courier_do(&etcd_of(base)->client.courier, on_unwatch, watch);
+    grpc_loop_call(&etcd_of(base)->client.grpc_thread, on_unwatch, watch);
 }

@@ -21,7 +21,7 @@ struct revoke {
     struct etcd_backend *backend;
     int64_t lease;
     struct timer due;
-    struct courier_op op;
+    struct grpc_thread_op op;
     struct post post;
 };
 
@@ -31,11 +31,11 @@ struct keep_alive {
     struct etcd_backend *backend;
     int64_t lease, sent_ns;
     coord_result result; /* OK: granted_ttl_ms is set */
-    struct courier_op op;
+    struct grpc_thread_op op;
     struct latch wait;
 };
 
-static void on_kept_alive(struct courier_op *op)
+static void on_kept_alive(struct grpc_thread_op *op)
 {
     latch_open(&CONTAINER_OF(op, struct keep_alive, op)->wait);
 }
@@ -47,15 +47,15 @@ static void keep_alive_start(struct etcd_backend *b, struct keep_alive *alive, i
     Etcdserverpb__LeaseKeepAliveRequest request = ETCDSERVERPB__LEASE_KEEP_ALIVE_REQUEST__INIT;
 
     *alive = (struct keep_alive){
-        .backend = b, .lease = lease, .sent_ns = courier_now(&b->client.courier)};
+        .backend = b, .lease = lease, .sent_ns = grpc_now(&b->client.grpc_thread)};
     latch_init(&alive->wait);
     request.id = lease;
     etcd_op_init(&alive->op, "/etcdserverpb.Lease/LeaseKeepAlive", deadline_ns);
     alive->op.done = on_kept_alive;
     if (message_write(&request.base, &alive->op.request, NULL))
-        courier_op_fail(&alive->op, ERR_NOMEM, "no memory");
+        grpc_op_fail(&alive->op, ERR_NOMEM, "no memory");
     else
-        courier_op_start(&b->client.courier, &alive->op);
+        grpc_op_start(&b->client.grpc_thread, &alive->op);
 }
 
 static coord_result keep_alive_read(const struct keep_alive *alive, struct arena *arena)
@@ -85,7 +85,7 @@ static void keep_alive_wait(struct keep_alive *alive)
     arena_init(&arena, 1);
     alive->result = keep_alive_read(alive, &arena);
     arena_deinit(&arena);
-    courier_op_deinit(&alive->op);
+    grpc_op_deinit(&alive->op);
 }
 
 coord_result etcd_keep_alive(struct etcd_backend *b, int64_t lease, int64_t deadline_ns,
@@ -139,7 +139,7 @@ coord_result etcd_lease_obtain(struct etcd_backend *b, const struct prim_call *c
     coord_result result, alive;
 
     for (int round = 0; round < 2; round++) {
-        *ret_sent_ns = courier_now(&b->client.courier);
+        *ret_sent_ns = grpc_now(&b->client.grpc_thread);
         result = grant(b, call, lease, seconds);
         if (result.code != COORD_OK && result.code != COORD_EXISTS) return result;
         if (result.code == COORD_EXISTS) {
@@ -201,14 +201,14 @@ static void drained(struct etcd_backend *b)
     latch_open(wait);
 }
 
-static void on_revoked(struct courier_op *op)
+static void on_revoked(struct grpc_thread_op *op)
 {
     struct revoke *r = CONTAINER_OF(op, struct revoke, op);
     struct etcd_backend *b = r->backend;
 
     b->revokes.count--;
     timer_deinit(&r->due);
-    courier_op_deinit(op);
+    grpc_op_deinit(op);
     free(r);
     drained(b);
 }
@@ -216,19 +216,19 @@ static void on_revoked(struct courier_op *op)
 static void start_revoke(struct revoke *r, int64_t limit_ms)
 {
     Etcdserverpb__LeaseRevokeRequest request = ETCDSERVERPB__LEASE_REVOKE_REQUEST__INIT;
-    struct courier *courier = &r->backend->client.courier;
+    struct grpc_thread *grpc_thread = &r->backend->client.grpc_thread;
 
     list_remove(&r->link);
     timer_stop(&r->due);
     request.id = r->lease;
     etcd_op_init(&r->op, "/etcdserverpb.Lease/LeaseRevoke",
-                 courier_now(courier) + limit_ms * (int64_t)NS_PER_MS);
+                 grpc_now(grpc_thread) + limit_ms * (int64_t)NS_PER_MS);
     r->op.idempotent = true;
     r->op.done = on_revoked;
     if (message_write(&request.base, &r->op.request, NULL))
         on_revoked(&r->op);
     else
-        courier_op_start(courier, &r->op);
+        grpc_op_start(grpc_thread, &r->op);
 }
 
 static void on_due(struct timer *timer)
@@ -242,7 +242,7 @@ static void on_revoke(struct post *post)
     struct etcd_revokes *revokes = &r->backend->revokes;
 
     if (revokes->count >= ETCD_REVOKES_MAX ||
-        timer_init(&r->due, courier_loop(&r->backend->client.courier), on_due)) {
+        timer_init(&r->due, grpc_loop(&r->backend->client.grpc_thread), on_due)) {
         free(r);
         return;
     }
@@ -260,7 +260,7 @@ void etcd_lease_revoke(struct etcd_backend *b, int64_t lease)
     r->lease = lease;
     list_init(&r->link);
     post_init(&r->post, on_revoke);
-    loop_post(courier_loop(&b->client.courier), &r->post);
+    loop_post(grpc_loop(&b->client.grpc_thread), &r->post);
 }
 
 struct drain {
@@ -286,7 +286,7 @@ void etcd_lease_drain(struct etcd_backend *b)
     struct drain drain = {.backend = b};
 
     latch_init(&drain.wait);
-    courier_do(&b->client.courier, on_drain, &drain);
+    grpc_loop_call(&b->client.grpc_thread, on_drain, &drain);
     latch_wait(&drain.wait);
 }
 

@@ -70,7 +70,7 @@ enum err etcd_entry_read(const struct etcd_space *space, const Mvccpb__KeyValue 
 
 /* -- failures -- */
 
-bool etcd_says(const struct courier_op *op, enum grpc_status status, const char *part)
+bool etcd_says(const struct grpc_thread_op *op, enum grpc_status status, const char *part)
 {
     return op->answered && op->status == status && strstr(op->text, part);
 }
@@ -80,7 +80,7 @@ coord_result etcd_corrupt(const char *what)
     return prim_answer(COORD_UNAVAILABLE, COORD_R_CORRUPT, "etcd: %s", what);
 }
 
-static int reason_of_answer(const struct courier_op *op)
+static int reason_of_answer(const struct grpc_thread_op *op)
 {
     switch (op->status) {
     case GRPC_UNAVAILABLE:
@@ -101,9 +101,9 @@ static int reason_of_answer(const struct courier_op *op)
     }
 }
 
-coord_result etcd_failure(const struct courier_op *op, bool writes)
+coord_result etcd_failure(const struct grpc_thread_op *op, bool writes)
 {
-    int reason = op->answered ? reason_of_answer(op) : courier_op_silence(op);
+    int reason = op->answered ? reason_of_answer(op) : grpc_op_silence(op);
     coord_result result;
 
     if (etcd_says(op, GRPC_UNIMPLEMENTED, ""))
@@ -130,7 +130,7 @@ void etcd_arena_init(struct arena *arena, size_t message_len)
     arena_init(arena, ARENA_GROWTH * message_len + ARENA_LEAST);
 }
 
-enum err etcd_reply(const struct courier_op *op, const ProtobufCMessageDescriptor *type,
+enum err etcd_reply(const struct grpc_thread_op *op, const ProtobufCMessageDescriptor *type,
                     struct arena *arena, ProtobufCMessage **ret_message)
 {
     struct str bytes = buf_peek(&op->response);

@@ -51,12 +51,12 @@ enum err etcd_entry_read(const struct etcd_space *space, const Mvccpb__KeyValue 
                          struct etcd_entry *ret_entry);
 
 /* An op that did not end well. `writes`: doubt is worth saying. */
-coord_result etcd_failure(const struct courier_op *op, bool writes);
+coord_result etcd_failure(const struct grpc_thread_op *op, bool writes);
 coord_result etcd_corrupt(const char *what);
-bool etcd_says(const struct courier_op *op, enum grpc_status status, const char *part);
+bool etcd_says(const struct grpc_thread_op *op, enum grpc_status status, const char *part);
 
 /* Decodes an op's answer into `arena`, whose ceiling follows its size. */
-enum err etcd_reply(const struct courier_op *op, const ProtobufCMessageDescriptor *type,
+enum err etcd_reply(const struct grpc_thread_op *op, const ProtobufCMessageDescriptor *type,
                     struct arena *arena, ProtobufCMessage **ret_message);
 void etcd_arena_init(struct arena *arena, size_t message_len);
 

@@ -120,7 +120,7 @@ coord_result etcd_ask(struct etcd_backend *b, int64_t deadline_ns, const struct 
                       struct arena *arena, ProtobufCMessage **ret_message)
 {
     coord_result result = prim_ok(COORD_R_NONE);
-    struct courier_op op;
+    struct grpc_thread_op op;
 
     arena_init(arena, 1);
     if (b->base.degraded) return other_cluster();
@@ -129,17 +129,17 @@ coord_result etcd_ask(struct etcd_backend *b, int64_t deadline_ns, const struct 
     op.hurried = ask->hurried;
     if (ask->txn ? ask->txn->err || buf_append(&op.request, buf_peek(&ask->txn->request))
                  : message_write(ask->request, &op.request, NULL)) {
-        courier_op_deinit(&op);
+        grpc_op_deinit(&op);
         return prim_no_memory();
     }
-    courier_op_run(&b->client.courier, &op);
+    grpc_op_run(&b->client.grpc_thread, &op);
     if (op.err) {
         result = etcd_failure(&op, ask->writes);
     } else if (etcd_reply(&op, ask->type, arena, ret_message)) {
         result = etcd_corrupt("an answer that cannot be read");
         if (ask->writes) result.flags |= COORD_F_MAYBE_APPLIED;
     }
-    courier_op_deinit(&op);
+    grpc_op_deinit(&op);
     return result;
 }
 

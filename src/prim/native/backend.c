@@ -47,9 +47,9 @@ static void fill_caps(struct native_backend *b, uint32_t voters)
 /* -- one call -- */
 
 /* All carry (client, sequence), or only read: a repeat does no harm. */
-void native_op_init(struct courier_op *op, const char *path, int64_t deadline_ns)
+void native_op_init(struct grpc_thread_op *op, const char *path, int64_t deadline_ns)
 {
-    courier_op_init(op, path, deadline_ns, NATIVE_REQUEST_MAX, RESPONSE_MAX);
+    grpc_op_init(op, path, deadline_ns, NATIVE_REQUEST_MAX, RESPONSE_MAX);
     op->idempotent = true;
 }
 
@@ -63,12 +63,12 @@ enum err native_write(const struct native_backend *b, ProtobufCMessage *message,
     return message_write(message, into, NULL);
 }
 
-static void request_text(const struct native_request *request, char text[COURIER_REQUEST_ID_CAP])
+static void request_text(const struct native_request *request, char text[GRPC_REQUEST_ID_CAP])
 {
     char client[PRIM_ID_TEXT_CAP];
 
     prim_id_text(&request->client, client);
-    (void)snprintf(text, COURIER_REQUEST_ID_CAP, "%s-%" PRIu64, client, request->sequence);
+    (void)snprintf(text, GRPC_REQUEST_ID_CAP, "%s-%" PRIu64, client, request->sequence);
 }
 
 coord_result native_other_store(struct native_backend *b)
@@ -80,7 +80,7 @@ coord_result native_other_store(struct native_backend *b)
     return prim_answer(COORD_INVALID, COORD_R_OTHER_STORE, "muster: %s", why);
 }
 
-static coord_result failed(struct native_backend *b, const struct courier_op *op, bool writes)
+static coord_result failed(struct native_backend *b, const struct grpc_thread_op *op, bool writes)
 {
     if (op->err && op->answered && op->status == GRPC_NOT_FOUND) return native_other_store(b);
     return native_failure(op, writes);
@@ -90,7 +90,7 @@ coord_result native_ask(struct native_backend *b, int64_t deadline_ns, const str
                         struct arena *arena, ProtobufCMessage **ret_message)
 {
     coord_result result = prim_ok(COORD_R_NONE);
-    struct courier_op op;
+    struct grpc_thread_op op;
 
     arena_init(arena, 1);
     if (b->base.degraded) return native_other_store(b);
@@ -99,10 +99,10 @@ coord_result native_ask(struct native_backend *b, int64_t deadline_ns, const str
     op.hurried = ask->hurried;
     if (ask->request_of) request_text(ask->request_of, op.request_id);
     if (native_write(b, ask->request, &op.request)) {
-        courier_op_deinit(&op);
+        grpc_op_deinit(&op);
         return prim_no_memory();
     }
-    courier_op_run(&b->courier, &op);
+    grpc_op_run(&b->grpc_thread, &op);
     if (op.err) {
         result = failed(b, &op, ask->request_of != NULL);
     } else if (native_read(buf_peek(&op.response), ask->type, arena, ret_message)) {
@@ -111,13 +111,13 @@ coord_result native_ask(struct native_backend *b, int64_t deadline_ns, const str
     } else if (op.doubt) {
         result.flags |= COORD_F_MAYBE_APPLIED;
     }
-    courier_op_deinit(&op);
+    grpc_op_deinit(&op);
     return result;
 }
 
 /* -- is it alive, and still the same? -- */
 
-static void on_pulse_answer(struct courier_op *op)
+static void on_pulse_answer(struct grpc_thread_op *op)
 {
     struct native_backend *b = CONTAINER_OF(op, struct native_backend, pulse_op);
     ProtobufCMessage *message;
@@ -132,8 +132,8 @@ static void on_pulse_answer(struct courier_op *op)
         if (!prim_id_is_zero(&id) && !prim_id_equal(&id, &b->base.id)) (void)native_other_store(b);
     }
     arena_deinit(&arena);
-    courier_op_deinit(op);
-    if (!b->courier.closing) timer_start_in(&b->pulse, PULSE_MS);
+    grpc_op_deinit(op);
+    if (!b->grpc_thread.closing) timer_start_in(&b->pulse, PULSE_MS);
 }
 
 /* Streams and calls that wait hear nothing for long; a replica that is stopped looks just so. The
@@ -142,18 +142,18 @@ static void on_pulse(struct timer *timer)
 {
     struct native_backend *b = CONTAINER_OF(timer, struct native_backend, pulse);
     Muster__V1__StatusRequest request = MUSTER__V1__STATUS_REQUEST__INIT;
-    struct courier_op *op = &b->pulse_op;
+    struct grpc_thread_op *op = &b->pulse_op;
 
-    if (!courier_listens(&b->courier)) {
+    if (!grpc_has_open_calls(&b->grpc_thread)) {
         timer_start_in(&b->pulse, PULSE_MS);
         return;
     }
     native_op_init(op, NATIVE_PATH("Status"),
-                   courier_now(&b->courier) + PULSE_LIMIT_MS * (int64_t)NS_PER_MS);
+                   grpc_now(&b->grpc_thread) + PULSE_LIMIT_MS * (int64_t)NS_PER_MS);
     op->done = on_pulse_answer;
     (void)message_write(&request.base, &op->request, NULL); /* it is empty */
     b->pulsing = true;
-    courier_op_start(&b->courier, op);
+    grpc_op_start(&b->grpc_thread, op);
 }
 
 /* -- opening -- */
@@ -180,7 +180,7 @@ static coord_result probe_status(struct native_backend *b, int64_t deadline_ns,
         /* The first leader of a new store names it. A replica that nobody has let in, or that was
          * removed before, never hears of that: others are asked as well. */
         if (prim_id_is_zero(&b->base.id)) {
-            courier_move_on(&b->courier);
+            grpc_move_on(&b->grpc_thread);
             result = prim_answer(COORD_UNAVAILABLE, COORD_R_NO_LEADER,
                                  "muster: the store has no identity yet (no leader, or replicas "
                                  "of a release without a store)");
@@ -206,7 +206,7 @@ static coord_result probe(struct native_backend *b, int64_t deadline_ns)
             result = native_look(b, &call, STR("open"), false, &arena, &found, &entry);
             arena_deinit(&arena);
         }
-    } while (courier_now(&b->courier) < deadline_ns && courier_ask_again(&result));
+    } while (grpc_now(&b->grpc_thread) < deadline_ns && grpc_worth_another_probe(&result));
     if (result.code == COORD_OK) {
         fill_caps(b, voters);
         b->bound = true;
@@ -219,23 +219,23 @@ static coord_result url_invalid(const char *what)
     return prim_answer(COORD_INVALID, COORD_R_URL, "muster: %s", what);
 }
 
-static void leave(struct courier *courier)
+static void leave(struct grpc_thread *grpc_thread)
 {
-    timer_deinit(&CONTAINER_OF(courier, struct native_backend, courier)->pulse);
+    timer_deinit(&CONTAINER_OF(grpc_thread, struct native_backend, grpc_thread)->pulse);
 }
 
-static coord_result open_courier(const struct prim_open *in, struct native_backend *b)
+static coord_result open_grpc_thread(const struct prim_open *in, struct native_backend *b)
 {
-    static const struct courier_ways ways = {.thread_name = "muster-native",
-                                             .attempts_max = ATTEMPTS_MAX,
-                                             .leave = leave,
-                                             .stream = {.idempotent = true,
-                                                        .response_max = STREAM_MESSAGE_MAX,
-                                                        .attempts_max = ATTEMPTS_MAX}};
-    static const struct courier_words words = {
+    static const struct grpc_hooks ways = {.thread_name = "muster-native",
+                                           .attempts_max = ATTEMPTS_MAX,
+                                           .leave = leave,
+                                           .stream = {.idempotent = true,
+                                                      .response_max = STREAM_MESSAGE_MAX,
+                                                      .attempts_max = ATTEMPTS_MAX}};
+    static const struct grpc_scheme words = {
         .name = "muster", .port = ":7790", .example = "muster://h1:7790,h2:7790", .tls = "tls=1"};
     const struct prim_url *url = in->url;
-    struct courier_servers servers;
+    struct grpc_servers servers;
     struct note note = {""};
     coord_result result;
     enum err err;
@@ -243,14 +243,14 @@ static coord_result open_courier(const struct prim_open *in, struct native_backe
     if (url->host_count > 0 && url->path[0] && strcmp(url->path, "/") != 0)
         return url_invalid("it takes no path");
     if (url->host_count > 0 && url->user) return url_invalid("it takes no user: use certificates");
-    result = courier_servers_read(in, &words, &servers);
+    result = grpc_servers_read(in, &words, &servers);
     if (result.code != COORD_OK) return result;
-    err = courier_open(&b->courier, &ways, &servers, in->clock,
-                       &(struct rpc_channel_options){.follow_leader = true,
-                                                     .backoff_first_ms = BACKOFF_FIRST_MS,
-                                                     .backoff_max_ms = BACKOFF_MAX_MS,
-                                                     .dial_timeout_ms = DIAL_TIMEOUT_MS},
-                       &note);
+    err = grpc_open(&b->grpc_thread, &ways, &servers, in->clock,
+                    &(struct rpc_channel_options){.follow_leader = true,
+                                                  .backoff_first_ms = BACKOFF_FIRST_MS,
+                                                  .backoff_max_ms = BACKOFF_MAX_MS,
+                                                  .dial_timeout_ms = DIAL_TIMEOUT_MS},
+                    &note);
     if (err == ERR_NOMEM) return prim_no_memory();
     if (err)
         return prim_answer(COORD_INVALID, COORD_R_URL, "muster: %s",
@@ -264,13 +264,13 @@ static void start_pulse(void *owner)
 {
     struct native_backend *b = owner;
 
-    b->pulses = !timer_init(&b->pulse, courier_loop(&b->courier), on_pulse);
+    b->pulses = !timer_init(&b->pulse, grpc_loop(&b->grpc_thread), on_pulse);
     if (b->pulses) timer_start_in(&b->pulse, PULSE_MS);
 }
 
 void native_wake(struct prim_backend *base)
 {
-    courier_stop_waiting(&native_of(base)->courier);
+    grpc_stop_waiting(&native_of(base)->grpc_thread);
 }
 
 void native_close(struct prim_backend *base)
@@ -278,7 +278,7 @@ void native_close(struct prim_backend *base)
     struct native_backend *b = native_of(base);
 
     prim_guards_close(b->base.guards);
-    courier_close(&b->courier);
+    grpc_close(&b->grpc_thread);
     assert(!b->pulsing);
     native_requests_deinit(&b->requests);
     free(b);
@@ -292,7 +292,7 @@ coord_result prim_native_open(const struct prim_open *in, struct prim_backend **
     if (!b) return prim_no_memory();
     prim_backend_init(&b->base, &native_ops, in,
                       prim_limits(NATIVE_TTL_MIN_MS, NATIVE_TTL_STEP_MS, PRIM_VALUE_LARGE_MAX));
-    result = open_courier(in, b);
+    result = open_grpc_thread(in, b);
     if (result.code != COORD_OK) {
         free(b);
         return result;
@@ -300,7 +300,7 @@ coord_result prim_native_open(const struct prim_open *in, struct prim_backend **
     native_requests_init(&b->requests);
     result = prim_guards_open(&b->base) ? probe(b, in->deadline_ns) : prim_no_memory();
     if (result.code == COORD_OK) {
-        courier_do(&b->courier, start_pulse, b);
+        grpc_loop_call(&b->grpc_thread, start_pulse, b);
         if (!b->pulses) result = prim_no_memory();
     }
     if (result.code != COORD_OK) {

@@ -39,7 +39,7 @@ static struct change_done change_send(struct prim_backend *base, const struct pr
                                       Muster__V1__Request *request, bool waits)
 {
     struct native_backend *b = native_of(base);
-    struct change_done done = {.sent_ns = courier_now(&b->courier)};
+    struct change_done done = {.sent_ns = grpc_now(&b->grpc_thread)};
     struct native_request known;
     ProtobufCMessage *answer;
     struct arena arena;
@@ -255,7 +255,7 @@ static coord_result lease_renew(struct native_backend *b, int64_t deadline_ns,
     request.lease_ids = &id;
     request.tokens = &token;
     request.n_lease_ids = request.n_tokens = 1;
-    *ret_sent_ns = courier_now(&b->courier);
+    *ret_sent_ns = grpc_now(&b->grpc_thread);
     result = native_ask(b, deadline_ns,
                         &(struct native_ask){.path = NATIVE_PATH("Renew"),
                                              .request = &request.base,
@@ -406,7 +406,7 @@ static coord_result call_adopt(struct prim_backend *base, const struct prim_call
 static int64_t slot_wait_ms(const struct native_backend *b, const struct prim_call *call,
                             const struct prim_acquire *in)
 {
-    int64_t left = (call->deadline_ns - courier_now(&b->courier)) / (int64_t)NS_PER_MS;
+    int64_t left = (call->deadline_ns - grpc_now(&b->grpc_thread)) / (int64_t)NS_PER_MS;
     int64_t most = left / 2 > ANSWER_MS ? left - ANSWER_MS : left / 2;
 
     if (in->wait_ms <= 0) return 0;
@@ -421,7 +421,7 @@ static coord_result slot_confirm(struct native_backend *b, const struct prim_cal
     int64_t sent_ns;
     coord_result renewed;
 
-    if (grant->sent_ns + HEARD_MS * (int64_t)NS_PER_MS > courier_now(&b->courier)) return result;
+    if (grant->sent_ns + HEARD_MS * (int64_t)NS_PER_MS > grpc_now(&b->grpc_thread)) return result;
     renewed = lease_renew(b, call->deadline_ns, &grant->lease_id, grant->token, &sent_ns);
     if (renewed.code == COORD_EXPIRED)
         return prim_answer(COORD_UNAVAILABLE, COORD_R_TIMEOUT,

@@ -13,7 +13,7 @@
 struct native_feed {
     struct native_backend *backend;
     struct prim_feed *feed;
-    struct courier_stream stream;
+    struct grpc_stream stream;
     uint64_t next; /* the first revision it was not told whole; 0: a snapshot first */
     bool bucket;
     size_t scope_len;
@@ -47,7 +47,7 @@ static void opened(struct native_feed *f, coord_result result)
 
 static void end(struct native_feed *f, int reason)
 {
-    courier_stream_leave(&f->stream);
+    grpc_stream_leave(&f->stream);
     if (f->opening && reason == COORD_R_OTHER_STORE)
         opened(f, native_other_store(f->backend));
     else if (f->opening)
@@ -105,12 +105,12 @@ static void begin_anew(struct native_feed *f)
 {
     f->waits_for_room = false;
     f->next = 0;
-    courier_stream_want(&f->stream);
+    grpc_stream_want(&f->stream);
 }
 
 static void overflowed(struct native_feed *f)
 {
-    courier_stream_leave(&f->stream);
+    grpc_stream_leave(&f->stream);
     f->waits_for_room = true;
     if (prim_feed_wants_snapshot(f->feed)) begin_anew(f);
 }
@@ -140,7 +140,7 @@ static void take_gap(struct native_feed *f)
 
 /* -- the stream -- */
 
-static void on_open(struct courier_stream *stream)
+static void on_open(struct grpc_stream *stream)
 {
     struct native_feed *f = CONTAINER_OF(stream, struct native_feed, stream);
     Muster__V1__WatchRequest message = MUSTER__V1__WATCH_REQUEST__INIT;
@@ -151,9 +151,9 @@ static void on_open(struct courier_stream *stream)
     message.start_revision = f->next;
     buf_init(&request, NATIVE_REQUEST_MAX);
     if (native_write(f->backend, &message.base, &request) ||
-        courier_stream_send(stream, buf_peek(&request)))
-        courier_stream_reset(stream);
-    courier_stream_send_end(stream);
+        grpc_stream_send(stream, buf_peek(&request)))
+        grpc_stream_reset(stream);
+    grpc_stream_send_end(stream);
     buf_deinit(&request);
 }
 
@@ -192,24 +192,24 @@ static bool is_good(const Muster__V1__WatchResponse *m)
 }
 
 /* An event that cannot be is not passed over: that would be a gap which nobody is told of. */
-static void on_message(struct courier_stream *stream, struct str bytes)
+static void on_message(struct grpc_stream *stream, struct str bytes)
 {
     struct native_feed *f = CONTAINER_OF(stream, struct native_feed, stream);
     ProtobufCMessage *message;
     struct arena arena;
 
     if (native_read(bytes, &muster__v1__watch_response__descriptor, &arena, &message)) {
-        courier_stream_reset(stream);
+        grpc_stream_reset(stream);
     } else if (is_good((Muster__V1__WatchResponse *)message)) {
         take(f, (Muster__V1__WatchResponse *)message);
     } else {
         take_gap(f);
-        courier_stream_reset(stream);
+        grpc_stream_reset(stream);
     }
     arena_deinit(&arena);
 }
 
-static void on_broken(struct courier_stream *stream, enum grpc_status status, struct str)
+static void on_broken(struct grpc_stream *stream, enum grpc_status status, struct str)
 {
     struct native_feed *f = CONTAINER_OF(stream, struct native_feed, stream);
     int reason = 0;
@@ -239,7 +239,7 @@ static void on_room(void *owner)
 
     if (f->closed || atomic_exchange(&f->room_posted, true)) return;
     post_init(&f->room, on_room_post);
-    loop_post(courier_loop(&f->backend->courier), &f->room);
+    loop_post(grpc_loop(&f->backend->grpc_thread), &f->room);
 }
 
 static void on_late(struct timer *timer)
@@ -251,16 +251,16 @@ static void on_late(struct timer *timer)
 static void on_watch(void *owner)
 {
     struct native_feed *f = owner;
-    struct courier *courier = &f->backend->courier;
-    int64_t left_ms = (f->deadline_ns - courier_now(courier)) / (int64_t)NS_PER_MS;
+    struct grpc_thread *grpc_thread = &f->backend->grpc_thread;
+    int64_t left_ms = (f->deadline_ns - grpc_now(grpc_thread)) / (int64_t)NS_PER_MS;
 
-    if (timer_init(&f->late, courier_loop(courier), on_late) ||
-        courier_stream_init(&f->stream, courier, "/muster.v1.Coordination/Watch")) {
+    if (timer_init(&f->late, grpc_loop(grpc_thread), on_late) ||
+        grpc_stream_init(&f->stream, grpc_thread, "/muster.v1.Coordination/Watch")) {
         opened(f, prim_no_memory());
         return;
     }
     timer_start_in(&f->late, left_ms > 0 ? (uint64_t)left_ms : 0);
-    courier_stream_want(&f->stream);
+    grpc_stream_want(&f->stream);
     if (f->next > 0) opened(f, prim_ok(COORD_R_NONE)); /* there is no snapshot to wait for */
 }
 
@@ -268,7 +268,7 @@ static void on_unwatch(void *owner)
 {
     struct native_feed *f = owner;
 
-    if (f->stream.courier) courier_stream_deinit(&f->stream);
+    if (f->stream.grpc_thread) grpc_stream_deinit(&f->stream);
     timer_deinit(&f->late);
     drop_snapshot(f);
 }
@@ -276,7 +276,8 @@ static void on_unwatch(void *owner)
 static void close_feed(struct native_feed *f)
 {
     f->closed = true;
-    courier_do(&f->backend->courier, on_unwatch, f); /* after a post for room, if there is one */
+    grpc_loop_call(&f->backend->grpc_thread, on_unwatch,
+                   f); /* after a post for room, if there is one */
     free(f);
 }
 
@@ -302,7 +303,7 @@ coord_result native_watch(struct prim_backend *base, const struct prim_call *cal
     prim_feed_on_room(feed, on_room, f);
     latch_init(&wait);
     f->opening = &wait;
-    courier_do(&f->backend->courier, on_watch, f);
+    grpc_loop_call(&f->backend->grpc_thread, on_watch, f);
     latch_wait(&wait);
     result = f->opened;
     if (result.code == COORD_OK)

@@ -5,14 +5,14 @@
  *   reply.c     what the store answers               calls.c     entries, leases and slots
  *   feed.c      a watch that resumes: a reader's, and that of prim/guard.c
  *
- * One thread talks to the coordinators (prim/courier), over a channel that follows the leader.
+ * One thread talks to the coordinators (prim/grpc_thread), over a channel that follows the leader.
  * Every call may be sent again: the server knows writes by their request, and reads and renewals do
  * no harm. So a replica that is cut off, stopped or slow costs a caller a slice of its time, not
  * all of it: after a slice in silence the channel moves on, and so do the streams and the calls
  * that wait for a slot, whose place the server keeps. */
 #ifndef PRIM_NATIVE_INTERNAL_H
 #define PRIM_NATIVE_INTERNAL_H
-#include "prim/courier/stream.h"
+#include "prim/grpc_thread/stream.h"
 #include "prim/guard.h"
 #include "prim/names.h"
 #include "prim/native/reply.h"
@@ -27,13 +27,13 @@ enum {
 
 struct native_backend {
     struct prim_backend base;
-    struct courier courier;
+    struct grpc_thread grpc_thread;
     struct native_requests requests;
     bool bound; /* every request says that it is meant for base.id */
     coord_caps caps;
     /* backend.c: loop thread */
     struct timer pulse;
-    struct courier_op pulse_op;
+    struct grpc_thread_op pulse_op;
     bool pulses, pulsing;
 };
 static inline struct native_backend *native_of(struct prim_backend *base)
@@ -42,7 +42,7 @@ static inline struct native_backend *native_of(struct prim_backend *base)
 }
 
 /* -- backend.c: one call -- */
-void native_op_init(struct courier_op *op, const char *path, int64_t deadline_ns);
+void native_op_init(struct grpc_thread_op *op, const char *path, int64_t deadline_ns);
 /* Encodes a request, with the store that it is meant for. */
 enum err native_write(const struct native_backend *b, ProtobufCMessage *message, struct buf *into);
 struct native_ask {

@@ -21,7 +21,7 @@ coord_result native_corrupt(const char *what)
     return prim_answer(COORD_UNAVAILABLE, COORD_R_CORRUPT, "muster: %s", what);
 }
 
-static int reason_of_answer(const struct courier_op *op)
+static int reason_of_answer(const struct grpc_thread_op *op)
 {
     switch (op->status) {
     case GRPC_UNAVAILABLE:
@@ -39,9 +39,9 @@ static int reason_of_answer(const struct courier_op *op)
     }
 }
 
-coord_result native_failure(const struct courier_op *op, bool writes)
+coord_result native_failure(const struct grpc_thread_op *op, bool writes)
 {
-    int reason = op->answered ? reason_of_answer(op) : courier_op_silence(op);
+    int reason = op->answered ? reason_of_answer(op) : grpc_op_silence(op);
     /* What answered last may not have been what heard it first. */
     bool doubt = writes && op->err == ERR_UNKNOWN;
     coord_result result;

@@ -4,7 +4,7 @@
 #ifndef PRIM_NATIVE_REPLY_H
 #define PRIM_NATIVE_REPLY_H
 #include "prim/answer.h"
-#include "prim/courier/op.h"
+#include "prim/grpc_thread/op.h"
 #include "wire/message.h"
 #include "wire/pb/muster_v1_coordination.pb-c.h"
 
@@ -23,7 +23,7 @@ static inline struct str native_str(ProtobufCBinaryData b)
 coord_id native_id(ProtobufCBinaryData bytes); /* zero: not one */
 
 /* An op that did not end well. `writes`: doubt is worth saying. */
-coord_result native_failure(const struct courier_op *op, bool writes);
+coord_result native_failure(const struct grpc_thread_op *op, bool writes);
 coord_result native_corrupt(const char *what);
 
 /* Decodes into `arena`, whose ceiling follows the size. */

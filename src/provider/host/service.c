@@ -319,7 +319,7 @@ static void on_list(void *service, struct rpc_call *call, const ProtobufCMessage
         return;
     }
     host_listed(s->host, book_walk_total(a->walk), filter.since.len > 0);
-    rpc_call_waits(call);
+    rpc_call_set_waiting(call);
     answer_when_durable(a);
 }
 

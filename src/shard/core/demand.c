@@ -103,7 +103,7 @@ enum err core_rollup(struct core *core, struct str cluster, const struct need *r
     before = after = client->quarantine;
     verdict = rollup_admit(core, &after, count);
     if (verdict == QUARANTINE_HELD) {
-        err = needs_greet(core->needs, cluster); /* it has reported all the same */
+        err = needs_mark_reported(core->needs, cluster); /* it has reported all the same */
     } else {
         err = rollup_store(core, client, rows, count, now, out, &own);
     }

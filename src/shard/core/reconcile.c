@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the provider says is so: a List record by record, and single machines (Get).
  *
- * Most records say what is known, and cost one look (inventory_see). The others, in this order:
+ * Most records say what is known, and cost one look (inventory_list_record). The others, in this order:
  *
  *   1. a machine with an action of ours is not looked at: a List lags behind the calls it runs
  *      beside, and what it says of the machine is older than what the answer will say. A drain that
@@ -88,7 +88,7 @@ void core_list_refused(struct core *core, struct str id, const char *why, struct
     core->listing.records++;
     core->listing.untaken++;
     if (id.len && id.len <= ID_MAX)
-        (void)inventory_see(core->inventory, &named); /* garbled, but there */
+        (void)inventory_list_record(core->inventory, &named); /* garbled, but there */
     else
         core->listing.nameless++;
     record_refuse(core, id.len <= ID_MAX ? id : STR_EMPTY, MACHINE_FAULT_STRUCTURAL, why, out);
@@ -262,7 +262,7 @@ enum err core_list_machine(struct core *core, const struct machine *machine,
     core_begin(core);
     core->listing.records++;
     if (core->listing.kind == LIST_DELTA) running_listed(core, machine->id, machine->state);
-    sight = inventory_see(core->inventory, record.machine);
+    sight = inventory_list_record(core->inventory, record.machine);
     if (sight == SIGHT_SAME) return ERR_OK;
     if (sight == SIGHT_AGAIN) {
         core->counts.duplicate_records++;
@@ -277,7 +277,7 @@ enum err core_list_machine(struct core *core, const struct machine *machine,
     if (sight != SIGHT_NEW && !record_is_sound(core, record.machine, out)) return ERR_OK;
     err = sight == SIGHT_NEW ? record_unknown(core, &record, now, out)
                              : record_known(core, &record, now, out);
-    if (!err && sight == SIGHT_NEW) (void)inventory_see(core->inventory, record.machine);
+    if (!err && sight == SIGHT_NEW) (void)inventory_list_record(core->inventory, record.machine);
     if (err) core->listing.failed = true;
     return err;
 }

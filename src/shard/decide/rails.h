@@ -41,8 +41,8 @@ struct quarantine { /* of one cluster; zeroed: it has not reported */
     uint32_t accepted_rows, holds;
 };
 enum quarantine_verdict {
-    QUARANTINE_ACCEPTED,  /* take it */
-    QUARANTINE_HELD,      /* keep the old rows; it has reported all the same (needs_greet) */
+    QUARANTINE_ACCEPTED, /* take it */
+    QUARANTINE_HELD,     /* keep the old rows; it has reported all the same (needs_mark_reported) */
     QUARANTINE_CONFIRMED, /* take it: said often enough */
 };
 enum quarantine_verdict quarantine_admit(struct quarantine *q, uint32_t rows);

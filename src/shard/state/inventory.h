@@ -106,7 +106,8 @@ enum inventory_sight {
     SIGHT_AGAIN,   /* this List named it before */
 };
 /* The List names this machine. Costs no memory and, for one that is the same, one look. */
-enum inventory_sight inventory_see(struct inventory *inventory, const struct machine *machine);
+enum inventory_sight inventory_list_record(struct inventory *inventory,
+                                           const struct machine *machine);
 /* Machines that the List under way has not named; O(1). */
 uint32_t inventory_unseen_count(const struct inventory *inventory);
 /* The ids of machines that neither List `since` nor a later one named, sorted, in the arena; they

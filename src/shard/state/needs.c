@@ -287,7 +287,7 @@ enum err needs_replace(struct needs *needs, struct str cluster, const struct nee
         if (str_equal(rows[i].cluster, cluster)) continue;
         return note_fail(note, ERR_INVALID, "rows[%zu].cluster: another cluster's", i);
     }
-    err = needs_greet(needs, cluster);
+    err = needs_mark_reported(needs, cluster);
     if (err) return err;
     entry = shared_find(needs, &demand_cluster_kind, NULL, cluster);
     if (need_set_is(&entry->set, rows, count)) return ERR_OK;
@@ -309,7 +309,7 @@ enum err needs_replace(struct needs *needs, struct str cluster, const struct nee
     return ERR_OK;
 }
 
-enum err needs_greet(struct needs *needs, struct str cluster)
+enum err needs_mark_reported(struct needs *needs, struct str cluster)
 {
     struct demand_cluster like = {0},
                           *entry = shared_find(needs, &demand_cluster_kind, NULL, cluster);

@@ -38,7 +38,7 @@ void needs_close(struct needs *needs); /* NULL is fine */
 enum err needs_replace(struct needs *needs, struct str cluster, const struct need *rows,
                        size_t count, struct note *note);
 /* The cluster has reported though its roll-up is held back (quarantine). ERR_NOMEM. */
-enum err needs_greet(struct needs *needs, struct str cluster);
+enum err needs_mark_reported(struct needs *needs, struct str cluster);
 /* Forgets that the cluster ever reported, and its rows. */
 void needs_forget(struct needs *needs, struct str cluster);
 /* It reported since start, so what it does not ask for may be taken from it. */

@@ -152,7 +152,8 @@ static bool row_matches(const struct inventory *inv, const struct machine_row *r
            look_is(t->look, &m->attributes);
 }
 
-enum inventory_sight inventory_see(struct inventory *inventory, const struct machine *machine)
+enum inventory_sight inventory_list_record(struct inventory *inventory,
+                                           const struct machine *machine)
 {
     struct machine_row *row;
 

@@ -235,7 +235,7 @@ static void binding_passed(void *service, struct str answer)
 static void etcd_on_lost(struct rpc_call *call, enum rpc_forward_loss loss)
 {
     etcd_finish(call, loss == RPC_LOST_NO_LEADER     ? ETCD_NO_LEADER
-                      : loss == RPC_LOST_CROWDED     ? ETCD_TOO_MANY_REQUESTS
+                      : loss == RPC_LOST_TOO_MANY    ? ETCD_TOO_MANY_REQUESTS
                       : loss == RPC_LOST_NOT_APPLIED ? ETCD_LEADER_CHANGED
                                                      : ETCD_TIMEOUT_CONNECTION);
 }

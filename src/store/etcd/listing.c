@@ -72,7 +72,7 @@ static void listing_start(struct etcd_request *request, const struct query *quer
     l->pinned = query->revision <= 0;
     listing_restart(api, l);
     request->listing = l;
-    rpc_call_waits(request->base.call);
+    rpc_call_set_waiting(request->base.call);
     request_keep(&request->base, &api->listings);
     timer_start_in(&api->listing_turn, 0);
 }

@@ -165,7 +165,7 @@ static struct observer *observer_new(struct etcd_api *api, struct rpc_call *call
     list_append(&api->observers.all, &observer->link);
     api->observers.count++;
     rpc_call_set_data(call, observer);
-    rpc_call_waits(call);
+    rpc_call_set_waiting(call);
     return observer;
 }
 

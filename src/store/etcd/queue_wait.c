@@ -238,7 +238,7 @@ static void wait_on_entered(struct leader_call *call, const struct leader_answer
     } else if (wait->entry.first) {
         wait_reply(wait, answer->revision);
     } else {
-        rpc_call_waits(wait->call);
+        rpc_call_set_waiting(wait->call);
         if (leader_call_wait(&wait->leader, answer->revision, wait_on_entry_applied))
             wait_refuse(wait, ETCD_STOPPED);
     }

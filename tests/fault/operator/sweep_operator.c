@@ -161,7 +161,7 @@ TEST(a_whole_operator_without_memory_is_not_opened_or_is_and_leaks_nothing)
         struct operator_host *host = NULL;
         struct note note = {""};
         bool closed = false;
-        enum err err = file_source_make(&of_source, &options.source);
+        enum err err = file_source_open(&of_source, &options.source);
 
         if (err) continue;
         err = operator_open(&options, &host, &note);

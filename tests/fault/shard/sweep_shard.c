@@ -130,7 +130,7 @@ static enum err replace(struct fleet *f)
 
 static enum err greet(struct fleet *f)
 {
-    return needs_greet(f->world.needs, STR("a cluster that nobody has heard of"));
+    return needs_mark_reported(f->world.needs, STR("a cluster that nobody has heard of"));
 }
 
 static void new_machine(struct fleet *f)

@@ -30,7 +30,7 @@ static const struct {
 TEST(a_no_to_a_repeat_is_not_taken_for_a_no_to_the_first)
 {
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        struct courier_op op = {
+        struct grpc_thread_op op = {
             .err = cases[i].err, .status = cases[i].status, .answered = cases[i].answered};
         coord_result result = native_failure(&op, cases[i].writes);
 

@@ -543,7 +543,7 @@ TEST(a_held_client_sends_no_mutating_call_any_more)
         call(&many[i], (struct provider_request){.verb = i == 5 ? PROVIDER_GET : PROVIDER_CREATE});
     world_run(&world, 100);
     CHECK_SIZE("two are sent", s->count, 2);
-    provider_hold(provider, "not now");
+    provider_stop_mutating(provider, "not now");
     call(&many[6], (struct provider_request){.verb = PROVIDER_DELETE});
     world_run(&world, 100);
     for (int i = 2; i < 7; i++) {

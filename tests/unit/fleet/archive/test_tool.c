@@ -12,7 +12,7 @@ static const struct sim_fs_options perfect = {0};
 struct bed {
     struct sim_fs *disk;
     struct sample_entropy entropy;
-    struct restore_wish wish;
+    struct restore_request wish;
     struct buf out;
     struct note note;
 };
@@ -24,7 +24,7 @@ static void bed_open(struct bed *bed)
     prng_seed(&prng, 1);
     CHECK_OK("a disk", sim_fs_open(&perfect, &prng, &bed->disk));
     sample_entropy_init(&bed->entropy, 3);
-    bed->wish = (struct restore_wish){
+    bed->wish = (struct restore_request){
         .to = {.fs = sim_fs_fs(bed->disk),
                .entropy = &bed->entropy.base,
                .dir = "/data",

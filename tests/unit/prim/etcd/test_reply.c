@@ -61,7 +61,7 @@ static const struct {
 TEST(every_failure_has_our_name_and_keeps_its_doubt)
 {
     for (size_t i = 0; i < ARRAY_LEN(failures); i++) {
-        struct courier_op op = {
+        struct grpc_thread_op op = {
             .answered = failures[i].answered, .err = failures[i].err, .status = failures[i].status};
         coord_result got;
         memcpy(op.text, failures[i].text, strlen(failures[i].text) + 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Latches (courier.h). A file of its own, so that a test on one thread can have others. */
-#include "prim/courier/courier.h"
+/* Latches (gRPC thread.h). A file of its own, so that a test on one thread can have others. */
+#include "prim/grpc_thread/grpc_thread.h"
 
 void latch_init(struct latch *latch)
 {

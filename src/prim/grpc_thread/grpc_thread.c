@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "prim/courier/courier.h"
+#include "prim/grpc_thread/grpc_thread.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -13,21 +13,21 @@ static const char system_roots[] = "/etc/ssl/certs/ca-certificates.crt";
 
 /* -- which servers -- */
 
-static coord_result invalid(const struct courier_words *words, const char *what, const char *more)
+static coord_result invalid(const struct grpc_scheme *words, const char *what, const char *more)
 {
     return prim_answer(COORD_INVALID, COORD_R_URL, "%s: %s%s", words->name, what, more);
 }
 
-static coord_result set_addresses(const struct prim_url *url, const struct courier_words *words,
-                                  struct courier_servers *servers)
+static coord_result set_addresses(const struct prim_url *url, const struct grpc_scheme *words,
+                                  struct grpc_servers *servers)
 {
     if (url->host_count == 0) return invalid(words, "no host: ", words->example);
     for (size_t i = 0; i < url->host_count; i++) {
         const char *host = url->hosts[i], *bracket = strrchr(host, ']');
         bool port = strchr(bracket ? bracket : host, ':') != NULL;
-        int len = snprintf(servers->memory[i], COURIER_ADDRESS_CAP, "%s%s", host,
-                           port ? "" : words->port);
-        if (len < 0 || len >= COURIER_ADDRESS_CAP)
+        int len =
+            snprintf(servers->memory[i], GRPC_ADDRESS_CAP, "%s%s", host, port ? "" : words->port);
+        if (len < 0 || len >= GRPC_ADDRESS_CAP)
             return invalid(words, "a host name is too long", "");
         servers->addresses[i] = servers->memory[i];
     }
@@ -42,8 +42,8 @@ static const char *file_of(const struct prim_open *in, const char *param, const 
     return file ? file : option;
 }
 
-coord_result courier_servers_read(const struct prim_open *in, const struct courier_words *words,
-                                  struct courier_servers *servers)
+coord_result grpc_servers_read(const struct prim_open *in, const struct grpc_scheme *words,
+                               struct grpc_servers *servers)
 {
     const coord_options *options = in->options;
     coord_result result = set_addresses(in->url, words, servers);
@@ -66,21 +66,21 @@ coord_result courier_servers_read(const struct prim_open *in, const struct couri
 
 static void *run(void *owner)
 {
-    struct courier *r = owner;
+    struct grpc_thread *r = owner;
 
     real_io_run(r->real);
     return NULL;
 }
 
 /* With SIGPIPE blocked a peer that hung up is an error. */
-static enum err start_thread(struct courier *r, const char *name)
+static enum err start_thread(struct grpc_thread *r, const char *name)
 {
     if (!prim_thread_start(&r->thread, run, r)) return ERR_NOMEM;
     pthread_setname_np(r->thread, name);
     return ERR_OK;
 }
 
-static enum err open_tls(struct courier *r, const struct courier_servers *servers,
+static enum err open_tls(struct grpc_thread *r, const struct grpc_servers *servers,
                          struct note *note)
 {
     return tls_context_open(r->io->fs,
@@ -95,14 +95,14 @@ static enum err open_tls(struct courier *r, const struct courier_servers *server
                             &r->tls, note);
 }
 
-enum err courier_open(struct courier *r, const struct courier_ways *ways,
-                      const struct courier_servers *servers, struct prim_clock clock,
-                      const struct rpc_channel_options *channel, struct note *note)
+enum err grpc_open(struct grpc_thread *r, const struct grpc_hooks *ways,
+                   const struct grpc_servers *servers, struct prim_clock clock,
+                   const struct rpc_channel_options *channel, struct note *note)
 {
     struct rpc_channel_options options = *channel;
     enum err err;
 
-    *r = (struct courier){.ways = ways, .clock = clock};
+    *r = (struct grpc_thread){.ways = ways, .clock = clock};
     list_init(&r->waiting);
     list_init(&r->streams);
     while (servers->addresses[r->address_count]) r->address_count++;
@@ -143,7 +143,7 @@ static void on_loop_call(struct post *post)
     latch_open(&call->done);
 }
 
-void courier_do(struct courier *r, void (*fn)(void *owner), void *owner)
+void grpc_loop_call(struct grpc_thread *r, void (*fn)(void *owner), void *owner)
 {
     struct loop_call call = {.fn = fn, .owner = owner};
 
@@ -155,22 +155,22 @@ void courier_do(struct courier *r, void (*fn)(void *owner), void *owner)
 
 static void on_channel_closed(void *owner)
 {
-    real_io_stop(((struct courier *)owner)->real);
+    real_io_stop(((struct grpc_thread *)owner)->real);
 }
 
 static void on_leave(void *owner)
 {
-    struct courier *r = owner;
+    struct grpc_thread *r = owner;
 
     r->closing = true;
-    courier_streams_leave(r);
+    grpc_streams_leave(r);
     if (r->ways->leave) r->ways->leave(r);
     rpc_channel_close(r->channel, on_channel_closed, r);
 }
 
-void courier_close(struct courier *r)
+void grpc_close(struct grpc_thread *r)
 {
-    courier_do(r, on_leave, r);
+    grpc_loop_call(r, on_leave, r);
     pthread_join(r->thread, NULL);
     tls_context_unref(r->tls);
     real_io_close(r->real);

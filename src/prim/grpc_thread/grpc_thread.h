@@ -4,8 +4,8 @@
  * for.
  *
  * Knows no store: what is asked, what an answer means and when to move on is the store's own. */
-#ifndef PRIM_COURIER_COURIER_H
-#define PRIM_COURIER_COURIER_H
+#ifndef PRIM_GRPC_THREAD_GRPC_THREAD_H
+#define PRIM_GRPC_THREAD_GRPC_THREAD_H
 #include "io/real.h"
 #include "prim/backend.h"
 #include "prim/thread.h"
@@ -13,14 +13,14 @@
 #include "rpc/client.h"
 
 /* -- which servers -- */
-enum { COURIER_ADDRESS_CAP = 300 };
-struct courier_servers {
-    char memory[PRIM_URL_HOSTS_MAX][COURIER_ADDRESS_CAP];
+enum { GRPC_ADDRESS_CAP = 300 };
+struct grpc_servers {
+    char memory[PRIM_URL_HOSTS_MAX][GRPC_ADDRESS_CAP];
     const char *addresses[PRIM_URL_HOSTS_MAX + 1]; /* ends with NULL */
     bool tls;
     const char *ca_file, *cert_file, *key_file; /* or NULL; borrowed */
 };
-struct courier_words {   /* of a store, for its URL and its mistakes */
+struct grpc_scheme {     /* of a store, for its URL and its mistakes */
     const char *name;    /* "etcd" */
     const char *port;    /* ":2379", where the URL has none */
     const char *example; /* "etcd://h1:2379,h2:2379" */
@@ -28,8 +28,8 @@ struct courier_words {   /* of a store, for its URL and its mistakes */
     const char *tls;     /* how TLS is asked for: "etcds:// or tls=1" */
 };
 /* Hosts, tls=, ca=, cert=, key=, and the certificates of coord_options. INVALID/url with a text. */
-coord_result courier_servers_read(const struct prim_open *in, const struct courier_words *words,
-                                  struct courier_servers *ret_servers);
+coord_result grpc_servers_read(const struct prim_open *in, const struct grpc_scheme *words,
+                               struct grpc_servers *ret_servers);
 
 /* -- a thread waits until another has opened the latch -- */
 struct latch {
@@ -42,26 +42,26 @@ void latch_wait(struct latch *latch); /* once; the latch is gone then */
 void latch_open(struct latch *latch);
 
 /* -- the thread -- */
-struct courier;
-struct courier_op;
-struct courier_ways { /* of a store; all on the loop's thread */
+struct grpc_thread;
+struct grpc_thread_op;
+struct grpc_hooks { /* of a store; all on the loop's thread */
     const char *thread_name;
     uint32_t attempts_max; /* of a call, in one slice */
     /* Adds to a call what it needs. False: that is not there yet; the store keeps the call and
      * begins it later. May be NULL. */
-    bool (*prepare)(struct courier_op *op, struct rpc_call_options *options);
+    bool (*prepare)(struct grpc_thread_op *op, struct rpc_call_options *options);
     /* True: the store has understood the answer, and begins the call anew. May be NULL. */
-    bool (*refused)(struct courier_op *op, const struct rpc_outcome *outcome);
+    bool (*refused)(struct grpc_thread_op *op, const struct rpc_outcome *outcome);
     struct rpc_call_options stream; /* its limits, of every stream */
     /* As `prepare`; false: the stream is opened after a pause. May be NULL. */
-    bool (*prepare_stream)(struct courier *courier, struct rpc_call_options *options);
+    bool (*prepare_stream)(struct grpc_thread *grpc_thread, struct rpc_call_options *options);
     /* Before the stream's owner hears of it. May be NULL. */
-    void (*stream_ended)(struct courier *courier, const struct rpc_outcome *outcome);
+    void (*stream_ended)(struct grpc_thread *grpc_thread, const struct rpc_outcome *outcome);
     /* When the store closes, before the calls end. May be NULL. */
-    void (*leave)(struct courier *courier);
+    void (*leave)(struct grpc_thread *grpc_thread);
 };
-struct courier { /* first in the store's client */
-    const struct courier_ways *ways;
+struct grpc_thread { /* first in the store's client */
+    const struct grpc_hooks *ways;
     struct real_io *real;
     struct io *io;
     struct tls_context *tls;
@@ -79,37 +79,37 @@ struct courier { /* first in the store's client */
 };
 /* `channel` has everything but io, addresses and tls. On failure nothing is left. ERR_INVALID,
  * ERR_NOMEM, ERR_IO and what reading certificates gives, with a note. */
-enum err courier_open(struct courier *courier, const struct courier_ways *ways,
-                      const struct courier_servers *servers, struct prim_clock clock,
-                      const struct rpc_channel_options *channel, struct note *note);
+enum err grpc_open(struct grpc_thread *grpc_thread, const struct grpc_hooks *ways,
+                   const struct grpc_servers *servers, struct prim_clock clock,
+                   const struct rpc_channel_options *channel, struct note *note);
 /* Runs fn on the loop's thread and waits for it. Not from that thread. */
-void courier_do(struct courier *courier, void (*fn)(void *owner), void *owner);
+void grpc_loop_call(struct grpc_thread *grpc_thread, void (*fn)(void *owner), void *owner);
 /* Streams are left, then every call ends (ERR_CANCELLED, ERR_UNKNOWN), then the thread. */
-void courier_close(struct courier *courier);
+void grpc_close(struct grpc_thread *grpc_thread);
 
-static inline struct loop *courier_loop(const struct courier *courier)
+static inline struct loop *grpc_loop(const struct grpc_thread *grpc_thread)
 {
-    return courier->io->loop;
+    return grpc_thread->io->loop;
 }
-static inline int64_t courier_now(const struct courier *courier) /* the store's clock */
+static inline int64_t grpc_now(const struct grpc_thread *grpc_thread) /* the store's clock */
 {
-    return prim_clock_now(&courier->clock);
+    return prim_clock_now(&grpc_thread->clock);
 }
 
 /* Loop thread. Is there anything open that would hang if its server fell silent? */
-static inline bool courier_listens(const struct courier *courier)
+static inline bool grpc_has_open_calls(const struct grpc_thread *grpc_thread)
 {
-    return !list_empty(&courier->streams) || !list_empty(&courier->waiting);
+    return !list_empty(&grpc_thread->streams) || !list_empty(&grpc_thread->waiting);
 }
 
 /* -- trouble: loop thread -- */
 /* No leader, stopping: another server may do better. */
-bool courier_should_move(const struct courier *courier, const struct rpc_outcome *outcome);
+bool grpc_should_move(const struct grpc_thread *grpc_thread, const struct rpc_outcome *outcome);
 /* Somebody met trouble on the server of that generation. */
-void courier_trouble(struct courier *courier, uint32_t generation);
+void grpc_server_trouble(struct grpc_thread *grpc_thread, uint32_t generation);
 /* What answers is of no use: the next address is asked. Not from the loop's thread. */
-void courier_move_on(struct courier *courier);
+void grpc_move_on(struct grpc_thread *grpc_thread);
 
-void courier_streams_reset(struct courier *courier); /* stream.c: they begin anew */
-void courier_streams_leave(struct courier *courier);
+void grpc_streams_reset(struct grpc_thread *grpc_thread); /* stream.c: they begin anew */
+void grpc_streams_leave(struct grpc_thread *grpc_thread);
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A courier's calls over a channel that answers as it is told. */
-#include "prim/courier/op.h"
+/* A gRPC thread calls over a channel that answers as it is told. */
+#include "prim/grpc_thread/op.h"
 
 #include <string.h>
 
@@ -8,7 +8,7 @@
 
 enum { START_NS = 1000000000 };
 
-/* -- what the courier stands on -- */
+/* -- what the gRPC thread stands on -- */
 
 static int64_t now_ns;
 static rpc_unary_fn *answer_fn;
@@ -17,9 +17,9 @@ static struct rpc_call_options sent;
 static int sends, moves, cancels;
 static enum err send_err;
 
-void courier_do(struct courier *courier, void (*fn)(void *owner), void *owner)
+void grpc_loop_call(struct grpc_thread *grpc_thread, void (*fn)(void *owner), void *owner)
 {
-    (void)courier;
+    (void)grpc_thread;
     fn(owner);
 }
 
@@ -52,7 +52,7 @@ enum err rpc_unary(struct rpc_channel *channel, const struct rpc_call_options *o
     return ERR_OK;
 }
 
-void rpc_channel_move_on(struct rpc_channel *channel)
+void rpc_channel_next_address(struct rpc_channel *channel)
 {
     (void)channel;
     moves++;
@@ -72,38 +72,38 @@ static int64_t clock_now(void *unused)
 
 /* -- a store -- */
 
-static struct courier courier;
-static struct courier_op op;
+static struct grpc_thread grpc_thread;
+static struct grpc_thread_op op;
 static int dones, resets;
 static bool is_prepared, understands;
 
-static void done(struct courier_op *one)
+static void done(struct grpc_thread_op *one)
 {
     CHECK("this one", one == &op);
     dones++;
 }
 
-void courier_streams_reset(struct courier *one)
+void grpc_streams_reset(struct grpc_thread *one)
 {
-    CHECK("this one", one == &courier);
+    CHECK("this one", one == &grpc_thread);
     resets++;
 }
 
-static bool prepare(struct courier_op *one, struct rpc_call_options *options)
+static bool prepare(struct grpc_thread_op *one, struct rpc_call_options *options)
 {
     (void)one;
     options->untraced = true;
     return is_prepared;
 }
 
-static bool refused(struct courier_op *one, const struct rpc_outcome *outcome)
+static bool refused(struct grpc_thread_op *one, const struct rpc_outcome *outcome)
 {
     (void)one, (void)outcome;
     return understands;
 }
 
-static const struct courier_ways plain = {.attempts_max = 3};
-static const struct courier_ways careful = {
+static const struct grpc_hooks plain = {.attempts_max = 3};
+static const struct grpc_hooks careful = {
     .attempts_max = 3, .prepare = prepare, .refused = refused};
 
 static void start(size_t addresses, int64_t left_ms)
@@ -113,10 +113,10 @@ static void start(size_t addresses, int64_t left_ms)
     send_err = ERR_OK;
     is_prepared = true;
     understands = false;
-    courier = (struct courier){.ways = &plain, .address_count = addresses};
-    courier.clock.now = clock_now;
-    list_init(&courier.waiting);
-    courier_op_init(&op, "/a.B/Do", START_NS + left_ms * 1000000, 1024, 64);
+    grpc_thread = (struct grpc_thread){.ways = &plain, .address_count = addresses};
+    grpc_thread.clock.now = clock_now;
+    list_init(&grpc_thread.waiting);
+    grpc_op_init(&op, "/a.B/Do", START_NS + left_ms * 1000000, 1024, 64);
     op.idempotent = true;
     op.done = done;
 }
@@ -140,7 +140,7 @@ static void ends(const char *why, enum err err, int sends_wanted, int moves_want
     CHECK_I64(why, sends, sends_wanted);
     CHECK_I64(why, moves, moves_wanted);
     CHECK_I64(why, resets, moves_wanted);
-    courier_op_deinit(&op);
+    grpc_op_deinit(&op);
 }
 
 /* -- tests -- */
@@ -148,7 +148,7 @@ static void ends(const char *why, enum err err, int sends_wanted, int moves_want
 TEST(an_answer_is_kept)
 {
     start(1, 6000);
-    courier_op_begin(&courier, &op);
+    grpc_op_begin(&grpc_thread, &op);
     CHECK_U64("half of the time", sent.timeout_ms, 3000);
     CHECK_SIZE("as much as it may be", sent.response_max, 64);
     CHECK_U32("as often as the store says", sent.attempts_max, 3);
@@ -164,7 +164,7 @@ TEST(a_change_goes_out_under_its_number)
 {
     start(3, 9000);
     memcpy(op.request_id, "me-7", 5);
-    courier_op_begin(&courier, &op);
+    grpc_op_begin(&grpc_thread, &op);
     CHECK_STR("which the server knows", sent.request_id, STR("me-7"));
     CHECK("and so a repeat is the first", sent.dedups_by_request_id && !sent.idempotent);
     silence(ERR_UNKNOWN);
@@ -179,7 +179,7 @@ TEST(an_answer_without_room_was_done_all_the_same)
 
     memset(message, 'x', sizeof message - 1);
     start(1, 6000);
-    courier_op_begin(&courier, &op);
+    grpc_op_begin(&grpc_thread, &op);
     answers((struct rpc_outcome){.answered = true}, message);
     CHECK("nobody can say what", !op.answered);
     ends("unknown", ERR_UNKNOWN, 1, 0);
@@ -188,7 +188,7 @@ TEST(an_answer_without_room_was_done_all_the_same)
 TEST(a_silent_server_is_left_and_the_next_one_asked)
 {
     start(3, 9000);
-    courier_op_begin(&courier, &op);
+    grpc_op_begin(&grpc_thread, &op);
     CHECK_U64("a third", sent.timeout_ms, 3000);
     silence(ERR_UNKNOWN);
     CHECK_U64("of what is left", sent.timeout_ms, 2000);
@@ -201,7 +201,7 @@ TEST(what_may_not_be_repeated_is_not)
 {
     start(3, 9000);
     op.idempotent = false;
-    courier_op_begin(&courier, &op);
+    grpc_op_begin(&grpc_thread, &op);
     silence(ERR_UNKNOWN);
     ends("in doubt", ERR_UNKNOWN, 1, 1);
 }
@@ -209,7 +209,7 @@ TEST(what_may_not_be_repeated_is_not)
 TEST(a_doubt_stays)
 {
     start(3, 9000);
-    courier_op_begin(&courier, &op);
+    grpc_op_begin(&grpc_thread, &op);
     silence(ERR_UNKNOWN);
     answers(
         (struct rpc_outcome){.answered = true, .err = ERR_DENIED, .status = GRPC_PERMISSION_DENIED},
@@ -218,14 +218,14 @@ TEST(a_doubt_stays)
     CHECK("of a server", op.answered);
     ends("an earlier slice may have been heard", ERR_UNKNOWN, 2, 1);
     start(3, 4000);
-    courier_op_begin(&courier, &op);
+    grpc_op_begin(&grpc_thread, &op);
     silence(ERR_UNKNOWN);
     now_ns = START_NS + (int64_t)4000 * 1000000;
     silence(ERR_TIMEOUT);
-    CHECK_I64("why", courier_op_silence(&op), COORD_R_TIMEOUT);
+    CHECK_I64("why", grpc_op_silence(&op), COORD_R_TIMEOUT);
     ends("in doubt without time, too", ERR_UNKNOWN, 2, 2);
     start(3, 9000);
-    courier_op_begin(&courier, &op);
+    grpc_op_begin(&grpc_thread, &op);
     send_err = ERR_FULL;
     silence(ERR_UNKNOWN);
     ends("and when the next slice cannot even begin", ERR_UNKNOWN, 1, 1);
@@ -234,7 +234,7 @@ TEST(a_doubt_stays)
 TEST(without_a_doubt_it_was_not_done)
 {
     start(3, 9000);
-    courier_op_begin(&courier, &op);
+    grpc_op_begin(&grpc_thread, &op);
     silence(ERR_TIMEOUT);
     answers(
         (struct rpc_outcome){.answered = true, .err = ERR_DENIED, .status = GRPC_PERMISSION_DENIED},
@@ -245,12 +245,12 @@ TEST(without_a_doubt_it_was_not_done)
 TEST(hurry_proves_nothing_about_a_server)
 {
     start(3, 200);
-    courier_op_begin(&courier, &op);
+    grpc_op_begin(&grpc_thread, &op);
     CHECK_U64("all there is", sent.timeout_ms, 200);
     silence(ERR_TIMEOUT);
     ends("late", ERR_TIMEOUT, 1, 0);
     start(3, 0);
-    courier_op_begin(&courier, &op);
+    grpc_op_begin(&grpc_thread, &op);
     CHECK_HAS("says so", op.text, "no time left");
     ends("too late", ERR_TIMEOUT, 0, 0);
 }
@@ -259,7 +259,7 @@ TEST(a_server_without_a_leader_is_left_if_there_is_another)
 {
     for (size_t addresses = 1; addresses <= 2; addresses++) {
         start(addresses, 6000);
-        courier_op_begin(&courier, &op);
+        grpc_op_begin(&grpc_thread, &op);
         answers((struct rpc_outcome){.answered = true,
                                      .err = ERR_UNAVAILABLE,
                                      .status = GRPC_UNAVAILABLE},
@@ -271,15 +271,15 @@ TEST(a_server_without_a_leader_is_left_if_there_is_another)
 TEST(one_trouble_moves_us_once)
 {
     start(3, 9000);
-    courier_trouble(&courier, 0);
-    courier_trouble(&courier, 0);
+    grpc_server_trouble(&grpc_thread, 0);
+    grpc_server_trouble(&grpc_thread, 0);
     CHECK_I64("once", moves, 1);
-    courier_trouble(&courier, 1);
+    grpc_server_trouble(&grpc_thread, 1);
     CHECK_I64("the next", moves, 2);
-    courier.closing = true;
-    courier_trouble(&courier, 2);
+    grpc_thread.closing = true;
+    grpc_server_trouble(&grpc_thread, 2);
     CHECK_I64("not while it closes", moves, 2);
-    courier_op_deinit(&op);
+    grpc_op_deinit(&op);
 }
 
 TEST(who_waits_goes_along_and_can_be_stopped)
@@ -288,18 +288,18 @@ TEST(who_waits_goes_along_and_can_be_stopped)
 
     start(3, 9000);
     op.waits = true;
-    courier_op_begin(&courier, &op);
+    grpc_op_begin(&grpc_thread, &op);
     CHECK_U64("all of its time", sent.timeout_ms, 9000);
-    CHECK("it is known", !list_empty(&courier.waiting));
-    courier_trouble(&courier, 0);
+    CHECK("it is known", !list_empty(&grpc_thread.waiting));
+    grpc_server_trouble(&grpc_thread, 0);
     CHECK_I64("called back", cancels, 1);
     answers(cancelled, "");
     CHECK_I64("and asked again", sends, 2);
-    courier_stop_waiting(&courier);
+    grpc_stop_waiting(&grpc_thread);
     CHECK_I64("called back", cancels, 2);
     answers(cancelled, "");
-    CHECK("stopped", op.stopped && list_empty(&courier.waiting));
-    CHECK_I64("why", courier_op_silence(&op), COORD_R_CLOSED);
+    CHECK("stopped", op.stopped && list_empty(&grpc_thread.waiting));
+    CHECK_I64("why", grpc_op_silence(&op), COORD_R_CLOSED);
     ends("not again", ERR_CANCELLED, 2, 1);
 }
 
@@ -307,9 +307,9 @@ TEST(who_is_stopped_while_called_back_does_not_go_along)
 {
     start(3, 9000);
     op.waits = true;
-    courier_op_begin(&courier, &op);
-    courier_trouble(&courier, 0);
-    courier_stop_waiting(&courier);
+    grpc_op_begin(&grpc_thread, &op);
+    grpc_server_trouble(&grpc_thread, 0);
+    grpc_stop_waiting(&grpc_thread);
     answers((struct rpc_outcome){.err = ERR_CANCELLED, .status = GRPC_CANCELLED}, "");
     ends("stopped", ERR_CANCELLED, 1, 1);
 }
@@ -318,7 +318,7 @@ TEST(who_waits_to_the_end_says_nothing_about_the_server)
 {
     start(3, 9000);
     op.waits = true;
-    courier_op_begin(&courier, &op);
+    grpc_op_begin(&grpc_thread, &op);
     silence(ERR_UNKNOWN);
     ends("over", ERR_UNKNOWN, 1, 0);
 }
@@ -326,18 +326,18 @@ TEST(who_waits_to_the_end_says_nothing_about_the_server)
 TEST(the_store_may_keep_a_call_and_help_it)
 {
     start(1, 6000);
-    courier.ways = &careful;
+    grpc_thread.ways = &careful;
     is_prepared = false;
-    courier_op_begin(&courier, &op);
+    grpc_op_begin(&grpc_thread, &op);
     CHECK("kept", sends == 0 && dones == 0);
     is_prepared = true;
-    courier_op_begin(&courier, &op);
+    grpc_op_begin(&grpc_thread, &op);
     CHECK("with what it adds", sent.untraced);
     understands = true;
     answers((struct rpc_outcome){.answered = true, .status = GRPC_UNAUTHENTICATED}, "");
     CHECK("understood", dones == 0);
     understands = false;
-    courier_op_begin(&courier, &op);
+    grpc_op_begin(&grpc_thread, &op);
     answers((struct rpc_outcome){.answered = true}, "rows");
     ends("done", ERR_OK, 2, 0);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "prim/courier/op.h"
+#include "prim/grpc_thread/op.h"
 
 #include <stdio.h>
 
@@ -11,24 +11,24 @@ enum {
     OPEN_PAUSE_MS = 100,
 };
 
-static void begin(struct courier_op *op);
+static void begin(struct grpc_thread_op *op);
 
-void courier_op_init(struct courier_op *op, const char *path, int64_t deadline_ns,
-                     size_t request_max, size_t response_max)
+void grpc_op_init(struct grpc_thread_op *op, const char *path, int64_t deadline_ns,
+                  size_t request_max, size_t response_max)
 {
-    *op = (struct courier_op){.path = path, .deadline_ns = deadline_ns};
+    *op = (struct grpc_thread_op){.path = path, .deadline_ns = deadline_ns};
     buf_init(&op->request, request_max);
     buf_init(&op->response, response_max);
     list_init(&op->link);
 }
 
-void courier_op_deinit(struct courier_op *op)
+void grpc_op_deinit(struct grpc_thread_op *op)
 {
     buf_deinit(&op->request);
     buf_deinit(&op->response);
 }
 
-int courier_op_silence(const struct courier_op *op)
+int grpc_op_silence(const struct grpc_thread_op *op)
 {
     switch (op->err) {
     case ERR_TIMEOUT: return COORD_R_TIMEOUT;
@@ -42,12 +42,12 @@ int courier_op_silence(const struct courier_op *op)
     }
 }
 
-static int64_t left_ms(const struct courier_op *op)
+static int64_t left_ms(const struct grpc_thread_op *op)
 {
-    return prim_left_ms(&op->courier->clock, op->deadline_ns);
+    return prim_left_ms(&op->grpc_thread->clock, op->deadline_ns);
 }
 
-void courier_op_fail(struct courier_op *op, enum err err, const char *text)
+void grpc_op_fail(struct grpc_thread_op *op, enum err err, const char *text)
 {
     op->err = op->doubt ? ERR_UNKNOWN : err;
     op->status = err_grpc_status(err);
@@ -56,7 +56,7 @@ void courier_op_fail(struct courier_op *op, enum err err, const char *text)
     op->done(op);
 }
 
-static void take(struct courier_op *op, const struct rpc_outcome *outcome, struct str message)
+static void take(struct grpc_thread_op *op, const struct rpc_outcome *outcome, struct str message)
 {
     op->err = outcome->err;
     if (!op->err && outcome->doubted) op->doubt = true;
@@ -75,8 +75,8 @@ static void take(struct courier_op *op, const struct rpc_outcome *outcome, struc
 static void answered(void *owner, const struct rpc_client_call *call,
                      const struct rpc_outcome *outcome, struct str message)
 {
-    struct courier_op *op = owner;
-    struct courier *r = op->courier;
+    struct grpc_thread_op *op = owner;
+    struct grpc_thread *r = op->grpc_thread;
     bool silent = !outcome->answered && outcome->status == GRPC_DEADLINE_EXCEEDED &&
                   outcome->attempts > 0 && !op->waits && op->slice_ms >= SLICE_TROUBLE_MS;
     bool again = silent || op->again;
@@ -86,7 +86,7 @@ static void answered(void *owner, const struct rpc_client_call *call,
     op->again = false;
     list_remove(&op->link);
     if (r->ways->refused && !r->closing && r->ways->refused(op, outcome)) return;
-    if (silent || courier_should_move(r, outcome)) courier_trouble(r, op->generation);
+    if (silent || grpc_should_move(r, outcome)) grpc_server_trouble(r, op->generation);
     if (outcome->err == ERR_UNKNOWN) op->doubt = true;
     if (outcome->err && again && op->idempotent && !op->stopped && left_ms(op) > 0 && !r->closing) {
         begin(op);
@@ -96,9 +96,9 @@ static void answered(void *owner, const struct rpc_client_call *call,
     op->done(op);
 }
 
-static uint64_t slice_ms(const struct courier_op *op, int64_t left)
+static uint64_t slice_ms(const struct grpc_thread_op *op, int64_t left)
 {
-    bool several = op->courier->address_count > 1;
+    bool several = op->grpc_thread->address_count > 1;
     int64_t least = several ? SLICE_LEAST_MS : 2 * SLICE_LEAST_MS;
     int64_t slice = several ? left / 3 : left / 2;
 
@@ -107,9 +107,9 @@ static uint64_t slice_ms(const struct courier_op *op, int64_t left)
     return (uint64_t)(slice < left ? slice : left);
 }
 
-static void begin(struct courier_op *op)
+static void begin(struct grpc_thread_op *op)
 {
-    struct courier *r = op->courier;
+    struct grpc_thread *r = op->grpc_thread;
     int64_t left = left_ms(op);
     struct rpc_call_options options = {.path = op->path,
                                        .request_id = str_from(op->request_id),
@@ -121,7 +121,7 @@ static void begin(struct courier_op *op)
     enum err err;
 
     if (left <= 0) {
-        courier_op_fail(op, ERR_TIMEOUT, "no time left");
+        grpc_op_fail(op, ERR_TIMEOUT, "no time left");
         return;
     }
     if (r->ways->prepare && !r->ways->prepare(op, &options)) return;
@@ -131,50 +131,50 @@ static void begin(struct courier_op *op)
     err = rpc_unary(r->channel, &options, buf_peek(&op->request), answered, op, &op->call);
     if (err) {
         op->call = NULL;
-        courier_op_fail(op, err, err_text(err));
+        grpc_op_fail(op, err, err_text(err));
         return;
     }
     if (op->waits) list_append(&r->waiting, &op->link);
 }
 
-void courier_op_begin(struct courier *r, struct courier_op *op)
+void grpc_op_begin(struct grpc_thread *r, struct grpc_thread_op *op)
 {
-    op->courier = r;
+    op->grpc_thread = r;
     begin(op);
 }
 
 static void on_start(struct post *post)
 {
-    struct courier_op *op = CONTAINER_OF(post, struct courier_op, post);
+    struct grpc_thread_op *op = CONTAINER_OF(post, struct grpc_thread_op, post);
 
-    op->stopped = op->waits && op->courier->stopping;
-    if (op->courier->closing || op->stopped)
-        courier_op_fail(op, ERR_CANCELLED, "the store is closed");
+    op->stopped = op->waits && op->grpc_thread->stopping;
+    if (op->grpc_thread->closing || op->stopped)
+        grpc_op_fail(op, ERR_CANCELLED, "the store is closed");
     else
         begin(op);
 }
 
-void courier_op_start(struct courier *r, struct courier_op *op)
+void grpc_op_start(struct grpc_thread *r, struct grpc_thread_op *op)
 {
-    op->courier = r;
+    op->grpc_thread = r;
     post_init(&op->post, on_start);
     loop_post(r->io->loop, &op->post);
 }
 
-static void wake(struct courier_op *op)
+static void wake(struct grpc_thread_op *op)
 {
     latch_open(&op->wait);
 }
 
-void courier_op_run(struct courier *r, struct courier_op *op)
+void grpc_op_run(struct grpc_thread *r, struct grpc_thread_op *op)
 {
     latch_init(&op->wait);
     op->done = wake;
-    courier_op_start(r, op);
+    grpc_op_start(r, op);
     latch_wait(&op->wait);
 }
 
-bool courier_ask_again(const coord_result *result)
+bool grpc_worth_another_probe(const coord_result *result)
 {
     if (result->code != COORD_UNAVAILABLE ||
         (result->reason != COORD_R_NO_LEADER && result->reason != COORD_R_TIMEOUT))
@@ -185,21 +185,21 @@ bool courier_ask_again(const coord_result *result)
 
 /* -- trouble -- */
 
-bool courier_should_move(const struct courier *r, const struct rpc_outcome *outcome)
+bool grpc_should_move(const struct grpc_thread *r, const struct rpc_outcome *outcome)
 {
     return r->address_count > 1 && outcome->answered && outcome->status == GRPC_UNAVAILABLE;
 }
 
-void courier_trouble(struct courier *r, uint32_t generation)
+void grpc_server_trouble(struct grpc_thread *r, uint32_t generation)
 {
     if (r->closing || generation != r->generation) return;
     r->generation++;
     r->moves++;
-    rpc_channel_move_on(r->channel);
-    courier_streams_reset(r);
+    rpc_channel_next_address(r->channel);
+    grpc_streams_reset(r);
     LIST_EACH_SAFE(&r->waiting, node, following)
     {
-        struct courier_op *op = CONTAINER_OF(node, struct courier_op, link);
+        struct grpc_thread_op *op = CONTAINER_OF(node, struct grpc_thread_op, link);
         if (!op->call) continue;
         op->again = true;
         rpc_call_cancel(op->call);
@@ -208,30 +208,30 @@ void courier_trouble(struct courier *r, uint32_t generation)
 
 static void move_on(void *owner)
 {
-    struct courier *r = owner;
+    struct grpc_thread *r = owner;
 
-    courier_trouble(r, r->generation);
+    grpc_server_trouble(r, r->generation);
 }
 
-void courier_move_on(struct courier *r)
+void grpc_move_on(struct grpc_thread *r)
 {
-    courier_do(r, move_on, r);
+    grpc_loop_call(r, move_on, r);
 }
 
 static void stop_waiting(void *owner)
 {
-    struct courier *r = owner;
+    struct grpc_thread *r = owner;
 
     LIST_EACH_SAFE(&r->waiting, node, following)
     {
-        struct courier_op *op = CONTAINER_OF(node, struct courier_op, link);
+        struct grpc_thread_op *op = CONTAINER_OF(node, struct grpc_thread_op, link);
         op->stopped = true;
         if (op->call) rpc_call_cancel(op->call);
     }
 }
 
-void courier_stop_waiting(struct courier *r)
+void grpc_stop_waiting(struct grpc_thread *r)
 {
     r->stopping = true;
-    courier_do(r, stop_waiting, r);
+    grpc_loop_call(r, stop_waiting, r);
 }

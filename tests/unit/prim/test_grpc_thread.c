@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "prim/courier/courier.h"
+#include "prim/grpc_thread/grpc_thread.h"
 
 #include "lib/test.h"
 
-static const struct courier_words words = {.name = "etcd",
-                                           .port = ":2379",
-                                           .example = "etcd://h1:2379",
-                                           .secure = "etcds",
-                                           .tls = "etcds:// or tls=1"};
+static const struct grpc_scheme words = {.name = "etcd",
+                                         .port = ":2379",
+                                         .example = "etcd://h1:2379",
+                                         .secure = "etcds",
+                                         .tls = "etcds:// or tls=1"};
 
 static coord_result servers_of(const char *text, const coord_options *options, struct prim_url *url,
-                               struct courier_servers *ret_servers)
+                               struct grpc_servers *ret_servers)
 {
     struct prim_open in = {.url = url, .options = options};
 
     CHECK_I64(text, prim_url_parse(text, url).code, COORD_OK);
-    return courier_servers_read(&in, &words, ret_servers);
+    return grpc_servers_read(&in, &words, ret_servers);
 }
 
 TEST(hosts_ports_and_certificates)
@@ -36,7 +36,7 @@ TEST(hosts_ports_and_certificates)
         {"etcds://a?ca=/c", &from_program, "a:2379", NULL, "/c", NULL, true},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        struct courier_servers servers;
+        struct grpc_servers servers;
         struct prim_url url;
 
         CHECK_I64(cases[i].url, servers_of(cases[i].url, cases[i].options, &url, &servers).code,
@@ -66,7 +66,7 @@ TEST(mistakes_are_named)
         {"etcds://a?key=/c", &nothing, "cert= and key= go together"},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        struct courier_servers servers;
+        struct grpc_servers servers;
         struct prim_url url;
         coord_result result = servers_of(cases[i].url, cases[i].options, &url, &servers);
 
@@ -79,11 +79,11 @@ TEST(mistakes_are_named)
 
 TEST(a_host_name_has_a_limit)
 {
-    char text[COURIER_ADDRESS_CAP + 8] = "etcd://";
-    struct courier_servers servers;
+    char text[GRPC_ADDRESS_CAP + 8] = "etcd://";
+    struct grpc_servers servers;
     struct prim_url url;
 
-    memset(text + 7, 'x', COURIER_ADDRESS_CAP - 6); /* with ":2379" it is full */
+    memset(text + 7, 'x', GRPC_ADDRESS_CAP - 6); /* with ":2379" it is full */
     CHECK_I64("fits", servers_of(text, &(coord_options){0}, &url, &servers).code, COORD_OK);
     prim_url_deinit(&url);
     text[strlen(text)] = 'x';
