@@ -55,9 +55,10 @@ static void request_answer(struct leader_request *request, enum grpc_status stat
     if (caller) caller->answered(caller, status, text, message);
 }
 
-__attribute__((format(printf, 4, 0))) static void finish(struct leader_request *request,
-                                                         enum grpc_status status, bool applied_no,
-                                                         const char *format, va_list args)
+__attribute__((format(printf, 4, 0))) static void request_finish(struct leader_request *request,
+                                                                 enum grpc_status status,
+                                                                 bool applied_no,
+                                                                 const char *format, va_list args)
 {
     char text[TEXT_MAX];
 
@@ -76,7 +77,7 @@ void request_fail(struct leader_request *request, enum grpc_status status, const
     va_list args;
 
     va_start(args, format);
-    finish(request, status, false, format, args);
+    request_finish(request, status, false, format, args);
     va_end(args);
 }
 
@@ -86,7 +87,7 @@ void request_refuse(struct leader_request *request, enum grpc_status status, con
     va_list args;
 
     va_start(args, format);
-    finish(request, status, true, format, args);
+    request_finish(request, status, true, format, args);
     va_end(args);
 }
 
@@ -101,7 +102,7 @@ void request_refuse_as(struct leader_request *request, enum leader_refusal why)
 }
 
 /* Says it in the service's words, if it has any. */
-static bool said(struct leader_request *request, enum leader_refusal why)
+static bool refused_in_words(struct leader_request *request, enum leader_refusal why)
 {
     if (!request->leader->rules->words) return false;
     request_refuse_as(request, why);
@@ -124,7 +125,7 @@ void request_reply_packed(struct leader_request *request, const struct pack *pac
 
 void request_redirect(struct leader_request *request)
 {
-    if (said(request, LEADER_ELSEWHERE)) return;
+    if (refused_in_words(request, LEADER_ELSEWHERE)) return;
     assert(!request->caller);
     if (request->call) leader_redirect(request->leader, request->call);
     request_free(request);
@@ -138,26 +139,26 @@ void request_log_failed(struct leader_request *request, enum err err)
     switch (err) {
     case ERR_NOT_LEADER: request_redirect(request); return;
     case ERR_UNKNOWN:
-        if (said(request, LEADER_DOUBT)) return;
+        if (refused_in_words(request, LEADER_DOUBT)) return;
         request_fail(request, rules->doubt,
                      "%s: no majority confirmed it: it may or may not have been applied", name);
         return;
     case ERR_FULL:
-        if (said(request, LEADER_LOG_FULL)) return;
+        if (refused_in_words(request, LEADER_LOG_FULL)) return;
         request_refuse(request, rules->full, "%s: too much is under way; try again", name);
         return;
     case ERR_VERSION:
-        if (said(request, LEADER_OLD_LEVEL)) return;
+        if (refused_in_words(request, LEADER_OLD_LEVEL)) return;
         request_refuse(request, GRPC_UNAVAILABLE,
                        "%s: the cluster is at level %u until every replica is upgraded", name,
                        replica_status(request->leader->replica).level);
         return;
     case ERR_NO_SPACE:
-        if (said(request, LEADER_DISK_FULL)) return;
+        if (refused_in_words(request, LEADER_DISK_FULL)) return;
         request_refuse(request, rules->full, "%s: the leader's disk is full", name);
         return;
     default:
-        if (said(request, LEADER_FAILED)) return;
+        if (refused_in_words(request, LEADER_FAILED)) return;
         request_refuse(request, GRPC_UNAVAILABLE, "%s: %s", name, err_text(err));
         return;
     }
@@ -272,19 +273,19 @@ static void start_overdue_timer(struct leader *leader)
                            leader->wait_ms));
 }
 
-static void give_up(struct leader_request *request)
+static void request_give_up(struct leader_request *request)
 {
     struct leader *leader = request->leader;
 
     switch (request->step) {
     case REQUEST_WAITS:
-        if (said(request, LEADER_NOT_READY)) break;
+        if (refused_in_words(request, LEADER_NOT_READY)) break;
         request_refuse(request, GRPC_UNAVAILABLE, "%s: the leader is not ready yet",
                        request->method->name);
         break;
     case REQUEST_READS:
         replica_read_cancel(leader->replica, &request->ticket);
-        if (said(request, LEADER_NO_MAJORITY)) break;
+        if (refused_in_words(request, LEADER_NO_MAJORITY)) break;
         request_refuse(request, GRPC_UNAVAILABLE, "%s: no majority answered within %llu ms",
                        request->method->name, (unsigned long long)leader->wait_ms);
         break;
@@ -306,7 +307,7 @@ static void on_overdue(struct timer *timer)
         struct leader_request *request = CONTAINER_OF(node, struct leader_request, link);
 
         if (!mono_due(mono_after(request->since, leader->wait_ms), now)) break;
-        give_up(request);
+        request_give_up(request);
     }
     start_overdue_timer(leader);
 }
@@ -337,7 +338,7 @@ static void request_admit(struct leader_request *request)
 
     if (leader->request_count <= leader->requests_max) {
         if (leader->rules->admit(request) && leader->ready) leader->rules->begin(request);
-    } else if (!said(request, LEADER_CROWDED)) {
+    } else if (!refused_in_words(request, LEADER_CROWDED)) {
         request_refuse(request, GRPC_RESOURCE_EXHAUSTED, "%s: %u calls are under way; try again",
                        request->method->name, leader->requests_max);
     }

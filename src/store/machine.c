@@ -342,8 +342,8 @@ static void machine_report(struct store_machine *machine)
     if (options->applied) options->applied(options->owner, changes);
 }
 
-static void finish(struct store_machine *machine, const struct store_result *result,
-                   struct buf *reply)
+static void machine_finish(struct store_machine *machine, const struct store_result *result,
+                           struct buf *reply)
 {
     static const struct store_result not_read = {
         .code = COORD_INVALID, .reason = COORD_R_ARGUMENT, .hint_ms = -1};
@@ -370,7 +370,8 @@ static void report_so_far(struct store_machine *machine)
 }
 
 /* What cannot be read still moves the clock, everywhere alike. */
-static enum err read_command(struct store_machine *machine, struct str bytes, struct note *note)
+static enum err machine_read_command(struct store_machine *machine, struct str bytes,
+                                     struct note *note)
 {
     enum err err;
 
@@ -382,14 +383,14 @@ static enum err read_command(struct store_machine *machine, struct str bytes, st
     return err == ERR_VERSION ? err : ERR_OK;
 }
 
-static enum err apply(void *state, const struct machine_entry *entry, struct buf *reply,
-                      struct note *note)
+static enum err machine_apply(void *state, const struct machine_entry *entry, struct buf *reply,
+                              struct note *note)
 {
     struct store_machine *machine = state;
     struct store_command *command = &machine->command;
     struct store_result result;
 
-    if (read_command(machine, entry->command, note)) return ERR_VERSION;
+    if (machine_read_command(machine, entry->command, note)) return ERR_VERSION;
     assert(!machine->restore && !machine->part.on);
     machine->part.reported = keys_changes(store_keys(machine->store)).end;
     machine->part.hash = store_hash(machine->store);
@@ -402,11 +403,11 @@ static enum err apply(void *state, const struct machine_entry *entry, struct buf
     if (machine->part.on)
         report_so_far(machine);
     else
-        finish(machine, &result, reply);
+        machine_finish(machine, &result, reply);
     return ERR_OK;
 }
 
-static bool apply_more(void *state, struct buf *reply)
+static bool machine_apply_more(void *state, struct buf *reply)
 {
     struct store_machine *machine = state;
     struct store_result result;
@@ -416,12 +417,12 @@ static bool apply_more(void *state, struct buf *reply)
     if (machine->part.on)
         report_so_far(machine);
     else
-        finish(machine, &result, reply);
+        machine_finish(machine, &result, reply);
     return machine->part.on;
 }
 
 /* -- snapshots -- */
-static enum err snapshot_begin(void *state, uint64_t, void **ret_view)
+static enum err machine_snapshot_begin(void *state, uint64_t, void **ret_view)
 {
     struct store_machine *machine = state;
 
@@ -429,7 +430,7 @@ static enum err snapshot_begin(void *state, uint64_t, void **ret_view)
 }
 
 /* -- restoring -- */
-static enum err restore_begin(void *state, uint64_t, struct note *note)
+static enum err machine_restore_begin(void *state, uint64_t, struct note *note)
 {
     struct store_machine *machine = state;
 
@@ -439,7 +440,7 @@ static enum err restore_begin(void *state, uint64_t, struct note *note)
     return note_fail(note, ERR_NOMEM, "store: %s", err_text(ERR_NOMEM));
 }
 
-static enum err restore_next(void *state, struct str bytes, struct note *note)
+static enum err machine_restore_next(void *state, struct str bytes, struct note *note)
 {
     struct store_machine *machine = state;
 
@@ -447,7 +448,7 @@ static enum err restore_next(void *state, struct str bytes, struct note *note)
     return store_restore_feed(machine->restore, bytes, note);
 }
 
-static enum err restore_end(void *state, struct note *note)
+static enum err machine_restore_end(void *state, struct note *note)
 {
     struct store_machine *machine = state;
     struct store *fresh = NULL;
@@ -465,7 +466,7 @@ static enum err restore_end(void *state, struct note *note)
     return ERR_OK;
 }
 
-static void recover(void *state, const struct machine_recovery *recovery)
+static void machine_recover(void *state, const struct machine_recovery *recovery)
 {
     struct store_machine *machine = state;
     struct store_id identity;
@@ -478,21 +479,21 @@ static void recover(void *state, const struct machine_recovery *recovery)
     if (machine->options.restored) machine->options.restored(machine->options.owner);
 }
 
-static uint64_t hash(const void *state)
+static uint64_t machine_hash(const void *state)
 {
     const struct store_machine *machine = state;
 
     return machine->part.on ? machine->part.hash : store_hash(machine->store);
 }
 
-static uint64_t size(const void *state)
+static uint64_t machine_size(const void *state)
 {
     const struct store_machine *machine = state;
 
     return store_sizes(machine->store).bytes;
 }
 
-static uint64_t work(const void *state)
+static uint64_t machine_work(const void *state)
 {
     const struct store_machine *machine = state;
 
@@ -500,18 +501,18 @@ static uint64_t work(const void *state)
 }
 
 static const struct machine_ops ops = {
-    .apply = apply,
-    .apply_more = apply_more,
-    .snapshot_begin = snapshot_begin,
+    .apply = machine_apply,
+    .apply_more = machine_apply_more,
+    .snapshot_begin = machine_snapshot_begin,
     .snapshot_next = section_view_next,
     .snapshot_end = section_view_close,
-    .restore_begin = restore_begin,
-    .restore_next = restore_next,
-    .restore_end = restore_end,
-    .recover = recover,
-    .hash = hash,
-    .size = size,
-    .work = work,
+    .restore_begin = machine_restore_begin,
+    .restore_next = machine_restore_next,
+    .restore_end = machine_restore_end,
+    .recover = machine_recover,
+    .hash = machine_hash,
+    .size = machine_size,
+    .work = machine_work,
 };
 
 struct state_machine store_machine_registration(struct store_machine *machine)

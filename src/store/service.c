@@ -17,12 +17,12 @@ enum {
 
 /* -- what the log says -- */
 
-static void on_event(void *owner, const struct store_event *event)
+static void service_on_event(void *owner, const struct store_event *event)
 {
     wait_event(owner, event);
 }
 
-static void on_applied(void *owner, struct key_changes changes)
+static void service_on_applied(void *owner, struct key_changes changes)
 {
     struct store_service *service = owner;
 
@@ -31,7 +31,7 @@ static void on_applied(void *owner, struct key_changes changes)
     if (service->follower.applied) service->follower.applied(service->follower.owner);
 }
 
-static void on_restored(void *owner)
+static void service_on_restored(void *owner)
 {
     struct store_service *service = owner;
 
@@ -55,7 +55,7 @@ void store_service_on_change(struct store_service *service, const struct replica
     leader_resume(leader);
 }
 
-static void on_second(struct timer *timer)
+static void service_on_second(struct timer *timer)
 {
     struct store_service *service = CONTAINER_OF(timer, struct store_service, second);
 
@@ -68,14 +68,14 @@ static void on_second(struct timer *timer)
 
 /* -- life -- */
 
-static enum err open_parts(struct store_service *service,
-                           const struct store_service_options *options, struct note *note)
+static enum err service_open_parts(struct store_service *service,
+                                   const struct store_service_options *options, struct note *note)
 {
     struct store_machine_options machine = {
         .store = {.quota_bytes = options->limits.quota_bytes},
-        .event = on_event,
-        .applied = on_applied,
-        .restored = on_restored,
+        .event = service_on_event,
+        .applied = service_on_applied,
+        .restored = service_on_restored,
         .owner = service,
     };
     struct loop *loop = options->io->loop;
@@ -87,7 +87,7 @@ static enum err open_parts(struct store_service *service,
                                                    .wait_ms = service->limits.wait_ms,
                                                    .requests_max = service->limits.requests_max});
 
-    if (!err) err = timer_init(&service->second, loop, on_second);
+    if (!err) err = timer_init(&service->second, loop, service_on_second);
     if (!err) err = timer_init(&service->tick, loop, clock_tick);
     if (!err) err = timer_init(&service->batch_due, loop, renew_overdue);
     if (!err) err = store_machine_open(&machine, &service->machine);
@@ -130,7 +130,7 @@ enum err store_service_open(const struct store_service_options *options,
     buf_init(&service->answer, STORE_ANSWER_MAX);
     buf_init(&service->row, STORE_ANSWER_MAX);
     buf_init(&service->command, REPLICA_COMMAND_MAX);
-    err = open_parts(service, options, note);
+    err = service_open_parts(service, options, note);
     if (err) {
         store_service_close(service);
         return err;

@@ -3,7 +3,7 @@
  * what it was answered. */
 #include "store/service_internal.h"
 
-static const struct store_method *method_of(const struct leader_request *request)
+static const struct store_method *store_method_of(const struct leader_request *request)
 {
     return CONTAINER_OF(request->method, struct store_method, base);
 }
@@ -61,18 +61,18 @@ static bool refuse_other_store(struct leader_request *request)
     return true;
 }
 
-static void read(struct leader_request *request)
+static void store_read_now(struct leader_request *request)
 {
     if (store_machine_restoring(service_of(request)->machine))
         request_refuse(request, GRPC_UNAVAILABLE, "%s: a snapshot is being restored",
                        request->method->name);
     else
-        method_of(request)->read(request);
+        store_method_of(request)->read(request);
 }
 
-static bool admit(struct leader_request *request)
+static bool store_admit(struct leader_request *request)
 {
-    const struct store_method *method = method_of(request);
+    const struct store_method *method = store_method_of(request);
     struct note note = {""};
     int reason = method->check ? method->check(request->message, &note) : 0;
 
@@ -81,7 +81,7 @@ static bool admit(struct leader_request *request)
     else if (refuse_other_store(request))
         return false;
     else if (method->serializable && method->serializable(request->message))
-        read(request);
+        store_read_now(request);
     else if (!leader_here(request->leader))
         request_redirect(request);
     else
@@ -91,7 +91,7 @@ static bool admit(struct leader_request *request)
 
 /* -- writing -- */
 
-static void written(struct leader_request *request, enum err err, struct str reply)
+static void store_written(struct leader_request *request, enum err err, struct str reply)
 {
     struct store_request *mine = store_request_of(request);
     struct store_reply answer;
@@ -116,14 +116,14 @@ static void written(struct leader_request *request, enum err err, struct str rep
     }
 }
 
-static void propose(struct leader_request *request)
+static void store_propose(struct leader_request *request)
 {
     struct store_service *service = service_of(request);
     struct store_request *mine = store_request_of(request);
     struct proposal proposal;
     struct store_command command = {.prefer_slot = STORE_NO_SLOT};
     struct str actor = rpc_access_name(rpc_call_identity(request->call)); /* plaintext: nobody */
-    enum err err = method_of(request)->command(request, &command);
+    enum err err = store_method_of(request)->command(request, &command);
 
     buf_clear(&service->command);
     if (!store_checks_tokens(service)) command.token = 0;
@@ -147,21 +147,21 @@ static void propose(struct leader_request *request)
     request_propose(request, &proposal);
 }
 
-static void begin(struct leader_request *request)
+static void store_begin(struct leader_request *request)
 {
-    const struct store_method *method = method_of(request);
+    const struct store_method *method = store_method_of(request);
 
     if (method->read)
         request_read(request);
     else if (method->begin)
         method->begin(request);
     else
-        propose(request);
+        store_propose(request);
 }
 
 /* -- those that are kept -- */
 
-static void gone(struct leader_request *request)
+static void store_gone(struct leader_request *request)
 {
     struct store_request *mine = store_request_of(request);
 
@@ -171,7 +171,7 @@ static void gone(struct leader_request *request)
 }
 
 /* A call that waits keeps its place in the queue. */
-static void drain(struct leader_request *request)
+static void store_drain(struct leader_request *request)
 {
     if (store_request_of(request)->kept == KEPT_WATCHES)
         request_fail(request, GRPC_UNAVAILABLE, "Watch: this replica stops");
@@ -181,12 +181,12 @@ static void drain(struct leader_request *request)
                      request->method->name);
 }
 
-static void writable(struct leader_request *request)
+static void store_writable(struct leader_request *request)
 {
     if (store_request_of(request)->watcher) watcher_writable(store_request_of(request)->watcher);
 }
 
-static void freed(struct leader_request *request)
+static void store_freed(struct leader_request *request)
 {
     struct store_request *mine = store_request_of(request);
 
@@ -200,12 +200,12 @@ const struct leader_rules store_rules = {
     .request_size = sizeof(struct store_request),
     .full = GRPC_RESOURCE_EXHAUSTED,
     .doubt = GRPC_UNKNOWN,
-    .admit = admit,
-    .begin = begin,
-    .read = read,
-    .written = written,
-    .gone = gone,
-    .drain = drain,
-    .writable = writable,
-    .freed = freed,
+    .admit = store_admit,
+    .begin = store_begin,
+    .read = store_read_now,
+    .written = store_written,
+    .gone = store_gone,
+    .drain = store_drain,
+    .writable = store_writable,
+    .freed = store_freed,
 };

@@ -25,7 +25,7 @@ static struct str attempt_text(const struct store_request *wait)
 }
 
 /* Another attempt of the same request came after it. */
-static bool is_overtaken(const struct store_request *wait)
+static bool wait_is_overtaken(const struct store_request *wait)
 {
     const struct store_request *newest =
         map_get(&service_of(&wait->base)->attempts, attempt_text(wait));
@@ -86,12 +86,12 @@ void wait_gone(struct store_request *wait)
         map_get(&service_of(&wait->base)->waits, store_id_text(&wait->lease));
     struct store_command command = wait_cancel(wait);
 
-    if ((other && other != wait) || is_overtaken(wait)) return; /* a repeat of it waits */
+    if ((other && other != wait) || wait_is_overtaken(wait)) return; /* a repeat of it waits */
     /* Not taken: nobody renews its lease any more, which ends by itself. */
     if (leader_leads(wait->base.leader)) (void)own_propose(service_of(&wait->base), &command);
 }
 
-static void on_left(struct proposal *proposal, enum err err, struct str reply)
+static void wait_on_left(struct proposal *proposal, enum err err, struct str reply)
 {
     struct store_request *wait = CONTAINER_OF(proposal, struct store_request, base.proposal);
     struct store_result result = {.code = COORD_EXISTS, .reason = COORD_R_FULL, .hint_ms = -1};
@@ -114,14 +114,14 @@ static void on_left(struct proposal *proposal, enum err err, struct str reply)
     store_reply_result(&wait->base, &result, STR("the time to wait is over"));
 }
 
-static void leave(struct store_request *wait)
+static void wait_leave(struct store_request *wait)
 {
     struct store_service *service = service_of(&wait->base);
     struct store_command command = wait_cancel(wait);
 
     timer_stop(&wait->timer);
     wait_forget(wait);
-    if (is_overtaken(wait)) {
+    if (wait_is_overtaken(wait)) {
         request_refuse(&wait->base, GRPC_ABORTED, "%s: asked again by another call",
                        wait->base.method->name);
         return;
@@ -132,27 +132,27 @@ static void leave(struct store_request *wait)
         request_fail(&wait->base, GRPC_UNKNOWN, "%s: out of memory", wait->base.method->name);
         return;
     }
-    wait->base.proposal = store_proposal(service, STORE_CANCEL_WAIT, on_left);
+    wait->base.proposal = store_proposal(service, STORE_CANCEL_WAIT, wait_on_left);
     replica_propose(service->leader.replica, (struct proposal *const[]){&wait->base.proposal}, 1);
 }
 
-static void start_timer(struct store_request *wait)
+static void wait_start_timer(struct store_request *wait)
 {
     timer_start(&wait->timer, mono_min(wait->renew_at, wait->wait_until));
 }
 
-static void on_timer(struct timer *timer)
+static void wait_on_timer(struct timer *timer)
 {
     struct store_request *wait = CONTAINER_OF(timer, struct store_request, timer);
     mono_time now = loop_now(service_of(&wait->base)->io->loop);
 
     if (mono_due(wait->wait_until, now)) {
-        leave(wait);
+        wait_leave(wait);
         return;
     }
     (void)renew_add(service_of(&wait->base), &wait->lease, 1, NULL);
     wait->renew_at = mono_after(now, (uint64_t)wait->ttl_ms / 3);
-    start_timer(wait);
+    wait_start_timer(wait);
 }
 
 void wait_begin(struct store_request *wait, const struct store_id *lease)
@@ -176,7 +176,7 @@ void wait_begin(struct store_request *wait, const struct store_id *lease)
                        "%s: its place in the queue was lost; ask again", wait->base.method->name);
         return;
     }
-    if (!wait->in_waits || timer_init(&wait->timer, service->io->loop, on_timer)) {
+    if (!wait->in_waits || timer_init(&wait->timer, service->io->loop, wait_on_timer)) {
         wait_gone(wait);
         request_refuse(&wait->base, GRPC_RESOURCE_EXHAUSTED, "%s: out of memory",
                        wait->base.method->name);
@@ -192,13 +192,14 @@ void wait_begin(struct store_request *wait, const struct store_id *lease)
         store_reply_result(&wait->base, &early, STR_EMPTY);
         return;
     }
-    start_timer(wait);
+    wait_start_timer(wait);
 }
 
 /* What happened to its lease before its own entry happened to an attempt before it, and may be
  * undone by an entry that stands between the two: the first's CANCEL. Its own entry says how things
  * stand. */
-static bool is_of_before(const struct store_service *service, const struct store_request *wait)
+static bool is_of_earlier_attempt(const struct store_service *service,
+                                  const struct store_request *wait)
 {
     const struct proposal *own = &wait->base.proposal;
 
@@ -216,7 +217,7 @@ void wait_event(struct store_service *service, const struct store_event *event)
     wait = map_get(&service->waits, store_id_text(&event->lease));
     if (!wait) return;
     if (wait->base.step == REQUEST_WRITES) { /* its own reply is still on its way */
-        if (is_of_before(service, wait)) return;
+        if (is_of_earlier_attempt(service, wait)) return;
         wait->has_early = event->kind == STORE_GRANTED;
         wait->lost_early = !wait->has_early;
         wait->early = event->result;

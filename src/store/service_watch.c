@@ -46,7 +46,7 @@ static struct watcher *watcher_of(const struct watch *watch)
     return CONTAINER_OF((struct watch *)(uintptr_t)watch, struct watcher, watch);
 }
 
-static const struct keys *keys_of(const struct watcher *watcher)
+static const struct keys *watcher_keys(const struct watcher *watcher)
 {
     return store_keys(service_store(watcher->service));
 }
@@ -63,23 +63,23 @@ void watcher_free(struct watcher *watcher)
     free(watcher);
 }
 
-static void end(struct watcher *watcher, enum grpc_status status, const char *text)
+static void watcher_end(struct watcher *watcher, enum grpc_status status, const char *text)
 {
     request_fail(watcher->request, status, "Watch: %s", text);
 }
 
-static void end_without_leader(struct watch *watch)
+static void watcher_end_without_leader(struct watch *watch)
 {
-    end(watcher_of(watch), GRPC_UNAVAILABLE,
-        "leadership was lost; go on from the next revision elsewhere");
+    watcher_end(watcher_of(watch), GRPC_UNAVAILABLE,
+                "leadership was lost; go on from the next revision elsewhere");
 }
 
-static void on_broken(struct watch_stream *stream, enum err err)
+static void watcher_broken(struct watch_stream *stream, enum err err)
 {
     /* A call that is closed is about to be done. */
     if (err != ERR_CLOSED)
-        end(CONTAINER_OF(stream, struct watcher, stream), err_grpc_status(err),
-            "a message could not be sent");
+        watcher_end(CONTAINER_OF(stream, struct watcher, stream), err_grpc_status(err),
+                    "a message could not be sent");
 }
 
 /* -- messages -- */
@@ -113,7 +113,8 @@ static void event_pack(const struct watcher *watcher, const struct key_value *ch
     pack_bytes(into, 2, buf_peek(row));
 }
 
-static void event(const struct watch *watch, const struct watch_change *change, struct pack *into)
+static void watcher_event(const struct watch *watch, const struct watch_change *change,
+                          struct pack *into)
 {
     const struct watcher *watcher = watcher_of(watch);
     struct store_claim claim;
@@ -124,40 +125,40 @@ static void event(const struct watch *watch, const struct watch_change *change, 
     event_pack(watcher, &change->now, claimed ? &claim : NULL, into);
 }
 
-static void head_of(Muster__V1__WatchResponse__Kind kind, uint64_t revision, struct pack *into)
+static void head_pack(Muster__V1__WatchResponse__Kind kind, uint64_t revision, struct pack *into)
 {
     pack_u64(into, 1, kind);
     pack_u64(into, 2, revision);
 }
 
-static void head(const struct watch *, uint64_t revision, bool more, struct pack *into)
+static void watcher_head(const struct watch *, uint64_t revision, bool more, struct pack *into)
 {
-    head_of(MUSTER__V1__WATCH_RESPONSE__KIND__CHANGES, revision, into);
+    head_pack(MUSTER__V1__WATCH_RESPONSE__KIND__CHANGES, revision, into);
     pack_u64(into, 4, more);
 }
 
-static enum err send_bytes(struct watch_stream *stream, struct str message)
+static enum err watcher_send_bytes(struct watch_stream *stream, struct str message)
 {
     return rpc_send_bytes(CONTAINER_OF(stream, struct watcher, stream)->request->call, message);
 }
 
 /* False: the watch is woken once there is room, or it is gone. */
-static bool send(struct watcher *watcher, const struct pack *message)
+static bool watcher_send(struct watcher *watcher, const struct pack *message)
 {
     enum err err = watch_send(&watcher->stream, message);
 
     if (err == ERR_FULL) watch_wake(&watcher->watch);
-    if (err && err != ERR_FULL) on_broken(&watcher->stream, err);
+    if (err && err != ERR_FULL) watcher_broken(&watcher->stream, err);
     return !err;
 }
 
-static bool send_alone(struct watcher *watcher, Muster__V1__WatchResponse__Kind kind,
-                       uint64_t revision)
+static bool watcher_send_head(struct watcher *watcher, Muster__V1__WatchResponse__Kind kind,
+                              uint64_t revision)
 {
     struct pack message = watch_message(watcher->stream.engine);
 
-    head_of(kind, revision, &message);
-    return send(watcher, &message);
+    head_pack(kind, revision, &message);
+    return watcher_send(watcher, &message);
 }
 
 /* -- snapshots -- */
@@ -166,14 +167,14 @@ static void snapshot_begin(struct watcher *watcher)
 {
     watcher->phase = PHASE_SNAPSHOT;
     watcher->start_revision = 0;
-    watcher->snapshot = keys_revision(keys_of(watcher));
+    watcher->snapshot = keys_revision(watcher_keys(watcher));
     watcher->at_len = watcher->watch.range.from.len;
     memcpy(watcher->at, watcher->watch.range.from.at, watcher->at_len);
     watch_follow(&watcher->watch, WATCH_NOTHING);
     watch_wake(&watcher->watch);
 }
 
-static void lost(struct watch *watch)
+static void watcher_lost(struct watch *watch)
 {
     struct watcher *watcher = watcher_of(watch);
 
@@ -189,7 +190,7 @@ static void snapshot_fill(struct watcher *watcher, struct pack *message, struct 
     struct key_value value;
 
     range.from = str_of(watcher->at, watcher->at_len);
-    keys_seek(keys_of(watcher), range, watcher->snapshot, cursor);
+    keys_seek(watcher_keys(watcher), range, watcher->snapshot, cursor);
     cursor->rows_left = SNAPSHOT_WALK;
     while (!message->err && keys_next(cursor, &value)) {
         struct store_claim claim;
@@ -211,14 +212,14 @@ static void snapshot_send(struct watcher *watcher)
     struct pack message = watch_message(watcher->stream.engine);
     struct keys_cursor cursor;
 
-    if (watcher->snapshot < keys_compacted(keys_of(watcher))) {
-        lost(&watcher->watch);
+    if (watcher->snapshot < keys_compacted(watcher_keys(watcher))) {
+        watcher_lost(&watcher->watch);
         return;
     }
-    head_of(MUSTER__V1__WATCH_RESPONSE__KIND__SNAPSHOT, watcher->snapshot, &message);
+    head_pack(MUSTER__V1__WATCH_RESPONSE__KIND__SNAPSHOT, watcher->snapshot, &message);
     snapshot_fill(watcher, &message, &cursor);
     pack_u64(&message, 4, cursor.next.len > 0);
-    if (!send(watcher, &message)) return;
+    if (!watcher_send(watcher, &message)) return;
     if (cursor.next.len) {
         watcher->at_len = cursor.next.len;
         memcpy(watcher->at, cursor.next.at, cursor.next.len);
@@ -235,22 +236,23 @@ static void snapshot_send(struct watcher *watcher)
 /* Once when it has caught up, later only when others made revisions. */
 static void progress_send(struct watcher *watcher)
 {
-    uint64_t revision = keys_revision(keys_of(watcher));
+    uint64_t revision = keys_revision(watcher_keys(watcher));
     bool due = watcher->progress && watcher->watch.sent_revision < revision;
 
     watcher->progress = false;
     if (watcher->start_revision > revision || (watcher->told_live && !due)) return;
-    if (!send_alone(watcher, MUSTER__V1__WATCH_RESPONSE__KIND__PROGRESS, revision)) return;
+    if (!watcher_send_head(watcher, MUSTER__V1__WATCH_RESPONSE__KIND__PROGRESS, revision)) return;
     watcher->told_live = true;
     watcher->watch.sent_revision = revision;
 }
 
-static void idle(struct watch *watch)
+static void watcher_idle(struct watch *watch)
 {
     struct watcher *watcher = watcher_of(watch);
 
     if (watcher->resync) {
-        if (!send_alone(watcher, MUSTER__V1__WATCH_RESPONSE__KIND__RESYNC, watcher->snapshot))
+        if (!watcher_send_head(watcher, MUSTER__V1__WATCH_RESPONSE__KIND__RESYNC,
+                               watcher->snapshot))
             return;
         watcher->resync = false;
         watch_wake(watch);
@@ -261,13 +263,13 @@ static void idle(struct watch *watch)
     }
 }
 
-static const struct watch_api watch_api = {.event = event,
-                                           .head = head,
-                                           .send = send_bytes,
-                                           .idle = idle,
-                                           .lost = lost,
-                                           .ends = end_without_leader,
-                                           .broken = on_broken};
+static const struct watch_api watch_api = {.event = watcher_event,
+                                           .head = watcher_head,
+                                           .send = watcher_send_bytes,
+                                           .idle = watcher_idle,
+                                           .lost = watcher_lost,
+                                           .ends = watcher_end_without_leader,
+                                           .broken = watcher_broken};
 
 void watchers_second(struct store_service *service)
 {
@@ -298,15 +300,15 @@ void watchers_leadership_lost(struct store_service *service)
 
 /* -- the start -- */
 
-static void begin(struct watcher *watcher)
+static void watcher_begin(struct watcher *watcher)
 {
-    uint64_t compacted = keys_compacted(keys_of(watcher));
+    uint64_t compacted = keys_compacted(watcher_keys(watcher));
     struct pack message = watch_message(watcher->stream.engine);
 
     if (watcher->start_revision == 0) {
         snapshot_begin(watcher);
     } else if (watcher->start_revision < compacted) {
-        head_of(MUSTER__V1__WATCH_RESPONSE__KIND__COMPACTED, compacted, &message);
+        head_pack(MUSTER__V1__WATCH_RESPONSE__KIND__COMPACTED, compacted, &message);
         (void)rpc_send_bytes(watcher->request->call, buf_peek(message.into));
         rpc_finish(watcher->request->call, GRPC_OK, STR_EMPTY, STR_EMPTY);
         request_free(watcher->request);
@@ -381,7 +383,7 @@ void watch_begin(struct leader_request *request)
     }
     mine->kept = KEPT_WATCHES;
     request_keep(request, &service->kept);
-    begin(mine->watcher);
+    watcher_begin(mine->watcher);
 }
 
 int watch_check(const ProtobufCMessage *message, struct note *note)

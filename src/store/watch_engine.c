@@ -65,7 +65,7 @@ struct watch_engine {
     } cache[CACHE_SLOTS];
 };
 
-static const struct keys *keys_of(const struct watch_engine *engine)
+static const struct keys *engine_keys(const struct watch_engine *engine)
 {
     return store_keys(watch_engine_store(engine));
 }
@@ -119,7 +119,7 @@ static void set_sent_all(struct watch *watch)
 /* Finds the number of the first change that the watch was not sent, by its revision. */
 static void find_position(struct watch *watch, uint64_t revision, uint32_t sub)
 {
-    const struct keys *keys = keys_of(watch->stream->engine);
+    const struct keys *keys = engine_keys(watch->stream->engine);
     struct key_changes there = keys_changes(keys);
     struct key_value change, before;
     uint64_t n;
@@ -150,9 +150,9 @@ void watch_follow(struct watch *watch, uint64_t from_revision)
 }
 
 /* The position is within history. */
-static bool is_there(const struct watch *watch)
+static bool is_in_history(const struct watch *watch)
 {
-    const struct keys *keys = keys_of(watch->stream->engine);
+    const struct keys *keys = engine_keys(watch->stream->engine);
 
     return !watch->is_lost && watch->next >= keys_changes(keys).first &&
            watch->next_revision >= keys_compacted(keys);
@@ -161,7 +161,7 @@ static bool is_there(const struct watch *watch)
 /* -- walking through history -- */
 
 /* Of a key that it watches. */
-static bool wants(const struct watch *watch, const struct key_value *change)
+static bool watch_wants(const struct watch *watch, const struct key_value *change)
 {
     if (change->mod < watch->from_revision) return false;
     return !(change->version ? watch->no_put : watch->no_delete);
@@ -197,10 +197,10 @@ static struct str event_bytes(struct watch_engine *engine, const struct watch *w
 }
 
 /* `walk_max` 0: to the end of the revision at most. */
-static enum walk_end walk(struct watch_engine *engine, const struct watch *watch, struct buf *into,
-                          size_t walk_max, struct walk *w)
+static enum walk_end history_walk(struct watch_engine *engine, const struct watch *watch,
+                                  struct buf *into, size_t walk_max, struct walk *w)
 {
-    const struct keys *keys = keys_of(engine);
+    const struct keys *keys = engine_keys(engine);
     uint64_t end = keys_changes(keys).end;
     size_t walked = 0, revisions = 0, start = into->len;
 
@@ -223,7 +223,7 @@ static enum walk_end walk(struct watch_engine *engine, const struct watch *watch
         w->inside = true;
         walked++;
         engine->walked++;
-        if (!wants(watch, &change.now) || !watch_has_key(watch, change.now.key)) continue;
+        if (!watch_wants(watch, &change.now) || !watch_has_key(watch, change.now.key)) continue;
         event = event_bytes(engine, watch, &change, &w->err);
         if (watch->split && into->len && into->len + event.len + HEAD_ROOM >= watch->split)
             return w->has ? WALK_SPLIT : WALK_BETWEEN;
@@ -283,7 +283,7 @@ static enum err events_send(struct watch *watch, const struct buf *events, enum 
 }
 
 /* A message was sent, or not, or none was needed. */
-static void sent(struct watch *watch, enum err err, enum walk_end end, const struct walk *w)
+static void events_sent(struct watch *watch, enum err err, enum walk_end end, const struct walk *w)
 {
     if (err == ERR_FULL) {
         watch_wake(watch); /* among those that wait for room */
@@ -344,7 +344,7 @@ static void large_step(struct watch_engine *engine)
         watch_wake(watch);
         return;
     }
-    end = walk(engine, watch, &engine->large.events, 0, &w);
+    end = history_walk(engine, watch, &engine->large.events, 0, &w);
     if (end == WALK_WITHIN) {
         engine->large.walk = w;
         return;
@@ -358,7 +358,7 @@ static void large_step(struct watch_engine *engine)
           : w.events         ? events_send(watch, &engine->large.events, end, &w)
                              : ERR_OK;
     large_drop(engine);
-    sent(watch, err, end, &w);
+    events_sent(watch, err, end, &w);
 }
 
 static void large_next(struct watch_engine *engine)
@@ -373,7 +373,7 @@ static void large_next(struct watch_engine *engine)
     }
 }
 
-static void send_events(struct watch *watch)
+static void watch_send_events(struct watch *watch)
 {
     struct watch_engine *engine = watch->stream->engine;
     struct walk w = {
@@ -381,12 +381,12 @@ static void send_events(struct watch *watch)
     enum err err = ERR_OK;
     enum walk_end end;
 
-    if (!is_there(watch)) {
+    if (!is_in_history(watch)) {
         watch->stream->api->lost(watch);
         return;
     }
     buf_clear(&engine->events);
-    end = walk(engine, watch, &engine->events, WALK_MAX, &w);
+    end = history_walk(engine, watch, &engine->events, WALK_MAX, &w);
     if (end == WALK_WITHIN) {
         large_begin(watch, &w);
         return;
@@ -395,7 +395,7 @@ static void send_events(struct watch *watch)
         err = w.err;
     else if (w.events)
         err = events_send(watch, &engine->events, end, &w);
-    sent(watch, err, end, &w);
+    events_sent(watch, err, end, &w);
 }
 
 /* One message for each watch that has something to be sent, as many as a turn has room for. The
@@ -422,7 +422,7 @@ static void on_pump(struct task *task)
         else if (watch->stream->blocked)
             watch_wake(watch); /* among those that wait for room */
         else if (watch_is_behind(watch))
-            send_events(watch);
+            watch_send_events(watch);
         else
             watch->stream->api->idle(watch);
         bytes += engine->message.len;
@@ -481,7 +481,7 @@ static void on_seen(struct looker *looker, uint64_t number, const struct key_val
         seen_many(watch);
         return;
     }
-    if ((watch_is_behind(watch) && !watch->bounded) || !wants(watch, change)) return;
+    if ((watch_is_behind(watch) && !watch->bounded) || !watch_wants(watch, change)) return;
     if (!watch->exact && !watch_has_key(watch, change->key)) return;
     if (watch->bounded && watch->live && !count_waiting(watch, change)) {
         watch->stream->api->lost(watch);
@@ -493,7 +493,7 @@ static void on_seen(struct looker *looker, uint64_t number, const struct key_val
 
 void watch_engine_applied(struct watch_engine *engine, struct key_changes changes)
 {
-    const struct keys *keys = keys_of(engine);
+    const struct keys *keys = engine_keys(engine);
     bool watched = !list_empty(&engine->interest.all);
     bool many = changes.end - changes.first > LARGE_STEP;
 
@@ -521,13 +521,13 @@ void watch_engine_restored(struct watch_engine *engine)
     engine->renumbered = true;
     interest_changed_all(&engine->interest);
     engine->renumbered = false;
-    engine->revision = keys_revision(keys_of(engine));
+    engine->revision = keys_revision(engine_keys(engine));
     pump_soon(engine); /* also who was woken while it was under way */
 }
 
 uint64_t watch_engine_visible(const struct watch_engine *engine)
 {
-    return max_u64(keys_revision(keys_of(engine)), engine->forwarded);
+    return max_u64(keys_revision(engine_keys(engine)), engine->forwarded);
 }
 
 void watch_engine_walked(struct watch_engine *engine, uint64_t rows)
@@ -616,7 +616,7 @@ enum err watch_engine_open(const struct watch_engine_options *options,
     buf_init(&engine->event, LARGE_MAX);
     buf_init(&engine->large.events, LARGE_MAX);
     for (size_t i = 0; i < CACHE_SLOTS; i++) buf_init(&engine->cache[i].bytes, CACHE_BYTES_MAX);
-    engine->revision = keys_revision(keys_of(engine));
+    engine->revision = keys_revision(engine_keys(engine));
     *ret_engine = engine;
     return ERR_OK;
 }

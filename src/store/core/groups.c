@@ -32,7 +32,7 @@ struct group *group_find(const struct store *store, struct str key)
     return map_get(&store->groups, key);
 }
 
-static void toggle(struct store *store, const struct group *group)
+static void group_toggle(struct store *store, const struct group *group)
 {
     uint8_t fixed[8 * 4];
 
@@ -43,7 +43,7 @@ static void toggle(struct store *store, const struct group *group)
     store_toggle(store, HASHED_GROUP, str_of(fixed, sizeof fixed));
 }
 
-static void toggle_rest(struct store *store, const struct group *group, uint32_t slot)
+static void rest_toggle(struct store *store, const struct group *group, uint32_t slot)
 {
     uint8_t fixed[8 * 3];
 
@@ -84,7 +84,7 @@ void group_rest_begin(struct store *store, struct group *group, uint32_t slot, u
     group->rests++;
     group->slots[slot].rest_until_ns = until_ns;
     rests_join(store, group);
-    toggle_rest(store, group, slot);
+    rest_toggle(store, group, slot);
 }
 
 static bool has_rested(const struct store *store, const struct group *group)
@@ -100,7 +100,7 @@ static void end_rests(struct store *store, struct group *group)
     for (uint32_t i = 0; i < group->slot_cap; i++) {
         uint64_t until_ns = group->slots[i].rest_until_ns;
         if (!until_ns || until_ns > store->clock_ns) continue;
-        toggle_rest(store, group, i);
+        rest_toggle(store, group, i);
         group->slots[i].rest_until_ns = 0;
         group->rests--;
     }
@@ -138,7 +138,7 @@ static bool has_left_over(const struct group *group)
     return false;
 }
 
-static bool is_free(const struct group *group, uint32_t slot)
+static bool slot_is_free(const struct group *group, uint32_t slot)
 {
     return slot < group->slot_count && !group->slots[slot].lease &&
            !group->slots[slot].rest_until_ns;
@@ -147,9 +147,9 @@ static bool is_free(const struct group *group, uint32_t slot)
 static uint32_t free_slot(const struct group *group, uint32_t prefer)
 {
     if (has_left_over(group)) return STORE_NO_SLOT;
-    if (prefer != STORE_NO_SLOT && is_free(group, prefer)) return prefer;
+    if (prefer != STORE_NO_SLOT && slot_is_free(group, prefer)) return prefer;
     for (uint32_t i = 0; i < group->slot_count; i++)
-        if (is_free(group, i)) return i;
+        if (slot_is_free(group, i)) return i;
     return STORE_NO_SLOT;
 }
 
@@ -168,8 +168,8 @@ static struct lease *holder_named(const struct store *store, const struct group 
     return NULL;
 }
 
-static void give(struct store *store, struct group *group, uint32_t slot, struct lease *lease,
-                 struct str value, struct store_result *result)
+static void slot_give(struct store *store, struct group *group, uint32_t slot, struct lease *lease,
+                      struct str value, struct store_result *result)
 {
     char key[STORE_KEY_MAX + 1];
     struct str name = str_of(key, slot_key(group, slot, key));
@@ -198,13 +198,13 @@ static void waiter_forget(struct store *store, struct slot_waiter *waiter)
 
     section_row_keep(&store->section, &waiter->row);
     section_row_keep(&store->section, &waiter->lease->row);
-    toggle(store, group);
+    group_toggle(store, group);
     list_remove(&waiter->in_group);
     section_row_gone(&waiter->row);
     group->waiter_count--;
     store->waiters--;
     store->bytes -= WAITER_COST + waiter->value_len;
-    toggle(store, group);
+    group_toggle(store, group);
     waiter->lease->waiter = NULL;
     free(waiter);
 }
@@ -246,7 +246,7 @@ void group_serve(struct store *store, struct group *group)
         memcpy(value, waiter->value, value_len);
         waiter_forget(store, waiter);
         lease_extend(store, lease); /* who waited holds it for its whole time */
-        give(store, group, slot, lease, str_of(value, value_len), &event.result);
+        slot_give(store, group, slot, lease, str_of(value, value_len), &event.result);
         free(value);
         request_update(store, &client, sequence, &event.result);
         store_event(store, &event);
@@ -280,10 +280,10 @@ void group_waiter_add(struct store *store, struct group *group, struct lease *le
     if (command->value.len) memcpy(waiter->value, command->value.at, command->value.len);
     list_init(&waiter->in_group);
     section_row_born(&store->section, &waiter->row, ROW_WAITER);
-    toggle(store, group);
+    group_toggle(store, group);
     list_append(&group->waiters, &waiter->in_group);
     group->waiter_count++;
-    toggle(store, group);
+    group_toggle(store, group);
     store->waiters++;
     store->bytes += WAITER_COST + command->value.len;
     lease->waiter = waiter;
@@ -305,7 +305,7 @@ struct group *group_make(struct store *store, struct str key, uint32_t slot_coun
     section_row_born(&store->section, &group->row, ROW_GROUP);
     if (map_put(&store->groups, group_name(group), group)) (void)store_must(NULL);
     store->bytes += GROUP_COST + group->key_len;
-    toggle(store, group);
+    group_toggle(store, group);
     return group;
 }
 
@@ -332,8 +332,9 @@ static void end_overdue(struct store *store, struct group *group)
             lease_end(store, group->slots[i].lease, COORD_R_DEADLINE);
 }
 
-static void take_over(struct store *store, struct group *group, uint32_t slot, struct lease *old,
-                      const struct store_command *command, struct store_result *result)
+static void slot_take_over(struct store *store, struct group *group, uint32_t slot,
+                           struct lease *old, const struct store_command *command,
+                           struct store_result *result)
 {
     struct lease *lease = lease_grant(store, &command->lease, command->owner, command->ttl_ms);
     char key[STORE_KEY_MAX + 1];
@@ -344,7 +345,7 @@ static void take_over(struct store *store, struct group *group, uint32_t slot, s
         return;
     }
     lease_claim_drop(store, old, lease_claim_of(old, name));
-    give(store, group, slot, lease, command->value, result);
+    slot_give(store, group, slot, lease, command->value, result);
     lease_lose(store, old, COORD_R_SUPERSEDED, result->token);
 }
 
@@ -397,7 +398,7 @@ void group_acquire(struct store *store, const struct store_command *command,
     end_rests(store, group);
     lease = holder_named(store, group, command->owner, &slot);
     if (lease && (command->flags & STORE_TAKEOVER)) {
-        take_over(store, group, slot, lease, command, result);
+        slot_take_over(store, group, slot, lease, command, result);
         return;
     }
     if (lease) {
@@ -423,7 +424,7 @@ void group_acquire(struct store *store, const struct store_command *command,
         return;
     }
     if (slot != STORE_NO_SLOT) {
-        give(store, group, slot, lease, command->value, result);
+        slot_give(store, group, slot, lease, command->value, result);
         return;
     }
     group_waiter_add(store, group, lease, command, ++store->uses);
@@ -453,11 +454,11 @@ void group_resize(struct store *store, const struct store_command *command,
         return;
     }
     section_row_keep(&store->section, &group->row);
-    toggle(store, group);
+    group_toggle(store, group);
     slots_grow(store, group, command->slot_count);
     group->slot_count = command->slot_count;
     group->revision = put_count(store, group_name(group), command->slot_count);
-    toggle(store, group);
+    group_toggle(store, group);
     group_serve(store, group);
     *result = store_answer(COORD_OK, COORD_R_RESIZED);
     result->revision = group->revision;

@@ -21,7 +21,7 @@ static struct str number_text(const struct lease *lease)
 }
 
 /* Everything of it that is replicated. */
-static void toggle(struct store *store, const struct lease *lease)
+static void lease_toggle(struct store *store, const struct lease *lease)
 {
     uint8_t fixed[16 + 8 * 4];
 
@@ -104,7 +104,7 @@ struct lease *lease_restore(struct store *store, const struct store_id *id, stru
         (void)store_must(NULL);
     section_row_born(&store->section, &lease->row, ROW_LEASE);
     store->bytes += LEASE_COST + owner.len;
-    toggle(store, lease);
+    lease_toggle(store, lease);
     return lease;
 }
 
@@ -120,12 +120,12 @@ void lease_extend(struct store *store, struct lease *lease)
 {
     section_row_keep(&store->section, &lease->row);
     store->work++;
-    toggle(store, lease);
+    lease_toggle(store, lease);
     order_remove(&store->due, lease);
     lease->deadline_ns = add_sat_u64(store->clock_ns, lease->ttl_ns);
     due_set(lease->due, lease->deadline_ns);
     if (order_insert(&store->due, lease)) (void)store_must(NULL);
-    toggle(store, lease);
+    lease_toggle(store, lease);
 }
 
 struct claim *lease_claim_of(const struct lease *lease, struct str key)
@@ -149,7 +149,7 @@ bool lease_has_token(const struct store *store, const struct lease *lease, uint6
     return claim_has_token(store, NULL, token);
 }
 
-static void toggle_claim(struct store *store, const struct lease *lease, const struct claim *claim)
+static void claim_toggle(struct store *store, const struct lease *lease, const struct claim *claim)
 {
     uint8_t fixed[16 + 16];
 
@@ -176,7 +176,7 @@ struct claim *lease_claim_add(struct store *store, struct lease *lease, struct s
     memcpy(claim->key, key.at, key.len);
     claim->key[key.len] = '\0';
     store->bytes += CLAIM_COST + key.len;
-    toggle_claim(store, lease, claim);
+    claim_toggle(store, lease, claim);
     return claim;
 }
 
@@ -186,7 +186,7 @@ void lease_claim_drop(struct store *store, struct lease *lease, struct claim *cl
 
     assert(place < lease->claim_count);
     section_row_keep(&store->section, &lease->row);
-    toggle_claim(store, lease, claim);
+    claim_toggle(store, lease, claim);
     store->bytes -= CLAIM_COST + claim->key_len;
     free(claim->key);
     memmove(claim, claim + 1, (lease->claim_count - place - 1) * sizeof *claim);
@@ -197,15 +197,15 @@ void lease_lose(struct store *store, struct lease *lease, int reason, uint64_t t
 {
     if (lease->lost_reason) return; /* the first loss is what its holder is told */
     section_row_keep(&store->section, &lease->row);
-    toggle(store, lease);
+    lease_toggle(store, lease);
     lease->lost_reason = reason;
     lease->lost_token = token;
-    toggle(store, lease);
+    lease_toggle(store, lease);
     store_event(store, &(struct store_event){
                            .kind = STORE_LEASE_ENDED, .lease = lease->id, .reason = reason});
 }
 
-static int by_key(const void *a, const void *b)
+static int claims_by_key(const void *a, const void *b)
 {
     const struct claim *left = a, *right = b;
 
@@ -224,12 +224,12 @@ static void lease_end_done(struct store *store, struct lease *lease, int reason,
                                .kind = STORE_LEASE_ENDED, .lease = lease->id, .reason = reason});
     (void)map_remove(&store->leases, number_text(lease));
     order_remove(&store->due, lease);
-    toggle(store, lease);
+    lease_toggle(store, lease);
     store->bytes -= LEASE_COST + lease->owner_len;
     section_row_gone(&lease->row);
     for (uint32_t i = 0; i < lease->claim_count; i++) {
         struct claim *claim = &lease->claims[i];
-        toggle_claim(store, lease, claim);
+        claim_toggle(store, lease, claim);
         store->bytes -= CLAIM_COST + claim->key_len;
         free(claim->key);
         /* It may give the slot to the next in the queue at once. */
@@ -246,7 +246,7 @@ void lease_end(struct store *store, struct lease *lease, int reason)
     section_row_keep(&store->section, &lease->row);
     if (lease->waiter) group_waiter_drop(store, lease->waiter);
     if (lease->claim_count > 1) /* slots are freed in key order, too */
-        qsort(lease->claims, lease->claim_count, sizeof *lease->claims, by_key);
+        qsort(lease->claims, lease->claim_count, sizeof *lease->claims, claims_by_key);
     keys_begin(store->keys);
     keys = keys_delete_of_lease(store->keys, lease->number, reason == COORD_R_DEADLINE, SIZE_MAX);
     (void)keys_commit(store->keys);

@@ -27,8 +27,8 @@ bool query_passes(const struct query *query, const struct key_value *pair)
            (!query->max_create || create <= query->max_create);
 }
 
-static void tell(const struct query *query, const struct key_value *pair, pair_fn *each,
-                 void *owner)
+static void pair_give(const struct query *query, const struct key_value *pair, pair_fn *each,
+                      void *owner)
 {
     struct key_value told = *pair;
 
@@ -104,7 +104,7 @@ static struct query_end run_sorted(const struct query *query, struct keys_cursor
         qsort_r(pairs.at, pairs.count, sizeof *pairs.at, compare_pairs, (void *)(uintptr_t)query);
     told = end.no_memory ? 0 : pairs.count;
     if (query->limit > 0 && (uint64_t)query->limit < told) told = (size_t)query->limit;
-    for (size_t i = 0; i < told; i++) tell(query, &pairs.at[i], each, owner);
+    for (size_t i = 0; i < told; i++) pair_give(query, &pairs.at[i], each, owner);
     free(pairs.at);
     end.more = told < pairs.count;
     return end;
@@ -184,7 +184,7 @@ void query_best_add(struct query_best *best, const struct key_value *pair)
 
 bool query_best_tell(const struct query_best *best, pair_fn *each, void *owner)
 {
-    for (size_t i = 0; i < best->count; i++) tell(&best->query, &best->at[i], each, owner);
+    for (size_t i = 0; i < best->count; i++) pair_give(&best->query, &best->at[i], each, owner);
     return best->more;
 }
 
@@ -197,7 +197,7 @@ static bool run_plain(const struct query *query, struct keys_cursor *cursor, pai
     while (keys_next(cursor, &pair)) {
         if (!query_passes(query, &pair)) continue;
         if (query->limit > 0 && *ret_told == (uint64_t)query->limit) return true;
-        tell(query, &pair, each, owner);
+        pair_give(query, &pair, each, owner);
         ++*ret_told;
     }
     return false;

@@ -37,8 +37,8 @@ static uint32_t request_fingerprint(const struct store_command *command)
     return (uint32_t)(hash ^ (hash >> 32));
 }
 
-static void toggle(struct store *store, const struct store_client *client,
-                   const struct answer *answer)
+static void answer_toggle(struct store *store, const struct store_client *client,
+                          const struct answer *answer)
 {
     uint8_t fixed[16 + 8 * 6];
 
@@ -53,7 +53,7 @@ static void toggle(struct store *store, const struct store_client *client,
     store_toggle(store, HASHED_ANSWER, str_of(fixed, sizeof fixed));
 }
 
-static void toggle_floor(struct store *store, const struct store_client *client)
+static void floor_toggle(struct store *store, const struct store_client *client)
 {
     uint8_t fixed[16 + 8];
 
@@ -63,11 +63,11 @@ static void toggle_floor(struct store *store, const struct store_client *client)
     store_toggle(store, HASHED_FLOOR, str_of(fixed, sizeof fixed));
 }
 
-static void drop_first(struct store *store, struct store_client *client, uint32_t count)
+static void answers_drop_first(struct store *store, struct store_client *client, uint32_t count)
 {
     if (count == 0) return; /* it may have none, and no memory for any */
     section_row_keep(&store->section, &client->row);
-    for (uint32_t i = 0; i < count; i++) toggle(store, client, &client->answers[i]);
+    for (uint32_t i = 0; i < count; i++) answer_toggle(store, client, &client->answers[i]);
     memmove(client->answers, client->answers + count,
             (client->count - count) * sizeof *client->answers);
     client->count -= count;
@@ -77,8 +77,8 @@ static void drop_first(struct store *store, struct store_client *client, uint32_
 static void client_forget(struct store *store, struct store_client *client)
 {
     section_row_keep(&store->section, &client->row);
-    drop_first(store, client, client->count);
-    toggle_floor(store, client);
+    answers_drop_first(store, client, client->count);
+    floor_toggle(store, client);
     (void)map_remove(&store->clients, store_id_text(&client->id));
     list_remove(&client->by_use);
     section_row_gone(&client->row);
@@ -103,7 +103,7 @@ struct store_client *request_client_make(struct store *store, const struct store
     client->seen_ns = seen_ns;
     client->use = use;
     client->floor = floor;
-    toggle_floor(store, client);
+    floor_toggle(store, client);
     list_init(&client->by_use);
     list_append(&store->clients_by_use, &client->by_use);
     section_row_born(&store->section, &client->row, ROW_CLIENT);
@@ -112,7 +112,7 @@ struct store_client *request_client_make(struct store *store, const struct store
     return client;
 }
 
-static void used(struct store *store, struct store_client *client)
+static void client_used(struct store *store, struct store_client *client)
 {
     section_row_keep(&store->section, &client->row);
     client->seen_ns = store->clock_ns;
@@ -124,9 +124,9 @@ static void used(struct store *store, struct store_client *client)
 static void raise_floor(struct store *store, struct store_client *client, uint64_t floor)
 {
     if (floor <= client->floor) return;
-    toggle_floor(store, client);
+    floor_toggle(store, client);
     client->floor = floor;
-    toggle_floor(store, client);
+    floor_toggle(store, client);
 }
 
 static struct answer *answer_of(const struct store_client *client, uint64_t sequence)
@@ -136,10 +136,10 @@ static struct answer *answer_of(const struct store_client *client, uint64_t sequ
     return NULL;
 }
 
-static void drop_at(struct store *store, struct store_client *client, uint32_t place)
+static void answer_drop(struct store *store, struct store_client *client, uint32_t place)
 {
     section_row_keep(&store->section, &client->row);
-    toggle(store, client, &client->answers[place]);
+    answer_toggle(store, client, &client->answers[place]);
     memmove(client->answers + place, client->answers + place + 1,
             (client->count - place - 1) * sizeof *client->answers);
     client->count--;
@@ -154,11 +154,11 @@ static void drop_acked(struct store *store, struct store_client *client, uint64_
 
     raise_floor(store, client, acked);
     while (count < client->count && client->answers[count].sequence < acked) count++;
-    drop_first(store, client, count);
+    answers_drop_first(store, client, count);
     if (store->level < STORE_TOKENS_LEVEL) return;
     for (uint32_t i = 0; i < client->count;) /* those that were decided out of order */
         if (client->answers[i].sequence < acked)
-            drop_at(store, client, i);
+            answer_drop(store, client, i);
         else
             i++;
 }
@@ -171,7 +171,7 @@ const struct store_result *request_known(struct store *store, const struct store
 
     *ret_other = false;
     if (!client) return NULL;
-    used(store, client);
+    client_used(store, client);
     drop_acked(store, client, command->acked);
     answer = answer_of(client, command->sequence);
     /* From this level on the floor may have risen past smaller numbers whose answers are kept. */
@@ -199,14 +199,14 @@ static void make_room(struct store *store, struct store_client *client)
     for (uint32_t i = 1; i < client->count; i++)
         if (goes_before(&client->answers[i], &client->answers[first])) first = i;
     raise_floor(store, client, client->answers[first].sequence + 1);
-    drop_at(store, client, first);
+    answer_drop(store, client, first);
 }
 
 void request_answer_add(struct store *store, struct store_client *client, uint64_t sequence,
                         uint32_t fingerprint, const struct store_result *result)
 {
     if (client->count == STORE_RESULTS_MAX && store->level < STORE_TOKENS_LEVEL)
-        drop_first(store, client, 1);
+        answers_drop_first(store, client, 1);
     else if (client->count == STORE_RESULTS_MAX)
         make_room(store, client);
     /* Room grows as it is used: most clients have a few answers at a time. */
@@ -215,7 +215,7 @@ void request_answer_add(struct store *store, struct store_client *client, uint64
             client->answers, (client->count ? client->count * 2u : 1u) * sizeof *client->answers));
     client->answers[client->count++] = (struct answer){sequence, fingerprint, *result};
     store->bytes += ANSWER_COST;
-    toggle(store, client, &client->answers[client->count - 1]);
+    answer_toggle(store, client, &client->answers[client->count - 1]);
 }
 
 uint64_t request_cost(void)
@@ -230,7 +230,7 @@ void request_remember(struct store *store, const struct store_command *command,
 
     if (store_id_none(&command->client)) return;
     if (!client) client = request_client_make(store, &command->client, 0, 0, command->acked);
-    used(store, client);
+    client_used(store, client);
     request_answer_add(store, client, command->sequence, request_fingerprint(command), result);
 }
 
@@ -242,9 +242,9 @@ void request_update(struct store *store, const struct store_id *id, uint64_t seq
 
     if (!answer) return;
     section_row_keep(&store->section, &client->row);
-    toggle(store, client, answer);
+    answer_toggle(store, client, answer);
     answer->result = *result;
-    toggle(store, client, answer);
+    answer_toggle(store, client, answer);
 }
 
 void request_forget(struct store *store, const struct store_id *id, uint64_t sequence)
@@ -252,7 +252,7 @@ void request_forget(struct store *store, const struct store_id *id, uint64_t seq
     struct store_client *client = client_of(store, id);
     const struct answer *answer = answer_of(client, sequence);
 
-    if (answer) drop_at(store, client, (uint32_t)(answer - client->answers));
+    if (answer) answer_drop(store, client, (uint32_t)(answer - client->answers));
 }
 
 void requests_forget_silent(struct store *store, size_t max)

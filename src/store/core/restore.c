@@ -24,7 +24,7 @@ static struct store_id decode_id(struct decoder *in)
 }
 
 /* -- records; ERR_OK, ERR_CORRUPT, ERR_VERSION -- */
-static enum err header(struct store_restore *restore, struct decoder *in)
+static enum err read_header(struct store_restore *restore, struct decoder *in)
 {
     struct store *store = restore->store;
 
@@ -39,7 +39,7 @@ static enum err header(struct store_restore *restore, struct decoder *in)
     return decode_done(in) ? ERR_OK : ERR_CORRUPT;
 }
 
-static enum err version(struct store_restore *restore, struct decoder *in)
+static enum err read_version(struct store_restore *restore, struct decoder *in)
 {
     struct key_value value = {.key = decode_text(in, (size_t)STORE_KEY_MAX * 4)};
 
@@ -62,7 +62,7 @@ static bool claim_fits(const struct store *store, const struct lease *lease, str
            token <= value.mod && token > 0 && !lease_claim_of(lease, key);
 }
 
-static enum err lease(struct store_restore *restore, struct decoder *in)
+static enum err read_lease(struct store_restore *restore, struct decoder *in)
 {
     struct store *store = restore->store;
     struct store_id id = decode_id(in);
@@ -91,8 +91,8 @@ static enum err lease(struct store_restore *restore, struct decoder *in)
     return decode_done(in) ? ERR_OK : ERR_CORRUPT;
 }
 
-static enum err slot_of(struct store_restore *restore, struct decoder *in, struct group *group,
-                        uint32_t slot)
+static enum err read_slot(struct store_restore *restore, struct decoder *in, struct group *group,
+                          uint32_t slot)
 {
     struct store *store = restore->store;
     enum slot_state state = (enum slot_state)decode_u8(in);
@@ -118,7 +118,7 @@ static enum err slot_of(struct store_restore *restore, struct decoder *in, struc
     return ERR_OK;
 }
 
-static enum err group(struct store_restore *restore, struct decoder *in)
+static enum err read_group(struct store_restore *restore, struct decoder *in)
 {
     struct str key = decode_text(in, STORE_KEY_MAX - 16);
     uint32_t slot_count = decode_u32(in), slot_cap = decode_u32(in);
@@ -131,11 +131,11 @@ static enum err group(struct store_restore *restore, struct decoder *in)
         return ERR_CORRUPT;
     if (group_find(restore->store, key)) return ERR_CORRUPT;
     made = group_make(restore->store, key, slot_count, slot_cap, cooldown, revision);
-    for (uint32_t i = 0; !err && i < slot_cap; i++) err = slot_of(restore, in, made, i);
+    for (uint32_t i = 0; !err && i < slot_cap; i++) err = read_slot(restore, in, made, i);
     return err ? err : (decode_done(in) ? ERR_OK : ERR_CORRUPT);
 }
 
-static enum err waiter(struct store_restore *restore, struct decoder *in)
+static enum err read_waiter(struct store_restore *restore, struct decoder *in)
 {
     struct store *store = restore->store;
     struct group *of = group_find(store, decode_text(in, STORE_KEY_MAX));
@@ -177,7 +177,7 @@ static bool decode_result(struct decoder *in, struct store_result *ret_result)
     return in->good;
 }
 
-static enum err client(struct store_restore *restore, struct decoder *in)
+static enum err read_client(struct store_restore *restore, struct decoder *in)
 {
     struct store *store = restore->store;
     struct store_id id = decode_id(in);
@@ -213,12 +213,12 @@ static enum err take_record(void *owner, char kind, struct decoder *in)
 
     if (err) return err;
     switch ((enum store_record)kind) {
-    case RECORD_HEAD: return header(restore, in);
-    case RECORD_VERSION: return version(restore, in);
-    case RECORD_LEASE: return lease(restore, in);
-    case RECORD_GROUP: return group(restore, in);
-    case RECORD_WAITER: return waiter(restore, in);
-    case RECORD_CLIENT: return client(restore, in);
+    case RECORD_HEAD: return read_header(restore, in);
+    case RECORD_VERSION: return read_version(restore, in);
+    case RECORD_LEASE: return read_lease(restore, in);
+    case RECORD_GROUP: return read_group(restore, in);
+    case RECORD_WAITER: return read_waiter(restore, in);
+    case RECORD_CLIENT: return read_client(restore, in);
     case RECORD_HASH: break; /* the reader's */
     }
     return ERR_CORRUPT;

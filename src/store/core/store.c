@@ -152,8 +152,8 @@ static bool live_entry(struct store *store, struct str key, struct key_value *re
     return true;
 }
 
-static void tell_holder(const struct store *store, const struct key_value *value,
-                        const struct lease *lease, struct store_result *result)
+static void result_set_holder(const struct store *store, const struct key_value *value,
+                              const struct lease *lease, struct store_result *result)
 {
     const struct claim *claim = lease ? lease_claim_of(lease, value->key) : NULL;
 
@@ -231,16 +231,16 @@ static struct store_result apply_create(struct store *store, const struct store_
 
     if (!live_entry(store, command->key, &now, &lease)) return make_entry(store, command);
     result = store_answer(COORD_EXISTS, COORD_R_HELD);
-    tell_holder(store, &now, lease, &result);
+    result_set_holder(store, &now, lease, &result);
     return result;
 }
 
-static struct store_result conflict(const struct store *store, int reason,
-                                    const struct key_value *now, const struct lease *lease)
+static struct store_result entry_conflict(const struct store *store, int reason,
+                                          const struct key_value *now, const struct lease *lease)
 {
     struct store_result result = store_answer(COORD_CONFLICT, reason);
 
-    if (now) tell_holder(store, now, lease, &result);
+    if (now) result_set_holder(store, now, lease, &result);
     return result;
 }
 
@@ -251,8 +251,8 @@ static void end_if_empty(struct store *store, struct lease *lease)
         lease_end(store, lease, COORD_R_RELEASED);
 }
 
-static struct store_result update(struct store *store, const struct store_command *command,
-                                  const struct key_value *now, struct lease *lease)
+static struct store_result entry_update(struct store *store, const struct store_command *command,
+                                        const struct key_value *now, struct lease *lease)
 {
     struct claim *claim = lease ? lease_claim_of(lease, command->key) : NULL;
     struct lease *next = NULL;
@@ -280,8 +280,8 @@ static struct store_result update(struct store *store, const struct store_comman
     return result;
 }
 
-static bool is_own(const struct store *store, const struct lease *lease, const struct claim *claim,
-                   const struct store_command *command)
+static bool is_own_claim(const struct store *store, const struct lease *lease,
+                         const struct claim *claim, const struct store_command *command)
 {
     return lease && store_id_equal(&lease->id, &command->held) &&
            claim_has_token(store, claim, command->token);
@@ -293,20 +293,20 @@ static struct store_result apply_cas(struct store *store, const struct store_com
     struct lease *lease;
     bool live = live_entry(store, command->key, &now, &lease);
     const struct claim *claim = live && lease ? lease_claim_of(lease, command->key) : NULL;
-    bool own = is_own(store, lease, claim, command);
+    bool own = is_own_claim(store, lease, claim, command);
 
     if (command->expected == 0) {
         struct store_command fresh = *command;
-        if (live) return conflict(store, COORD_R_PRESENT, &now, lease);
+        if (live) return entry_conflict(store, COORD_R_PRESENT, &now, lease);
         memset(&fresh.held, 0, sizeof fresh.held);
         return make_entry(store, &fresh);
     }
-    if (!live) return conflict(store, COORD_R_ABSENT, NULL, NULL);
+    if (!live) return entry_conflict(store, COORD_R_ABSENT, NULL, NULL);
     if (claim && claim->group) return store_answer(COORD_INVALID, COORD_R_KEY);
-    if (now.mod != command->expected) return conflict(store, COORD_R_REVISION, &now, lease);
+    if (now.mod != command->expected) return entry_conflict(store, COORD_R_REVISION, &now, lease);
     if ((lease || command->ttl_ms > 0) && !own)
-        return conflict(store, COORD_R_NOT_OWNER, &now, lease);
-    return update(store, command, &now, lease);
+        return entry_conflict(store, COORD_R_NOT_OWNER, &now, lease);
+    return entry_update(store, command, &now, lease);
 }
 
 static struct store_result apply_delete(struct store *store, const struct store_command *command)
@@ -320,10 +320,10 @@ static struct store_result apply_delete(struct store *store, const struct store_
     if (!live_entry(store, command->key, &now, &lease))
         return store_answer(COORD_NOT_FOUND, COORD_R_NONE);
     if (!force && command->expected != STORE_ANY && command->expected != now.mod)
-        return conflict(store, COORD_R_REVISION, &now, lease);
+        return entry_conflict(store, COORD_R_REVISION, &now, lease);
     claim = lease ? lease_claim_of(lease, command->key) : NULL;
-    bool own = is_own(store, lease, claim, command);
-    if (!force && lease && !own) return conflict(store, COORD_R_NOT_OWNER, &now, lease);
+    bool own = is_own_claim(store, lease, claim, command);
+    if (!force && lease && !own) return entry_conflict(store, COORD_R_NOT_OWNER, &now, lease);
     keys_begin(store->keys);
     (void)keys_delete(store->keys, command->key);
     result.revision = keys_commit(store->keys);
@@ -468,7 +468,7 @@ static struct key_range swept(const struct store_command *command)
 }
 
 /* Deletes the next keys of the range, which has no claims. False: there are no more. */
-static bool sweep(struct store *store, const struct store_command *command)
+static bool sweep_part(struct store *store, const struct store_command *command)
 {
     struct key_range range = swept(command);
 
@@ -498,7 +498,7 @@ static struct store_result apply_delete_range(struct store *store,
     if (txn_sweep_check(store, &del)) return store_answer(COORD_INVALID, COORD_R_KEY);
     store->sweep.found = 0;
     keys_begin(store->keys);
-    if (!sweep(store, command)) return sweep_result(store, command);
+    if (!sweep_part(store, command)) return sweep_result(store, command);
     keys_pause(store->keys, true);
     return store_answer(COORD_OK, COORD_R_NONE); /* nobody is told */
 }
@@ -552,8 +552,8 @@ static struct store_result apply_tick(struct store *store, const struct store_co
     return store_answer(COORD_OK, COORD_R_NONE);
 }
 
-static struct store_result run(struct store *store, const struct store_command *command,
-                               struct store_renewal *renewals)
+static struct store_result command_run(struct store *store, const struct store_command *command,
+                                       struct store_renewal *renewals)
 {
     struct store_result result = store_answer(COORD_OK, COORD_R_NONE);
 
@@ -591,15 +591,15 @@ static bool is_worth(const struct store *store, const struct store_result *resul
     return result->code != COORD_UNAVAILABLE && store_has_room(store, request_cost());
 }
 
-static void remember(struct store *store, const struct store_command *command,
-                     const struct store_result *result)
+static void result_remember(struct store *store, const struct store_command *command,
+                            const struct store_result *result)
 {
     if (is_remembered(command->kind) && is_worth(store, result))
         request_remember(store, command, result);
 }
 
 /* What else is due before any command, once leases have ended. */
-static void tidy(struct store *store)
+static void store_tidy(struct store *store)
 {
     groups_end_rests(store, STORE_EXPIRE_MAX);
     requests_forget_silent(store, STORE_EXPIRE_MAX);
@@ -608,8 +608,8 @@ static void tidy(struct store *store)
 }
 
 /* The command itself, or what its repeat is answered. */
-static void decide(struct store *store, const struct store_command *command,
-                   struct store_result *ret_result)
+static void command_decide(struct store *store, const struct store_command *command,
+                           struct store_result *ret_result)
 {
     const struct store_result *known;
     bool other = false;
@@ -624,18 +624,19 @@ static void decide(struct store *store, const struct store_command *command,
                                      ? COORD_R_ALREADY
                                      : COORD_R_REPLAYED;
     } else {
-        *ret_result = run(store, command, store->part.renewals);
-        if (!store->sweep.on && !store->ending.lease) remember(store, command, ret_result);
+        *ret_result = command_run(store, command, store->part.renewals);
+        if (!store->sweep.on && !store->ending.lease) result_remember(store, command, ret_result);
     }
 }
 
 /* The lease that stood in the way of a command, or that it was about, has ended in parts. */
-static void decide_after_end(struct store *store, const struct store_command *command,
-                             struct store_result *ret_result)
+static void command_decide_after_end(struct store *store, const struct store_command *command,
+                                     struct store_result *ret_result)
 {
-    *ret_result = command->kind == STORE_LEASE_REVOKE ? revoked(store)
-                                                      : run(store, command, store->part.renewals);
-    remember(store, command, ret_result);
+    *ret_result = command->kind == STORE_LEASE_REVOKE
+                      ? revoked(store)
+                      : command_run(store, command, store->part.renewals);
+    result_remember(store, command, ret_result);
 }
 
 /* One part. True: there is more to do. */
@@ -644,19 +645,19 @@ static bool go_on(struct store *store, const struct store_command *command,
 {
     if (store->sweep.on) {
         keys_pause(store->keys, false);
-        if (sweep(store, command)) {
+        if (sweep_part(store, command)) {
             keys_pause(store->keys, true);
             return true;
         }
         *ret_result = sweep_result(store, command);
-        remember(store, command, ret_result);
+        result_remember(store, command, ret_result);
     } else if (store->ending.lease && lease_end_more(store)) {
         return true;
     } else if (store->part.expired) {
-        decide_after_end(store, command, ret_result);
+        command_decide_after_end(store, command, ret_result);
     } else {
-        tidy(store);
-        decide(store, command, ret_result);
+        store_tidy(store);
+        command_decide(store, command, ret_result);
     }
     return store->sweep.on || store->ending.lease;
 }
@@ -739,7 +740,7 @@ bool store_claim_of(const struct store *store, struct str key, uint64_t clock_ns
     return true;
 }
 
-static bool tell_lease(const struct lease *lease, uint64_t clock_ns, struct store_lease *ret_lease)
+static bool lease_read(const struct lease *lease, uint64_t clock_ns, struct store_lease *ret_lease)
 {
     uint64_t left_ns = lease->deadline_ns > clock_ns ? lease->deadline_ns - clock_ns : 0;
 
@@ -754,7 +755,7 @@ bool store_lease_of(const struct store *store, int64_t number, uint64_t clock_ns
 {
     const struct lease *lease = lease_by_number(store, (uint64_t)number);
 
-    return lease && tell_lease(lease, clock_ns, ret_lease);
+    return lease && lease_read(lease, clock_ns, ret_lease);
 }
 
 struct order_place store_leases(const struct store *store)
@@ -768,7 +769,7 @@ bool store_lease_next(const struct store *, struct order_place *place, uint64_t 
     const struct lease *lease;
 
     while ((lease = order_next(place)))
-        if (tell_lease(lease, clock_ns, ret_lease)) return true;
+        if (lease_read(lease, clock_ns, ret_lease)) return true;
     return false;
 }
 

@@ -56,13 +56,13 @@ static bool holds(const struct keys *keys, const struct txn_compare *compare)
     return compare->target != COMPARE_VALUE && holds_for(compare, &missing);
 }
 
-static void decide(const struct keys *keys, struct txn *txn)
+static void txn_decide(const struct keys *keys, struct txn *txn)
 {
     txn->held = true;
     for (size_t i = 0; txn->held && i < txn->compare_count; i++)
         txn->held = holds(keys, &txn->compares[i]);
     for (size_t i = 0; i < txn->op_count[txn->held]; i++)
-        if (txn->ops[txn->held][i].kind == TXN_TXN) decide(keys, txn->ops[txn->held][i].txn);
+        if (txn->ops[txn->held][i].kind == TXN_TXN) txn_decide(keys, txn->ops[txn->held][i].txn);
 }
 
 /* -- checking: what is on the branches taken -- */
@@ -79,7 +79,7 @@ static bool has_claims(const struct keys *keys, struct key_range range)
     return keys_count_range(keys, among, 0) > 0;
 }
 
-static enum txn_refusal check_put(const struct store *store, const struct txn_put *put,
+static enum txn_refusal put_check(const struct store *store, const struct txn_put *put,
                                   uint64_t *bytes)
 {
     struct key_value now;
@@ -108,7 +108,7 @@ static enum txn_refusal check_ops(const struct store *store, const struct txn *t
         else if (op->kind == TXN_RANGE)
             refusal = reads ? query_check(store->keys, &op->range) : TXN_TAKEN;
         else if (!reads && op->kind == TXN_PUT)
-            refusal = check_put(store, &op->put, bytes);
+            refusal = put_check(store, &op->put, bytes);
         else if (!reads && op->kind == TXN_DELETE)
             refusal = has_claims(store->keys, op->del.range) ? TXN_CLAIM : TXN_TAKEN;
         else if (!reads)
@@ -184,10 +184,10 @@ enum txn_refusal txn_past_check(const struct keys *keys, const struct txn *txn)
 }
 
 /* Decides it, and checks the path; TXN_TAKEN: it may be done. */
-static enum txn_refusal prepare(const struct store *store, struct txn *txn, uint64_t *bytes)
+static enum txn_refusal txn_prepare(const struct store *store, struct txn *txn, uint64_t *bytes)
 {
     if (compares_cost(store->keys, txn) > TXN_KEYS_MAX) return TXN_TOO_LARGE;
-    decide(store->keys, txn);
+    txn_decide(store->keys, txn);
     if (ops_cost(store->keys, txn) > TXN_KEYS_MAX) return TXN_TOO_LARGE;
     return check_path(store, txn, bytes);
 }
@@ -302,7 +302,7 @@ enum txn_refusal txn_read(const struct store *store, struct txn *txn, struct txn
     enum txn_refusal refusal;
 
     assert(!txn_writes(txn));
-    refusal = prepare(store, txn, &bytes);
+    refusal = txn_prepare(store, txn, &bytes);
     if (!refusal) refusal = txn_past_check(store->keys, txn);
     if (!refusal) run_txn(&run, txn);
     return run.no_memory ? TXN_NO_MEMORY : refusal;
@@ -316,7 +316,7 @@ enum txn_refusal txn_apply(struct store *store, struct txn *txn, struct txn_sink
     enum txn_refusal refusal;
 
     *ret_revision = keys_revision(store->keys);
-    refusal = prepare(store, txn, &bytes);
+    refusal = txn_prepare(store, txn, &bytes);
     if (!refusal && bytes && !store_has_room(store, bytes)) refusal = TXN_NO_SPACE;
     if (refusal) return refusal;
     keys_begin(store->keys);

@@ -107,7 +107,7 @@ static bool writes_add(struct writes *writes, struct key_range range, size_t own
     return true;
 }
 
-static bool take_over(struct writes *into, struct writes *from, size_t owner)
+static bool writes_take_over(struct writes *into, struct writes *from, size_t owner)
 {
     bool all = true;
 
@@ -158,7 +158,7 @@ static bool deletes_at(const struct write *del, const struct writes *puts, size_
 
 /* Of the puts in a deleted range it is enough to look at the first, and at the first that is of
  * another operation than that one. */
-static bool meet(const struct footprint *all)
+static bool footprint_meets(const struct footprint *all)
 {
     const struct writes *puts = &all->puts;
 
@@ -180,7 +180,8 @@ static bool meet(const struct footprint *all)
 
 /* TXN_DUPLICATE: a key would be written twice; TXN_NO_MEMORY. What the branch may write, as one
  * operation's, is the caller's whatever it returns. */
-static enum txn_refusal walk(const struct txn_op *ops, size_t count, struct footprint *ret_all)
+static enum txn_refusal footprint_walk(const struct txn_op *ops, size_t count,
+                                       struct footprint *ret_all)
 {
     struct footprint all = {{NULL, 0, 0}, {NULL, 0, 0}};
     enum txn_refusal refusal = TXN_TAKEN;
@@ -196,16 +197,16 @@ static enum txn_refusal walk(const struct txn_op *ops, size_t count, struct foot
         for (int branch = 0; !refusal && op->kind == TXN_TXN && branch < 2; branch++) {
             struct footprint inner;
 
-            refusal = walk(op->txn->ops[branch], op->txn->op_count[branch], &inner);
-            room = take_over(&all.puts, &inner.puts, i) && room;
-            room = take_over(&all.deletes, &inner.deletes, i) && room;
+            refusal = footprint_walk(op->txn->ops[branch], op->txn->op_count[branch], &inner);
+            room = writes_take_over(&all.puts, &inner.puts, i) && room;
+            room = writes_take_over(&all.deletes, &inner.deletes, i) && room;
         }
         if (!refusal && !room) refusal = TXN_NO_MEMORY;
     }
     puts_sort(&all.puts);
     *ret_all = all;
     if (refusal) return refusal;
-    return meet(&all) ? TXN_DUPLICATE : TXN_TAKEN;
+    return footprint_meets(&all) ? TXN_DUPLICATE : TXN_TAKEN;
 }
 
 static enum txn_refusal check_writes(const struct txn *txn)
@@ -215,7 +216,7 @@ static enum txn_refusal check_writes(const struct txn *txn)
     for (int branch = 0; !refusal && branch < 2; branch++) {
         struct footprint all;
 
-        refusal = walk(txn->ops[branch], txn->op_count[branch], &all);
+        refusal = footprint_walk(txn->ops[branch], txn->op_count[branch], &all);
         free(all.puts.at);
         free(all.deletes.at);
     }

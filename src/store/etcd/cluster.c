@@ -53,7 +53,7 @@ static bool list_serializable(const ProtobufCMessage *message)
     return !((const Etcdserverpb__MemberListRequest *)message)->linearizable;
 }
 
-static void list(struct etcd_request *request)
+static void members_read(struct etcd_request *request)
 {
     struct etcd_api *api = api_of(request);
     struct pack pack = pack_begin(&api->answer);
@@ -65,12 +65,12 @@ static void list(struct etcd_request *request)
 
 /* -- MemberRemove, MemberPromote -- */
 
-static void altered(struct member_change *change, enum err err, const struct note *note)
+static void member_altered(struct member_change *change, enum err err, const struct note *note)
 {
     struct etcd_request *request = CONTAINER_OF(change, struct etcd_request, change);
 
     if (!err) {
-        list(request);
+        members_read(request);
     } else if (err == ERR_INVALID) {
         request_fail(&request->base, GRPC_FAILED_PRECONDITION,
                      "etcdserver: can only promote a learner member");
@@ -84,7 +84,7 @@ static void altered(struct member_change *change, enum err err, const struct not
     }
 }
 
-static void alter(struct etcd_request *request, enum member_change_kind kind, uint64_t id)
+static void member_alter(struct etcd_request *request, enum member_change_kind kind, uint64_t id)
 {
     struct etcd_api *api = api_of(request);
 
@@ -92,21 +92,21 @@ static void alter(struct etcd_request *request, enum member_change_kind kind, ui
              log_text("what", kind == CHANGE_REMOVE ? "remove" : "promote"), log_u64("id", id),
              log_str("actor", rpc_access_name(rpc_call_identity(request->base.call))));
     request->change =
-        (struct member_change){.kind = kind, .id = id, .address = "", .done = altered};
+        (struct member_change){.kind = kind, .id = id, .address = "", .done = member_altered};
     etcd_act(request);
     replica_change(api->options.replica, &request->change);
 }
 
 static void member_remove(struct etcd_request *request)
 {
-    alter(request, CHANGE_REMOVE,
-          ((const Etcdserverpb__MemberRemoveRequest *)request->base.message)->id);
+    member_alter(request, CHANGE_REMOVE,
+                 ((const Etcdserverpb__MemberRemoveRequest *)request->base.message)->id);
 }
 
 static void member_promote(struct etcd_request *request)
 {
-    alter(request, CHANGE_PROMOTE,
-          ((const Etcdserverpb__MemberPromoteRequest *)request->base.message)->id);
+    member_alter(request, CHANGE_PROMOTE,
+                 ((const Etcdserverpb__MemberPromoteRequest *)request->base.message)->id);
 }
 
 /* -- MemberAdd, MemberUpdate -- */
@@ -115,7 +115,7 @@ enum { PEER_URLS_MAX = 16 };
 
 /* "http://h:2380", or https: then the rest of it. As strict as etcd, which wants a host and a port
  * and nothing behind them. */
-static bool cut_url(const char *text, struct str *ret_address)
+static bool url_cut(const char *text, struct str *ret_address)
 {
     struct str url = str_from(text), scheme, port;
     uint64_t number;
@@ -141,11 +141,11 @@ static enum peers judge_peers(char *const *urls, size_t count, uint64_t id,
 
     if (count == 0 || count > PEER_URLS_MAX) return PEERS_INVALID;
     for (size_t i = 0; i < count; i++)
-        if (!cut_url(urls[i], &address)) return PEERS_INVALID;
+        if (!url_cut(urls[i], &address)) return PEERS_INVALID;
     for (size_t i = 0; i < count; i++) {
         bool own = false;
 
-        (void)cut_url(urls[i], &address);
+        (void)url_cut(urls[i], &address);
         for (size_t j = 0; j < member_count; j++) {
             if (!str_equal(str_from(members[j].peer), address)) continue;
             if (members[j].id != id) return PEERS_TAKEN;
@@ -203,7 +203,7 @@ static void member_update(struct etcd_request *request)
     else if (peers == PEERS_TAKEN)
         etcd_refuse(request, ETCD_PEER_EXISTS);
     else if (peers == PEERS_ITS_OWN) /* as it is: nothing is left to do */
-        list(request);
+        members_read(request);
     else
         refuse_to_join(request, members, count,
                        "a replica says by itself where it is, started with --raft-advertise and "
@@ -212,7 +212,7 @@ static void member_update(struct etcd_request *request)
 
 static const struct etcd_method methods[] = {
     {ETCD_METHOD("MemberList", etcdserverpb, Cluster, member_list, member_list),
-     .allows = etcd_may_look, .serializable = list_serializable, .read = list},
+     .allows = etcd_may_look, .serializable = list_serializable, .read = members_read},
     {ETCD_METHOD("MemberRemove", etcdserverpb, Cluster, member_remove, member_remove),
      .allows = etcd_may_administer, .act = member_remove},
     {ETCD_METHOD("MemberPromote", etcdserverpb, Cluster, member_promote, member_promote),

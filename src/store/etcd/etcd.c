@@ -78,7 +78,7 @@ enum grpc_status etcd_inner_status(enum grpc_status status)
     }
 }
 
-static const struct etcd_method *method_of(const struct leader_request *request)
+static const struct etcd_method *etcd_method_of(const struct leader_request *request)
 {
     return CONTAINER_OF(request->method, struct etcd_method, base);
 }
@@ -87,7 +87,7 @@ void etcd_refuse(struct etcd_request *request, enum etcd_error error)
 {
     enum grpc_status status = etcd_errors[error].status;
 
-    if (method_of(&request->base)->inner) status = etcd_inner_status(status);
+    if (etcd_method_of(&request->base)->inner) status = etcd_inner_status(status);
     request_refuse(&request->base, status, "%s", etcd_errors[error].text);
 }
 
@@ -186,7 +186,7 @@ static bool binding_stays(void *service, struct rpc_call *call)
 }
 
 /* The log tells us of a commit up to a heartbeat after the leader told its caller. */
-static bool lacks_told(const struct etcd_api *api)
+static bool lacks_forwarded(const struct etcd_api *api)
 {
     return watch_engine_visible(api->service->watches) > keys_revision(api_keys(api));
 }
@@ -202,7 +202,7 @@ static bool binding_keeps(void *service, const ProtobufCMessage *message)
 
     if (!method->serializable || !method->serializable(message)) return false;
     if (!method->newest) return true;
-    if (lacks_told(api) && rpc_forwarder_leader(api->forwarder)[0]) return false;
+    if (lacks_forwarded(api) && rpc_forwarder_leader(api->forwarder)[0]) return false;
     return method->newest(message) <= (int64_t)keys_revision(api_keys(api));
 }
 
@@ -231,7 +231,7 @@ static void binding_passed(void *service, struct str answer)
     etcd_passed(CONTAINER_OF(binding->leader, struct etcd_api, leader), answer);
 }
 
-static void on_lost(struct rpc_call *call, enum rpc_forward_loss loss)
+static void etcd_on_lost(struct rpc_call *call, enum rpc_forward_loss loss)
 {
     etcd_finish(call, loss == RPC_LOST_NO_LEADER     ? ETCD_NO_LEADER
                       : loss == RPC_LOST_CROWDED     ? ETCD_TOO_MANY_REQUESTS
@@ -253,31 +253,31 @@ static const struct leader_word words[LEADER_REFUSALS] = {
     [LEADER_FAILED] = {GRPC_UNAVAILABLE, "etcdserver: unhealthy cluster"},
 };
 
-static void read(struct leader_request *request)
+static void etcd_read_now(struct leader_request *request)
 {
     struct etcd_request *mine = etcd_request_of(request);
 
     if (store_machine_restoring(api_of(mine)->service->machine))
         etcd_refuse(mine, ETCD_TIMEOUT_APPLIED);
     else
-        method_of(request)->read(mine);
+        etcd_method_of(request)->read(mine);
 }
 
 /* A leader that is new may not have all that was told before it led, to this replica or to the one
  * that passes the read on: then it reads as if the read were linearizable. */
-static bool may_lack_told(const struct leader_request *request)
+static bool may_lack_forwarded(const struct leader_request *request)
 {
     const struct etcd_api *api = CONTAINER_OF(request->leader, struct etcd_api, leader);
     struct str hops;
 
-    return leader_here(request->leader) && method_of(request)->newest &&
-           (lacks_told(api) || rpc_call_metadata(request->call, STR(RPC_HOPS_HEADER), &hops));
+    return leader_here(request->leader) && etcd_method_of(request)->newest &&
+           (lacks_forwarded(api) || rpc_call_metadata(request->call, STR(RPC_HOPS_HEADER), &hops));
 }
 
-static bool admit(struct leader_request *request)
+static bool etcd_admit(struct leader_request *request)
 {
     struct etcd_request *mine = etcd_request_of(request);
-    const struct etcd_method *method = method_of(request);
+    const struct etcd_method *method = etcd_method_of(request);
     enum etcd_error error = method->check ? method->check(mine) : ETCD_OK;
 
     if (error)
@@ -289,8 +289,8 @@ static bool admit(struct leader_request *request)
     else if (api_of(mine)->removal.removed)
         etcd_refuse(mine, ETCD_REMOVED);
     else if (method->serializable && method->serializable(request->message) &&
-             !may_lack_told(request))
-        read(request);
+             !may_lack_forwarded(request))
+        etcd_read_now(request);
     else if (!leader_here(request->leader))
         request_redirect(request);
     else
@@ -298,14 +298,14 @@ static bool admit(struct leader_request *request)
     return false;
 }
 
-static void propose(struct etcd_request *request)
+static void etcd_propose(struct etcd_request *request)
 {
     struct etcd_api *api = api_of(request);
     struct proposal proposal;
     enum err err;
 
     buf_clear(&api->command);
-    err = method_of(&request->base)->command(request, &api->command, &request->kind);
+    err = etcd_method_of(&request->base)->command(request, &api->command, &request->kind);
     if (err) {
         etcd_refuse(request, err == ERR_NOMEM ? ETCD_TOO_MANY_REQUESTS : ETCD_TOO_LARGE);
         return;
@@ -318,26 +318,26 @@ static void propose(struct etcd_request *request)
     request_propose(&request->base, &proposal);
 }
 
-static void begin(struct leader_request *request)
+static void etcd_begin(struct leader_request *request)
 {
-    const struct etcd_method *method = method_of(request);
+    const struct etcd_method *method = etcd_method_of(request);
 
     if (method->act)
         method->act(etcd_request_of(request));
     else if (!method->command || (method->reads && method->reads(etcd_request_of(request))))
         request_read(request);
     else
-        propose(etcd_request_of(request));
+        etcd_propose(etcd_request_of(request));
 }
 
-static void written(struct leader_request *request, enum err err, struct str reply)
+static void etcd_written(struct leader_request *request, enum err err, struct str reply)
 {
     if (!request_is_awaited(request))
         request_free(request);
     else if (err)
         request_log_failed(request, err);
     else
-        method_of(request)->written(etcd_request_of(request), reply);
+        etcd_method_of(request)->written(etcd_request_of(request), reply);
 }
 
 void etcd_act(struct etcd_request *request)
@@ -346,24 +346,24 @@ void etcd_act(struct etcd_request *request)
     request_keep(&request->base, &api_of(request)->acting);
 }
 
-static void gone(struct leader_request *request)
+static void etcd_gone(struct leader_request *request)
 {
     if (!etcd_request_of(request)->acts) request_free(request);
 }
 
 /* What would answer a kept request comes too late for a replica that stops. */
-static void drain(struct leader_request *request)
+static void etcd_drain(struct leader_request *request)
 {
     if (etcd_request_of(request)->acts) return;
     request_fail(request, etcd_errors[ETCD_STOPPED].status, "%s", etcd_errors[ETCD_STOPPED].text);
 }
 
-static void writable(struct leader_request *request)
+static void etcd_writable(struct leader_request *request)
 {
     listing_writable(etcd_request_of(request));
 }
 
-static void freed(struct leader_request *request)
+static void etcd_freed(struct leader_request *request)
 {
     listing_freed(etcd_request_of(request));
 }
@@ -373,14 +373,14 @@ static const struct leader_rules rules = {
     .words = words,
     .full = GRPC_RESOURCE_EXHAUSTED,
     .doubt = GRPC_UNAVAILABLE,
-    .admit = admit,
-    .begin = begin,
-    .read = read,
-    .written = written,
-    .gone = gone,
-    .drain = drain,
-    .writable = writable,
-    .freed = freed,
+    .admit = etcd_admit,
+    .begin = etcd_begin,
+    .read = etcd_read_now,
+    .written = etcd_written,
+    .gone = etcd_gone,
+    .drain = etcd_drain,
+    .writable = etcd_writable,
+    .freed = etcd_freed,
 };
 
 /* -- methods -- */
@@ -407,7 +407,7 @@ static enum err add_gated(struct etcd_api *api, struct rpc_server *server,
     gate.service = method->service;
     gate.kind = method->kind;
     gate.response_max = method->response_max;
-    gate.lost = on_lost;
+    gate.lost = etcd_on_lost;
     if (method->kind == RPC_UNARY) gate.timeout_ms = api->leader.wait_ms + ETCD_FORWARD_MS;
     gated.handler = &rpc_forward_handler;
     gated.service = &api->gates[api->gate_count];
@@ -467,17 +467,17 @@ struct rpc_server_limits etcd_server_limits(void)
 
 /* -- life -- */
 
-static void on_applied(void *owner)
+static void etcd_on_applied(void *owner)
 {
     EACH_PART(applied, owner);
 }
 
-static void on_restored(void *owner)
+static void etcd_on_restored(void *owner)
 {
     EACH_PART(restored, owner);
 }
 
-static void on_second(void *owner)
+static void etcd_on_second(void *owner)
 {
     EACH_PART(second, owner);
 }
@@ -530,8 +530,8 @@ enum err etcd_open(const struct etcd_options *options, struct etcd_api **ret_api
         return err;
     }
     api->leader.replica = options->replica;
-    store_service_follow(api->service,
-                         &(struct store_follower){on_applied, on_restored, on_second, api});
+    store_service_follow(api->service, &(struct store_follower){etcd_on_applied, etcd_on_restored,
+                                                                etcd_on_second, api});
     status = replica_status(options->replica);
     etcd_on_change(api, &status);
     *ret_api = api;

@@ -70,14 +70,14 @@ static struct str id_text(const struct etcd_watch *watch)
 
 /* -- responses -- */
 
-static void broken(struct watch_stream *stream, enum err err)
+static void stream_break(struct watch_stream *stream, enum err err)
 {
     struct feed_stream *mine = stream_of(stream);
 
     mine->feed->options.broken(mine, err);
 }
 
-static enum err send_bytes(struct watch_stream *stream, struct str message)
+static enum err stream_send_bytes(struct watch_stream *stream, struct str message)
 {
     struct feed_stream *mine = stream_of(stream);
 
@@ -104,7 +104,7 @@ static enum err answer_send(struct feed_stream *stream, const struct answer *ans
 }
 
 /* Now, or once there is room: before anything that its watch is told. */
-static void answer(struct feed_stream *stream, const struct answer *what)
+static void answer_or_keep(struct feed_stream *stream, const struct answer *what)
 {
     enum err err = ERR_FULL;
     struct answer *kept;
@@ -119,7 +119,7 @@ static void answer(struct feed_stream *stream, const struct answer *what)
             list_append(&stream->answers, &kept->link);
         }
     }
-    if (err) broken(&stream->base, err);
+    if (err) stream_break(&stream->base, err);
 }
 
 /* Sends what waits. True: all of it. */
@@ -133,14 +133,14 @@ static bool answers_send(struct feed_stream *stream)
         list_remove(&first->link);
         free(first);
         if (err) {
-            broken(&stream->base, err);
+            stream_break(&stream->base, err);
             return false;
         }
     }
     return list_empty(&stream->answers);
 }
 
-static void head(const struct watch *watch, uint64_t revision, bool more, struct pack *into)
+static void feed_head(const struct watch *watch, uint64_t revision, bool more, struct pack *into)
 {
     response_begin(stream_of(watch->stream)->feed, watch_of(watch)->id, revision, into);
     pack_u64(into, 7, more);
@@ -154,7 +154,8 @@ static size_t pair_size(const struct key_value *pair)
 }
 
 /* As field 11 of a response. */
-static void event(const struct watch *watch, const struct watch_change *change, struct pack *into)
+static void feed_event(const struct watch *watch, const struct watch_change *change,
+                       struct pack *into)
 {
     bool before = watch->form == WATCH_ETCD_PREV && change->before.version;
     bool deleted = change->now.version == 0;
@@ -202,7 +203,7 @@ static void watch_free(struct etcd_watch *watch)
 }
 
 /* By us: it is told, and gone, or woken once there is room to tell it. */
-static void cancel(struct watch *base, uint64_t compact_revision, const char *reason)
+static void watch_cancel(struct watch *base, uint64_t compact_revision, const char *reason)
 {
     struct etcd_watch *watch = watch_of(base);
     struct feed_stream *stream = stream_of_watch(watch);
@@ -217,17 +218,18 @@ static void cancel(struct watch *base, uint64_t compact_revision, const char *re
         return;
     }
     watch_free(watch);
-    if (err) broken(&stream->base, err);
+    if (err) stream_break(&stream->base, err);
 }
 
-static void lost(struct watch *watch)
+static void watch_lost(struct watch *watch)
 {
-    cancel(watch, keys_compacted(store_keys(watch_engine_store(watch->stream->engine))), NULL);
+    watch_cancel(watch, keys_compacted(store_keys(watch_engine_store(watch->stream->engine))),
+                 NULL);
 }
 
-static void too_large(struct watch *watch)
+static void watch_too_large(struct watch *watch)
 {
-    cancel(watch, 0, too_large_text);
+    watch_cancel(watch, 0, too_large_text);
 }
 
 /* -- progress -- */
@@ -237,7 +239,7 @@ static enum err progress_send(struct feed_stream *stream, int64_t id)
     return answer_send(stream, &(struct answer){.id = id, .revision = now_of(stream->feed)});
 }
 
-static void idle(struct watch *base)
+static void watch_idle(struct watch *base)
 {
     struct etcd_watch *watch = watch_of(base);
     struct feed_stream *stream = stream_of_watch(watch);
@@ -246,11 +248,11 @@ static void idle(struct watch *base)
     if (watch->progress_due && has_begun(stream->feed, watch->start_revision))
         err = progress_send(stream, watch->id);
     watch->progress_due = false; /* without room it is not quiet, and may wait */
-    if (err && err != ERR_FULL) broken(&stream->base, err);
+    if (err && err != ERR_FULL) stream_break(&stream->base, err);
 }
 
 /* Rule 11: when nothing waits for any watch of the stream, and not before. */
-static void caught_up(struct watch_stream *base)
+static void stream_caught_up(struct watch_stream *base)
 {
     struct feed_stream *stream = stream_of(base);
     enum err err;
@@ -260,7 +262,7 @@ static void caught_up(struct watch_stream *base)
     err = progress_send(stream, -1);
     if (err == ERR_FULL) return;
     list_remove(&base->asking);
-    if (err) broken(base, err);
+    if (err) stream_break(base, err);
 }
 
 /* -- the end of a stream -- */
@@ -290,7 +292,7 @@ static void close_some(struct feed_stream *stream, size_t max)
     if (stream->freed) stream->freed(stream);
 }
 
-static void ends(struct watch *watch)
+static void stream_ends(struct watch *watch)
 {
     watch_engine_walked(watch->stream->engine, (uint64_t)FREE_COST * FEED_FREES_PER_TURN);
     close_some(stream_of(watch->stream), FEED_FREES_PER_TURN);
@@ -312,15 +314,15 @@ void feed_stream_deinit(struct feed_stream *stream)
     close_some(stream, SIZE_MAX);
 }
 
-static const struct watch_api watch_api = {.event = event,
-                                           .head = head,
-                                           .send = send_bytes,
-                                           .idle = idle,
-                                           .lost = lost,
-                                           .too_large = too_large,
-                                           .ends = ends,
-                                           .caught_up = caught_up,
-                                           .broken = broken};
+static const struct watch_api watch_api = {.event = feed_event,
+                                           .head = feed_head,
+                                           .send = stream_send_bytes,
+                                           .idle = watch_idle,
+                                           .lost = watch_lost,
+                                           .too_large = watch_too_large,
+                                           .ends = stream_ends,
+                                           .caught_up = stream_caught_up,
+                                           .broken = stream_break};
 
 static void progress_later(struct feed *feed)
 {
@@ -356,7 +358,7 @@ static struct etcd_watch *watch_find(const struct feed_stream *stream, int64_t i
 }
 
 /* Why it cannot be, or NULL. */
-static const char *refusal_of(struct feed_stream *stream, const struct feed_create *create)
+static const char *create_refusal(struct feed_stream *stream, const struct feed_create *create)
 {
     struct str end = create->range.end;
 
@@ -411,7 +413,7 @@ void feed_create(struct feed_stream *stream, const struct feed_create *create)
     struct answer created = {.created = true,
                              .id = -1,
                              .revision = watch_engine_visible(feed->options.engine),
-                             .reason = refusal_of(stream, create)};
+                             .reason = create_refusal(stream, create)};
     struct etcd_watch *watch = NULL;
 
     if (!created.reason && !(watch = watch_make(stream, create))) created.reason = too_many;
@@ -425,7 +427,7 @@ void feed_create(struct feed_stream *stream, const struct feed_create *create)
                      watch->start_revision ? watch->start_revision : created.revision + 1);
         watch->quiet_at = WATCH_NOTHING; /* it is not quiet yet */
     }
-    answer(stream, &created);
+    answer_or_keep(stream, &created);
 }
 
 void feed_cancel(struct feed_stream *stream, int64_t id)
@@ -434,10 +436,10 @@ void feed_cancel(struct feed_stream *stream, int64_t id)
 
     if (!watch) return;
     watch_free(watch);
-    answer(stream,
-           &(struct answer){.canceled = true,
-                            .id = id,
-                            .revision = watch_engine_visible(stream->feed->options.engine)});
+    answer_or_keep(
+        stream, &(struct answer){.canceled = true,
+                                 .id = id,
+                                 .revision = watch_engine_visible(stream->feed->options.engine)});
 }
 
 void feed_progress(struct feed_stream *stream)

@@ -15,7 +15,7 @@ static const Etcdserverpb__RangeRequest *range_of(const struct etcd_request *req
     return (const Etcdserverpb__RangeRequest *)request->base.message;
 }
 
-static enum etcd_error check_range(struct etcd_request *request)
+static enum etcd_error range_check(struct etcd_request *request)
 {
     struct txn_op op = {.kind = TXN_RANGE, .range = query_from_message(range_of(request))};
     enum txn_refusal refusal = txn_check(&(struct txn){.ops = {NULL, &op}, .op_count = {0, 1}});
@@ -24,7 +24,7 @@ static enum etcd_error check_range(struct etcd_request *request)
     return etcd_request_is_large(request) ? ETCD_TOO_LARGE : ETCD_OK;
 }
 
-static bool allows_range(const struct etcd_request *request)
+static bool range_allows(const struct etcd_request *request)
 {
     const Etcdserverpb__RangeRequest *m = range_of(request);
 
@@ -42,12 +42,12 @@ static int64_t range_newest(const ProtobufCMessage *message)
     return ((const Etcdserverpb__RangeRequest *)message)->revision;
 }
 
-static void pack_pair(void *owner, const struct key_value *pair)
+static void range_pack_pair(void *owner, const struct key_value *pair)
 {
     keyvalue_pack(owner, 2, pair);
 }
 
-static void range(struct etcd_request *request)
+static void range_read(struct etcd_request *request)
 {
     struct etcd_api *api = api_of(request);
     const struct keys *keys = api_keys(api);
@@ -71,7 +71,7 @@ static void range(struct etcd_request *request)
     /* The present is cheaper than a past that is the same. */
     if ((uint64_t)query.revision == keys_revision(keys)) query.revision = 0;
     answer = etcd_answer(api);
-    end = query_run(keys, &query, pack_pair, &answer);
+    end = query_run(keys, &query, range_pack_pair, &answer);
     if (end.no_memory) {
         etcd_refuse(request, ETCD_TOO_MANY_REQUESTS);
         return;
@@ -88,7 +88,7 @@ struct single {
     Etcdserverpb__RequestOp op, *op_at[1];
 };
 
-static enum etcd_error check_single(struct etcd_request *request, const Etcdserverpb__RequestOp *op)
+static enum etcd_error single_check(struct etcd_request *request, const Etcdserverpb__RequestOp *op)
 {
     struct single *single = ARENA_NEW(etcd_arena(request), struct single);
     bool large = etcd_request_is_large(request);
@@ -105,22 +105,22 @@ static enum etcd_error check_single(struct etcd_request *request, const Etcdserv
     return !error && large ? ETCD_TOO_LARGE : error;
 }
 
-static enum etcd_error check_put(struct etcd_request *request)
+static enum etcd_error put_check(struct etcd_request *request)
 {
     Etcdserverpb__RequestOp op = ETCDSERVERPB__REQUEST_OP__INIT;
 
     op.request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_PUT;
     op.request_put = (Etcdserverpb__PutRequest *)request->base.message;
-    return check_single(request, &op);
+    return single_check(request, &op);
 }
 
-static enum etcd_error check_delete(struct etcd_request *request)
+static enum etcd_error delete_check(struct etcd_request *request)
 {
     Etcdserverpb__RequestOp op = ETCDSERVERPB__REQUEST_OP__INIT;
 
     op.request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_DELETE_RANGE;
     op.request_delete_range = (Etcdserverpb__DeleteRangeRequest *)request->base.message;
-    return check_single(request, &op);
+    return single_check(request, &op);
 }
 
 static enum err single_command(struct etcd_request *request, struct buf *into,
@@ -138,7 +138,7 @@ static const Etcdserverpb__CompactionRequest *compact_of(const struct etcd_reque
     return (const Etcdserverpb__CompactionRequest *)request->base.message;
 }
 
-static enum etcd_error check_compact(struct etcd_request *request)
+static enum etcd_error compact_check(struct etcd_request *request)
 {
     return compact_of(request)->revision <= 0 ? ETCD_COMPACTED : ETCD_OK;
 }
@@ -154,7 +154,7 @@ static enum err compact_command(struct etcd_request *request, struct buf *into,
     return store_command_write(&command, into);
 }
 
-static void compacted(struct etcd_request *request, struct str reply)
+static void compact_reply(struct etcd_request *request, struct str reply)
 {
     struct etcd_api *api = api_of(request);
     struct store_reply answer;
@@ -170,7 +170,7 @@ static void compacted(struct etcd_request *request, struct str reply)
         etcd_refuse(request, answer.code == COORD_CONFLICT ? ETCD_COMPACTED : ETCD_FUTURE);
 }
 
-static void applied(struct etcd_api *api)
+static void prunings_applied(struct etcd_api *api)
 {
     if (list_empty(&api->pruning) || keys_prune_left(api_keys(api))) return;
     LIST_EACH_SAFE(&api->pruning, node, next)
@@ -180,7 +180,7 @@ static void applied(struct etcd_api *api)
 }
 
 /* It is compacted; who frees it now is another. */
-static void changed(struct etcd_api *api, const struct replica_status *)
+static void prunings_changed(struct etcd_api *api, const struct replica_status *)
 {
     if (api->leader.led) return;
     LIST_EACH_SAFE(&api->pruning, node, next)
@@ -190,26 +190,26 @@ static void changed(struct etcd_api *api, const struct replica_status *)
 }
 
 static const struct etcd_method methods[] = {
-    {ETCD_METHOD("Range", etcdserverpb, KV, range, range), .check = check_range,
-     .allows = allows_range, .serializable = range_serializable, .newest = range_newest,
-     .read = range},
-    {ETCD_METHOD("Put", etcdserverpb, KV, put, put), .check = check_put, .allows = etcd_txn_allows,
+    {ETCD_METHOD("Range", etcdserverpb, KV, range, range), .check = range_check,
+     .allows = range_allows, .serializable = range_serializable, .newest = range_newest,
+     .read = range_read},
+    {ETCD_METHOD("Put", etcdserverpb, KV, put, put), .check = put_check, .allows = etcd_txn_allows,
      .command = single_command, .written = etcd_txn_written},
     {ETCD_METHOD("DeleteRange", etcdserverpb, KV, delete_range, delete_range),
-     .check = check_delete, .allows = etcd_txn_allows, .command = single_command,
+     .check = delete_check, .allows = etcd_txn_allows, .command = single_command,
      .written = etcd_txn_written},
     {ETCD_METHOD("Txn", etcdserverpb, KV, txn, txn), .check = etcd_txn_check,
      .allows = etcd_txn_allows, .serializable = etcd_txn_serializable, .newest = etcd_txn_newest,
      .reads = etcd_txn_reads, .read = etcd_txn_read, .command = etcd_txn_command,
      .written = etcd_txn_written},
-    {ETCD_METHOD("Compact", etcdserverpb, KV, compaction, compaction), .check = check_compact,
-     .allows = etcd_may_manage, .command = compact_command, .written = compacted},
+    {ETCD_METHOD("Compact", etcdserverpb, KV, compaction, compaction), .check = compact_check,
+     .allows = etcd_may_manage, .command = compact_command, .written = compact_reply},
     {.base = {.path = NULL}},
 };
 
 const struct etcd_part etcd_kv_part = {.methods = methods,
                                        .open = listing_open,
                                        .close = listing_close,
-                                       .applied = applied,
+                                       .applied = prunings_applied,
                                        .restored = listing_restored,
-                                       .changed = changed};
+                                       .changed = prunings_changed};

@@ -85,8 +85,8 @@ static void call_answered(struct leader_call *call, enum grpc_status status, str
 
 /* -- attempts -- */
 
-static void on_answered_here(struct leader_caller *caller, enum grpc_status status, struct str text,
-                             struct str response)
+static void call_on_answered_here(struct leader_caller *caller, enum grpc_status status,
+                                  struct str text, struct str response)
 {
     struct leader_call *call = CONTAINER_OF(caller, struct leader_call, caller);
 
@@ -111,8 +111,8 @@ static void call_here(struct leader_call *call)
     call_refuse(call, ETCD_TOO_MANY_REQUESTS);
 }
 
-static void on_answer(void *owner, const struct rpc_client_call *,
-                      const struct rpc_outcome *outcome, struct str response)
+static void call_on_answer(void *owner, const struct rpc_client_call *,
+                           const struct rpc_outcome *outcome, struct str response)
 {
     struct leader_call *call = owner;
 
@@ -137,7 +137,8 @@ static bool call_elsewhere(struct leader_call *call)
                                        .response_max = RESPONSE_MAX,
                                        .attempts_max = 1};
 
-    if (!channel || rpc_unary(channel, &options, buf_peek(&call->request), on_answer, call, NULL))
+    if (!channel ||
+        rpc_unary(channel, &options, buf_peek(&call->request), call_on_answer, call, NULL))
         return false;
     call_move(call, LEADER_CALL_RUNS, &api->leader_calls.running);
     return true;
@@ -162,7 +163,7 @@ static void calls_each(struct list *list, void (*each)(struct leader_call *call)
     while ((node = list_pop(&batch))) each(CONTAINER_OF(node, struct leader_call, link));
 }
 
-static void on_now(struct task *task)
+static void calls_on_now(struct task *task)
 {
     struct etcd_leader_calls *calls = CONTAINER_OF(task, struct etcd_leader_calls, now);
 
@@ -170,7 +171,7 @@ static void on_now(struct task *task)
     calls_each(&calls->behind, call_wait_applied);
 }
 
-static void on_again(struct timer *timer)
+static void calls_on_again(struct timer *timer)
 {
     calls_each(&CONTAINER_OF(timer, struct etcd_leader_calls, again)->pausing, call_try);
 }
@@ -204,7 +205,7 @@ enum err leader_call_init(struct leader_call *call, struct etcd_api *api,
     if (actor.len) memcpy(call->actor, actor.at, actor.len);
     call->caller = (struct leader_caller){.arena = &call->arena,
                                           .actor = str_of(call->actor, actor.len),
-                                          .answered = on_answered_here};
+                                          .answered = call_on_answered_here};
     return rpc_forward_caller_text(rpc_call_identity(from), &call->client);
 }
 
@@ -272,8 +273,8 @@ static enum err calls_open(struct etcd_api *api)
     list_init(&calls->pausing);
     list_init(&calls->running);
     list_init(&calls->behind);
-    task_init(&calls->now, on_now);
-    return timer_init(&calls->again, api->options.io->loop, on_again);
+    task_init(&calls->now, calls_on_now);
+    return timer_init(&calls->again, api->options.io->loop, calls_on_again);
 }
 
 static void call_stop(struct leader_call *call)

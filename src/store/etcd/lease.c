@@ -61,7 +61,7 @@ static enum err grant_write(struct etcd_request *request, struct buf *into,
     return store_command_write(&command, into);
 }
 
-static void granted(struct etcd_request *request, struct str reply)
+static void grant_reply(struct etcd_request *request, struct str reply)
 {
     struct store_reply answer;
     struct pack pack;
@@ -82,7 +82,8 @@ static void granted(struct etcd_request *request, struct str reply)
 
 /* Every key under the lease is his to read, or to write. Of who may with all keys, as everybody may
  * without rules, none is looked at; of others as many as it has, in one turn. */
-static bool may_keys(const struct etcd_request *request, int64_t number, enum etcd_act act)
+static bool lease_keys_allowed(const struct etcd_request *request, int64_t number,
+                               enum etcd_act act)
 {
     static const struct key_range everything = {{"\0", 1}, {"\0", 1}};
     const struct etcd_api *api = api_of(request);
@@ -104,9 +105,9 @@ static const Etcdserverpb__LeaseRevokeRequest *revoke_of(const struct etcd_reque
     return (const Etcdserverpb__LeaseRevokeRequest *)request->base.message;
 }
 
-static bool allows_revoke(const struct etcd_request *request)
+static bool revoke_allows(const struct etcd_request *request)
 {
-    return may_keys(request, revoke_of(request)->id, ETCD_WRITE);
+    return lease_keys_allowed(request, revoke_of(request)->id, ETCD_WRITE);
 }
 
 enum etcd_error etcd_revoke_command(const Etcdserverpb__LeaseRevokeRequest *m,
@@ -135,7 +136,7 @@ static enum err revoke_write(struct etcd_request *request, struct buf *into,
     return store_command_write(&command, into);
 }
 
-static void revoked(struct etcd_request *request, struct str reply)
+static void revoke_reply(struct etcd_request *request, struct str reply)
 {
     struct store_reply answer;
 
@@ -158,7 +159,7 @@ static uint64_t clock_now(const struct etcd_api *api)
     return store_clock_ns(api_store(api)) + since_ms * NS_PER_MS;
 }
 
-static void pack_keys(struct etcd_api *api, int64_t number, struct pack *pack)
+static void lease_pack_keys(struct etcd_api *api, int64_t number, struct pack *pack)
 {
     struct store_lease_walk walk = {0};
     struct str names[LOOKED_AT];
@@ -168,15 +169,15 @@ static void pack_keys(struct etcd_api *api, int64_t number, struct pack *pack)
         for (size_t i = 0; i < count; i++) pack_bytes(pack, 5, names[i]);
 }
 
-static bool allows_time_to_live(const struct etcd_request *request)
+static bool ttl_allows(const struct etcd_request *request)
 {
     const Etcdserverpb__LeaseTimeToLiveRequest *m =
         (const Etcdserverpb__LeaseTimeToLiveRequest *)request->base.message;
 
-    return m->keys ? may_keys(request, m->id, ETCD_READ) : etcd_may_look(request);
+    return m->keys ? lease_keys_allowed(request, m->id, ETCD_READ) : etcd_may_look(request);
 }
 
-static void time_to_live(struct etcd_request *request)
+static void ttl_read(struct etcd_request *request)
 {
     const Etcdserverpb__LeaseTimeToLiveRequest *m =
         (const Etcdserverpb__LeaseTimeToLiveRequest *)request->base.message;
@@ -194,13 +195,13 @@ static void time_to_live(struct etcd_request *request)
     } else {
         pack_i64(&pack, 3, lease.remaining_ms / 1000);
         pack_i64(&pack, 4, lease.ttl_ms / 1000);
-        if (m->keys) pack_keys(api, m->id, &pack);
+        if (m->keys) lease_pack_keys(api, m->id, &pack);
     }
     etcd_reply(request, &pack);
 }
 
 /* Those that are over are not told, though they stand there: nobody could revoke them. */
-static void leases(struct etcd_request *request)
+static void leases_read(struct etcd_request *request)
 {
     struct etcd_api *api = api_of(request);
     struct order_place place = store_leases(api_store(api));
@@ -258,7 +259,7 @@ static enum err beat_send(struct keeper *keeper, const struct beat *beat)
 }
 
 /* Reads on, or ends, when it has room. */
-static void keeper_goes_on(struct keeper *keeper)
+static void keeper_continue(struct keeper *keeper)
 {
     bool busy = keeper->pending >= PENDING_MAX || !list_empty(&keeper->unsent);
     bool idle = keeper->pending <= PENDING_LOW && list_empty(&keeper->unsent);
@@ -290,11 +291,11 @@ static void on_beat(struct renew_asker *asker, enum err err, const struct store_
     if (!kept) free(beat);
     if (err && err != ERR_CLOSED)
         keeper_end(keeper, err == ERR_UNKNOWN ? ETCD_TIMEOUT : ETCD_LEADER_CHANGED);
-    keeper_goes_on(keeper);
+    keeper_continue(keeper);
     keeper_free_if_done(keeper);
 }
 
-static void on_start(void *service, struct rpc_call *call)
+static void keeper_on_start(void *service, struct rpc_call *call)
 {
     struct etcd_api *api = service;
     struct keeper *keeper = NULL;
@@ -316,8 +317,8 @@ static void on_start(void *service, struct rpc_call *call)
     list_append(&api->keepers, &keeper->link);
 }
 
-static void on_message(void *service, struct rpc_call *call, const ProtobufCMessage *message,
-                       struct str)
+static void keeper_on_message(void *service, struct rpc_call *call, const ProtobufCMessage *message,
+                              struct str)
 {
     struct etcd_api *api = service;
     struct keeper *keeper = rpc_call_data(call);
@@ -342,19 +343,19 @@ static void on_message(void *service, struct rpc_call *call, const ProtobufCMess
         free(beat);
         keeper_end(keeper, ETCD_TOO_MANY_REQUESTS);
     }
-    keeper_goes_on(keeper);
+    keeper_continue(keeper);
 }
 
-static void on_half_closed(void *, struct rpc_call *call)
+static void keeper_on_half_closed(void *, struct rpc_call *call)
 {
     struct keeper *keeper = rpc_call_data(call);
 
     if (!keeper) return;
     keeper->half_closed = true;
-    keeper_goes_on(keeper);
+    keeper_continue(keeper);
 }
 
-static void on_writable(void *, struct rpc_call *call)
+static void keeper_on_writable(void *, struct rpc_call *call)
 {
     struct keeper *keeper = rpc_call_data(call);
     enum err err = ERR_OK;
@@ -371,15 +372,15 @@ static void on_writable(void *, struct rpc_call *call)
         if (err) break;
     }
     if (err && err != ERR_CLOSED) keeper_end(keeper, ETCD_UNHEALTHY);
-    keeper_goes_on(keeper);
+    keeper_continue(keeper);
 }
 
-static void on_drain(void *, struct rpc_call *call)
+static void keeper_on_drain(void *, struct rpc_call *call)
 {
     if (rpc_call_data(call)) etcd_finish(call, ETCD_STOPPED);
 }
 
-static void on_done(void *, struct rpc_call *call)
+static void keeper_on_done(void *, struct rpc_call *call)
 {
     struct keeper *keeper = rpc_call_data(call);
 
@@ -392,22 +393,22 @@ static void on_done(void *, struct rpc_call *call)
     keeper_free_if_done(keeper);
 }
 
-static const struct rpc_handler keep_alive_handler = {.on_start = on_start,
-                                                      .on_message = on_message,
-                                                      .on_half_closed = on_half_closed,
-                                                      .on_writable = on_writable,
-                                                      .on_drain = on_drain,
-                                                      .on_done = on_done};
+static const struct rpc_handler keep_alive_handler = {.on_start = keeper_on_start,
+                                                      .on_message = keeper_on_message,
+                                                      .on_half_closed = keeper_on_half_closed,
+                                                      .on_writable = keeper_on_writable,
+                                                      .on_drain = keeper_on_drain,
+                                                      .on_done = keeper_on_done};
 
 /* Who led is not asked any more: its streams go on elsewhere. */
-static void changed(struct etcd_api *api, const struct replica_status *)
+static void keepers_changed(struct etcd_api *api, const struct replica_status *)
 {
     if (leader_here(&api->leader)) return;
     LIST_EACH(&api->keepers, node)
     keeper_end(CONTAINER_OF(node, struct keeper, link), ETCD_LEADER_CHANGED);
 }
 
-static enum err open_part(struct etcd_api *api)
+static enum err keepers_open(struct etcd_api *api)
 {
     list_init(&api->keepers);
     return ERR_OK;
@@ -422,15 +423,16 @@ static const struct etcd_raw raws[] = {
 
 static const struct etcd_method methods[] = {
     {ETCD_METHOD("LeaseGrant", etcdserverpb, Lease, lease_grant, lease_grant), .check = grant_check,
-     .allows = etcd_may_look, .command = grant_write, .written = granted},
+     .allows = etcd_may_look, .command = grant_write, .written = grant_reply},
     {ETCD_METHOD("LeaseRevoke", etcdserverpb, Lease, lease_revoke, lease_revoke),
-     .check = revoke_check, .allows = allows_revoke, .command = revoke_write, .written = revoked},
+     .check = revoke_check, .allows = revoke_allows, .command = revoke_write,
+     .written = revoke_reply},
     {ETCD_METHOD("LeaseTimeToLive", etcdserverpb, Lease, lease_time_to_live, lease_time_to_live),
-     .allows = allows_time_to_live, .read = time_to_live},
+     .allows = ttl_allows, .read = ttl_read},
     {ETCD_METHOD("LeaseLeases", etcdserverpb, Lease, lease_leases, lease_leases),
-     .allows = etcd_may_look, .read = leases},
+     .allows = etcd_may_look, .read = leases_read},
     {.base = {.path = NULL}},
 };
 
 const struct etcd_part etcd_lease_part = {
-    .methods = methods, .open = open_part, .raws = raws, .changed = changed};
+    .methods = methods, .open = keepers_open, .raws = raws, .changed = keepers_changed};

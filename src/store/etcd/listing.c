@@ -36,13 +36,13 @@ bool listing_suits(const struct keys *keys, const struct query *query)
     return count >= LISTING_KEYS_MIN;
 }
 
-static void seek(struct etcd_listing *l, struct str from)
+static void listing_seek(struct etcd_listing *l, struct str from)
 {
     l->at_len = from.len;
     memcpy(l->at, from.at, from.len);
 }
 
-static void begin_again(struct etcd_api *api, struct etcd_listing *l)
+static void listing_restart(struct etcd_api *api, struct etcd_listing *l)
 {
     const struct keys *keys = api_keys(api);
 
@@ -53,10 +53,10 @@ static void begin_again(struct etcd_api *api, struct etcd_listing *l)
     l->more = false;
     if (l->best) query_best_clear(l->best);
     l->hash = 1;
-    seek(l, l->query.range.from);
+    listing_seek(l, l->query.range.from);
 }
 
-static void begin(struct etcd_request *request, const struct query *query, bool hashes)
+static void listing_start(struct etcd_request *request, const struct query *query, bool hashes)
 {
     struct etcd_api *api = api_of(request);
     struct etcd_listing *l = calloc(1, sizeof *l);
@@ -70,7 +70,7 @@ static void begin(struct etcd_request *request, const struct query *query, bool 
     l->query = *query;
     l->hashes = hashes;
     l->pinned = query->revision <= 0;
-    begin_again(api, l);
+    listing_restart(api, l);
     request->listing = l;
     rpc_call_waits(request->base.call);
     request_keep(&request->base, &api->listings);
@@ -79,16 +79,17 @@ static void begin(struct etcd_request *request, const struct query *query, bool 
 
 void listing_begin(struct etcd_request *request, const struct query *query)
 {
-    begin(request, query, false);
+    listing_start(request, query, false);
 }
 
 void listing_hash(struct etcd_request *request, int64_t revision)
 {
-    begin(request, &(struct query){.range = {STR("\0"), STR("\0")}, .revision = revision}, true);
+    listing_start(request, &(struct query){.range = {STR("\0"), STR("\0")}, .revision = revision},
+                  true);
 }
 
 /* Keys of the next slice. `answer` NULL: they are measured. False: there are no more. */
-static bool slice(const struct keys *keys, struct etcd_listing *l, struct pack *answer)
+static bool listing_slice(const struct keys *keys, struct etcd_listing *l, struct pack *answer)
 {
     struct key_range rest = {str_of(l->at, l->at_len), l->query.range.end};
     size_t bytes = 0;
@@ -101,7 +102,7 @@ static bool slice(const struct keys *keys, struct etcd_listing *l, struct pack *
         if (!query_passes(&l->query, &pair)) continue;
         if (l->left == 0 || bytes >= SLICE_BYTES) {
             l->more = l->left == 0;
-            seek(l, pair.key);
+            listing_seek(l, pair.key);
             return !l->more;
         }
         if (l->query.keys_only) pair.value = STR_EMPTY;
@@ -116,7 +117,7 @@ static bool slice(const struct keys *keys, struct etcd_listing *l, struct pack *
         }
         l->left--;
     }
-    if (cursor.next.len) seek(l, cursor.next);
+    if (cursor.next.len) listing_seek(l, cursor.next);
     return cursor.next.len > 0;
 }
 
@@ -136,7 +137,7 @@ static uint64_t hash_pair(uint64_t seed, const struct key_value *pair)
 }
 
 /* The same of a sorted one, and of a hash: they are looked at. */
-static bool look(const struct keys *keys, struct etcd_listing *l)
+static bool listing_look(const struct keys *keys, struct etcd_listing *l)
 {
     struct key_range rest = {str_of(l->at, l->at_len), l->query.range.end};
     uint64_t at = (uint64_t)l->query.revision;
@@ -151,36 +152,36 @@ static bool look(const struct keys *keys, struct etcd_listing *l)
             query_best_add(l->best, &pair);
         else
             l->hash = hash_pair(l->hash, &pair);
-    if (cursor.next.len) seek(l, cursor.next);
+    if (cursor.next.len) listing_seek(l, cursor.next);
     return cursor.next.len > 0;
 }
 
 /* The fields around the pairs: the header before them, the rest behind. */
-static void pack_end(const struct etcd_listing *l, struct pack *answer)
+static void listing_pack_end(const struct etcd_listing *l, struct pack *answer)
 {
     pack_u64(answer, 3, l->more);
     pack_u64(answer, 4, l->count);
 }
 
-static void pack_pair(void *owner, const struct key_value *pair)
+static void listing_pack_pair(void *owner, const struct key_value *pair)
 {
     keyvalue_pack(owner, 2, pair);
 }
 
-static enum err tell_best(struct etcd_request *request, struct etcd_listing *l)
+static enum err listing_send_best(struct etcd_request *request, struct etcd_listing *l)
 {
     struct etcd_api *api = api_of(request);
     struct pack answer = pack_begin(&api->answer);
 
     etcd_header(api, &answer, l->revision);
-    l->more = query_best_tell(l->best, pack_pair, &answer);
+    l->more = query_best_tell(l->best, listing_pack_pair, &answer);
     l->count = keys_count_range(api_keys(api), l->query.range, (uint64_t)l->query.revision);
-    pack_end(l, &answer);
+    listing_pack_end(l, &answer);
     if (!answer.err) rpc_reply_bytes(request->base.call, buf_peek(&api->answer));
     return answer.err;
 }
 
-static enum err tell_hash(struct etcd_request *request, const struct etcd_listing *l)
+static enum err listing_send_hash(struct etcd_request *request, const struct etcd_listing *l)
 {
     struct etcd_api *api = api_of(request);
     struct pack answer = etcd_answer(api);
@@ -193,7 +194,7 @@ static enum err tell_hash(struct etcd_request *request, const struct etcd_listin
 }
 
 /* True: it was measured whole, and told its length. */
-static enum err begin_telling(struct etcd_request *request, struct etcd_listing *l)
+static enum err listing_begin_sending(struct etcd_request *request, struct etcd_listing *l)
 {
     struct etcd_api *api = api_of(request);
     struct pack answer = pack_begin(&api->answer);
@@ -203,45 +204,45 @@ static enum err begin_telling(struct etcd_request *request, struct etcd_listing 
     l->count = keys_count_range(api_keys(api), l->query.range, (uint64_t)l->query.revision);
     etcd_header(api, &answer, l->revision);
     header = api->answer.len;
-    pack_end(l, &answer);
+    listing_pack_end(l, &answer);
     if (answer.err) return answer.err;
     err = rpc_reply_begin(request->base.call, api->answer.len + l->sum);
     if (!err) err = rpc_reply_more(request->base.call, str_of(api->answer.data, header));
     l->telling = true;
     l->left = l->shown;
-    seek(l, l->query.range.from);
+    listing_seek(l, l->query.range.from);
     return err;
 }
 
-static enum err tell(struct etcd_request *request, struct etcd_listing *l, bool *ret_done)
+static enum err listing_send(struct etcd_request *request, struct etcd_listing *l, bool *ret_done)
 {
     struct etcd_api *api = api_of(request);
     struct pack answer = pack_begin(&api->answer);
     bool more = l->more; /* what it is cut by was measured */
 
-    *ret_done = !slice(api_keys(api), l, &answer);
+    *ret_done = !listing_slice(api_keys(api), l, &answer);
     l->more = more;
-    if (*ret_done) pack_end(l, &answer);
+    if (*ret_done) listing_pack_end(l, &answer);
     return answer.err ? answer.err : rpc_reply_more(request->base.call, buf_peek(&api->answer));
 }
 
-static void end(struct etcd_request *request, enum etcd_error error)
+static void listing_end(struct etcd_request *request, enum etcd_error error)
 {
     request_fail(&request->base, etcd_errors[error].status, "%s", etcd_errors[error].text);
 }
 
 /* What it reads was compacted meanwhile. */
-static void overtaken(struct etcd_request *request, struct etcd_listing *l)
+static void listing_compacted(struct etcd_request *request, struct etcd_listing *l)
 {
     if (!l->pinned)
-        end(request, ETCD_COMPACTED);
+        listing_end(request, ETCD_COMPACTED);
     else if (l->telling)
-        end(request, ETCD_TIMEOUT); /* the caller asks again */
+        listing_end(request, ETCD_TIMEOUT); /* the caller asks again */
     else
-        begin_again(api_of(request), l);
+        listing_restart(api_of(request), l);
 }
 
-static void turn(struct etcd_request *request)
+static void listing_step(struct etcd_request *request)
 {
     struct etcd_api *api = api_of(request);
     struct etcd_listing *l = request->listing;
@@ -249,22 +250,22 @@ static void turn(struct etcd_request *request)
     bool done = false;
 
     if (store_machine_restoring(api->service->machine)) {
-        end(request, ETCD_TIMEOUT_APPLIED);
+        listing_end(request, ETCD_TIMEOUT_APPLIED);
         return;
     }
     if ((uint64_t)l->query.revision < keys_compacted(api_keys(api))) {
-        overtaken(request, l);
+        listing_compacted(request, l);
         return;
     }
     if (l->telling) {
-        err = tell(request, l, &done);
+        err = listing_send(request, l, &done);
     } else if (l->best || l->hashes) {
-        done = !look(api_keys(api), l);
-        if (done) err = l->best ? tell_best(request, l) : tell_hash(request, l);
-    } else if (!slice(api_keys(api), l, NULL))
-        err = begin_telling(request, l);
+        done = !listing_look(api_keys(api), l);
+        if (done) err = l->best ? listing_send_best(request, l) : listing_send_hash(request, l);
+    } else if (!listing_slice(api_keys(api), l, NULL))
+        err = listing_begin_sending(request, l);
     if (err)
-        end(request, ETCD_TOO_MANY_REQUESTS);
+        listing_end(request, ETCD_TOO_MANY_REQUESTS);
     else if (done)
         request_free(&request->base);
     else
@@ -272,7 +273,7 @@ static void turn(struct etcd_request *request)
 }
 
 /* One slice of one of them, in turns. */
-static void on_turn(struct timer *timer)
+static void listing_on_turn(struct timer *timer)
 {
     struct etcd_api *api = CONTAINER_OF(timer, struct etcd_api, listing_turn);
     struct etcd_request *request = NULL;
@@ -287,7 +288,7 @@ static void on_turn(struct timer *timer)
     list_remove(&request->base.link);
     list_append(&api->listings, &request->base.link);
     timer_start_in(timer, 0);
-    turn(request);
+    listing_step(request);
 }
 
 void listing_writable(struct etcd_request *request)
@@ -308,14 +309,14 @@ void listing_restored(struct etcd_api *api)
 {
     LIST_EACH_SAFE(&api->listings, node, next)
     {
-        end(etcd_request_of(CONTAINER_OF(node, struct leader_request, link)), ETCD_TIMEOUT);
+        listing_end(etcd_request_of(CONTAINER_OF(node, struct leader_request, link)), ETCD_TIMEOUT);
     }
 }
 
 enum err listing_open(struct etcd_api *api)
 {
     list_init(&api->listings);
-    return timer_init(&api->listing_turn, api->options.io->loop, on_turn);
+    return timer_init(&api->listing_turn, api->options.io->loop, listing_on_turn);
 }
 
 void listing_close(struct etcd_api *api)

@@ -13,7 +13,7 @@ static bool always(const ProtobufCMessage *)
 
 /* -- Status -- */
 
-static void status(struct etcd_request *request)
+static void status_read(struct etcd_request *request)
 {
     struct etcd_api *api = api_of(request);
     struct replica_status replica = replica_status(api->options.replica);
@@ -37,7 +37,7 @@ static void status(struct etcd_request *request)
 
 /* -- Alarm -- */
 
-static enum etcd_error check_alarm(struct etcd_request *request)
+static enum etcd_error alarm_check(struct etcd_request *request)
 {
     const Etcdserverpb__AlarmRequest *m = (const Etcdserverpb__AlarmRequest *)request->base.message;
 
@@ -47,7 +47,7 @@ static enum etcd_error check_alarm(struct etcd_request *request)
 
 /* Every replica has the same store: the alarm is told as the leader's. DEACTIVATE ends none: room
  * does. */
-static void alarm_(struct etcd_request *request)
+static void alarm_read(struct etcd_request *request)
 {
     const Etcdserverpb__AlarmRequest *m = (const Etcdserverpb__AlarmRequest *)request->base.message;
     struct etcd_api *api = api_of(request);
@@ -71,7 +71,7 @@ static void alarm_(struct etcd_request *request)
 
 /* -- Hash, Defragment, Auth -- */
 
-static void hash(struct etcd_request *request)
+static void hash_read(struct etcd_request *request)
 {
     struct etcd_api *api = api_of(request);
     struct pack pack = etcd_answer(api);
@@ -81,7 +81,7 @@ static void hash(struct etcd_request *request)
 }
 
 /* Of this replica's keys as they were at one revision. */
-static void hash_kv(struct etcd_request *request)
+static void hash_kv_read(struct etcd_request *request)
 {
     int64_t wanted = ((const Etcdserverpb__HashKVRequest *)request->base.message)->revision;
 
@@ -115,7 +115,7 @@ static enum etcd_error check_authenticate(struct etcd_request *)
 
 /* -- MoveLeader: of the leader itself, as etcd has it; another replica does not pass it on -- */
 
-static void moved(struct transfer *transfer, enum err err, const struct note *)
+static void leader_moved(struct transfer *transfer, enum err err, const struct note *)
 {
     struct etcd_request *request = CONTAINER_OF(transfer, struct etcd_request, transfer);
 
@@ -151,7 +151,7 @@ static void move_leader(struct etcd_request *request)
     } else {
         LOG_INFO(&api->log, "a client hands leadership to another replica", log_u64("id", target),
                  log_str("actor", rpc_access_name(rpc_call_identity(request->base.call))));
-        request->transfer = (struct transfer){.to = target, .done = moved};
+        request->transfer = (struct transfer){.to = target, .done = leader_moved};
         etcd_act(request);
         replica_transfer(api->options.replica, &request->transfer);
     }
@@ -159,18 +159,18 @@ static void move_leader(struct etcd_request *request)
 
 static const struct etcd_method methods[] = {
     {ETCD_METHOD("Status", etcdserverpb, Maintenance, status, status), .allows = etcd_may_look,
-     .serializable = always, .read = status},
-    {ETCD_METHOD("Alarm", etcdserverpb, Maintenance, alarm, alarm), .check = check_alarm,
-     .allows = etcd_may_look, .read = alarm_},
+     .serializable = always, .read = status_read},
+    {ETCD_METHOD("Alarm", etcdserverpb, Maintenance, alarm, alarm), .check = alarm_check,
+     .allows = etcd_may_look, .read = alarm_read},
     {ETCD_METHOD("Hash", etcdserverpb, Maintenance, hash, hash), .allows = etcd_may_look,
-     .serializable = always, .read = hash},
+     .serializable = always, .read = hash_read},
     {.base = {.path = "/etcdserverpb.Maintenance/HashKV",
               .name = "HashKV",
               .input = &etcdserverpb__hash_kvrequest__descriptor,
               .output = &etcdserverpb__hash_kvresponse__descriptor},
      .allows = etcd_may_look,
      .serializable = always,
-     .read = hash_kv},
+     .read = hash_kv_read},
     {ETCD_METHOD("Defragment", etcdserverpb, Maintenance, defragment, defragment),
      .allows = etcd_may_look, .serializable = always, .read = defragment},
     {ETCD_METHOD("AuthStatus", etcdserverpb, Auth, auth_status, auth_status),

@@ -77,7 +77,7 @@ static void observer_send(struct observer *observer, const struct key_value *lea
 }
 
 /* Every other entry was created later: the leader leads for as long as its key exists. */
-static bool leads_still(const struct observer *observer, struct key_value *ret_leader)
+static bool observer_leader_stays(const struct observer *observer, struct key_value *ret_leader)
 {
     const struct interest_scope *scope = observer->looker.scope;
 
@@ -94,7 +94,7 @@ static void observer_check(struct observer *observer)
     enum err err;
 
     if (observer->blocked || !observer->follows) return;
-    if (leads_still(observer, &leader)) {
+    if (observer_leader_stays(observer, &leader)) {
         observer_send(observer, &leader);
         return;
     }
@@ -113,7 +113,7 @@ static void observer_check(struct observer *observer)
 
 /* -- the call -- */
 
-static void on_caught_up(struct leader_call *call, const struct leader_answer *answer)
+static void observer_on_caught_up(struct leader_call *call, const struct leader_answer *answer)
 {
     struct observer *observer = CONTAINER_OF(call, struct observer, leader);
 
@@ -138,10 +138,10 @@ static enum err observer_begin(struct observer *observer, struct str name)
     if (err) return err;
     if (!etcd_may(observer->api, observer->call, observer->range, ETCD_READ)) return ERR_DENIED;
     return leader_call_catch_up(&observer->leader, observer->range.from,
-                                observer->api->leader.wait_ms, on_caught_up);
+                                observer->api->leader.wait_ms, observer_on_caught_up);
 }
 
-static void on_changed(struct looker *looker, uint64_t, const struct key_value *)
+static void observer_on_changed(struct looker *looker, uint64_t, const struct key_value *)
 {
     struct observer *observer = CONTAINER_OF(looker, struct observer, looker);
 
@@ -161,7 +161,7 @@ static struct observer *observer_new(struct etcd_api *api, struct rpc_call *call
     buf_init(&observer->end, ETCD_MESSAGE_MAX);
     list_init(&observer->link);
     list_init(&observer->changed);
-    observer->looker.seen = on_changed;
+    observer->looker.seen = observer_on_changed;
     list_append(&api->observers.all, &observer->link);
     api->observers.count++;
     rpc_call_set_data(call, observer);
@@ -169,8 +169,8 @@ static struct observer *observer_new(struct etcd_api *api, struct rpc_call *call
     return observer;
 }
 
-static void on_message(void *service, struct rpc_call *call, const ProtobufCMessage *message,
-                       struct str)
+static void observer_on_message(void *service, struct rpc_call *call,
+                                const ProtobufCMessage *message, struct str)
 {
     struct etcd_api *api = service;
     bool full = api->observers.count >= api->service->limits.watchers_max;
@@ -192,7 +192,7 @@ static void on_message(void *service, struct rpc_call *call, const ProtobufCMess
                                                          : ETCD_TOO_MANY_REQUESTS);
 }
 
-static void on_writable(void *, struct rpc_call *call)
+static void observer_on_writable(void *, struct rpc_call *call)
 {
     struct observer *observer = rpc_call_data(call);
 
@@ -201,14 +201,14 @@ static void on_writable(void *, struct rpc_call *call)
     if (!store_machine_restoring(observer->api->service->machine)) observer_check(observer);
 }
 
-static void on_drain(void *, struct rpc_call *call)
+static void observer_on_drain(void *, struct rpc_call *call)
 {
     struct observer *observer = rpc_call_data(call);
 
     if (observer) observer_refuse(observer, ETCD_STOPPED);
 }
 
-static void on_done(void *, struct rpc_call *call)
+static void observer_on_done(void *, struct rpc_call *call)
 {
     struct observer *observer = rpc_call_data(call);
 
@@ -218,8 +218,10 @@ static void on_done(void *, struct rpc_call *call)
     if (observer->leader.step == LEADER_CALL_IDLE) observer_free(observer);
 }
 
-static const struct rpc_handler handler = {
-    .on_message = on_message, .on_writable = on_writable, .on_drain = on_drain, .on_done = on_done};
+static const struct rpc_handler handler = {.on_message = observer_on_message,
+                                           .on_writable = observer_on_writable,
+                                           .on_drain = observer_on_drain,
+                                           .on_done = observer_on_done};
 
 /* -- the part -- */
 

@@ -60,12 +60,12 @@ static void wait_changed(struct queue_wait *wait, const struct key_value *change
     loop_defer(wait->api->options.io->loop, &waits->check);
 }
 
-static void on_own_changed(struct looker *looker, uint64_t, const struct key_value *change)
+static void wait_on_own_changed(struct looker *looker, uint64_t, const struct key_value *change)
 {
     wait_changed(CONTAINER_OF(looker, struct queue_wait, own), change);
 }
 
-static void on_before_changed(struct looker *looker, uint64_t, const struct key_value *change)
+static void wait_on_before_changed(struct looker *looker, uint64_t, const struct key_value *change)
 {
     wait_changed(CONTAINER_OF(looker, struct queue_wait, before), change);
 }
@@ -85,7 +85,7 @@ static void wait_free(struct queue_wait *wait)
     free(wait);
 }
 
-static void on_left(struct leader_call *call, const struct leader_answer *)
+static void wait_on_left(struct leader_call *call, const struct leader_answer *)
 {
     wait_free(CONTAINER_OF(call, struct queue_wait, leader));
 }
@@ -99,7 +99,7 @@ static void wait_leave(struct queue_wait *wait)
     queue_leave(&txn, buf_peek(&wait->key), &wait->entry, wait->range);
     if (!wait->entry.create || wait->stays ||
         leader_call_begin(&wait->leader, "/etcdserverpb.KV/Txn", &txn.txn.base, LEAVE_WAIT_MS,
-                          on_left))
+                          wait_on_left))
         wait_free(wait);
 }
 
@@ -123,7 +123,7 @@ static void wait_give_up(struct queue_wait *wait, enum etcd_error error)
     wait_leave(wait);
 }
 
-static enum etcd_error refusal_of(enum err err)
+static enum etcd_error wait_refusal(enum err err)
 {
     return err == ERR_CLOSED ? ETCD_STOPPED : ETCD_TOO_MANY_REQUESTS;
 }
@@ -161,7 +161,7 @@ static void wait_reply(struct queue_wait *wait, uint64_t revision)
 
 /* -- in the queue -- */
 
-static bool has_key(const struct queue_wait *wait)
+static bool wait_has_key(const struct queue_wait *wait)
 {
     struct key_value own;
 
@@ -169,12 +169,12 @@ static bool has_key(const struct queue_wait *wait)
            own.create == wait->place.create;
 }
 
-static void on_confirmed(struct leader_call *call, const struct leader_answer *answer)
+static void wait_on_confirmed(struct leader_call *call, const struct leader_answer *answer)
 {
     struct queue_wait *wait = CONTAINER_OF(call, struct queue_wait, leader);
 
     if (!wait_continues(wait, answer)) return;
-    if (has_key(wait))
+    if (wait_has_key(wait))
         wait_reply(wait, answer->revision);
     else
         wait_refuse(wait, wait->kind->lost);
@@ -187,18 +187,18 @@ static void wait_check(struct queue_wait *wait)
     enum err err;
 
     wait_unwatch(wait);
-    if (!has_key(wait)) {
+    if (!wait_has_key(wait)) {
         wait_refuse(wait, wait->kind->lost);
     } else if (!queue_before(api_keys(wait->api), wait->range, wait->place.create, &before)) {
         /* No entry is before it as far as this replica has applied. Does the leader have it? */
-        err = leader_call_catch_up(&wait->leader, key, 0, on_confirmed);
-        if (err) wait_give_up(wait, refusal_of(err));
+        err = leader_call_catch_up(&wait->leader, key, 0, wait_on_confirmed);
+        if (err) wait_give_up(wait, wait_refusal(err));
     } else if (!wait_watch(wait, &wait->own, key) || !wait_watch(wait, &wait->before, before.key)) {
         wait_give_up(wait, ETCD_TOO_MANY_REQUESTS);
     }
 }
 
-static void on_entry_applied(struct leader_call *call, const struct leader_answer *answer)
+static void wait_on_entry_applied(struct leader_call *call, const struct leader_answer *answer)
 {
     struct queue_wait *wait = CONTAINER_OF(call, struct queue_wait, leader);
 
@@ -227,7 +227,7 @@ static bool wait_take_entry(struct queue_wait *wait, const struct leader_answer 
     return entered;
 }
 
-static void on_entered(struct leader_call *call, const struct leader_answer *answer)
+static void wait_on_entered(struct leader_call *call, const struct leader_answer *answer)
 {
     struct queue_wait *wait = CONTAINER_OF(call, struct queue_wait, leader);
     bool entered = !answer->status && wait_take_entry(wait, answer);
@@ -239,7 +239,7 @@ static void on_entered(struct leader_call *call, const struct leader_answer *ans
         wait_reply(wait, answer->revision);
     } else {
         rpc_call_waits(wait->call);
-        if (leader_call_wait(&wait->leader, answer->revision, on_entry_applied))
+        if (leader_call_wait(&wait->leader, answer->revision, wait_on_entry_applied))
             wait_refuse(wait, ETCD_STOPPED);
     }
 }
@@ -258,11 +258,11 @@ static void wait_enter(struct queue_wait *wait)
         return;
     }
     err = leader_call_begin(&wait->leader, "/etcdserverpb.KV/Txn", &txn.txn.base,
-                            api->leader.wait_ms, on_entered);
-    if (err) wait_refuse(wait, refusal_of(err));
+                            api->leader.wait_ms, wait_on_entered);
+    if (err) wait_refuse(wait, wait_refusal(err));
 }
 
-static void on_granted(struct leader_call *call, const struct leader_answer *answer)
+static void wait_on_granted(struct leader_call *call, const struct leader_answer *answer)
 {
     struct queue_wait *wait = CONTAINER_OF(call, struct queue_wait, leader);
     struct leader_answer granted = *answer;
@@ -280,8 +280,8 @@ static void wait_grant(struct queue_wait *wait)
     grant.id = wait->place.lease;
     grant.ttl = LEASE_S;
     err = leader_call_begin(&wait->leader, "/etcdserverpb.Lease/LeaseGrant", &grant.base,
-                            wait->api->leader.wait_ms, on_granted);
-    if (err) wait_refuse(wait, refusal_of(err));
+                            wait->api->leader.wait_ms, wait_on_granted);
+    if (err) wait_refuse(wait, wait_refusal(err));
 }
 
 /* -- the call -- */
@@ -317,15 +317,15 @@ static struct queue_wait *wait_new(struct etcd_api *api, struct rpc_call *call,
     buf_init(&wait->end, ETCD_MESSAGE_MAX);
     list_init(&wait->link);
     list_init(&wait->changed);
-    wait->own.seen = on_own_changed;
-    wait->before.seen = on_before_changed;
+    wait->own.seen = wait_on_own_changed;
+    wait->before.seen = wait_on_before_changed;
     list_append(&api->queue_waits.all, &wait->link);
     api->queue_waits.count++;
     rpc_call_set_data(call, wait);
     return wait;
 }
 
-static bool may(const struct queue_wait *wait)
+static bool wait_is_allowed(const struct queue_wait *wait)
 {
     return etcd_may(wait->api, wait->call, wait->range, ETCD_READ) &&
            etcd_may(wait->api, wait->call, (struct key_range){buf_peek(&wait->key), STR_EMPTY},
@@ -347,7 +347,7 @@ void queue_wait_begin(struct etcd_api *api, struct rpc_call *call,
         etcd_finish(call, error ? error : ETCD_TOO_MANY_REQUESTS);
     else if (err)
         wait_refuse(wait, err == ERR_NOMEM ? ETCD_TOO_MANY_REQUESTS : ETCD_TOO_LARGE);
-    else if (!may(wait))
+    else if (!wait_is_allowed(wait))
         wait_refuse(wait, ETCD_DENIED);
     else if (wait->key.len > STORE_KEY_MAX) /* before a lease is granted for it */
         wait_refuse(wait, ETCD_TOO_LARGE);
@@ -396,7 +396,7 @@ void queue_wait_gone(void *, struct rpc_call *call)
 
 /* -- the part -- */
 
-static void on_check(struct task *task)
+static void waits_on_check(struct task *task)
 {
     struct etcd_api *api = CONTAINER_OF(task, struct etcd_api, queue_waits.check);
     struct list *node;
@@ -425,7 +425,7 @@ static enum err waits_open(struct etcd_api *api)
 {
     list_init(&api->queue_waits.all);
     list_init(&api->queue_waits.changed);
-    task_init(&api->queue_waits.check, on_check);
+    task_init(&api->queue_waits.check, waits_on_check);
     return ERR_OK;
 }
 

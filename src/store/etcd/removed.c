@@ -40,7 +40,7 @@ static void removal_ask_later(struct etcd_removal *removal, uint64_t in_ms)
         timer_start_in(&removal->again, in_ms);
 }
 
-static void on_closed(void *owner)
+static void removal_on_closed(void *owner)
 {
     struct etcd_api *api = owner;
 
@@ -54,7 +54,8 @@ static void on_closed(void *owner)
 
 static void removal_close_channel(struct etcd_api *api)
 {
-    if (!api->removal.channel_closing) rpc_channel_close(api->removal.channel, on_closed, api);
+    if (!api->removal.channel_closing)
+        rpc_channel_close(api->removal.channel, removal_on_closed, api);
     api->removal.channel_closing = true;
 }
 
@@ -79,8 +80,8 @@ static bool is_list_without_us(const struct etcd_api *api, struct str bytes)
     return without;
 }
 
-static void on_answer(void *owner, const struct rpc_client_call *,
-                      const struct rpc_outcome *outcome, struct str message)
+static void removal_on_answer(void *owner, const struct rpc_client_call *,
+                              const struct rpc_outcome *outcome, struct str message)
 {
     struct etcd_api *api = owner;
 
@@ -106,13 +107,15 @@ static enum err removal_ask(struct etcd_api *api, const char *const *addresses)
                                                              .addresses = addresses,
                                                              .tls = api->options.tls},
                                &api->removal.channel, &note);
-    if (!err) err = rpc_unary(api->removal.channel, &call, buf_peek(&bytes), on_answer, api, NULL);
+    if (!err)
+        err =
+            rpc_unary(api->removal.channel, &call, buf_peek(&bytes), removal_on_answer, api, NULL);
     buf_deinit(&bytes);
     if (err && api->removal.channel) removal_close_channel(api);
     return err;
 }
 
-static void on_again(struct timer *timer)
+static void removal_on_again(struct timer *timer)
 {
     struct etcd_api *api = CONTAINER_OF(timer, struct etcd_api, removal.again);
     struct etcd_member members[REPLICA_MEMBERS_MAX];
@@ -146,7 +149,7 @@ static void removal_changed(struct etcd_api *api, const struct replica_status *s
 
 static enum err removal_open(struct etcd_api *api)
 {
-    return timer_init(&api->removal.again, api->options.io->loop, on_again);
+    return timer_init(&api->removal.again, api->options.io->loop, removal_on_again);
 }
 
 void etcd_removal_stop(struct etcd_api *api)

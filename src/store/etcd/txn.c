@@ -165,7 +165,7 @@ bool etcd_txn_done(struct etcd_request *request, struct str reply, struct store_
     return false;
 }
 
-static void tell(struct etcd_request *request, struct str reply, bool whole)
+static void txn_reply(struct etcd_request *request, struct str reply, bool whole)
 {
     struct etcd_api *api = api_of(request);
     struct pack answer = pack_begin(&api->answer);
@@ -179,10 +179,10 @@ static void tell(struct etcd_request *request, struct str reply, bool whole)
 
 void etcd_txn_written(struct etcd_request *request, struct str reply)
 {
-    tell(request, reply, true);
+    txn_reply(request, reply, true);
 }
 
 void etcd_txn_header(struct etcd_request *request, struct str reply)
 {
-    tell(request, reply, false);
+    txn_reply(request, reply, false);
 }

@@ -20,7 +20,7 @@ struct watch_call {
     bool needs_leader, paused;
 };
 
-static void pause_if_full(struct watch_call *stream)
+static void stream_pause_if_full(struct watch_call *stream)
 {
     bool full = feed_stream_full(&stream->feed);
 
@@ -31,25 +31,25 @@ static void pause_if_full(struct watch_call *stream)
 
 /* -- the feed's side -- */
 
-static enum err on_send(struct feed_stream *feed, struct str message)
+static enum err stream_send(struct feed_stream *feed, struct str message)
 {
     return rpc_send_bytes(CONTAINER_OF(feed, struct watch_call, feed)->call, message);
 }
 
-static void on_broken(struct feed_stream *feed, enum err err)
+static void stream_broken(struct feed_stream *feed, enum err err)
 {
     if (err != ERR_CLOSED)
         etcd_finish(CONTAINER_OF(feed, struct watch_call, feed)->call, ETCD_UNHEALTHY);
 }
 
-static void pack_header(void *owner, struct pack *into, uint64_t revision)
+static void stream_pack_header(void *owner, struct pack *into, uint64_t revision)
 {
     etcd_header(owner, into, revision);
 }
 
 /* -- the call's side -- */
 
-static void on_start(void *service, struct rpc_call *call)
+static void stream_on_start(void *service, struct rpc_call *call)
 {
     struct etcd_api *api = service;
     enum etcd_error error = etcd_keep_refusal(api, call, false);
@@ -68,7 +68,7 @@ static void on_start(void *service, struct rpc_call *call)
     list_append(&api->watches.streams, &stream->link);
 }
 
-static const char *refusal(void *owner, struct key_range range)
+static const char *watch_refusal(void *owner, struct key_range range)
 {
     const struct watch_call *stream = owner;
 
@@ -76,8 +76,8 @@ static const char *refusal(void *owner, struct key_range range)
                                                                  : etcd_errors[ETCD_DENIED].text;
 }
 
-static void on_message(void *service, struct rpc_call *call, const ProtobufCMessage *message,
-                       struct str)
+static void stream_on_message(void *service, struct rpc_call *call, const ProtobufCMessage *message,
+                              struct str)
 {
     struct etcd_api *api = service;
     struct watch_call *stream = rpc_call_data(call);
@@ -87,44 +87,44 @@ static void on_message(void *service, struct rpc_call *call, const ProtobufCMess
         etcd_finish(call, ETCD_TIMEOUT_APPLIED);
         return;
     }
-    feed_request(&stream->feed, (const Etcdserverpb__WatchRequest *)message, refusal, stream);
-    pause_if_full(stream);
+    feed_request(&stream->feed, (const Etcdserverpb__WatchRequest *)message, watch_refusal, stream);
+    stream_pause_if_full(stream);
 }
 
-static void on_writable(void *, struct rpc_call *call)
+static void stream_on_writable(void *, struct rpc_call *call)
 {
     struct watch_call *stream = rpc_call_data(call);
 
     if (!stream) return;
     feed_stream_writable(&stream->feed);
-    pause_if_full(stream);
+    stream_pause_if_full(stream);
 }
 
-static void on_drain(void *, struct rpc_call *call)
+static void stream_on_drain(void *, struct rpc_call *call)
 {
     if (rpc_call_data(call)) etcd_finish(call, ETCD_STOPPED);
 }
 
-static void on_freed(struct feed_stream *feed)
+static void stream_free(struct feed_stream *feed)
 {
     free(CONTAINER_OF(feed, struct watch_call, feed));
 }
 
-static void on_done(void *, struct rpc_call *call)
+static void stream_on_done(void *, struct rpc_call *call)
 {
     struct watch_call *stream = rpc_call_data(call);
 
     if (!stream) return;
     list_remove(&stream->link);
     stream->call = NULL;
-    feed_stream_close(&stream->feed, on_freed);
+    feed_stream_close(&stream->feed, stream_free);
 }
 
-static const struct rpc_handler handler = {.on_start = on_start,
-                                           .on_message = on_message,
-                                           .on_writable = on_writable,
-                                           .on_drain = on_drain,
-                                           .on_done = on_done};
+static const struct rpc_handler handler = {.on_start = stream_on_start,
+                                           .on_message = stream_on_message,
+                                           .on_writable = stream_on_writable,
+                                           .on_drain = stream_on_drain,
+                                           .on_done = stream_on_done};
 
 /* -- the part -- */
 
@@ -147,7 +147,7 @@ static void on_no_leader(struct timer *timer)
     etcd_observers_end(api, ETCD_NO_LEADER, true);
 }
 
-static void changed(struct etcd_api *api, const struct replica_status *status)
+static void watches_changed(struct etcd_api *api, const struct replica_status *status)
 {
     uint64_t election_ms = api->options.election_ms ? api->options.election_ms : ELECTION_MS;
 
@@ -158,7 +158,7 @@ static void changed(struct etcd_api *api, const struct replica_status *status)
 }
 
 /* Those of both APIs, and who observes elections, are one number. */
-static void second(struct etcd_api *api)
+static void watches_second(struct etcd_api *api)
 {
     struct store_service *service = api->service;
 
@@ -168,7 +168,7 @@ static void second(struct etcd_api *api)
                            api->observers.count));
 }
 
-static enum err open_part(struct etcd_api *api)
+static enum err watches_open(struct etcd_api *api)
 {
     const struct store_service_limits *limits = &api->service->limits;
     enum err err = timer_init(&api->watches.no_leader, api->options.io->loop, on_no_leader);
@@ -179,14 +179,14 @@ static enum err open_part(struct etcd_api *api)
                                             .engine = api->service->watches,
                                             .watches_max = limits->watchers_max,
                                             .progress_ms = api->options.progress_ms,
-                                            .send = on_send,
-                                            .broken = on_broken,
-                                            .header = pack_header,
+                                            .send = stream_send,
+                                            .broken = stream_broken,
+                                            .header = stream_pack_header,
                                             .owner = api},
                      &api->watches.feed);
 }
 
-static void close_part(struct etcd_api *api)
+static void watches_close(struct etcd_api *api)
 {
     timer_deinit(&api->watches.no_leader);
     feed_close(api->watches.feed);
@@ -197,5 +197,8 @@ static const struct etcd_raw raws[] = {
     {.rpc = {.path = NULL}},
 };
 
-const struct etcd_part etcd_watch_part = {
-    .open = open_part, .close = close_part, .raws = raws, .changed = changed, .second = second};
+const struct etcd_part etcd_watch_part = {.open = watches_open,
+                                          .close = watches_close,
+                                          .raws = raws,
+                                          .changed = watches_changed,
+                                          .second = watches_second};
