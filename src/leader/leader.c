@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Requests between the server, the log and the service. A request is on the list of its leader, by
+ * age, or on a list of the service once it is kept. Everything runs on the loop's thread. */
 #include "leader/leader.h"
 
 #include <stdarg.h>
@@ -16,7 +18,7 @@ bool leader_here(const struct leader *leader)
     return leader->replica && replica_status(leader->replica).role == REPLICA_LEADER;
 }
 
-/* The news of a lost term may still be on its way. */
+/* The replica may have lost the term already, before the service hears of it. */
 bool leader_leads(const struct leader *leader)
 {
     return leader->ready && replica_status(leader->replica).term == leader->term;
@@ -101,7 +103,7 @@ void request_refuse_as(struct leader_request *request, enum leader_refusal why)
         request_refuse(request, word->status, "%s", word->text);
 }
 
-/* Says it in the service's words, if it has any. */
+/* With the service's own text, if it has one. */
 static bool refused_in_words(struct leader_request *request, enum leader_refusal why)
 {
     if (!request->leader->rules->words) return false;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The calls of a service that only the leader answers, from a call's message to its answer.
+/* The calls of a service that only the leader answers, from a call's request to its response.
  *
  *     call -> too many? -> `admit` (arguments; leader_here) -> waits until the leader may be asked
  *          -> `begin` -> request_read -> `read`, or request_propose -> `written`,
  *             or request_keep: the service keeps it in a list of its own
  *          -> one of the answers, once, and the request is gone
  *
- * If the caller goes away, a read is forgotten and a write goes on without anybody to tell: its
- * `call` is NULL then. Who has waited or read for wait_ms is refused; a write of that age is
- * abandoned, and its caller told that it may or may not have been applied.
+ * If the client goes away, a read is dropped and a write goes on without a client: its `call` is
+ * NULL then. A request that has waited or read for wait_ms is refused. A write of that age is
+ * abandoned and answered that it may or may not have been applied.
  *
  * Knows no service: what is asked, what it means and what it costs are the service's own. Passing a
  * call on to the leader is rpc/forward.h's, in front of this. All on the loop's thread. */
@@ -45,7 +45,7 @@ struct leader_request { /* first in the service's own */
     struct list link;   /* leader.requests by age; detached once abandoned; or the service's */
     struct leader *leader;
     const struct leader_method *method;
-    struct rpc_call *call; /* NULL: of a caller, or nobody waits any more */
+    struct rpc_call *call; /* NULL: of a caller of our own, or the client is gone */
     struct leader_caller *caller;
     const ProtobufCMessage *message;
     enum request_step step;
@@ -76,7 +76,7 @@ struct leader_word {
 };
 struct leader_rules {
     size_t request_size; /* of the service's own struct */
-    /* By refusal, for a service whose callers know them by heart; NULL: in our own words. */
+    /* By refusal, for a service whose clients know the texts; NULL: the texts of leader.c. */
     const struct leader_word *words;
     enum grpc_status full, doubt; /* the log is full; it may or may not have been applied */
     bool (*admit)(struct leader_request *request); /* answers and returns false */
@@ -101,7 +101,7 @@ struct leader { /* in the service */
     void *owner;
     uint64_t wait_ms;
     uint32_t requests_max;
-    /* what the replica said last */
+    /* as of the replica's last status */
     bool led;   /* leader of `term` */
     bool ready; /* and may be asked */
     uint64_t term;
@@ -129,8 +129,8 @@ enum err leader_open(struct leader *leader, const struct leader_options *options
 void leader_close(struct leader *leader); /* no request is left; fine on a zeroed one */
 enum err leader_add(struct leader *leader, struct rpc_server *server,
                     const struct leader_method *method, struct note *note);
-/* The same for who registers it by itself: with leader_handler, and what this gives as its service;
- * the same for the same method. */
+/* For a service that registers the method itself, with leader_handler and this as the method's
+ * service; the same for the same method. */
 struct leader_binding *leader_bind(struct leader *leader, const struct leader_method *method);
 extern const struct rpc_handler leader_handler;
 /* The way of a client's call, for a call of our own; of a service with `words`. ERR_NOMEM: not
@@ -142,13 +142,13 @@ enum err leader_ask(struct leader *leader, const struct leader_method *method,
 bool leader_over(struct leader *leader, const struct replica_status *status); /* a term we led */
 bool leader_begun(struct leader *leader, const struct replica_status *status);
 bool leader_ready(struct leader *leader, const struct replica_status *status);
-void leader_resume(struct leader *leader); /* who waited: begins, or is sent on */
+void leader_resume(struct leader *leader); /* waiting requests begin, or are redirected */
 /* All of them, for a service that keeps nothing of a term. */
 void leader_follow(struct leader *leader, const struct replica_status *status);
 
 /* -- who leads -- */
 bool leader_here(const struct leader *leader); /* as the replica knows it at this moment */
-/* Still ready in the term that the service was told of. */
+/* Still ready in the term that the service knows. */
 bool leader_leads(const struct leader *leader);
 void leader_redirect(const struct leader *leader, struct rpc_call *call); /* ends the call */
 
@@ -170,8 +170,8 @@ void request_refuse(struct leader_request *request, enum grpc_status status, con
                     ...) __attribute__((format(printf, 3, 4)));
 void request_redirect(struct leader_request *request); /* to the leader */
 void request_refuse_as(struct leader_request *request,
-                       enum leader_refusal why); /* in the rules' words */
-/* What the log said instead of doing it. Only ERR_UNKNOWN leaves open whether it was done. */
+                       enum leader_refusal why); /* with the rules' texts */
+/* The log's error. Only ERR_UNKNOWN leaves open whether the proposal was applied. */
 void request_log_failed(struct leader_request *request, enum err err);
 static inline bool request_is_awaited(const struct leader_request *request)
 {

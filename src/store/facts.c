@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* A ring of the newest changes' claims, by number of the change. */
 #include "store/facts.h"
 
 #include <stdlib.h>

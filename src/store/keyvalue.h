@@ -24,7 +24,7 @@ static inline size_t keyvalue_size(const struct key_value *pair)
            keyvalue_number(pair->version) + keyvalue_text(pair->value) +
            keyvalue_number(pair->lease);
 }
-/* As the field of another message: told in one go, without a row of its own. */
+/* As the field of another message: packed at once, without a row of its own. */
 static inline void keyvalue_pack(struct pack *pack, uint32_t field, const struct key_value *pair)
 {
     pack_varint(pack, field << 3 | 2);

@@ -21,7 +21,7 @@ struct store_machine {
     struct store *store;
     struct arena arena; /* of the command being applied */
     struct store_command command;
-    bool unread; /* the command could not be read, and a tick stands in for it */
+    bool unread; /* the command could not be read, and a tick is applied instead */
     struct store_renewal renewals[STORE_RENEW_MAX];
     struct txn_writer writer; /* of the transaction being applied */
     struct store_restore *restore;
@@ -112,7 +112,7 @@ static bool take_id(ProtobufCBinaryData bytes, struct store_id *ret_id)
 enum err store_command_read(struct str bytes, struct arena *arena,
                             struct store_command *ret_command, struct note *note)
 {
-    /* A transaction that a call may bring stands one level deeper here. */
+    /* A transaction of a call is one level deeper here. */
     static const struct message_limits limits = {.depth_max = MESSAGE_DEPTH_USUAL + 1};
     struct store_id *renew = NULL;
     ProtobufCMessage *message;
@@ -460,7 +460,7 @@ static enum err machine_restore_end(void *state, struct note *note)
     machine->restore = NULL;
     if (err) return err;
     machine->part.on = false;
-    store_close(machine->store); /* the reader of an open view is told */
+    store_close(machine->store); /* the reader of an open view gets an error */
     machine->store = fresh;
     if (machine->options.restored) machine->options.restored(machine->options.owner);
     return ERR_OK;

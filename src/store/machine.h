@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The store as a state machine of the replicated log: bytes of the log to commands of the core and
- * back, and what follows from each for those who wait and watch here.
+ * back, and what follows from each for waiting calls and watches here.
  *
  * Commands are the message StoreCommand (proto/muster/v1/coordination.proto), the snapshot section
  * is the core's own (docs/formats/store.md). A command that the core would not take, because it
@@ -53,7 +53,7 @@ struct store_txn_reply {
     struct str response;
 };
 enum err store_txn_parse(struct str reply, struct store_txn_reply *ret_reply); /* ERR_PARSE */
-/* `text` may be "": then what the code says, if it says anything. */
+/* `text` may be "": then the text of the code, if it has one. */
 enum err store_outcome_write(const struct store_result *result, struct str text, struct buf *into);
 
 /* -- the machine -- */
@@ -65,7 +65,7 @@ struct store_machine_options {
      * the cause of before it: whatever can be read was reported. */
     void (*event)(void *owner, const struct store_event *event);
     void (*applied)(void *owner, struct key_changes changes);
-    void (*restored)(void *owner); /* another state stands here now */
+    void (*restored)(void *owner); /* the state was replaced */
     void *owner;
 };
 enum err store_machine_open(const struct store_machine_options *options,

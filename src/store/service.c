@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The life of the service, and the order in which its parts learn what was applied. */
 #include "store/service.h"
 
 #include <stdlib.h>
@@ -15,7 +16,7 @@ enum {
     SECOND_MS = 1000,
 };
 
-/* -- what the log says -- */
+/* -- the log -- */
 
 static void service_on_event(void *owner, const struct store_event *event)
 {
@@ -123,7 +124,6 @@ enum err store_service_open(const struct store_service_options *options,
     if (!service->limits.watch_bytes_max) service->limits.watch_bytes_max = WATCH_BYTES_MAX;
     list_init(&service->kept);
     list_init(&service->watchers);
-    list_init(&service->own);
     map_init(&service->waits, MAP_MOST, entropy_u64(options->io->entropy));
     map_init(&service->attempts, MAP_MOST, entropy_u64(options->io->entropy));
     task_init(&service->batch_now, renew_now);
@@ -143,9 +143,9 @@ enum err store_service_open(const struct store_service_options *options,
 void store_service_close(struct store_service *service)
 {
     if (!service) return;
-    renew_drop(service->batch); /* still being gathered: nobody is left who asked */
+    renew_drop(service->batch); /* still being gathered: no client is left */
     service->batch = NULL;
-    assert(list_empty(&service->own) && service->batches_running == 0);
+    assert(service->own_running == 0 && service->batches_running == 0);
     task_cancel(&service->batch_now);
     leader_close(&service->leader);
     timer_deinit(&service->second);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The store's methods: muster.v1.Coordination (proto/muster/v1/coordination.proto).
  *
- * It decides who is answered what: limits before anything is proposed, writes through the log,
+ * It checks limits before anything is proposed, and answers: writes through the log,
  * linearizable reads behind rounds that many share, serializable ones from what is applied here;
- * who waits for a slot, renewals gathered into one entry, watches (store/watch_engine.h). On the leader it
+ * calls that wait for a slot, renewals gathered into one entry, watches (store/watch_engine.h). On
+ * the leader it
  * also drives the lease clock and compacts history.
  *
  * The surprising rules. An answer that a limit was passed comes from any replica: it depends on
@@ -31,7 +32,7 @@ struct store_service_limits {   /* 0: the default behind it */
     uint32_t requests_max;      /* 65,536 calls at once; more get RESOURCE_EXHAUSTED */
     uint32_t watchers_max;      /* 65,536 */
     uint32_t watch_events_max;  /* 16,384 wait for one watcher; then it gets RESYNC */
-    uint64_t watch_bytes_max;   /* 64 MiB of what they would be told with */
+    uint64_t watch_bytes_max;   /* 64 MiB of their keys and values */
     uint64_t history_ms;        /* 300,000: changes older than that are compacted; the most: none */
     uint64_t history_revisions; /* revisions of the past that are kept at most; 0: any number */
 };
@@ -39,7 +40,7 @@ struct store_service_options {
     struct io *io;
     const struct log_source *log; /* may be NULL; copied */
     struct metrics *metrics;      /* may be NULL; one service per registry */
-    /* The leader's gRPC address, "" when nobody knows; valid during the call. May be NULL. */
+    /* The leader's gRPC address, "" without a leader; valid during the call. May be NULL. */
     const char *(*leader_address)(void *owner);
     void *owner;
     struct store_service_limits limits;
@@ -56,8 +57,8 @@ enum err store_service_methods(struct store_service *service, struct rpc_server 
                                struct note *note);
 void store_service_on_change(struct store_service *service, const struct replica_status *status);
 
-/* Another API over the same store (store/etcd): told after the service's own parts. One; what it
- * leaves NULL it is not told. */
+/* Another API over the same store (store/etcd), called after the service's own parts. One; any of
+ * them may be NULL. */
 struct store_follower {
     void (*applied)(void *owner);
     void (*restored)(void *owner);

@@ -2,8 +2,8 @@
 /* The leader's duties: the lease clock and the length of history.
  *
  * T moves with every entry of the log, and only then. So a tick is proposed when something is due
- * and nobody else writes: at the moment of the next deadline, once a second while there are leases
- * (so that what is left of them can be told), and LEFT_OVER_MS after the last while ends or freeing
+ * and no client writes: at the moment of the next deadline, once a second while there are leases
+ * (so that what remains of them is known), and LEFT_OVER_MS after the last while ends or freeing
  * are left over, which the core paces at STORE_EXPIRE_MAX an entry. */
 #include <stdlib.h>
 
@@ -32,7 +32,7 @@ static void on_own(struct proposal *proposal, enum err err, struct str)
 
     if (own->kind == STORE_TICK) service->tick_running = false;
     if (own->kind == STORE_COMPACT) service->compact_running = false;
-    list_remove(&own->link);
+    service->own_running--;
     if (err && err != ERR_NOT_LEADER)
         LOG_DEBUG(&service->log, "an entry of the store's own was not taken", log_err("err", err));
     /* What was refused is as due as before: asked at once, it would be refused for ever. */
@@ -56,8 +56,7 @@ bool own_propose(struct store_service *service, const struct store_command *comm
     own->kind = command->kind;
     own->proposal = store_proposal(service, command->kind, on_own);
     own->proposal.flags = PROPOSE_FREES;
-    list_init(&own->link);
-    list_append(&service->own, &own->link);
+    service->own_running++;
     replica_propose(service->leader.replica, (struct proposal *const[]){&own->proposal}, 1);
     return true;
 }
@@ -119,7 +118,7 @@ void clock_applied(struct store_service *service)
 
     service->applied_at = loop_now(service->io->loop);
     if (!service->leader.ready || service->tick_running) return;
-    /* Later is noticed when the timer fires; only sooner must be said. */
+    /* A later tick is found when the timer fires; only an earlier one must be set. */
     ms = timer_running(&service->tick) ? next_tick_ms(service) : 0;
     if (!timer_running(&service->tick) ||
         mono_after(service->applied_at, ms).ms < service->tick_at.ms)

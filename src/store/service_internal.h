@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The service's parts and who calls whom.
+/* The service's parts and their calls.
  *
  *     call -> leader/leader.h -> service_request.c (limits -> leader?)
  *          -> once ready: method's `read`, or method's `command` and what was applied
@@ -8,7 +8,7 @@
  *     Watch -> kept -> service_watch.c, watch_engine.c
  *     applied entries -> service.c -> waiters, watches; service_clock.c: ticks and compaction
  *
- * If the caller goes away, who waited for a slot leaves its queue. */
+ * When its client goes away, a call that waits for a slot leaves the queue. */
 #ifndef STORE_SERVICE_INTERNAL_H
 #define STORE_SERVICE_INTERNAL_H
 #include <muster/coord.h> /* codes and reasons only */
@@ -73,7 +73,6 @@ struct store_request {
 };
 /* An entry of the service's own: a tick, a compaction, a cancelled wait. */
 struct own_proposal {
-    struct list link; /* service.own */
     struct store_service *service;
     struct proposal proposal;
     enum store_kind kind;
@@ -111,7 +110,7 @@ struct store_service {
     /* the clock: service_clock.c */
     struct timer tick;
     bool tick_running, compact_running;
-    struct list own;      /* entries of our own on their way */
+    uint32_t own_running; /* entries of our own on their way */
     mono_time applied_at; /* when T was what it is */
     mono_time tick_at;    /* what the timer is set to */
     struct {
@@ -130,7 +129,7 @@ static inline bool store_checks_tokens(const struct store_service *service)
 {
     return replica_status(service->leader.replica).level >= STORE_TOKENS_LEVEL;
 }
-/* Of the command that stands in the scratch, by nobody in particular. */
+/* Of the command in the scratch, without an actor. */
 static inline struct proposal store_proposal(const struct store_service *service,
                                              enum store_kind kind, proposal_fn *done)
 {
@@ -159,7 +158,8 @@ void store_reply_result(struct leader_request *request, const struct store_resul
 /* -- service_wait.c: Acquire -- */
 void wait_propose(struct store_request *wait); /* before it is proposed: an event may be first */
 void wait_register(struct store_request *wait);
-void wait_begin(struct store_request *wait, const struct store_id *lease); /* the reply said so */
+void wait_begin(struct store_request *wait,
+                const struct store_id *lease); /* the lease of its reply */
 void wait_event(struct store_service *service, const struct store_event *event);
 void wait_gone(struct store_request *wait); /* its call is over */
 void wait_forget(struct store_request *wait);
@@ -182,7 +182,7 @@ void clock_tick(struct timer *timer);
 void clock_set(struct store_service *service);    /* when the next tick is due */
 void clock_second(struct store_service *service); /* once a second, on the leader */
 void clock_forget(struct store_service *service); /* a term is over */
-/* Proposes a command nobody waits for; false: it could not be. */
+/* Proposes a command of the service itself; false: no memory. */
 bool own_propose(struct store_service *service, const struct store_command *command);
 
 /* -- service_watch.c -- */

@@ -22,8 +22,8 @@ static struct str claim_key(struct str name, char key[STORE_KEY_MAX])
     return str_of(key, front.len + name.len);
 }
 
-/* T stands where the last entry left it; whoever counts on what remains must not count the time
- * since then. */
+/* The lease clock stops at the last entry. What remains of a lease does not include the time since
+ * then. */
 static void age(const struct store_service *service, struct store_claim *claim)
 {
     uint64_t since_ms = mono_elapsed_ms(service->applied_at, loop_now(service->io->loop));
@@ -58,7 +58,7 @@ static void get(struct leader_request *request)
         bool leased = store_claim_of(store, name, store_clock_ns(store), &claim);
 
         if (leased) age(service, &claim);
-        if (leased || !value.lease) { /* one whose time is over is absent, though it stands there */
+        if (leased || !value.lease) { /* an expired claim is absent, also before its end */
             store_entry_pack(&row, &value, sizeof STORE_CLAIMS - 1, leased ? &claim : NULL,
                              STORE_ENTRY_WHOLE);
             pack_u64(&answer, 1, 1);
@@ -175,7 +175,7 @@ static void range(struct leader_request *request)
     const struct keys *keys = store_keys(store);
     struct key_range scope = {bytes_str(m->key), bytes_str(m->range_end)};
     struct pack answer = pack_begin(&service->answer);
-    uint32_t limit = m->limit ? m->limit : RANGE_LIMIT, told = 0;
+    uint32_t limit = m->limit ? m->limit : RANGE_LIMIT, sent = 0;
     uint64_t at = m->revision == keys_revision(keys) ? 0 : m->revision, count = 0;
     struct keys_cursor cursor;
     struct key_value value;
@@ -200,7 +200,7 @@ static void range(struct leader_request *request)
         struct store_claim claim;
         bool leased;
 
-        if (told == limit || service->answer.len > RANGE_BYTES) {
+        if (sent == limit || service->answer.len > RANGE_BYTES) {
             more = true;
             break;
         }
@@ -209,9 +209,9 @@ static void range(struct leader_request *request)
         store_entry_pack(&row, &value, 0, leased ? &claim : NULL,
                          m->keys_only ? STORE_ENTRY_KEYS : STORE_ENTRY_WHOLE);
         pack_row(&answer, 1, &row);
-        told++;
+        sent++;
     }
-    if (cursor.next.len && !told) {
+    if (cursor.next.len && !sent) {
         request_fail(request, GRPC_RESOURCE_EXHAUSTED,
                      "Range: at revision %llu it would look at more than %d keys; ask for a "
                      "smaller range, or for the present",
@@ -225,7 +225,7 @@ static void range(struct leader_request *request)
     request_reply_packed(request, &answer);
 }
 
-/* -- Status: of this replica, whoever leads -- */
+/* -- Status: of this replica, leader or not -- */
 
 static bool always(const ProtobufCMessage *)
 {

@@ -22,7 +22,7 @@ void store_reply_result(struct leader_request *request, const struct store_resul
 
 /* -- may it be asked at all -- */
 
-/* A call whose answer is an Outcome says INVALID there; the others have no place for it. */
+/* An Outcome has the code INVALID; other responses have no field for it. */
 static void refuse_invalid(struct leader_request *request, int reason, const struct note *note)
 {
     struct store_result result = {.code = COORD_INVALID, .reason = reason, .hint_ms = -1};
@@ -122,7 +122,7 @@ static void store_propose(struct leader_request *request)
     struct store_request *mine = store_request_of(request);
     struct proposal proposal;
     struct store_command command = {.prefer_slot = STORE_NO_SLOT};
-    struct str actor = rpc_access_name(rpc_call_identity(request->call)); /* plaintext: nobody */
+    struct str actor = rpc_access_name(rpc_call_identity(request->call)); /* plaintext: "" */
     enum err err = store_method_of(request)->command(request, &command);
 
     buf_clear(&service->command);

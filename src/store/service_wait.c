@@ -4,12 +4,12 @@
  * While the call is open its lease is renewed here, so that its place does not run out; the slot is
  * then held for the whole TTL from the moment it is given. The answer comes as an event of another
  * entry. A call that ends (cancelled, connection lost, time up) leaves the queue by an entry of its
- * own, which frees a slot that was given meanwhile: nobody was told of it.
+ * own, which frees a slot that was granted meanwhile: no client knows of that grant.
  *
- * A repeat under the same request id finds the place of the first, and takes over from it: then the
- * first's end takes nothing away. That holds from the moment the repeat is proposed, and also when
- * it drew another lease id: the first's CANCEL would stand behind it in the log, and free a slot
- * that the repeat was told of meanwhile. */
+ * A repeat under the same request id finds the place of the first, and takes it over: then the
+ * end of the first takes nothing away. That holds from the moment the repeat is proposed, and also when
+ * it drew another lease id: the first's CANCEL would be behind it in the log, and free a slot
+ * that the repeat was granted meanwhile. */
 #include "store/service_internal.h"
 
 void wait_forget(struct store_request *wait)
@@ -39,8 +39,8 @@ void wait_attempt_over(struct store_request *wait)
         (void)map_remove(&service_of(&wait->base)->attempts, attempt_text(wait));
 }
 
-/* Without memory for it the place is not taken over: the first's end may cost the repeat its place,
- * as it would be told. */
+/* Without memory the place is not taken over: the end of the first may cost the repeat its place,
+ * and the repeat is answered so. */
 static void attempt_register(struct store_request *wait)
 {
     if (store_id_none(&wait->wait_client)) return;
@@ -87,7 +87,7 @@ void wait_gone(struct store_request *wait)
     struct store_command command = wait_cancel(wait);
 
     if ((other && other != wait) || wait_is_overtaken(wait)) return; /* a repeat of it waits */
-    /* Not taken: nobody renews its lease any more, which ends by itself. */
+    /* Without it the lease, which is not renewed any more, expires. */
     if (leader_leads(wait->base.leader)) (void)own_propose(service_of(&wait->base), &command);
 }
 
@@ -195,9 +195,8 @@ void wait_begin(struct store_request *wait, const struct store_id *lease)
     wait_start_timer(wait);
 }
 
-/* What happened to its lease before its own entry happened to an attempt before it, and may be
- * undone by an entry that stands between the two: the first's CANCEL. Its own entry says how things
- * stand. */
+/* An event of its lease before its own entry belongs to an earlier attempt, and an entry between the
+ * two, the CANCEL of that attempt, may undo it. The reply of its own entry decides. */
 static bool is_of_earlier_attempt(const struct store_service *service,
                                   const struct store_request *wait)
 {
@@ -235,7 +234,7 @@ void waits_end(struct store_service *service)
     {
         struct store_request *wait = CONTAINER_OF(node, struct store_request, base.link);
 
-        /* Its place stands in the queue, and its id finds it. */
+        /* The place stays in the queue, and a repeat with the same id finds it. */
         if (wait->kept == KEPT_QUEUES)
             request_fail(&wait->base, GRPC_UNAVAILABLE,
                          "%s: leadership was lost while it waited; ask again with the same request",

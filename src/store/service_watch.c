@@ -32,7 +32,7 @@ struct watcher {
     struct list link; /* service.watchers */
     enum phase phase;
     bool needs_leader, resync, progress;
-    bool told_live; /* it was sent something since it follows changes */
+    bool sent_live; /* it was sent something since it follows changes */
     uint64_t start_revision;
     /* PHASE_SNAPSHOT: at this revision, from this key on */
     uint64_t snapshot;
@@ -240,9 +240,9 @@ static void progress_send(struct watcher *watcher)
     bool due = watcher->progress && watcher->watch.sent_revision < revision;
 
     watcher->progress = false;
-    if (watcher->start_revision > revision || (watcher->told_live && !due)) return;
+    if (watcher->start_revision > revision || (watcher->sent_live && !due)) return;
     if (!watcher_send_head(watcher, MUSTER__V1__WATCH_RESPONSE__KIND__PROGRESS, revision)) return;
-    watcher->told_live = true;
+    watcher->sent_live = true;
     watcher->watch.sent_revision = revision;
 }
 

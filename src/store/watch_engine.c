@@ -46,7 +46,7 @@ struct watch_engine {
     struct list ready, asking;
     uint64_t revision;  /* everything up to it was shown to the watches */
     uint64_t forwarded; /* the highest that a client was sent on the leader's behalf */
-    bool renumbered;    /* another state stands here, which numbers its changes anew */
+    bool renumbered;    /* the state was replaced, and its changes have new numbers */
     uint64_t walked;    /* changes looked at in this turn */
     struct task pump;
     struct timer next_turn; /* runs while this one has had its share; tasks would run within it */

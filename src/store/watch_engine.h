@@ -60,7 +60,7 @@ struct watch_engine_options {
 };
 enum err watch_engine_open(const struct watch_engine_options *options,
                            struct watch_engine **ret_engine); /* ERR_NOMEM, ERR_FULL */
-void watch_engine_close(struct watch_engine *engine);         /* nobody watches; NULL is fine */
+void watch_engine_close(struct watch_engine *engine);         /* no watch is left; NULL is fine */
 void watch_engine_applied(struct watch_engine *engine, struct key_changes changes);
 void watch_engine_restored(struct watch_engine *engine);
 const struct applied_facts *watch_engine_facts(const struct watch_engine *engine);

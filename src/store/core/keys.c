@@ -47,10 +47,10 @@ struct block {
 struct keys_view {
     struct keys *keys;
     struct keys_marks marks;
-    struct key_row *told;       /* the last one, or in the middle of it; NULL: none yet */
-    const struct version *next; /* of that one; NULL: it is told whole */
+    struct key_row *last;       /* the last one, or in the middle of it; NULL: none yet */
+    const struct version *next; /* of that one; NULL: it was read whole */
     uint32_t stamp;
-    bool all_told;
+    bool all_read;
 };
 struct keys {
     struct order all, live, leased;
@@ -525,8 +525,8 @@ static uint64_t step_rank(const struct keys *keys, struct str key)
     return low - keys->step_first;
 }
 
-/* Live then, from those that live now and what changed since: each key's first change since tells
- * what it was before. */
+/* Live then, from those that live now and what changed since: the first change of a key since then
+ * has its state before. */
 static uint64_t count_back(const struct keys *keys, struct key_range range, uint64_t revision,
                            uint64_t first)
 {
@@ -612,8 +612,8 @@ static bool view_needs(const struct keys *keys, const struct key_row *row)
 {
     const struct keys_view *view = keys->view;
 
-    return view && !view->all_told &&
-           (!view->told || str_compare(row_key(row), row_key(view->told)) >= 0);
+    return view && !view->all_read &&
+           (!view->last || str_compare(row_key(row), row_key(view->last)) >= 0);
 }
 
 void keys_compact(struct keys *keys, uint64_t revision)
@@ -791,33 +791,33 @@ static const struct version *view_first(const struct keys_view *view, const stru
 bool keys_view_next(struct keys_view *view, size_t budget, keys_view_fn *each, void *context)
 {
     const struct keys *keys = view->keys;
-    struct order_place place = view->told ? order_behind(&keys->all, order_key(row_key(view->told)))
+    struct order_place place = view->last ? order_behind(&keys->all, order_key(row_key(view->last)))
                                           : order_begin(&keys->all);
     struct key_value value;
-    size_t told = 0;
+    size_t bytes_read = 0;
 
-    while (!view->all_told && told <= budget) {
+    while (!view->all_read && bytes_read <= budget) {
         if (!view->next) {
             struct key_row *row = order_next(&place);
             if (!row) {
-                view->all_told = true;
+                view->all_read = true;
                 break;
             }
-            view->told = row;
+            view->last = row;
             view->next = view_first(view, row);
         }
-        for (; view->next && told <= budget; view->next = view->next->newer) {
+        for (; view->next && bytes_read <= budget; view->next = view->next->newer) {
             if (view->next->mod > view->marks.revision) {
                 view->next = NULL;
                 break;
             }
-            assert(view->told); /* `next` is of it */
-            value = view_of(view->told, view->next);
+            assert(view->last); /* `next` is of it */
+            value = view_of(view->last, view->next);
             each(context, &value);
-            told += VERSION_COST + value.key.len + value.value.len;
+            bytes_read += VERSION_COST + value.key.len + value.value.len;
         }
     }
-    return !view->all_told;
+    return !view->all_read;
 }
 
 /* -- restore -- */

@@ -3,13 +3,13 @@
  *
  * One number, the revision, counts the steps that changed something; all changes of one step share
  * it. A key's versions hang newest first, so a read of now looks at one; a read of the past walks
- * back. What changed when stands in one list by revision, which watches resume from and compaction
+ * back. Changes are in one list by revision, which watches resume from and compaction
  * eats from its front.
  *
  * Pure and deterministic: same calls, same state, on every replica. That holds for `bytes`, too,
  * which the quota is judged by: it counts what the contract keeps (keys, values, versions), not
  * what this process happens to hold. A view (a snapshot under way) may hold more for a while:
- * versions it has not told yet are kept though compacted, and are not counted.
+ * versions it has not read yet are kept though compacted, and are not counted.
  *
  * Memory that runs out ends the process: apply may not fail on one replica alone. The quota, which
  * is the same for all, refuses long before. */
@@ -75,7 +75,7 @@ void keys_seek(const struct keys *keys, struct key_range range, uint64_t revisio
 bool keys_next(struct keys_cursor *cursor, struct key_value *ret_value);
 /* Of now: two ways down the tree. Of the past: a walk over what changed since, or the range. */
 uint64_t keys_count_range(const struct keys *keys, struct key_range range, uint64_t revision);
-/* What reading the past looks at, told no further than `max`: keys, also those that were not there
+/* What reading the past looks at, counted no further than `max`: keys, also those that were not there
  * then, and versions that are newer; a walk until more than `found_max` were found, and a count.
  * Not the same on every replica: a view keeps more. */
 uint64_t keys_walk_cost(const struct keys *keys, struct key_range range, uint64_t revision,
@@ -124,7 +124,7 @@ struct keys_view *keys_view_open(struct keys *keys); /* one at a time; NULL: mem
 void keys_view_close(struct keys_view *view);        /* NULL is fine */
 struct keys_marks keys_view_marks(const struct keys_view *view);
 /* Every version as of the view's revision, key by key in order, each key's from old to new, until
- * about `budget` bytes were told. False: there is nothing left. */
+ * about `budget` bytes were given. False: there is nothing left. */
 typedef void keys_view_fn(void *context, const struct key_value *version);
 bool keys_view_next(struct keys_view *view, size_t budget, keys_view_fn *each, void *context);
 

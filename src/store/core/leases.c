@@ -195,7 +195,7 @@ void lease_claim_drop(struct store *store, struct lease *lease, struct claim *cl
 
 void lease_lose(struct store *store, struct lease *lease, int reason, uint64_t token)
 {
-    if (lease->lost_reason) return; /* the first loss is what its holder is told */
+    if (lease->lost_reason) return; /* its holder is answered with the first loss */
     section_row_keep(&store->section, &lease->row);
     lease_toggle(store, lease);
     lease->lost_reason = reason;

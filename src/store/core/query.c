@@ -30,10 +30,10 @@ bool query_passes(const struct query *query, const struct key_value *pair)
 static void pair_give(const struct query *query, const struct key_value *pair, pair_fn *each,
                       void *owner)
 {
-    struct key_value told = *pair;
+    struct key_value given = *pair;
 
-    if (query->keys_only) told.value = STR_EMPTY;
-    each(owner, &told);
+    if (query->keys_only) given.value = STR_EMPTY;
+    each(owner, &given);
 }
 
 /* -- sorted -- */
@@ -96,17 +96,17 @@ static struct query_end run_sorted(const struct query *query, struct keys_cursor
     struct pairs pairs = {NULL, 0, 0};
     struct query_end end = {0};
     struct key_value pair;
-    size_t told;
+    size_t given;
 
     while (!end.no_memory && keys_next(cursor, &pair))
         if (query_passes(query, &pair)) end.no_memory = !pairs_add(&pairs, &pair);
     if (pairs.count > 1)
         qsort_r(pairs.at, pairs.count, sizeof *pairs.at, compare_pairs, (void *)(uintptr_t)query);
-    told = end.no_memory ? 0 : pairs.count;
-    if (query->limit > 0 && (uint64_t)query->limit < told) told = (size_t)query->limit;
-    for (size_t i = 0; i < told; i++) pair_give(query, &pairs.at[i], each, owner);
+    given = end.no_memory ? 0 : pairs.count;
+    if (query->limit > 0 && (uint64_t)query->limit < given) given = (size_t)query->limit;
+    for (size_t i = 0; i < given; i++) pair_give(query, &pairs.at[i], each, owner);
     free(pairs.at);
-    end.more = told < pairs.count;
+    end.more = given < pairs.count;
     return end;
 }
 
@@ -190,15 +190,15 @@ bool query_best_tell(const struct query_best *best, pair_fn *each, void *owner)
 
 /* -- as the keys come -- */
 static bool run_plain(const struct query *query, struct keys_cursor *cursor, pair_fn *each,
-                      void *owner, uint64_t *ret_told)
+                      void *owner, uint64_t *ret_given)
 {
     struct key_value pair;
 
     while (keys_next(cursor, &pair)) {
         if (!query_passes(query, &pair)) continue;
-        if (query->limit > 0 && *ret_told == (uint64_t)query->limit) return true;
+        if (query->limit > 0 && *ret_given == (uint64_t)query->limit) return true;
         pair_give(query, &pair, each, owner);
-        ++*ret_told;
+        ++*ret_given;
     }
     return false;
 }
@@ -206,7 +206,7 @@ static bool run_plain(const struct query *query, struct keys_cursor *cursor, pai
 struct query_end query_run(const struct keys *keys, const struct query *query, pair_fn *each,
                            void *owner)
 {
-    uint64_t revision = query->revision > 0 ? (uint64_t)query->revision : 0, told = 0;
+    uint64_t revision = query->revision > 0 ? (uint64_t)query->revision : 0, given = 0;
     bool sorted = query_is_sorted(query);
     struct query_end end = {0};
     struct keys_cursor cursor;
@@ -219,10 +219,10 @@ struct query_end query_run(const struct keys *keys, const struct query *query, p
     if (sorted)
         end = run_sorted(query, &cursor, each, owner);
     else
-        end.more = run_plain(query, &cursor, each, owner, &told);
-    /* All of it was told: that is how many there are. */
+        end.more = run_plain(query, &cursor, each, owner, &given);
+    /* All pairs were given: that is how many there are. */
     end.count = sorted || end.more || query_is_filtered(query)
                     ? keys_count_range(keys, query->range, revision)
-                    : told;
+                    : given;
     return end;
 }

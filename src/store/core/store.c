@@ -244,7 +244,7 @@ static struct store_result entry_conflict(const struct store *store, int reason,
     return result;
 }
 
-/* A lease that has nothing left ends without a word: its holder let it go. */
+/* A lease that has nothing left ends without an event: its holder released it. */
 static void end_if_empty(struct store *store, struct lease *lease)
 {
     if (keys_of_lease_count(store->keys, lease->number) == 0 && !lease->waiter)
@@ -419,7 +419,7 @@ static struct store_result apply_lease_grant(struct store *store,
     /* One whose end is due has ended for everybody: a batch of ends may be longer than an entry. */
     if (there && lease_is_plain(there) && lease_is_over(store, there)) {
         lease_end_begin(store, lease_find(store, &command->lease), COORD_R_DEADLINE);
-        if (store->ending.lease) return result; /* for nobody: the grant is decided after the end */
+        if (store->ending.lease) return result; /* for no client: decided after that end */
     }
     result.revision = keys_revision(store->keys);
     if (!lease_grant(store, &command->lease, STR_EMPTY, command->ttl_ms))
@@ -500,7 +500,7 @@ static struct store_result apply_delete_range(struct store *store,
     keys_begin(store->keys);
     if (!sweep_part(store, command)) return sweep_result(store, command);
     keys_pause(store->keys, true);
-    return store_answer(COORD_OK, COORD_R_NONE); /* nobody is told */
+    return store_answer(COORD_OK, COORD_R_NONE); /* for no client: the step goes on */
 }
 
 static struct store_result apply_compact(struct store *store, const struct store_command *command)

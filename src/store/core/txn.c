@@ -117,7 +117,7 @@ static enum txn_refusal check_ops(const struct store *store, const struct txn *t
     return refusal;
 }
 
-/* What is wrong with a write is told before what is wrong with a read, as etcd does. */
+/* A refused write comes before a refused read, as etcd does. */
 static enum txn_refusal check_path(const struct store *store, const struct txn *txn,
                                    uint64_t *bytes)
 {
@@ -250,7 +250,7 @@ static void run_txn(struct run *run, const struct txn *txn)
     if (run->sink) run->sink->begin(run->sink, TXN_TXN, txn->held);
     for (size_t i = 0; i < txn->op_count[txn->held]; i++) {
         const struct txn_op *op = &txn->ops[txn->held][i];
-        struct txn_end told = {.kind = op->kind};
+        struct txn_end done = {.kind = op->kind};
 
         if (op->kind == TXN_TXN) {
             run_txn(run, op->txn);
@@ -258,13 +258,13 @@ static void run_txn(struct run *run, const struct txn *txn)
         }
         if (run->sink) run->sink->begin(run->sink, op->kind, false);
         if (op->kind == TXN_RANGE)
-            told.range = run_range(run, &op->range);
+            done.range = run_range(run, &op->range);
         else if (op->kind == TXN_PUT)
             run_put(run, &op->put);
         else
-            told.deleted = run_delete(run, &op->del);
-        told.revision = keys_revision(run->keys) + run->wrote;
-        if (run->sink) run->sink->end(run->sink, &told);
+            done.deleted = run_delete(run, &op->del);
+        done.revision = keys_revision(run->keys) + run->wrote;
+        if (run->sink) run->sink->end(run->sink, &done);
     }
     end.revision = keys_revision(run->keys) + run->wrote;
     if (run->sink) run->sink->end(run->sink, &end);

@@ -56,7 +56,7 @@ struct query {
 struct query_end {
     uint64_t count; /* keys of the range at that revision, before filters and limit */
     bool more;      /* cut by the limit */
-    bool no_memory; /* to sort them: nothing was told */
+    bool no_memory; /* to sort them: no pair was given */
 };
 typedef void pair_fn(void *owner, const struct key_value *pair);
 bool query_is_sorted(const struct query *query); /* otherwise than keys come */
@@ -73,7 +73,7 @@ struct query_end query_run(const struct keys *keys, const struct query *query, p
                            void *owner);
 
 /* The first pairs of a sorted range, of those that were added: for one that is looked at in parts.
- * Pairs are those of one revision, which must not be compacted before the last is told. */
+ * Pairs are those of one revision, which must not be compacted before the last is given. */
 enum { QUERY_BEST_MAX = 256 }; /* limit of such a query, which must have one */
 struct query_best;
 struct query_best *query_best_open(const struct query *query); /* copied; NULL: memory */
@@ -139,13 +139,13 @@ bool txn_writes(const struct txn *txn); /* in any branch */
 /* TXN_TOO_LARGE: it reads more of the past than TXN_KEYS_MAX, all branches together (which are taken
  * is not known before it is its turn). For before it is proposed: applying takes it all the same. */
 enum txn_refusal txn_past_check(const struct keys *keys, const struct txn *txn);
-/* For reads: everything but writing. `sink` is told only when it is taken, or
+/* For reads: everything but writing. `sink` is called only when it is taken, or
  * until memory is out. */
 enum txn_refusal txn_read(const struct store *store, struct txn *txn, struct txn_sink *sink);
 /* One that deletes a range whatever is there and is not asked what it was: that may take many
  * turns, so it is not for txn_apply. NULL: not such a one. */
 const struct txn_delete *txn_sweeps(const struct txn *txn);
-/* Whether it may: TXN_CLAIM. And what is told of it when it is done. */
+/* Whether it may: TXN_CLAIM. And what `sink` gets when it is done. */
 enum txn_refusal txn_sweep_check(const struct store *store, const struct txn_delete *del);
 void txn_sweep_tell(struct txn_sink *sink, uint64_t deleted, uint64_t revision);
 /* Inside apply; `sink` may be NULL. *ret_revision: after it. */

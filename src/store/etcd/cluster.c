@@ -2,9 +2,9 @@
 /* etcdserverpb.Cluster: the replicas as etcd's members.
  *
  * A replica joins by itself, with an identity of its own (fleet/join.h), and goes on asking until
- * it stands in the list as it says of itself. MemberAdd has no word for that identity, and what
- * MemberUpdate wrote over a replica's own word would be written back by it: both are judged as etcd
- * judges them, do nothing, and say what does. Removing and promoting are changes of the log's
+ * the list has its own address. MemberAdd has no field for that identity, and the replica itself
+ * would write back what MemberUpdate changes: both check their arguments as etcd does, change
+ * nothing, and name what does. Removing and promoting are changes of the log's
  * configuration. All four are for administrators only. */
 #include <stdio.h>
 
@@ -156,7 +156,7 @@ static enum peers judge_peers(char *const *urls, size_t count, uint64_t id,
     return verdict;
 }
 
-/* Says where the others are: whoever reads it can go on from there. */
+/* The text names the join addresses of the members. */
 static void refuse_to_join(struct etcd_request *request, const struct etcd_member *members,
                            size_t count, const char *what)
 {

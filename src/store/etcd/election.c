@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* v3electionpb.Election but Observe: Campaign waits in a queue, Proclaim and Resign become the
- * transactions that they stand for, Leader reads the first entry. */
+/* v3electionpb.Election but Observe: Campaign waits in a queue, Proclaim and Resign become
+ * transactions, Leader reads the first entry. */
 #include "store/etcd/queue.h"
 #include "store/etcd/queue_wait.h"
 #include "store/etcd/txn.h"

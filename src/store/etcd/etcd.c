@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Which replica serves a call, and the rules of unary methods for struct leader. */
 #include "store/etcd/etcd.h"
 
 #include <stdlib.h>
@@ -65,8 +66,8 @@ void etcd_reply_header(struct etcd_request *request)
     etcd_reply(request, &pack);
 }
 
-/* A client of etcd's own stands between: what it was told arrives as a text. What is ours to say,
- * try again, too many, you may not, keeps its code. */
+/* etcd serves these methods through a client of its own, so its errors arrive as texts with the code
+ * UNKNOWN. Codes that say "try again", "too many" or "denied" are kept. */
 enum grpc_status etcd_inner_status(enum grpc_status status)
 {
     switch (status) {
@@ -96,7 +97,7 @@ void etcd_finish(struct rpc_call *call, enum etcd_error error)
     rpc_finish(call, etcd_errors[error].status, str_from(etcd_errors[error].text), STR_EMPTY);
 }
 
-/* -- who may -- */
+/* -- permissions -- */
 
 bool etcd_may(const struct etcd_api *api, const struct rpc_call *call, struct key_range range,
               enum etcd_act act)
@@ -130,7 +131,7 @@ bool etcd_may_administer(const struct etcd_request *request)
                              rpc_call_identity(request->base.call), &note);
 }
 
-/* -- who answers -- */
+/* -- forwarding -- */
 
 bool etcd_leader_known(const struct etcd_api *api)
 {
@@ -185,15 +186,15 @@ static bool binding_stays(void *service, struct rpc_call *call)
     return api_stays(CONTAINER_OF(binding->leader, struct etcd_api, leader), call);
 }
 
-/* The log tells us of a commit up to a heartbeat after the leader told its caller. */
+/* A follower learns of a commit up to a heartbeat after the leader has answered its client. */
 static bool lacks_forwarded(const struct etcd_api *api)
 {
     return watch_engine_visible(api->service->watches) > keys_revision(api_keys(api));
 }
 
-/* Who wrote through us and reads here must find what it wrote, as with etcd, whose members answer
- * when they have it themselves: until we have it the leader is asked. While nobody leads, what we
- * have is all there is. `newest`: it reads keys; the others tell of this very replica. */
+/* Read-your-writes: a client that wrote through this follower must see its write here, as with etcd.
+ * Until this replica has applied the write, serializable reads are forwarded to the leader. Without
+ * a leader they are answered here. `newest`: the method reads keys; the others report this replica. */
 static bool binding_keeps(void *service, const ProtobufCMessage *message)
 {
     const struct leader_binding *binding = service;
@@ -263,8 +264,8 @@ static void etcd_read_now(struct leader_request *request)
         etcd_method_of(request)->read(mine);
 }
 
-/* A leader that is new may not have all that was told before it led, to this replica or to the one
- * that passes the read on: then it reads as if the read were linearizable. */
+/* A new leader may not have applied every revision that was returned to clients before it led, here
+ * or by the replica that forwards the read: then it reads as if the read were linearizable. */
 static bool may_lack_forwarded(const struct leader_request *request)
 {
     const struct etcd_api *api = CONTAINER_OF(request->leader, struct etcd_api, leader);

@@ -15,7 +15,7 @@
 #include "store/etcd/access/access.h"
 #include "store/service.h"
 
-/* The release whose promises hold here: clients look at it before they count on them. */
+/* The release whose behaviour this is: clients check it before they use a feature. */
 #define ETCD_VERSION "3.6.5"
 
 struct etcd_api;
@@ -30,22 +30,22 @@ struct etcd_options {
     const struct log_source *log; /* may be NULL; copied */
     struct store_service *store;
     struct replica *replica;
-    /* Where the leader serves gRPC, "" when nobody knows; valid during the call. */
+    /* Where the leader serves gRPC, "" without a leader; valid during the call. */
     const char *(*leader_address)(void *owner);
     void *owner;
     struct tls_context *tls;       /* how it is reached; NULL: plaintext */
-    const struct etcd_rule *rules; /* who may what under TLS; for the life of the API */
+    const struct etcd_rule *rules; /* permissions under TLS; for the life of the API */
     size_t rule_count;
-    /* Watches that asked for it are told the revision after so long without events; 0: 600,000. */
+    /* Watches with progress_notify are sent the revision after so long without events; 0: 600,000. */
     uint64_t progress_ms;
     uint32_t election_ms; /* of the replica; 0: 250 */
-    /* Who the members are, and where each serves this API. NULL: nobody is told. */
+    /* The members, and where each serves this API. NULL: lists are empty. */
     size_t (*members)(void *owner, struct etcd_member members[REPLICA_MEMBERS_MAX]);
-    const char *version; /* of etcd, as clients are told; NULL: ETCD_VERSION; static */
+    const char *version; /* of etcd, as sent to clients; NULL: ETCD_VERSION; static */
 };
 /* ERR_NOMEM, ERR_FULL (timers). */
 enum err etcd_open(const struct etcd_options *options, struct etcd_api **ret_api);
-/* What rpc_server_add answers. The same methods may stand on several servers. */
+/* What rpc_server_add answers. The same methods may be added to several servers. */
 enum err etcd_methods(struct etcd_api *api, struct rpc_server *server, struct note *note);
 /* After store_service_on_change. */
 void etcd_on_change(struct etcd_api *api, const struct replica_status *status);

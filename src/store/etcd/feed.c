@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Responses of watch streams: answers to requests, events, progress, and the ends of watches. */
 #include "store/etcd/feed.h"
 
 #include <stdlib.h>
@@ -22,7 +23,7 @@ static const char duplicate_id[] = "mvcc: duplicate watch ID provided on the Wat
 
 struct etcd_watch {
     struct watch base;
-    struct list notified; /* feed.notified: who asked for progress_notify */
+    struct list notified; /* feed.notified: with progress_notify */
     int64_t id;
     uint64_t start_revision; /* as asked for; 0: from now on */
     uint64_t quiet_at;       /* its sent_revision when the progress timer ran last */
@@ -103,7 +104,7 @@ static enum err answer_send(struct feed_stream *stream, const struct answer *ans
     return watch_send(&stream->base, &message);
 }
 
-/* Now, or once there is room: before anything that its watch is told. */
+/* Now, or once there is room: before anything else of its watch. */
 static void answer_or_keep(struct feed_stream *stream, const struct answer *what)
 {
     enum err err = ERR_FULL;
@@ -202,7 +203,7 @@ static void watch_free(struct etcd_watch *watch)
     free(watch);
 }
 
-/* By us: it is told, and gone, or woken once there is room to tell it. */
+/* By us: its client is sent the reason, or the watch is woken once there is room for that. */
 static void watch_cancel(struct watch *base, uint64_t compact_revision, const char *reason)
 {
     struct etcd_watch *watch = watch_of(base);

@@ -17,7 +17,7 @@ struct feed_options {
     struct io *io;
     struct watch_engine *engine;
     uint32_t watches_max; /* over all streams; more are refused one by one */
-    uint64_t progress_ms; /* 0: 600,000; of quiet, then who asked for it is told the revision */
+    uint64_t progress_ms; /* 0: 600,000; without events, then progress_notify sends the revision */
     /* ERR_FULL: feed_stream_writable comes when there is room. Any other error: `broken`. */
     enum err (*send)(struct feed_stream *stream, struct str message);
     void (*broken)(struct feed_stream *stream, enum err err);          /* closes it, or soon */
@@ -52,7 +52,7 @@ void feed_stream_writable(struct feed_stream *stream); /* there is room again */
 bool feed_stream_full(const struct feed_stream *stream);
 
 struct feed_create {
-    struct key_range range; /* as etcd says it: from not empty */
+    struct key_range range; /* `from` is not empty */
     int64_t start_revision, id;
     bool prev_kv, no_put, no_delete, fragment, progress_notify;
     const char *refusal; /* static text, or NULL: why it may not */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The API's parts and who calls whom.
+/* The API's parts and their calls.
  *
  *     call -> rpc/forward.h (etcd.c: stays here?) -> leader/leader.h -> etcd.c: the part's `check`
  *          -> serializable: the part's `read`, at once
@@ -23,7 +23,7 @@ enum {
     ETCD_MESSAGE_MAX = ETCD_REQUEST_MAX + 512 * 1024, /* of what is read */
     ETCD_ANSWER_MAX = INT32_MAX,
     ETCD_GATES_MAX = 96,
-    /* What a leader that is still there needs beyond its own patience to say so. */
+    /* How much longer than its own limit a leader may need to answer that the limit has passed. */
     ETCD_FORWARD_MS = 2000,
 };
 
@@ -32,7 +32,7 @@ struct etcd_request {
     struct leader_request base;
     enum store_kind kind;         /* of the command that is on its way */
     struct txn *txn;              /* Txn: decoded, in the call's arena */
-    struct etcd_listing *listing; /* Range: of very many, while it is told; or NULL */
+    struct etcd_listing *listing; /* Range of very many keys, while it is sent; or NULL */
     bool acts; /* the log has one of these until it is done, though the client goes away */
     union {
         struct member_change change;
@@ -56,7 +56,7 @@ struct etcd_method { /* unary */
     /* It is a read though it has a `command`. May be NULL. */
     bool (*reads)(const struct etcd_request *request);
     void (*read)(struct etcd_request *request); /* answers, of one moment */
-    /* Appends the command to `into`, and says its kind. ERR_NOMEM, ERR_FULL (too large). */
+    /* Appends the command to `into`, and returns its kind. ERR_NOMEM, ERR_FULL (too large). */
     enum err (*command)(struct etcd_request *request, struct buf *into, enum store_kind *ret_kind);
     void (*act)(struct etcd_request *request); /* none of these: on the leader; or NULL */
     /* What apply replied: answers. */
@@ -179,7 +179,7 @@ const struct leader_method *etcd_method_at(const char *path);
 uint64_t etcd_answer_revision(struct str answer);
 /* ResponseHeader as field 1 of the message. `revision` 0: none. */
 void etcd_header(const struct etcd_api *api, struct pack *pack, uint64_t revision);
-/* Of now, in the scratch; the header stands there. */
+/* Of now, in the scratch, which has the header already. */
 struct pack etcd_answer(struct etcd_api *api);
 void etcd_reply(struct etcd_request *request, const struct pack *pack);
 void etcd_reply_header(struct etcd_request *request); /* of now, and nothing else */
@@ -190,23 +190,24 @@ void etcd_finish(struct rpc_call *call, enum etcd_error error);
 void etcd_act(struct etcd_request *request);
 /* The status of an `inner` method for what another would refuse with `status`. */
 enum grpc_status etcd_inner_status(enum grpc_status status);
-/* -- who may what, under TLS: whoever answers asks, also before a stream tells anything -- */
+/* -- permissions, under TLS: checked where a call is answered -- */
 bool etcd_may(const struct etcd_api *api, const struct rpc_call *call, struct key_range range,
               enum etcd_act act);
-bool etcd_may_any(const struct etcd_api *api, const struct rpc_call *call); /* he is named */
+bool etcd_may_any(const struct etcd_api *api,
+                  const struct rpc_call *call);           /* a rule names the client */
 bool etcd_may_manage(const struct etcd_request *request); /* an administrator: members, history */
-bool etcd_may_look(const struct etcd_request *request);   /* he is named: how the server is */
+bool etcd_may_look(const struct etcd_request *request);   /* a rule names the client */
 /* An administrator of the fleet, or no TLS: for what is more than keys. */
 bool etcd_may_administer(const struct etcd_request *request);
 
 bool etcd_leader_known(const struct etcd_api *api);
 bool etcd_wants_leader(const struct rpc_call *call); /* hasleader is asked for */
-/* And nobody leads. */
+/* And no leader is known. */
 bool etcd_lacks_leader(const struct etcd_api *api, const struct rpc_call *call);
 /* Why a call that this replica keeps may not begin. `full`: there are too many of its kind. */
 enum etcd_error etcd_keep_refusal(const struct etcd_api *api, const struct rpc_call *call,
                                   bool full);
-/* The way to it, for calls of our own; NULL: nobody knows one. */
+/* The channel to it, for calls of our own; NULL: no leader is known. */
 struct rpc_channel *etcd_leader_channel(struct etcd_api *api);
 void etcd_passed(struct etcd_api *api,
                  struct str answer); /* of the leader's, to a caller of ours */
@@ -223,7 +224,7 @@ enum etcd_error etcd_revoke_command(const Etcdserverpb__LeaseRevokeRequest *m,
 void etcd_watches_end(struct etcd_api *api, enum etcd_error error); /* every stream */
 /* -- queue_wait.c: the keys of named leases stay -- */
 void etcd_queue_waits_end(struct etcd_api *api, enum etcd_error error);
-/* -- observe.c: all of them, or those who asked for a leader -- */
+/* -- observe.c: all of them, or those that need a leader -- */
 void etcd_observers_end(struct etcd_api *api, enum etcd_error error, bool needs_leader);
 
 /* -- removed.c: asks no more. etcd_removal_stopped() comes, maybe at once -- */

@@ -81,7 +81,7 @@ static void range_read(struct etcd_request *request)
     etcd_reply(request, &answer);
 }
 
-/* -- Put, DeleteRange: each becomes the transaction that it stands for -- */
+/* -- Put, DeleteRange: each becomes a transaction of one operation -- */
 
 struct single {
     Etcdserverpb__TxnRequest txn;
@@ -179,7 +179,7 @@ static void prunings_applied(struct etcd_api *api)
     }
 }
 
-/* It is compacted; who frees it now is another. */
+/* The history is compacted; another leader frees it. */
 static void prunings_changed(struct etcd_api *api, const struct replica_status *)
 {
     if (api->leader.led) return;

@@ -3,7 +3,7 @@
  *
  * A lease lives on the replicated clock: whoever leads, what is left of it is the same. Keep-alives
  * of all streams are gathered into entries of the log with those of muster.v1 (service_renew.c); an
- * answer comes after its entry, so one that says TTL n means that the lease lives n from then on.
+ * answer comes after its entry, so an answer with TTL n means that the lease lives n from then on.
  */
 #include <muster/coord.h>
 #include <stdlib.h>
@@ -14,8 +14,8 @@
 enum {
     PENDING_MAX = 4096, /* of one stream; then its next request waits */
     PENDING_LOW = 1024,
-    LOOKED_AT = 256,    /* keys of a lease, at a time */
-    TOLD_MAX = 1 << 16, /* keys of a lease, in one answer */
+    KEYS_SLICE = 256,     /* keys of a lease, at a time */
+    LISTED_MAX = 1 << 16, /* keys of a lease, in one answer */
     TTL_MIN_S = 2,
 };
 
@@ -80,8 +80,8 @@ static void grant_reply(struct etcd_request *request, struct str reply)
 
 /* -- LeaseRevoke -- */
 
-/* Every key under the lease is his to read, or to write. Of who may with all keys, as everybody may
- * without rules, none is looked at; of others as many as it has, in one turn. */
+/* The client may read, or write, every key under the lease. A client with a right to all keys, as
+ * every client without rules, has it at once; else all keys of the lease are checked in one turn. */
 static bool lease_keys_allowed(const struct etcd_request *request, int64_t number,
                                enum etcd_act act)
 {
@@ -89,12 +89,12 @@ static bool lease_keys_allowed(const struct etcd_request *request, int64_t numbe
     const struct etcd_api *api = api_of(request);
     const struct rpc_call *call = request->base.call;
     struct store_lease_walk walk = {0};
-    struct str names[LOOKED_AT];
+    struct str names[KEYS_SLICE];
     bool may = etcd_may_look(request);
     size_t count;
 
     if (!may || etcd_may(api, call, everything, act)) return may;
-    while (may && (count = store_lease_keys_next(api_store(api), number, &walk, names, LOOKED_AT)))
+    while (may && (count = store_lease_keys_next(api_store(api), number, &walk, names, KEYS_SLICE)))
         for (size_t i = 0; may && i < count; i++)
             may = etcd_may(api, call, (struct key_range){names[i], STR_EMPTY}, act);
     return may;
@@ -150,7 +150,7 @@ static void revoke_reply(struct etcd_request *request, struct str reply)
 
 /* -- LeaseTimeToLive, LeaseLeases -- */
 
-/* T stands where the last entry left it; who counts on what remains must not count the time since
+/* The lease clock stops at the last entry. What remains of a lease does not include the time since
  * then. */
 static uint64_t clock_now(const struct etcd_api *api)
 {
@@ -162,10 +162,10 @@ static uint64_t clock_now(const struct etcd_api *api)
 static void lease_pack_keys(struct etcd_api *api, int64_t number, struct pack *pack)
 {
     struct store_lease_walk walk = {0};
-    struct str names[LOOKED_AT];
+    struct str names[KEYS_SLICE];
     size_t count;
 
-    while ((count = store_lease_keys_next(api_store(api), number, &walk, names, LOOKED_AT)))
+    while ((count = store_lease_keys_next(api_store(api), number, &walk, names, KEYS_SLICE)))
         for (size_t i = 0; i < count; i++) pack_bytes(pack, 5, names[i]);
 }
 
@@ -185,7 +185,7 @@ static void ttl_read(struct etcd_request *request)
     struct pack pack = etcd_answer(api);
     struct store_lease lease;
 
-    if (m->keys && store_lease_key_count(api_store(api), m->id) > TOLD_MAX) {
+    if (m->keys && store_lease_key_count(api_store(api), m->id) > LISTED_MAX) {
         etcd_refuse(request, ETCD_TOO_LARGE);
         return;
     }
@@ -200,7 +200,7 @@ static void ttl_read(struct etcd_request *request)
     etcd_reply(request, &pack);
 }
 
-/* Those that are over are not told, though they stand there: nobody could revoke them. */
+/* Expired leases are left out, though they exist until their end is applied: none can be revoked. */
 static void leases_read(struct etcd_request *request)
 {
     struct etcd_api *api = api_of(request);
@@ -233,8 +233,7 @@ struct beat {
     struct list link; /* keeper.unsent */
     struct keeper *keeper;
     int64_t id, ttl_s;
-    /* As of when it was asked: who is told of a renewal is never told a revision at which the lease
-     * was gone already. */
+    /* As of the request: an answer that renews never names a revision at which the lease had ended. */
     uint64_t revision;
 };
 

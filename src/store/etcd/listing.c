@@ -13,7 +13,7 @@ struct etcd_listing {
     bool hashes;             /* HashKV; else a Range */
     uint64_t hash;           /* of what was looked at. Of nothing it is something, too */
     bool pinned;             /* the revision is ours: the caller asked for now */
-    bool telling, waits;
+    bool sending, waits;
     struct str next;           /* the key that comes next, in `at` */
     uint64_t left, shown, sum; /* left: until the limit; sum: bytes of the pairs */
     uint64_t count;            /* keys of the range */
@@ -193,7 +193,7 @@ static enum err listing_send_hash(struct etcd_request *request, const struct etc
     return answer.err;
 }
 
-/* True: it was measured whole, and told its length. */
+/* The whole range was measured: sends the length and the header. */
 static enum err listing_begin_sending(struct etcd_request *request, struct etcd_listing *l)
 {
     struct etcd_api *api = api_of(request);
@@ -208,7 +208,7 @@ static enum err listing_begin_sending(struct etcd_request *request, struct etcd_
     if (answer.err) return answer.err;
     err = rpc_reply_begin(request->base.call, api->answer.len + l->sum);
     if (!err) err = rpc_reply_more(request->base.call, str_of(api->answer.data, header));
-    l->telling = true;
+    l->sending = true;
     l->left = l->shown;
     listing_seek(l, l->query.range.from);
     return err;
@@ -236,7 +236,7 @@ static void listing_compacted(struct etcd_request *request, struct etcd_listing 
 {
     if (!l->pinned)
         listing_end(request, ETCD_COMPACTED);
-    else if (l->telling)
+    else if (l->sending)
         listing_end(request, ETCD_TIMEOUT); /* the caller asks again */
     else
         listing_restart(api_of(request), l);
@@ -257,7 +257,7 @@ static void listing_step(struct etcd_request *request)
         listing_compacted(request, l);
         return;
     }
-    if (l->telling) {
+    if (l->sending) {
         err = listing_send(request, l, &done);
     } else if (l->best || l->hashes) {
         done = !listing_look(api_keys(api), l);

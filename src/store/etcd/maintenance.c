@@ -2,7 +2,7 @@
 /* etcdserverpb.Maintenance and what is left of Auth: how a replica is, hashes, another leader.
  *
  * There is nothing to defragment: the store lives in memory, and its log is cut by snapshots; the
- * call says so in its trailer and in the log. Alarms come and go with what they are about. Snapshot
+ * call answers so in its trailer. An alarm ends with its cause. Snapshot
  * is fleet/service_snapshot.h's: it carries more than the store. */
 #include "store/etcd/listing.h"
 
@@ -45,8 +45,8 @@ static enum etcd_error alarm_check(struct etcd_request *request)
                                                                             : ETCD_OK;
 }
 
-/* Every replica has the same store: the alarm is told as the leader's. DEACTIVATE ends none: room
- * does. */
+/* Every replica has the same store: the alarm is reported as the leader's. DEACTIVATE ends no alarm:
+ * free space does. */
 static void alarm_read(struct etcd_request *request)
 {
     const Etcdserverpb__AlarmRequest *m = (const Etcdserverpb__AlarmRequest *)request->base.message;

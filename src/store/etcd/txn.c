@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* KV.Txn: checks, permissions, reads without the log, and the replies of writes. */
 #include "store/etcd/txn.h"
 
 #include "store/txn_wire.h"
@@ -33,7 +34,7 @@ enum etcd_error etcd_txn_become(struct etcd_request *request, const Etcdserverpb
     return etcd_txn_check(request);
 }
 
-/* Both branches, whichever is taken: what a refusal depends on must not tell what is there. */
+/* Both branches, whichever is taken: a refusal must not depend on which keys exist. */
 static bool may_all(const struct etcd_request *request, const struct txn *txn)
 {
     const struct etcd_api *api = api_of(request);
@@ -90,8 +91,7 @@ static bool is_serializable(const Etcdserverpb__TxnRequest *m, size_t *ranges)
            all_serializable(m->failure, m->n_failure, ranges);
 }
 
-/* One without any range, also inside, asks for the truth of its compares, which is the leader's to
- * tell. */
+/* A transaction without any range, also inside, asks for its compares alone: the leader answers. */
 bool etcd_txn_serializable(const ProtobufCMessage *message)
 {
     size_t ranges = 0;
@@ -154,12 +154,13 @@ enum err etcd_txn_command(struct etcd_request *request, struct buf *into, enum s
     return store_txn_write(txn_of(request), 0, into);
 }
 
-bool etcd_txn_done(struct etcd_request *request, struct str reply, struct store_txn_reply *ret_told)
+bool etcd_txn_done(struct etcd_request *request, struct str reply,
+                   struct store_txn_reply *ret_reply)
 {
-    if (store_txn_parse(reply, ret_told))
+    if (store_txn_parse(reply, ret_reply))
         request_refuse_as(&request->base, LEADER_DOUBT);
-    else if (ret_told->refusal)
-        etcd_refuse(request, etcd_error_of(ret_told->refusal));
+    else if (ret_reply->refusal)
+        etcd_refuse(request, etcd_error_of(ret_reply->refusal));
     else
         return true;
     return false;
@@ -169,11 +170,11 @@ static void txn_reply(struct etcd_request *request, struct str reply, bool whole
 {
     struct etcd_api *api = api_of(request);
     struct pack answer = pack_begin(&api->answer);
-    struct store_txn_reply told;
+    struct store_txn_reply txn;
 
-    if (!etcd_txn_done(request, reply, &told)) return;
-    etcd_header(api, &answer, told.revision);
-    if (whole && !answer.err) answer.err = buf_append(&api->answer, told.response);
+    if (!etcd_txn_done(request, reply, &txn)) return;
+    etcd_header(api, &answer, txn.revision);
+    if (whole && !answer.err) answer.err = buf_append(&api->answer, txn.response);
     etcd_reply(request, &answer);
 }
 

@@ -23,5 +23,5 @@ void etcd_txn_written(struct etcd_request *request, struct str reply);
 void etcd_txn_header(struct etcd_request *request, struct str reply);
 /* What came of it. False: it was refused, and is answered. */
 bool etcd_txn_done(struct etcd_request *request, struct str reply,
-                   struct store_txn_reply *ret_told);
+                   struct store_txn_reply *ret_reply);
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* etcdserverpb.Watch: the requests of streams, from any replica; what they are told is feed.h's.
+/* etcdserverpb.Watch: the requests of streams, from any replica; feed.h makes the responses.
  *
- * A client that says it is done with asking (half-closed) goes on being told, as with etcd. A
+ * A stream that its client has half-closed is still sent events, as with etcd. A
  * stream that asked for a leader (hasleader) ends when none is known for three election timeouts,
  * and every stream when this replica was removed (removed.c).
  */
@@ -157,7 +157,7 @@ static void watches_changed(struct etcd_api *api, const struct replica_status *s
         timer_start_in(&api->watches.no_leader, NO_LEADER_ELECTIONS * election_ms);
 }
 
-/* Those of both APIs, and who observes elections, are one number. */
+/* One number for the watches of both APIs and the observers of elections. */
 static void watches_second(struct etcd_api *api)
 {
     struct store_service *service = api->service;
