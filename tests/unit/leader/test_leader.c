@@ -175,7 +175,7 @@ static void on_read(struct leader_request *request)
 static void on_written(struct leader_request *request, enum err err, struct str reply)
 {
     written++;
-    if (!request->call)
+    if (!request_is_awaited(request))
         request_free(request);
     else if (err)
         request_log_failed(request, err);
@@ -305,6 +305,40 @@ TEST(a_write_is_answered_once_it_is_applied)
     is("answered", &call, GRPC_OK, false, "reply");
     CHECK_TEXT("its stages", call.marks, "proposed applied ");
     stop(1);
+}
+
+static enum grpc_status own_status;
+static int own_answers;
+
+static void on_own_answered(struct leader_caller *caller, enum grpc_status status, struct str text,
+                            struct str message)
+{
+    (void)caller;
+    own_answers++;
+    own_status = status;
+    CHECK_STR("the reply, or a text", status ? STR_EMPTY : message,
+              status ? STR_EMPTY : STR("reply"));
+    CHECK("a status has its text", !status == !text.len);
+}
+
+TEST(a_call_of_our_own_takes_the_way_of_a_client_s)
+{
+    static const struct leader_method method = {.path = "/a.B/Do", .name = "Do"};
+    struct leader_caller caller = {.answered = on_own_answered};
+
+    start(WRITES);
+    own_answers = 0;
+    CHECK_OK("asked", leader_ask(&leader, &method, NULL, &caller));
+    CHECK("not before", own_answers == 0 && proposed);
+    applied(ERR_OK);
+    CHECK("answered", own_answers == 1 && own_status == GRPC_OK);
+    CHECK_OK("asked", leader_ask(&leader, &method, NULL, &caller));
+    applied(ERR_UNKNOWN);
+    CHECK("in doubt, as a client is", own_answers == 2 && own_status == GRPC_UNKNOWN);
+    CHECK_OK("asked", leader_ask(&leader, &method, NULL, &caller));
+    (void)sim_run_for(sim, WAIT_MS + 1);
+    CHECK("not for longer than a client", own_answers == 3 && abandoned == 1);
+    stop(3);
 }
 
 TEST(who_asks_early_waits_until_the_leader_may_be_asked)
