@@ -69,13 +69,13 @@ void fleet_service_on_change(struct fleet_service *service, const struct replica
 {
     struct leader *leader = &service->leader;
 
-    if (leader_over(leader, status)) {
+    if (leader_term_ended(leader, status)) {
         service_log_leadership(service, "leadership-lost", leader->term);
         service_end_term(service);
     }
     if (status->leader_id != service->leader_id) service_log_leader(service, status);
     service->leader_id = status->leader_id;
-    if (leader_begun(leader, status)) {
+    if (leader_term_began(leader, status)) {
         service_begin_term(service, status->term);
         service_log_leadership(service, "leadership-gained", status->term);
     }

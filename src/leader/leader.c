@@ -95,9 +95,9 @@ void request_refuse(struct leader_request *request, enum grpc_status status, con
 
 void request_refuse_as(struct leader_request *request, enum leader_refusal why)
 {
-    const struct leader_word *word = &request->leader->rules->words[why];
+    const struct leader_text *word = &request->leader->rules->words[why];
 
-    if (why == LEADER_DOUBT)
+    if (why == LEADER_UNKNOWN)
         request_fail(request, word->status, "%s", word->text);
     else
         request_refuse(request, word->status, "%s", word->text);
@@ -127,7 +127,7 @@ void request_reply_packed(struct leader_request *request, const struct pack *pac
 
 void request_redirect(struct leader_request *request)
 {
-    if (refused_in_words(request, LEADER_ELSEWHERE)) return;
+    if (refused_in_words(request, LEADER_NOT_LEADER)) return;
     assert(!request->caller);
     if (request->call) leader_redirect(request->leader, request->call);
     request_free(request);
@@ -141,7 +141,7 @@ void request_log_failed(struct leader_request *request, enum err err)
     switch (err) {
     case ERR_NOT_LEADER: request_redirect(request); return;
     case ERR_UNKNOWN:
-        if (refused_in_words(request, LEADER_DOUBT)) return;
+        if (refused_in_words(request, LEADER_UNKNOWN)) return;
         request_fail(request, rules->doubt,
                      "%s: no majority confirmed it: it may or may not have been applied", name);
         return;
@@ -218,7 +218,7 @@ void request_keep(struct leader_request *request, struct list *list)
 
 /* -- the replica's changes -- */
 
-bool leader_over(struct leader *leader, const struct replica_status *status)
+bool leader_term_ended(struct leader *leader, const struct replica_status *status)
 {
     if (!leader->led || (status->role == REPLICA_LEADER && status->term == leader->term))
         return false;
@@ -226,7 +226,7 @@ bool leader_over(struct leader *leader, const struct replica_status *status)
     return true;
 }
 
-bool leader_begun(struct leader *leader, const struct replica_status *status)
+bool leader_term_began(struct leader *leader, const struct replica_status *status)
 {
     bool led = leader->led;
 
@@ -259,8 +259,8 @@ void leader_resume(struct leader *leader)
 
 void leader_follow(struct leader *leader, const struct replica_status *status)
 {
-    (void)leader_over(leader, status);
-    (void)leader_begun(leader, status);
+    (void)leader_term_ended(leader, status);
+    (void)leader_term_began(leader, status);
     (void)leader_ready(leader, status);
     leader_resume(leader);
 }
@@ -340,7 +340,7 @@ static void request_admit(struct leader_request *request)
 
     if (leader->request_count <= leader->requests_max) {
         if (leader->rules->admit(request) && leader->ready) leader->rules->begin(request);
-    } else if (!refused_in_words(request, LEADER_CROWDED)) {
+    } else if (!refused_in_words(request, LEADER_TOO_MANY)) {
         request_refuse(request, GRPC_RESOURCE_EXHAUSTED, "%s: %u calls are under way; try again",
                        request->method->name, leader->requests_max);
     }

@@ -56,28 +56,28 @@ struct leader_request { /* first in the service's own */
     struct proposal proposal;
 };
 
-/* Why a call is answered here and not by its service. Of LEADER_DOUBT alone it is open whether it
+/* Why a call is answered here and not by its service. Of LEADER_UNKNOWN alone it is open whether it
  * was applied. */
 enum leader_refusal {
-    LEADER_ELSEWHERE,
-    LEADER_CROWDED,     /* requests_max */
+    LEADER_NOT_LEADER,
+    LEADER_TOO_MANY,    /* requests_max */
     LEADER_NOT_READY,   /* within wait_ms */
     LEADER_NO_MAJORITY, /* likewise */
-    LEADER_DOUBT,
+    LEADER_UNKNOWN,
     LEADER_LOG_FULL,
     LEADER_DISK_FULL,
     LEADER_OLD_LEVEL, /* not every replica is upgraded */
     LEADER_FAILED,
     LEADER_REFUSALS
 };
-struct leader_word {
+struct leader_text {
     enum grpc_status status;
     const char *text;
 };
 struct leader_rules {
     size_t request_size; /* of the service's own struct */
     /* By refusal, for a service whose clients know the texts; NULL: the texts of leader.c. */
-    const struct leader_word *words;
+    const struct leader_text *words;
     enum grpc_status full, doubt; /* the log is full; it may or may not have been applied */
     bool (*admit)(struct leader_request *request); /* answers and returns false */
     void (*begin)(struct leader_request *request); /* on a leader that may be asked */
@@ -139,8 +139,9 @@ enum err leader_ask(struct leader *leader, const struct leader_method *method,
                     const ProtobufCMessage *message, struct leader_caller *caller);
 
 /* -- the replica's changes, in this order; each true once a change -- */
-bool leader_over(struct leader *leader, const struct replica_status *status); /* a term we led */
-bool leader_begun(struct leader *leader, const struct replica_status *status);
+bool leader_term_ended(struct leader *leader,
+                       const struct replica_status *status); /* a term we led */
+bool leader_term_began(struct leader *leader, const struct replica_status *status);
 bool leader_ready(struct leader *leader, const struct replica_status *status);
 void leader_resume(struct leader *leader); /* waiting requests begin, or are redirected */
 /* All of them, for a service that keeps nothing of a term. */

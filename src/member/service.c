@@ -62,8 +62,8 @@ void member_service_on_change(struct member_service *service, const struct repli
 {
     struct leader *leader = &service->leader;
 
-    if (leader_over(leader, status)) lead_end(service);
-    (void)leader_begun(leader, status);
+    if (leader_term_ended(leader, status)) lead_end(service);
+    (void)leader_term_began(leader, status);
     if (leader_ready(leader, status)) lead_begin(service);
     look_for_leader(service);
     leader_resume(leader);

@@ -474,7 +474,7 @@ static void machine_recover(void *state, const struct machine_recovery *recovery
     static_assert(sizeof identity == sizeof recovery->identity, "one for the other");
     assert(!machine->restore && !machine->part.on);
     memcpy(&identity, recovery->identity, sizeof identity);
-    store_become_other(machine->store, recovery->clock_ns, &identity, recovery->floor);
+    store_replace_identity(machine->store, recovery->clock_ns, &identity, recovery->floor);
     machine->index = recovery->index;
     if (machine->options.restored) machine->options.restored(machine->options.owner);
 }

@@ -45,12 +45,12 @@ void store_service_on_change(struct store_service *service, const struct replica
 {
     struct leader *leader = &service->leader;
 
-    if (leader_over(leader, status)) {
+    if (leader_term_ended(leader, status)) {
         clock_forget(service);
         waits_end(service);
         watchers_leadership_lost(service);
     }
-    (void)leader_begun(leader, status);
+    (void)leader_term_began(leader, status);
     if (leader_ready(leader, status)) service->applied_at = loop_now(service->io->loop);
     if (leader->ready) clock_set(service); /* the level may have risen to ours */
     leader_resume(leader);

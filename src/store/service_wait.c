@@ -76,8 +76,7 @@ static struct store_command wait_cancel(const struct store_request *wait)
     return (struct store_command){.kind = STORE_CANCEL_WAIT,
                                   .lease = wait->lease,
                                   .client = wait->wait_client,
-                                  .sequence = wait->wait_sequence,
-                                  .prefer_slot = STORE_NO_SLOT};
+                                  .sequence = wait->wait_sequence};
 }
 
 void wait_gone(struct store_request *wait)
@@ -119,6 +118,7 @@ static void wait_leave(struct store_request *wait)
     struct store_service *service = service_of(&wait->base);
     struct store_command command = wait_cancel(wait);
 
+    command.prefer_slot = STORE_NO_SLOT;
     timer_stop(&wait->timer);
     wait_forget(wait);
     if (wait_is_overtaken(wait)) {

@@ -182,7 +182,7 @@ void query_best_add(struct query_best *best, const struct key_value *pair)
         best->more = true; /* the last one falls off */
 }
 
-bool query_best_tell(const struct query_best *best, pair_fn *each, void *owner)
+bool query_best_give(const struct query_best *best, pair_fn *each, void *owner)
 {
     for (size_t i = 0; i < best->count; i++) pair_give(&best->query, &best->at[i], each, owner);
     return best->more;

@@ -322,8 +322,8 @@ enum err store_restore_done(struct store_restore *restore, struct store **ret_st
     return ERR_OK;
 }
 
-void store_become_other(struct store *store, uint64_t clock_ns, const struct store_id *identity,
-                        uint64_t floor)
+void store_replace_identity(struct store *store, uint64_t clock_ns, const struct store_id *identity,
+                            uint64_t floor)
 {
     uint64_t revision = keys_revision(store->keys);
     struct map_entry *entry;

@@ -484,7 +484,7 @@ static struct store_result sweep_result(struct store *store, const struct store_
     result.revision = keys_commit(store->keys);
     result.live = store->sweep.found;
     if (command->kind == STORE_TXN) {
-        txn_sweep_tell(command->sink, store->sweep.found, result.revision);
+        txn_sweep_report(command->sink, store->sweep.found, result.revision);
         return result;
     }
     return store->sweep.found ? result : store_answer(COORD_NOT_FOUND, COORD_R_NONE);

@@ -249,6 +249,6 @@ void store_restore_close(struct store_restore *restore);
  * revisions, which are the tokens too, go on at recovery_above(). What was compacted before that
  * stays so, and so is the rest: a watch from before must not go on. Leases that live have their
  * whole TTL again: their holders may have renewed them in the history that is lost. */
-void store_become_other(struct store *store, uint64_t clock_ns, const struct store_id *identity,
-                        uint64_t floor);
+void store_replace_identity(struct store *store, uint64_t clock_ns, const struct store_id *identity,
+                            uint64_t floor);
 #endif

@@ -283,7 +283,7 @@ enum txn_refusal txn_sweep_check(const struct store *store, const struct txn_del
     return has_claims(store->keys, del->range) ? TXN_CLAIM : TXN_TAKEN;
 }
 
-void txn_sweep_tell(struct txn_sink *sink, uint64_t deleted, uint64_t revision)
+void txn_sweep_report(struct txn_sink *sink, uint64_t deleted, uint64_t revision)
 {
     struct txn_end end = {.kind = TXN_DELETE, .deleted = deleted, .revision = revision};
 

@@ -81,7 +81,7 @@ void query_best_close(struct query_best *best);                /* NULL is fine *
 void query_best_clear(struct query_best *best);
 void query_best_add(struct query_best *best, const struct key_value *pair); /* or not: filters */
 /* True: the limit cut some off. */
-bool query_best_tell(const struct query_best *best, pair_fn *each, void *owner);
+bool query_best_give(const struct query_best *best, pair_fn *each, void *owner);
 
 /* -- transactions -- */
 enum compare_result { COMPARE_EQUAL, COMPARE_GREATER, COMPARE_LESS, COMPARE_NOT_EQUAL };
@@ -147,7 +147,7 @@ enum txn_refusal txn_read(const struct store *store, struct txn *txn, struct txn
 const struct txn_delete *txn_sweeps(const struct txn *txn);
 /* Whether it may: TXN_CLAIM. And what `sink` gets when it is done. */
 enum txn_refusal txn_sweep_check(const struct store *store, const struct txn_delete *del);
-void txn_sweep_tell(struct txn_sink *sink, uint64_t deleted, uint64_t revision);
+void txn_sweep_report(struct txn_sink *sink, uint64_t deleted, uint64_t revision);
 /* Inside apply; `sink` may be NULL. *ret_revision: after it. */
 enum txn_refusal txn_apply(struct store *store, struct txn *txn, struct txn_sink *sink,
                            uint64_t *ret_revision);

@@ -79,7 +79,7 @@ static void proclaimed(struct etcd_request *request, struct str reply)
     if (!etcd_txn_done(request, reply, &txn)) return;
     if (message_read(&etcdserverpb__txn_response__descriptor, txn.response, NULL,
                      etcd_arena(request), &response, &note)) {
-        request_refuse_as(&request->base, LEADER_DOUBT);
+        request_refuse_as(&request->base, LEADER_UNKNOWN);
     } else if (((const Etcdserverpb__TxnResponse *)response)->succeeded) {
         etcd_header(api, &answer, txn.revision);
         etcd_reply(request, &answer);

@@ -48,7 +48,7 @@ void etcd_reply(struct etcd_request *request, const struct pack *pack)
 
     /* What was written was written: only a read can be refused for its answer. */
     if (pack->err && request->base.step == REQUEST_WRITES)
-        request_refuse_as(&request->base, LEADER_DOUBT);
+        request_refuse_as(&request->base, LEADER_UNKNOWN);
     else if (pack->err)
         etcd_refuse(request, ETCD_TOO_MANY_REQUESTS);
     else
@@ -242,12 +242,12 @@ static void etcd_on_lost(struct rpc_call *call, enum rpc_forward_loss loss)
 
 /* -- requests -- */
 
-static const struct leader_word words[LEADER_REFUSALS] = {
-    [LEADER_ELSEWHERE] = {GRPC_UNAVAILABLE, "etcdserver: leader changed"},
-    [LEADER_CROWDED] = {GRPC_RESOURCE_EXHAUSTED, "etcdserver: too many requests"},
+static const struct leader_text words[LEADER_REFUSALS] = {
+    [LEADER_NOT_LEADER] = {GRPC_UNAVAILABLE, "etcdserver: leader changed"},
+    [LEADER_TOO_MANY] = {GRPC_RESOURCE_EXHAUSTED, "etcdserver: too many requests"},
     [LEADER_NOT_READY] = {GRPC_UNAVAILABLE, "etcdserver: request timed out"},
     [LEADER_NO_MAJORITY] = {GRPC_UNAVAILABLE, "etcdserver: request timed out"},
-    [LEADER_DOUBT] = {GRPC_UNAVAILABLE, "etcdserver: request timed out"},
+    [LEADER_UNKNOWN] = {GRPC_UNAVAILABLE, "etcdserver: request timed out"},
     [LEADER_LOG_FULL] = {GRPC_RESOURCE_EXHAUSTED, "etcdserver: too many requests"},
     [LEADER_DISK_FULL] = {GRPC_RESOURCE_EXHAUSTED, "etcdserver: mvcc: database space exceeded"},
     [LEADER_OLD_LEVEL] = {GRPC_UNAVAILABLE, "etcdserver: unhealthy cluster"},
@@ -487,8 +487,8 @@ void etcd_on_change(struct etcd_api *api, const struct replica_status *status)
 {
     struct leader *leader = &api->leader;
 
-    (void)leader_over(leader, status);
-    (void)leader_begun(leader, status);
+    (void)leader_term_ended(leader, status);
+    (void)leader_term_began(leader, status);
     (void)leader_ready(leader, status);
     EACH_PART(changed, api, status);
     leader_resume(leader);

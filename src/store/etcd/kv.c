@@ -160,7 +160,7 @@ static void compact_reply(struct etcd_request *request, struct str reply)
     struct store_reply answer;
 
     if (store_reply_parse(reply, &answer))
-        request_refuse_as(&request->base, LEADER_DOUBT);
+        request_refuse_as(&request->base, LEADER_UNKNOWN);
     else if (answer.code == COORD_OK && compact_of(request)->physical &&
              keys_prune_left(api_keys(api)))
         request_keep(&request->base, &api->pruning);
@@ -185,7 +185,7 @@ static void prunings_changed(struct etcd_api *api, const struct replica_status *
     if (api->leader.led) return;
     LIST_EACH_SAFE(&api->pruning, node, next)
     {
-        request_refuse_as(CONTAINER_OF(node, struct leader_request, link), LEADER_DOUBT);
+        request_refuse_as(CONTAINER_OF(node, struct leader_request, link), LEADER_UNKNOWN);
     }
 }
 

@@ -67,7 +67,7 @@ static void grant_reply(struct etcd_request *request, struct str reply)
     struct pack pack;
 
     if (store_reply_parse(reply, &answer)) {
-        request_refuse_as(&request->base, LEADER_DOUBT);
+        request_refuse_as(&request->base, LEADER_UNKNOWN);
     } else if (answer.code != COORD_OK) {
         etcd_refuse(request, answer.code == COORD_EXISTS ? ETCD_LEASE_EXISTS : ETCD_NO_SPACE);
     } else {
@@ -141,7 +141,7 @@ static void revoke_reply(struct etcd_request *request, struct str reply)
     struct store_reply answer;
 
     if (store_reply_parse(reply, &answer))
-        request_refuse_as(&request->base, LEADER_DOUBT);
+        request_refuse_as(&request->base, LEADER_UNKNOWN);
     else if (answer.code != COORD_OK)
         etcd_refuse(request, ETCD_LEASE_NOT_FOUND);
     else

@@ -174,7 +174,7 @@ static enum err listing_send_best(struct etcd_request *request, struct etcd_list
     struct pack answer = pack_begin(&api->answer);
 
     etcd_header(api, &answer, l->revision);
-    l->more = query_best_tell(l->best, listing_pack_pair, &answer);
+    l->more = query_best_give(l->best, listing_pack_pair, &answer);
     l->count = keys_count_range(api_keys(api), l->query.range, (uint64_t)l->query.revision);
     listing_pack_end(l, &answer);
     if (!answer.err) rpc_reply_bytes(request->base.call, buf_peek(&api->answer));

@@ -158,7 +158,7 @@ bool etcd_txn_done(struct etcd_request *request, struct str reply,
                    struct store_txn_reply *ret_reply)
 {
     if (store_txn_parse(reply, ret_reply))
-        request_refuse_as(&request->base, LEADER_DOUBT);
+        request_refuse_as(&request->base, LEADER_UNKNOWN);
     else if (ret_reply->refusal)
         etcd_refuse(request, etcd_error_of(ret_reply->refusal));
     else

@@ -209,8 +209,8 @@ static const char *address(void *owner)
 static void tell(enum replica_role role, uint64_t term, bool ready)
 {
     told = (struct replica_status){.role = role, .term = term, .ready = ready};
-    (void)leader_over(&leader, &told);
-    (void)leader_begun(&leader, &told);
+    (void)leader_term_ended(&leader, &told);
+    (void)leader_term_began(&leader, &told);
     (void)leader_ready(&leader, &told);
     leader_resume(&leader);
 }
@@ -542,9 +542,9 @@ TEST(terms_begin_and_end_once)
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         told = (struct replica_status){
             .role = cases[i].role, .term = cases[i].term, .ready = cases[i].ready};
-        CHECK_I64(cases[i].why, leader_over(&leader, &told), cases[i].over);
+        CHECK_I64(cases[i].why, leader_term_ended(&leader, &told), cases[i].over);
         CHECK(cases[i].why, !cases[i].over || (!leader.led && !leader.ready));
-        CHECK_I64(cases[i].why, leader_begun(&leader, &told), cases[i].begun);
+        CHECK_I64(cases[i].why, leader_term_began(&leader, &told), cases[i].begun);
         CHECK_I64(cases[i].why, leader_ready(&leader, &told), cases[i].now_ready);
         CHECK_I64(cases[i].why, leader_here(&leader), cases[i].role == REPLICA_LEADER);
         CHECK_I64(cases[i].why, leader_leads(&leader), cases[i].ready);

@@ -57,7 +57,7 @@ static void check_same(const struct query *query)
         keys_seek(store_keys(store), query->range, (uint64_t)query->revision, &cursor);
         while (keys_next(&cursor, &pair)) query_best_add(best, &pair);
     }
-    CHECK("cut alike", query_best_tell(best, keep, &got) == end.more);
+    CHECK("cut alike", query_best_give(best, keep, &got) == end.more);
     CHECK_SIZE("as many", got.count, want.count);
     for (size_t i = 0; i < got.count; i++) {
         CHECK_STR("the same, in the same order", got.at[i].key, want.at[i].key);
