@@ -126,8 +126,8 @@ static enum err check_option(const struct option_table *table, const struct opti
     return ERR_INTERNAL;
 }
 
-static enum err check_tls(const struct option_table *table, const struct conf *conf, size_t which,
-                          struct fs *fs, struct note *note)
+static enum err files_check_tls(const struct option_table *table, const struct conf *conf,
+                                size_t which, struct fs *fs, struct note *note)
 {
     struct tls_options options = {
         .side = TLS_SERVER,
@@ -156,6 +156,6 @@ enum err files_check(const struct option_table *table, const struct conf *conf, 
         if (is_used(table, conf, table->options[i].name))
             err = check_option(table, &table->options[i], conf, fs, note);
     for (size_t i = 0; i < ARRAY_LEN(tls_files) && !err; i++)
-        err = check_tls(table, conf, i, fs, note);
+        err = files_check_tls(table, conf, i, fs, note);
     return err;
 }

@@ -130,7 +130,7 @@ static enum err check_join(const struct conf *conf, struct note *note)
 
 static const char tls_files[] = "tls.cert-file, tls.key-file and tls.ca-file";
 
-static enum err check_tls(const struct conf *conf, struct note *note)
+static enum err settings_check_tls(const struct conf *conf, struct note *note)
 {
     int files = conf_is_set(conf, "tls.cert-file") + conf_is_set(conf, "tls.key-file") +
                 conf_is_set(conf, "tls.ca-file");
@@ -188,7 +188,7 @@ static enum err check_coordinator(const struct conf *conf, struct note *note)
     enum err err = join_name(str_from(conf_text(conf, "id")), note);
 
     if (!err) err = check_timing(conf, note);
-    if (!err) err = check_tls(conf, note);
+    if (!err) err = settings_check_tls(conf, note);
     if (!err) err = check_listener(conf, "listen", tls_files, note);
     if (!err) err = check_listener(conf, "raft-bind", tls_files, note);
     if (!err && conf_text(conf, "etcd-listen"))
@@ -249,7 +249,7 @@ static enum err check_shard(const struct conf *conf, struct note *note)
 {
     enum err err = id_check("id", str_from(conf_text(conf, "id")), ID_MAX, note);
 
-    if (!err) err = check_tls(conf, note);
+    if (!err) err = settings_check_tls(conf, note);
     if (!err) err = check_listener(conf, "listen", tls_files, note);
     if (!err) err = check_http(conf, tls_files, note);
     if (!err) err = check_addresses(conf, "coordinator-addr", note);
@@ -281,7 +281,7 @@ static enum err check_operator(const struct conf *conf, struct note *note)
     enum err err = id_check("cluster-id", str_from(conf_text(conf, "cluster-id")), ID_MAX, note);
 
     if (!err) err = check_source(conf, note);
-    if (!err) err = check_tls(conf, note);
+    if (!err) err = settings_check_tls(conf, note);
     if (!err) err = check_http(conf, tls_files, note);
     return err ? err : check_addresses(conf, "shard-addr", note);
 }
@@ -299,7 +299,7 @@ static enum err check_provider(const struct conf *conf, struct note *note)
         note_set(note, "--backend command needs --command-script");
         err = ERR_INVALID;
     }
-    if (!err) err = check_tls(conf, note);
+    if (!err) err = settings_check_tls(conf, note);
     if (!err) err = check_listener(conf, "listen", tls_files, note);
     return err ? err : check_http(conf, tls_files, note);
 }

@@ -20,7 +20,7 @@
 #include "muster/commands.h"
 #include "muster/coordinator.h"
 
-#define SERVICE_NAME "bigfleet.v1alpha1.Coordinator"
+#define COORDINATOR_RUN_SERVICE_NAME "bigfleet.v1alpha1.Coordinator"
 enum {
     TABLES_SHARE = 4 << 20,
     WORKERS_SHARE = 16 << 20,
@@ -93,7 +93,8 @@ static void on_change(void *owner, const struct replica_status *status)
              log_text("leader", status->leader_address));
     health_check_set(c->role.ready, led && status->voter,
                      led ? "not a voter yet" : "no leader is known");
-    (void)rpc_health_set(c->role.health, STR(SERVICE_NAME), led ? RPC_SERVING : RPC_NOT_SERVING);
+    (void)rpc_health_set(c->role.health, STR(COORDINATOR_RUN_SERVICE_NAME),
+                         led ? RPC_SERVING : RPC_NOT_SERVING);
     quorum_on_change(c->quorum, status);
     fleet_service_on_change(c->fleet, status);
     replica_service_on_change(c->replicas, status);
@@ -289,7 +290,7 @@ static enum err open_snapshots(struct coordinator *c, struct note *note)
     return export_loop_open(&exports, &c->exports, note);
 }
 
-static enum err open_server(void *state, struct note *note)
+static enum err coordinator_run_open_server(void *state, struct note *note)
 {
     struct coordinator *c = state;
     struct rpc_server_options options = {.log = c->log, .limits = etcd_server_limits()};
@@ -315,7 +316,7 @@ static enum err open_server(void *state, struct note *note)
     if (!err) err = coordinator_workers_serve(c, note);
     if (!err) err = open_snapshots(c, note);
     if (!err) err = coordinator_etcd_open(c, note);
-    if (!err) err = role_open_health(&c->role, SERVICE_NAME, RPC_NOT_SERVING, note);
+    if (!err) err = role_open_health(&c->role, COORDINATOR_RUN_SERVICE_NAME, RPC_NOT_SERVING, note);
     return err ? err : role_listen(&c->role, note);
 }
 
@@ -408,7 +409,7 @@ static enum err warn_of_open_listeners(void *state, struct note *)
     return ERR_OK;
 }
 
-static void say_started(void *state, FILE *out)
+static void coordinator_run_say_started(void *state, FILE *out)
 {
     const struct coordinator *c = state;
     const char *etcd = role_listener_address(&c->etcd.listener);
@@ -426,7 +427,7 @@ static void say_started(void *state, FILE *out)
     fprintf(out, "  replica      %016" PRIx64 " (%s)\n", status.id, conf_text(c->role.conf, "id"));
 }
 
-static void reload(void *state)
+static void coordinator_run_reload(void *state)
 {
     coordinator_workers_reload(state);
 }
@@ -544,32 +545,29 @@ static enum err check_coordinator(const struct conf *conf, struct fs *fs, struct
     return err || !path ? err : dash_token_check(fs, path, note);
 }
 
-static const struct chassis_hooks hooks = {
+static const struct chassis_hooks coordinator_run_hooks = {
     .role = &coordinator_role,
     CHASSIS_STATE(struct coordinator),
     .ready_check = "quorum",
     .ready_reason = "no leader is known",
     .tls = ROLE_TLS_SERVER | ROLE_TLS_CLIENT,
     .steps = CHASSIS_STEPS(coordinator_begin, role_open_ready, role_open_tls, open_raft_tls,
-                           open_replica, open_server, open_quorum, open_rival,
+                           open_replica, coordinator_run_open_server, open_quorum, open_rival,
                            coordinator_dash_open, warn_of_open_listeners),
     .drains = CHASSIS_DRAINS(role_drain_ready, drain_dash, drain_leadership, role_drain_server,
                              drain_etcd, drain_workers, drain_quorum),
     .locks_data_dir = true,
     .knows_callers = true,
     .check = check_coordinator,
-    .say_started = say_started,
+    .say_started = coordinator_run_say_started,
     .owns_stdout = owns_stdout,
-    .reload = reload,
+    .reload = coordinator_run_reload,
     .close = close_coordinator,
 };
 
 static const struct command coordinator_run_command = {
-    HELP_MUSTER_COORDINATOR_RUN,
-    .options = &coordinator_run_table,
-    .exits = BIT(4) | BIT(6),
-    .run = chassis_run,
-    .data = &hooks,
+    HELP_MUSTER_COORDINATOR_RUN, .options = &coordinator_run_table, .exits = BIT(4) | BIT(6),
+    .run = chassis_run,          .data = &coordinator_run_hooks,
 };
 
 const struct command coordinator_command = {

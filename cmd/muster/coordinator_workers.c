@@ -14,7 +14,7 @@ enum {
     FLUSH_MS = 100,  /* events that a full pipe did not take */
     PAGES_EVERY = 5, /* flushes */
     LISTS_EVERY = 20,
-    HTTP_FINE = 200,
+    COORDINATOR_WORKERS_HTTP_FINE = 200,
     HTTP_UNAVAILABLE = 503,
     CERTS_EVERY = 600, /* flushes: a minute */
     PING_LEAST_MS = 5000,
@@ -24,7 +24,7 @@ enum {
 
 /* -- settings -- */
 
-static enum err read_config(struct coordinator *c, struct note *note)
+static enum err coordinator_workers_read_config(struct coordinator *c, struct note *note)
 {
     struct buf problems, warnings;
     enum err err;
@@ -160,11 +160,12 @@ static void publish_lists(struct coordinator *c)
 
     buf_clear(&w->page);
     if (!member_workers_write(w->service, &w->page))
-        chassis_publish(chassis, "/workers", HTTP_FINE, "application/x-ndjson", buf_peek(&w->page));
+        chassis_publish(chassis, "/workers", COORDINATOR_WORKERS_HTTP_FINE, "application/x-ndjson",
+                        buf_peek(&w->page));
     buf_clear(&w->page);
     if (!member_partitions_write(w->service, &w->page))
-        chassis_publish(chassis, "/partitions", HTTP_FINE, "application/x-ndjson",
-                        buf_peek(&w->page));
+        chassis_publish(chassis, "/partitions", COORDINATOR_WORKERS_HTTP_FINE,
+                        "application/x-ndjson", buf_peek(&w->page));
 }
 
 static void publish(struct coordinator *c)
@@ -176,13 +177,14 @@ static void publish(struct coordinator *c)
 
     buf_clear(&w->page);
     if (member_health_write(w->service, version_number(), &w->page, &health)) return;
-    status = health == MEMBER_HEALTH_UNAVAILABLE ? HTTP_UNAVAILABLE : HTTP_FINE;
+    status = health == MEMBER_HEALTH_UNAVAILABLE ? HTTP_UNAVAILABLE : COORDINATOR_WORKERS_HTTP_FINE;
     chassis_publish(chassis, "/health", status, "application/json", buf_peek(&w->page));
     chassis_publish(chassis, "/ready", status, "text/plain",
-                    status == HTTP_FINE ? STR("ready\n") : STR("not ready\n"));
+                    status == COORDINATOR_WORKERS_HTTP_FINE ? STR("ready\n") : STR("not ready\n"));
     buf_clear(&w->page);
     if (!member_status_write(w->service, &w->page))
-        chassis_publish(chassis, "/status", HTTP_FINE, "application/json", buf_peek(&w->page));
+        chassis_publish(chassis, "/status", COORDINATOR_WORKERS_HTTP_FINE, "application/json",
+                        buf_peek(&w->page));
 }
 
 static void look_at_certificates(struct coordinator *c)
@@ -235,7 +237,7 @@ static void on_tick(struct timer *timer)
 enum err coordinator_workers_open(struct coordinator *c, struct note *note)
 {
     struct coordinator_workers *w = &c->workers;
-    enum err err = read_config(c, note);
+    enum err err = coordinator_workers_read_config(c, note);
 
     buf_init(&w->page, PAGE_MAX);
     if (!err) err = timer_init(&w->timer, c->role.io->loop, on_tick);
@@ -244,7 +246,7 @@ enum err coordinator_workers_open(struct coordinator *c, struct note *note)
     return err ? err : open_service(c, note);
 }
 
-static enum err listen(struct coordinator *c, struct note *note)
+static enum err coordinator_workers_listen(struct coordinator *c, struct note *note)
 {
     struct coordinator_workers *w = &c->workers;
     const struct member_transport *t = &w->config.transport;
@@ -278,7 +280,7 @@ enum err coordinator_workers_serve(struct coordinator *c, struct note *note)
 
     if (!w->config.enabled) return ERR_OK;
     err = member_service_methods(w->service, c->role.server, false, note);
-    if (!err) err = listen(c, note);
+    if (!err) err = coordinator_workers_listen(c, note);
     if (err) return err;
     if (conf_bool(c->role.conf, "placement.grant_to_legacy"))
         LOG_WARN(c->log, "partitions are granted to workers that only beat: nothing proves that "

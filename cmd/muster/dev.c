@@ -168,7 +168,7 @@ static void drain_fleet(void *state)
         chassis_drained(dev->role.chassis);
 }
 
-static const struct chassis_hooks hooks = {
+static const struct chassis_hooks dev_hooks = {
     .role = &dev_role,
     CHASSIS_STATE(struct dev),
     .steps = CHASSIS_STEPS(dev_fleet_open),
@@ -179,5 +179,5 @@ static const struct chassis_hooks hooks = {
 
 const struct command dev_command = {
     HELP_MUSTER_DEV,    .options = &dev_table, .exits = BIT(4) | BIT(6),
-    .run = chassis_run, .data = &hooks,
+    .run = chassis_run, .data = &dev_hooks,
 };

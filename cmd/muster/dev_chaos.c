@@ -7,7 +7,7 @@ enum {
     PAUSE_TENTHS_MIN = 3, /* of every_ms */
     PAUSE_TENTHS_MAX = 8,
     HEARD_WITHIN_MS = 2000, /* a replica that counts as there */
-    TEXT_CAP = 160,
+    DEV_CHAOS_TEXT_CAP = 160,
 };
 
 /* In this order, round and round; what is not there is left out. */
@@ -61,7 +61,7 @@ static void strike(struct dev_chaos *chaos, const struct misfortune *m, size_t n
     struct dev_child *victim = chaos->options.children[chaos->options.first[part] + number];
     uint64_t tenths = prng_between(&chaos->prng, PAUSE_TENTHS_MIN, PAUSE_TENTHS_MAX);
     uint64_t ms = chaos->options.every_ms * tenths / 10;
-    char text[TEXT_CAP];
+    char text[DEV_CHAOS_TEXT_CAP];
 
     chaos->pid = dev_child_pid(victim);
     if (!chaos->pid) return; /* it is not there: another time */
@@ -125,7 +125,7 @@ static bool all_replicas_there(const struct dev_chaos *chaos, const struct dev_s
 
 void dev_chaos_look(struct dev_chaos *chaos, const struct dev_sight *sight, mono_time now)
 {
-    char text[TEXT_CAP];
+    char text[DEV_CHAOS_TEXT_CAP];
 
     if (!chaos->victim) {
         if (sight->whole && mono_due(chaos->next, now) && all_replicas_there(chaos, sight))

@@ -96,7 +96,7 @@ static void on_exit_of(void *owner, struct process_exit exit)
     timer_start_in(&child->again, AGAIN_MS);
 }
 
-static enum err start(struct dev_child *child, struct note *note)
+static enum err dev_child_start(struct dev_child *child, struct note *note)
 {
     const char *environment[ENV_MAX];
     struct process_options options = {.argv = (const char *const *)child->argv,
@@ -115,7 +115,7 @@ static void on_again(struct timer *timer)
 {
     struct dev_child *child = CONTAINER_OF(timer, struct dev_child, again);
     struct note note = {""};
-    enum err err = start(child, &note);
+    enum err err = dev_child_start(child, &note);
 
     if (err) child->options.on_failed(child->options.owner, err, &note);
 }
@@ -140,7 +140,7 @@ enum err dev_child_open(const struct dev_child_options *options, struct dev_chil
     child->options = *options;
     snprintf(child->name, sizeof child->name, "%s", options->name);
     if (!err) err = timer_init(&child->again, options->loop, on_again);
-    if (!err) err = start(child, note);
+    if (!err) err = dev_child_start(child, note);
     if (err) {
         note_prefix(note, "%s", options->name);
         dev_child_close(child);

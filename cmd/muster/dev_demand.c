@@ -9,9 +9,9 @@
 
 enum {
     STEPS = 8,
-    TEXT_CAP = 2048,
-    FILE_MAX = 1 << 20,
-    FILE_MODE = 0644,
+    DEV_DEMAND_TEXT_CAP = 2048,
+    DEV_DEMAND_FILE_MAX = 1 << 20,
+    DEV_DEMAND_FILE_MODE = 0644,
     EDIT_POLL_MS = 1000, /* how often the files are compared with what was written */
 };
 
@@ -33,7 +33,7 @@ static const struct wave {
     {"api", demand_cluster_c, &demand_cluster_c_len, {8, 10, 13, 16, 14, 11, 7, 6}},
 };
 
-static struct str demand_text(size_t cluster, size_t step, char text[TEXT_CAP])
+static struct str demand_text(size_t cluster, size_t step, char text[DEV_DEMAND_TEXT_CAP])
 {
     const struct wave *wave = &waves[cluster];
     struct str toml = str_of(wave->toml, *wave->len), count = STR("\ncount = "), after;
@@ -43,8 +43,8 @@ static struct str demand_text(size_t cluster, size_t step, char text[TEXT_CAP])
     assert(at);
     after = str_tail(toml, (size_t)(at - toml.at) + count.len);
     after = str_tail(after, str_find(after, '\n'));
-    len = snprintf(text, TEXT_CAP, "%.*s%.*s%u%.*s", (int)(at - toml.at), toml.at, STR_ARG(count),
-                   wave->counts[step], STR_ARG(after));
+    len = snprintf(text, DEV_DEMAND_TEXT_CAP, "%.*s%.*s%u%.*s", (int)(at - toml.at), toml.at,
+                   STR_ARG(count), wave->counts[step], STR_ARG(after));
     return str_of(text, (size_t)len);
 }
 
@@ -59,7 +59,7 @@ static void demand_path(const struct dev_demand *demand, size_t cluster,
 /* STEPS: the text is not one of ours. */
 static size_t demand_step_of(size_t cluster, struct str content)
 {
-    char text[TEXT_CAP];
+    char text[DEV_DEMAND_TEXT_CAP];
     size_t step = 0;
 
     while (step < STEPS && !str_equal(content, demand_text(cluster, step, text))) step++;
@@ -93,8 +93,8 @@ static size_t demand_step_in(const struct dev_demand *demand, size_t cluster, co
     struct buf content;
     size_t step = STEPS;
 
-    buf_init(&content, FILE_MAX);
-    if (!fs_read_whole(demand->options.io->fs, path, FILE_MAX, &content))
+    buf_init(&content, DEV_DEMAND_FILE_MAX);
+    if (!fs_read_whole(demand->options.io->fs, path, DEV_DEMAND_FILE_MAX, &content))
         step = demand_step_of(cluster, buf_peek(&content));
     buf_deinit(&content);
     return step;
@@ -103,7 +103,7 @@ static size_t demand_step_in(const struct dev_demand *demand, size_t cluster, co
 static void demand_move(struct dev_demand *demand, size_t cluster)
 {
     struct io *io = demand->options.io;
-    char path[DEV_PATH_CAP + 64], made[DEV_PATH_CAP + 72], text[TEXT_CAP];
+    char path[DEV_PATH_CAP + 64], made[DEV_PATH_CAP + 72], text[DEV_DEMAND_TEXT_CAP];
     size_t step, next;
     enum err err;
 
@@ -112,8 +112,8 @@ static void demand_move(struct dev_demand *demand, size_t cluster)
     next = (step + 1) % STEPS;
     snprintf(made, sizeof made, "%s.next", path);
     err = step == STEPS ? ERR_OK
-                        : fs_publish(io->fs, made, demand_text(cluster, next, text), FILE_MODE,
-                                     entropy_u64(io->entropy));
+                        : fs_publish(io->fs, made, demand_text(cluster, next, text),
+                                     DEV_DEMAND_FILE_MODE, entropy_u64(io->entropy));
     /* The file may have been edited while the new one was written. */
     if (!err && step != STEPS && demand_step_in(demand, cluster, path) != step) {
         (void)fs_remove(io->fs, made);
@@ -158,7 +158,7 @@ enum err dev_demand_open(struct dev_demand *demand, const struct dev_demand_opti
                          struct note *note)
 {
     struct io *io = options->io;
-    char path[DEV_PATH_CAP + 64], text[TEXT_CAP];
+    char path[DEV_PATH_CAP + 64], text[DEV_DEMAND_TEXT_CAP];
     enum err err;
 
     *demand = (struct dev_demand){.options = *options};

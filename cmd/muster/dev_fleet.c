@@ -15,7 +15,7 @@ enum {
     LOOK_MS = 200,         /* while it forms */
     LOOK_CALM_MS = 1000,   /* when all is well */
     END_TOLD_MS = 1000,    /* how often it is said how many are left */
-    ANSWER_ARENA_MAX = 1 << 20,
+    DEV_FLEET_ANSWER_ARENA_MAX = 1 << 20,
 };
 
 /* -- processes -- */
@@ -41,7 +41,8 @@ static void child_failed(void *owner, enum err err, const struct note *note)
     chassis_fail(dev->role.chassis, err, note);
 }
 
-static enum err start(struct dev *dev, enum dev_part part, size_t count, struct note *note)
+static enum err dev_fleet_start(struct dev *dev, enum dev_part part, size_t count,
+                                struct note *note)
 {
     struct dev_line *line = calloc(1, sizeof *line);
     struct dev_child_options options = {.loop = dev->role.io->loop,
@@ -165,8 +166,8 @@ static const struct dev_question questions[] = {
                  &muster__v1__cluster_status_response__descriptor, judge_members},
 };
 
-static void on_answer(void *owner, const struct rpc_client_call *call,
-                      const struct rpc_outcome *outcome, struct str bytes);
+static void dev_fleet_on_answer(void *owner, const struct rpc_client_call *call,
+                                const struct rpc_outcome *outcome, struct str bytes);
 
 /* The first question from `which` on that there is something to ask about; all stands when there is
  * none. */
@@ -187,11 +188,12 @@ static void ask(struct dev *dev, size_t which)
     }
     dev->asked = which;
     call.path = questions[which].path;
-    if (rpc_unary(dev->channel, &call, STR_EMPTY, on_answer, dev, NULL)) look_ended(dev, false);
+    if (rpc_unary(dev->channel, &call, STR_EMPTY, dev_fleet_on_answer, dev, NULL))
+        look_ended(dev, false);
 }
 
-static void on_answer(void *owner, const struct rpc_client_call *,
-                      const struct rpc_outcome *outcome, struct str bytes)
+static void dev_fleet_on_answer(void *owner, const struct rpc_client_call *,
+                                const struct rpc_outcome *outcome, struct str bytes)
 {
     struct dev *dev = owner;
     const struct dev_question *question = &questions[dev->asked];
@@ -201,7 +203,7 @@ static void on_answer(void *owner, const struct rpc_client_call *,
     bool stands;
 
     if (dev->stopping) return;
-    arena_init(&arena, ANSWER_ARENA_MAX);
+    arena_init(&arena, DEV_FLEET_ANSWER_ARENA_MAX);
     if (outcome->err || message_read(question->type, bytes, NULL, &arena, &answer, NULL))
         answer = NULL;
     stands = question->judge(dev, answer, reason);
@@ -212,7 +214,7 @@ static void on_answer(void *owner, const struct rpc_client_call *,
         tell(dev, false, reason);
 }
 
-static void on_look(struct timer *timer)
+static void dev_fleet_on_look(struct timer *timer)
 {
     struct dev *dev = CONTAINER_OF(timer, struct dev, look);
 
@@ -324,15 +326,15 @@ static enum err start_all(struct dev *dev, struct note *note)
     snprintf(path, sizeof path, "%s/%s", parts->dir, DEV_TOKEN_FILE);
     err = dash_token_read(dev->role.io->fs, path, dev->token, note);
     if (err == ERR_NOT_FOUND) err = dash_token_make(dev->role.io, path, dev->token, note);
-    if (!err) err = start(dev, DEV_COORDINATOR, parts->replicas, note);
+    if (!err) err = dev_fleet_start(dev, DEV_COORDINATOR, parts->replicas, note);
     if (!err && parts->workers)
         err = dev_input_write(parts, dev->role.io->fs, entropy_u64(dev->role.io->entropy), note);
-    if (!err) err = start(dev, DEV_WORKER, parts->workers, note);
+    if (!err) err = dev_fleet_start(dev, DEV_WORKER, parts->workers, note);
     if (err || !parts->shards) return err;
     err = begin_demand(dev, note);
-    if (!err) err = start(dev, DEV_PROVIDER, 1, note);
-    if (!err) err = start(dev, DEV_SHARD, parts->shards, note);
-    if (!err) err = start(dev, DEV_OPERATOR, DEV_OPERATORS, note);
+    if (!err) err = dev_fleet_start(dev, DEV_PROVIDER, 1, note);
+    if (!err) err = dev_fleet_start(dev, DEV_SHARD, parts->shards, note);
+    if (!err) err = dev_fleet_start(dev, DEV_OPERATOR, DEV_OPERATORS, note);
     return err;
 }
 
@@ -363,7 +365,7 @@ enum err dev_fleet_open(void *state, struct note *note)
     dev->log = &dev->role.instruments->log;
     dev->leader = SIZE_MAX;
     err = health_check_add(dev->role.instruments->health, "cluster", "starting", &dev->check);
-    if (!err) err = timer_init(&dev->look, loop, on_look);
+    if (!err) err = timer_init(&dev->look, loop, dev_fleet_on_look);
     if (!err) err = timer_init(&dev->kill, loop, on_kill);
     if (!err) err = timer_init(&dev->tell_end, loop, on_tell_end);
     if (err) return err;

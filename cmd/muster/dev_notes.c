@@ -5,7 +5,7 @@
 
 #include "text/ndjson.h"
 
-enum { LINE_MAX_BYTES = 4096, FILE_MAX = 64 << 10, FILE_MODE = 0644 };
+enum { LINE_MAX_BYTES = 4096, DEV_NOTES_FILE_MAX = 64 << 10, DEV_NOTES_FILE_MODE = 0644 };
 
 static enum err make_line(const struct dev_notes *notes, const char *from, const char *text,
                           struct buf *into)
@@ -37,11 +37,11 @@ static enum err write_line(const struct dev_notes *notes, const char *path, stru
     struct fs *fs = notes->io->fs;
     struct fs_file *file;
     uint64_t size = 0;
-    enum err err = fs_open(fs, path, FS_WRITE | FS_CREATE | FS_APPEND, FILE_MODE, &file);
+    enum err err = fs_open(fs, path, FS_WRITE | FS_CREATE | FS_APPEND, DEV_NOTES_FILE_MODE, &file);
 
     if (err) return err;
     err = fs_file_size(fs, file, &size);
-    if (!err && size > FILE_MAX) err = begin_anew(notes, file);
+    if (!err && size > DEV_NOTES_FILE_MAX) err = begin_anew(notes, file);
     if (!err) err = fs_write_at(fs, file, 0, line); /* to the end, wherever that is */
     fs_close(fs, file);
     return err;

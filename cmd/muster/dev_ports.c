@@ -9,7 +9,7 @@
 
 enum {
     APART = 10, /* from one coordinator to the next */
-    FILE_MAX = 4096,
+    DEV_PORTS_FILE_MAX = 4096,
     FIRST_DRAWN = 24000,
     DRAWN = 8000, /* where the first may be */
     TRIES = 512,
@@ -81,8 +81,8 @@ enum err dev_ports_free(struct io *io, const char *dir, struct dev_ports *ports,
     enum err err;
 
     if (snprintf(path, sizeof path, "%s/ports", dir) >= (int)sizeof path) return ERR_TOO_LARGE;
-    buf_init(&text, FILE_MAX);
-    err = fs_read_whole(io->fs, path, FILE_MAX, &text);
+    buf_init(&text, DEV_PORTS_FILE_MAX);
+    err = fs_read_whole(io->fs, path, DEV_PORTS_FILE_MAX, &text);
     if (!err) {
         err = parse(buf_peek(&text), all, &known);
         if (err) note_set(note, "%s: no list of ports", path);

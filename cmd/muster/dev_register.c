@@ -8,7 +8,12 @@
 #include "wire/pb/bigfleet_v1alpha1_coordinator.pb-c.h"
 #include "wire/pb/muster_v1_fleet.pb-c.h"
 
-enum { REQUEST_MAX = 4096, ANSWER_ARENA_MAX = 1 << 20, TIMEOUT_MS = 5000, ZONE_QUOTA = 400 };
+enum {
+    REQUEST_MAX = 4096,
+    DEV_REGISTER_ANSWER_ARENA_MAX = 1 << 20,
+    TIMEOUT_MS = 5000,
+    ZONE_QUOTA = 400
+};
 #define DEV_CLOUD  "cloud"
 #define DEV_REGION "eu-1"
 
@@ -125,7 +130,7 @@ static bool told_before(struct str bytes)
     struct arena arena;
     bool told = false;
 
-    arena_init(&arena, ANSWER_ARENA_MAX);
+    arena_init(&arena, DEV_REGISTER_ANSWER_ARENA_MAX);
     if (!message_read(&bigfleet__v1alpha1__list_domain_assignments_response__descriptor, bytes,
                       NULL, &arena, &message, NULL))
         told =
@@ -134,8 +139,8 @@ static bool told_before(struct str bytes)
     return told;
 }
 
-static void on_answer(void *owner, const struct rpc_client_call *,
-                      const struct rpc_outcome *outcome, struct str bytes)
+static void dev_register_on_answer(void *owner, const struct rpc_client_call *,
+                                   const struct rpc_outcome *outcome, struct str bytes)
 {
     struct dev_register *r = owner;
 
@@ -164,6 +169,7 @@ void dev_register_go(struct dev_register *r)
     if (!call.path)
         r->known = true;
     else
-        r->asking = rpc_unary(r->channel, &call, buf_peek(&request), on_answer, r, NULL) == ERR_OK;
+        r->asking = rpc_unary(r->channel, &call, buf_peek(&request), dev_register_on_answer, r,
+                              NULL) == ERR_OK;
     buf_deinit(&request);
 }

@@ -26,7 +26,7 @@ struct operator_role_state {
 
 /* -- readiness: what the operator says of itself, copied for the probes -- */
 
-static void on_look(struct timer *timer)
+static void operator_run_on_look(struct timer *timer)
 {
     struct operator_role_state *s = CONTAINER_OF(timer, struct operator_role_state, look);
     struct note reason = {""};
@@ -111,10 +111,10 @@ static enum err operator_begin(void *state, struct note *note)
         &s->role, "operator",
         (const struct log_field[]){log_text("cluster", conf_text(conf, "cluster-id")), LOG_END});
     if (!err) err = fs_sweep_temps(s->role.io->fs, conf_text(conf, "data-dir"));
-    return err ? err : timer_init(&s->look, s->role.io->loop, on_look);
+    return err ? err : timer_init(&s->look, s->role.io->loop, operator_run_on_look);
 }
 
-static void say_started(void *state, FILE *out)
+static void operator_run_say_started(void *state, FILE *out)
 {
     const struct operator_role_state *s = state;
 
@@ -196,7 +196,7 @@ static enum err check_operator_files(const struct conf *conf, struct fs *fs, str
     return err || !template ? err : check_template(fs, template, note);
 }
 
-static const struct chassis_hooks hooks = {
+static const struct chassis_hooks operator_run_hooks = {
     .role = &operator_role,
     CHASSIS_STATE(struct operator_role_state),
     .ready_check = "shard",
@@ -206,14 +206,13 @@ static const struct chassis_hooks hooks = {
                            open_operator),
     .drains = CHASSIS_DRAINS(role_drain_ready),
     .check = check_operator_files,
-    .say_started = say_started,
+    .say_started = operator_run_say_started,
     .close = close_operator,
 };
 
 static const struct command operator_run_command = {
-    HELP_MUSTER_OPERATOR_RUN, .options = &operator_run_table,
-    .exits = BIT(4) | BIT(6), .run = chassis_run,
-    .data = &hooks,
+    HELP_MUSTER_OPERATOR_RUN, .options = &operator_run_table, .exits = BIT(4) | BIT(6),
+    .run = chassis_run,       .data = &operator_run_hooks,
 };
 
 const struct command operator_command = {

@@ -13,7 +13,7 @@
 #include "muster/role.h"
 #include "provider/host/service.h"
 
-#define SERVICE_NAME "bigfleet.v1alpha1.CapacityProvider"
+#define PROVIDER_RUN_SERVICE_NAME "bigfleet.v1alpha1.CapacityProvider"
 
 struct provider_role_state {
     struct role_base role;
@@ -64,7 +64,7 @@ static void on_failed(void *owner, enum err err, const struct note *note)
     chassis_fail(s->role.chassis, err, note);
 }
 
-static enum err open_host(void *state, struct note *note)
+static enum err provider_run_open_host(void *state, struct note *note)
 {
     struct provider_role_state *s = state;
     struct host_options options = {
@@ -83,7 +83,7 @@ static enum err open_host(void *state, struct note *note)
     return err ? err : host_open(&options, &s->host, note);
 }
 
-static enum err open_server(void *state, struct note *note)
+static enum err provider_run_open_server(void *state, struct note *note)
 {
     struct provider_role_state *s = state;
     struct rpc_server_options options = {.log = &s->role.log};
@@ -92,7 +92,7 @@ static enum err open_server(void *state, struct note *note)
     host_server_limits(&options.limits);
     err = role_open_server(&s->role, &options, note);
     if (!err) err = host_service_open(s->host, s->role.server, &s->service, note);
-    return err ? err : role_open_health(&s->role, SERVICE_NAME, RPC_SERVING, note);
+    return err ? err : role_open_health(&s->role, PROVIDER_RUN_SERVICE_NAME, RPC_SERVING, note);
 }
 
 /* The port listens once the machines are there: a List without them would remove them from a
@@ -109,7 +109,7 @@ static enum err provider_begin(void *state, struct note *note)
     return ERR_OK;
 }
 
-static void say_started(void *state, FILE *out)
+static void provider_run_say_started(void *state, FILE *out)
 {
     const struct provider_role_state *s = state;
 
@@ -120,7 +120,7 @@ static void say_started(void *state, FILE *out)
 
 /* -- running and closing -- */
 
-static void reload(void *state)
+static void provider_run_reload(void *state)
 {
     struct provider_role_state *s = state;
     struct note note;
@@ -142,25 +142,24 @@ static void close_provider(void *state)
     role_close(&s->role);
 }
 
-static const struct chassis_hooks hooks = {
+static const struct chassis_hooks provider_run_hooks = {
     .role = &provider_role,
     CHASSIS_STATE(struct provider_role_state),
     .ready_check = "machines",
     .ready_reason = "machines are not loaded",
     .tls = ROLE_TLS_SERVER,
-    .steps = CHASSIS_STEPS(role_open_ready, find_state, role_open_tls, open_host, open_server,
-                           provider_begin),
+    .steps = CHASSIS_STEPS(role_open_ready, find_state, role_open_tls, provider_run_open_host,
+                           provider_run_open_server, provider_begin),
     .drains = CHASSIS_DRAINS(role_drain_ready, role_drain_server),
     .check = provider_backend_check,
-    .say_started = say_started,
-    .reload = reload,
+    .say_started = provider_run_say_started,
+    .reload = provider_run_reload,
     .close = close_provider,
 };
 
 static const struct command provider_run_command = {
-    HELP_MUSTER_PROVIDER_RUN, .options = &provider_run_table,
-    .exits = BIT(4) | BIT(6), .run = chassis_run,
-    .data = &hooks,
+    HELP_MUSTER_PROVIDER_RUN, .options = &provider_run_table, .exits = BIT(4) | BIT(6),
+    .run = chassis_run,       .data = &provider_run_hooks,
 };
 
 const struct command provider_command = {

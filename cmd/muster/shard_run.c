@@ -26,7 +26,7 @@ enum {
     NUMBER_CAP = 24,
     REMEDY_CAP = 256,
     DRAIN_REPORTS_MAX = 64,
-    HTTP_FINE = 200,
+    SHARD_RUN_HTTP_FINE = 200,
 };
 
 struct shard_role_state {
@@ -172,7 +172,7 @@ static void on_first_list(void *owner)
 }
 
 /* One line for a person who is called at night: both causes, and what to do about each. */
-static void on_fenced(void *owner, const struct shard_fence *fence)
+static void shard_run_on_fenced(void *owner, const struct shard_fence *fence)
 {
     struct shard_role_state *s = owner;
     char newest[NUMBER_CAP] = "unknown", remedy[FS_PATH_CAP + REMEDY_CAP];
@@ -199,7 +199,7 @@ static void on_rests(void *owner, struct str json)
 {
     struct shard_role_state *s = owner;
 
-    chassis_publish(s->role.chassis, "/rests", HTTP_FINE, "application/json", json);
+    chassis_publish(s->role.chassis, "/rests", SHARD_RUN_HTTP_FINE, "application/json", json);
 }
 
 static struct core_options core_of(const struct conf *conf)
@@ -268,7 +268,7 @@ static enum err open_shard(void *state, struct note *note)
         .on_ready = on_first_list,
         .on_rests = on_rests,
         .on_reports_drains = on_reports_drains,
-        .on_fenced = on_fenced,
+        .on_fenced = shard_run_on_fenced,
         .owner = s,
     };
 
@@ -278,7 +278,7 @@ static enum err open_shard(void *state, struct note *note)
     return shard_open(&options, &s->shard, note);
 }
 
-static enum err open_server(void *state, struct note *note)
+static enum err shard_run_open_server(void *state, struct note *note)
 {
     struct shard_role_state *s = state;
     struct rpc_server_options options = {.log = &s->role.log};
@@ -336,7 +336,7 @@ static enum err shard_begin(void *state, struct note *)
 }
 
 /* The kill switch: on at once, in the turn of the loop that says so; off with a restart only. */
-static void reload(void *state)
+static void shard_run_reload(void *state)
 {
     struct shard_role_state *s = state;
     const struct conf *now = chassis_conf_now(s->role.chassis);
@@ -349,7 +349,7 @@ static void reload(void *state)
         LOG_WARN(&s->role.log, "actuation stays paused until restart");
 }
 
-static void say_started(void *state, FILE *out)
+static void shard_run_say_started(void *state, FILE *out)
 {
     const struct shard_role_state *s = state;
 
@@ -382,18 +382,18 @@ static void close_shard(void *state)
     role_close(&s->role);
 }
 
-static const struct chassis_hooks hooks = {
+static const struct chassis_hooks shard_run_hooks = {
     .role = &shard_role,
     CHASSIS_STATE(struct shard_role_state),
     .ready_check = "reconcile",
     .ready_reason = "first provider reconcile not yet complete",
     .tls = ROLE_TLS_SERVER | ROLE_TLS_CLIENT,
     .steps = CHASSIS_STEPS(role_open_ready, open_files, role_open_tls, open_audit,
-                           role_open_client_metrics, open_provider, open_shard, open_server,
-                           open_coordinator_client, shard_begin),
+                           role_open_client_metrics, open_provider, open_shard,
+                           shard_run_open_server, open_coordinator_client, shard_begin),
     .drains = CHASSIS_DRAINS(role_drain_ready, drain_shard, role_drain_server),
-    .say_started = say_started,
-    .reload = reload,
+    .say_started = shard_run_say_started,
+    .reload = shard_run_reload,
     .close = close_shard,
 };
 
@@ -438,9 +438,8 @@ static const struct command set_epoch_command = {
 };
 
 static const struct command shard_run_command = {
-    HELP_MUSTER_SHARD_RUN,    .options = &shard_run_table,
-    .exits = BIT(4) | BIT(6), .run = chassis_run,
-    .data = &hooks,
+    HELP_MUSTER_SHARD_RUN, .options = &shard_run_table, .exits = BIT(4) | BIT(6),
+    .run = chassis_run,    .data = &shard_run_hooks,
 };
 
 const struct command shard_command = {

@@ -149,7 +149,7 @@ static enum err load_plugins(void *state, struct note *note)
 
 /* -- the host -- */
 
-static void on_fenced(void *owner)
+static void worker_run_on_fenced(void *owner)
 {
     struct worker_role_state *s = owner;
 
@@ -189,7 +189,7 @@ static void start_preempt(struct worker_role_state *s)
     if (text && !str_to_u64(str_from(text), &ms)) timer_start_in(&s->preempt, ms);
 }
 
-static enum err open_host(void *state, struct note *note)
+static enum err worker_run_open_host(void *state, struct note *note)
 {
     struct worker_role_state *s = state;
     const struct conf *conf = s->role.conf;
@@ -214,7 +214,7 @@ static enum err open_host(void *state, struct note *note)
                                               conf_choice(conf, "process.kind") == PROCESS_PLUGIN,
                                           .rate = conf_number(conf, "process.rate"),
                                           .plugins = s->plugins,
-                                          .on_fenced = on_fenced,
+                                          .on_fenced = worker_run_on_fenced,
                                           .on_drained = on_drained,
                                           .owner = s};
     enum err err;
@@ -232,7 +232,7 @@ static enum err open_host(void *state, struct note *note)
 
 /* -- the hooks -- */
 
-static enum err read_config(struct worker_role_state *s, struct note *note)
+static enum err worker_run_read_config(struct worker_role_state *s, struct note *note)
 {
     struct buf problems, warnings;
     struct str line, rest;
@@ -252,7 +252,7 @@ static enum err read_config(struct worker_role_state *s, struct note *note)
 static enum err worker_begin(void *state, struct note *note)
 {
     struct worker_role_state *s = state;
-    enum err err = read_config(s, note);
+    enum err err = worker_run_read_config(s, note);
 
     if (!err) err = name_worker(s);
     if (err) return err;
@@ -272,7 +272,7 @@ static enum err open_stores(void *state, struct note *note)
     return err || !checkpoints ? err : checkpoint_store_open(fs, checkpoints, &s->store, note);
 }
 
-static void say_started(void *state, FILE *out)
+static void worker_run_say_started(void *state, FILE *out)
 {
     const struct worker_role_state *s = state;
 
@@ -281,7 +281,7 @@ static void say_started(void *state, FILE *out)
         fprintf(out, "  coordinator  %s\n", s->config.coordinators[i]);
 }
 
-static void reload(void *state)
+static void worker_run_reload(void *state)
 {
     struct worker_role_state *s = state;
 
@@ -318,23 +318,22 @@ static enum err check_plugin(const struct conf *conf, struct fs *, struct note *
     return note_fail(note, ERR_INVALID, "process.kind is \"plugin\", and there is no --plugin");
 }
 
-static const struct chassis_hooks hooks = {
+static const struct chassis_hooks worker_run_hooks = {
     .role = &worker_role,
     CHASSIS_STATE(struct worker_role_state),
     .steps = CHASSIS_STEPS(worker_begin, open_stores, open_certificate, role_open_client_metrics,
-                           load_plugins, open_host),
+                           load_plugins, worker_run_open_host),
     .drains = CHASSIS_DRAINS(drain_host),
     .second_signal_ends = true,
     .check = check_plugin,
-    .say_started = say_started,
-    .reload = reload,
+    .say_started = worker_run_say_started,
+    .reload = worker_run_reload,
     .close = close_worker,
 };
 
 static const struct command worker_run_command = {
-    HELP_MUSTER_WORKER_RUN,   .options = &worker_run_table,
-    .exits = BIT(4) | BIT(6), .run = chassis_run,
-    .data = &hooks,
+    HELP_MUSTER_WORKER_RUN, .options = &worker_run_table, .exits = BIT(4) | BIT(6),
+    .run = chassis_run,     .data = &worker_run_hooks,
 };
 
 const struct command worker_command = {

@@ -17,7 +17,7 @@ static const struct command *const children[] = {
     &snapshot_command,        &completion_command,
     &version_command,         NULL,
 };
-static const struct command program = {
+static const struct command bigfleetctl_program = {
     HELP_BIGFLEETCTL,
     .children = children,
     .says_name_only = true,
@@ -32,10 +32,11 @@ int bigfleetctl_main(int argc, char **argv)
         bool option = i > 0 && !value && argv[i][0] == '-' && argv[i][1] != '\0';
 
         (option ? words_add_flag : words_add)(&words, argv[i]);
-        value =
-            option && !words.too_many && command_takes_value(&program, words.word[words.count - 1]);
+        value = option && !words.too_many &&
+                command_takes_value(&bigfleetctl_program, words.word[words.count - 1]);
     }
-    if (words.too_many) fprintf(stderr, "%s: too many words\n", program.name);
-    return !words.too_many && program_main(&program, words.count, words.word) == 0 ? EXIT_SUCCESS
-                                                                                   : EXIT_FAILURE;
+    if (words.too_many) fprintf(stderr, "%s: too many words\n", bigfleetctl_program.name);
+    return !words.too_many && program_main(&bigfleetctl_program, words.count, words.word) == 0
+               ? EXIT_SUCCESS
+               : EXIT_FAILURE;
 }

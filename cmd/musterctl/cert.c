@@ -332,7 +332,7 @@ static enum err renew_all(struct ctl *ctl)
     return err;
 }
 
-static enum err renew(struct ctl *ctl)
+static enum err musterctl_cert_renew(struct ctl *ctl)
 {
     size_t count = conf_argument_count(ctl->conf), done = 0;
 
@@ -471,7 +471,7 @@ static const struct command cert_renew_command = {
     .options = &cert_renew_table,
     COMMAND_ARGUMENTS("[FILE]...", 0, CONF_ARGUMENTS_MAX),
     .exits = BIT(4) | BIT(5) | BIT(6),
-    CTL_OFFLINE(renew),
+    CTL_OFFLINE(musterctl_cert_renew),
 };
 
 static const struct command cert_show_command = {

@@ -95,7 +95,7 @@ static enum err await_claim(struct run *run)
     return coord_ctl_error(run->coord->ctl, &run->claimed.result);
 }
 
-static enum err acquire(struct run *run)
+static enum err coord_exec_acquire(struct run *run)
 {
     struct ctl *ctl = run->coord->ctl;
     coord_request request = {
@@ -142,7 +142,7 @@ static enum err with_store(struct coord_ctl *coord)
     coord_result result;
 
     run->coord = coord;
-    enum err err = acquire(run);
+    enum err err = coord_exec_acquire(run);
     if (!err) {
         result = coord_keep(run->lease, on_lost, run);
         err = coord_ctl_error(ctl, &result);

@@ -45,7 +45,7 @@ enum err coord_ctl_load_lease(struct coord_ctl *coord, const char *path, coord_l
     return err;
 }
 
-static enum err renew(struct coord_ctl *coord)
+static enum err coord_lease_renew(struct coord_ctl *coord)
 {
     const char *path = conf_text(coord->ctl->conf, "lease");
     coord_lease *lease;
@@ -86,7 +86,7 @@ const struct command coord_renew_command = {
     HELP_MUSTERCTL_COORD_RENEW,
     .options = &coord_lease_table,
     .exits = COORD_EXITS | BIT(5),
-    COORD_ACT(renew),
+    COORD_ACT(coord_lease_renew),
 };
 const struct command coord_release_command = {
     HELP_MUSTERCTL_COORD_RELEASE,

@@ -8,7 +8,7 @@
 #include "common/tables.h"
 #include "musterctl/coord.h"
 
-static enum err acquire(struct coord_ctl *coord)
+static enum err coord_slot_acquire(struct coord_ctl *coord)
 {
     struct ctl *ctl = coord->ctl;
     const char *group = conf_text(ctl->conf, "group");
@@ -200,11 +200,9 @@ static enum err caps(struct coord_ctl *coord)
 }
 
 const struct command coord_acquire_command = {
-    HELP_MUSTERCTL_COORD_ACQUIRE,
-    .options = &coord_acquire_table,
-    COMMAND_ARGUMENTS("[VALUE]", 0, 1),
-    .exits = COORD_EXITS,
-    COORD_ACT(acquire),
+    HELP_MUSTERCTL_COORD_ACQUIRE,       .options = &coord_acquire_table,
+    COMMAND_ARGUMENTS("[VALUE]", 0, 1), .exits = COORD_EXITS,
+    COORD_ACT(coord_slot_acquire),
 };
 const struct command coord_holders_command = {
     HELP_MUSTERCTL_COORD_HOLDERS,  .options = &coord_table, COMMAND_ARGUMENTS("GROUP", 1, 1),

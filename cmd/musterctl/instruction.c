@@ -26,7 +26,7 @@ static void kind_cell(struct text_table *table, const ProtobufCMessage *row)
     table_format(table, "%s", name);
 }
 
-static const struct command list_command = {
+static const struct command instruction_list_command = {
     HELP_MUSTERCTL_INSTRUCTION_LIST,
     .options = &instruction_list_table,
     .exits = CTL_EXITS,
@@ -98,5 +98,5 @@ static const struct command queue_command = {
 
 const struct command instruction_command = {
     HELP_MUSTERCTL_INSTRUCTION,
-    .children = COMMAND_CHILDREN(&list_command, &queue_command),
+    .children = COMMAND_CHILDREN(&instruction_list_command, &queue_command),
 };

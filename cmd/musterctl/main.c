@@ -54,7 +54,7 @@ static const struct command queue_group = {
     .children = COMMAND_CHILDREN(&work_command),
 };
 
-static const struct command program = {
+static const struct command main_program = {
     HELP_MUSTERCTL,
     .children = COMMAND_CHILDREN(&top_command, &explain_command, &doctor_command, &shard_group,
                                  &domain_group, &cluster_group, &need_group, &quota_group,
@@ -69,5 +69,5 @@ int main(int argc, char **argv)
 {
     if (argc > 0 && strcmp(words_program(argv[0]), "bigfleetctl") == 0)
         return bigfleetctl_main(argc, argv);
-    return program_main(&program, argc, argv);
+    return program_main(&main_program, argc, argv);
 }

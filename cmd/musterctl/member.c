@@ -78,7 +78,7 @@ static enum err status_print(struct ctl *ctl, const Muster__V1__ClusterStatusRes
     return ERR_OK;
 }
 
-static enum err status_show(struct ctl *ctl)
+static enum err member_status_show(struct ctl *ctl)
 {
     static const struct remote_method method =
         REMOTE_READS(MEMBERSHIP_PATH "ClusterStatus", muster__v1__cluster_status);
@@ -104,7 +104,7 @@ const struct command member_status_command = {
     HELP_MUSTERCTL_STATUS,
     .options = &status_table,
     .run = run_status,
-    .data = &(const struct ctl_action){.act = status_show},
+    .data = &(const struct ctl_action){.act = member_status_show},
 };
 
 /* -- partitions -- */

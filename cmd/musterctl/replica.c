@@ -28,7 +28,7 @@ static void silence_cell(struct text_table *table, const ProtobufCMessage *row)
         table_format(table, "%" PRId64 "ms", replica->silent_ms);
 }
 
-static const struct command list_command = {
+static const struct command replica_list_command = {
     HELP_MUSTERCTL_REPLICA_LIST,
     .options = &ctl_table,
     .exits = CTL_EXITS,
@@ -110,6 +110,6 @@ static const struct command bootstrap_command = {
 const struct command replica_command = {
     HELP_MUSTERCTL_REPLICA,
     .verbs = true,
-    .children = COMMAND_CHILDREN(&list_command, &add_command, &remove_command, &transfer_command,
-                                 &bootstrap_command, &state_hash_command),
+    .children = COMMAND_CHILDREN(&replica_list_command, &add_command, &remove_command,
+                                 &transfer_command, &bootstrap_command, &state_hash_command),
 };

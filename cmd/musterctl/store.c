@@ -276,8 +276,8 @@ static const struct command compact_command = {
 
 /* -- status -- */
 
-static enum err status_show(struct ctl *ctl, const ProtobufCMessage *,
-                            const ProtobufCMessage *answer)
+static enum err store_status_show(struct ctl *ctl, const ProtobufCMessage *,
+                                  const ProtobufCMessage *answer)
 {
     const Muster__V1__StatusResponse *s = (const void *)answer;
     char id[33];
@@ -302,7 +302,7 @@ static const struct command status_command = {
     HELP_MUSTERCTL_STORE_STATUS,
     .options = &ctl_table,
     .exits = CTL_EXITS,
-    CTL_RPC(CTL_READ(STORE_PATH "Status", muster__v1__status), .show = status_show),
+    CTL_RPC(CTL_READ(STORE_PATH "Status", muster__v1__status), .show = store_status_show),
 };
 
 /* -- import, export -- */

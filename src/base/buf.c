@@ -31,7 +31,7 @@ struct str buf_peek(const struct buf *b)
 
 /* Makes cap - len at least `len`. One byte more than cap is taken from the heap, so that there is
  * always place for a closing NUL that does not count towards the ceiling. */
-static enum err grow(struct buf *b, size_t len)
+static enum err buf_grow(struct buf *b, size_t len)
 {
     size_t cap;
     char *data;
@@ -57,7 +57,7 @@ enum err buf_append(struct buf *b, struct str bytes)
     /* A view of this very buffer would dangle when it grows. */
     assert(!b->data || (uintptr_t)bytes.at >= (uintptr_t)b->data + b->cap ||
            (uintptr_t)bytes.at + bytes.len <= (uintptr_t)b->data);
-    err = grow(b, bytes.len);
+    err = buf_grow(b, bytes.len);
     if (err) return err;
     memcpy(b->data + b->len, bytes.at, bytes.len);
     b->len += bytes.len;
@@ -71,7 +71,7 @@ enum err buf_append_c(struct buf *b, const char *c_string)
 
 enum err buf_append_byte(struct buf *b, char byte)
 {
-    enum err err = grow(b, 1);
+    enum err err = buf_grow(b, 1);
 
     if (err) return err;
     b->data[b->len++] = byte;
@@ -90,7 +90,7 @@ enum err buf_vappendf(struct buf *b, const char *format, va_list args)
     wrote = vsnprintf(room > 0 ? b->data + b->len : NULL, room, format, args);
     if (wrote < 0) err = ERR_INVALID;
     if (!err && (size_t)wrote >= room && wrote > 0) {
-        err = grow(b, (size_t)wrote);
+        err = buf_grow(b, (size_t)wrote);
         if (!err) vsnprintf(b->data + b->len, (size_t)wrote + 1, format, again);
     }
     if (!err) b->len += (size_t)wrote;
@@ -111,7 +111,7 @@ enum err buf_appendf(struct buf *b, const char *format, ...)
 
 enum err buf_reserve(struct buf *b, size_t len, char **ret_room)
 {
-    enum err err = grow(b, len);
+    enum err err = buf_grow(b, len);
 
     if (err) return err;
     *ret_room = b->data ? b->data + b->len : NULL;

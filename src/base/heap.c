@@ -5,7 +5,7 @@
 
 enum {
     ARITY = 4, /* children per node: half the levels of a binary heap for the same pops */
-    CAP_FIRST = 16,
+    HEAP_CAP_FIRST = 16,
 };
 
 static bool earlier(const struct heap_node *a, const struct heap_node *b)
@@ -80,7 +80,7 @@ enum err heap_reserve(struct heap *h, size_t count)
     if (count > h->max) return ERR_FULL;
     if (count <= h->cap) return ERR_OK;
     /* Doubled, so that reserving one more at a time, as every new timer does, copies little. */
-    cap = max_size(count, min_size(max_size(h->cap * 2, CAP_FIRST), h->max));
+    cap = max_size(count, min_size(max_size(h->cap * 2, HEAP_CAP_FIRST), h->max));
     if (cap > PTRDIFF_MAX / sizeof(void *)) return ERR_NOMEM;
     nodes = realloc(h->nodes, cap * sizeof(void *));
     if (!nodes) return ERR_NOMEM;

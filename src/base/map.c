@@ -14,7 +14,7 @@
  * stays at its ceiling while keys come and go. That is why `cap` may exceed `max`. */
 enum {
     SLOTS_PER_ENTRY = 2,
-    CAP_FIRST = 8,
+    MAP_CAP_FIRST = 8,
 };
 static_assert(MAP_MOST * 4 <= UINT32_MAX, "a slot numbers an entry, also after the last doubling");
 
@@ -75,9 +75,9 @@ static void squeeze(struct map *m, struct map_entry *to)
     for (size_t i = 0; i < kept; i++) index_entry(m, i);
 }
 
-static enum err grow(struct map *m)
+static enum err map_grow(struct map *m)
 {
-    size_t cap = max_size(m->cap * 2, CAP_FIRST);
+    size_t cap = max_size(m->cap * 2, MAP_CAP_FIRST);
     struct map_entry *old = m->entries, *entries = malloc(cap * sizeof *entries);
     uint32_t *slots = calloc(cap * SLOTS_PER_ENTRY, sizeof *slots);
 
@@ -98,7 +98,7 @@ static enum err grow(struct map *m)
 static enum err make_room(struct map *m)
 {
     if (m->used < m->cap) return ERR_OK;
-    if (m->count >= m->cap / 2) return grow(m);
+    if (m->count >= m->cap / 2) return map_grow(m);
     memset(m->slots, 0, m->slot_count * sizeof *m->slots);
     squeeze(m, m->entries);
     return ERR_OK;

@@ -7,7 +7,7 @@
 
 __extension__ typedef unsigned __int128 u128;
 
-static uint64_t rotate_left(uint64_t x, unsigned by)
+static uint64_t prng_rotate_left(uint64_t x, unsigned by)
 {
     return x << by | x >> (64 - by);
 }
@@ -27,7 +27,7 @@ void prng_seed(struct prng *p, uint64_t seed)
 uint64_t prng_u64(struct prng *p)
 {
     uint64_t *s = p->s;
-    uint64_t result = rotate_left(s[1] * 5, 7) * 9, t = s[1] << 17;
+    uint64_t result = prng_rotate_left(s[1] * 5, 7) * 9, t = s[1] << 17;
 
     assert(s[0] | s[1] | s[2] | s[3]); /* never seeded */
     s[2] ^= s[0];
@@ -35,7 +35,7 @@ uint64_t prng_u64(struct prng *p)
     s[1] ^= s[2];
     s[0] ^= s[3];
     s[2] ^= t;
-    s[3] = rotate_left(s[3], 45);
+    s[3] = prng_rotate_left(s[3], 45);
     return result;
 }
 

@@ -147,7 +147,7 @@ bool str_is_utf8(struct str s)
 }
 
 /* SipHash-1-3, one compression and three final rounds. */
-static uint64_t rotate_left(uint64_t x, unsigned by)
+static uint64_t str_rotate_left(uint64_t x, unsigned by)
 {
     return x << by | x >> (64 - by);
 }
@@ -156,14 +156,14 @@ static inline void sip_round(uint64_t v[4])
 {
     v[0] += v[1];
     v[2] += v[3];
-    v[1] = rotate_left(v[1], 13) ^ v[0];
-    v[3] = rotate_left(v[3], 16) ^ v[2];
-    v[0] = rotate_left(v[0], 32);
+    v[1] = str_rotate_left(v[1], 13) ^ v[0];
+    v[3] = str_rotate_left(v[3], 16) ^ v[2];
+    v[0] = str_rotate_left(v[0], 32);
     v[2] += v[1];
     v[0] += v[3];
-    v[1] = rotate_left(v[1], 17) ^ v[2];
-    v[3] = rotate_left(v[3], 21) ^ v[0];
-    v[2] = rotate_left(v[2], 32);
+    v[1] = str_rotate_left(v[1], 17) ^ v[2];
+    v[3] = str_rotate_left(v[3], 21) ^ v[0];
+    v[2] = str_rotate_left(v[2], 32);
 }
 
 static inline void sip_word(uint64_t v[4], uint64_t word)

@@ -131,7 +131,7 @@ static void ack(struct coordclient *c, struct str id, enum outcome outcome, stru
 
 static void take_next(struct coordclient *c);
 
-static struct str id_of(const struct coordclient *c)
+static struct str coordclient_id_of(const struct coordclient *c)
 {
     return str_from(c->answer->instructions[c->next]->instruction_id);
 }
@@ -139,7 +139,7 @@ static struct str id_of(const struct coordclient *c)
 static void on_carried_out(void *context, enum err err, struct str why)
 {
     struct coordclient *c = context;
-    struct str id = id_of(c);
+    struct str id = coordclient_id_of(c);
 
     if (!why.len) why = str_from(err_text(err));
     if (err == ERR_BUSY) { /* asked again with each answer, for hours perhaps */
@@ -163,9 +163,9 @@ static void on_carried_out(void *context, enum err err, struct str why)
 
 static void refuse(struct coordclient *c, enum outcome outcome, const char *reason)
 {
-    LOG_WARN(&c->log, "instruction refused", log_str("instruction", id_of(c)),
+    LOG_WARN(&c->log, "instruction refused", log_str("instruction", coordclient_id_of(c)),
              log_text("reason", reason));
-    ack(c, id_of(c), outcome, str_from(reason));
+    ack(c, coordclient_id_of(c), outcome, str_from(reason));
 }
 
 /* True: it is the shard's, and on_carried_out counts it. */
@@ -205,11 +205,13 @@ static void take_next(struct coordclient *c)
         int64_t mark = c->instructions.term;
         bool given = false;
 
-        switch (instructions_judge(&c->instructions, id_of(c), it->coordinator_term)) {
+        switch (instructions_judge(&c->instructions, coordclient_id_of(c), it->coordinator_term)) {
         case INSTRUCTION_IGNORE:
             LOG_WARN(&c->log, "instruction without a usable id ignored");
             break;
-        case INSTRUCTION_DUPLICATE: ack(c, id_of(c), ACCEPTED, STR("duplicate-redelivery")); break;
+        case INSTRUCTION_DUPLICATE:
+            ack(c, coordclient_id_of(c), ACCEPTED, STR("duplicate-redelivery"));
+            break;
         case INSTRUCTION_STALE:
             snprintf(reason, sizeof reason, "term %" PRId64 " is below %" PRId64,
                      it->coordinator_term, mark);

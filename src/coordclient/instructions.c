@@ -33,7 +33,7 @@ enum instruction_verdict instructions_judge(struct instructions *in, struct str 
     return instructions_hear(in, term) ? INSTRUCTION_TAKE : INSTRUCTION_STALE;
 }
 
-static struct str id_of(const struct done_instruction *done)
+static struct str instructions_id_of(const struct done_instruction *done)
 {
     return str_of(done->id, done->len);
 }
@@ -43,11 +43,11 @@ void instructions_done(struct instructions *in, struct str id)
     struct done_instruction *slot = &in->done[in->next];
 
     if (map_get(&in->by_id, id)) return;
-    if (in->count == INSTRUCTIONS_REMEMBERED) map_remove(&in->by_id, id_of(slot));
+    if (in->count == INSTRUCTIONS_REMEMBERED) map_remove(&in->by_id, instructions_id_of(slot));
     memcpy(slot->id, id.at, id.len);
     slot->len = (uint8_t)id.len;
     /* Out of memory it is not known by its id, and a repeat is carried out once more: harmless. */
-    (void)map_put(&in->by_id, id_of(slot), slot);
+    (void)map_put(&in->by_id, instructions_id_of(slot), slot);
     in->next = (in->next + 1) % INSTRUCTIONS_REMEMBERED;
     if (in->count < INSTRUCTIONS_REMEMBERED) in->count++;
 }

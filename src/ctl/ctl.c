@@ -14,13 +14,13 @@
 #include "wire/json/message_json.h"
 
 /* A million domains, decoded, and as text. */
-static const size_t memory_max = (size_t)4 << 30;
+static const size_t ctl_memory_max = (size_t)4 << 30;
 static const size_t out_max = (size_t)1 << 30;
-enum { LINE_MAX_BYTES = 64 * 1024, YAML_MAX = 1 << 30 };
+enum { CTL_LINE_MAX_BYTES = 64 * 1024, YAML_MAX = 1 << 30 };
 
 void ctl_init(struct ctl *ctl)
 {
-    arena_init(&ctl->memory, memory_max);
+    arena_init(&ctl->memory, ctl_memory_max);
     buf_init(&ctl->out, out_max);
 }
 
@@ -92,7 +92,7 @@ void ctl_line(struct ctl *ctl, const char *format, ...)
     va_list args;
     enum err err;
 
-    buf_init(&raw, LINE_MAX_BYTES);
+    buf_init(&raw, CTL_LINE_MAX_BYTES);
     va_start(args, format);
     err = buf_vappendf(&raw, format, args);
     va_end(args);

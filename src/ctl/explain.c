@@ -12,7 +12,7 @@
 #include "conf/writer.h"
 #include "text/json.h"
 
-enum { SAYS_MAX = 16 * 1024, LABEL_WIDTH = 9, JSON_MAX = 64 * 1024 };
+enum { SAYS_MAX = 16 * 1024, LABEL_WIDTH = 9, EXPLAIN_JSON_MAX = 64 * 1024 };
 
 /* -- sentences -- */
 
@@ -152,7 +152,7 @@ void explain_audit(struct ctl *ctl, size_t count, char *const *lines, const char
             struct explain_action action;
             struct json *json;
 
-            if (json_open(str_from(lines[i]), JSON_MAX, &json, NULL)) continue;
+            if (json_open(str_from(lines[i]), EXPLAIN_JSON_MAX, &json, NULL)) continue;
             explain_read_action(json, &action);
             if (!cluster || str_equal(action.cluster, str_from(cluster))) {
                 if (round == 0)

@@ -7,7 +7,7 @@
 #include "ctl/explain.h"
 #include "text/json.h"
 
-enum { JSON_MAX = 64 * 1024, LATELY = 10 };
+enum { EXPLAIN_MACHINE_JSON_MAX = 64 * 1024, EXPLAIN_MACHINE_LATELY = 10 };
 
 static void machine_say_state(struct ctl *ctl, const Muster__V1__ShardMachineResponse *m)
 {
@@ -127,7 +127,7 @@ void explain_machine_say(struct ctl *ctl, const Muster__V1__ShardMachineResponse
     machine_say_plan(ctl, m);
     machine_say_rest(ctl, m);
     if (m->last_error[0]) explain_says(ctl, "error", "%s", m->last_error);
-    explain_audit(ctl, m->n_audit, m->audit, NULL, LATELY);
+    explain_audit(ctl, m->n_audit, m->audit, NULL, EXPLAIN_MACHINE_LATELY);
     if (m->n_audit == 0)
         explain_says(ctl, "lately",
                      "nothing among the shard's newest actions; the file of --audit-log goes back "
@@ -145,7 +145,7 @@ static void machine_offer_audited(struct nearest_names *names,
         struct json *json;
         char text[256];
 
-        if (json_open(str_from(said->audit[i]), JSON_MAX, &json, NULL)) continue;
+        if (json_open(str_from(said->audit[i]), EXPLAIN_MACHINE_JSON_MAX, &json, NULL)) continue;
         if (!json_get_string(json, "machine", &machine, NULL) && machine.len < sizeof text) {
             snprintf(text, sizeof text, "%.*s", STR_ARG(machine));
             nearest_names_offer(names, text);

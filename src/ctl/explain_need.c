@@ -10,7 +10,13 @@
 #include "io/clock.h"
 #include "text/rfc3339.h"
 
-enum { TEXT_CAP = 4096, LATELY = 5, KNOWN_CAP = 1024, CLUSTER_CAP = 256, GROUP_CAP = 256 };
+enum {
+    EXPLAIN_NEED_TEXT_CAP = 4096,
+    EXPLAIN_NEED_LATELY = 5,
+    KNOWN_CAP = 1024,
+    CLUSTER_CAP = 256,
+    GROUP_CAP = 256
+};
 
 struct need_search {
     struct ctl *ctl;
@@ -25,7 +31,7 @@ struct need_search {
 /* -- texts -- */
 
 struct need_text {
-    char at[TEXT_CAP];
+    char at[EXPLAIN_NEED_TEXT_CAP];
     size_t len;
 };
 
@@ -315,7 +321,8 @@ static enum err need_ask_shards(struct need_search *s, const struct ctl_survey *
         s->cycle = (struct explain_cycle){.shard = shard->id, .said = shard->said};
         err = remote_stream(shard->remote, &method, &request.base, need_on_frame, s, &s->ctl->note);
         if (!err && s->found > before)
-            explain_audit(s->ctl, shard->said->n_audit, shard->said->audit, s->cluster, LATELY);
+            explain_audit(s->ctl, shard->said->n_audit, shard->said->audit, s->cluster,
+                          EXPLAIN_NEED_LATELY);
     }
     return err;
 }

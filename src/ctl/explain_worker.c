@@ -9,13 +9,13 @@
 #include "ctl/explain.h"
 #include "text/rfc3339.h"
 
-enum { SHOWN = 24, TEXT_CAP = 1024, ROWS_MAX = 65536 };
+enum { SHOWN = 24, EXPLAIN_WORKER_TEXT_CAP = 1024, ROWS_MAX = 65536 };
 
 /* -- saying -- */
 
 static void worker_say_who(struct ctl *ctl, const Muster__V1__Worker *w)
 {
-    char since[RFC3339_CAP], labels[TEXT_CAP] = "";
+    char since[RFC3339_CAP], labels[EXPLAIN_WORKER_TEXT_CAP] = "";
     size_t used = 0;
 
     wall_text((wall_time){w->registered_at_ms}, since);
@@ -70,7 +70,7 @@ static void worker_say_standing(struct ctl *ctl, const Muster__V1__Worker *w)
 static void worker_say_partitions(struct ctl *ctl, const Muster__V1__ListPartitionsResponse *list,
                                   const char *id)
 {
-    char owned[TEXT_CAP] = "";
+    char owned[EXPLAIN_WORKER_TEXT_CAP] = "";
     size_t used = 0, count = 0;
 
     for (size_t i = 0; i < list->n_partitions; i++) {

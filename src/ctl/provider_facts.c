@@ -15,7 +15,7 @@ enum {
     POLL_FIRST_MS = 10,
     POLL_MAX_MS = 1000,
     PAGE_SIZE_MAX = 1000,
-    PAGES_MAX = 100000,
+    PROVIDER_FACTS_PAGES_MAX = 100000,
     UNKNOWN_STATE = 99,
     DRAIN_GRACE_SECONDS = 5,
     DOUBTS_MAX = 3,
@@ -351,7 +351,7 @@ static void facts_read_pages(struct provider_facts *f)
     uint32_t size = (uint32_t)min_u64(PAGE_SIZE_MAX, f->machines / 3 + 1);
     struct probe_listing *listing = facts_list(f, NULL, FETCH(.page_size = size));
 
-    while (facts_listed(listing) && listing->more && listing->pages < PAGES_MAX)
+    while (facts_listed(listing) && listing->more && listing->pages < PROVIDER_FACTS_PAGES_MAX)
         probe_list(f->probe, FETCH(.page_size = size, .page_token = listing->next_page), listing);
     if (listing->pages == 1 && !listing->more && facts_listed(listing))
         facts_skip(f, FACT_LIST_PAGES, "it answers everything in one, which is fine");

@@ -14,8 +14,8 @@
 #include "wire/grpc.h"
 
 enum {
-    BACKOFF_FIRST_MS = 50,
-    BACKOFF_MAX_MS = 400, /* somebody sits in front of it */
+    REMOTE_BACKOFF_FIRST_MS = 50,
+    REMOTE_BACKOFF_MAX_MS = 400, /* somebody sits in front of it */
     DIAL_MS_MIN = 250,
     DIAL_MS_MAX = 5000,
     ATTEMPTS_MAX = 6, /* in one go; then it is looked again who leads */
@@ -146,8 +146,8 @@ static enum err remote_open_channel(struct remote *remote, const struct str *add
         .addresses = list,
         .tls = remote->tls,
         .follow_leader = follow,
-        .backoff_first_ms = BACKOFF_FIRST_MS,
-        .backoff_max_ms = BACKOFF_MAX_MS,
+        .backoff_first_ms = REMOTE_BACKOFF_FIRST_MS,
+        .backoff_max_ms = REMOTE_BACKOFF_MAX_MS,
         /* One that swallows packets must leave time for the others. */
         .dial_timeout_ms =
             min_u64(DIAL_MS_MAX, max_u64(DIAL_MS_MIN, remote->timeout_ms / (count + 1))),

@@ -15,7 +15,7 @@
 #define CLAIMS_END  "muster0" /* the byte after the slash */
 
 enum { CLAIMS_MAX = 200 };
-static const size_t memory_max = (size_t)1 << 30;
+static const size_t survey_memory_max = (size_t)1 << 30;
 
 static const struct remote_method methods[SURVEY_PARTS] = {
     [SURVEY_REPLICAS] = REMOTE_READS(FLEET "ListReplicas", muster__v1__list_replicas),
@@ -35,7 +35,7 @@ static_assert(offsetof(struct ctl_survey, ownership) ==
 enum err ctl_survey_open(struct ctl_survey *survey, const struct conf *conf, struct note *note)
 {
     *survey = (struct ctl_survey){.conf = conf};
-    arena_init(&survey->memory, memory_max);
+    arena_init(&survey->memory, survey_memory_max);
     return remote_open(conf, NULL, &survey->remote, note);
 }
 
@@ -137,7 +137,7 @@ static void survey_take_list(struct ctl_survey *survey,
             continue;
         }
         *shard = (struct survey_shard){0};
-        arena_init(&shard->memory, memory_max / SURVEY_SHARDS_MAX);
+        arena_init(&shard->memory, survey_memory_max / SURVEY_SHARDS_MAX);
         snprintf(shard->id, sizeof shard->id, "%s", e->shard_id);
         snprintf(shard->address, sizeof shard->address, "%s", e->address);
         survey->shard_count++;

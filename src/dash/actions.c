@@ -46,7 +46,7 @@ struct action {
     bool ok;
     char said[WHY_CAP];
 };
-static const struct action_kind kinds[] = {
+static const struct action_kind actions_kinds[] = {
     {"transfer-leadership", "/muster.v1.Fleet/TransferLeadership", {"replica"}, .field = 1},
     {"retire-replica", "/muster.v1.Fleet/RemoveReplica", {"replica"}, .field = 1},
     {"assign-domain",
@@ -197,8 +197,8 @@ static const struct action_kind *action_read_body(const struct json *body,
     bool confirmed = false;
 
     if (json_get_string(body, "action", &name, note)) return NULL;
-    for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
-        if (str_equal(name, str_from(kinds[i].name))) kind = &kinds[i];
+    for (size_t i = 0; i < ARRAY_LEN(actions_kinds); i++)
+        if (str_equal(name, str_from(actions_kinds[i].name))) kind = &actions_kinds[i];
     if (!kind) {
         note_set(note, "field 'action': no such action");
         return NULL;

@@ -11,7 +11,7 @@
 enum {
     GROUPS_SHOWN = 32,
     NAME_CAP = 1025,
-    EVERY_MS = 2000,
+    GROUPS_EVERY_MS = 2000,
     SLOTS_MAX = 1024, /* of a group: rows from here on are none */
 };
 
@@ -48,12 +48,13 @@ static void group_took(void *owner, const ProtobufCMessage *message)
     g->cooldown_ms = answer->cooldown_ms;
 }
 
-static const struct question_kind question = {.path = "/muster.v1.Coordination/Holders",
-                                              .answer = &muster__v1__holders_response__descriptor,
-                                              .topic = TOPIC_STORE,
-                                              .every_ms = EVERY_MS,
-                                              .request = group_request,
-                                              .took = group_took};
+static const struct question_kind groups_question = {.path = "/muster.v1.Coordination/Holders",
+                                                     .answer =
+                                                         &muster__v1__holders_response__descriptor,
+                                                     .topic = TOPIC_STORE,
+                                                     .every_ms = GROUPS_EVERY_MS,
+                                                     .request = group_request,
+                                                     .took = group_took};
 
 void groups_ask(struct dash *dash)
 {
@@ -99,7 +100,7 @@ void groups_listed(struct dash *dash, struct str claim)
     if (!room) return;
     *room = (struct group){.len = name.len, .listed = true};
     memcpy(room->name, name.at, name.len);
-    question_init(&room->question, dash, &question, room);
+    question_init(&room->question, dash, &groups_question, room);
 }
 
 void groups_end_list(struct dash *dash)

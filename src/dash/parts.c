@@ -145,7 +145,7 @@ static void parts_write_claims(struct ndjson *json, const ProtobufCMessage *answ
         .topic = TOPIC_##in_topic, .name = its_name, .path = its_path, .every_ms = every,          \
         .answer = &package##__##message##__descriptor, __VA_ARGS__                                 \
     }
-static const struct question_kind kinds[] = {
+static const struct question_kind parts_kinds[] = {
     PART(RAFT, "replicas", FLEET "ListReplicas", 1000, muster__v1, list_replicas_response,
          .took = parts_took_replicas, .series = BIT(SERIES_LAG)),
     PART(TOPOLOGY, "shards", COORDINATOR "ListShards", 2000, bigfleet__v1alpha1,
@@ -180,31 +180,33 @@ static const struct question_kind kinds[] = {
 
 void parts_ask(struct dash *dash)
 {
-    for (size_t i = 0; i < ARRAY_LEN(kinds); i++) question_ask(&dash->parts[i], dash->channel);
+    for (size_t i = 0; i < ARRAY_LEN(parts_kinds); i++)
+        question_ask(&dash->parts[i], dash->channel);
 }
 
 void parts_write(struct dash *dash, enum topic topic, struct ndjson *json)
 {
-    for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
-        if (kinds[i].topic == topic && dash->parts[i].json.len > 0)
-            ndjson_raw(json, str_from(kinds[i].name), json_line(&dash->parts[i].json));
+    for (size_t i = 0; i < ARRAY_LEN(parts_kinds); i++)
+        if (parts_kinds[i].topic == topic && dash->parts[i].json.len > 0)
+            ndjson_raw(json, str_from(parts_kinds[i].name), json_line(&dash->parts[i].json));
     ndjson_open_object(json, STR("errors"));
-    for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
-        if (kinds[i].topic == topic && dash->parts[i].why[0])
-            ndjson_c_string(json, str_from(kinds[i].name), dash->parts[i].why);
+    for (size_t i = 0; i < ARRAY_LEN(parts_kinds); i++)
+        if (parts_kinds[i].topic == topic && dash->parts[i].why[0])
+            ndjson_c_string(json, str_from(parts_kinds[i].name), dash->parts[i].why);
     ndjson_close_object(json);
 }
 
 enum err parts_open(struct dash *dash)
 {
-    dash->parts = calloc(ARRAY_LEN(kinds), sizeof *dash->parts);
-    for (size_t i = 0; dash->parts && i < ARRAY_LEN(kinds); i++)
-        question_init(&dash->parts[i], dash, &kinds[i], dash);
+    dash->parts = calloc(ARRAY_LEN(parts_kinds), sizeof *dash->parts);
+    for (size_t i = 0; dash->parts && i < ARRAY_LEN(parts_kinds); i++)
+        question_init(&dash->parts[i], dash, &parts_kinds[i], dash);
     return dash->parts ? ERR_OK : ERR_NOMEM;
 }
 
 void parts_close(struct dash *dash)
 {
-    for (size_t i = 0; dash->parts && i < ARRAY_LEN(kinds); i++) question_deinit(&dash->parts[i]);
+    for (size_t i = 0; dash->parts && i < ARRAY_LEN(parts_kinds); i++)
+        question_deinit(&dash->parts[i]);
     free(dash->parts);
 }

@@ -7,7 +7,7 @@
 #include "dash/dash_internal.h"
 #include "wire/pb/muster_v1_fleet.pb-c.h"
 
-enum { REPLICAS_MAX = 16, EVERY_MS = 2000 };
+enum { REPLICAS_MAX = 16, REPLICAS_EVERY_MS = 2000 };
 
 struct replica_link {
     struct link base;
@@ -48,13 +48,13 @@ static void replica_took(void *owner, const ProtobufCMessage *answer)
     link->disk_free = said->disk_free;
 }
 
-static const struct question_kind question = {.path = "/muster.v1.Fleet/StateHash",
-                                              .answer =
-                                                  &muster__v1__state_hash_response__descriptor,
-                                              .topic = TOPIC_RAFT,
-                                              .every_ms = EVERY_MS,
-                                              .attempts_max = 1,
-                                              .took = replica_took};
+static const struct question_kind replicas_question = {
+    .path = "/muster.v1.Fleet/StateHash",
+    .answer = &muster__v1__state_hash_response__descriptor,
+    .topic = TOPIC_RAFT,
+    .every_ms = REPLICAS_EVERY_MS,
+    .attempts_max = 1,
+    .took = replica_took};
 
 void replicas_ask(struct dash *dash)
 {
@@ -89,7 +89,7 @@ static void replica_opened(void *row)
 {
     struct replica_link *link = row;
 
-    question_init(&link->question, link->base.dash, &question, link);
+    question_init(&link->question, link->base.dash, &replicas_question, link);
 }
 
 static void replica_closed(void *row)

@@ -7,7 +7,7 @@
 
 #include "fleet/quorum_internal.h"
 
-enum { ADMISSIONS_MAX = 64, AGAIN_MS = 100 };
+enum { ADMISSIONS_MAX = 64, ADMISSION_AGAIN_MS = 100 };
 
 struct admission {
     struct list link;
@@ -44,7 +44,7 @@ static void admission_wait(struct admission *a, const struct note *why)
     if (mono_due(a->until, now))
         admission_end(a, ERR_NOT_READY, &a->waiting);
     else
-        timer_start_in(&a->timer, AGAIN_MS);
+        timer_start_in(&a->timer, ADMISSION_AGAIN_MS);
 }
 
 static void admission_next(struct admission *a);

@@ -6,7 +6,7 @@
 #include "base/bytes.h"
 #include "base/map.h"
 
-enum { HEAD = 4 };
+enum { ANSWERS_HEAD = 4 };
 
 struct answer {               /* never changes; its encoding is what is kept */
     struct answer *next_gone; /* forgotten, but a view may still want it */
@@ -43,7 +43,7 @@ static struct str make_key(uint8_t kind, struct str id, char key[1 + FLEET_ANSWE
 
 static struct answer *make_answer(uint8_t kind, struct str id, struct str reply)
 {
-    size_t len = HEAD + id.len + reply.len;
+    size_t len = ANSWERS_HEAD + id.len + reply.len;
     struct answer *answer = malloc(sizeof *answer + len + 1 + id.len);
 
     if (!answer) return NULL;
@@ -52,8 +52,8 @@ static struct answer *make_answer(uint8_t kind, struct str id, struct str reply)
     answer->bytes[0] = (char)kind;
     answer->bytes[1] = (char)id.len;
     store_le16(answer->bytes + 2, (uint16_t)reply.len);
-    memcpy(answer->bytes + HEAD, id.at, id.len);
-    if (reply.len) memcpy(answer->bytes + HEAD + id.len, reply.at, reply.len);
+    memcpy(answer->bytes + ANSWERS_HEAD, id.at, id.len);
+    if (reply.len) memcpy(answer->bytes + ANSWERS_HEAD + id.len, reply.at, reply.len);
     make_key(kind, id, answer->bytes + len);
     return answer;
 }
@@ -125,7 +125,7 @@ bool fleet_answers_find(const struct fleet_answers *answers, uint8_t kind, struc
     assert(id.len <= FLEET_ANSWER_ID_MAX);
     answer = map_get(&answers->by_key, make_key(kind, id, key));
     if (!answer) return false;
-    *ret_reply = str_of(answer->bytes + HEAD + id.len, answer->len - HEAD - id.len);
+    *ret_reply = str_of(answer->bytes + ANSWERS_HEAD + id.len, answer->len - ANSWERS_HEAD - id.len);
     return true;
 }
 
@@ -211,7 +211,7 @@ enum err fleet_answers_take(void *answers, struct str bytes, size_t *ret_taken, 
 {
     size_t taken = 0;
 
-    while (bytes.len - taken >= HEAD) {
+    while (bytes.len - taken >= ANSWERS_HEAD) {
         const char *head = bytes.at + taken;
         size_t id_len = (uint8_t)head[1], reply_len = load_le16(head + 2);
         struct str id, reply;
@@ -220,12 +220,12 @@ enum err fleet_answers_take(void *answers, struct str bytes, size_t *ret_taken, 
         if (id_len == 0 || id_len > FLEET_ANSWER_ID_MAX || reply_len > FLEET_ANSWER_REPLY_MAX)
             return note_fail(note, ERR_CORRUPT, "answers: id of %zu bytes, reply of %zu", id_len,
                              reply_len);
-        if (bytes.len - taken < HEAD + id_len + reply_len) break;
-        id = str_of(head + HEAD, id_len);
-        reply = str_of(head + HEAD + id_len, reply_len);
+        if (bytes.len - taken < ANSWERS_HEAD + id_len + reply_len) break;
+        id = str_of(head + ANSWERS_HEAD, id_len);
+        reply = str_of(head + ANSWERS_HEAD + id_len, reply_len);
         err = fleet_answers_put(answers, (uint8_t)head[0], id, reply);
         if (err) return err;
-        taken += HEAD + id_len + reply_len;
+        taken += ANSWERS_HEAD + id_len + reply_len;
     }
     *ret_taken = taken;
     return ERR_OK;

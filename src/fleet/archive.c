@@ -15,8 +15,8 @@
 #include "log/snapfile.h"
 
 enum {
-    SLICE_BYTES = 256 << 10,
-    SLICE_MAX = 64 << 20,                /* of one machine: a row and a slice */
+    ARCHIVE_SLICE_BYTES = 256 << 10,
+    ARCHIVE_SLICE_MAX = 64 << 20,        /* of one machine: a row and a slice */
     MACHINES_MAX = ARCHIVE_SECTIONS_MAX, /* in growing order of their ids */
     LEVEL_FIRST = 1,                     /* of archives that name none */
 };
@@ -238,7 +238,7 @@ enum err archive_open(struct fs *fs, const char *path, const struct state_machin
 
     if (archive) {
         archive->fs = fs;
-        buf_init(&archive->slice, SLICE_MAX);
+        buf_init(&archive->slice, ARCHIVE_SLICE_MAX);
         err = open_machines(archive, more);
     }
     if (!err) err = read_any(archive, path, &why);
@@ -286,7 +286,7 @@ static enum err archive_next(void *owner, uint32_t *ret_section, struct buf *int
     enum err err = ERR_OK;
 
     if (archive->slice.len == 0)
-        err = sections_next(&archive->sections, SLICE_BYTES, &archive->slice,
+        err = sections_next(&archive->sections, ARCHIVE_SLICE_BYTES, &archive->slice,
                             &archive->slice_machine);
     slice = buf_peek(&archive->slice);
     len = min_size(slice.len, DATADIR_SECTION_BYTES_MAX);

@@ -291,7 +291,7 @@ static void bootstrap_other_message(void *service, struct rpc_call *call, const 
     bootstrap_refuse_call(service, call);
 }
 
-#define METHOD(path_of, fn, gone, in, out)                                                         \
+#define BOOTSTRAP_METHOD(path_of, fn, gone, in, out)                                               \
     {                                                                                              \
         {.on_message = (fn), .on_done = (gone)},                                                   \
         {                                                                                          \
@@ -302,14 +302,15 @@ static const struct {
     struct rpc_handler handler;
     struct rpc_method method;
 } methods[] = {
-    METHOD("/muster.v1.Fleet/PromiseBootstrap", bootstrap_answer_promise, NULL,
-           muster__v1__promise_bootstrap_request__descriptor,
-           muster__v1__promise_bootstrap_response__descriptor),
-    METHOD("/muster.v1.Fleet/BootstrapReplica", bootstrap_take_order, bootstrap_order_gone,
-           muster__v1__bootstrap_replica_request__descriptor,
-           muster__v1__bootstrap_replica_response__descriptor),
-    METHOD("/muster.v1.Fleet/StateHash", bootstrap_answer_hash, NULL,
-           muster__v1__state_hash_request__descriptor, muster__v1__state_hash_response__descriptor),
+    BOOTSTRAP_METHOD("/muster.v1.Fleet/PromiseBootstrap", bootstrap_answer_promise, NULL,
+                     muster__v1__promise_bootstrap_request__descriptor,
+                     muster__v1__promise_bootstrap_response__descriptor),
+    BOOTSTRAP_METHOD("/muster.v1.Fleet/BootstrapReplica", bootstrap_take_order,
+                     bootstrap_order_gone, muster__v1__bootstrap_replica_request__descriptor,
+                     muster__v1__bootstrap_replica_response__descriptor),
+    BOOTSTRAP_METHOD("/muster.v1.Fleet/StateHash", bootstrap_answer_hash, NULL,
+                     muster__v1__state_hash_request__descriptor,
+                     muster__v1__state_hash_response__descriptor),
 };
 
 static bool is_own_method(const char *path)

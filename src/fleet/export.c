@@ -11,8 +11,8 @@
 #include "fleet/export_dir.h"
 
 enum {
-    SLICE_BYTES = 64 << 10, /* of state in one turn of the loop */
-    SLICE_MAX = 64 << 20,   /* one row and a slice: more is no slice */
+    EXPORT_SLICE_BYTES = 64 << 10, /* of state in one turn of the loop */
+    EXPORT_SLICE_MAX = 64 << 20,   /* one row and a slice: more is no slice */
 };
 enum state { IDLE, ASKING, COPYING, FINISHING };
 enum work { WORK_WRITE, WORK_FINISH, WORK_ABANDON };
@@ -147,7 +147,8 @@ static void export_copy_slice(struct export_loop *loop)
     enum err err;
 
     buf_clear(&loop->slice);
-    err = fleet_state_write_next(loop->copy.writer, SLICE_BYTES, &loop->slice, &loop->copied);
+    err =
+        fleet_state_write_next(loop->copy.writer, EXPORT_SLICE_BYTES, &loop->slice, &loop->copied);
     if (err)
         export_give_up(loop, err, "read the tables");
     else
@@ -224,24 +225,24 @@ static void export_on_timer(struct timer *timer)
 
 /* -- the face -- */
 
-#define NUMBER(kind, member) METRIC_##kind, METRIC_FIELD(struct export_numbers, member)
+#define EXPORT_NUMBER(kind, member) METRIC_##kind, METRIC_FIELD(struct export_numbers, member)
 #define TICKS(outcome)                                                                             \
     {                                                                                              \
         "muster_coordinator_exports_total",                                                        \
             "Ticks of the export loop on a leader by outcome: done, failed, empty.",               \
-            NUMBER(COUNTER, outcome), .label = "outcome", .value = #outcome                        \
+            EXPORT_NUMBER(COUNTER, outcome), .label = "outcome", .value = #outcome                 \
     }
-static const struct metric_field number_rows[] = {
+static const struct metric_field export_number_rows[] = {
     TICKS(done),
     TICKS(failed),
     TICKS(empty),
     {"muster_coordinator_export_last_timestamp_seconds",
-     "When this replica last exported, in seconds since 1970; 0: never.", NUMBER(GAUGE, last_ms),
-     .per_unit = 1000},
+     "When this replica last exported, in seconds since 1970; 0: never.",
+     EXPORT_NUMBER(GAUGE, last_ms), .per_unit = 1000},
     {"muster_coordinator_export_last_index", "Index of the state this replica last exported.",
-     NUMBER(GAUGE, last_index)},
+     EXPORT_NUMBER(GAUGE, last_index)},
     {"muster_coordinator_export_last_bytes", "Size of the state this replica last exported.",
-     NUMBER(GAUGE, last_bytes)},
+     EXPORT_NUMBER(GAUGE, last_bytes)},
 };
 
 enum err export_loop_open(const struct export_loop_options *options, struct export_loop **ret_loop,
@@ -260,11 +261,11 @@ enum err export_loop_open(const struct export_loop_options *options, struct expo
     if (!loop->options.every_ms) loop->options.every_ms = EXPORT_EVERY_MS;
     if (!loop->options.keep) loop->options.keep = EXPORT_KEEP_DEFAULT;
     memcpy(loop->dir, options->dir, strlen(options->dir) + 1);
-    buf_init(&loop->slice, SLICE_MAX);
+    buf_init(&loop->slice, EXPORT_SLICE_MAX);
     err = timer_init(&loop->timer, options->io->loop, export_on_timer);
     if (!err && options->metrics)
-        err = metrics_add_fields(options->metrics, number_rows, ARRAY_LEN(number_rows),
-                                 &loop->fields, note);
+        err = metrics_add_fields(options->metrics, export_number_rows,
+                                 ARRAY_LEN(export_number_rows), &loop->fields, note);
     if (!err) err = worker_open(options->io->loop, &worker, &loop->worker);
     if (err) {
         timer_deinit(&loop->timer);

@@ -11,7 +11,7 @@
 
 enum {
     DIR_MODE = 0755,
-    FILE_MODE = 0644,
+    EXPORT_DIR_FILE_MODE = 0644,
     STAMP_LEN = 15,      /* YYYYMMDD-HHMMSS */
     SYNC_BYTES = 8 << 20 /* one long sync at the end would hold the log's own up */
 };
@@ -132,9 +132,10 @@ static enum err file_make(struct export_file *file, const char *name, struct fs_
     char path[FS_PATH_CAP];
 
     export_path_of(file->temp, name, path);
-    return export_note(
-        note, fs_open(file->fs, path, FS_WRITE | FS_CREATE | FS_EXCLUSIVE, FILE_MODE, ret_file),
-        "make", path);
+    return export_note(note,
+                       fs_open(file->fs, path, FS_WRITE | FS_CREATE | FS_EXCLUSIVE,
+                               EXPORT_DIR_FILE_MODE, ret_file),
+                       "make", path);
 }
 
 enum err export_create(struct fs *fs, const char *dir, const struct fleet_meta *meta, wall_time now,

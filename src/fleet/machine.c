@@ -21,7 +21,7 @@ enum {
     REPLY_HEAD = 20,
     /* What reading the largest command can take: twenty times its bytes, when a quota row is all
      * short names and grew by doubling. So the ceiling is never met, and NULL is the heap's. */
-    ARENA_MAX = 32 * REPLICA_COMMAND_MAX,
+    MACHINE_ARENA_MAX = 32 * REPLICA_COMMAND_MAX,
     PART_MAX = 64 << 10, /* of the bytes of answers looked at in one go */
 };
 struct fleet_machine {
@@ -44,7 +44,7 @@ enum err fleet_machine_open(const struct fleet_machine_options *options,
 
     if (!machine) return ERR_NOMEM;
     machine->options = *options;
-    arena_init(&machine->arena, ARENA_MAX);
+    arena_init(&machine->arena, MACHINE_ARENA_MAX);
     buf_init(&machine->part, PART_MAX);
     buf_init(&machine->reply, FLEET_ANSWER_REPLY_MAX);
     err = fleet_open(&machine->fleet);

@@ -9,7 +9,7 @@
 #include "fleet/snapshot_read.h"
 #include "log/snapfile.h"
 
-enum { FILE_MODE = 0600, HEAD_MAX = FLEET_META_BYTES_MAX + 4 * TAR_BLOCK };
+enum { SAVE_FILE_FILE_MODE = 0600, HEAD_MAX = FLEET_META_BYTES_MAX + 4 * TAR_BLOCK };
 
 struct save_file {
     struct fs *fs;
@@ -48,7 +48,7 @@ enum err save_open(struct fs *fs, const char *path, enum save_kind kind, uint64_
     } else {
         err = save_say(file,
                        fs_open(fs, file->temp, FS_READ | FS_WRITE | FS_CREATE | FS_EXCLUSIVE,
-                               FILE_MODE, &file->file),
+                               SAVE_FILE_FILE_MODE, &file->file),
                        "make", note);
     }
     if (err) {

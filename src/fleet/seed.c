@@ -7,7 +7,7 @@
 
 #include "fleet/format/shapes.h"
 
-enum { ARENA_MAX = 64 << 20 };
+enum { SEED_ARENA_MAX = 64 << 20 };
 
 struct seed_reader {
     struct fleet_seed seed;
@@ -76,7 +76,7 @@ enum err fleet_seed_parse(struct str text, struct fleet_seed *ret_seed, struct n
         .record = {.arena = &reader.seed.arena, .strict = true, .row = seed_row, .owner = &reader}};
     enum err err;
 
-    arena_init(&reader.seed.arena, ARENA_MAX);
+    arena_init(&reader.seed.arena, SEED_ARENA_MAX);
     record_begin(&reader.record, &fleet_seed_shape);
     err = record_parse(&reader.record, text, FLEET_SEED_BYTES_MAX, note);
     if (err) {

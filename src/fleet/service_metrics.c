@@ -9,10 +9,11 @@ const char *const service_ack_names[ACK_OUTCOMES] = {
     "unspecified", "accepted", "rejected_stale", "rejected_invalid",
     "failed",      "other",    "not_waiting"};
 
-#define NUMBER(kind, member) METRIC_##kind, METRIC_FIELD(struct service_numbers, member)
+#define SERVICE_METRICS_NUMBER(kind, member)                                                       \
+    METRIC_##kind, METRIC_FIELD(struct service_numbers, member)
 #define SERIES(name, help, kind, by, is, member)                                                   \
     {                                                                                              \
-        name, help, NUMBER(kind, member), .label = by, .value = is                                 \
+        name, help, SERVICE_METRICS_NUMBER(kind, member), .label = by, .value = is                 \
     }
 #define APPLY(is, n)                                                                               \
     SERIES("bigfleet_coordinator_apply_total", "Writes proposed here, by how they ended.",         \
@@ -31,26 +32,30 @@ const char *const service_ack_names[ACK_OUTCOMES] = {
     SERIES("muster_coordinator_rows", "Rows in each replicated table, on every replica.", GAUGE,   \
            "table", is, counts.of[n])
 
-static const struct metric_field number_rows[] = {
-    {"bigfleet_coordinator_raft_term", "Current term of this replica.", NUMBER(GAUGE, term)},
+static const struct metric_field service_metrics_number_rows[] = {
+    {"bigfleet_coordinator_raft_term", "Current term of this replica.",
+     SERVICE_METRICS_NUMBER(GAUGE, term)},
     {"muster_coordinator_is_leader", "1 on the replica that leads and may be asked.",
-     NUMBER(GAUGE, is_leader)},
+     SERVICE_METRICS_NUMBER(GAUGE, is_leader)},
     {"muster_coordinator_shards_silent",
-     "Shards that have not reported for too long, on the leader.", NUMBER(GAUGE, shards_silent)},
+     "Shards that have not reported for too long, on the leader.",
+     SERVICE_METRICS_NUMBER(GAUGE, shards_silent)},
     {"muster_coordinator_shard_id_conflicts",
      "Shard ids under which two processes report, on the leader.",
-     NUMBER(GAUGE, shard_id_conflicts)},
+     SERVICE_METRICS_NUMBER(GAUGE, shard_id_conflicts)},
     {"muster_coordinator_shards_unscoped",
      "Shards without domains that share a provider with another shard, on the leader.",
-     NUMBER(GAUGE, shards_unscoped)},
+     SERVICE_METRICS_NUMBER(GAUGE, shards_unscoped)},
     {"muster_coordinator_domain_conflicts",
      "Domains that one shard owns and another shard acts on, on the leader.",
-     NUMBER(GAUGE, domain_conflicts)},
+     SERVICE_METRICS_NUMBER(GAUGE, domain_conflicts)},
     {"muster_coordinator_soft_state_bytes",
-     "Reports and instructions held in memory, on the leader.", NUMBER(GAUGE, soft_bytes)},
-    {"muster_coordinator_requests", "Calls of the coordinator under way.", NUMBER(GAUGE, requests)},
+     "Reports and instructions held in memory, on the leader.",
+     SERVICE_METRICS_NUMBER(GAUGE, soft_bytes)},
+    {"muster_coordinator_requests", "Calls of the coordinator under way.",
+     SERVICE_METRICS_NUMBER(GAUGE, requests)},
     {"muster_coordinator_instructions_queued_total", "Instructions queued for shards.",
-     NUMBER(COUNTER, queued)},
+     SERVICE_METRICS_NUMBER(COUNTER, queued)},
     APPLY("success", APPLY_SUCCESS),
     APPLY("error", APPLY_ERROR),
     APPLY("fsm_error", APPLY_FSM_ERROR),
@@ -118,8 +123,8 @@ enum err service_metrics_open(struct fleet_service *service, struct note *note)
     enum err err = metrics_add(service->metrics, &pending, &service->pending, note);
 
     if (!err)
-        err = metrics_add_fields(service->metrics, number_rows, ARRAY_LEN(number_rows),
-                                 &service->fields, note);
+        err = metrics_add_fields(service->metrics, service_metrics_number_rows,
+                                 ARRAY_LEN(service_metrics_number_rows), &service->fields, note);
     return err ? err : metrics_on_write(service->metrics, metrics_collect, service);
 }
 

@@ -16,11 +16,11 @@
 #include "wire/pb/muster_v1_fleet.pb-c.h"
 
 enum {
-    WAIT_MS = 5000,
-    CALLS_MAX = 1024,
+    SERVICE_REPLICA_WAIT_MS = 5000,
+    SERVICE_REPLICA_CALLS_MAX = 1024,
     ADMIT_WITHIN_MS = ADMIT_SILENT_MS + 1000, /* then the caller hears what it waits for */
-    ANSWER_MARGIN_MS = 500, /* an answer "not yet" comes before the caller's deadline */
-    AGAIN_MS = 50,          /* between two looks at what "not yet" was said of */
+    ANSWER_MARGIN_MS = 500,        /* an answer "not yet" comes before the caller's deadline */
+    SERVICE_REPLICA_AGAIN_MS = 50, /* between two looks at what "not yet" was said of */
     HEX_LEN = 16,
 };
 
@@ -97,7 +97,7 @@ static bool replica_call_is_late(const struct leader_request *request)
 {
     mono_time now = loop_now(request->leader->loop);
 
-    return !request->call || mono_due(mono_after(request->since, WAIT_MS), now) ||
+    return !request->call || mono_due(mono_after(request->since, SERVICE_REPLICA_WAIT_MS), now) ||
            mono_due(rpc_call_deadline(request->call), now);
 }
 
@@ -398,7 +398,7 @@ static void replica_removed(struct member_change *change, enum err err, const st
 
     r->busy = false;
     if (not_yet && !replica_call_is_late(&r->base)) {
-        timer_start_in(&r->again, AGAIN_MS);
+        timer_start_in(&r->again, SERVICE_REPLICA_AGAIN_MS);
         return;
     }
     if (err) {
@@ -520,7 +520,7 @@ static void replica_hash_try(struct timer *timer)
     if (applied >= from->at_least)
         replica_reply_hash(&r->base);
     else if (!replica_call_is_late(&r->base))
-        timer_start_in(timer, AGAIN_MS);
+        timer_start_in(timer, SERVICE_REPLICA_AGAIN_MS);
     else
         request_refuse(&r->base, err_grpc_status(ERR_NOT_READY),
                        "applied is %" PRIu64 ", not yet %" PRIu64, applied, from->at_least);
@@ -640,7 +640,7 @@ static bool replica_refuse_bootstrap(struct leader_request *request)
 
 /* -- the methods -- */
 
-#define METHOD(service, rpc, package, word, ...)                                                   \
+#define SERVICE_REPLICA_METHOD(service, rpc, package, word, ...)                                   \
     {                                                                                              \
         .base = {.path = "/" service "/" rpc,                                                      \
                  .name = rpc,                                                                      \
@@ -648,19 +648,23 @@ static bool replica_refuse_bootstrap(struct leader_request *request)
                  .output = &package##__##word##_response__descriptor},                             \
         __VA_ARGS__                                                                                \
     }
-static const struct replica_method methods[] = {
-    METHOD("bigfleet.v1alpha1.Coordinator", "JoinRaftCluster", bigfleet__v1alpha1,
-           join_raft_cluster, .begin = join_raft_cluster, .is_old = true),
-    METHOD("muster.v1.Fleet", "JoinReplica", muster__v1, join_replica, .begin = join_replica),
-    METHOD("muster.v1.Fleet", "ListReplicas", muster__v1, list_replicas, .begin = request_read),
-    METHOD("muster.v1.Fleet", "RemoveReplica", muster__v1, remove_replica, .begin = remove_replica),
-    METHOD("muster.v1.Fleet", "TransferLeadership", muster__v1, transfer_leadership,
-           .begin = transfer_leadership),
-    METHOD("muster.v1.Fleet", "StateHash", muster__v1, state_hash, .admit = replica_state_hash),
-    METHOD("muster.v1.Fleet", "PromiseBootstrap", muster__v1, promise_bootstrap,
-           .admit = replica_promise_bootstrap),
-    METHOD("muster.v1.Fleet", "BootstrapReplica", muster__v1, bootstrap_replica,
-           .admit = replica_refuse_bootstrap),
+static const struct replica_method service_replica_methods[] = {
+    SERVICE_REPLICA_METHOD("bigfleet.v1alpha1.Coordinator", "JoinRaftCluster", bigfleet__v1alpha1,
+                           join_raft_cluster, .begin = join_raft_cluster, .is_old = true),
+    SERVICE_REPLICA_METHOD("muster.v1.Fleet", "JoinReplica", muster__v1, join_replica,
+                           .begin = join_replica),
+    SERVICE_REPLICA_METHOD("muster.v1.Fleet", "ListReplicas", muster__v1, list_replicas,
+                           .begin = request_read),
+    SERVICE_REPLICA_METHOD("muster.v1.Fleet", "RemoveReplica", muster__v1, remove_replica,
+                           .begin = remove_replica),
+    SERVICE_REPLICA_METHOD("muster.v1.Fleet", "TransferLeadership", muster__v1, transfer_leadership,
+                           .begin = transfer_leadership),
+    SERVICE_REPLICA_METHOD("muster.v1.Fleet", "StateHash", muster__v1, state_hash,
+                           .admit = replica_state_hash),
+    SERVICE_REPLICA_METHOD("muster.v1.Fleet", "PromiseBootstrap", muster__v1, promise_bootstrap,
+                           .admit = replica_promise_bootstrap),
+    SERVICE_REPLICA_METHOD("muster.v1.Fleet", "BootstrapReplica", muster__v1, bootstrap_replica,
+                           .admit = replica_refuse_bootstrap),
 };
 
 static bool request_admit(struct leader_request *request)
@@ -696,8 +700,8 @@ enum err replica_service_methods(struct replica_service *service, struct rpc_ser
 {
     enum err err = ERR_OK;
 
-    for (size_t i = 0; !err && i < ARRAY_LEN(methods); i++)
-        err = leader_add(&service->leader, server, &methods[i].base, note);
+    for (size_t i = 0; !err && i < ARRAY_LEN(service_replica_methods); i++)
+        err = leader_add(&service->leader, server, &service_replica_methods[i].base, note);
     return err;
 }
 
@@ -711,8 +715,8 @@ enum err replica_service_open(const struct replica_service_options *options,
                                     .loop = options->io->loop,
                                     .address = leader_address,
                                     .owner = service,
-                                    .wait_ms = WAIT_MS,
-                                    .requests_max = CALLS_MAX};
+                                    .wait_ms = SERVICE_REPLICA_WAIT_MS,
+                                    .requests_max = SERVICE_REPLICA_CALLS_MAX};
     struct replica_status status = replica_status(options->replica);
     enum err err;
 

@@ -18,20 +18,21 @@
 #include "wire/pb/muster_v1_fleet.pb-c.h"
 
 enum {
-    WAIT_MS = 5000, /* for an answer of a majority */
+    SERVICE_SNAPSHOT_WAIT_MS = 5000, /* for an answer of a majority */
     STALL_MS = 60000,
     TURN_MS = 300000, /* a machine gives one view at a time, and the log takes snapshots too */
     TURN_EVERY_MS = 50,
-    CALLS_MAX = 64,
-    CHUNK_BYTES = 1 << 20,  /* of one frame: wire.md 4.5 */
-    SLICE_BYTES = 64 << 10, /* made in one turn of the loop: a millisecond at most */
-    OUT_MAX = 64 << 20,     /* a machine's largest record: more than that is no slice */
+    SERVICE_SNAPSHOT_CALLS_MAX = 64,
+    CHUNK_BYTES = 1 << 20, /* of one frame: wire.md 4.5 */
+    SERVICE_SNAPSHOT_SLICE_BYTES = 64
+                                   << 10, /* made in one turn of the loop: a millisecond at most */
+    OUT_MAX = 64 << 20, /* a machine's largest record: more than that is no slice */
 };
 
 /* SAVE measures the state before it sends it, because its meta, which comes first, has the size:
  * two views of one moment. */
 enum kind { SAVE, BACKUP, ETCD /* a backup in etcd's frames */, KINDS };
-enum stage { OPENING, MEASURING, HEAD, SENDING, SENT };
+enum stage { OPENING, MEASURING, SERVICE_SNAPSHOT_HEAD, SENDING, SENT };
 
 struct stream_method {
     struct leader_method base;
@@ -218,12 +219,13 @@ static enum err stream_measure(struct snapshot_service *service)
     enum err err;
 
     buf_clear(&stream->slice);
-    err = fleet_state_write_next(stream->measure, SLICE_BYTES, &stream->slice, &over);
+    err = fleet_state_write_next(stream->measure, SERVICE_SNAPSHOT_SLICE_BYTES, &stream->slice,
+                                 &over);
     stream->copy.meta.size += stream->slice.len;
     if (!over) return err;
     fleet_state_write_close(stream->measure);
     stream->measure = NULL;
-    stream->stage = HEAD;
+    stream->stage = SERVICE_SNAPSHOT_HEAD;
     return err;
 }
 
@@ -265,7 +267,7 @@ static enum err backup_slice(struct outflow *stream)
     enum err err;
 
     buf_clear(&stream->slice);
-    err = sections_next(&stream->sections, SLICE_BYTES, &stream->slice, &place);
+    err = sections_next(&stream->sections, SERVICE_SNAPSHOT_SLICE_BYTES, &stream->slice, &place);
     for (rest = buf_peek(&stream->slice); !err && rest.len > 0;) {
         struct str chunk = str_of(rest.at, min_size(rest.len, SNAP_CHUNK_MAX));
         err = snap_stream_chunk(&stream->frame, stream->sections.machines[place].id, chunk,
@@ -282,9 +284,10 @@ static enum err stream_send_slice(struct snapshot_service *service)
     enum err err = ERR_OK;
 
     if (!stream->is_made)
-        err = kind_of(service) == SAVE ? fleet_state_write_next(stream->copy.writer, SLICE_BYTES,
-                                                                &stream->out, &stream->is_made)
-                                       : backup_slice(stream);
+        err = kind_of(service) == SAVE
+                  ? fleet_state_write_next(stream->copy.writer, SERVICE_SNAPSHOT_SLICE_BYTES,
+                                           &stream->out, &stream->is_made)
+                  : backup_slice(stream);
     if (!err) err = stream_flush(service);
     if (!err && stream->is_made) stream->stage = SENT;
     return err;
@@ -329,7 +332,7 @@ static enum err backup_open_views(struct snapshot_service *service)
     stream->copy.meta.index = status.applied;
     stream->copy.meta.term = status.term;
     store_le64(made, now.ms);
-    stream->stage = HEAD;
+    stream->stage = SERVICE_SNAPSHOT_HEAD;
     err = snap_stream_begin(&stream->frame, &head, &stream->out);
     if (!err)
         err = snap_stream_chunk(&stream->frame, BACKUP_SECTION_MADE, str_of(made, sizeof made),
@@ -363,7 +366,7 @@ static void stream_step(struct snapshot_service *service)
     static enum err (*const steps[SENT])(struct snapshot_service *) = {
         [OPENING] = stream_open_views,
         [MEASURING] = stream_measure,
-        [HEAD] = stream_send_head,
+        [SERVICE_SNAPSHOT_HEAD] = stream_send_head,
         [SENDING] = stream_send_slice};
     struct outflow *stream = &service->stream;
     enum err err = steps[stream->stage](service);
@@ -476,8 +479,8 @@ enum err snapshot_service_open(const struct snapshot_service_options *options,
                                     .loop = options->io->loop,
                                     .address = options->leader_address,
                                     .owner = options->owner,
-                                    .wait_ms = WAIT_MS,
-                                    .requests_max = CALLS_MAX};
+                                    .wait_ms = SERVICE_SNAPSHOT_WAIT_MS,
+                                    .requests_max = SERVICE_SNAPSHOT_CALLS_MAX};
     struct replica_status status;
     enum err err;
 
@@ -526,7 +529,7 @@ void snapshot_service_close(struct snapshot_service *service)
                  .kind = RPC_SERVER_STREAM},                                                       \
         .kind = (kind_of), .label = (label_of),                                                    \
     }
-static const struct stream_method methods[KINDS] = {
+static const struct stream_method service_snapshot_methods[KINDS] = {
     [SAVE] = STREAM("/bigfleet.v1alpha1.Coordinator/SnapshotSave", "snapshot save", SAVE, "save",
                     bigfleet__v1alpha1, snapshot_save, snapshot_save_chunk),
     [BACKUP] = STREAM("/muster.v1.Fleet/Backup", "backup", BACKUP, "backup", muster__v1, backup,
@@ -538,13 +541,14 @@ static const struct stream_method methods[KINDS] = {
 enum err snapshot_service_etcd(struct snapshot_service *service, struct rpc_server *server,
                                struct note *note)
 {
-    return leader_add(&service->leader, server, &methods[ETCD].base, note);
+    return leader_add(&service->leader, server, &service_snapshot_methods[ETCD].base, note);
 }
 
 enum err snapshot_service_methods(struct snapshot_service *service, struct rpc_server *server,
                                   struct note *note)
 {
-    enum err err = leader_add(&service->leader, server, &methods[SAVE].base, note);
+    enum err err = leader_add(&service->leader, server, &service_snapshot_methods[SAVE].base, note);
 
-    return err ? err : leader_add(&service->leader, server, &methods[BACKUP].base, note);
+    return err ? err
+               : leader_add(&service->leader, server, &service_snapshot_methods[BACKUP].base, note);
 }

@@ -12,7 +12,7 @@ enum {
     PORT_MAX = 65535,
 };
 
-static enum err refuse(struct note *note, const char *address, const char *why)
+static enum err address_refuse(struct note *note, const char *address, const char *why)
 {
     return note_fail(note, ERR_INVALID, "address \"%s\": %s", address, why);
 }
@@ -38,9 +38,9 @@ static bool has_odd_bytes(struct str host)
 static enum err split_unix(const char *address, struct str path, struct address_parts *ret_parts,
                            struct note *note)
 {
-    if (path.len == 0) return refuse(note, address, "names no path");
+    if (path.len == 0) return address_refuse(note, address, "names no path");
     if (path.len >= UNIX_PATH_CAP)
-        return refuse(note, address, "the path is longer than 107 bytes");
+        return address_refuse(note, address, "the path is longer than 107 bytes");
     *ret_parts = (struct address_parts){.is_unix = true, .host = path};
     return ERR_OK;
 }
@@ -54,23 +54,26 @@ enum err address_split(const char *address, struct address_parts *ret_parts, str
     if (str_starts(all, STR("unix:")))
         return split_unix(address, str_tail(all, 5), ret_parts, note);
     if (address && strstr(address, "://"))
-        return refuse(note, address, "is a URL; write host:port, without the scheme");
+        return address_refuse(note, address, "is a URL; write host:port, without the scheme");
     colon = all.len > 0 ? memrchr(all.at, ':', all.len) : NULL;
-    if (!colon) return refuse(note, address ? address : "", "has no port; write host:port");
+    if (!colon) return address_refuse(note, address ? address : "", "has no port; write host:port");
     host = str_of(all.at, (size_t)(colon - all.at));
     port = str_tail(all, host.len + 1);
     if (str_starts(host, STR("["))) {
-        if (!str_ends(host, STR("]"))) return refuse(note, address, "has no port; write [v6]:port");
+        if (!str_ends(host, STR("]")))
+            return address_refuse(note, address, "has no port; write [v6]:port");
         host = str_of(host.at + 1, host.len - 2);
-        if (!is_ipv6(host)) return refuse(note, address, "no IPv6 address stands in the brackets");
+        if (!is_ipv6(host))
+            return address_refuse(note, address, "no IPv6 address stands in the brackets");
     } else if (str_has(host, ':')) {
-        return refuse(note, address, "an IPv6 address needs brackets, as in [::1]:7790");
+        return address_refuse(note, address, "an IPv6 address needs brackets, as in [::1]:7790");
     } else if (has_odd_bytes(host)) {
-        return refuse(note, address, "the host holds a character no host has");
+        return address_refuse(note, address, "the host holds a character no host has");
     }
-    if (host.len > HOST_LEN_MAX) return refuse(note, address, "the host is longer than 253 bytes");
+    if (host.len > HOST_LEN_MAX)
+        return address_refuse(note, address, "the host is longer than 253 bytes");
     if (str_to_u64(port, &number) || number > PORT_MAX)
-        return refuse(note, address, "the port is not a number from 0 to 65535");
+        return address_refuse(note, address, "the port is not a number from 0 to 65535");
     *ret_parts = (struct address_parts){.host = host, .port = (uint16_t)number};
     return ERR_OK;
 }

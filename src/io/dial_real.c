@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HOST_CAP = 256, PORT_CAP = 8 };
+enum { DIAL_REAL_HOST_CAP = 256, PORT_CAP = 8 };
 
 /* Lives until its stream is open or gone, and longer when a name lookup cannot be called off. */
 struct dial {
@@ -200,7 +200,7 @@ static bool parse_numeric(struct dial *dial, const char *host)
 static enum err dial_unix(struct dial *dial)
 {
     struct real_stream *s = dial->stream;
-    char path[HOST_CAP];
+    char path[DIAL_REAL_HOST_CAP];
 
     if (uv_pipe_init(&s->real->uv, &s->uv.pipe, 0)) return ERR_NOMEM;
     s->has_handle = true;
@@ -216,7 +216,7 @@ static enum err dial_begin(struct dial *dial)
 {
     static const struct addrinfo hints = {
         .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
-    char host[HOST_CAP], port[PORT_CAP];
+    char host[DIAL_REAL_HOST_CAP], port[PORT_CAP];
     int failed;
 
     if (dial->is_unix) return dial_unix(dial);

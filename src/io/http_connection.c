@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LINGER_MS = 2000 }; /* for the peer to take the last answer and close */
+enum { HTTP_CONNECTION_LINGER_MS = 2000 }; /* for the peer to take the last answer and close */
 
 /* -- coming and going -------------------------------------------------------------------------- */
 
@@ -150,8 +150,8 @@ void http_connection_check(struct http_connection *c, mono_time now, bool pulse)
     if (c->state == CONNECTION_SHAKING) return; /* the handshake has a limit of its own */
     if (taken > c->taken || (c->state == CONNECTION_EVENTS && pending == 0)) c->active_at = now;
     c->taken = taken;
-    limit_ms =
-        c->state == CONNECTION_ENDING && pending == 0 ? LINGER_MS : c->server->idle_timeout_ms;
+    limit_ms = c->state == CONNECTION_ENDING && pending == 0 ? HTTP_CONNECTION_LINGER_MS
+                                                             : c->server->idle_timeout_ms;
     if (mono_elapsed_ms(c->active_at, now) >= limit_ms)
         stream_close(c->stream);
     else if (pulse && c->state == CONNECTION_EVENTS)

@@ -221,7 +221,7 @@ static void real_listener_pause(struct listener *listener, bool paused)
 
 /* -- binding -- */
 
-static enum err refuse(struct note *note, const char *address, int error)
+static enum err listen_real_refuse(struct note *note, const char *address, int error)
 {
     enum err err = real_err(-error);
     char reason[96];
@@ -338,7 +338,7 @@ static enum err find_and_open_tcp(struct real_listener *l, const struct address_
     for (const struct addrinfo *target = found; target && error; target = target->ai_next)
         error = open_tcp(l, target);
     freeaddrinfo(found);
-    return error ? refuse(note, l->options.address, error) : ERR_OK;
+    return error ? listen_real_refuse(note, l->options.address, error) : ERR_OK;
 }
 
 static enum err open_socket(struct real_listener *l, struct note *note)
@@ -350,7 +350,7 @@ static enum err open_socket(struct real_listener *l, struct note *note)
     if (err) return err;
     if (!parts.is_unix) return find_and_open_tcp(l, &parts, note);
     error = open_unix(l, parts.host);
-    return error ? refuse(note, l->options.address, error) : ERR_OK;
+    return error ? listen_real_refuse(note, l->options.address, error) : ERR_OK;
 }
 
 /* -- life -- */
@@ -437,7 +437,7 @@ enum err real_listen(struct net *net, const struct listen_options *options,
     if (err) goto failed;
     failed = uv_poll_init_socket(&l->real->uv, &l->poll, l->fd);
     if (failed) {
-        err = refuse(note, options->address, -failed);
+        err = listen_real_refuse(note, options->address, -failed);
         goto failed;
     }
     l->options.address = NULL; /* the caller's; the real one is ours */

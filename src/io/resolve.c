@@ -8,7 +8,7 @@
 
 #include "io/net.h"
 
-enum { HOST_CAP = 256, NUMERIC_CAP = 48 };
+enum { RESOLVE_HOST_CAP = 256, NUMERIC_CAP = 48 };
 
 static void keep(struct resolved *resolved, const char *text)
 {
@@ -24,7 +24,7 @@ enum err address_resolve(const char *address, struct resolved *ret_resolved, str
     struct resolved resolved = {.count = 0};
     struct address_parts parts;
     struct addrinfo *found = NULL;
-    char host[HOST_CAP], text[RESOLVE_CAP];
+    char host[RESOLVE_HOST_CAP], text[RESOLVE_CAP];
     enum err err = address_split(address, &parts, note);
     int failed;
 

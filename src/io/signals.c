@@ -23,7 +23,7 @@ static void on_signal(uv_signal_t *handle, int number)
     signals->fn(signals->owner, number);
 }
 
-static void on_handle_closed(uv_handle_t *handle)
+static void signals_on_handle_closed(uv_handle_t *handle)
 {
     struct signals *signals = handle->data;
 
@@ -39,7 +39,7 @@ void signals_close(struct signals *signals)
         free(signals);
     else
         for (size_t i = 0, count = signals->count; i < count; i++)
-            uv_close((uv_handle_t *)&signals->handles[i], on_handle_closed);
+            uv_close((uv_handle_t *)&signals->handles[i], signals_on_handle_closed);
 }
 
 static int watch_signal(struct signals *signals, int number)

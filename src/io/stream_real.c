@@ -69,7 +69,7 @@ void stream_finish(struct real_stream *s)
     stream_free(s);
 }
 
-static void on_handle_closed(uv_handle_t *handle)
+static void stream_real_on_handle_closed(uv_handle_t *handle)
 {
     struct real_stream *s = handle->data;
 
@@ -91,7 +91,7 @@ static void begin_close(struct real_stream *s, const char *verb, enum err why, i
     if (!s->has_handle)
         loop_defer(&s->real->loop, &s->tell);
     else if (!uv_is_closing(&s->uv.handle))
-        uv_close(&s->uv.handle, on_handle_closed);
+        uv_close(&s->uv.handle, stream_real_on_handle_closed);
     /* else: dialing closed it between two addresses, and ends with stream_finish */
 }
 

@@ -25,7 +25,7 @@ struct findings {
     struct tls_identity identity;
 };
 
-static enum err refuse(struct note *note, const char *why)
+static enum err tls_identity_refuse(struct note *note, const char *why)
 {
     return note_fail(note, ERR_UNAUTHENTICATED, "certificate names cannot be used: %s", why);
 }
@@ -53,7 +53,7 @@ static enum err judge_ascii(struct str name, const char *kind, struct note *note
 /* A common name is any text without control characters (C0, DEL, and C1 as UTF-8 spells it). */
 static enum err judge_common_name(struct str name, struct note *note)
 {
-    if (!str_is_utf8(name)) return refuse(note, "a common name that is not UTF-8");
+    if (!str_is_utf8(name)) return tls_identity_refuse(note, "a common name that is not UTF-8");
     for (size_t i = 0; i < name.len; i++) {
         unsigned char byte = (unsigned char)name.at[i];
         bool c1 = byte == 0xc2 && i + 1 < name.len && (unsigned char)name.at[i + 1] < 0xa0;
@@ -73,8 +73,9 @@ static enum err find_alternative_names(X509 *certificate, struct findings *found
     found->san = X509_get_ext_d2i(certificate, NID_subject_alt_name, &occurs, NULL);
     if (!found->san) {
         if (occurs == -1) return ERR_OK; /* none */
-        if (occurs == -2) return refuse(note, "two lists of alternative names");
-        return out_of_memory() ? ERR_NOMEM : refuse(note, "alternative names do not parse");
+        if (occurs == -2) return tls_identity_refuse(note, "two lists of alternative names");
+        return out_of_memory() ? ERR_NOMEM
+                               : tls_identity_refuse(note, "alternative names do not parse");
     }
     for (int i = 0; i < sk_GENERAL_NAME_num(found->san); i++) {
         int kind;
@@ -83,7 +84,7 @@ static enum err find_alternative_names(X509 *certificate, struct findings *found
         size_t *count = kind == GEN_URI ? &identity->uri_count : &identity->dns_count;
         enum err err;
         if (kind != GEN_URI && kind != GEN_DNS) continue;
-        if (*count == TLS_NAMES_MAX) return refuse(note, "more names than the limit");
+        if (*count == TLS_NAMES_MAX) return tls_identity_refuse(note, "more names than the limit");
         name = str_of(ASN1_STRING_get0_data(value), (size_t)ASN1_STRING_length(value));
         err = judge_ascii(name, kind == GEN_URI ? "URI" : "DNS name", note);
         if (err) return err;
@@ -103,7 +104,8 @@ static enum err find_common_name(X509 *certificate, struct findings *found, stru
         int len = ASN1_STRING_to_UTF8(&text, value);
         enum err err;
         if (len < 0)
-            return out_of_memory() ? ERR_NOMEM : refuse(note, "a common name that is no text");
+            return out_of_memory() ? ERR_NOMEM
+                                   : tls_identity_refuse(note, "a common name that is no text");
         err = judge_common_name(str_of(text, (size_t)len), note);
         if (err || count > 0) {
             OPENSSL_free(text);
@@ -125,9 +127,9 @@ static enum err find_serial(X509 *certificate, struct findings *found, struct no
     BIGNUM *number;
 
     if (ASN1_STRING_length(serial) > SERIAL_OCTETS_MAX)
-        return refuse(note, "a serial number longer than the limit");
+        return tls_identity_refuse(note, "a serial number longer than the limit");
     number = ASN1_INTEGER_to_BN(serial, NULL);
-    if (!number) return out_of_memory() ? ERR_NOMEM : refuse(note, "no serial number");
+    if (!number) return out_of_memory() ? ERR_NOMEM : tls_identity_refuse(note, "no serial number");
     found->serial_hex = BN_bn2hex(number);
     BN_free(number);
     found->identity.serial_hex = str_from(found->serial_hex);
@@ -153,7 +155,7 @@ enum err tls_identity_read(X509 *certificate, struct tls_identity **ret_identity
     if (!err) err = find_common_name(certificate, &found, note);
     if (!err) err = find_serial(certificate, &found, note);
     if (!err && tls_wall_from_asn1(X509_get0_notAfter(certificate), &found.identity.not_after))
-        err = refuse(note, "an end of validity that is no time");
+        err = tls_identity_refuse(note, "an end of validity that is no time");
     if (!err) {
         identity = tls_identity_copy(&found.identity);
         if (!identity) err = ERR_NOMEM;

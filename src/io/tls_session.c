@@ -17,7 +17,7 @@
 
 enum {
     HOST_NAME_MAX_LEN = 253,
-    IDLE_OUTPUT_MAX = 2 * TLS_RECORD_MAX, /* memory a session without output may keep */
+    TLS_SESSION_IDLE_OUTPUT_MAX = 2 * TLS_RECORD_MAX, /* memory a session without output may keep */
 };
 
 /* -- the BIO ----------------------------------------------------------------------------------- */
@@ -380,7 +380,7 @@ void tls_session_consume(struct tls_session *session, size_t len)
 {
     buf_consume(&session->output, len);
     /* A burst is over: an idle connection stays small. */
-    if (session->output.len == 0 && session->output.cap > IDLE_OUTPUT_MAX)
+    if (session->output.len == 0 && session->output.cap > TLS_SESSION_IDLE_OUTPUT_MAX)
         buf_deinit(&session->output);
 }
 

@@ -18,10 +18,11 @@
 enum {
     DEFAULT_TIMEOUT_MS = 10 * 1000,
     DEFAULT_OUTPUT_MAX = 1024 * 1024,
-    PLAIN_SLACK = 64 * 1024,     /* for handshakes, alerts and the like */
-    OUTPUT_PIECE = 64 * 1024,    /* encrypted at a time */
-    IDLE_OUTPUT_MAX = 64 * 1024, /* memory a stream without output may keep for the next */
-    LINGER_MS = 1000,            /* for the peer to take the alert that says why */
+    PLAIN_SLACK = 64 * 1024,  /* for handshakes, alerts and the like */
+    OUTPUT_PIECE = 64 * 1024, /* encrypted at a time */
+    TLS_STREAM_IDLE_OUTPUT_MAX =
+        64 * 1024,               /* memory a stream without output may keep for the next */
+    TLS_STREAM_LINGER_MS = 1000, /* for the peer to take the alert that says why */
     NAME_CAP = 256,
 };
 
@@ -89,7 +90,7 @@ static void tls_fail(struct tls_stream *t, enum err why, const struct note *note
     }
     stream_end(t->plain);
     stream_resume(t->plain); /* what still comes is thrown away */
-    timer_start_in(&t->timer, LINGER_MS);
+    timer_start_in(&t->timer, TLS_STREAM_LINGER_MS);
 }
 
 static void tls_fail_text(struct tls_stream *t, enum err why, const char *text)
@@ -111,7 +112,7 @@ static void tls_on_timer(struct timer *timer)
     /* Lingering is for a peer that has all of it and forgets to close; one that has yet to read
      * the rest holds the stream, as it would without TLS. */
     if (t->opened && !t->failed && !t->closing && stream_pending(t->plain) > 0)
-        timer_start_in(&t->timer, LINGER_MS);
+        timer_start_in(&t->timer, TLS_STREAM_LINGER_MS);
     else
         stream_close(t->plain);
 }
@@ -143,7 +144,7 @@ static void tls_send_output(struct tls_stream *t)
         if (!err) tls_push_records(t);
     }
     buf_clear(&t->output);
-    if (t->output.cap > IDLE_OUTPUT_MAX) buf_deinit(&t->output);
+    if (t->output.cap > TLS_STREAM_IDLE_OUTPUT_MAX) buf_deinit(&t->output);
     if (!err && t->ending && !t->half_closed && !t->failed) {
         t->half_closed = true;
         err = tls_session_end(t->session);
@@ -194,7 +195,7 @@ static void tls_pump_out(struct tls_stream *t)
     if (t->failed || t->closing) return;
     /* Both sides have ended; the peer's half-close follows, or a peer that forgot it is left. */
     if (t->half_closed && t->session->peer_ended && !timer_running(&t->timer))
-        timer_start_in(&t->timer, LINGER_MS);
+        timer_start_in(&t->timer, TLS_STREAM_LINGER_MS);
 }
 
 /* -- input ------------------------------------------------------------------------------------- */

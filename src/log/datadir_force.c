@@ -17,7 +17,7 @@
 #include "log/members.h"
 #include "log/meta.h"
 
-struct work {
+struct datadir_force_work {
     const struct datadir_force *force;
     struct datadir next;
     struct datadir_scan scan;
@@ -26,7 +26,7 @@ struct work {
 };
 
 /* What entry META_RECOVER holds. */
-static enum err recovery_entry(struct work *work)
+static enum err recovery_entry(struct datadir_force_work *work)
 {
     struct machine_recovery recovery = {.floor = recovery_floor(work->force->wall_ms)};
     struct log_envelope envelope = {.machine = ENVELOPE_MACHINE_META,
@@ -48,7 +48,7 @@ static enum err recovery_entry(struct work *work)
 }
 
 /* The configuration of one, with the address that was asked for or the one it had. */
-static enum err alone(struct work *work, uint64_t self)
+static enum err alone(struct datadir_force_work *work, uint64_t self)
 {
     const char *address = work->force->address;
     struct members members = {.count = 1};
@@ -67,7 +67,7 @@ static enum err alone(struct work *work, uint64_t self)
 }
 
 /* Reads everything and changes nothing: what cannot be done is said before anything is begun. */
-static enum err datadir_force_check(struct work *work, uint64_t self)
+static enum err datadir_force_check(struct datadir_force_work *work, uint64_t self)
 {
     const struct datadir_force *force = work->force;
     struct wal *wal;
@@ -83,8 +83,8 @@ static enum err datadir_force_check(struct work *work, uint64_t self)
     return alone(work, self);
 }
 
-static enum err append_alone(struct work *work, struct wal *wal, struct vote_file *vote_file,
-                             struct vote vote)
+static enum err append_alone(struct datadir_force_work *work, struct wal *wal,
+                             struct vote_file *vote_file, struct vote vote)
 {
     const struct snapshot_mark *mark = &work->scan.snapshot.mark;
     struct wal_place places[2];
@@ -115,7 +115,7 @@ static enum err append_alone(struct work *work, struct wal *wal, struct vote_fil
     return err;
 }
 
-static enum err datadir_force_write_log(struct work *work)
+static enum err datadir_force_write_log(struct datadir_force_work *work)
 {
     const struct datadir_force *force = work->force;
     struct vote_file *vote_file;
@@ -139,7 +139,7 @@ static enum err datadir_force_write_log(struct work *work)
     return err;
 }
 
-static enum err force_locked(struct work *work)
+static enum err force_locked(struct datadir_force_work *work)
 {
     const struct datadir_force *force = work->force;
     struct datadir now;
@@ -162,7 +162,7 @@ enum err datadir_force_config(const struct datadir_force *force, struct datadir 
                               struct note *note)
 {
     struct fs_lock *lock;
-    struct work work = {.force = force, .note = note};
+    struct datadir_force_work work = {.force = force, .note = note};
     enum err err = fs_lock_dir(force->fs, force->dir, &lock, note);
     if (err) return err;
     datadir_scan_init(&work.scan, 0);

@@ -9,7 +9,7 @@
 #include "log/datadir_internal.h"
 #include "log/members.h"
 
-enum { FILE_MODE = 0600, LEFT_MAX = 64 * 1024 };
+enum { DATADIR_FORMAT_FILE_MODE = 0600, LEFT_MAX = 64 * 1024 };
 
 /* -- rooms -- */
 
@@ -25,7 +25,7 @@ static enum err datadir_format_make_room(struct fs *fs, const char *dir, const c
     if (!err) err = datadir_path(dir, format_name, path, note);
     if (err) return err;
     if ((err = fs_stat(fs, path, &info)) == ERR_NOT_FOUND)
-        err = fs_publish(fs, path, line, FILE_MODE, unique);
+        err = fs_publish(fs, path, line, DATADIR_FORMAT_FILE_MODE, unique);
     if (err) note_set(note, "make %s: %s", path, err_text(err));
     return err;
 }

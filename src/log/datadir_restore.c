@@ -11,12 +11,12 @@
 
 #include "log/datadir_internal.h"
 
-enum { FILE_MODE = 0600 };
+enum { DATADIR_RESTORE_FILE_MODE = 0600 };
 #define STAGE "restoring"
 /* Past these the log could not go on for long enough: no cluster ever came near. */
 #define INDEX_MAX ((uint64_t)1 << 62)
 
-struct work {
+struct datadir_restore_work {
     const struct datadir_restore *restore;
     struct datadir next;
     char stage[FS_PATH_CAP];
@@ -33,7 +33,7 @@ enum err datadir_not_restoring(struct fs *fs, const char *dir, struct note *note
 }
 
 /* A file, or an empty directory; fine when there is none. */
-static enum err remove_one(struct work *work, const char *dir, const char *name)
+static enum err remove_one(struct datadir_restore_work *work, const char *dir, const char *name)
 {
     char path[FS_PATH_CAP];
     enum err err = datadir_path(dir, name, path, work->note);
@@ -44,14 +44,14 @@ static enum err remove_one(struct work *work, const char *dir, const char *name)
     return err;
 }
 
-static enum err remove_room(struct work *work, const char *dir, const char *name)
+static enum err remove_room(struct datadir_restore_work *work, const char *dir, const char *name)
 {
     enum err err = datadir_empty_room(work->restore->fs, dir, name, work->note);
     return err ? err : remove_one(work, dir, name);
 }
 
 /* What an earlier run left in the stage. */
-static enum err clear_stage(struct work *work)
+static enum err clear_stage(struct datadir_restore_work *work)
 {
     struct fs *fs = work->restore->fs;
     struct fs_info info;
@@ -67,7 +67,7 @@ static enum err clear_stage(struct work *work)
 
 /* -- building, in the stage -- */
 
-static enum err write_sections(struct work *work, struct snap_writer *writer)
+static enum err write_sections(struct datadir_restore_work *work, struct snap_writer *writer)
 {
     const struct datadir_restore *restore = work->restore;
     struct buf chunk;
@@ -84,7 +84,7 @@ static enum err write_sections(struct work *work, struct snap_writer *writer)
     return err;
 }
 
-static enum err write_snapshot(struct work *work)
+static enum err write_snapshot(struct datadir_restore_work *work)
 {
     const struct datadir_restore *restore = work->restore;
     struct snap_writer *writer;
@@ -110,7 +110,7 @@ static enum err write_snapshot(struct work *work)
 }
 
 /* An empty log that goes on behind the snapshot. */
-static enum err datadir_restore_write_log(struct work *work)
+static enum err datadir_restore_write_log(struct datadir_restore_work *work)
 {
     const struct datadir_restore *restore = work->restore;
     struct datadir_first first = {.fs = restore->fs,
@@ -133,7 +133,7 @@ static enum err datadir_restore_write_log(struct work *work)
     return err;
 }
 
-static enum err build(struct work *work)
+static enum err build(struct datadir_restore_work *work)
 {
     struct fs *fs = work->restore->fs;
     uint64_t unique = entropy_u64(work->restore->entropy);
@@ -148,7 +148,7 @@ static enum err build(struct work *work)
 
 /* -- taking the place of what was there -- */
 
-static enum err move_in(struct work *work, const char *name)
+static enum err move_in(struct datadir_restore_work *work, const char *name)
 {
     struct fs *fs = work->restore->fs;
     char from[FS_PATH_CAP], to[FS_PATH_CAP];
@@ -160,14 +160,14 @@ static enum err move_in(struct work *work, const char *name)
     return err;
 }
 
-static enum err take_place(struct work *work)
+static enum err take_place(struct datadir_restore_work *work)
 {
     const struct datadir_restore *restore = work->restore;
     const char *dir = restore->dir;
     char path[FS_PATH_CAP];
     enum err err = datadir_path(dir, DATADIR_RESTORE, path, work->note);
     if (err) return err;
-    err = fs_publish(restore->fs, path, STR("muster-restore 1\n"), FILE_MODE,
+    err = fs_publish(restore->fs, path, STR("muster-restore 1\n"), DATADIR_RESTORE_FILE_MODE,
                      entropy_u64(restore->entropy));
     if (err) return note_fail(work->note, err, "write %s: %s", path, err_text(err));
     err = remove_one(work, dir, DATADIR_FORMAT);
@@ -184,7 +184,7 @@ static enum err take_place(struct work *work)
     return err ? err : datadir_sync(restore->fs, dir, work->note);
 }
 
-static enum err restore_locked(struct work *work)
+static enum err restore_locked(struct datadir_restore_work *work)
 {
     const struct datadir_restore *restore = work->restore;
     enum err err = datadir_sweep(restore->fs, restore->dir, work->note);
@@ -212,7 +212,7 @@ enum err datadir_restore(const struct datadir_restore *restore, struct datadir *
                          struct note *note)
 {
     struct fs_lock *lock;
-    struct work work = {.restore = restore, .note = note};
+    struct datadir_restore_work work = {.restore = restore, .note = note};
     enum err err = datadir_restore_check_options(restore, note);
     if (!err) err = datadir_path(restore->dir, STAGE, work.stage, note);
     if (!err) err = datadir_make(restore->fs, restore->dir, note);

@@ -22,7 +22,7 @@ enum {
     MESSAGES_MAX = 4 * REPLICA_MEMBERS_MAX + 4,
     /* More than any step needs: a few configurations, messages, or the terms of the log doubled.
      * Never touched, so it is no resident memory. */
-    RESERVE_BYTES = 1 << 20,
+    ENGINE_RESERVE_BYTES = 1 << 20,
     /* The election time-out after failed candidacies: doubled each time, four times the configured
      * one at most, and at most this unless more is configured. One is drawn up to twice as long. */
     ELECTION_FACTOR_MAX = 4,
@@ -180,7 +180,7 @@ enum err engine_open(const struct engine_options *options, struct engine **ret_e
     assert(options->id && options->heartbeat_ms && options->election_ms > options->heartbeat_ms);
     engine = calloc(1, sizeof *engine);
     if (!engine) return ERR_NOMEM;
-    engine->reserve = malloc(RESERVE_BYTES);
+    engine->reserve = malloc(ENGINE_RESERVE_BYTES);
     if (raft_heap_get() != &heap) raft_heap_set(&heap);
     rv = engine->reserve ? raft_init(&engine->raft, NULL, NULL, options->id, options->address)
                          : RAFT_NOMEM;

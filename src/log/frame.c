@@ -14,8 +14,8 @@
 #include "base/crc32c.h"
 
 enum {
-    AT_LENGTH = 0,
-    AT_KIND = 4,
+    FRAME_AT_LENGTH = 0,
+    FRAME_AT_KIND = 4,
     AT_SUM = 8,
     AT_HEAD_SUM = 12,
     AT_NUMBER = 16,
@@ -216,8 +216,8 @@ static void seal(struct frame_link *link, char *head, enum peer_frame_kind kind,
 
     assert(length >= kinds[kind].length_min && length <= kinds[kind].length_max);
     assert((kind == FRAME_HELLO) == (link->session == 0));
-    store_le32(head + AT_LENGTH, (uint32_t)length);
-    store_le32(head + AT_KIND, kind);
+    store_le32(head + FRAME_AT_LENGTH, (uint32_t)length);
+    store_le32(head + FRAME_AT_KIND, kind);
     store_le64(head + AT_NUMBER, ++link->number);
     sum = head_sum(link->session, head);
     store_le32(head + AT_HEAD_SUM, sum);
@@ -286,13 +286,13 @@ void frame_seal(struct frame_link *link, struct buf *into, size_t start)
 
 /* Walks a payload whose length was checked to hold the fixed part. `bad`: a value that none of ours
  * writes. */
-struct reader {
+struct frame_reader {
     const char *at;
     size_t left;
     bool bad;
 };
 
-static const char *log_frame_take(struct reader *r, size_t len)
+static const char *log_frame_take(struct frame_reader *r, size_t len)
 {
     const char *at = r->at;
 
@@ -301,16 +301,16 @@ static const char *log_frame_take(struct reader *r, size_t len)
     r->left -= len;
     return at;
 }
-static uint32_t take32(struct reader *r)
+static uint32_t take32(struct frame_reader *r)
 {
     return load_le32(log_frame_take(r, 4));
 }
-static uint64_t take64(struct reader *r)
+static uint64_t take64(struct frame_reader *r)
 {
     return load_le64(log_frame_take(r, 8));
 }
 
-static void take_fields(struct reader *r, struct peer_frame *frame)
+static void take_fields(struct frame_reader *r, struct peer_frame *frame)
 {
     for (const struct frame_field *f = kinds[frame->kind].fields; f->wire > 0; f++) {
         char bytes[8] = {0};
@@ -334,7 +334,7 @@ static bool is_plain(struct str text)
     return str_is_utf8(text);
 }
 
-static enum err read_hello(struct reader *r, struct frame_hello *hello, struct note *note)
+static enum err read_hello(struct frame_reader *r, struct frame_hello *hello, struct note *note)
 {
     size_t name_len = hello->name.len, address_len = hello->address.len;
 
@@ -355,7 +355,7 @@ static enum err read_hello(struct reader *r, struct frame_hello *hello, struct n
     return ERR_OK;
 }
 
-static void read_entry(struct reader *r, struct entry *entry)
+static void read_entry(struct frame_reader *r, struct entry *entry)
 {
     uint32_t len, kind;
 
@@ -371,7 +371,7 @@ static void read_entry(struct reader *r, struct entry *entry)
 }
 
 /* Terms never fall along a log and never pass the leader's. */
-static void check_entries(struct reader *r, const struct peer_frame *frame)
+static void check_entries(struct frame_reader *r, const struct peer_frame *frame)
 {
     uint64_t term_before = frame->u.append.prev_term;
     struct entry entry = {0};
@@ -387,7 +387,7 @@ static void check_entries(struct reader *r, const struct peer_frame *frame)
     }
 }
 
-static void read_append(struct reader *r, struct peer_frame *frame)
+static void read_append(struct frame_reader *r, struct peer_frame *frame)
 {
     frame->u.append.entries = str_of(r->at, r->left);
     if (frame->u.append.entry_count > FRAME_ENTRIES_MAX ||
@@ -400,7 +400,7 @@ static void read_append(struct reader *r, struct peer_frame *frame)
     check_entries(r, frame);
 }
 
-static enum err read_payload(struct reader *r, struct peer_frame *frame, struct note *note)
+static enum err read_payload(struct frame_reader *r, struct peer_frame *frame, struct note *note)
 {
     take_fields(r, frame);
     switch (frame->kind) {
@@ -418,7 +418,7 @@ static enum err read_payload(struct reader *r, struct peer_frame *frame, struct 
 /* What the head alone shows. */
 static enum err check_head(const struct frame_link *link, const char *head, struct note *note)
 {
-    uint32_t length = load_le32(head + AT_LENGTH), kind = load_le32(head + AT_KIND);
+    uint32_t length = load_le32(head + FRAME_AT_LENGTH), kind = load_le32(head + FRAME_AT_KIND);
     uint64_t number = load_le64(head + AT_NUMBER);
 
     if (load_le32(head + AT_HEAD_SUM) != head_sum(link->session, head))
@@ -444,12 +444,12 @@ enum err frame_take(struct frame_link *link, struct str bytes, struct peer_frame
 {
     const char *head = bytes.at;
     struct peer_frame frame = {0};
-    struct reader r;
+    struct frame_reader r;
     uint32_t length;
     enum err err;
 
     if (bytes.len < 4) return ERR_NOT_READY;
-    length = load_le32(head + AT_LENGTH);
+    length = load_le32(head + FRAME_AT_LENGTH);
     if (length > FRAME_MAX) return note_fail(note, ERR_TOO_LARGE, "a frame of %u bytes", length);
     if (bytes.len < FRAME_HEAD) return ERR_NOT_READY;
     err = check_head(link, head, note);
@@ -458,8 +458,8 @@ enum err frame_take(struct frame_link *link, struct str bytes, struct peer_frame
     if (load_le32(head + AT_SUM) !=
         crc32c(load_le32(head + AT_HEAD_SUM), head + FRAME_HEAD, length))
         return note_fail(note, ERR_CORRUPT, "the payload's checksum is wrong");
-    frame.kind = (enum peer_frame_kind)load_le32(head + AT_KIND);
-    r = (struct reader){.at = head + FRAME_HEAD, .left = length};
+    frame.kind = (enum peer_frame_kind)load_le32(head + FRAME_AT_KIND);
+    r = (struct frame_reader){.at = head + FRAME_HEAD, .left = length};
     err = read_payload(&r, &frame, note);
     if (!err && (r.bad || r.left > 0)) {
         note_set(note, "%s with a value that cannot be", kinds[frame.kind].name);
@@ -474,12 +474,12 @@ enum err frame_take(struct frame_link *link, struct str bytes, struct peer_frame
 
 size_t frame_wanted(struct str bytes)
 {
-    return bytes.len < FRAME_HEAD ? FRAME_HEAD : FRAME_HEAD + load_le32(bytes.at + AT_LENGTH);
+    return bytes.len < FRAME_HEAD ? FRAME_HEAD : FRAME_HEAD + load_le32(bytes.at + FRAME_AT_LENGTH);
 }
 
 bool frame_next_entry(struct peer_frame *frame, struct entry *ret_entry)
 {
-    struct reader r = {.at = frame->u.append.entries.at, .left = frame->u.append.entries.len};
+    struct frame_reader r = {.at = frame->u.append.entries.at, .left = frame->u.append.entries.len};
     struct entry entry = {.index = frame->u.append.next_index};
 
     assert(frame->kind == FRAME_APPEND);

@@ -17,16 +17,16 @@
 #include "base/crc32c.h"
 
 enum {
-    AT_CRC = 0,
+    RECORD_AT_CRC = 0,
     AT_HEAD_CRC = 4,
-    AT_LENGTH = 8,
-    AT_KIND = 12,
-    AT_SERIAL = 16,
+    RECORD_AT_LENGTH = 8,
+    RECORD_AT_KIND = 12,
+    RECORD_AT_SERIAL = 16,
     AT_SYNCED = 24,
-    AT_INDEX = 32,
-    AT_TERM = 40,
+    RECORD_AT_INDEX = 32,
+    RECORD_AT_TERM = 40,
 };
-static_assert(AT_TERM + 8 == RECORD_HEAD, "the head ends where the bytes begin");
+static_assert(RECORD_AT_TERM + 8 == RECORD_HEAD, "the head ends where the bytes begin");
 static_assert(RECORD_HEAD % RECORD_ALIGN == 0 && SEGMENT_HEAD % RECORD_ALIGN == 0,
               "a record begins at a multiple of RECORD_ALIGN");
 
@@ -38,7 +38,7 @@ static uint32_t salted(uint32_t half, const char *from, size_t len)
 }
 static uint32_t head_crc(uint64_t salt, const char *record)
 {
-    return salted((uint32_t)salt, record + AT_LENGTH, RECORD_HEAD - AT_LENGTH);
+    return salted((uint32_t)salt, record + RECORD_AT_LENGTH, RECORD_HEAD - RECORD_AT_LENGTH);
 }
 static uint32_t whole_crc(uint64_t salt, const char *record, size_t size)
 {
@@ -69,16 +69,16 @@ void record_write(const struct log_record *record, uint64_t salt, void *room)
     size_t size = record_size(record->bytes.len);
     assert(kind_known(record->kind));
     assert(record->serial > 0 && record->synced < record->serial);
-    store_le32(at + AT_LENGTH, (uint32_t)record->bytes.len);
-    store_le32(at + AT_KIND, record->kind);
-    store_le64(at + AT_SERIAL, record->serial);
+    store_le32(at + RECORD_AT_LENGTH, (uint32_t)record->bytes.len);
+    store_le32(at + RECORD_AT_KIND, record->kind);
+    store_le64(at + RECORD_AT_SERIAL, record->serial);
     store_le64(at + AT_SYNCED, record->synced);
-    store_le64(at + AT_INDEX, record->index);
-    store_le64(at + AT_TERM, record->term);
+    store_le64(at + RECORD_AT_INDEX, record->index);
+    store_le64(at + RECORD_AT_TERM, record->term);
     if (record->bytes.len > 0) memcpy(at + RECORD_HEAD, record->bytes.at, record->bytes.len);
     memset(at + RECORD_HEAD + record->bytes.len, 0, size - RECORD_HEAD - record->bytes.len);
     store_le32(at + AT_HEAD_CRC, head_crc(salt, at));
-    store_le32(at + AT_CRC, whole_crc(salt, at, size));
+    store_le32(at + RECORD_AT_CRC, whole_crc(salt, at, size));
 }
 
 enum err record_read_head(struct str bytes, uint64_t salt, struct log_record *ret_record,
@@ -89,8 +89,8 @@ enum err record_read_head(struct str bytes, uint64_t salt, struct log_record *re
         *ret_size = RECORD_HEAD;
         return ERR_TOO_LARGE;
     }
-    uint32_t length = load_le32(at + AT_LENGTH), kind = load_le32(at + AT_KIND);
-    uint64_t serial = load_le64(at + AT_SERIAL), synced = load_le64(at + AT_SYNCED);
+    uint32_t length = load_le32(at + RECORD_AT_LENGTH), kind = load_le32(at + RECORD_AT_KIND);
+    uint64_t serial = load_le64(at + RECORD_AT_SERIAL), synced = load_le64(at + AT_SYNCED);
     /* What can be told without a checksum is told first: zeros and old bytes are the common case.
      */
     if (length > ENTRY_BYTES_MAX || !kind_known(kind) || synced >= serial) return ERR_CORRUPT;
@@ -99,8 +99,8 @@ enum err record_read_head(struct str bytes, uint64_t salt, struct log_record *re
         .kind = (enum record_kind)kind,
         .serial = serial,
         .synced = synced,
-        .index = load_le64(at + AT_INDEX),
-        .term = load_le64(at + AT_TERM),
+        .index = load_le64(at + RECORD_AT_INDEX),
+        .term = load_le64(at + RECORD_AT_TERM),
         .bytes = STR_EMPTY,
     };
     *ret_size = record_size(length);
@@ -118,8 +118,8 @@ enum err record_read(struct str bytes, uint64_t salt, struct log_record *ret_rec
         *ret_size = size;
         return ERR_TOO_LARGE;
     }
-    if (load_le32(bytes.at + AT_CRC) != whole_crc(salt, bytes.at, size)) return ERR_CORRUPT;
-    record.bytes = str_of(bytes.at + RECORD_HEAD, load_le32(bytes.at + AT_LENGTH));
+    if (load_le32(bytes.at + RECORD_AT_CRC) != whole_crc(salt, bytes.at, size)) return ERR_CORRUPT;
+    record.bytes = str_of(bytes.at + RECORD_HEAD, load_le32(bytes.at + RECORD_AT_LENGTH));
     *ret_record = record;
     *ret_size = size;
     return ERR_OK;
@@ -128,11 +128,11 @@ enum err record_read(struct str bytes, uint64_t salt, struct log_record *ret_rec
 /* -- segment heads: magic, format, sequence, salt, cluster, replica, crc32c; then zeros -- */
 
 enum {
-    AT_MAGIC = 0,
-    AT_FORMAT = 8,
+    RECORD_AT_MAGIC = 0,
+    RECORD_AT_FORMAT = 8,
     AT_SEQUENCE = 16,
     AT_SALT = 24,
-    AT_CLUSTER = 32,
+    RECORD_AT_CLUSTER = 32,
     AT_REPLICA = 40,
     AT_SEGMENT_CRC = SEGMENT_HEAD - 8, /* over all before it, so the zeros are checked too */
     SEGMENT_FORMAT = 1,
@@ -143,11 +143,11 @@ void segment_head_write(const struct segment_head *head, char room[SEGMENT_HEAD]
 {
     assert(head->sequence > 0);
     memset(room, 0, SEGMENT_HEAD);
-    memcpy(room + AT_MAGIC, segment_magic, sizeof segment_magic);
-    store_le32(room + AT_FORMAT, SEGMENT_FORMAT);
+    memcpy(room + RECORD_AT_MAGIC, segment_magic, sizeof segment_magic);
+    store_le32(room + RECORD_AT_FORMAT, SEGMENT_FORMAT);
     store_le64(room + AT_SEQUENCE, head->sequence);
     store_le64(room + AT_SALT, head->salt);
-    store_le64(room + AT_CLUSTER, head->cluster_id);
+    store_le64(room + RECORD_AT_CLUSTER, head->cluster_id);
     store_le64(room + AT_REPLICA, head->replica_id);
     store_le32(room + AT_SEGMENT_CRC, crc32c(0, room, AT_SEGMENT_CRC));
 }
@@ -156,14 +156,14 @@ enum err segment_head_read(struct str bytes, struct segment_head *ret_head)
 {
     const char *at = bytes.at;
     if (bytes.len < SEGMENT_HEAD) return ERR_CORRUPT;
-    if (memcmp(at + AT_MAGIC, segment_magic, sizeof segment_magic) != 0) return ERR_CORRUPT;
+    if (memcmp(at + RECORD_AT_MAGIC, segment_magic, sizeof segment_magic) != 0) return ERR_CORRUPT;
     if (load_le64(at + AT_SEGMENT_CRC) != crc32c(0, at, AT_SEGMENT_CRC)) return ERR_CORRUPT;
-    if (load_le32(at + AT_FORMAT) != SEGMENT_FORMAT) return ERR_VERSION;
+    if (load_le32(at + RECORD_AT_FORMAT) != SEGMENT_FORMAT) return ERR_VERSION;
     if (load_le64(at + AT_SEQUENCE) == 0) return ERR_CORRUPT;
     *ret_head = (struct segment_head){
         .sequence = load_le64(at + AT_SEQUENCE),
         .salt = load_le64(at + AT_SALT),
-        .cluster_id = load_le64(at + AT_CLUSTER),
+        .cluster_id = load_le64(at + RECORD_AT_CLUSTER),
         .replica_id = load_le64(at + AT_REPLICA),
     };
     return ERR_OK;

@@ -22,7 +22,7 @@ enum {
     SPARE_EVERY = 256 << 10,
     LOOK_EVERY_MS = 1000, /* at free space */
     LOOK_SHARE = 8,       /* of the reserve, written: likewise */
-    RESERVE_BYTES = 256 << 20,
+    REPLICA_DISK_RESERVE_BYTES = 256 << 20,
     RESERVE_SHARE = 20, /* or this part of what is free and ours at the start */
 };
 
@@ -386,8 +386,8 @@ enum err replica_disk_open(struct replica *replica)
     err = fs_free_bytes(replica->io->fs, replica->dir, &disk->free_bytes);
     if (err) return err;
     if (disk->reserve_bytes == 0)
-        disk->reserve_bytes =
-            min_u64(RESERVE_BYTES, (disk->free_bytes + disk->stats.disk_bytes) / RESERVE_SHARE);
+        disk->reserve_bytes = min_u64(REPLICA_DISK_RESERVE_BYTES,
+                                      (disk->free_bytes + disk->stats.disk_bytes) / RESERVE_SHARE);
     judge_space(replica, disk->free_bytes);
     wal_save_space(replica->wal, disk->full); /* before the thread has anything of it */
     disk->wants_spare = wal_wants_spare(replica->wal);

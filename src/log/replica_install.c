@@ -29,7 +29,7 @@
 enum { INBOX_BYTES = 1 << 20, PEACE_DOUBLINGS_MAX = 3, BROKEN_DOUBLINGS_MAX = 4 };
 static_assert((int)FRAME_CHUNK_MAX <= (int)INBOX_BYTES, "a chunk finds room in an empty buffer");
 
-enum receiving { NONE, TAKING, CHECKING, OFFERED, KEEPING, RESTORING, RESTORED };
+enum receiving { NONE, REPLICA_INSTALL_TAKING, CHECKING, OFFERED, KEEPING, RESTORING, RESTORED };
 enum inbox_work { INBOX_NOTHING, INBOX_WRITE, INBOX_CHECK, INBOX_DROP, INBOX_KEEP, INBOX_READ };
 
 struct send {
@@ -312,7 +312,7 @@ static void doom(struct replica_installs *in, enum err err, const char *why)
 
 static bool is_current(const struct replica_installs *in, uint64_t from, uint64_t id)
 {
-    return in->state == TAKING && !in->doomed && !in->ended && in->from == from &&
+    return in->state == REPLICA_INSTALL_TAKING && !in->doomed && !in->ended && in->from == from &&
            in->begin.id == id;
 }
 
@@ -330,7 +330,7 @@ static bool on_begin(struct replica *replica, uint64_t from, const struct frame_
 
     /* Its sender began anew, or there is a newer leader, whose term refuses the old one: it makes
      * room first. One that is all here is worth more than the same again. */
-    if (in->state == TAKING &&
+    if (in->state == REPLICA_INSTALL_TAKING &&
         (in->doomed || begin->term > in->begin.term || (from == in->from && !in->ended))) {
         if (!in->doomed) doom(in, ERR_OK, NULL);
         in->refused = true;
@@ -349,7 +349,7 @@ static bool on_begin(struct replica *replica, uint64_t from, const struct frame_
                  log_u64("free_bytes", free_bytes));
         return replica_install_refuse(replica, from);
     }
-    in->state = TAKING;
+    in->state = REPLICA_INSTALL_TAKING;
     in->doomed = in->ended = in->wanted = in->reset_done = false;
     in->from = from;
     in->begin = *begin;
@@ -423,7 +423,7 @@ void replica_install_on_lost(struct replica *replica, uint64_t from)
 {
     struct replica_installs *in = replica->installs;
 
-    if (in->state == TAKING && in->from == from && !in->ended && !in->doomed)
+    if (in->state == REPLICA_INSTALL_TAKING && in->from == from && !in->ended && !in->doomed)
         doom(in, ERR_CLOSED, "its connection broke");
 }
 
@@ -645,7 +645,7 @@ static void pump_receiving(struct replica_installs *in)
     }
     switch (in->state) {
     case NONE: break;
-    case TAKING: replica_install_take(in); break;
+    case REPLICA_INSTALL_TAKING: replica_install_take(in); break;
     case CHECKING: check(in); break;
     case OFFERED: break;
     case KEEPING: replica_install_keep(in); break;

@@ -23,7 +23,7 @@ enum {
     FORGET_ENTRIES = 4096, /* a turn: a snapshot may replace a million of them */
 };
 
-enum taking { IDLE, TAKING, FINISHING, DURABLE, GIVING_UP };
+enum taking { IDLE, REPLICA_SNAPSHOT_TAKING, FINISHING, DURABLE, GIVING_UP };
 enum file_work { FILE_WRITE, FILE_FINISH, FILE_ABANDON };
 
 struct replica_snapshots {
@@ -223,7 +223,7 @@ static void replica_snapshot_begin(struct replica *replica)
     s->wanted = false;
     if (!is_worth_it(replica)) return;
     s->head = head;
-    s->state = TAKING;
+    s->state = REPLICA_SNAPSHOT_TAKING;
     s->sections =
         (struct sections){.machines = replica->machines, .count = REPLICA_MACHINES_MAX + 1};
     s->err = ERR_OK;
@@ -391,7 +391,7 @@ void replica_snapshot_pump(struct replica *replica)
         }
     }
     if (s->state == IDLE) replica_snapshot_begin(replica);
-    if (!s->busy && s->state == TAKING) take_slice(replica);
+    if (!s->busy && s->state == REPLICA_SNAPSHOT_TAKING) take_slice(replica);
     if (!s->busy && s->state == FINISHING) {
         if (s->err)
             take_slice(replica); /* again, or given up */

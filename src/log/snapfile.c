@@ -15,20 +15,20 @@
 #include "log/snapfile_internal.h"
 
 enum {
-    AT_MAGIC = 0,
-    AT_FORMAT = 8,
+    SNAPFILE_AT_MAGIC = 0,
+    SNAPFILE_AT_FORMAT = 8,
     AT_SIZE = 12,
-    AT_INDEX = 16,
-    AT_TERM = 24,
+    SNAPFILE_AT_INDEX = 16,
+    SNAPFILE_AT_TERM = 24,
     AT_MEMBERS_INDEX = 32,
-    AT_CLUSTER = 40,
+    SNAPFILE_AT_CLUSTER = 40,
     AT_CLOCK = 48,
     AT_LEVEL = 56,
     AT_COUNT = 60,
     MEMBER_FIXED = 16,
     SNAP_FORMAT = 1,
 };
-static const char magic[SNAP_MAGIC_BYTES] = {'m', 'u', 's', 't', 'e', 'r', 's', 'n'};
+static const char snapfile_magic[SNAP_MAGIC_BYTES] = {'m', 'u', 's', 't', 'e', 'r', 's', 'n'};
 static_assert(SNAP_HEAD_FIXED + 8 +
                       REPLICA_MEMBERS_MAX * (MEMBER_FIXED + REPLICA_ADDRESS_MAX + 8) <=
                   SNAP_HEAD_MAX,
@@ -36,7 +36,8 @@ static_assert(SNAP_HEAD_FIXED + 8 +
 
 bool snap_is(struct str first_bytes)
 {
-    return first_bytes.len >= sizeof magic && memcmp(first_bytes.at, magic, sizeof magic) == 0;
+    return first_bytes.len >= sizeof snapfile_magic &&
+           memcmp(first_bytes.at, snapfile_magic, sizeof snapfile_magic) == 0;
 }
 
 static size_t align_up(size_t len)
@@ -63,13 +64,13 @@ size_t snap_head_write(const struct snap_head *head, char *room, uint32_t *ret_c
     }
     size_t size = at + 8;
     assert(size <= SNAP_HEAD_MAX);
-    memcpy(room + AT_MAGIC, magic, sizeof magic);
-    store_le32(room + AT_FORMAT, SNAP_FORMAT);
+    memcpy(room + SNAPFILE_AT_MAGIC, snapfile_magic, sizeof snapfile_magic);
+    store_le32(room + SNAPFILE_AT_FORMAT, SNAP_FORMAT);
     store_le32(room + AT_SIZE, (uint32_t)size);
-    store_le64(room + AT_INDEX, head->mark.index);
-    store_le64(room + AT_TERM, head->mark.term);
+    store_le64(room + SNAPFILE_AT_INDEX, head->mark.index);
+    store_le64(room + SNAPFILE_AT_TERM, head->mark.term);
     store_le64(room + AT_MEMBERS_INDEX, head->mark.members_index);
-    store_le64(room + AT_CLUSTER, head->cluster_id);
+    store_le64(room + SNAPFILE_AT_CLUSTER, head->cluster_id);
     store_le64(room + AT_CLOCK, head->clock_ns);
     store_le32(room + AT_LEVEL, head->level);
     store_le32(room + AT_COUNT, (uint32_t)members->count);
@@ -110,7 +111,8 @@ enum err snap_head_read(struct str bytes, struct snap_head *ret_head, size_t *re
         return ERR_TOO_LARGE;
     }
     size_t size = load_le32(at + AT_SIZE);
-    if (memcmp(at + AT_MAGIC, magic, sizeof magic) != 0) return ERR_CORRUPT;
+    if (memcmp(at + SNAPFILE_AT_MAGIC, snapfile_magic, sizeof snapfile_magic) != 0)
+        return ERR_CORRUPT;
     if (size < SNAP_HEAD_FIXED + 8 || size > SNAP_HEAD_MAX || size % SNAP_ALIGN != 0)
         return ERR_CORRUPT;
     if (size > bytes.len) {
@@ -119,11 +121,11 @@ enum err snap_head_read(struct str bytes, struct snap_head *ret_head, size_t *re
     }
     uint32_t crc = crc32c(0, at, size - 4);
     if (load_le32(at + size - 4) != crc) return ERR_CORRUPT;
-    if (load_le32(at + AT_FORMAT) != SNAP_FORMAT) return ERR_VERSION;
-    head.mark.index = load_le64(at + AT_INDEX);
-    head.mark.term = load_le64(at + AT_TERM);
+    if (load_le32(at + SNAPFILE_AT_FORMAT) != SNAP_FORMAT) return ERR_VERSION;
+    head.mark.index = load_le64(at + SNAPFILE_AT_INDEX);
+    head.mark.term = load_le64(at + SNAPFILE_AT_TERM);
     head.mark.members_index = load_le64(at + AT_MEMBERS_INDEX);
-    head.cluster_id = load_le64(at + AT_CLUSTER);
+    head.cluster_id = load_le64(at + SNAPFILE_AT_CLUSTER);
     head.clock_ns = load_le64(at + AT_CLOCK);
     head.level = load_le32(at + AT_LEVEL);
     enum err err = members_read(at, size - 8, load_le32(at + AT_COUNT), &head.mark.members);

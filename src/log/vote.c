@@ -18,17 +18,17 @@
 #include "log/wal.h"
 
 enum {
-    AT_MAGIC = 0,
-    AT_FORMAT = 8,
-    AT_SERIAL = 16,
-    AT_TERM = 24,
+    VOTE_AT_MAGIC = 0,
+    VOTE_AT_FORMAT = 8,
+    VOTE_AT_SERIAL = 16,
+    VOTE_AT_TERM = 24,
     AT_CANDIDATE = 32,
-    AT_CRC = 44,
+    VOTE_AT_CRC = 44,
     SLOT_BYTES = 48,
     SLOT_STEP = 4096, /* apart: no sector holds both */
     VOTE_FORMAT = 1,
 };
-static const char magic[8] = {'m', 'u', 's', 't', 'e', 'r', 'v', 't'};
+static const char vote_magic[8] = {'m', 'u', 's', 't', 'e', 'r', 'v', 't'};
 
 struct vote_file {
     struct fs *fs;
@@ -46,22 +46,22 @@ struct slot {
 static void slot_write(const struct slot *slot, char room[SLOT_BYTES])
 {
     memset(room, 0, SLOT_BYTES);
-    memcpy(room + AT_MAGIC, magic, sizeof magic);
-    store_le32(room + AT_FORMAT, VOTE_FORMAT);
-    store_le64(room + AT_SERIAL, slot->serial);
-    store_le64(room + AT_TERM, slot->vote.term);
+    memcpy(room + VOTE_AT_MAGIC, vote_magic, sizeof vote_magic);
+    store_le32(room + VOTE_AT_FORMAT, VOTE_FORMAT);
+    store_le64(room + VOTE_AT_SERIAL, slot->serial);
+    store_le64(room + VOTE_AT_TERM, slot->vote.term);
     store_le64(room + AT_CANDIDATE, slot->vote.candidate);
-    store_le32(room + AT_CRC, crc32c(0, room, AT_CRC));
+    store_le32(room + VOTE_AT_CRC, crc32c(0, room, VOTE_AT_CRC));
 }
 
 static enum err slot_read(const char *at, struct slot *ret_slot)
 {
-    if (memcmp(at + AT_MAGIC, magic, sizeof magic) != 0) return ERR_CORRUPT;
-    if (load_le32(at + AT_CRC) != crc32c(0, at, AT_CRC)) return ERR_CORRUPT;
-    if (load_le32(at + AT_FORMAT) != VOTE_FORMAT) return ERR_VERSION;
+    if (memcmp(at + VOTE_AT_MAGIC, vote_magic, sizeof vote_magic) != 0) return ERR_CORRUPT;
+    if (load_le32(at + VOTE_AT_CRC) != crc32c(0, at, VOTE_AT_CRC)) return ERR_CORRUPT;
+    if (load_le32(at + VOTE_AT_FORMAT) != VOTE_FORMAT) return ERR_VERSION;
     *ret_slot = (struct slot){
-        .serial = load_le64(at + AT_SERIAL),
-        .vote = {.term = load_le64(at + AT_TERM), .candidate = load_le64(at + AT_CANDIDATE)},
+        .serial = load_le64(at + VOTE_AT_SERIAL),
+        .vote = {.term = load_le64(at + VOTE_AT_TERM), .candidate = load_le64(at + AT_CANDIDATE)},
     };
     return ERR_OK;
 }

@@ -9,7 +9,7 @@
 
 enum { RUN_BYTES = 1 << 20 }; /* neighbours are read together up to this, larger ones alone */
 
-struct reader {
+struct wal_read_reader {
     struct fs *fs;
     char dir[FS_PATH_CAP];
     struct note *note;
@@ -19,7 +19,8 @@ struct reader {
     size_t room_cap;
 };
 
-static enum err path_of(const struct reader *reader, uint64_t sequence, char path[FS_PATH_CAP])
+static enum err path_of(const struct wal_read_reader *reader, uint64_t sequence,
+                        char path[FS_PATH_CAP])
 {
     char name[WAL_NAME_CAP];
     wal_segment_name(sequence, name);
@@ -27,7 +28,7 @@ static enum err path_of(const struct reader *reader, uint64_t sequence, char pat
 }
 
 /* What looks damaged is so only if the segment is still the log's. */
-static enum err wal_read_judge(struct reader *reader, uint64_t sequence, uint64_t offset,
+static enum err wal_read_judge(struct wal_read_reader *reader, uint64_t sequence, uint64_t offset,
                                enum err err)
 {
     char path[FS_PATH_CAP];
@@ -39,7 +40,7 @@ static enum err wal_read_judge(struct reader *reader, uint64_t sequence, uint64_
                      reader->dir, sequence, offset, err_text(err));
 }
 
-static enum err enter(struct reader *reader, uint64_t sequence)
+static enum err enter(struct wal_read_reader *reader, uint64_t sequence)
 {
     char path[FS_PATH_CAP];
     struct segment_head head;
@@ -55,7 +56,7 @@ static enum err enter(struct reader *reader, uint64_t sequence)
     return ERR_OK;
 }
 
-static enum err room_for(struct reader *reader, size_t len)
+static enum err room_for(struct wal_read_reader *reader, size_t len)
 {
     if (len <= reader->room_cap) return ERR_OK;
     char *room = malloc(len);
@@ -82,7 +83,7 @@ static size_t run_of(const struct wal_place *places, size_t count, size_t *ret_l
 }
 
 /* One record out of the bytes that were read; the entry's bytes go to the end of `into`. */
-static enum err wal_read_take(struct reader *reader, struct str bytes, struct buf *into,
+static enum err wal_read_take(struct wal_read_reader *reader, struct str bytes, struct buf *into,
                               struct entry *ret_entry)
 {
     struct log_record record;
@@ -103,8 +104,9 @@ static enum err wal_read_take(struct reader *reader, struct str bytes, struct bu
     return ERR_OK;
 }
 
-static enum err read_run(struct reader *reader, const struct wal_place *places, size_t count,
-                         size_t len, bool again, struct buf *into, struct entry *entries)
+static enum err read_run(struct wal_read_reader *reader, const struct wal_place *places,
+                         size_t count, size_t len, bool again, struct buf *into,
+                         struct entry *entries)
 {
     size_t got;
     enum err err = room_for(reader, len);
@@ -128,7 +130,7 @@ static enum err read_run(struct reader *reader, const struct wal_place *places, 
 enum err wal_read(struct fs *fs, const char *dir, const struct wal_place *places, size_t count,
                   struct buf *into, struct entry *entries, struct note *note)
 {
-    struct reader reader = {.fs = fs, .note = note};
+    struct wal_read_reader reader = {.fs = fs, .note = note};
     size_t before = into->len;
     enum err err = wal_path(dir, "log", reader.dir);
     if (err) return err;

@@ -177,7 +177,7 @@ void resource_sum_add_sum(struct resource_sum *s, const struct resource_sum *oth
     }
 }
 
-static int128 times(int128 milli, uint64_t n)
+static int128 resource_times(int128 milli, uint64_t n)
 {
     int128 product;
 
@@ -201,7 +201,7 @@ void resource_sum_scale_sum(struct resource_sum *s, const struct resource_sum *o
     if (s != of) resource_sum_copy(s, of);
     for (uint64_t left = s->mask; left; left &= left - 1) {
         uint32_t d = lowest(left);
-        s->milli[d] = times(s->milli[d], n);
+        s->milli[d] = resource_times(s->milli[d], n);
     }
 }
 

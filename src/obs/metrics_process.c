@@ -80,7 +80,7 @@ static double start_time(void)
     return (double)boot + (double)ticks / (double)max_u64((uint64_t)sysconf(_SC_CLK_TCK), 1);
 }
 
-static void collect(void *context)
+static void metrics_process_collect(void *context)
 {
     struct metric_process *process = context;
     struct rlimit limit;
@@ -142,7 +142,7 @@ enum err metrics_add_process(struct metrics *metrics, const struct metrics_build
         err = metrics_add_gauge(metrics, "process_start_time_seconds",
                                 "When the process began, in seconds since 1970.", &started, note);
     if (!err) err = add_build(metrics, build, note);
-    if (!err) err = metrics_on_write(metrics, collect, process);
+    if (!err) err = metrics_on_write(metrics, metrics_process_collect, process);
     if (err) {
         process_free(process);
         return err; /* families that were made stay, at 0 */

@@ -160,7 +160,7 @@ static void page_overflows(struct page *page, const struct metrics *metrics)
     }
 }
 
-static void collect(struct metrics *metrics)
+static void metrics_text_collect(struct metrics *metrics)
 {
     size_t count;
     pthread_mutex_lock(&metrics->lock);
@@ -177,7 +177,7 @@ enum err metrics_write(struct metrics *metrics, struct buf *into)
     const struct metric_series **room = malloc((METRIC_SERIES_MAX + 1) * sizeof(void *));
 
     if (!room) return ERR_NOMEM;
-    collect(metrics);
+    metrics_text_collect(metrics);
     pthread_mutex_lock(&metrics->lock);
     for (size_t i = 0; i < metrics->family_count && !page.err; i++) {
         if (!told && strcmp(metrics->families[i]->name, OVERFLOW_NAME) > 0) {

@@ -39,8 +39,8 @@ struct parts { /* a row of the file */
     struct list requirements; /* struct requirement */
 };
 
-static enum err read_penalty(const struct json *value, void *into, struct arena *,
-                             struct note *note)
+static enum err demand_file_read_penalty(const struct json *value, void *into, struct arena *,
+                                         struct note *note)
 {
     struct request_penalty *penalty = into;
     struct str word = STR_EMPTY;
@@ -139,9 +139,9 @@ static const struct json_field row_fields[] = {
      .least = INT32_MIN, .most = INT32_MAX},
     {"resources", JSON_AS_OWN, JSON_MEMBER(struct parts, resources), .own = read_resources},
     {"interruption-penalty", JSON_AS_OWN, JSON_MEMBER(struct parts, row.request.interruption),
-     .own = read_penalty},
+     .own = demand_file_read_penalty},
     {"reclamation-penalty", JSON_AS_OWN, JSON_MEMBER(struct parts, row.request.reclamation),
-     .own = read_penalty},
+     .own = demand_file_read_penalty},
     {"instance-types", JSON_AS_TEXTS, JSON_MEMBER(struct parts, types.all),
      JSON_COUNT(struct parts, types.count), .most = REQUIREMENT_VALUES_MAX},
     {"zones", JSON_AS_TEXTS, JSON_MEMBER(struct parts, zones.all),

@@ -91,7 +91,7 @@ static void file_set_good(struct file_source *f, struct str text)
         file_keeper_write(f->last_good, ++f->edits);
 }
 
-static void on_edited(void *owner, struct str text)
+static void file_on_edited(void *owner, struct str text)
 {
     struct file_source *f = owner;
     struct note note = {""};
@@ -155,7 +155,7 @@ static enum err file_open_files(struct file_source *f, const char *kept, struct 
         .name = "demand",
         .path = f->demand_path,
         .bytes_max = DEMAND_FILE_BYTES_MAX,
-        .on_content = on_edited,
+        .on_content = file_on_edited,
         .on_trouble = on_read_trouble,
         .owner = f,
     };

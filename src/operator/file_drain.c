@@ -83,7 +83,7 @@ static void drain_put_environment(const struct drain *d, const char *seconds,
     environment_put(env, "DRAIN_PREEMPTOR_PRIORITY", str_from(priority));
 }
 
-static enum err drain_run(struct drain *d, struct note *note)
+static enum err file_drain_drain_run(struct drain *d, struct note *note)
 {
     char seconds[32];
     const char *argv[] = {d->source->drain_command, d->machine, seconds, NULL};
@@ -120,7 +120,7 @@ static void drain_begin(struct file_source *f, struct drain *d)
         drain_drop(d);
         return;
     }
-    err = drain_run(d, &note);
+    err = file_drain_drain_run(d, &note);
     if (err) {
         operator_reclaim_ended(f->around->host, str_from(d->id),
                                str_from(note.text[0] ? note.text : err_text(err)));

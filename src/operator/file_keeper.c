@@ -85,7 +85,7 @@ static void on_published(struct job *job, enum err err)
     keeper_begin(k);
 }
 
-static void on_again(struct timer *timer)
+static void file_keeper_on_again(struct timer *timer)
 {
     keeper_begin(CONTAINER_OF(timer, struct file_keeper, again));
 }
@@ -125,7 +125,7 @@ enum err file_keeper_open(const struct file_keeper_options *options,
         note_set(note, "too long a path");
         err = ERR_INVALID;
     }
-    if (!err) err = timer_init(&k->again, options->io->loop, on_again);
+    if (!err) err = timer_init(&k->again, options->io->loop, file_keeper_on_again);
     if (!err) err = worker_open(options->io->loop, &worker, &k->worker);
     if (err) {
         file_keeper_close(k);

@@ -66,7 +66,7 @@ static enum err nodes_write(struct file_source *f, struct buf *out)
     return ndjson_end(&w);
 }
 
-static void on_settled(struct timer *timer)
+static void file_nodes_on_settled(struct timer *timer)
 {
     struct file_source *f = CONTAINER_OF(timer, struct file_source, settle);
     enum err err = nodes_write(f, file_keeper_room(f->nodes));
@@ -125,7 +125,7 @@ void file_available(struct demand_source *source, const struct available *given)
     nodes_write_soon(f);
 }
 
-static void on_trouble(void *owner, enum err err, const char *why)
+static void file_nodes_on_trouble(void *owner, enum err err, const char *why)
 {
     struct file_source *f = owner;
 
@@ -142,12 +142,12 @@ enum err file_nodes_open(struct file_source *f, struct note *note)
         .path = path,
         .bytes_max = NODES_BYTES_MAX,
         .mode = NODES_MODE,
-        .on_trouble = on_trouble,
+        .on_trouble = file_nodes_on_trouble,
         .owner = f,
     };
     enum err err = file_state_path(f, "nodes.json", path, sizeof path, note);
 
-    if (!err) err = timer_init(&f->settle, f->io->loop, on_settled);
+    if (!err) err = timer_init(&f->settle, f->io->loop, file_nodes_on_settled);
     return err ? err : file_keeper_open(&options, &f->nodes, note);
 }
 

@@ -73,7 +73,7 @@ static void on_watch_read(struct job *job, enum err err)
     w->options.on_content(w->options.owner, content);
 }
 
-static void on_due(struct timer *timer)
+static void file_watch_on_due(struct timer *timer)
 {
     struct file_watch *w = CONTAINER_OF(timer, struct file_watch, timer);
 
@@ -109,7 +109,7 @@ enum err file_watch_open(const struct file_watch_options *options, struct file_w
         note_set(note, "too long a path");
         err = ERR_INVALID;
     }
-    if (!err) err = timer_init(&w->timer, options->io->loop, on_due);
+    if (!err) err = timer_init(&w->timer, options->io->loop, file_watch_on_due);
     if (!err) err = worker_open(options->io->loop, &worker, &w->worker);
     if (err) {
         file_watch_close(w);

@@ -12,7 +12,7 @@ static enum err blob_read_template(struct operator_host *host, struct str text, 
     return ERR_OK;
 }
 
-static void on_edited(void *owner, struct str content)
+static void operator_blob_on_edited(void *owner, struct str content)
 {
     struct operator_host *host = owner;
     struct note note = {""};
@@ -26,7 +26,7 @@ static void on_edited(void *owner, struct str content)
     }
 }
 
-static void on_trouble(void *owner, enum err err, const char *why)
+static void operator_blob_on_trouble(void *owner, enum err err, const char *why)
 {
     struct operator_host *host = owner;
 
@@ -42,8 +42,8 @@ enum err operator_template_open(struct operator_host *host, const char *path, st
         .name = "template",
         .path = path,
         .bytes_max = TEMPLATE_BYTES_MAX,
-        .on_content = on_edited,
-        .on_trouble = on_trouble,
+        .on_content = operator_blob_on_edited,
+        .on_trouble = operator_blob_on_trouble,
         .owner = host,
     };
     struct str text;

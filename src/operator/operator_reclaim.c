@@ -19,7 +19,7 @@ static void on_written(void *owner, uint64_t mark)
     operator_step_later(host);
 }
 
-static void on_trouble(void *owner, enum err err, const char *why)
+static void operator_reclaim_on_trouble(void *owner, enum err err, const char *why)
 {
     struct operator_host *host = owner;
 
@@ -66,7 +66,7 @@ enum err operator_reclaims_open(struct operator_host *host, struct note *note)
         .bytes_max = RECLAIMS_FILE_MAX,
         .mode = RECLAIMS_MODE,
         .on_written = on_written,
-        .on_trouble = on_trouble,
+        .on_trouble = operator_reclaim_on_trouble,
         .owner = host,
     };
     enum err err = reclaims_open(entropy_u64(host->io->entropy), &host->reclaims);
@@ -117,7 +117,7 @@ static void reclaim_report(struct operator_host *host, const struct reclaim *r, 
     if (!operator_answer(host, err)) reclaims_unsent(host->reclaims, r->id, now);
 }
 
-static void on_due(void *context, enum reclaim_due due, const struct reclaim *r)
+static void operator_reclaim_on_due(void *context, enum reclaim_due due, const struct reclaim *r)
 {
     struct operator_host *host = context;
 
@@ -142,7 +142,8 @@ static void on_due(void *context, enum reclaim_due due, const struct reclaim *r)
 
 void operator_reclaims_step(struct operator_host *host)
 {
-    reclaims_step(host->reclaims, clock_wall(host->io->clock), host->connected, on_due, host);
+    reclaims_step(host->reclaims, clock_wall(host->io->clock), host->connected,
+                  operator_reclaim_on_due, host);
     reclaims_keep(host);
     host->counts.reclaims = reclaims_running(host->reclaims);
 }

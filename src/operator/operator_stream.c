@@ -22,7 +22,7 @@ void operator_demand_changed(struct operator_host *host)
     if (!timer_running(&host->settle)) timer_start_in(&host->settle, ROLLUP_SETTLE_MS);
 }
 
-static void on_settled(struct timer *timer)
+static void operator_stream_on_settled(struct timer *timer)
 {
     stream_want_rollup(CONTAINER_OF(timer, struct operator_host, settle));
 }
@@ -194,7 +194,7 @@ bool operator_answer(struct operator_host *host, enum err written)
 
 enum err operator_timers_open(struct operator_host *host)
 {
-    enum err err = timer_init(&host->settle, host->io->loop, on_settled);
+    enum err err = timer_init(&host->settle, host->io->loop, operator_stream_on_settled);
 
     if (!err) err = timer_init(&host->due, host->io->loop, on_interval);
     return err ? err : timer_init(&host->stale, host->io->loop, on_stale);

@@ -16,7 +16,7 @@ struct template
     size_t count, cap;
 };
 
-static enum err add(struct template *t, struct template_part part)
+static enum err template_add(struct template *t, struct template_part part)
 {
     struct template_part *more;
 
@@ -42,7 +42,7 @@ static enum err add_requirement(struct template *t, enum context context, size_t
     part.has_otherwise = bar < rest.len;
     part.otherwise = str_trim(str_tail(rest, bar + 1));
     if (requirement_key_check("requirement", part.text, note)) return ERR_PARSE;
-    return add(t, part);
+    return template_add(t, part);
 }
 
 static enum context read_context(struct str *word)
@@ -86,7 +86,7 @@ static enum err add_placeholder(struct template *t, struct str text, size_t line
                 "{{requirements}} is JSON already, and YAML; write it without a context");
         part.context = context;
         part.line = line;
-        return add(t, part);
+        return template_add(t, part);
     }
     if (str_starts(word, STR("requirement ")))
         return add_requirement(t, context, line, str_tail(word, sizeof "requirement"), note);
@@ -157,7 +157,8 @@ static enum err read_parts(struct template *t, struct str text, struct note *not
         size_t open = find_two(rest, "{{"), close;
         struct str before = str_of(rest.at, open), word;
 
-        err = add(t, (struct template_part){.kind = PART_TEXT, .line = line, .text = before});
+        err = template_add(t,
+                           (struct template_part){.kind = PART_TEXT, .line = line, .text = before});
         if (err || open == rest.len) break;
         line += lines_in(before);
         rest = str_tail(rest, open + 2);

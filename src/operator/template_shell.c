@@ -271,8 +271,9 @@ static enum err check_word(const struct scan *s, const struct template_part *par
     return s->unclear || s->quote ? ERR_PARSE : ERR_OK;
 }
 
-static enum err check_plain(const struct heres *heres, const struct template_part *parts, size_t at,
-                            struct note *note)
+static enum err template_shell_check_plain(const struct heres *heres,
+                                           const struct template_part *parts, size_t at,
+                                           struct note *note)
 {
     char room[TEMPLATE_NAME_CAP];
     const char *name = template_part_name(&parts[at], room);
@@ -303,7 +304,7 @@ enum err template_shell_check(const struct template_part *parts, size_t count, s
         }
         if (part->context == CONTEXT_SHELL) err = check_word(&s, part, note);
         if (part->kind == PART_REQUIREMENT && part->context == CONTEXT_PLAIN)
-            err = check_plain(&heres, parts, i, note);
+            err = template_shell_check_plain(&heres, parts, i, note);
         scan_value(&s, part);
     }
     return err;

@@ -45,7 +45,7 @@ coord_result prim_unclear(int reason, const char *format, ...)
     return result;
 }
 
-static void copy_text(char *to, size_t cap, struct str owner)
+static void answer_copy_text(char *to, size_t cap, struct str owner)
 {
     size_t len = min_size(owner.len, cap - 1);
     if (len > 0) memcpy(to, owner.at, len);
@@ -54,14 +54,14 @@ static void copy_text(char *to, size_t cap, struct str owner)
 
 void prim_copy_printable(char *to, size_t cap, struct str text)
 {
-    copy_text(to, cap, text);
+    answer_copy_text(to, cap, text);
     for (; *to != '\0'; to++)
         if (*to < ' ' || *to > '~') *to = '?';
 }
 
 void prim_answer_owner(coord_result *result, struct str owner)
 {
-    copy_text(result->owner, sizeof result->owner, owner);
+    answer_copy_text(result->owner, sizeof result->owner, owner);
 }
 
 coord_entry *prim_entry_make(const coord_entry *like, struct str key, struct str value,
@@ -79,7 +79,7 @@ coord_entry *prim_entry_make(const coord_entry *like, struct str key, struct str
     if (value.len > 0) memcpy(at, value.at, value.len);
     at[value.len] = '\0';
     entry->value = (coord_str){at, value.len};
-    copy_text(entry->owner, sizeof entry->owner, owner);
+    answer_copy_text(entry->owner, sizeof entry->owner, owner);
     return entry;
 }
 
@@ -114,7 +114,7 @@ bool prim_holders_add(coord_holders *public, const coord_holder *like, struct st
     copy[value.len] = '\0';
     coord_holder *row = &holders->rows[public->count++];
     *row = *like;
-    copy_text(row->owner, sizeof row->owner, owner);
+    answer_copy_text(row->owner, sizeof row->owner, owner);
     row->value.at = copy;
     row->value.len = value.len;
     return true;

@@ -84,7 +84,7 @@ static coord_str copy_str(char **at, coord_str from)
     return copy;
 }
 
-static const char *copy_text(char **at, const char *from)
+static const char *async_copy_text(char **at, const char *from)
 {
     if (from == NULL) return NULL;
     char *copy = *at;
@@ -133,8 +133,8 @@ static struct async_call *call_make(const coord_request *request, coord_done_fn 
     call->request.value = copy_str(&at, request->value);
     call->request.slot.group = copy_str(&at, request->slot.group);
     call->request.slot.value = copy_str(&at, request->slot.value);
-    call->request.owner = copy_text(&at, request->owner);
-    call->request.slot.owner = copy_text(&at, request->slot.owner);
+    call->request.owner = async_copy_text(&at, request->owner);
+    call->request.slot.owner = async_copy_text(&at, request->slot.owner);
     call->done = done;
     call->arg = arg;
     if (request->lease != NULL) (void)coord_lease_ref(request->lease);

@@ -7,7 +7,7 @@
 #include "base/crc32c.h"
 #include "prim/names.h"
 
-static const char magic[8] = "MSTLEAS1";
+static const char blob_magic[8] = "MSTLEAS1";
 
 size_t blob_encode(const coord_id *store_id, const struct prim_claim *claim, void *blob, size_t cap)
 {
@@ -16,7 +16,7 @@ size_t blob_encode(const coord_id *store_id, const struct prim_claim *claim, voi
     assert(size <= BLOB_MAX && claim->count >= 1 && claim->count <= PRIM_KEYS_PER_LEASE_MAX);
     if (blob == NULL || cap < size) return size;
     uint8_t *to = blob;
-    memcpy(to, magic, sizeof magic);
+    memcpy(to, blob_magic, sizeof blob_magic);
     store_le32(to + 8, (uint32_t)size);
     store_le16(to + 12, (uint16_t)claim->count);
     store_le16(to + 14, (uint16_t)owner_len);
@@ -45,7 +45,7 @@ static bool is_number(uint64_t value)
 }
 
 /* Keys come from a file or an environment: they keep the limits or the blob is no blob. */
-static bool read_key(struct str *rest, struct prim_held *held, char **text)
+static bool blob_read_key(struct str *rest, struct prim_held *held, char **text)
 {
     const char *at = rest->at;
     if (rest->len < BLOB_KEY_HEADER) return false;
@@ -68,7 +68,8 @@ static bool read_key(struct str *rest, struct prim_held *held, char **text)
 enum err blob_decode(struct str bytes, struct blob *ret_blob)
 {
     if (bytes.len < BLOB_HEADER + 4 || bytes.len > BLOB_MAX ||
-        memcmp(bytes.at, magic, sizeof magic) != 0 || load_le32(bytes.at + 8) != bytes.len ||
+        memcmp(bytes.at, blob_magic, sizeof blob_magic) != 0 ||
+        load_le32(bytes.at + 8) != bytes.len ||
         load_le32(bytes.at + bytes.len - 4) != crc32c(0, bytes.at, bytes.len - 4))
         return ERR_CORRUPT;
     size_t count = load_le16(bytes.at + 12), owner_len = load_le16(bytes.at + 14);
@@ -84,7 +85,7 @@ enum err blob_decode(struct str bytes, struct blob *ret_blob)
     memcpy(owner, rest.at, owner_len);
     rest = str_tail(rest, owner_len);
     bool fine = prim_check_owner(owner).code == COORD_OK && strlen(owner) == owner_len;
-    for (size_t i = 0; fine && i < count; i++) fine = read_key(&rest, &held[i], &text);
+    for (size_t i = 0; fine && i < count; i++) fine = blob_read_key(&rest, &held[i], &text);
     if (!fine || rest.len != 0) {
         free(held);
         return ERR_CORRUPT;

@@ -19,7 +19,7 @@ enum {
     AT_CRC = 76,
     FLAGS_KNOWN = ENVELOPE_LEASED | ENVELOPE_TOMBSTONE | ENVELOPE_SLOT | ENVELOPE_GROUP,
 };
-static const char magic[4] = {'C', 'R', 'D', '1'};
+static const char envelope_magic[4] = {'C', 'R', 'D', '1'};
 static_assert(AT_CRC + 4 == ENVELOPE_HEADER, "the checksum is the last field of the header");
 
 static uint32_t checksum(const char *bytes, size_t len)
@@ -38,7 +38,7 @@ enum err envelope_encode(const struct claim_envelope *envelope, struct buf *out)
     assert(!(envelope->flags & ENVELOPE_GROUP) || value.len == ENVELOPE_GROUP_VALUE);
     enum err err = buf_reserve(out, len, &at);
     if (err) return err;
-    memcpy(at, magic, sizeof magic);
+    memcpy(at, envelope_magic, sizeof envelope_magic);
     store_le16(at + AT_FLAGS, (uint16_t)envelope->flags);
     store_le16(at + AT_OWNER_LEN, (uint16_t)owner.len);
     memcpy(at + AT_LEASE, envelope->lease_id.b, sizeof envelope->lease_id.b);
@@ -58,7 +58,8 @@ enum err envelope_encode(const struct claim_envelope *envelope, struct buf *out)
 enum err envelope_decode(struct str bytes, struct claim_envelope *ret_envelope)
 {
     const char *at = bytes.at;
-    if (bytes.len < ENVELOPE_HEADER || memcmp(at, magic, sizeof magic) != 0) return ERR_CORRUPT;
+    if (bytes.len < ENVELOPE_HEADER || memcmp(at, envelope_magic, sizeof envelope_magic) != 0)
+        return ERR_CORRUPT;
     size_t owner_len = load_le16(at + AT_OWNER_LEN), value_len = load_le32(at + AT_VALUE_LEN);
     if (bytes.len - ENVELOPE_HEADER != owner_len + value_len ||
         load_le32(at + AT_CRC) != checksum(at, bytes.len))

@@ -98,7 +98,7 @@ static int key_take(struct guard_key *key, const struct prim_event *event)
     return guard_judge(key, event);
 }
 
-static void on_event(void *owner, const struct prim_event *event)
+static void guard_on_event(void *owner, const struct prim_event *event)
 {
     struct guard_scope *scope = owner;
     struct prim_host *host = scope->guards->backend->host;
@@ -148,7 +148,7 @@ static struct guard_scope *scope_make(struct prim_guards *guards, struct str nam
 
     assert(name.len <= sizeof scope->name);
     if (!scope) return NULL;
-    scope->feed = prim_feed_open_direct(since, on_event, scope);
+    scope->feed = prim_feed_open_direct(since, guard_on_event, scope);
     if (!scope->feed) {
         free(scope);
         return NULL;
@@ -208,7 +208,7 @@ static void key_watch(struct prim_guards *guards, struct guard_key *key)
     if (fresh) scope_open(scope);
 }
 
-static void *run(void *arg)
+static void *guard_run(void *arg)
 {
     struct prim_guards *guards = arg;
     struct list *node;
@@ -309,7 +309,7 @@ void prim_guards_add(struct prim_guards *guards, const struct prim_claim *in)
 
     list_init(&before);
     pthread_mutex_lock(&guards->lock);
-    if (!guards->running) guards->running = prim_thread_start(&guards->thread, run, guards);
+    if (!guards->running) guards->running = prim_thread_start(&guards->thread, guard_run, guards);
     claim = guards->running ? claim_get(guards, &in->lease_id) : NULL;
     if (claim) list_splice(&before, &claim->keys);
     for (size_t i = 0; claim && i < in->count; i++) {

@@ -69,8 +69,8 @@ static void tell_lost(struct prim_keeper *keeper, coord_lease *lease)
     wake_timer(keeper);
 }
 
-static void step(struct prim_keeper *keeper, coord_lease *lease, struct keeper_event event,
-                 int reason, uint64_t token)
+static void keeper_step(struct prim_keeper *keeper, coord_lease *lease, struct keeper_event event,
+                        int reason, uint64_t token)
 {
     int64_t now_ns = prim_store_now(keeper->store);
     struct keeper_effects effects = keeper_core_step(&lease->core, event, now_ns);
@@ -98,20 +98,20 @@ void prim_keeper_lost(coord_lease *lease, int reason, uint64_t token)
         return;
     }
     struct keeper_event refused = {.kind = KEEPER_REFUSED};
-    step(lease->store->keeper, lease, refused, reason, token);
+    keeper_step(lease->store->keeper, lease, refused, reason, token);
 }
 
 void prim_keeper_ask(coord_lease *lease)
 {
     if (lease->kept && lease->over == 0)
-        step(lease->store->keeper, lease, (struct keeper_event){.kind = KEEPER_ASK}, 0, 0);
+        keeper_step(lease->store->keeper, lease, (struct keeper_event){.kind = KEEPER_ASK}, 0, 0);
 }
 
 void prim_keeper_renewed(coord_lease *lease, int64_t sent_ns)
 {
     if (lease->kept && lease->over == 0) {
         struct keeper_event renewed = {.kind = KEEPER_RENEWED, .sent_ns = sent_ns};
-        step(lease->store->keeper, lease, renewed, 0, 0);
+        keeper_step(lease->store->keeper, lease, renewed, 0, 0);
     }
 }
 
@@ -200,7 +200,7 @@ static void renew_one(struct prim_keeper *keeper, coord_lease *lease)
     } else if (result.code == COORD_EXPIRED && view.changes == lease->changes) {
         event.kind = KEEPER_REFUSED;
     }
-    step(keeper, lease, event, result.reason, result.token);
+    keeper_step(keeper, lease, event, result.reason, result.token);
     prim_lease_view_done(&view);
     unpin(store, lease);
 }
@@ -276,8 +276,8 @@ static void *run_timer(void *arg)
         struct heap_node *due =
             heap_pop_due(&keeper->timers, (uint64_t)prim_store_now(keeper->store));
         if (due != NULL) {
-            step(keeper, CONTAINER_OF(due, coord_lease, timer),
-                 (struct keeper_event){.kind = KEEPER_TICK}, COORD_R_LOCAL, 0);
+            keeper_step(keeper, CONTAINER_OF(due, coord_lease, timer),
+                        (struct keeper_event){.kind = KEEPER_TICK}, COORD_R_LOCAL, 0);
             continue;
         }
         sleep_until(keeper, heap_peek(&keeper->timers));
@@ -384,7 +384,7 @@ static coord_result begin_keeping(coord_lease *lease, coord_lost_fn on_lost, voi
     keeper_core_init(&lease->core, lease->ttl_ms * PRIM_NS_PER_MS, lease->sent_ns,
                      atomic_load_explicit(&lease->safe_until_ns, memory_order_acquire),
                      (uint64_t)prim_random_below(INT64_MAX));
-    step(store->keeper, lease, (struct keeper_event){.kind = KEEPER_TICK}, COORD_R_LOCAL, 0);
+    keeper_step(store->keeper, lease, (struct keeper_event){.kind = KEEPER_TICK}, COORD_R_LOCAL, 0);
     return prim_ok(COORD_R_NONE);
 }
 

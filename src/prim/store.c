@@ -19,7 +19,7 @@ static void in_child(void)
     atomic_fetch_add_explicit(&prim_fork_generation, 1, memory_order_relaxed);
 }
 
-static void watch_forks(void)
+static void store_watch_forks(void)
 {
     /* A pid can come again; a count of forks cannot. Not undone: the library stays loaded as long
      * as a store is open, and glibc drops handlers of a library that is unloaded. */
@@ -356,7 +356,7 @@ coord_result prim_store_open(const struct prim_store_source *source, const coord
                              coord_store **ret_store)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    (void)pthread_once(&once, watch_forks);
+    (void)pthread_once(&once, store_watch_forks);
     coord_result result = check_options(options);
     if (result.code != COORD_OK) return result;
     coord_store *store = store_make(options);

@@ -18,7 +18,7 @@ struct provider_list {
     uint64_t machines, refused, unnamed;
 };
 
-static void refuse(struct provider_list *list, struct str bytes, const char *why)
+static void list_refuse(struct provider_list *list, struct str bytes, const char *why)
 {
     struct str id = machine_read_id(bytes);
 
@@ -36,14 +36,14 @@ static enum err on_element(void *owner, struct str bytes, size_t len)
 
     if (len > bytes.len) {
         note_set(&note, "%zu bytes, at most %d are allowed", len, PROVIDER_MACHINE_MAX);
-        refuse(list, bytes, note.text);
+        list_refuse(list, bytes, note.text);
         return ERR_OK;
     }
     err = machine_read(list->reader, bytes, &record, &note);
     if (err == ERR_NOMEM) return err;
     if (!err) err = id_check("id", record.machine.id, ID_MAX, &note);
     if (err) {
-        refuse(list, bytes, note.text);
+        list_refuse(list, bytes, note.text);
         return ERR_OK;
     }
     list->machines++;

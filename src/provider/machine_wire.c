@@ -68,7 +68,7 @@ void machine_reader_close(struct machine_reader *reader)
 
 /* --- reading: single fields --- */
 
-static enum err refuse(const char *name, const char *why, struct note *note)
+static enum err machine_wire_refuse(const char *name, const char *why, struct note *note)
 {
     return note_fail(note, ERR_PARSE, "%s: %s", name, why);
 }
@@ -76,7 +76,7 @@ static enum err refuse(const char *name, const char *why, struct note *note)
 static enum err take_bytes(const struct field *field, const char *name, struct str *into,
                            struct note *note)
 {
-    if (field->wire != WIRE_LEN) return refuse(name, "wrong wire type", note);
+    if (field->wire != WIRE_LEN) return machine_wire_refuse(name, "wrong wire type", note);
     *into = field->bytes;
     return ERR_OK;
 }
@@ -86,7 +86,7 @@ static enum err take_double(const struct field *field, const char *name, double 
 {
     uint64_t bits;
 
-    if (field->wire != WIRE_I64) return refuse(name, "wrong wire type", note);
+    if (field->wire != WIRE_I64) return machine_wire_refuse(name, "wrong wire type", note);
     bits = load_le64(field->bytes.at);
     memcpy(into, &bits, sizeof bits);
     return ERR_OK;
@@ -95,7 +95,7 @@ static enum err take_double(const struct field *field, const char *name, double 
 static enum err take_enum(const struct field *field, const char *name, uint32_t count,
                           uint32_t *into, struct note *note)
 {
-    if (field->wire != WIRE_VARINT) return refuse(name, "wrong wire type", note);
+    if (field->wire != WIRE_VARINT) return machine_wire_refuse(name, "wrong wire type", note);
     if (field->value >= count)
         return note_fail(note, ERR_INVALID, "%s: unknown number %lld", name,
                          (long long)field->value);
@@ -107,7 +107,7 @@ static enum err take_enum(const struct field *field, const char *name, uint32_t 
 static enum err take_message(const struct field *field, const char *name, struct str *into,
                              struct note *note)
 {
-    if (into->at) return refuse(name, "given twice", note);
+    if (into->at) return machine_wire_refuse(name, "given twice", note);
     return take_bytes(field, name, into, note);
 }
 
@@ -127,7 +127,7 @@ static enum err take_entry(struct str entry, const char *name, struct label *int
         else if (field.number == ENTRY_VALUE)
             err = take_bytes(&field, "value", &into->value, note);
     }
-    if (!err && fields.problem) err = refuse("entry", fields.problem, note);
+    if (!err && fields.problem) err = machine_wire_refuse("entry", fields.problem, note);
     if (err) note_prefix(note, "%s", name);
     return err;
 }
@@ -174,7 +174,7 @@ static enum err check_metadata(const struct label *entries, size_t count, struct
         const char *why = NULL;
         if (!str_is_utf8(entries[i].key) || !str_is_utf8(entries[i].value)) why = "not UTF-8";
         if (i > 0 && str_equal(entries[i - 1].key, entries[i].key)) why = "a key is given twice";
-        if (why) return refuse("shard_metadata", why, note);
+        if (why) return machine_wire_refuse("shard_metadata", why, note);
     }
     return ERR_OK;
 }
@@ -193,7 +193,7 @@ static enum err parse_amounts(struct machine_reader *reader, struct str bytes, c
     while (!err && fields_next(&fields, &field))
         if (field.number == RESOURCES_ENTRY)
             err = add_entry(&field, name, pairs, RESOURCES_MAX, &count, note);
-    if (!err && fields.problem) err = refuse(name, fields.problem, note);
+    if (!err && fields.problem) err = machine_wire_refuse(name, fields.problem, note);
     if (err) return err;
     return resources_parse(reader->dimensions, name, pairs, count, ret_resources, note);
 }
@@ -231,7 +231,7 @@ static enum err take_host(struct str bytes, struct machine *m, struct note *note
         else if (field.number == HOST_REF)
             err = take_bytes(&field, "host.ref", &m->host_ref, note);
     }
-    if (!err && fields.problem) err = refuse("host", fields.problem, note);
+    if (!err && fields.problem) err = machine_wire_refuse("host", fields.problem, note);
     return err;
 }
 
@@ -291,7 +291,7 @@ static enum err take_parts(struct machine_reader *reader, const struct parts *pa
     sort_entries(reader->metadata, parts->metadata_count);
     record->metadata = reader->metadata;
     record->metadata_count = parts->metadata_count;
-    if (!str_is_utf8(m->last_error)) return refuse("last_error", "not UTF-8", note);
+    if (!str_is_utf8(m->last_error)) return machine_wire_refuse("last_error", "not UTF-8", note);
     m->last_error = utf8_clip(m->last_error, ERROR_TEXT_MAX);
     return check_metadata(reader->metadata, parts->metadata_count, note);
 }
@@ -307,7 +307,7 @@ enum err machine_read(struct machine_reader *reader, struct str bytes,
     *ret_record = (struct machine_record){0};
     while (!err && fields_next(&fields, &field))
         err = take_field(reader, &field, &ret_record->machine, &parts, note);
-    if (!err && fields.problem) err = refuse("machine", fields.problem, note);
+    if (!err && fields.problem) err = machine_wire_refuse("machine", fields.problem, note);
     return err ? err : take_parts(reader, &parts, ret_record, note);
 }
 
@@ -337,10 +337,11 @@ enum err machine_read_ack(struct machine_reader *reader, struct str bytes,
         else if (field.number == ACK_MACHINE)
             err = take_message(&field, "machine", &machine, note);
     }
-    if (!err && fields.problem) err = refuse("ack", fields.problem, note);
-    if (!err && !machine.at) err = refuse("machine", "missing", note);
-    if (!err && operation.len == 0) err = refuse("operation_id", "empty", note);
-    if (!err && !str_is_utf8(operation)) err = refuse("operation_id", "not UTF-8", note);
+    if (!err && fields.problem) err = machine_wire_refuse("ack", fields.problem, note);
+    if (!err && !machine.at) err = machine_wire_refuse("machine", "missing", note);
+    if (!err && operation.len == 0) err = machine_wire_refuse("operation_id", "empty", note);
+    if (!err && !str_is_utf8(operation))
+        err = machine_wire_refuse("operation_id", "not UTF-8", note);
     if (!err) err = machine_read(reader, machine, ret_record, note);
     if (!err) *ret_operation = operation;
     return err;

@@ -9,8 +9,8 @@
 #include "rpc/server_internal.h"
 
 enum {
-    INFLATION = 1032,            /* the most bytes that deflate makes of one */
-    MESSAGE_KEPT_MAX = 64 << 10, /* memory kept for the next message */
+    INFLATION = 1032,                    /* the most bytes that deflate makes of one */
+    CALL_IN_MESSAGE_KEPT_MAX = 64 << 10, /* memory kept for the next message */
 };
 
 /* What of the headers is not metadata. */
@@ -428,7 +428,7 @@ static void message_deliver(struct rpc_call *call)
 static void message_forget(struct rpc_call *call)
 {
     buf_clear(&call->message);
-    if (call->message.cap > MESSAGE_KEPT_MAX) buf_deinit(&call->message);
+    if (call->message.cap > CALL_IN_MESSAGE_KEPT_MAX) buf_deinit(&call->message);
 }
 
 static void request_deliver_end(struct rpc_call *call)

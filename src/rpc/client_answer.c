@@ -6,7 +6,7 @@
  * we do not know what it did. */
 #include "rpc/client_internal.h"
 
-enum { MESSAGE_KEPT_MAX = 64 << 10 }; /* memory kept for the next message */
+enum { CLIENT_ANSWER_MESSAGE_KEPT_MAX = 64 << 10 }; /* memory kept for the next message */
 
 /* -- metadata -- */
 
@@ -253,7 +253,7 @@ static void answer_deliver(struct rpc_client_call *call, struct str message)
     call->replayable = false;     /* what the caller was given cannot be taken back */
     call->events.on_message(call->owner, call, message);
     buf_clear(&call->message);
-    if (call->message.cap > MESSAGE_KEPT_MAX) buf_deinit(&call->message);
+    if (call->message.cap > CLIENT_ANSWER_MESSAGE_KEPT_MAX) buf_deinit(&call->message);
 }
 
 static void answer_inflate(struct rpc_client_call *call)

@@ -126,7 +126,7 @@ static void client_on_goaway(void *owner, int32_t last_stream, uint32_t code)
     client_retire(n);
 }
 
-static const struct h2_events h2_events = {
+static const struct h2_events client_connection_h2_events = {
     .on_headers = client_on_headers,
     .on_data = client_on_data,
     .on_end = client_on_stream_end,
@@ -192,7 +192,7 @@ static void client_on_open(void *owner)
     if (n->channel->options.tls && strcmp(stream_alpn(n->stream), "h2") != 0) {
         note_set(&n->why, "%s: the server does not speak h2", n->address);
         client_cut(n);
-    } else if (h2_open(H2_CLIENT, &connection_limits, &h2_events, n, &n->h2)) {
+    } else if (h2_open(H2_CLIENT, &connection_limits, &client_connection_h2_events, n, &n->h2)) {
         n->h2 = NULL;
         note_set(&n->why, "%s: %s", n->address, err_text(ERR_NOMEM));
         client_cut(n);
@@ -287,11 +287,12 @@ static void client_on_drained(void *owner)
         ((struct client_connection *)owner)->channel); /* more goes out as the turn ends */
 }
 
-static const struct stream_events stream_events = {.on_open = client_on_open,
-                                                   .on_bytes = client_on_bytes,
-                                                   .on_drained = client_on_drained,
-                                                   .on_end = client_on_end,
-                                                   .on_closed = client_on_closed};
+static const struct stream_events client_connection_stream_events = {.on_open = client_on_open,
+                                                                     .on_bytes = client_on_bytes,
+                                                                     .on_drained =
+                                                                         client_on_drained,
+                                                                     .on_end = client_on_end,
+                                                                     .on_closed = client_on_closed};
 
 /* -- verbs -- */
 
@@ -317,7 +318,8 @@ enum err client_dial(struct rpc_channel *c, const char *address,
     list_init(&n->calls);
     buf_init(&n->output, CONNECTION_OUTPUT_MAX);
     err = timer_init(&n->timer, c->io->loop, client_on_timer);
-    if (!err) err = net_dial(c->io->net, &options, &stream_events, n, &n->stream, note);
+    if (!err)
+        err = net_dial(c->io->net, &options, &client_connection_stream_events, n, &n->stream, note);
     if (err) {
         client_free(n);
         return err;

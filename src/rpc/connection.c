@@ -306,7 +306,7 @@ static void connection_on_ping_ack(void *owner, uint64_t token)
     }
 }
 
-static const struct h2_events h2_events = {
+static const struct h2_events connection_h2_events = {
     .on_headers = connection_on_headers,
     .on_data = connection_on_data,
     .on_end = connection_on_stream_end,
@@ -380,7 +380,7 @@ static void connection_on_closed(void *owner, enum err why, const struct note *n
     if (list_empty(&c->ended)) server_connection_gone(c->server, c); /* else teardown.c does */
 }
 
-static const struct stream_events stream_events = {
+static const struct stream_events connection_stream_events = {
     .on_bytes = connection_on_bytes,
     .on_drained = connection_on_drained,
     .on_end = connection_on_end,
@@ -503,7 +503,7 @@ static enum err connection_open(struct listening *l, struct stream *stream,
     err = connection_copy_peer(l, c);
     if (c->passes_on) limits.resets_per_minute_max = PASSED_RESETS_MAX;
     if (!err) err = timer_init(&c->timer, s->io->loop, connection_on_timer);
-    if (!err) err = h2_open(H2_SERVER, &limits, &h2_events, c, &c->h2);
+    if (!err) err = h2_open(H2_SERVER, &limits, &connection_h2_events, c, &c->h2);
     if (!err) {
         c->peer = limits_join(s, c->identity, c->address);
         if (!c->peer) err = ERR_FULL;
@@ -544,7 +544,7 @@ void connection_accept(void *owner, struct stream *own_stream)
     s->stats.connections++;
     s->stats.connections_total++;
     meter_connections(s, 1);
-    stream_start(own_stream, &stream_events, c);
+    stream_start(own_stream, &connection_stream_events, c);
     connection_wake_by(c, connection_next_due(c));
     if (!s->page) connection_mark_dirty(c); /* our SETTINGS; else after the first byte: page.c */
 }

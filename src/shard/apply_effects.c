@@ -204,7 +204,7 @@ static void blob_job_done(struct decide_job *job, enum err)
     free(t);
 }
 
-static bool blob_ask(struct shard *shard, const struct effect *effect)
+static bool apply_effects_blob_ask(struct shard *shard, const struct effect *effect)
 {
     struct blob_job *t = calloc(1, sizeof *t);
 
@@ -315,7 +315,7 @@ bool effect_apply(void *owner, const struct effect *effect)
     case EFFECT_DRAIN:
     case EFFECT_DELETE:
     case EFFECT_GET: return shard->stopping || call_provider(shard, effect);
-    case EFFECT_ASK_BLOB: return shard->stopping || blob_ask(shard, effect);
+    case EFFECT_ASK_BLOB: return shard->stopping || apply_effects_blob_ask(shard, effect);
     case EFFECT_RECLAIM: /* decided before the hold: the drain that follows is not sent */
         if (shard_holds(shard)) return true;
         (void)sessions_reclaim(shard->sessions, effect->cluster, effect->action, effect->machine,

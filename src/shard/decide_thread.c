@@ -14,7 +14,7 @@ enum {
     BATCHES_IN_FLIGHT_MAX = 4,     /* past it the thread waits */
     EFFECTS_PER_SLICE = 512,
     EFFECT_RETRY_MS = 10,
-    SCRATCH_MAX = 1 << 30 /* of one job: the largest roll-up, decoded */
+    DECIDE_THREAD_SCRATCH_MAX = 1 << 30 /* of one job: the largest roll-up, decoded */
 };
 
 struct batch {
@@ -225,7 +225,7 @@ enum err decide_thread_open(const struct decide_thread_options *options,
     t->options = *options;
     t->context.core = options->core;
     t->context.clock = options->io->clock;
-    arena_init(&t->context.scratch, SCRATCH_MAX);
+    arena_init(&t->context.scratch, DECIDE_THREAD_SCRATCH_MAX);
     frame_writer_init(&t->context.frames);
     list_init(&t->waiting);
     list_init(&t->ready);

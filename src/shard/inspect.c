@@ -8,31 +8,31 @@
 #include "wire/pb/muster_v1_shard.pb-c.h"
 
 enum {
-    ANSWER_BYTES_MAX = 1 << 20,
+    INSPECT_ANSWER_BYTES_MAX = 1 << 20,
     /* of ShardMachineResponse */
-    FIELD_SHARD = 1,
-    FIELD_CYCLE,
+    INSPECT_FIELD_SHARD = 1,
+    INSPECT_FIELD_CYCLE,
     FIELD_ID,
-    FIELD_STATE,
+    INSPECT_FIELD_STATE,
     FIELD_PLANNED,
     FIELD_PENDING,
     FIELD_CLUSTER,
     FIELD_DESTINATION,
-    FIELD_TYPE,
-    FIELD_ZONE,
-    FIELD_CAPACITY,
-    FIELD_PRICE,
+    INSPECT_FIELD_TYPE,
+    INSPECT_FIELD_ZONE,
+    INSPECT_FIELD_CAPACITY,
+    INSPECT_FIELD_PRICE,
     FIELD_INTERRUPTION,
     FIELD_ERROR,
     FIELD_FINGERPRINT,
-    FIELD_PRIORITY,
+    INSPECT_FIELD_PRIORITY,
     FIELD_PROMISED,
     FIELD_IDLE,
     FIELD_RESTING,
     FIELD_REFUSALS,
     FIELD_ASKED,
     FIELD_LEFT,
-    FIELD_AUDIT,
+    INSPECT_FIELD_AUDIT,
     FIELD_OPERATOR_DRAINS,
     FIELD_OPERATOR_AWAY,
     FIELD_OPERATOR_LEFT,
@@ -94,20 +94,20 @@ static void pack_facts(struct pack *pack, const struct machine_facts *facts, mon
     char name[MACHINE_NAME_CAP];
 
     pack_text(pack, FIELD_ID, m->id);
-    pack_text(pack, FIELD_STATE, str_from(machine_state_name(m->state, name)));
+    pack_text(pack, INSPECT_FIELD_STATE, str_from(machine_state_name(m->state, name)));
     if (facts->planned_state != m->state)
         pack_text(pack, FIELD_PLANNED, str_from(machine_state_name(facts->planned_state, name)));
     pack_u64(pack, FIELD_PENDING, facts->pending);
     pack_text(pack, FIELD_CLUSTER, m->cluster);
     pack_text(pack, FIELD_DESTINATION, m->destination);
-    pack_text(pack, FIELD_TYPE, m->attributes.instance_type);
-    pack_text(pack, FIELD_ZONE, m->attributes.zone);
-    pack_text(pack, FIELD_CAPACITY, str_from(capacity_type_name(m->capacity_type, name)));
-    pack_double(pack, FIELD_PRICE, m->price_per_hour);
+    pack_text(pack, INSPECT_FIELD_TYPE, m->attributes.instance_type);
+    pack_text(pack, INSPECT_FIELD_ZONE, m->attributes.zone);
+    pack_text(pack, INSPECT_FIELD_CAPACITY, str_from(capacity_type_name(m->capacity_type, name)));
+    pack_double(pack, INSPECT_FIELD_PRICE, m->price_per_hour);
     pack_double(pack, FIELD_INTERRUPTION, m->interruption_probability);
     pack_text(pack, FIELD_ERROR, m->last_error);
     pack_text(pack, FIELD_FINGERPRINT, m->stamp.fingerprint);
-    pack_i64(pack, FIELD_PRIORITY, m->stamp.priority);
+    pack_i64(pack, INSPECT_FIELD_PRIORITY, m->stamp.priority);
     pack_text(pack, FIELD_PROMISED, m->promised.cluster);
     if (m->state == MACHINE_IDLE)
         pack_u64(pack, FIELD_IDLE, mono_elapsed_ms(facts->idle_since, now));
@@ -126,7 +126,7 @@ static void machine_run(struct decide_job *job, struct decide_context *context, 
 
     q->err = core_machine(context->core, q->text, context->now, &facts);
     if (q->err) return;
-    pack_u64(&pack, FIELD_CYCLE, core_counts(context->core)->cycles);
+    pack_u64(&pack, INSPECT_FIELD_CYCLE, core_counts(context->core)->cycles);
     pack_facts(&pack, &facts, context->now);
     q->err = pack.err;
 }
@@ -149,21 +149,21 @@ static void machine_done(struct decide_job *job, enum err err)
     const struct shard *shard = q->owner;
     struct pack pack = {&q->answer, err ? err : q->err};
 
-    pack_text(&pack, FIELD_SHARD, str_from(shard->id));
+    pack_text(&pack, INSPECT_FIELD_SHARD, str_from(shard->id));
     for (size_t i = 0; i < audit_kept(shard->audit); i++)
         if (is_about(audit_line(shard->audit, i), q->text))
-            pack_bytes(&pack, FIELD_AUDIT, audit_line(shard->audit, i));
+            pack_bytes(&pack, INSPECT_FIELD_AUDIT, audit_line(shard->audit, i));
     q->err = pack.err;
     inspection_done(q);
 }
 
-static void on_message(void *service, struct rpc_call *call, const ProtobufCMessage *message,
-                       struct str)
+static void inspect_on_message(void *service, struct rpc_call *call,
+                               const ProtobufCMessage *message, struct str)
 {
     const Muster__V1__ShardMachineRequest *request = (const void *)message;
     struct shard *shard = service;
-    struct inspection *q =
-        inspection_new(shard->inspections, call, str_from(request->machine_id), ANSWER_BYTES_MAX);
+    struct inspection *q = inspection_new(shard->inspections, call, str_from(request->machine_id),
+                                          INSPECT_ANSWER_BYTES_MAX);
 
     if (!q) return;
     q->unary = true;
@@ -173,7 +173,7 @@ static void on_message(void *service, struct rpc_call *call, const ProtobufCMess
 
 enum err machine_view_serve(struct shard *shard, struct rpc_server *server, struct note *note)
 {
-    static const struct rpc_handler handler = {.on_message = on_message,
+    static const struct rpc_handler handler = {.on_message = inspect_on_message,
                                                .on_done = inspection_call_done};
 
     return rpc_server_add(server,

@@ -7,8 +7,8 @@
 #include "wire/pb/bigfleet_v1alpha1_capacity.pb-c.h"
 
 enum {
-    SCRATCH_MAX = 64 * ROLLUP_ROW_BYTES_MAX, /* of one row, decoded */
-    ENTRIES_MAX = 4 * RESOURCES_MAX,         /* of one map; a key may come again */
+    NEED_WIRE_SCRATCH_MAX = 64 * ROLLUP_ROW_BYTES_MAX, /* of one row, decoded */
+    ENTRIES_MAX = 4 * RESOURCES_MAX,                   /* of one map; a key may come again */
     WRITER_MAX = 8 << 20, /* 64 KiB of requirements, 256 labels, 64 resources thrice are less */
     SHOWN = 80,           /* bytes of a strange id in a note */
 };
@@ -207,7 +207,7 @@ enum err rollup_read(struct str bytes, struct str cluster, size_t rows_max, stru
     room = arena_alloc(arena, top.rows * sizeof *room);
     if (!room) return note_fail(note, ERR_NOMEM, "needs: no memory for the rows");
     r.top = &top;
-    arena_init(&r.scratch, SCRATCH_MAX);
+    arena_init(&r.scratch, NEED_WIRE_SCRATCH_MAX);
     arena_init(&r.dimensions.arena, dimensions->arena.max);
     err = read_rows(&r, bytes, room, &rows, note);
     if (!err) err = keep_names(dimensions, &r.dimensions, note);
@@ -307,8 +307,8 @@ static void pack_preemption(struct pack *pack, uint32_t field, const struct need
     pack_row(pack, field, &preemption);
 }
 
-static void pack_domains(struct pack *pack, uint32_t field, const struct need_view *view,
-                         struct buf *scratch)
+static void need_wire_pack_domains(struct pack *pack, uint32_t field, const struct need_view *view,
+                                   struct buf *scratch)
 {
     for (uint32_t i = 0; i < view->domain_count; i++) {
         const struct domain_coverage *domain = &view->domains[i];
@@ -348,7 +348,7 @@ enum err need_write_view(struct frame_writer *w, const struct need_view *view,
         pack_supply(&out, 16, view, &w->piece);
     }
     if (view->victims > 0) pack_preemption(&out, 17, view, dimensions, w);
-    pack_domains(&out, 18, view, &w->piece);
+    need_wire_pack_domains(&out, 18, view, &w->piece);
     pack_row(&frame, 2, &out);
     return frame.err;
 }

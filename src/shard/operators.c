@@ -150,7 +150,7 @@ static void drain_job_done(struct decide_job *job, enum err)
     free(t);
 }
 
-static void on_drain_report(void *owner, const struct drain_report *report)
+static void operators_on_drain_report(void *owner, const struct drain_report *report)
 {
     struct shard *shard = owner;
     struct str error = utf8_clip(report->error, DRAIN_ERROR_MAX);
@@ -180,5 +180,5 @@ const struct sessions_events operators_events = {
     .on_close = on_close,
     .on_rollup = on_rollup,
     .on_blob = blob_answered,
-    .on_drain_report = on_drain_report,
+    .on_drain_report = operators_on_drain_report,
 };

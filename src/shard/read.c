@@ -157,8 +157,8 @@ void inspection_call_done(void *, struct rpc_call *call)
 
 /* -- InspectNeeds -- */
 
-static void on_message(void *service, struct rpc_call *call, const ProtobufCMessage *message,
-                       struct str)
+static void read_on_message(void *service, struct rpc_call *call, const ProtobufCMessage *message,
+                            struct str)
 {
     const Bigfleet__V1alpha1__InspectNeedsRequest *request = (const void *)message;
     struct inspections *inspections = service;
@@ -175,22 +175,22 @@ static void on_message(void *service, struct rpc_call *call, const ProtobufCMess
     o->inspect(o->owner, inspection);
 }
 
-static void on_writable(void *, struct rpc_call *call)
+static void read_on_writable(void *, struct rpc_call *call)
 {
     struct reader *r = rpc_call_data(call);
 
     if (r && r->answered) reader_pump(r);
 }
 
-static void on_drain(void *, struct rpc_call *call)
+static void read_on_drain(void *, struct rpc_call *call)
 {
     rpc_finish(call, GRPC_UNAVAILABLE, STR("the shard is stopping"), STR_EMPTY);
 }
 
 static const struct rpc_handler handler = {
-    .on_message = on_message,
-    .on_writable = on_writable,
-    .on_drain = on_drain,
+    .on_message = read_on_message,
+    .on_writable = read_on_writable,
+    .on_drain = read_on_drain,
     .on_done = inspection_call_done,
 };
 

@@ -19,7 +19,7 @@ enum {
     PART_BYTES_MAX = 1 << 20,
     /* of ShardReport */
     FIELD_SUMMARY = 5,
-    FIELD_SHORTFALLS = 6,
+    REPORT_FIELD_SHORTFALLS = 6,
     FIELD_SCOPE = 100,
     FIELD_DOMAINS = 102,
     /* of ShardSummary */
@@ -31,12 +31,12 @@ enum {
     /* of Shortfall */
     FIELD_REQUIREMENTS = 1,
     FIELD_DEFICIT = 2,
-    FIELD_PRIORITY = 3,
+    REPORT_FIELD_PRIORITY = 3,
     FIELD_AGE = 5,
     FIELD_BUCKET = 6,
     /* of an entry of a map */
     FIELD_KEY = 1,
-    FIELD_VALUE = 2,
+    REPORT_FIELD_VALUE = 2,
 };
 
 /* -- the report -- */
@@ -52,14 +52,15 @@ struct report_job {
     struct buf domains; /* encoded */
 };
 
-static void pack_counts(struct pack *pack, uint32_t field, const struct count_by_name *counts,
-                        size_t count, struct buf *scratch)
+static void report_pack_counts(struct pack *pack, uint32_t field,
+                               const struct count_by_name *counts, size_t count,
+                               struct buf *scratch)
 {
     for (size_t i = 0; i < count; i++) {
         struct pack entry = pack_begin(scratch);
 
         pack_text(&entry, FIELD_KEY, counts[i].name);
-        pack_u64(&entry, FIELD_VALUE, counts[i].count);
+        pack_u64(&entry, REPORT_FIELD_VALUE, counts[i].count);
         pack_row(pack, field, &entry);
     }
 }
@@ -71,8 +72,8 @@ static void pack_summary(struct report_job *t, const struct core_summary *summar
 
     pack_u64(&pack, FIELD_TOTAL, summary->machines);
     pack_u64(&pack, FIELD_FREE, summary->free);
-    pack_counts(&pack, FIELD_TYPES, summary->types, summary->type_count, &t->part);
-    pack_counts(&pack, FIELD_ZONES, summary->zones, summary->zone_count, &t->part);
+    report_pack_counts(&pack, FIELD_TYPES, summary->types, summary->type_count, &t->part);
+    report_pack_counts(&pack, FIELD_ZONES, summary->zones, summary->zone_count, &t->part);
     pack_text(&pack, FIELD_PROVIDER, str_from(t->shard->provider_address));
     pack_row(fields, FIELD_SUMMARY, &pack);
 }
@@ -84,10 +85,10 @@ static void pack_shortfall(struct report_job *t, const struct shortfall *shortfa
 
     pack_requirements(&pack, FIELD_REQUIREMENTS, &shortfall->profile, &t->part);
     pack_resources(&pack, FIELD_DEFICIT, &shortfall->lacking, dimensions, &t->part, &t->piece);
-    pack_i64(&pack, FIELD_PRIORITY, shortfall->profile.priority);
+    pack_i64(&pack, REPORT_FIELD_PRIORITY, shortfall->profile.priority);
     pack_u64(&pack, FIELD_AGE, shortfall->age);
     pack_u64(&pack, FIELD_BUCKET, shortfall->profile.interruption_bucket);
-    pack_row(fields, FIELD_SHORTFALLS, &pack);
+    pack_row(fields, REPORT_FIELD_SHORTFALLS, &pack);
 }
 
 static void report_run(struct decide_job *job, struct decide_context *context, struct effects *)
@@ -124,7 +125,7 @@ static void report_done(struct decide_job *job, enum err err)
 
 /* As many as one report carries, from where the last one ended, so that the coordinator has seen
  * each of them after a few reports. */
-static enum err pack_domains(struct shard *shard, struct buf *into, struct buf *scratch)
+static enum err report_pack_domains(struct shard *shard, struct buf *into, struct buf *scratch)
 {
     size_t count;
     const struct label *each = domains_list(shard->options.domains, &count);
@@ -135,7 +136,7 @@ static enum err pack_domains(struct shard *shard, struct buf *into, struct buf *
         struct pack row = pack_begin(scratch);
 
         pack_text(&row, FIELD_KEY, domain->key);
-        pack_text(&row, FIELD_VALUE, domain->value);
+        pack_text(&row, REPORT_FIELD_VALUE, domain->value);
         pack_row(&pack, FIELD_DOMAINS, &row);
     }
     return pack.err;
@@ -162,7 +163,8 @@ static void report_make(void *shard, shard_report_fn *done, void *context)
     buf_init(&t->part, PART_BYTES_MAX);
     buf_init(&t->piece, PART_BYTES_MAX);
     buf_init(&t->domains, REPORT_BYTES_MAX);
-    if (pack_domains(s, &t->domains, &t->part)) buf_clear(&t->domains); /* they are optional */
+    if (report_pack_domains(s, &t->domains, &t->part))
+        buf_clear(&t->domains); /* they are optional */
     decide_thread_submit(s->decide_thread, &t->job);
 }
 

@@ -253,7 +253,7 @@ uint64_t action_of(const struct sessions *s, struct str id)
     return number - s->first_instruction;
 }
 
-static void on_drain_report(struct session *session, const struct operator_frame *frame)
+static void session_on_drain_report(struct session *session, const struct operator_frame *frame)
 {
     struct sessions *s = session->sessions;
     struct drain_report report = {
@@ -282,7 +282,7 @@ static void on_frame(struct session *session, const struct operator_frame *frame
     case FRAME_ROLLUP: lane_rollup(session, frame); return; /* keeps what was reserved */
     case FRAME_BLOB: blobs_answer(session, frame); break;
     case FRAME_RECLAIM_ACK: s->stats.reclaim_acks++; break;
-    case FRAME_DRAIN_REPORT: on_drain_report(session, frame); break;
+    case FRAME_DRAIN_REPORT: session_on_drain_report(session, frame); break;
     case FRAME_UNSET:
         s->stats.unset++;
         LOG_WARN(&s->log, "operator sent a frame without payload",
@@ -291,7 +291,8 @@ static void on_frame(struct session *session, const struct operator_frame *frame
     }
 }
 
-static void on_message(void *, struct rpc_call *call, const ProtobufCMessage *, struct str bytes)
+static void session_on_message(void *, struct rpc_call *call, const ProtobufCMessage *,
+                               struct str bytes)
 {
     struct session *session = rpc_call_data(call);
     struct note note = {""};
@@ -375,14 +376,14 @@ static void on_half_closed(void *, struct rpc_call *call)
         session_refuse(session, GRPC_INVALID_ARGUMENT, "the first frame must be hello");
 }
 
-static void on_writable(void *, struct rpc_call *call)
+static void session_on_writable(void *, struct rpc_call *call)
 {
     struct session *session = rpc_call_data(call);
 
     if (session) session_pump(session);
 }
 
-static void on_drain(void *, struct rpc_call *call)
+static void session_on_drain(void *, struct rpc_call *call)
 {
     struct session *session = rpc_call_data(call);
 
@@ -403,10 +404,10 @@ static void on_done(void *, struct rpc_call *call)
 
 const struct rpc_handler session_handler = {
     .on_start = on_start,
-    .on_message = on_message,
+    .on_message = session_on_message,
     .on_announced = on_announced,
     .on_half_closed = on_half_closed,
-    .on_writable = on_writable,
-    .on_drain = on_drain,
+    .on_writable = session_on_writable,
+    .on_drain = session_on_drain,
     .on_done = on_done,
 };

@@ -141,7 +141,7 @@ static struct own_rollup *rollup_take(struct session *session, const struct oper
 }
 
 /* Gives the owner the roll-up that waits, if none is at work. */
-static void lane_next(struct session *session)
+static void session_lane_lane_next(struct session *session)
 {
     struct sessions *s = session->sessions;
     struct rollup_lane *lane = &session->lane;
@@ -169,7 +169,7 @@ void lane_rollup(struct session *session, const struct operator_frame *frame)
         s->stats.rollups_superseded++;
     }
     lane->waiting = own;
-    lane_next(session);
+    session_lane_lane_next(session);
 }
 
 void sessions_rollup_done(struct sessions *s, struct rollup *rollup, enum rollup_end end)
@@ -186,7 +186,7 @@ void sessions_rollup_done(struct sessions *s, struct rollup *rollup, enum rollup
                 frame_write_ack(&s->writer, STR("rollup"), s->term, s->limits.epoch, false));
     }
     rollup_free(s, own);
-    if (session) lane_next(session);
+    if (session) session_lane_lane_next(session);
 }
 
 /* What is at work stays the owner's, and charged, until it is done. */

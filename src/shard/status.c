@@ -14,12 +14,12 @@ enum {
     ROWS_MOST = 2000,
     WANTED_MS = 60000,
     INVENTORY_BYTES_MAX = 1 << 20,
-    ANSWER_BYTES_MAX = 3 << 20,
+    STATUS_ANSWER_BYTES_MAX = 3 << 20,
     ROW_BYTES_MAX = 64 << 10,
     /* of ShardStatusResponse */
-    FIELD_SHARD = 1,
+    STATUS_FIELD_SHARD = 1,
     FIELD_EPOCH,
-    FIELD_CYCLE,
+    STATUS_FIELD_CYCLE,
     FIELD_AT,
     FIELD_MS,
     FIELD_PHASES,
@@ -28,7 +28,7 @@ enum {
     FIELD_QUEUED,
     FIELD_INFLIGHT,
     FIELD_DOUBT,
-    FIELD_SHORTFALLS,
+    STATUS_FIELD_SHORTFALLS,
     FIELD_STATES,
     FIELD_ACTIONS,
     FIELD_PAUSED,
@@ -40,20 +40,20 @@ enum {
     FIELD_CAPPED,
     FIELD_INVENTORY,
     FIELD_LEFT_OUT,
-    FIELD_AUDIT,
+    STATUS_FIELD_AUDIT,
     FIELD_FENCED,
     FIELD_NEWEST_EPOCH,
     FIELD_DRAINS_WAITING = 40,
     /* of Holding */
-    FIELD_STATE = 1,
-    FIELD_TYPE,
-    FIELD_ZONE,
-    FIELD_CAPACITY,
-    FIELD_PRICE,
+    STATUS_FIELD_STATE = 1,
+    STATUS_FIELD_TYPE,
+    STATUS_FIELD_ZONE,
+    STATUS_FIELD_CAPACITY,
+    STATUS_FIELD_PRICE,
     FIELD_COUNT,
     /* of PhaseTime and NamedCount */
     FIELD_NAME = 1,
-    FIELD_VALUE,
+    STATUS_FIELD_VALUE,
 };
 
 /* -- on the decide thread -- */
@@ -63,11 +63,11 @@ static void pack_holding(struct pack *rows, const struct holding *h, struct buf 
     struct pack row = pack_begin(scratch);
     char name[MACHINE_NAME_CAP];
 
-    pack_text(&row, FIELD_STATE, str_from(machine_state_name(h->state, name)));
-    pack_text(&row, FIELD_TYPE, h->type);
-    pack_text(&row, FIELD_ZONE, h->zone);
-    pack_text(&row, FIELD_CAPACITY, str_from(capacity_type_name(h->capacity_type, name)));
-    pack_double(&row, FIELD_PRICE, h->price);
+    pack_text(&row, STATUS_FIELD_STATE, str_from(machine_state_name(h->state, name)));
+    pack_text(&row, STATUS_FIELD_TYPE, h->type);
+    pack_text(&row, STATUS_FIELD_ZONE, h->zone);
+    pack_text(&row, STATUS_FIELD_CAPACITY, str_from(capacity_type_name(h->capacity_type, name)));
+    pack_double(&row, STATUS_FIELD_PRICE, h->price);
     pack_u64(&row, FIELD_COUNT, h->count);
     pack_row(rows, FIELD_INVENTORY, &row);
 }
@@ -115,7 +115,7 @@ static void pack_named(struct pack *answer, uint32_t field, const char *name, ui
     struct pack row = pack_begin(scratch);
 
     pack_text(&row, FIELD_NAME, str_from(name));
-    pack_u64(&row, FIELD_VALUE, count);
+    pack_u64(&row, STATUS_FIELD_VALUE, count);
     pack_row(answer, field, &row);
 }
 
@@ -125,12 +125,13 @@ static void pack_phases(struct pack *answer, const struct status *s, struct buf 
         struct pack row = pack_begin(scratch);
 
         pack_text(&row, FIELD_NAME, str_from(cycle_phase_name((enum cycle_phase)i)));
-        pack_double(&row, FIELD_VALUE, s->last.phases[i] * 1000);
+        pack_double(&row, STATUS_FIELD_VALUE, s->last.phases[i] * 1000);
         pack_row(answer, FIELD_PHASES, &row);
     }
 }
 
-static void pack_counts(struct pack *answer, const struct core_counts *counts, struct buf *scratch)
+static void status_pack_counts(struct pack *answer, const struct core_counts *counts,
+                               struct buf *scratch)
 {
     char name[MACHINE_NAME_CAP];
 
@@ -163,9 +164,9 @@ static void pack_answer(struct pack *answer, struct shard *shard)
     struct status *s = &shard->status;
     const struct core_counts *counts = &s->last.counts;
 
-    pack_text(answer, FIELD_SHARD, str_from(shard->id));
+    pack_text(answer, STATUS_FIELD_SHARD, str_from(shard->id));
     pack_u64(answer, FIELD_EPOCH, shard->options.epoch);
-    pack_u64(answer, FIELD_CYCLE, counts->cycles);
+    pack_u64(answer, STATUS_FIELD_CYCLE, counts->cycles);
     pack_u64(answer, FIELD_AT, s->at.ms * NS_PER_MS);
     pack_double(answer, FIELD_MS, s->last.seconds * 1000);
     pack_phases(answer, s, &s->row);
@@ -174,8 +175,8 @@ static void pack_answer(struct pack *answer, struct shard *shard)
     pack_u64(answer, FIELD_QUEUED, counts->queued);
     pack_u64(answer, FIELD_INFLIGHT, counts->inflight);
     pack_u64(answer, FIELD_DOUBT, counts->in_doubt);
-    pack_u64(answer, FIELD_SHORTFALLS, counts->shortfalls);
-    pack_counts(answer, counts, &s->row);
+    pack_u64(answer, STATUS_FIELD_SHORTFALLS, counts->shortfalls);
+    status_pack_counts(answer, counts, &s->row);
     pack_rails(answer, shard);
     pack_u64(answer, FIELD_CAPPED, counts->capped);
     pack_u64(answer, FIELD_DRAINS_WAITING, counts->drains_waiting);
@@ -184,11 +185,11 @@ static void pack_answer(struct pack *answer, struct shard *shard)
     pack_u64(answer, FIELD_FENCED, shard->holds[CORE_FENCED].begun);
     pack_i64(answer, FIELD_NEWEST_EPOCH, shard->newest_epoch);
     for (size_t i = 0; i < audit_kept(shard->audit); i++)
-        pack_bytes(answer, FIELD_AUDIT, audit_line(shard->audit, i));
+        pack_bytes(answer, STATUS_FIELD_AUDIT, audit_line(shard->audit, i));
 }
 
-static void on_message(void *service, struct rpc_call *call, const ProtobufCMessage *message,
-                       struct str bytes)
+static void status_on_message(void *service, struct rpc_call *call, const ProtobufCMessage *message,
+                              struct str bytes)
 {
     struct shard *shard = service;
     struct pack answer = pack_begin(&shard->status.answer);
@@ -204,7 +205,7 @@ static void on_message(void *service, struct rpc_call *call, const ProtobufCMess
 
 void status_open(struct shard *shard)
 {
-    buf_init(&shard->status.answer, ANSWER_BYTES_MAX);
+    buf_init(&shard->status.answer, STATUS_ANSWER_BYTES_MAX);
     buf_init(&shard->status.row, ROW_BYTES_MAX);
 }
 
@@ -217,7 +218,7 @@ void status_close(struct shard *shard)
 
 enum err status_serve(struct shard *shard, struct rpc_server *server, struct note *note)
 {
-    static const struct rpc_handler handler = {.on_message = on_message};
+    static const struct rpc_handler handler = {.on_message = status_on_message};
 
     return rpc_server_add(server,
                           &(struct rpc_method){

@@ -13,7 +13,7 @@ enum {
 };
 
 /* "muster/" and the name, in `key`. */
-static struct str claim_key(struct str name, char key[STORE_KEY_MAX])
+static struct str service_read_claim_key(struct str name, char key[STORE_KEY_MAX])
 {
     struct str front = STR(STORE_CLAIMS);
 
@@ -52,7 +52,7 @@ static void get(struct leader_request *request)
     char key[STORE_KEY_MAX];
     struct key_value value;
     struct store_claim claim;
-    struct str name = claim_key(bytes_str(m->key), key);
+    struct str name = service_read_claim_key(bytes_str(m->key), key);
 
     if (keys_get(store_keys(store), name, 0, &value) && value.version) {
         bool leased = store_claim_of(store, name, store_clock_ns(store), &claim);
@@ -130,7 +130,7 @@ static void holders(struct leader_request *request)
     struct store_service *service = service_of(request);
     struct pack answer = pack_begin(&service->answer);
     char key[STORE_KEY_MAX];
-    struct str group = claim_key(bytes_str(m->group), key);
+    struct str group = service_read_claim_key(bytes_str(m->group), key);
     struct store_group found;
 
     if (store_group_of(service_store(service), group, &found)) {
@@ -147,7 +147,7 @@ static void holders(struct leader_request *request)
 
 /* -- Range -- */
 
-static int check_range(const ProtobufCMessage *message, struct note *note)
+static int service_read_check_range(const ProtobufCMessage *message, struct note *note)
 {
     const Muster__V1__RangeRequest *m = (const Muster__V1__RangeRequest *)message;
 
@@ -162,7 +162,7 @@ static int check_range(const ProtobufCMessage *message, struct note *note)
     return COORD_R_ARGUMENT;
 }
 
-static bool range_serializable(const ProtobufCMessage *message)
+static bool service_read_range_serializable(const ProtobufCMessage *message)
 {
     return ((const Muster__V1__RangeRequest *)message)->serializable;
 }
@@ -227,7 +227,7 @@ static void range(struct leader_request *request)
 
 /* -- Status: of this replica, leader or not -- */
 
-static bool always(const ProtobufCMessage *)
+static bool service_read_always(const ProtobufCMessage *)
 {
     return true;
 }
@@ -285,8 +285,8 @@ static bool watch_serializable(const ProtobufCMessage *message)
 const struct store_method store_read_methods[] = {
     READ("Get", get, check_get, get_serializable),
     READ("Holders", holders, check_holders, holders_serializable),
-    READ("Range", range, check_range, range_serializable),
-    READ("Status", status, NULL, always),
+    READ("Range", range, service_read_check_range, service_read_range_serializable),
+    READ("Status", status, NULL, service_read_always),
     {.base = {.path = "/muster.v1.Coordination/Watch",
               .name = "Watch",
               .kind = RPC_SERVER_STREAM,

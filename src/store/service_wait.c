@@ -90,7 +90,7 @@ void wait_gone(struct store_request *wait)
     if (leader_leads(wait->base.leader)) (void)own_propose(service_of(&wait->base), &command);
 }
 
-static void wait_on_left(struct proposal *proposal, enum err err, struct str reply)
+static void service_wait_wait_on_left(struct proposal *proposal, enum err err, struct str reply)
 {
     struct store_request *wait = CONTAINER_OF(proposal, struct store_request, base.proposal);
     struct store_result result = {.code = COORD_EXISTS, .reason = COORD_R_FULL, .hint_ms = -1};
@@ -113,7 +113,7 @@ static void wait_on_left(struct proposal *proposal, enum err err, struct str rep
     store_reply_result(&wait->base, &result, STR("the time to wait is over"));
 }
 
-static void wait_leave(struct store_request *wait)
+static void service_wait_wait_leave(struct store_request *wait)
 {
     struct store_service *service = service_of(&wait->base);
     struct store_command command = wait_cancel(wait);
@@ -132,7 +132,7 @@ static void wait_leave(struct store_request *wait)
         request_fail(&wait->base, GRPC_UNKNOWN, "%s: out of memory", wait->base.method->name);
         return;
     }
-    wait->base.proposal = store_proposal(service, STORE_CANCEL_WAIT, wait_on_left);
+    wait->base.proposal = store_proposal(service, STORE_CANCEL_WAIT, service_wait_wait_on_left);
     replica_propose(service->leader.replica, (struct proposal *const[]){&wait->base.proposal}, 1);
 }
 
@@ -147,7 +147,7 @@ static void wait_on_timer(struct timer *timer)
     mono_time now = loop_now(service_of(&wait->base)->io->loop);
 
     if (mono_due(wait->wait_until, now)) {
-        wait_leave(wait);
+        service_wait_wait_leave(wait);
         return;
     }
     (void)renew_add(service_of(&wait->base), &wait->lease, 1, NULL);

@@ -234,7 +234,7 @@ static void snapshot_send(struct watcher *watcher)
 /* -- turns without changes -- */
 
 /* Once when it has caught up, later only when others made revisions. */
-static void progress_send(struct watcher *watcher)
+static void service_watch_progress_send(struct watcher *watcher)
 {
     uint64_t revision = keys_revision(watcher_keys(watcher));
     bool due = watcher->progress && watcher->watch.sent_revision < revision;
@@ -259,7 +259,7 @@ static void watcher_idle(struct watch *watch)
     } else if (watcher->phase == PHASE_SNAPSHOT) {
         snapshot_send(watcher);
     } else if (watcher->phase == PHASE_CHANGES) {
-        progress_send(watcher);
+        service_watch_progress_send(watcher);
     }
 }
 

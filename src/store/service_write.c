@@ -50,7 +50,8 @@ static void take_request(const Muster__V1__Request *request, struct store_comman
     command->acked = request->acked;
 }
 
-static enum err claim_key(struct leader_request *request, struct str name, struct str *ret_key)
+static enum err service_write_claim_key(struct leader_request *request, struct str name,
+                                        struct str *ret_key)
 {
     char *key = arena_alloc(rpc_call_arena(request->call), sizeof STORE_CLAIMS + name.len);
 
@@ -90,7 +91,7 @@ static enum err create(struct leader_request *request, struct store_command *com
         command->owner = str_from(m->owner);
         command->lease = id_of(m->lease_id);
     }
-    return claim_key(request, bytes_str(m->key), &command->key);
+    return service_write_claim_key(request, bytes_str(m->key), &command->key);
 }
 
 static int check_compare_and_set(const ProtobufCMessage *message, struct note *note)
@@ -127,7 +128,7 @@ static enum err compare_and_set(struct leader_request *request, struct store_com
         command->owner = str_from(m->owner);
         command->lease = id_of(m->lease_id);
     }
-    return claim_key(request, bytes_str(m->key), &command->key);
+    return service_write_claim_key(request, bytes_str(m->key), &command->key);
 }
 
 static int check_delete(const ProtobufCMessage *message, struct note *note)
@@ -158,7 +159,7 @@ static enum err delete (struct leader_request *request, struct store_command *co
                                                                                     : STORE_ANY;
     command->held = id_of(m->held);
     command->token = m->token;
-    return claim_key(request, bytes_str(m->key), &command->key);
+    return service_write_claim_key(request, bytes_str(m->key), &command->key);
 }
 
 /* -- slots -- */
@@ -213,7 +214,7 @@ static enum err acquire(struct leader_request *request, struct store_command *co
     command->value = bytes_str(m->value);
     command->lease = id_of(m->lease_id);
     command->wait = m->wait_ms > 0;
-    err = claim_key(request, bytes_str(m->group), &command->key);
+    err = service_write_claim_key(request, bytes_str(m->group), &command->key);
     wait->ttl_ms = command->ttl_ms;
     wait->wait_client = command->client;
     wait->wait_sequence = command->sequence;
@@ -238,7 +239,7 @@ static enum err resize(struct leader_request *request, struct store_command *com
     take_request(m->request, command);
     command->expected = m->expected;
     command->slot_count = m->slot_count;
-    return claim_key(request, bytes_str(m->group), &command->key);
+    return service_write_claim_key(request, bytes_str(m->group), &command->key);
 }
 
 /* -- leases -- */
@@ -260,7 +261,7 @@ static enum err release(struct leader_request *request, struct store_command *co
     take_request(m->request, command);
     command->lease = id_of(m->lease_id);
     command->token = m->token;
-    return m->key.len ? claim_key(request, bytes_str(m->key), &command->key) : ERR_OK;
+    return m->key.len ? service_write_claim_key(request, bytes_str(m->key), &command->key) : ERR_OK;
 }
 
 static int check_renew(const ProtobufCMessage *message, struct note *note)
@@ -285,7 +286,7 @@ static int check_renew(const ProtobufCMessage *message, struct note *note)
 
 /* -- plain keys -- */
 
-static int check_put(const ProtobufCMessage *message, struct note *note)
+static int service_write_check_put(const ProtobufCMessage *message, struct note *note)
 {
     const Muster__V1__PutRequest *m = (const Muster__V1__PutRequest *)message;
     int reason = check_request(m->request, note);
@@ -350,7 +351,7 @@ const struct store_method store_write_methods[] = {
     WRITE("Acquire", acquire, check_acquire),
     WRITE("Resize", resize, check_resize),
     WRITE("Release", release, check_release),
-    WRITE("Put", put, check_put),
+    WRITE("Put", put, service_write_check_put),
     WRITE("DeleteRange", delete_range, check_delete_range),
     WRITE("Compact", compact, NULL),
     {.base = {.path = "/muster.v1.Coordination/Renew",

@@ -190,7 +190,7 @@ static bool is_word_byte(char c)
 }
 
 /* -- structure -- */
-static bool in_array(const struct json_scan *scan)
+static bool json_scan_in_array(const struct json_scan *scan)
 {
     uint32_t level = scan->depth - 1;
 
@@ -202,7 +202,7 @@ static void value_ended(struct json_scan *scan)
     scan->expect = scan->depth > 0 ? EXPECT_COMMA_OR_END : EXPECT_NOTHING;
 }
 
-static enum err open_level(struct json_scan *scan, bool is_array, struct note *note)
+static enum err json_scan_open_level(struct json_scan *scan, bool is_array, struct note *note)
 {
     uint64_t bit = (uint64_t)1 << (scan->depth % 64);
 
@@ -309,7 +309,7 @@ static enum err value_begin(struct json_scan *scan, struct str *bytes, enum json
     if (c == '"') {
         word_begin(scan, WORD_STRING, bytes, 1);
     } else if (c == '{' || c == '[') {
-        err = open_level(scan, c == '[', note);
+        err = json_scan_open_level(scan, c == '[', note);
         if (err) return err;
         take(scan, bytes, 1);
         *ret_token = c == '[' ? JSON_ARRAY : JSON_OBJECT;
@@ -325,15 +325,15 @@ static enum err value_begin(struct json_scan *scan, struct str *bytes, enum json
 
 static void level_close(struct json_scan *scan, struct str *bytes, enum json_token *ret_token)
 {
-    *ret_token = in_array(scan) ? JSON_ARRAY_END : JSON_OBJECT_END;
+    *ret_token = json_scan_in_array(scan) ? JSON_ARRAY_END : JSON_OBJECT_END;
     scan->depth--;
     value_ended(scan);
     take(scan, bytes, 1);
 }
 
 /* One byte that is no blank, outside of any word. JSON_NEED: no token yet. */
-static enum err step(struct json_scan *scan, struct str *bytes, enum json_token *ret_token,
-                     struct note *note)
+static enum err json_scan_step(struct json_scan *scan, struct str *bytes,
+                               enum json_token *ret_token, struct note *note)
 {
     char c = bytes->at[0];
 
@@ -361,12 +361,12 @@ static enum err step(struct json_scan *scan, struct str *bytes, enum json_token 
         scan->expect = EXPECT_VALUE;
         break;
     case EXPECT_COMMA_OR_END:
-        if (c == (in_array(scan) ? ']' : '}')) {
+        if (c == (json_scan_in_array(scan) ? ']' : '}')) {
             level_close(scan, bytes, ret_token);
             return ERR_OK;
         }
         if (c != ',') return wrong(scan, ERR_PARSE, "expected ',' or the end", note);
-        scan->expect = in_array(scan) ? EXPECT_VALUE : EXPECT_KEY;
+        scan->expect = json_scan_in_array(scan) ? EXPECT_VALUE : EXPECT_KEY;
         break;
     case EXPECT_NOTHING: return wrong(scan, ERR_PARSE, "bytes after the value", note);
     }
@@ -387,7 +387,7 @@ enum err json_scan_next(struct json_scan *scan, struct str *bytes, enum json_tok
         else if (c == ' ' || c == '\t' || c == '\n' || c == '\r')
             take(scan, bytes, 1);
         else
-            err = step(scan, bytes, &token, note);
+            err = json_scan_step(scan, bytes, &token, note);
     }
     if (!err) *ret_token = token;
     return err;

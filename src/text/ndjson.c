@@ -147,7 +147,7 @@ static char *put_u64(char *at, uint64_t value)
 
 /* ---- structure ---- */
 
-static bool in_array(const struct ndjson *w)
+static bool ndjson_in_array(const struct ndjson *w)
 {
     uint32_t level = w->depth - 1;
     return (w->arrays[level / 64] >> level % 64 & 1) != 0;
@@ -175,7 +175,7 @@ static char *begin_field(struct ndjson *w, struct str key, size_t size)
 
     if (w->err) return NULL;
     if (w->depth > 0) {
-        assert((key.at == NULL) == in_array(w)); /* keys in objects, none in arrays */
+        assert((key.at == NULL) == ndjson_in_array(w)); /* keys in objects, none in arrays */
         before += indent_size(w);
         if (key.at) before += escaped_size(key) + 3 + (w->pretty ? 1 : 0);
     } else {
@@ -211,7 +211,7 @@ static void put_field(struct ndjson *w, struct str key, struct str text)
     end_field(w, at + text.len);
 }
 
-static void open_level(struct ndjson *w, struct str key, bool array)
+static void ndjson_open_level(struct ndjson *w, struct str key, bool array)
 {
     char *at;
 
@@ -235,7 +235,7 @@ static void close_level(struct ndjson *w, bool array)
     char *at;
 
     if (w->err) return;
-    assert(w->depth > 0 && in_array(w) == array); /* what was opened last is closed first */
+    assert(w->depth > 0 && ndjson_in_array(w) == array); /* what was opened last is closed first */
     w->depth--;
     w->err = buf_reserve(w->out, 1 + indent_size(w), &at);
     if (w->err) return;
@@ -261,7 +261,7 @@ void ndjson_begin(struct ndjson *w, struct buf *out, enum ndjson_style style)
 {
     ndjson_begin_value(w, out, style);
     w->root_object = true;
-    open_level(w, NDJSON_ITEM, false);
+    ndjson_open_level(w, NDJSON_ITEM, false);
 }
 
 enum err ndjson_end(struct ndjson *w)
@@ -350,7 +350,7 @@ void ndjson_raw(struct ndjson *w, struct str key, struct str json)
 
 void ndjson_open_object(struct ndjson *w, struct str key)
 {
-    open_level(w, key, false);
+    ndjson_open_level(w, key, false);
 }
 
 void ndjson_close_object(struct ndjson *w)
@@ -360,7 +360,7 @@ void ndjson_close_object(struct ndjson *w)
 
 void ndjson_open_array(struct ndjson *w, struct str key)
 {
-    open_level(w, key, true);
+    ndjson_open_level(w, key, true);
 }
 
 void ndjson_close_array(struct ndjson *w)

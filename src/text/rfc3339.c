@@ -46,7 +46,7 @@ static unsigned days_in(unsigned year, unsigned month)
 
 /* -- reading -- */
 
-static bool is_digit(char c)
+static bool rfc3339_is_digit(char c)
 {
     return c >= '0' && c <= '9';
 }
@@ -56,7 +56,7 @@ bool rfc3339_has_shape(struct str s, const char *shape)
     size_t i = 0;
 
     for (; shape[i]; i++)
-        if (i >= s.len || (shape[i] == '0' ? !is_digit(s.at[i]) : s.at[i] != shape[i]))
+        if (i >= s.len || (shape[i] == '0' ? !rfc3339_is_digit(s.at[i]) : s.at[i] != shape[i]))
             return false;
     return true;
 }
@@ -91,7 +91,7 @@ static const char *read_fraction(struct str *rest, struct rfc3339_fields *fields
     uint32_t unit = 100000000;
     size_t len = 1;
 
-    for (; len < rest->len && is_digit(rest->at[len]); len++, unit /= 10)
+    for (; len < rest->len && rfc3339_is_digit(rest->at[len]); len++, unit /= 10)
         fields->nanosecond += unit * (uint32_t)(rest->at[len] - '0');
     if (len == 1) return "a digit must follow the point";
     *rest = str_tail(*rest, len);

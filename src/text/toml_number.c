@@ -8,7 +8,7 @@
 /* Longer floats go through the arena instead of the stack. */
 enum { FLOAT_SHORT_CAP = 64 };
 
-static bool is_digit(char c, int base)
+static bool toml_number_is_digit(char c, int base)
 {
     if (base == 16 && ((c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'))) return true;
     return c >= '0' && c < '0' + (base < 10 ? base : 10);
@@ -20,9 +20,9 @@ static size_t digits_span(struct str s, int base)
 {
     size_t len = 0;
 
-    while (len < s.len && is_digit(s.at[len], base)) {
+    while (len < s.len && toml_number_is_digit(s.at[len], base)) {
         len++;
-        if (len + 1 < s.len && s.at[len] == '_' && is_digit(s.at[len + 1], base)) len++;
+        if (len + 1 < s.len && s.at[len] == '_' && toml_number_is_digit(s.at[len + 1], base)) len++;
     }
     return len;
 }

@@ -8,7 +8,7 @@ extern const size_t product_descriptor_set_len;
 
 /* Field numbers of google/protobuf/descriptor.proto. Every declaration has its name as field 1. */
 enum {
-    NAME = 1,
+    DESCRIPTORS_NAME = 1,
     SET_FILE = 1,
     FILE_PACKAGE = 2,
     FILE_IMPORT = 3,
@@ -43,7 +43,7 @@ static bool next_of(struct str message, uint32_t number, size_t *cursor, struct 
     return true;
 }
 
-static struct str text_of(struct str message, uint32_t number)
+static struct str descriptors_text_of(struct str message, uint32_t number)
 {
     size_t cursor = 0;
     struct str text;
@@ -58,7 +58,7 @@ bool descriptors_next_file(struct str set, size_t *cursor, struct str *ret_file)
 
 struct str descriptors_file_name(struct str file)
 {
-    return text_of(file, NAME);
+    return descriptors_text_of(file, DESCRIPTORS_NAME);
 }
 
 bool descriptors_next_import(struct str file, size_t *cursor, struct str *ret_name)
@@ -87,7 +87,7 @@ static bool find_named(struct str scope, uint32_t number, struct str name, struc
     size_t cursor = 0;
 
     while (next_of(scope, number, &cursor, ret_found))
-        if (str_equal(text_of(*ret_found, NAME), name)) return true;
+        if (str_equal(descriptors_text_of(*ret_found, DESCRIPTORS_NAME), name)) return true;
     return false;
 }
 
@@ -137,7 +137,7 @@ static bool file_has(struct str file, struct str path)
 /* What stands after "<package>." in a full name; false when it does not begin so. */
 static bool strip_package(struct str file, struct str symbol, struct str *ret_path)
 {
-    struct str package = text_of(file, FILE_PACKAGE);
+    struct str package = descriptors_text_of(file, FILE_PACKAGE);
 
     if (package.len == 0) {
         *ret_path = symbol;

@@ -35,7 +35,7 @@ static enum err judge_head(struct grpc_reader *r)
 }
 
 /* True once the head is there; whether it is good is for judge_head. */
-static bool take_head(struct grpc_reader *r, struct str *bytes)
+static bool grpc_frame_take_head(struct grpc_reader *r, struct str *bytes)
 {
     size_t n = min_size(GRPC_FRAME_BYTES - r->head_len, bytes->len);
 
@@ -51,7 +51,7 @@ enum err grpc_reader_piece(struct grpc_reader *r, struct str *bytes, struct str 
                            bool *ret_last)
 {
     struct str piece = STR_EMPTY;
-    bool whole = take_head(r, bytes);
+    bool whole = grpc_frame_take_head(r, bytes);
     enum err err = whole ? judge_head(r) : ERR_OK;
 
     if (err) return err;

@@ -20,7 +20,7 @@ enum {
     NAME_AGAIN = 1024,
 };
 /* From NAME on each is a way of its own, for it is counted by itself. */
-enum keeping { KEEP, NEVER, NAME };
+enum keeping { KEEP, NEVER, H2_FIELDS_NAME };
 static_assert(NAME_AGAIN <= UINT16_MAX, "names_said counts up to it");
 struct known {
     struct str name, usual; /* usual: the value it has most often; "": there is none */
@@ -51,16 +51,16 @@ static const struct known *find(struct str name)
         break;
     case 11:
         FIELD("grpc-status", "0", KEEP)
-        FIELD("traceparent", "", NAME)
+        FIELD("traceparent", "", H2_FIELDS_NAME)
         break;
     case 12:
         FIELD("content-type", "application/grpc", KEEP)
-        FIELD("grpc-timeout", "", NAME + 1)
-        FIELD("x-request-id", "", NAME + 2)
+        FIELD("grpc-timeout", "", H2_FIELDS_NAME + 1)
+        FIELD("x-request-id", "", H2_FIELDS_NAME + 2)
         FIELD("grpc-message", "", NEVER)
         break;
     case 13: FIELD("authorization", "", NEVER) break;
-    case 14: FIELD("x-muster-trace", "", NAME + 3) break;
+    case 14: FIELD("x-muster-trace", "", H2_FIELDS_NAME + 3) break;
     case 20: FIELD("grpc-accept-encoding", "identity,gzip", KEEP) break;
     case 23: FIELD("grpc-status-details-bin", "", NEVER) break;
     default: break;
@@ -69,14 +69,14 @@ static const struct known *find(struct str name)
 }
 
 /* nghttp2 takes text as not const, and does not write to it. */
-static uint8_t *text_of(struct str s)
+static uint8_t *h2_fields_text_of(struct str s)
 {
     return (uint8_t *)s.at;
 }
 
 static bool is_value(struct str value)
 {
-    return nghttp2_check_header_value(text_of(value), value.len);
+    return nghttp2_check_header_value(h2_fields_text_of(value), value.len);
 }
 
 static uint8_t table_flag(struct h2 *h2, unsigned keeping)
@@ -85,8 +85,8 @@ static uint8_t table_flag(struct h2 *h2, unsigned keeping)
 
     if (keeping == KEEP) return NGHTTP2_NV_FLAG_NONE;
     if (keeping == NEVER) return NGHTTP2_NV_FLAG_NO_INDEX;
-    assert(keeping - NAME < H2_NAMES_KEPT);
-    said = &h2->names_said[keeping - NAME];
+    assert(keeping - H2_FIELDS_NAME < H2_NAMES_KEPT);
+    said = &h2->names_said[keeping - H2_FIELDS_NAME];
     *said = (uint16_t)((*said + 1) % NAME_AGAIN);
     return *said == 1 ? NGHTTP2_NV_FLAG_NONE : NGHTTP2_NV_FLAG_NO_INDEX;
 }
@@ -95,15 +95,15 @@ static bool make(struct h2 *h2, struct h2_header header, nghttp2_nv *into)
 {
     const struct known *known = find(header.name);
 
-    *into = (nghttp2_nv){text_of(header.name), text_of(header.value), header.name.len,
-                         header.value.len, NGHTTP2_NV_FLAG_NONE};
+    *into = (nghttp2_nv){h2_fields_text_of(header.name), h2_fields_text_of(header.value),
+                         header.name.len, header.value.len, NGHTTP2_NV_FLAG_NONE};
     if (!known)
         return nghttp2_check_header_name(into->name, into->namelen) && is_value(header.value);
-    into->name = text_of(known->name);
+    into->name = h2_fields_text_of(known->name);
     into->flags = NGHTTP2_NV_FLAG_NO_COPY_NAME | table_flag(h2, known->keeping);
     if (known->usual.len == 0 || !str_equal(header.value, known->usual))
         return is_value(header.value);
-    into->value = text_of(known->usual);
+    into->value = h2_fields_text_of(known->usual);
     into->flags |= NGHTTP2_NV_FLAG_NO_COPY_VALUE;
     return true;
 }

@@ -32,7 +32,7 @@ enum { KEPT_MAX = 128 << 10 };
 static_assert(HEAD >= sizeof(size_t) && HEAD % _Alignof(max_align_t) == 0,
               "what follows the size is aligned for any type");
 
-static size_t size_of(const void *memory)
+static size_t h2_memory_size_of(const void *memory)
 {
     size_t size;
 
@@ -40,7 +40,7 @@ static size_t size_of(const void *memory)
     return size;
 }
 
-static void *hand_out(char *block, size_t size)
+static void *h2_memory_hand_out(char *block, size_t size)
 {
     memcpy(block, &size, sizeof size);
     return block + HEAD;
@@ -63,7 +63,7 @@ static char *take_kept(struct h2_memory *m, size_t total)
     return block;
 }
 
-static bool keep(struct h2_memory *m, char *block, size_t total)
+static bool h2_memory_keep(struct h2_memory *m, char *block, size_t total)
 {
     char **first;
 
@@ -91,7 +91,7 @@ static void *alloc_kept(struct h2_memory *m, size_t size)
     block = take_kept(m, total);
     if (!block) return NULL;
     m->used += total;
-    return hand_out(block, total);
+    return h2_memory_hand_out(block, total);
 }
 
 /* The whole block's size in *ret_total, HEAD included; small ones come in steps. */
@@ -120,7 +120,7 @@ void *h2_memory_alloc(struct h2_memory *m, size_t size)
     block = malloc(total);
     if (!block) return NULL;
     m->used += total;
-    return hand_out(block, total);
+    return h2_memory_hand_out(block, total);
 }
 
 void h2_memory_free(struct h2_memory *m, void *memory)
@@ -128,10 +128,10 @@ void h2_memory_free(struct h2_memory *m, void *memory)
     size_t total;
 
     if (!memory) return;
-    total = size_of(memory);
+    total = h2_memory_size_of(memory);
     assert(m->used >= total);
     m->used -= total;
-    if (!keep(m, (char *)memory - HEAD, total)) free((char *)memory - HEAD);
+    if (!h2_memory_keep(m, (char *)memory - HEAD, total)) free((char *)memory - HEAD);
 }
 
 static void *engine_malloc(size_t size, void *memory)
@@ -161,12 +161,12 @@ static void *engine_realloc(void *old, size_t size, void *memory)
     char *block;
 
     if (!old) return h2_memory_alloc(m, size);
-    before = size_of(old);
+    before = h2_memory_size_of(old);
     if (!may_take(m, size, before, &total)) return NULL;
     block = realloc((char *)old - HEAD, total);
     if (!block) return NULL;
     m->used = m->used - before + total;
-    return hand_out(block, total);
+    return h2_memory_hand_out(block, total);
 }
 
 nghttp2_mem h2_memory_for_engine(struct h2_memory *m)

@@ -57,7 +57,8 @@ void message_stream_close(struct message_stream *stream)
     free(stream);
 }
 
-static enum err hand_out(struct message_stream *s, struct str bytes, struct note *note)
+static enum err message_stream_hand_out(struct message_stream *s, struct str bytes,
+                                        struct note *note)
 {
     enum err err = s->each(s->owner, bytes, bytes.len + s->skipped);
 
@@ -74,7 +75,8 @@ static enum err no_memory(const struct message_stream *s, struct note *note)
     return note_fail(note, ERR_NOMEM, "%s: out of memory", s->type->name);
 }
 
-static enum err keep(struct message_stream *s, const uint8_t *at, size_t len, struct note *note)
+static enum err message_stream_keep(struct message_stream *s, const uint8_t *at, size_t len,
+                                    struct note *note)
 {
     return buf_append(&s->rest, str_of(at, len)) ? no_memory(s, note) : ERR_OK;
 }
@@ -89,7 +91,7 @@ static enum err begin_field(struct message_stream *s, const uint8_t *bytes,
     s->in_element = head->number == s->field->id;
     if (!s->in_element) {
         if (head->len + (size_t)head->payload <= s->rest.max - s->rest.len)
-            return keep(s, bytes, head->len, note);
+            return message_stream_keep(s, bytes, head->len, note);
         return note_fail(note, ERR_TOO_LARGE, "%s: fields beside %s are more than %zu bytes",
                          s->type->name, s->field->name, s->rest.max);
     }
@@ -101,8 +103,8 @@ static enum err begin_field(struct message_stream *s, const uint8_t *bytes,
 }
 
 /* Takes the head at the front of *bytes, or as much of it as there is. *ret_begun: it is whole. */
-static enum err take_head(struct message_stream *s, struct str *bytes, bool *ret_begun,
-                          struct note *note)
+static enum err message_stream_take_head(struct message_stream *s, struct str *bytes,
+                                         bool *ret_begun, struct note *note)
 {
     const uint8_t *at = (const uint8_t *)bytes->at;
     size_t held = s->head_len, take = min_size(bytes->len, HEAD_BYTES - held);
@@ -140,12 +142,12 @@ static enum err take_payload(struct message_stream *s, struct str *bytes, struct
 
     *bytes = str_tail(*bytes, part.len);
     s->missing -= (uint32_t)part.len;
-    if (!s->in_element) return keep(s, (const uint8_t *)part.at, part.len, note);
-    if (whole) return hand_out(s, part, note);
+    if (!s->in_element) return message_stream_keep(s, (const uint8_t *)part.at, part.len, note);
+    if (whole) return message_stream_hand_out(s, part, note);
     if (s->skipped) part.len = min_size(part.len, s->element_max - s->element.len);
     if (buf_append(&s->element, part)) return no_memory(s, note);
     if (s->missing > 0) return ERR_OK;
-    err = hand_out(s, buf_peek(&s->element), note);
+    err = message_stream_hand_out(s, buf_peek(&s->element), note);
     buf_clear(&s->element);
     return err;
 }
@@ -157,7 +159,7 @@ enum err message_stream_feed(struct message_stream *stream, struct str bytes, st
     if (err) note_set(note, "%s: failed before", stream->type->name);
     while (!err && bytes.len > 0) {
         bool begun = true;
-        if (stream->missing == 0) err = take_head(stream, &bytes, &begun, note);
+        if (stream->missing == 0) err = message_stream_take_head(stream, &bytes, &begun, note);
         /* An empty element has no payload to wait for. */
         if (!err && begun && (stream->missing > 0 || stream->in_element))
             err = take_payload(stream, &bytes, note);

@@ -23,9 +23,9 @@
 
 enum {
     CONNECT_TIMEOUT_MS = 5000,
-    CALL_TIMEOUT_MS = 30000,
+    CHECKPOINT_S3_CALL_TIMEOUT_MS = 30000,
     HOST_CAP = 256,
-    KEY_CAP = 256,
+    CHECKPOINT_S3_KEY_CAP = 256,
     REGION_CAP = 64,
     TOKEN_CAP = 4096,
     HEADER_MAX = TOKEN_CAP + 64,
@@ -44,7 +44,7 @@ struct s3_store {
     CURL *curl;
     char scheme[8], host[HOST_CAP], path[HOST_CAP]; /* of the endpoint; path without its last '/' */
     char bucket[HOST_CAP], prefix[HOST_CAP], region[REGION_CAP];
-    char access_key[KEY_CAP], secret_key[KEY_CAP], token[TOKEN_CAP];
+    char access_key[CHECKPOINT_S3_KEY_CAP], secret_key[CHECKPOINT_S3_KEY_CAP], token[TOKEN_CAP];
     bool probed;
 };
 
@@ -166,7 +166,7 @@ static enum err perform(struct s3_store *s, const struct s3_call *call, struct c
     bad |= curl_easy_setopt(curl, CURLOPT_EXPECT_100_TIMEOUT_MS, 1L); /* do not wait for it */
     bad |= curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
     bad |= curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_TIMEOUT_MS);
-    bad |= curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)CALL_TIMEOUT_MS);
+    bad |= curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)CHECKPOINT_S3_CALL_TIMEOUT_MS);
     bad |= curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body);
     bad |= curl_easy_setopt(curl, CURLOPT_WRITEDATA, answer);
     bad |= curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, on_header);

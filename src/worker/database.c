@@ -6,7 +6,7 @@
 #include "io/fs.h"
 #include "member/ledger/file.h"
 
-enum { CONTENT_MAX = 64 << 20, KEY_CAP = 256 };
+enum { CONTENT_MAX = 64 << 20, DATABASE_KEY_CAP = 256 };
 
 static enum err database_read(struct fs *fs, const char *path, struct buf *into,
                               struct str *ret_records, struct note *note)
@@ -35,11 +35,11 @@ enum err worker_db_keep_plugin(struct fs *fs, const char *path, uint64_t unique,
 {
     struct buf old, content;
     struct str records, key, value;
-    char plugin[KEY_CAP];
+    char plugin[DATABASE_KEY_CAP];
     int len = snprintf(plugin, sizeof plugin, "plugins/%.*s", STR_ARG(name));
     enum err err;
 
-    if (len >= KEY_CAP) return ERR_TOO_LARGE;
+    if (len >= DATABASE_KEY_CAP) return ERR_TOO_LARGE;
     buf_init(&old, CONTENT_MAX);
     buf_init(&content, CONTENT_MAX);
     err = database_read(fs, path, &old, &records, note);

@@ -23,7 +23,7 @@ enum {
     DIAL_TIMEOUT_MS = 2000,
     PING_AFTER_MS = 10000, /* of silence on the spare; the other has beats */
     PING_TIMEOUT_MS = 5000,
-    CALL_TIMEOUT_MS = 5000,
+    HOST_CALLS_CALL_TIMEOUT_MS = 5000,
     LEAVE_TIMEOUT_MS = 1000,
     WATCH_AGAIN_FIRST_MS = 500, /* the stream only brings sooner what the next beats bring too */
     WATCH_AGAIN_MAX_MS = 4000,
@@ -192,8 +192,8 @@ bool call_send(struct worker_host *h, enum host_call which, const struct pack *r
         [CALL_ACK_CHECKPOINT] = MEMBERSHIP "AckCheckpoint",
     };
     struct rpc_call_options call = {.path = paths[which],
-                                    .timeout_ms =
-                                        which == CALL_LEAVE ? LEAVE_TIMEOUT_MS : CALL_TIMEOUT_MS,
+                                    .timeout_ms = which == CALL_LEAVE ? LEAVE_TIMEOUT_MS
+                                                                      : HOST_CALLS_CALL_TIMEOUT_MS,
                                     .idempotent = true};
     struct call_slot *slot = &h->calls[which];
 
@@ -218,7 +218,7 @@ void call_register(struct worker_host *h, uint64_t interval_ms)
     if (call_send(h, CALL_REGISTER, &request)) h->register_interval_ms = interval_ms;
 }
 
-struct pack call_begin(struct worker_host *h, uint64_t incarnation)
+struct pack host_call_begin(struct worker_host *h, uint64_t incarnation)
 {
     struct pack request = pack_begin(&h->request);
 
@@ -240,7 +240,7 @@ void call_pack_checkpoint(struct worker_host *h, struct pack *request, uint32_t 
 
 bool call_leave(struct worker_host *h, uint64_t incarnation, const char *reason)
 {
-    struct pack request = call_begin(h, incarnation);
+    struct pack request = host_call_begin(h, incarnation);
 
     pack_text(&request, 3, str_from(reason));
     return call_send(h, CALL_LEAVE, &request);
@@ -307,7 +307,7 @@ static void watch_open(struct worker_host *h)
     enum err err;
 
     if (h->watch || h->closing || !h->watch_wanted) return;
-    request = call_begin(h, h->self.incarnation);
+    request = host_call_begin(h, h->self.incarnation);
     /* Without known_epoch, field 3: grants may change within one epoch, so begin with all of them. */
     pack_u64(&request, 4, h->life.coord_epoch);
     err = request.err;

@@ -139,7 +139,7 @@ bool beat_send(struct worker_host *host, enum life_phase phase, uint64_t timeout
 void call_register(struct worker_host *host, uint64_t interval_ms);
 bool call_leave(struct worker_host *host, uint64_t incarnation, const char *reason);
 /* The fields that every request about a registration begins with; in host->request. */
-struct pack call_begin(struct worker_host *host, uint64_t incarnation);
+struct pack host_call_begin(struct worker_host *host, uint64_t incarnation);
 /* As RevokedPartition and as CheckpointedPartition; `reference` may be empty. */
 void call_pack_checkpoint(struct worker_host *host, struct pack *request, uint32_t field,
                           const struct tenure *row, const char *reference);

@@ -22,7 +22,7 @@ static void row_reference(const struct worker_host *h, const struct tenure *row,
 
 void acks_send(struct worker_host *h)
 {
-    struct pack request = call_begin(h, h->self.incarnation);
+    struct pack request = host_call_begin(h, h->self.incarnation);
     char reference[CHECKPOINT_REFERENCE_CAP];
     size_t count = 0;
 
@@ -77,7 +77,7 @@ void rounds_check(struct worker_host *h)
     if (h->round <= h->round_acked || h->round_sent) return;
     for (size_t i = 0; i < h->tenures.count; i++)
         if (h->tenures.rows[i].want_write) return;
-    request = call_begin(h, h->self.incarnation);
+    request = host_call_begin(h, h->self.incarnation);
     pack_u64(&request, 3, h->round);
     for (size_t i = 0; i < h->tenures.count; i++) {
         const struct tenure *row = &h->tenures.rows[i];

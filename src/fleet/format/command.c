@@ -4,7 +4,9 @@
 
 #include "fleet/format/shapes.h"
 
-enum { TEXT_MAX = 64 << 10 }; /* far past every limit of the core, which says which one it is */
+enum {
+    FORMAT_COMMAND_TEXT_MAX = 64 << 10
+}; /* far past every limit of the core, which says which one it is */
 
 /* -- writing -- */
 enum err fleet_command_encode(const struct fleet_command *command, struct buf *into)
@@ -45,7 +47,7 @@ enum err fleet_command_decode(struct str bytes, struct arena *arena,
     enum err err;
 
     record_begin(&record, &fleet_command_shape);
-    err = record_parse(&record, bytes, TEXT_MAX, note);
+    err = record_parse(&record, bytes, FORMAT_COMMAND_TEXT_MAX, note);
     kind = record.numbers[RECORD_KIND];
     if (err == ERR_NOMEM) return err;
     if (err) return command_refuse(FLEET_UNREADABLE, 0, ret_result);

@@ -13,7 +13,7 @@
 #include "fleet/format/state.h"
 
 enum {
-    TEXT_MAX = 1 << 20,
+    STATE_READ_TEXT_MAX = 1 << 20,
     ROW_BYTES_MAX = 64 << 20, /* what one row may take in memory: a quota row of long names */
     SEAL_FORMAT_MAX = 2,      /* 1: without leaving domains */
 };
@@ -120,7 +120,7 @@ enum err fleet_state_read_begin(const struct fleet_state_options *options,
 
     if (!reader) return ERR_NOMEM;
     reader->options = *options;
-    json_scan_init(&reader->scan, TEXT_MAX);
+    json_scan_init(&reader->scan, STATE_READ_TEXT_MAX);
     arena_init(&reader->arena, ROW_BYTES_MAX);
     reader->record.arena = &reader->arena;
     reader->record.row = state_row;

@@ -123,7 +123,7 @@ static enum err take_spreads(struct demand *d, const struct capacity_request *r,
     return ERR_OK;
 }
 
-static enum err check_plain(const struct capacity_request *r, struct note *note)
+static enum err demand_check_plain(const struct capacity_request *r, struct note *note)
 {
     if (r->count == 0 || r->count > REQUEST_COUNT_MAX)
         return note_fail(note, ERR_INVALID, "count: %u, between 1 and %d is allowed", r->count,
@@ -167,7 +167,7 @@ static enum err build(struct demand *d, const struct capacity_request *r, struct
                                .min_unit = r->resources,
                                .min_unit_count = r->resource_count,
                                .group = r->group};
-    enum err err = check_plain(r, note);
+    enum err err = demand_check_plain(r, note);
 
     arena_reset(&d->scratch);
     input.profile.priority = r->priority;

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-struct record {
+struct nodes_record {
     struct list changed;      /* in nodes->changed: not taken since */
     bool gone;                /* in the table until that was taken */
     struct cluster_node node; /* views of `body`, and of `id` */
@@ -60,12 +60,12 @@ enum err nodes_open(uint64_t seed, struct nodes **ret_nodes)
     return ERR_OK;
 }
 
-static struct record *node_record_of(struct list *changed)
+static struct nodes_record *node_record_of(struct list *changed)
 {
-    return CONTAINER_OF(changed, struct record, changed);
+    return CONTAINER_OF(changed, struct nodes_record, changed);
 }
 
-static void node_record_free(struct record *r)
+static void node_record_free(struct nodes_record *r)
 {
     if (!r) return;
     free(r->body);
@@ -139,12 +139,12 @@ static void *node_keep(const struct cluster_node *given, struct cluster_node *re
 
 /* -- the table -- */
 
-static void node_mark_changed(struct nodes *nodes, struct record *r)
+static void node_mark_changed(struct nodes *nodes, struct nodes_record *r)
 {
     if (list_empty(&r->changed)) list_append(&nodes->changed, &r->changed);
 }
 
-static void node_set_phase(struct nodes *nodes, struct record *r, enum node_phase phase)
+static void node_set_phase(struct nodes *nodes, struct nodes_record *r, enum node_phase phase)
 {
     assert(nodes->counts[r->node.phase] > 0);
     nodes->counts[r->node.phase]--;
@@ -154,7 +154,7 @@ static void node_set_phase(struct nodes *nodes, struct record *r, enum node_phas
 }
 
 /* In the table until its end was taken, and counted no more. */
-static void node_leave(struct nodes *nodes, struct record *r)
+static void node_leave(struct nodes *nodes, struct nodes_record *r)
 {
     assert(!r->gone && nodes->counts[r->node.phase] > 0);
     nodes->counts[r->node.phase]--;
@@ -164,7 +164,7 @@ static void node_leave(struct nodes *nodes, struct record *r)
 
 enum err nodes_report(struct nodes *nodes, const struct cluster_node *given)
 {
-    struct record *r = map_get(&nodes->by_id, given->machine_id);
+    struct nodes_record *r = map_get(&nodes->by_id, given->machine_id);
     struct cluster_node fresh;
     void *body = node_keep(given, &fresh);
     bool is_new = !r, drained;
@@ -197,7 +197,7 @@ enum err nodes_report(struct nodes *nodes, const struct cluster_node *given)
 
 void nodes_reclaim(struct nodes *nodes, struct str machine_id, enum node_phase phase)
 {
-    struct record *r = map_get(&nodes->by_id, machine_id);
+    struct nodes_record *r = map_get(&nodes->by_id, machine_id);
 
     assert(phase == NODE_DRAINING || phase == NODE_DRAINED || phase == NODE_FAILED);
     if (r && !r->gone) node_set_phase(nodes, r, phase);
@@ -214,7 +214,7 @@ size_t nodes_sweep(struct nodes *nodes)
     size_t cursor = 0, left = 0;
 
     while ((entry = map_next(&nodes->by_id, &cursor))) {
-        struct record *r = entry->value;
+        struct nodes_record *r = entry->value;
         if (r->gone || r->session == nodes->session) continue;
         node_leave(nodes, r);
         left++;
@@ -230,7 +230,7 @@ size_t nodes_count(const struct nodes *nodes, enum node_phase phase)
 
 const struct cluster_node *nodes_find(const struct nodes *nodes, struct str machine_id)
 {
-    const struct record *r = map_get(&nodes->by_id, machine_id);
+    const struct nodes_record *r = map_get(&nodes->by_id, machine_id);
 
     return r && !r->gone ? &r->node : NULL;
 }
@@ -238,7 +238,7 @@ const struct cluster_node *nodes_find(const struct nodes *nodes, struct str mach
 bool nodes_take(struct nodes *nodes, struct str *ret_id)
 {
     struct list *link = list_pop(&nodes->changed);
-    struct record *r;
+    struct nodes_record *r;
 
     if (!link) return false;
     r = node_record_of(link);
@@ -256,7 +256,7 @@ const struct cluster_node *nodes_next(const struct nodes *nodes, size_t *cursor)
     struct map_entry *entry;
 
     while ((entry = map_next(&nodes->by_id, cursor))) {
-        const struct record *r = entry->value;
+        const struct nodes_record *r = entry->value;
         if (!r->gone) return &r->node;
     }
     return NULL;

@@ -5,7 +5,7 @@
 
 #include "base/map.h"
 
-struct record {
+struct reclaims_record {
     struct reclaim reclaim;
     uint64_t change; /* on disk once reclaims_saved() says so */
     bool replaced;
@@ -48,9 +48,9 @@ void reclaims_close(struct reclaims *r)
     free(r);
 }
 
-static struct record *record_make(struct str id, struct str machine)
+static struct reclaims_record *record_make(struct str id, struct str machine)
 {
-    struct record *record = calloc(1, sizeof *record + id.len + machine.len);
+    struct reclaims_record *record = calloc(1, sizeof *record + id.len + machine.len);
 
     if (!record) return NULL;
     memcpy(record->texts, id.at, id.len);
@@ -68,9 +68,9 @@ static enum err check(struct str id, struct str machine, struct note *note)
 }
 
 /* Either both tables have it or none. */
-static enum err enter(struct reclaims *r, struct record *record)
+static enum err enter(struct reclaims *r, struct reclaims_record *record)
 {
-    struct record *older = map_remove(&r->by_machine, record->reclaim.machine);
+    struct reclaims_record *older = map_remove(&r->by_machine, record->reclaim.machine);
     enum err err = map_put(&r->by_id, record->reclaim.id, record);
 
     if (!err) {
@@ -83,10 +83,10 @@ static enum err enter(struct reclaims *r, struct record *record)
     return err;
 }
 
-static enum err add(struct reclaims *r, struct str id, struct str machine,
-                    const struct reclaim *like, uint64_t change, struct note *note)
+static enum err reclaims_add(struct reclaims *r, struct str id, struct str machine,
+                             const struct reclaim *like, uint64_t change, struct note *note)
 {
-    struct record *record;
+    struct reclaims_record *record;
     enum err err = check(id, machine, note);
 
     if (err) return err;
@@ -122,7 +122,7 @@ enum err reclaims_order(struct reclaims *r, struct str id, struct str machine,
     if (grace_seconds > 0)
         grace_ms = (uint64_t)(grace_seconds < most ? grace_seconds : most) * MS_PER_SECOND;
     like.deadline.ms = add_sat_u64(now.ms, grace_ms);
-    err = add(r, id, machine, &like, r->change + 1, note);
+    err = reclaims_add(r, id, machine, &like, r->change + 1, note);
     if (!err) r->change++;
     return err;
 }
@@ -133,12 +133,12 @@ enum err reclaims_restore(struct reclaims *r, struct str id, struct str machine,
     struct reclaim like = {
         .preemptor_priority = preemptor_priority, .deadline = deadline, .resumed = true};
 
-    return add(r, id, machine, &like, 0, note);
+    return reclaims_add(r, id, machine, &like, 0, note);
 }
 
 void reclaims_restore_ended(struct reclaims *r, struct str id, bool drained)
 {
-    struct record *record = map_get(&r->by_id, id);
+    struct reclaims_record *record = map_get(&r->by_id, id);
 
     if (record) record->reclaim.phase = drained ? RECLAIM_DRAINED : RECLAIM_GAVE_UP;
 }
@@ -160,14 +160,14 @@ void reclaims_session(struct reclaims *r)
     size_t cursor = 0;
 
     while ((each = map_next(&r->by_id, &cursor))) {
-        struct record *record = each->value;
+        struct reclaims_record *record = each->value;
         record->reclaim.acknowledged = false;
         record->ordered = record->seen = record->seen_draining = record->seen_configured = false;
         record->report_at = (wall_time){0};
     }
 }
 
-static void forget(struct reclaims *r, struct record *record)
+static void forget(struct reclaims *r, struct reclaims_record *record)
 {
     if (map_get(&r->by_machine, record->reclaim.machine) == record)
         map_remove(&r->by_machine, record->reclaim.machine);
@@ -178,7 +178,7 @@ static void forget(struct reclaims *r, struct record *record)
 
 bool reclaims_started(struct reclaims *r, struct str id)
 {
-    struct record *record = map_get(&r->by_id, id);
+    struct reclaims_record *record = map_get(&r->by_id, id);
 
     if (!record || record->replaced || record->reclaim.phase == RECLAIM_ORDERED ||
         reclaim_is_over(record->reclaim.phase))
@@ -188,7 +188,7 @@ bool reclaims_started(struct reclaims *r, struct str id)
 }
 
 /* The order is over: kept for its report, or forgotten. False: forgotten. */
-static bool end(struct reclaims *r, struct record *record, bool drained)
+static bool end(struct reclaims *r, struct reclaims_record *record, bool drained)
 {
     if (!r->reporting || record->departed) {
         forget(r, record);
@@ -202,7 +202,7 @@ static bool end(struct reclaims *r, struct record *record, bool drained)
 
 bool reclaims_ended(struct reclaims *r, struct str id, bool drained)
 {
-    struct record *record = map_get(&r->by_id, id);
+    struct reclaims_record *record = map_get(&r->by_id, id);
 
     if (!record || record->replaced || record->reclaim.phase == RECLAIM_ORDERED ||
         reclaim_is_over(record->reclaim.phase))
@@ -220,7 +220,7 @@ static void forget_over(struct reclaims *r, bool unnamed_only)
     size_t cursor = 0;
 
     while ((each = map_next(&r->by_id, &cursor))) {
-        struct record *record = each->value;
+        struct reclaims_record *record = each->value;
         if (!reclaim_is_over(record->reclaim.phase)) continue;
         if (unnamed_only && (record->seen || record->ordered)) continue;
         forget(r, record);
@@ -242,7 +242,7 @@ void reclaims_sweep(struct reclaims *r)
  * drain. A shard that reports only Configured does not know the order. */
 void reclaims_reported(struct reclaims *r, struct str machine, enum machine_state state)
 {
-    struct record *record = map_get(&r->by_machine, machine);
+    struct reclaims_record *record = map_get(&r->by_machine, machine);
 
     if (!record || state == MACHINE_UNSPECIFIED) return;
     if (state == MACHINE_DRAINING)
@@ -258,12 +258,13 @@ void reclaims_reported(struct reclaims *r, struct str machine, enum machine_stat
 
 void reclaims_unsent(struct reclaims *r, struct str id, wall_time now)
 {
-    struct record *record = map_get(&r->by_id, id);
+    struct reclaims_record *record = map_get(&r->by_id, id);
 
     if (record) record->report_at.ms = now.ms + MS_PER_SECOND;
 }
 
-static bool report_is_due(const struct reclaims *r, const struct record *record, wall_time now)
+static bool report_is_due(const struct reclaims *r, const struct reclaims_record *record,
+                          wall_time now)
 {
     if (!r->reporting || now.ms < record->report_at.ms) return false;
     if (reclaim_is_over(record->reclaim.phase)) return true;
@@ -271,8 +272,8 @@ static bool report_is_due(const struct reclaims *r, const struct record *record,
            record->reclaim.phase != RECLAIM_ORDERED;
 }
 
-static void step_one(struct reclaims *r, struct record *record, wall_time now, bool connected,
-                     reclaim_due_fn *each, void *context)
+static void step_one(struct reclaims *r, struct reclaims_record *record, wall_time now,
+                     bool connected, reclaim_due_fn *each, void *context)
 {
     struct reclaim *reclaim = &record->reclaim;
 
@@ -332,12 +333,12 @@ const struct reclaim *reclaims_next(const struct reclaims *r, size_t *cursor)
 {
     struct map_entry *entry = map_next(&r->by_id, cursor);
 
-    return entry ? &((struct record *)entry->value)->reclaim : NULL;
+    return entry ? &((struct reclaims_record *)entry->value)->reclaim : NULL;
 }
 
 const struct reclaim *reclaims_find(const struct reclaims *r, struct str id)
 {
-    const struct record *record = map_get(&r->by_id, id);
+    const struct reclaims_record *record = map_get(&r->by_id, id);
 
     return record ? &record->reclaim : NULL;
 }

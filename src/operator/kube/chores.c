@@ -5,7 +5,12 @@
 
 #include <stdlib.h>
 
-enum { PAUSE_FIRST_MS = 500, PAUSE_MAX_MS = 30 * 1000, PAUSE_DOUBLINGS = 6, PAUSE_LOOK_MS = 250 };
+enum {
+    CHORES_PAUSE_FIRST_MS = 500,
+    CHORES_PAUSE_MAX_MS = 30 * 1000,
+    PAUSE_DOUBLINGS = 6,
+    PAUSE_LOOK_MS = 250
+};
 
 struct chore_thread {
     struct chores *chores;
@@ -43,9 +48,10 @@ static void chore_pause(struct chore *chore, uint64_t delay_ms)
 
 static void chore_pause_failed(struct chore *chore)
 {
-    uint64_t delay_ms = (uint64_t)PAUSE_FIRST_MS << min_u64(chore->failures++, PAUSE_DOUBLINGS);
+    uint64_t delay_ms = (uint64_t)CHORES_PAUSE_FIRST_MS
+                        << min_u64(chore->failures++, PAUSE_DOUBLINGS);
 
-    chore_pause(chore, min_u64(delay_ms, PAUSE_MAX_MS));
+    chore_pause(chore, min_u64(delay_ms, CHORES_PAUSE_MAX_MS));
 }
 
 static void on_chore_done(struct job *job, enum err err)

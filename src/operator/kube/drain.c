@@ -251,7 +251,7 @@ static bool drain_prepare(struct chore *chore)
     return true;
 }
 
-static enum err drain_run(struct chore *chore)
+static enum err drain_drain_run(struct chore *chore)
 {
     struct drain *d = CONTAINER_OF(chore, struct drain, chore);
     struct note note = {0};
@@ -315,7 +315,7 @@ static bool drain_ended(struct chore *chore, enum err err)
     return false;
 }
 
-static const struct chore_ops drain_ops = {drain_prepare, drain_run, drain_ended};
+static const struct chore_ops drain_ops = {drain_prepare, drain_drain_run, drain_ended};
 
 void kube_drain(struct demand_source *source, const struct reclaim_order *order)
 {

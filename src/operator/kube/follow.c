@@ -13,8 +13,8 @@ enum {
     BATCH = 256,         /* changes in one result of the worker */
     CALL_MS = 10 * 1000, /* of a page */
     WAIT_MS = 5 * 1000,  /* for a change, before the loop hears that there was none */
-    PAUSE_FIRST_MS = 500,
-    PAUSE_MAX_MS = 30 * 1000,
+    FOLLOW_PAUSE_FIRST_MS = 500,
+    FOLLOW_PAUSE_MAX_MS = 30 * 1000,
 };
 
 struct follow {
@@ -70,10 +70,10 @@ static void follow_run(struct job *job)
 static void follow_fetch(struct follow *s)
 {
     s->note.text[0] = '\0';
-    if (worker_submit(s->worker, &s->job)) timer_start_in(&s->again, PAUSE_FIRST_MS);
+    if (worker_submit(s->worker, &s->job)) timer_start_in(&s->again, FOLLOW_PAUSE_FIRST_MS);
 }
 
-static void on_again(struct timer *timer)
+static void follow_on_again(struct timer *timer)
 {
     follow_fetch(CONTAINER_OF(timer, struct follow, again));
 }
@@ -92,7 +92,7 @@ static void follow_list_again(struct follow *s, const char *why)
     free(s->more);
     s->more = NULL;
     timer_start_in(&s->again, s->pause_ms);
-    s->pause_ms = min_u64(s->pause_ms * 2, PAUSE_MAX_MS);
+    s->pause_ms = min_u64(s->pause_ms * 2, FOLLOW_PAUSE_MAX_MS);
 }
 
 static void follow_begin_watch(struct follow *s)
@@ -149,7 +149,7 @@ static void follow_take_changes(struct follow *s)
             o->events->seen(o->owner, s->batch[i].object);
         kube_event_deinit(&s->batch[i]);
     }
-    if (s->batch_count) s->pause_ms = PAUSE_FIRST_MS; /* the watch works */
+    if (s->batch_count) s->pause_ms = FOLLOW_PAUSE_FIRST_MS; /* the watch works */
     s->batch_count = 0;
     if (s->err)
         follow_list_again(s, "the watch failed");
@@ -172,7 +172,7 @@ enum err follow_open(const struct follow_options *options, struct follow **ret_f
 {
     struct worker_options worker = {.name = options->thread_name, .jobs_max = 1};
     struct follow *s = calloc(1, sizeof *s);
-    enum err err = s ? timer_init(&s->again, options->io->loop, on_again) : ERR_NOMEM;
+    enum err err = s ? timer_init(&s->again, options->io->loop, follow_on_again) : ERR_NOMEM;
 
     if (!err) err = worker_open(options->io->loop, &worker, &s->worker);
     if (err) {
@@ -181,7 +181,7 @@ enum err follow_open(const struct follow_options *options, struct follow **ret_f
         return err;
     }
     s->options = *options;
-    s->pause_ms = PAUSE_FIRST_MS;
+    s->pause_ms = FOLLOW_PAUSE_FIRST_MS;
     job_init(&s->job, follow_run, on_follow_run);
     follow_fetch(s);
     *ret_follow = s;

@@ -54,8 +54,8 @@ static enum err read_when(const struct json *value, void *into, struct arena *ar
 }
 
 /* "2.5" dollars, or "pinned". */
-static enum err read_penalty(const struct json *value, void *into, struct arena *arena,
-                             struct note *note)
+static enum err request_read_penalty(const struct json *value, void *into, struct arena *arena,
+                                     struct note *note)
 {
     struct request_penalty *penalty = into;
     struct str text = STR_EMPTY;
@@ -132,9 +132,9 @@ static const struct json_field spec_fields[] = {
      JSON_COUNT(struct capacity, request.spread_count), .most = LIST_MAX, .row = &spread_row},
     {"coLocation", JSON_AS_ROW, WHOLE, .row = &co_location_row},
     {"interruptionPenalty", JSON_AS_OWN, JSON_MEMBER(struct capacity, request.interruption),
-     .own = read_penalty},
+     .own = request_read_penalty},
     {"reclamationPenalty", JSON_AS_OWN, JSON_MEMBER(struct capacity, request.reclamation),
-     .own = read_penalty},
+     .own = request_read_penalty},
 };
 static const struct json_fields spec_table = {JSON_FIELDS(spec_fields), .loose = true};
 

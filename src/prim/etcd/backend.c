@@ -15,12 +15,12 @@ enum {
 
 /* -- what it can -- */
 
-static coord_caps capabilities(struct prim_backend *base)
+static coord_caps backend_capabilities(struct prim_backend *base)
 {
     return etcd_of(base)->caps;
 }
 
-static void fill_caps(struct etcd_backend *b, const char *version, size_t members)
+static void etcd_backend_fill_caps(struct etcd_backend *b, const char *version, size_t members)
 {
     coord_caps *caps = &b->caps;
 
@@ -61,7 +61,8 @@ static bool version_is_enough(const char *version)
     return major > VERSION_MAJOR || (major == VERSION_MAJOR && minor >= VERSION_MINOR);
 }
 
-static coord_result probe_status(struct etcd_backend *b, int64_t deadline_ns, char version[64])
+static coord_result etcd_backend_probe_status(struct etcd_backend *b, int64_t deadline_ns,
+                                              char version[64])
 {
     Etcdserverpb__StatusRequest request = ETCDSERVERPB__STATUS_REQUEST__INIT;
     const Etcdserverpb__StatusResponse *status;
@@ -116,7 +117,7 @@ static size_t probe_members(struct etcd_backend *b, int64_t deadline_ns)
 }
 
 /* Version and cluster, then one read that needs a leader and our rights. */
-static coord_result probe(struct etcd_backend *b, int64_t deadline_ns)
+static coord_result etcd_backend_probe(struct etcd_backend *b, int64_t deadline_ns)
 {
     const struct prim_call call = {.deadline_ns = deadline_ns};
     struct etcd_entry entry;
@@ -126,19 +127,19 @@ static coord_result probe(struct etcd_backend *b, int64_t deadline_ns)
     int found;
 
     do {
-        result = probe_status(b, deadline_ns, version);
+        result = etcd_backend_probe_status(b, deadline_ns, version);
         if (result.code == COORD_OK) {
             result = etcd_read(b, &call, STR(".open"), false, &arena, &found, &entry);
             arena_deinit(&arena);
         }
     } while (grpc_now(&b->client.grpc_thread) < deadline_ns && grpc_worth_another_probe(&result));
     if (result.code != COORD_OK) return result;
-    fill_caps(b, version, probe_members(b, deadline_ns));
+    etcd_backend_fill_caps(b, version, probe_members(b, deadline_ns));
     fill_id(b);
     return result;
 }
 
-static coord_result url_invalid(const char *what)
+static coord_result etcd_backend_url_invalid(const char *what)
 {
     return prim_answer(COORD_INVALID, COORD_R_URL, "etcd: %s", what);
 }
@@ -151,14 +152,16 @@ static coord_result set_space(const struct prim_open *in, struct etcd_space *spa
     coord_result result = prim_url_number(in->url, "raw", 0, 1, &raw);
 
     if (result.code != COORD_OK) return result;
-    if (prefix && path.len > 1) return url_invalid("a path and prefix= are the same: give one");
+    if (prefix && path.len > 1)
+        return etcd_backend_url_invalid("a path and prefix= are the same: give one");
     if (prefix) path = str_from(prefix);
     while (path.len > 0 && path.at[0] == '/') path = str_tail(path, 1);
     while (path.len > 0 && path.at[path.len - 1] == '/') path.len--;
-    if (path.len > PREFIX_MAX) return url_invalid("the prefix is longer than 200 bytes");
+    if (path.len > PREFIX_MAX)
+        return etcd_backend_url_invalid("the prefix is longer than 200 bytes");
     for (size_t i = 0; i < path.len; i++)
         if (path.at[i] < 0x21 || path.at[i] > 0x7e)
-            return url_invalid("the prefix may hold bytes 0x21 to 0x7e only");
+            return etcd_backend_url_invalid("the prefix may hold bytes 0x21 to 0x7e only");
     space->raw = raw != 0;
     space->prefix_len =
         (size_t)snprintf(space->prefix, sizeof space->prefix, "%s%.*s%s",
@@ -209,7 +212,7 @@ static const struct prim_backend_ops etcd_ops = {
     .name = "etcd",
     .guards_max = 64 * 1024,
     .guards_alone = 4, /* each watch is a stream */
-    .capabilities = capabilities,
+    .capabilities = backend_capabilities,
     .create = prim_change_create,
     .cas = etcd_cas,
     .remove = prim_change_remove,
@@ -242,7 +245,7 @@ coord_result prim_etcd_open(const struct prim_open *in, struct prim_backend **re
         return result;
     }
     list_init(&b->revokes.waiting);
-    result = prim_guards_open(&b->base) ? probe(b, in->deadline_ns) : prim_no_memory();
+    result = prim_guards_open(&b->base) ? etcd_backend_probe(b, in->deadline_ns) : prim_no_memory();
     if (result.code != COORD_OK) {
         close_backend(&b->base);
         return result;

@@ -131,7 +131,7 @@ static bool prepare(struct grpc_thread_op *op, struct rpc_call_options *options)
     return true;
 }
 
-static bool refused(struct grpc_thread_op *op, const struct rpc_outcome *outcome)
+static bool client_refused(struct grpc_thread_op *op, const struct rpc_outcome *outcome)
 {
     struct etcd_client *c = client_of(op->grpc_thread);
 
@@ -154,7 +154,7 @@ static bool prepare_stream(struct grpc_thread *grpc_thread, struct rpc_call_opti
     return true;
 }
 
-static void stream_ended(struct grpc_thread *grpc_thread, const struct rpc_outcome *outcome)
+static void client_stream_ended(struct grpc_thread *grpc_thread, const struct rpc_outcome *outcome)
 {
     if (token_is_stale(outcome)) buf_clear(&client_of(grpc_thread)->token);
 }
@@ -180,7 +180,7 @@ static void client_free(struct etcd_client *c)
     free(c->password);
 }
 
-static void leave(struct grpc_thread *grpc_thread)
+static void client_leave(struct grpc_thread *grpc_thread)
 {
     struct etcd_client *c = client_of(grpc_thread);
     struct list waiters;
@@ -199,11 +199,11 @@ enum err etcd_client_open(struct etcd_client *c, const struct etcd_client_option
         .thread_name = "muster-etcd",
         .attempts_max = 4,
         .prepare = prepare,
-        .refused = refused,
+        .refused = client_refused,
         .stream = {.response_max = STREAM_MESSAGE_MAX, .attempts_max = 1},
         .prepare_stream = prepare_stream,
-        .stream_ended = stream_ended,
-        .leave = leave};
+        .stream_ended = client_stream_ended,
+        .leave = client_leave};
     const struct rpc_channel_options channel = {.backoff_first_ms = BACKOFF_FIRST_MS,
                                                 .backoff_max_ms = BACKOFF_MAX_MS,
                                                 .dial_timeout_ms = DIAL_TIMEOUT_MS,

@@ -21,12 +21,12 @@ struct own {
     int64_t lease, ttl_ms, sent_ns;
 };
 
-static struct own *lease_of(const struct prim_change *c)
+static struct own *entries_lease_of(const struct prim_change *c)
 {
     return c->record ? c->record->own : c->own;
 }
 
-static void *begin(struct prim_change *)
+static void *etcd_entries_begin(struct prim_change *)
 {
     struct own *own = calloc(1, sizeof *own);
 
@@ -34,7 +34,7 @@ static void *begin(struct prim_change *)
     return own;
 }
 
-static void end(struct prim_change *c, const coord_result *result)
+static void etcd_entries_end(struct prim_change *c, const coord_result *result)
 {
     struct own *own = c->own;
 
@@ -60,10 +60,11 @@ static void see_raw(const struct prim_change *c, int64_t lease, struct prim_seen
     if (!drawn || lease != etcd_lease_number(drawn)) return;
     seen->envelope.lease_id = *drawn;
     seen->envelope.request_id = c->call->request_id;
-    seen->ttl_ms = lease_of(c)->ttl_ms;
+    seen->ttl_ms = entries_lease_of(c)->ttl_ms;
 }
 
-static void see(const struct prim_change *c, const struct etcd_entry *entry, struct prim_seen *seen)
+static void etcd_entries_record(const struct prim_change *c, const struct etcd_entry *entry,
+                                struct prim_seen *seen)
 {
     *seen = (struct prim_seen){.kind = PRIM_SEEN_LIVE,
                                .envelope = {.flags = entry->flags,
@@ -83,7 +84,7 @@ static void see(const struct prim_change *c, const struct etcd_entry *entry, str
 
 static const struct prim_seen nothing = {.kind = PRIM_SEEN_NOTHING, .left_ms = -1};
 
-static coord_result read_key(struct prim_change *c)
+static coord_result etcd_entries_read_key(struct prim_change *c)
 {
     struct own *own = c->own;
     struct etcd_entry entry;
@@ -94,13 +95,13 @@ static coord_result read_key(struct prim_change *c)
         etcd_read(etcd_of(c->backend), c->call, c->key, c->stale, &own->arena, &found, &entry);
     if (result.code != COORD_OK) return result;
     c->seen = nothing;
-    if (found) see(c, &entry, &c->seen);
+    if (found) etcd_entries_record(c, &entry, &c->seen);
     return result;
 }
 
 /* What the caller says is there; else nothing. A key that is held must not cost a lease to be
  * granted and revoked: before one is granted, the key is read. */
-static bool guess(struct prim_change *c)
+static bool etcd_entries_guess(struct prim_change *c)
 {
     const struct prim_held *held = prim_held_of(c->held, c->key);
 
@@ -126,7 +127,7 @@ static coord_result obtain(struct prim_change *c, const struct prim_plan *plan)
 {
     struct etcd_backend *b = etcd_of(c->backend);
     const struct claim_envelope *to = &plan->envelope;
-    struct own *own = lease_of(c);
+    struct own *own = entries_lease_of(c);
     bool makes = plan->act == PRIM_ACT_MAKE || plan->act == PRIM_ACT_GRANT;
 
     c->sent_ns = grpc_now(&b->client.grpc_thread);
@@ -142,7 +143,8 @@ static coord_result obtain(struct prim_change *c, const struct prim_plan *plan)
     return prim_ok(COORD_R_NONE);
 }
 
-static enum err encode(const struct prim_change *c, const struct prim_plan *plan, struct buf *out)
+static enum err entries_encode(const struct prim_change *c, const struct prim_plan *plan,
+                               struct buf *out)
 {
     struct claim_envelope to = plan->envelope;
 
@@ -177,7 +179,7 @@ static void build(struct etcd_txn *txn, const struct prim_change *c, const struc
 }
 
 /* The transaction was applied. */
-static void stands(struct prim_change *c, const struct prim_plan *plan, uint64_t revision)
+static void entries_stands(struct prim_change *c, const struct prim_plan *plan, uint64_t revision)
 {
     const struct prim_seen old = c->seen;
     bool makes = plan->act == PRIM_ACT_MAKE || plan->act == PRIM_ACT_GRANT;
@@ -189,12 +191,13 @@ static void stands(struct prim_change *c, const struct prim_plan *plan, uint64_t
     c->seen.create_revision = old.kind == PRIM_SEEN_LIVE ? old.create_revision : revision;
     if (!(plan->envelope.flags & ENVELOPE_LEASED)) return;
     c->seen.token = makes ? revision : old.token;
-    c->seen.ttl_ms = makes && !c->under ? lease_of(c)->ttl_ms : plan->envelope.ttl_ms;
-    lease_of(c)->used |= makes;
+    c->seen.ttl_ms = makes && !c->under ? entries_lease_of(c)->ttl_ms : plan->envelope.ttl_ms;
+    entries_lease_of(c)->used |= makes;
 }
 
-static enum prim_wrote refused(struct prim_change *c, const Etcdserverpb__TxnResponse *response,
-                               coord_result *ret_why)
+static enum prim_wrote entries_refused(struct prim_change *c,
+                                       const Etcdserverpb__TxnResponse *response,
+                                       coord_result *ret_why)
 {
     struct etcd_entry entry;
     int found =
@@ -205,7 +208,7 @@ static enum prim_wrote refused(struct prim_change *c, const Etcdserverpb__TxnRes
         *ret_why = etcd_corrupt("what stands there is no entry of ours");
         return PRIM_WROTE_NOT;
     }
-    if (found) see(c, &entry, &c->seen);
+    if (found) etcd_entries_record(c, &entry, &c->seen);
     c->fresh = true;
     return PRIM_WROTE_RACE;
 }
@@ -215,14 +218,14 @@ static enum prim_wrote refused(struct prim_change *c, const Etcdserverpb__TxnRes
 static enum prim_wrote unclear(struct prim_change *c, coord_result *ret_why)
 {
     const struct prim_seen before = c->seen;
-    coord_result look = read_key(c);
+    coord_result look = etcd_entries_read_key(c);
     bool same = c->seen.kind == before.kind && c->seen.revision == before.revision;
 
     if (look.code == COORD_OK && same && ret_why->reason == COORD_R_QUOTA) {
         ret_why->flags = 0;
         return PRIM_WROTE_NOT;
     }
-    lease_of(c)->used = true;
+    entries_lease_of(c)->used = true;
     prim_change_doubt(c, c->sent_ns);
     c->fresh = look.code == COORD_OK && !same;
     return c->fresh ? PRIM_WROTE_RACE : PRIM_WROTE_NOT;
@@ -245,8 +248,8 @@ static enum prim_wrote renew(struct prim_change *c, coord_result *ret_why)
     return PRIM_WROTE_NOT;
 }
 
-static enum prim_wrote write_key(struct prim_change *c, const struct prim_plan *plan,
-                                 coord_result *ret_why)
+static enum prim_wrote etcd_entries_write_key(struct prim_change *c, const struct prim_plan *plan,
+                                              coord_result *ret_why)
 {
     struct etcd_backend *b = etcd_of(c->backend);
     struct own *own = c->own;
@@ -259,7 +262,7 @@ static enum prim_wrote write_key(struct prim_change *c, const struct prim_plan *
     *ret_why = obtain(c, plan);
     if (ret_why->code != COORD_OK) return PRIM_WROTE_NOT;
     etcd_key_make(&b->space, c->key, &key);
-    if (encode(c, plan, &value)) {
+    if (entries_encode(c, plan, &value)) {
         buf_deinit(&value);
         *ret_why = prim_no_memory();
         return PRIM_WROTE_NOT;
@@ -275,9 +278,10 @@ static enum prim_wrote write_key(struct prim_change *c, const struct prim_plan *
     *ret_why = etcd_txn_run(b, c->call, &txn, &own->arena, &response);
     etcd_txn_deinit(&txn);
     buf_deinit(&value);
-    if (ret_why->code == COORD_OK && !response->succeeded) return refused(c, response, ret_why);
+    if (ret_why->code == COORD_OK && !response->succeeded)
+        return entries_refused(c, response, ret_why);
     if (ret_why->code == COORD_OK) {
-        stands(c, plan, (uint64_t)response->header->revision);
+        entries_stands(c, plan, (uint64_t)response->header->revision);
         return PRIM_WROTE;
     }
     if (ret_why->flags & COORD_F_MAYBE_APPLIED) return unclear(c, ret_why);
@@ -323,8 +327,8 @@ static coord_result ask_list(struct prim_change *c, struct str group,
     return result;
 }
 
-static coord_result list(struct prim_change *c, struct str group, uint32_t wanted,
-                         struct prim_slots *slots)
+static coord_result etcd_entries_list(struct prim_change *c, struct str group, uint32_t wanted,
+                                      struct prim_slots *slots)
 {
     const struct etcd_space *space = &etcd_of(c->backend)->space;
     Etcdserverpb__TxnResponse *response;
@@ -340,7 +344,7 @@ static coord_result list(struct prim_change *c, struct str group, uint32_t wante
     found = etcd_range_one(space, etcd_txn_range(response, 0), c->key, &entry);
     range = etcd_txn_range(response, 1);
     if (found < 0 || !range || range->more) return etcd_corrupt("the group's record is none");
-    if (found) see(c, &entry, &record);
+    if (found) etcd_entries_record(c, &entry, &record);
     for (size_t i = 0; i < range->n_kvs; i++) {
         if (!slot_of(space, group, range->kvs[i], &slot)) continue;
         if (slot >= PRIM_SLOTS_MAX) return etcd_corrupt("a slot that cannot be");
@@ -351,7 +355,7 @@ static coord_result list(struct prim_change *c, struct str group, uint32_t wante
         if (!slot_of(space, group, range->kvs[i], &slot)) continue;
         if (etcd_entry_read(space, range->kvs[i], &entry) || !entry.lease)
             return etcd_corrupt("a slot's entry is none of ours");
-        see(c, &entry, &slots->at[slot]);
+        etcd_entries_record(c, &entry, &slots->at[slot]);
     }
     return result;
 }
@@ -361,12 +365,12 @@ const struct prim_ways etcd_ways = {.traceless = true,
                                     .shrinks = true,
                                     .atomic = true,
                                     .certainty = COORD_BY_AUTHORITY,
-                                    .begin = begin,
-                                    .end = end,
-                                    .guess = guess,
-                                    .read = read_key,
-                                    .write = write_key,
-                                    .list = list};
+                                    .begin = etcd_entries_begin,
+                                    .end = etcd_entries_end,
+                                    .guess = etcd_entries_guess,
+                                    .read = etcd_entries_read_key,
+                                    .write = etcd_entries_write_key,
+                                    .list = etcd_entries_list};
 
 coord_result etcd_cas(struct prim_backend *base, const struct prim_call *call,
                       const struct prim_cas *in, struct prim_grant *ret_grant)

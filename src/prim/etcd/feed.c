@@ -100,7 +100,7 @@ static void maybe_free(struct etcd_feed *f)
     free(f);
 }
 
-static void opened(struct etcd_feed *f, coord_result result)
+static void etcd_feed_opened(struct etcd_feed *f, coord_result result)
 {
     struct latch *wait = f->opening;
 
@@ -113,8 +113,8 @@ static void opened(struct etcd_feed *f, coord_result result)
 /* -- snapshot -- */
 
 /* False: not ours to show. */
-static bool to_event(const struct etcd_feed *f, const Mvccpb__KeyValue *kv, int type,
-                     struct prim_event *event)
+static bool etcd_feed_to_event(const struct etcd_feed *f, const Mvccpb__KeyValue *kv, int type,
+                               struct prim_event *event)
 {
     struct etcd_entry entry;
     struct str key = etcd_key_ours(&f->backend->space, etcd_str(kv->key));
@@ -137,7 +137,7 @@ static void go_live(struct etcd_feed *f, uint64_t next)
     f->state = FEED_LIVE;
     f->next = next;
     grpc_stream_want(&f->stream);
-    opened(f, prim_ok(COORD_R_NONE));
+    etcd_feed_opened(f, prim_ok(COORD_R_NONE));
 }
 
 static void snapshot_done(struct etcd_feed *f)
@@ -152,14 +152,14 @@ static bool add_entries(struct etcd_feed *f, const Etcdserverpb__RangeResponse *
     struct prim_event event;
 
     for (size_t i = 0; i < range->n_kvs; i++)
-        if (to_event(f, range->kvs[i], COORD_ENTRY, &event) &&
+        if (etcd_feed_to_event(f, range->kvs[i], COORD_ENTRY, &event) &&
             !prim_snapshot_add(f->snapshot, &event))
             return false;
     return true;
 }
 
 /* The next page begins just after the last key of this one. False: there is no way on. */
-static bool step(struct etcd_feed *f, const Etcdserverpb__RangeResponse *range)
+static bool feed_step(struct etcd_feed *f, const Etcdserverpb__RangeResponse *range)
 {
     struct str last = range->n_kvs ? etcd_str(range->kvs[range->n_kvs - 1]->key) : STR_EMPTY;
 
@@ -175,7 +175,7 @@ static bool step(struct etcd_feed *f, const Etcdserverpb__RangeResponse *range)
 static void page_failed(struct etcd_feed *f, coord_result why)
 {
     if (f->opening) {
-        opened(f, why);
+        etcd_feed_opened(f, why);
         return;
     }
     if (why.reason == COORD_R_FORBIDDEN || why.reason == COORD_R_DEGRADED) {
@@ -201,7 +201,7 @@ static void take_page(struct etcd_feed *f, const Etcdserverpb__RangeResponse *ra
         page_failed(f, prim_no_memory());
     else if (!range->more)
         snapshot_done(f);
-    else if (step(f, range))
+    else if (feed_step(f, range))
         read_page(f);
     else
         page_failed(f, etcd_corrupt("a page that does not go on"));
@@ -275,7 +275,7 @@ static void begin_snapshot(struct etcd_feed *f)
         page_failed(f, prim_no_memory());
 }
 
-static void on_again(struct timer *timer)
+static void feed_on_again(struct timer *timer)
 {
     struct etcd_feed *f = CONTAINER_OF(timer, struct etcd_feed, again);
 
@@ -299,14 +299,14 @@ static void resync(struct etcd_feed *f)
     begin_snapshot(f);
 }
 
-static bool stands(const struct chunk *chunk, int64_t lease)
+static bool feed_stands(const struct chunk *chunk, int64_t lease)
 {
     for (size_t i = 0; chunk && i < chunk->lease_count; i++)
         if (chunk->leases[i].lease == lease) return chunk->leases[i].stands;
     return true;
 }
 
-static bool tell(struct etcd_feed *f, const Mvccpb__Event *event, const struct chunk *chunk)
+static bool feed_notify(struct etcd_feed *f, const Mvccpb__Event *event, const struct chunk *chunk)
 {
     struct etcd_space *space = &f->backend->space;
     struct str key = etcd_key_ours(space, etcd_str(event->kv->key));
@@ -314,19 +314,19 @@ static bool tell(struct etcd_feed *f, const Mvccpb__Event *event, const struct c
     struct prim_event told;
 
     if (event->type != MVCCPB__EVENT__EVENT_TYPE__DELETE)
-        return !to_event(f, event->kv, COORD_PUT, &told) || prim_feed_put(f->feed, &told);
+        return !etcd_feed_to_event(f, event->kv, COORD_PUT, &told) || prim_feed_put(f->feed, &told);
     if (!prim_in_scope(key, f->scope, f->bucket)) return true;
     told = (struct prim_event){.type = COORD_DELETE, .key = key};
     if (event->prev_kv && !etcd_entry_read(space, event->prev_kv, &entry)) {
         told.owner = entry.owner;
         told.token = entry.token;
-        if (entry.lease && !stands(chunk, entry.lease)) told.type = COORD_EXPIRE;
+        if (entry.lease && !feed_stands(chunk, entry.lease)) told.type = COORD_EXPIRE;
     }
     told.revision = (uint64_t)event->kv->mod_revision;
     return prim_feed_put(f->feed, &told);
 }
 
-static void overflowed(struct etcd_feed *f)
+static void etcd_feed_overflowed(struct etcd_feed *f)
 {
     stop_live(f);
     f->state = FEED_WAIT_ROOM;
@@ -338,8 +338,8 @@ static void deliver(struct etcd_feed *f, const Etcdserverpb__WatchResponse *resp
                     const struct chunk *chunk)
 {
     for (size_t i = 0; i < response->n_events; i++) {
-        if (tell(f, response->events[i], chunk)) continue;
-        overflowed(f);
+        if (feed_notify(f, response->events[i], chunk)) continue;
+        etcd_feed_overflowed(f);
         return;
     }
     if (response->n_events == 0)
@@ -395,7 +395,7 @@ static void ask_lease(struct etcd_feed *f, struct chunk *chunk, struct chunk_lea
     grpc_op_start(grpc_thread, &lease->op);
 }
 
-static int64_t lease_of(const Mvccpb__Event *event)
+static int64_t feed_lease_of(const Mvccpb__Event *event)
 {
     if (event->type != MVCCPB__EVENT__EVENT_TYPE__DELETE || !event->prev_kv) return 0;
     return event->prev_kv->lease;
@@ -406,7 +406,7 @@ static size_t count_leases(const Etcdserverpb__WatchResponse *response)
     size_t count = 0;
 
     for (size_t i = 0; i < response->n_events && count < CHUNK_LEASES_MAX; i++)
-        if (lease_of(response->events[i])) count++;
+        if (feed_lease_of(response->events[i])) count++;
     return count;
 }
 
@@ -437,7 +437,7 @@ static bool set_aside(struct etcd_feed *f, const Etcdserverpb__WatchResponse *re
     arena_init(arena, 1);
     f->chunk_bytes += chunk->len;
     for (size_t i = 0; i < response->n_events && chunk->lease_count < leases; i++) {
-        int64_t lease = lease_of(response->events[i]);
+        int64_t lease = feed_lease_of(response->events[i]);
         if (!lease || asked_already(chunk, lease)) continue;
         chunk->leases[chunk->lease_count].lease = lease;
         ask_lease(f, chunk, &chunk->leases[chunk->lease_count++]);
@@ -447,8 +447,8 @@ static bool set_aside(struct etcd_feed *f, const Etcdserverpb__WatchResponse *re
     return true;
 }
 
-static void take_events(struct etcd_feed *f, const Etcdserverpb__WatchResponse *response,
-                        struct arena *arena)
+static void feed_take_events(struct etcd_feed *f, const Etcdserverpb__WatchResponse *response,
+                             struct arena *arena)
 {
     size_t leases = f->guard ? 0 : count_leases(response);
 
@@ -463,7 +463,7 @@ static void take_events(struct etcd_feed *f, const Etcdserverpb__WatchResponse *
 
 /* -- the stream -- */
 
-static void on_open(struct grpc_stream *stream)
+static void etcd_feed_on_open(struct grpc_stream *stream)
 {
     struct etcd_feed *f = CONTAINER_OF(stream, struct etcd_feed, stream);
     Etcdserverpb__WatchRequest request = ETCDSERVERPB__WATCH_REQUEST__INIT;
@@ -511,8 +511,8 @@ static bool makes_sense(const Etcdserverpb__WatchResponse *response)
     return true;
 }
 
-static void take(struct etcd_feed *f, const Etcdserverpb__WatchResponse *response,
-                 struct arena *arena)
+static void etcd_feed_take(struct etcd_feed *f, const Etcdserverpb__WatchResponse *response,
+                           struct arena *arena)
 {
     if (response->canceled) {
         cancelled(f, response);
@@ -528,10 +528,10 @@ static void take(struct etcd_feed *f, const Etcdserverpb__WatchResponse *respons
                             : (uint64_t)response->header->revision;
         if (seen + 1 > f->next) f->next = seen + 1;
     }
-    take_events(f, response, arena);
+    feed_take_events(f, response, arena);
 }
 
-static void on_message(struct grpc_stream *stream, struct str bytes)
+static void etcd_feed_on_message(struct grpc_stream *stream, struct str bytes)
 {
     struct etcd_feed *f = CONTAINER_OF(stream, struct etcd_feed, stream);
     Etcdserverpb__WatchResponse *response;
@@ -545,13 +545,13 @@ static void on_message(struct grpc_stream *stream, struct str bytes)
         !etcd_header_fits(f->backend, response->header))
         grpc_stream_reset(stream);
     else
-        take(f, response, &arena);
+        etcd_feed_take(f, response, &arena);
     arena_deinit(&arena);
 }
 
 /* -- from outside -- */
 
-static void on_room_post(struct post *post)
+static void etcd_feed_on_room_post(struct post *post)
 {
     struct etcd_feed *f = CONTAINER_OF(post, struct etcd_feed, room);
 
@@ -559,12 +559,12 @@ static void on_room_post(struct post *post)
     if (f->feed && f->state == FEED_WAIT_ROOM) begin_snapshot(f);
 }
 
-static void on_room(void *owner)
+static void etcd_feed_on_room(void *owner)
 {
     struct etcd_feed *f = owner;
 
     if (atomic_exchange(&f->room_posted, true)) return;
-    post_init(&f->room, on_room_post);
+    post_init(&f->room, etcd_feed_on_room_post);
     loop_post(grpc_loop(&f->backend->client.grpc_thread), &f->room);
 }
 
@@ -586,15 +586,15 @@ static void set_range(struct etcd_feed *f)
     *end = *from;
 }
 
-static void on_watch(void *owner)
+static void etcd_feed_on_watch(void *owner)
 {
     struct etcd_feed *f = owner;
 
     struct grpc_thread *grpc_thread = &f->backend->client.grpc_thread;
 
-    if (timer_init(&f->again, grpc_loop(grpc_thread), on_again) ||
+    if (timer_init(&f->again, grpc_loop(grpc_thread), feed_on_again) ||
         grpc_stream_init(&f->stream, grpc_thread, "/etcdserverpb.Watch/Watch")) {
-        opened(f, prim_no_memory());
+        etcd_feed_opened(f, prim_no_memory());
         return;
     }
     if (f->guard)
@@ -603,7 +603,7 @@ static void on_watch(void *owner)
         begin_snapshot(f);
 }
 
-static void on_unwatch(void *owner)
+static void etcd_feed_on_unwatch(void *owner)
 {
     struct etcd_feed *f = owner;
 
@@ -632,22 +632,22 @@ coord_result etcd_watch(struct prim_backend *base, const struct prim_call *call,
     f->open_deadline_ns = call->deadline_ns;
     f->chunks_end = &f->chunks;
     set_range(f);
-    f->stream.on_open = on_open;
-    f->stream.on_message = on_message;
-    prim_feed_on_room(feed, on_room, f);
+    f->stream.on_open = etcd_feed_on_open;
+    f->stream.on_message = etcd_feed_on_message;
+    prim_feed_on_room(feed, etcd_feed_on_room, f);
     latch_init(&wait);
     f->opening = &wait;
-    grpc_loop_call(&b->client.grpc_thread, on_watch, f);
+    grpc_loop_call(&b->client.grpc_thread, etcd_feed_on_watch, f);
     latch_wait(&wait);
     result = f->opened;
     if (result.code == COORD_OK)
         *ret_watch = f;
     else
-        grpc_loop_call(&b->client.grpc_thread, on_unwatch, f);
+        grpc_loop_call(&b->client.grpc_thread, etcd_feed_on_unwatch, f);
     return result;
 }
 
 void etcd_unwatch(struct prim_backend *base, void *watch)
 {
-    grpc_loop_call(&etcd_of(base)->client.grpc_thread, on_unwatch, watch);
+    grpc_loop_call(&etcd_of(base)->client.grpc_thread, etcd_feed_on_unwatch, watch);
 }

@@ -80,7 +80,7 @@ coord_result etcd_corrupt(const char *what)
     return prim_answer(COORD_UNAVAILABLE, COORD_R_CORRUPT, "etcd: %s", what);
 }
 
-static int reason_of_answer(const struct grpc_thread_op *op)
+static int etcd_reply_reason_of_answer(const struct grpc_thread_op *op)
 {
     switch (op->status) {
     case GRPC_UNAVAILABLE:
@@ -103,7 +103,7 @@ static int reason_of_answer(const struct grpc_thread_op *op)
 
 coord_result etcd_failure(const struct grpc_thread_op *op, bool writes)
 {
-    int reason = op->answered ? reason_of_answer(op) : grpc_op_silence(op);
+    int reason = op->answered ? etcd_reply_reason_of_answer(op) : grpc_op_silence(op);
     coord_result result;
 
     if (etcd_says(op, GRPC_UNIMPLEMENTED, ""))

@@ -133,7 +133,7 @@ coord_result admission_look(int dir, struct medium *ret_medium)
 
 /* -- what it does -- */
 
-static coord_result failed(const char *probe, int error)
+static coord_result admission_failed(const char *probe, int error)
 {
     if (error == ENOSPC || error == EDQUOT || error == EIO || error == EROFS || error == EACCES ||
         error == EMFILE || error == ENFILE)
@@ -147,7 +147,7 @@ struct probe {
     char a[LAYOUT_TEMP_CAP], b[LAYOUT_TEMP_CAP];
 };
 
-static int touch(const struct file_store *store, int dir, const char *name)
+static int admission_touch(const struct file_store *store, int dir, const char *name)
 {
     int fd = sys_open(dir, name, O_RDWR | O_CREAT | O_EXCL, file_mode(store));
     if (fd < 0) return errno;
@@ -158,10 +158,12 @@ static int touch(const struct file_store *store, int dir, const char *name)
 static coord_result probe_link(const struct probe *probe)
 {
     struct stat info;
-    if (linkat(probe->dir, probe->a, probe->dir, probe->b, 0) < 0) return failed("link", errno);
-    if (fstatat(probe->dir, probe->a, &info, 0) < 0 || info.st_nlink != 2) return failed("link", 0);
+    if (linkat(probe->dir, probe->a, probe->dir, probe->b, 0) < 0)
+        return admission_failed("link", errno);
+    if (fstatat(probe->dir, probe->a, &info, 0) < 0 || info.st_nlink != 2)
+        return admission_failed("link", 0);
     if (linkat(probe->dir, probe->a, probe->dir, probe->b, 0) == 0 || errno != EEXIST)
-        return failed("no_clobber_link", 0);
+        return admission_failed("no_clobber_link", 0);
     return prim_ok(COORD_R_NONE);
 }
 
@@ -169,13 +171,13 @@ static coord_result probe_names(const struct probe *probe)
 {
     struct stat info;
     if (renameat2(probe->dir, probe->a, probe->dir, probe->b, RENAME_NOREPLACE) == 0)
-        return failed("no_clobber_rename", 0);
+        return admission_failed("no_clobber_rename", 0);
     if (errno != EEXIST && errno != EINVAL && errno != ENOSYS)
-        return failed("no_clobber_rename", errno);
+        return admission_failed("no_clobber_rename", errno);
     if (renameat(probe->dir, probe->a, probe->dir, probe->b) < 0)
-        return failed("replace_by_rename", errno);
+        return admission_failed("replace_by_rename", errno);
     if (fstatat(probe->dir, probe->a, &info, 0) == 0 || fstatat(probe->dir, probe->b, &info, 0) < 0)
-        return failed("replace_by_rename", 0);
+        return admission_failed("replace_by_rename", 0);
     return prim_ok(COORD_R_NONE);
 }
 
@@ -185,15 +187,16 @@ static coord_result probe_locks(const struct probe *probe)
     int second = first < 0 ? -1 : sys_open(probe->dir, probe->b, O_RDWR, 0);
     coord_result result = prim_ok(COORD_R_NONE);
     if (second < 0) {
-        result = failed("open", errno);
+        result = admission_failed("open", errno);
     } else if (sys_lock(first, 0, LOCK_EXCLUSIVE) != 0) {
-        result = failed("lock", 0);
+        result = admission_failed("lock", 0);
     } else if (sys_lock(second, 0, LOCK_EXCLUSIVE) != EAGAIN) {
-        result = failed("lock_conflict", 0);
+        result = admission_failed("lock_conflict", 0);
     } else {
         sys_close(first);
         first = -1;
-        if (sys_lock(second, 0, LOCK_EXCLUSIVE) != 0) result = failed("lock_freed_on_close", 0);
+        if (sys_lock(second, 0, LOCK_EXCLUSIVE) != 0)
+            result = admission_failed("lock_freed_on_close", 0);
     }
     sys_close(first);
     sys_close(second);
@@ -205,17 +208,18 @@ static coord_result await_rename(struct file_store *store, const struct probe *p
     char path[40], events[4096];
     (void)snprintf(path, sizeof path, "/proc/self/fd/%d", probe->dir);
     if (inotify_add_watch(fd, path, IN_MOVED_TO | IN_ONLYDIR) < 0) {
-        if (errno != ENOSPC && errno != ENOMEM) return failed("inotify", errno);
+        if (errno != ENOSPC && errno != ENOMEM) return admission_failed("inotify", errno);
         atomic_store(&store->poll, true);
         return prim_ok(COORD_R_NONE);
     }
-    if (renameat(probe->dir, probe->b, probe->dir, probe->a) < 0) return failed("inotify", errno);
+    if (renameat(probe->dir, probe->b, probe->dir, probe->a) < 0)
+        return admission_failed("inotify", errno);
     struct pollfd wait = {.fd = fd, .events = POLLIN};
     int ready;
     do {
         ready = poll(&wait, 1, 1000);
     } while (ready < 0 && errno == EINTR);
-    if (ready <= 0 || read(fd, events, sizeof events) <= 0) return failed("inotify", 0);
+    if (ready <= 0 || read(fd, events, sizeof events) <= 0) return admission_failed("inotify", 0);
     return prim_ok(COORD_R_NONE);
 }
 
@@ -236,12 +240,12 @@ coord_result admission_probe(struct file_store *store)
     struct probe probe = {.dir = store->meta};
     file_temp_name(store, probe.a);
     file_temp_name(store, probe.b);
-    int error = touch(store, probe.dir, probe.a);
-    coord_result result = error == 0 ? probe_link(&probe) : failed("create", error);
+    int error = admission_touch(store, probe.dir, probe.a);
+    coord_result result = error == 0 ? probe_link(&probe) : admission_failed("create", error);
     if (result.code == COORD_OK && !store->settings.create_only) {
         (void)unlinkat(probe.dir, probe.b, 0); /* two files now, not two names of one */
-        error = touch(store, probe.dir, probe.b);
-        result = error == 0 ? probe_names(&probe) : failed("create", error);
+        error = admission_touch(store, probe.dir, probe.b);
+        result = error == 0 ? probe_names(&probe) : admission_failed("create", error);
         if (result.code == COORD_OK) result = probe_locks(&probe);
         if (result.code == COORD_OK) result = probe_events(store, &probe);
     }

@@ -280,7 +280,7 @@ static void head_lease(const struct file_store *store, const struct claim_envelo
 }
 
 /* S8 to S11 */
-static coord_result publish(const struct prim_change *c, const struct head *head)
+static coord_result entries_publish(const struct prim_change *c, const struct head *head)
 {
     const struct key_change *own = c->own;
     const struct head_file *file = c->seen.record;
@@ -296,7 +296,7 @@ static coord_result publish_leased(const struct prim_change *c, const struct cla
     coord_result result = lease_make(own->store, &lease->lease_id, lease->ttl_ms, &deadline_ns);
     if (result.code != COORD_OK) return result;
     head_lease(own->store, lease, deadline_ns, head);
-    result = publish(c, head);
+    result = entries_publish(c, head);
     if (result.code != COORD_OK) {
         bool open = (result.flags & COORD_F_MAYBE_APPLIED) != 0;
         lease_abandon(own->store, &lease->lease_id,
@@ -313,7 +313,7 @@ static coord_result publish_under(const struct prim_change *c, const struct clai
     coord_result result = lease_alive(store, &lease->lease_id, c->call->deadline_ns, &record);
     if (result.code != COORD_OK) return result;
     head_lease(store, lease, record.deadline_ns, head);
-    return publish(c, head);
+    return entries_publish(c, head);
 }
 
 /* The same grant goes on. */
@@ -325,7 +325,7 @@ static coord_result publish_kept(const struct prim_change *c, const struct claim
     head->token = old->token;
     head->who = old->who;
     memcpy(head->boot_id, old->boot_id, 16);
-    return publish(c, head);
+    return entries_publish(c, head);
 }
 
 /* netfs=create-only: only the creator of an entry removes it, one thread at a time, so that the
@@ -356,7 +356,7 @@ static coord_result head_write(const struct prim_change *c, const struct prim_pl
     }
     coord_result result = loss_raise(c);
     if (result.code != COORD_OK) return result;
-    if (!leased) return publish(c, head);
+    if (!leased) return entries_publish(c, head);
     if (plan->act == PRIM_ACT_UPDATE) return publish_kept(c, to, head);
     return c->under != NULL ? publish_under(c, to, head) : publish_leased(c, to, head);
 }

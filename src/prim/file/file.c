@@ -117,7 +117,7 @@ static coord_caps file_capabilities(struct prim_backend *backend)
 
 /* -- opening -- */
 
-static void store_free(struct file_store *store)
+static void file_store_free(struct file_store *store)
 {
     collector_close(store->collector);
     prim_guards_close(store->backend.guards);
@@ -137,7 +137,7 @@ static void store_free(struct file_store *store)
 
 static void file_close(struct prim_backend *backend)
 {
-    store_free(file_store_of(backend));
+    file_store_free(file_store_of(backend));
 }
 
 static const struct prim_backend_ops file_ops = {
@@ -284,7 +284,7 @@ static struct file_store *store_new(const struct prim_open *in)
     store->hub = file_hub_open(store);
     bool guards = prim_guards_open(&store->backend);
     if (store->table != NULL && store->hub != NULL && guards) return store;
-    store_free(store);
+    file_store_free(store);
     return NULL;
 }
 
@@ -307,13 +307,13 @@ coord_result prim_file_open(const struct prim_open *in, struct prim_backend **re
     if (store == NULL) return prim_no_memory();
     store->settings = settings;
     if (path.len >= sizeof store->root_path) {
-        store_free(store);
+        file_store_free(store);
         return prim_answer(COORD_INVALID, COORD_R_URL, "the path has more than 4,095 bytes");
     }
     memcpy(store->root_path, path.at, path.len);
     result = open_store(store, in);
     if (result.code != COORD_OK) {
-        store_free(store);
+        file_store_free(store);
         return result;
     }
     if (!store->settings.create_only) store->collector = collector_open(store);

@@ -227,7 +227,7 @@ static void run_round(struct round *round)
     lease_table_sweep(store);
 }
 
-static struct gc_report run(struct file_store *store, atomic_bool *stop)
+static struct gc_report file_gc_run(struct file_store *store, atomic_bool *stop)
 {
     struct round round = {.store = store, .stop = stop, .all_seen = true};
     if (atomic_load(&store->backend.degraded)) return round.report;
@@ -240,7 +240,7 @@ static struct gc_report run(struct file_store *store, atomic_bool *stop)
 
 struct gc_report gc_run(struct file_store *store)
 {
-    return run(store, NULL);
+    return file_gc_run(store, NULL);
 }
 
 /* -- the thread -- */
@@ -268,7 +268,7 @@ static void run_for_all(struct file_store *store, atomic_bool *stop)
         memcpy(stamp, store->facts.boot_id, 16);
         store_le64(stamp + 16, (uint64_t)file_now(store));
         (void)sys_write(fd, stamp, sizeof stamp);
-        (void)run(store, stop);
+        (void)file_gc_run(store, stop);
     } else {
         lease_table_sweep(store);
     }

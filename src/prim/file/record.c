@@ -146,7 +146,7 @@ size_t head_size(const struct head *head)
     return HEAD_HEADER + head->key.len + head->owner.len + head->value.len;
 }
 
-static char *put(char *at, struct str bytes)
+static char *record_put(char *at, struct str bytes)
 {
     if (bytes.len > 0) memcpy(at, bytes.at, bytes.len);
     return at + bytes.len;
@@ -161,7 +161,7 @@ void head_encode(const struct head *head, char *out)
     store_le16(out + 148, (uint16_t)head->key.len);
     store_le16(out + 150, (uint16_t)head->owner.len);
     store_le32(out + 152, (uint32_t)head->value.len);
-    put(put(put(out + HEAD_HEADER, head->key), head->owner), head->value);
+    record_put(record_put(record_put(out + HEAD_HEADER, head->key), head->owner), head->value);
     seal(out, head_size(head), head_shape.crc_at);
 }
 
@@ -328,7 +328,7 @@ enum err format_decode(struct str bytes, coord_id *ret_store_id)
 
 /* -- names -- */
 
-static bool is_plain(char c)
+static bool record_is_plain(char c)
 {
     return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' ||
            c == '-';
@@ -351,7 +351,7 @@ void layout_name(struct str raw, char name[LAYOUT_NAME_CAP])
         return;
     }
     for (size_t i = 0; i < raw.len; i++) {
-        size_t need = is_plain(raw.at[i]) ? 1 : 3;
+        size_t need = record_is_plain(raw.at[i]) ? 1 : 3;
         if (len + need > LAYOUT_PLAIN_MAX) {
             hashed(raw, name);
             return;

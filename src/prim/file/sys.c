@@ -47,18 +47,18 @@ static void after_fork_child(void)
     fork_lock = (pthread_rwlock_t)PTHREAD_RWLOCK_INITIALIZER;
 }
 
-static void watch_forks(void)
+static void sys_watch_forks(void)
 {
     (void)pthread_atfork(before_fork, after_fork_parent, after_fork_child);
 }
 
 static void opening(void)
 {
-    (void)pthread_once(&fork_once, watch_forks);
+    (void)pthread_once(&fork_once, sys_watch_forks);
     (void)pthread_rwlock_rdlock(&fork_lock);
 }
 
-static int opened(int fd)
+static int sys_opened(int fd)
 {
     int error = errno;
     if (fd >= FD_MAX) {
@@ -79,25 +79,25 @@ static int opened(int fd)
 int sys_open(int dir, const char *name, int flags, mode_t mode)
 {
     opening();
-    return opened(openat(dir, name, flags | O_CLOEXEC | O_NOCTTY, mode));
+    return sys_opened(openat(dir, name, flags | O_CLOEXEC | O_NOCTTY, mode));
 }
 
 int sys_inotify(void)
 {
     opening();
-    return opened(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+    return sys_opened(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
 }
 
 int sys_eventfd(void)
 {
     opening();
-    return opened(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    return sys_opened(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 }
 
 int sys_pidfd(uint32_t pid)
 {
     opening();
-    return opened((int)syscall(SYS_pidfd_open, (pid_t)pid, 0)); /* closed by exec always */
+    return sys_opened((int)syscall(SYS_pidfd_open, (pid_t)pid, 0)); /* closed by exec always */
 }
 
 void sys_close(int fd)

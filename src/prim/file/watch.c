@@ -158,8 +158,8 @@ static bool watches_key(const struct watch *watch, const struct place *place, st
            prim_in_scope(key, str_of(watch->scope, watch->scope_len), watch->bucket);
 }
 
-static void tell(struct hub *hub, struct place *place, int type, const struct head *head,
-                 uint64_t revision)
+static void file_watch_notify(struct hub *hub, struct place *place, int type,
+                              const struct head *head, uint64_t revision)
 {
     struct prim_event event = {.type = type,
                                .revision = revision,
@@ -234,7 +234,7 @@ static void tell_end(struct hub *hub, struct track *track, int type)
 {
     heap_remove(&hub->timers, &track->timer);
     track->revision = track->head.revision + 1;
-    tell(hub, track->place, type, &track->head, track->revision);
+    file_watch_notify(hub, track->place, type, &track->head, track->revision);
 }
 
 static void deaths_forget(struct hub *hub, size_t i)
@@ -278,7 +278,7 @@ static void learn(struct hub *hub, struct track *track, const struct head *head)
     bool live = (head->flags & HEAD_LIVE) != 0, leased = (head->flags & HEAD_LEASED) != 0;
     track->revision = head->revision;
     heap_remove(&hub->timers, &track->timer);
-    tell(hub, track->place, live ? COORD_PUT : COORD_DELETE, head, head->revision);
+    file_watch_notify(hub, track->place, live ? COORD_PUT : COORD_DELETE, head, head->revision);
     if (!live || !leased) return;
     if (!remember_lease(track, head))
         tell_loss(hub, track->place);
@@ -438,7 +438,7 @@ static void take_event(struct hub *hub, const struct inotify_event *event)
     }
 }
 
-static void take_events(struct hub *hub)
+static void watch_take_events(struct hub *hub)
 {
     for (;;) {
         ssize_t got = read(hub->events, hub->buffer, sizeof hub->buffer);
@@ -536,7 +536,7 @@ static void *hub_run(void *arg)
         (void)poll(hub->fds, FIXED_FDS + hub->deaths, timeout);
         (void)!read(hub->wake, &count, sizeof count);
         (void)pthread_mutex_lock(&hub->mutex);
-        if (hub->events >= 0) take_events(hub);
+        if (hub->events >= 0) watch_take_events(hub);
         take_deaths(hub);
         poll_places(hub);
         take_deadlines(hub);

@@ -64,7 +64,7 @@ coord_result grpc_servers_read(const struct prim_open *in, const struct grpc_sch
 
 /* -- the thread -- */
 
-static void *run(void *owner)
+static void *grpc_thread_run(void *owner)
 {
     struct grpc_thread *r = owner;
 
@@ -75,7 +75,7 @@ static void *run(void *owner)
 /* With SIGPIPE blocked a peer that hung up is an error. */
 static enum err start_thread(struct grpc_thread *r, const char *name)
 {
-    if (!prim_thread_start(&r->thread, run, r)) return ERR_NOMEM;
+    if (!prim_thread_start(&r->thread, grpc_thread_run, r)) return ERR_NOMEM;
     pthread_setname_np(r->thread, name);
     return ERR_OK;
 }

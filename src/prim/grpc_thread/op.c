@@ -11,7 +11,7 @@ enum {
     OPEN_PAUSE_MS = 100,
 };
 
-static void begin(struct grpc_thread_op *op);
+static void op_begin(struct grpc_thread_op *op);
 
 void grpc_op_init(struct grpc_thread_op *op, const char *path, int64_t deadline_ns,
                   size_t request_max, size_t response_max)
@@ -42,7 +42,7 @@ int grpc_op_silence(const struct grpc_thread_op *op)
     }
 }
 
-static int64_t left_ms(const struct grpc_thread_op *op)
+static int64_t op_left_ms(const struct grpc_thread_op *op)
 {
     return prim_left_ms(&op->grpc_thread->clock, op->deadline_ns);
 }
@@ -56,7 +56,8 @@ void grpc_op_fail(struct grpc_thread_op *op, enum err err, const char *text)
     op->done(op);
 }
 
-static void take(struct grpc_thread_op *op, const struct rpc_outcome *outcome, struct str message)
+static void op_take(struct grpc_thread_op *op, const struct rpc_outcome *outcome,
+                    struct str message)
 {
     op->err = outcome->err;
     if (!op->err && outcome->doubted) op->doubt = true;
@@ -88,11 +89,12 @@ static void answered(void *owner, const struct rpc_client_call *call,
     if (r->ways->refused && !r->closing && r->ways->refused(op, outcome)) return;
     if (silent || grpc_should_move(r, outcome)) grpc_server_trouble(r, op->generation);
     if (outcome->err == ERR_UNKNOWN) op->doubt = true;
-    if (outcome->err && again && op->idempotent && !op->stopped && left_ms(op) > 0 && !r->closing) {
-        begin(op);
+    if (outcome->err && again && op->idempotent && !op->stopped && op_left_ms(op) > 0 &&
+        !r->closing) {
+        op_begin(op);
         return;
     }
-    take(op, outcome, message);
+    op_take(op, outcome, message);
     op->done(op);
 }
 
@@ -107,10 +109,10 @@ static uint64_t slice_ms(const struct grpc_thread_op *op, int64_t left)
     return (uint64_t)(slice < left ? slice : left);
 }
 
-static void begin(struct grpc_thread_op *op)
+static void op_begin(struct grpc_thread_op *op)
 {
     struct grpc_thread *r = op->grpc_thread;
-    int64_t left = left_ms(op);
+    int64_t left = op_left_ms(op);
     struct rpc_call_options options = {.path = op->path,
                                        .request_id = str_from(op->request_id),
                                        .dedups_by_request_id = op->request_id[0] != '\0',
@@ -140,7 +142,7 @@ static void begin(struct grpc_thread_op *op)
 void grpc_op_begin(struct grpc_thread *r, struct grpc_thread_op *op)
 {
     op->grpc_thread = r;
-    begin(op);
+    op_begin(op);
 }
 
 static void on_start(struct post *post)
@@ -151,7 +153,7 @@ static void on_start(struct post *post)
     if (op->grpc_thread->closing || op->stopped)
         grpc_op_fail(op, ERR_CANCELLED, "the store is closed");
     else
-        begin(op);
+        op_begin(op);
 }
 
 void grpc_op_start(struct grpc_thread *r, struct grpc_thread_op *op)

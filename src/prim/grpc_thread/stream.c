@@ -18,7 +18,7 @@ struct grpc_thread_call {
 
 static void stream_open(struct grpc_stream *s);
 
-static void on_again(struct timer *timer)
+static void stream_on_again(struct timer *timer)
 {
     stream_open(CONTAINER_OF(timer, struct grpc_stream, again));
 }
@@ -31,7 +31,7 @@ enum err grpc_stream_init(struct grpc_stream *s, struct grpc_thread *grpc_thread
     s->failures = 0;
     s->wanted = false;
     list_init(&s->link);
-    return timer_init(&s->again, grpc_loop(grpc_thread), on_again);
+    return timer_init(&s->again, grpc_loop(grpc_thread), stream_on_again);
 }
 
 static void stream_retry(struct grpc_stream *s)
@@ -64,7 +64,8 @@ static void stream_lost(struct grpc_stream *s, enum grpc_status status, struct s
     if (s->on_broken) s->on_broken(s, status, text);
 }
 
-static void stream_ended(void *owner, struct rpc_client_call *, const struct rpc_outcome *outcome)
+static void stream_stream_ended(void *owner, struct rpc_client_call *,
+                                const struct rpc_outcome *outcome)
 {
     struct grpc_thread_call *call = owner;
     struct grpc_stream *s = call->stream;
@@ -80,10 +81,10 @@ static void stream_ended(void *owner, struct rpc_client_call *, const struct rpc
     if (grpc_should_move(r, outcome)) grpc_server_trouble(r, generation);
 }
 
-static enum err stream_call(struct grpc_stream *s)
+static enum err grpc_thread_stream_stream_call(struct grpc_stream *s)
 {
     static const struct rpc_call_events events = {.on_message = stream_message,
-                                                  .on_end = stream_ended};
+                                                  .on_end = stream_stream_ended};
     struct grpc_thread *r = s->grpc_thread;
     struct rpc_call_options options = r->ways->stream;
     struct grpc_thread_call *call;
@@ -110,7 +111,7 @@ static void stream_open(struct grpc_stream *s)
 {
     if (!s->wanted || s->call || s->grpc_thread->closing) return;
     s->opened = loop_now(grpc_loop(s->grpc_thread));
-    if (stream_call(s))
+    if (grpc_thread_stream_stream_call(s))
         stream_retry(s);
     else
         s->on_open(s);

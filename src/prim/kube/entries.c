@@ -12,7 +12,8 @@ struct own {
     int64_t remembered_sent_ns; /* of the lease that was remembered; 0: none was */
 };
 
-static void see(struct kube_store *store, const struct doc *doc, struct prim_seen *seen)
+static void kube_entries_record(struct kube_store *store, const struct doc *doc,
+                                struct prim_seen *seen)
 {
     const struct kube_lease_view *view = &doc->view;
 
@@ -30,7 +31,7 @@ static void see(struct kube_store *store, const struct doc *doc, struct prim_see
     seen->over = !kube_doc_is_live(store, doc, &seen->left_ms);
 }
 
-static void *begin(struct prim_change *c)
+static void *kube_entries_begin(struct prim_change *c)
 {
     struct own *own = calloc(1, sizeof *own);
 
@@ -39,7 +40,7 @@ static void *begin(struct prim_change *c)
 }
 
 /* Remembers a lease that is ours, with the time its TTL counts from. */
-static void end(struct prim_change *c, const coord_result *result)
+static void kube_entries_end(struct prim_change *c, const coord_result *result)
 {
     struct own *own = c->own;
     struct kube_store *store = own->ask.store;
@@ -75,36 +76,36 @@ static bool is_known(struct kube_store *store, struct str key)
 /* Of a key that nothing is known of: one request makes a new one, and 409 says that there is one.
  * T5, without an authority for time: a lease whose last renewal left longer ago than its TTL is over
  * here, although the server would still take one. */
-static bool guess(struct prim_change *c)
+static bool kube_entries_guess(struct prim_change *c)
 {
     struct own *own = c->own;
     struct kube_store *store = own->ask.store;
 
     if (!c->claim) {
         if (c->doubt || is_known(store, c->key)) return false;
-        see(store, &own->doc, &c->seen);
+        kube_entries_record(store, &own->doc, &c->seen);
         return true;
     }
     if (!kube_held_take(store, c->key, &c->claim->lease_id, &own->doc)) return false;
     own->remembered_sent_ns = own->doc.sent_ns;
-    see(store, &own->doc, &c->seen);
+    kube_entries_record(store, &own->doc, &c->seen);
     if (c->op == COORD_OP_RENEW && store_now(store) - own->doc.sent_ns > c->claim->ttl_ms * 1000000)
         c->seen = (struct prim_seen){.kind = PRIM_SEEN_EXPIRED};
     return true;
 }
 
-static coord_result read_key(struct prim_change *c)
+static coord_result kube_entries_read_key(struct prim_change *c)
 {
     struct own *own = c->own;
 
     kube_doc_deinit(&own->doc);
     coord_result result = kube_doc_read(&own->ask, c->key, &own->doc);
-    if (result.code == COORD_OK) see(own->ask.store, &own->doc, &c->seen);
+    if (result.code == COORD_OK) kube_entries_record(own->ask.store, &own->doc, &c->seen);
     return result;
 }
 
-static enum prim_wrote write_key(struct prim_change *c, const struct prim_plan *plan,
-                                 coord_result *ret_why)
+static enum prim_wrote kube_entries_write_key(struct prim_change *c, const struct prim_plan *plan,
+                                              coord_result *ret_why)
 {
     struct own *own = c->own;
     struct lease_write write = kube_doc_write_like(&own->ask, c->key, c->seen.record);
@@ -126,13 +127,13 @@ static enum prim_wrote write_key(struct prim_change *c, const struct prim_plan *
     if (wrote == PRIM_WROTE) {
         kube_doc_deinit(&own->doc);
         own->doc = now;
-        see(own->ask.store, &own->doc, &c->seen);
+        kube_entries_record(own->ask.store, &own->doc, &c->seen);
     }
     return wrote;
 }
 
 /* Somebody set a strategy or a preferred holder: they coordinate here, not we. */
-static coord_result foreign(const struct prim_change *c)
+static coord_result entries_foreign(const struct prim_change *c)
 {
     coord_result result = prim_answer(COORD_CONFLICT, COORD_R_NOT_OWNER,
                                       "another controller coordinates by this object");
@@ -141,8 +142,8 @@ static coord_result foreign(const struct prim_change *c)
     return result;
 }
 
-static coord_result list(struct prim_change *c, struct str group, uint32_t wanted,
-                         struct prim_slots *slots)
+static coord_result kube_entries_list(struct prim_change *c, struct str group, uint32_t wanted,
+                                      struct prim_slots *slots)
 {
     struct own *own = c->own;
     struct docs *docs = slots->own = calloc(1, sizeof *docs);
@@ -153,7 +154,8 @@ static coord_result list(struct prim_change *c, struct str group, uint32_t wante
     if (!docs) return result;
     result = kube_docs_list(&own->ask, group, docs);
     for (size_t i = 0; i < docs->count; i++)
-        if (str_equal(docs->at[i].view.key, c->key)) see(own->ask.store, &docs->at[i], &record);
+        if (str_equal(docs->at[i].view.key, c->key))
+            kube_entries_record(own->ask.store, &docs->at[i], &record);
     if (result.code == COORD_OK) result = prim_slots_begin(slots, &record);
     if (result.code != COORD_OK) return result;
     for (size_t i = 0; i < docs->count; i++) {
@@ -162,7 +164,7 @@ static coord_result list(struct prim_change *c, struct str group, uint32_t wante
         /* Another bucket with the same hash is not ours to judge. */
         if (str_equal(prim_bucket_of(key), group) && prim_slot_number(prim_leaf_of(key), &slot) &&
             slot < slots->count)
-            see(own->ask.store, &docs->at[i], &slots->at[slot]);
+            kube_entries_record(own->ask.store, &docs->at[i], &slots->at[slot]);
     }
     return result;
 }
@@ -176,13 +178,13 @@ static void list_end(struct prim_slots *slots)
 const struct prim_ways kube_ways = {.dense = true,
                                     .atomic = true,
                                     .certainty = COORD_BY_OBSERVATION,
-                                    .begin = begin,
-                                    .end = end,
-                                    .guess = guess,
-                                    .read = read_key,
-                                    .write = write_key,
-                                    .foreign = foreign,
-                                    .list = list,
+                                    .begin = kube_entries_begin,
+                                    .end = kube_entries_end,
+                                    .guess = kube_entries_guess,
+                                    .read = kube_entries_read_key,
+                                    .write = kube_entries_write_key,
+                                    .foreign = entries_foreign,
+                                    .list = kube_entries_list,
                                     .list_end = list_end};
 
 /* -- import -- */
@@ -204,7 +206,7 @@ static coord_result adopt_doc(struct kube_store *store, const struct prim_claim 
 {
     struct prim_seen seen;
 
-    see(store, doc, &seen);
+    kube_entries_record(store, doc, &seen);
     if (seen.barred)
         return prim_answer(COORD_EXPIRED, COORD_R_REVOKED,
                            "another controller coordinates by this object");

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-enum { NS_IN_MS = 1000000, SECOND_MS = 1000 };
+enum { SIGHTS_NS_IN_MS = 1000000, SECOND_MS = 1000 };
 
 struct sight {
     struct list node;
@@ -35,15 +35,15 @@ void kube_sights_deinit(struct sights *sights)
     list_init(&sights->by_age);
 }
 
-static struct sight *find(const struct sights *sights, struct str key)
+static struct sight *sights_find(const struct sights *sights, struct str key)
 {
     return map_get(&sights->by_key, key);
 }
 
 /* The one of that key, new when there is none; NULL without memory. */
-static struct sight *touch(struct sights *sights, struct str key)
+static struct sight *sights_touch(struct sights *sights, struct str key)
 {
-    struct sight *sight = find(sights, key);
+    struct sight *sight = sights_find(sights, key);
 
     if (!sight && map_count(&sights->by_key) == SIGHTS_MAX) {
         struct sight *oldest = CONTAINER_OF(list_pop(&sights->by_age), struct sight, node);
@@ -69,7 +69,7 @@ static bool same(const struct sight *sight, const struct kube_lease_view *view)
 void kube_sights_note(struct sights *sights, struct str key, const struct kube_lease_view *view,
                       int64_t got_ns)
 {
-    struct sight *sight = touch(sights, key);
+    struct sight *sight = sights_touch(sights, key);
 
     if (!sight || same(sight, view)) return;
     memcpy(sight->uid, view->uid, sizeof sight->uid);
@@ -80,7 +80,7 @@ void kube_sights_note(struct sights *sights, struct str key, const struct kube_l
 
 void kube_sights_note_absent(struct sights *sights, struct str key, int64_t got_ns)
 {
-    struct sight *sight = find(sights, key);
+    struct sight *sight = sights_find(sights, key);
 
     if (!sight || sight->absent) return;
     sight->absent = true;
@@ -89,7 +89,7 @@ void kube_sights_note_absent(struct sights *sights, struct str key, int64_t got_
 
 bool kube_sights_knows(const struct sights *sights, struct str key)
 {
-    return find(sights, key) != NULL;
+    return sights_find(sights, key) != NULL;
 }
 
 int64_t kube_sights_grace_ms(int64_t ttl_ms)
@@ -100,28 +100,28 @@ int64_t kube_sights_grace_ms(int64_t ttl_ms)
 int64_t kube_sights_left_ms(const struct sights *sights, struct str key,
                             const struct kube_lease_view *view, int64_t at_ns)
 {
-    const struct sight *sight = find(sights, key);
+    const struct sight *sight = sights_find(sights, key);
     int64_t ttl_ms = (int64_t)view->duration_s * 1000,
             whole = ttl_ms + kube_sights_grace_ms(ttl_ms);
 
     if (!sight || !same(sight, view) || at_ns < sight->first_ns) return whole;
-    int64_t stood_ms = (at_ns - sight->first_ns) / NS_IN_MS;
+    int64_t stood_ms = (at_ns - sight->first_ns) / SIGHTS_NS_IN_MS;
     return stood_ms >= whole ? 0 : whole - stood_ms;
 }
 
 int64_t kube_sights_create_wait_ms(const struct sights *sights, struct str key, int64_t at_ns)
 {
-    const struct sight *sight = find(sights, key);
+    const struct sight *sight = sights_find(sights, key);
 
     /* The old one was created before it was seen to be gone; a second later is another second. */
     if (!sight || !sight->absent) return 0;
-    int64_t since_ms = (at_ns - sight->first_ns) / NS_IN_MS;
+    int64_t since_ms = (at_ns - sight->first_ns) / SIGHTS_NS_IN_MS;
     return since_ms > SECOND_MS ? 0 : SECOND_MS + 1 - since_ms;
 }
 
 void kube_sights_keep(struct sights *sights, struct str key, struct doc *own_doc)
 {
-    struct sight *sight = touch(sights, key);
+    struct sight *sight = sights_touch(sights, key);
 
     if (sight) { /* else the next renewal reads first */
         kube_doc_deinit(&sight->kept);
@@ -134,7 +134,7 @@ void kube_sights_keep(struct sights *sights, struct str key, struct doc *own_doc
 bool kube_sights_take(struct sights *sights, struct str key, const coord_id *lease_id,
                       struct doc *ret_doc)
 {
-    struct sight *sight = find(sights, key);
+    struct sight *sight = sights_find(sights, key);
 
     if (!sight || !sight->kept.present ||
         memcmp(&sight->kept.view.envelope.lease_id, lease_id, sizeof *lease_id) != 0)

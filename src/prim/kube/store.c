@@ -6,7 +6,7 @@
 
 #include "text/ndjson.h"
 
-enum { NS_IN_MS = 1000000, PAUSE_DEFAULT_MS = 1000, WRITE_SHARE = 3, WRITE_MOST_MS = 60000 };
+enum { STORE_NS_IN_MS = 1000000, PAUSE_DEFAULT_MS = 1000, WRITE_SHARE = 3, WRITE_MOST_MS = 60000 };
 
 struct kube_path kube_store_path(const struct kube_store *store, const char *name)
 {
@@ -21,7 +21,7 @@ coord_result kube_store_err(struct kube_store *store, enum err err,
         uint64_t ms = answer->retry_after_ms;
         if (!ms && err == ERR_FULL) ms = PAUSE_DEFAULT_MS;
         pthread_mutex_lock(&store->lock);
-        int64_t until = store_now(store) + (int64_t)ms * NS_IN_MS;
+        int64_t until = store_now(store) + (int64_t)ms * STORE_NS_IN_MS;
         if (ms && until > store->pause_until_ns) store->pause_until_ns = until;
         pthread_mutex_unlock(&store->lock);
     }
@@ -45,7 +45,7 @@ coord_result kube_store_err(struct kube_store *store, enum err err,
 
 /* -- one call -- */
 
-static int64_t left_ms(const struct ask *ask)
+static int64_t store_left_ms(const struct ask *ask)
 {
     return prim_left_ms(&ask->store->base.clock, ask->call->deadline_ns);
 }
@@ -53,7 +53,8 @@ static int64_t left_ms(const struct ask *ask)
 /* Sleeps; UNAVAILABLE/timeout at once when the deadline comes first. */
 static coord_result ask_wait(const struct ask *ask, int64_t ms, const char *what)
 {
-    if (ms >= left_ms(ask)) return prim_answer(COORD_UNAVAILABLE, COORD_R_TIMEOUT, "%s", what);
+    if (ms >= store_left_ms(ask))
+        return prim_answer(COORD_UNAVAILABLE, COORD_R_TIMEOUT, "%s", what);
     if (ms > 0) prim_thread_pause_ms(ms);
     return prim_ok(COORD_R_NONE);
 }
@@ -63,9 +64,10 @@ static coord_result ask_wait(const struct ask *ask, int64_t ms, const char *what
 static coord_result wait_for_server(const struct ask *ask)
 {
     pthread_mutex_lock(&ask->store->lock);
-    int64_t ms = (ask->store->pause_until_ns - store_now(ask->store)) / NS_IN_MS;
+    int64_t ms = (ask->store->pause_until_ns - store_now(ask->store)) / STORE_NS_IN_MS;
     pthread_mutex_unlock(&ask->store->lock);
-    if (ms <= 0) return left_ms(ask) > 0 ? prim_ok(COORD_R_NONE) : ask_wait(ask, 1, "no time left");
+    if (ms <= 0)
+        return store_left_ms(ask) > 0 ? prim_ok(COORD_R_NONE) : ask_wait(ask, 1, "no time left");
     coord_result waited = ask_wait(ask, ms + 1, "the server asked for a pause");
     if (waited.code != COORD_OK) waited.reason = COORD_R_OVERLOADED;
     return waited;
@@ -135,7 +137,7 @@ coord_result kube_doc_read(struct ask *ask, struct str key, struct doc *ret_doc)
     kube_lease_name(key, name);
     int64_t sent_ns = store_now(store);
     struct kube_path path = kube_store_path(store, name);
-    enum err err = kube_get(store->kube, &path, (uint64_t)left_ms(ask), &answer, &note);
+    enum err err = kube_get(store->kube, &path, (uint64_t)store_left_ms(ask), &answer, &note);
     if (!err) {
         struct json *json = answer.object;
         answer.object = NULL;
@@ -186,7 +188,7 @@ static coord_result wait_out_second(const struct ask *ask, struct str key)
 /* A third of the time is kept for looking what became of a write that was not answered. */
 static uint64_t write_limit_ms(const struct ask *ask)
 {
-    int64_t left = left_ms(ask);
+    int64_t left = store_left_ms(ask);
 
     return min_u64((uint64_t)(left - left / WRITE_SHARE), WRITE_MOST_MS);
 }
@@ -322,7 +324,7 @@ static coord_result list_once(struct ask *ask, const char *selector, struct docs
         if (result.code != COORD_OK) return result;
         int64_t sent_ns = store_now(store);
         enum err err =
-            kube_list(store->kube, &path, &options, (uint64_t)left_ms(ask), &answer, &note);
+            kube_list(store->kube, &path, &options, (uint64_t)store_left_ms(ask), &answer, &note);
         *ret_too_old = err == ERR_PRECONDITION;
         if (err) {
             result = kube_store_err(store, err, &answer, &note);

@@ -12,7 +12,7 @@
 #include "prim/thread.h"
 
 enum {
-    NS_IN_MS = 1000000,
+    WATCH_NS_IN_MS = 1000000,
     LIST_TIMEOUT_MS = 30000,
     LOOK_EVERY_MS = 1000, /* at the clock, and at the feed's wish for a snapshot */
     RETRY_MS = 1000,
@@ -41,7 +41,7 @@ struct watch {
 
 /* -- what is known -- */
 
-static void forget_all(struct watch *w)
+static void kube_watch_forget_all(struct watch *w)
 {
     map_free(&w->known);
     map_init(&w->known, KEYS_MAX, prim_random());
@@ -77,7 +77,7 @@ static bool remember(struct watch *w, const struct doc *doc)
     known->leased = kube_lease_is_leased(&doc->view);
     int64_t ttl_ms = (int64_t)doc->view.duration_s * 1000;
     if (known->leased)
-        known->due_ns = doc->got_ns + (ttl_ms + kube_sights_grace_ms(ttl_ms)) * NS_IN_MS;
+        known->due_ns = doc->got_ns + (ttl_ms + kube_sights_grace_ms(ttl_ms)) * WATCH_NS_IN_MS;
     return true;
 }
 
@@ -85,7 +85,7 @@ static bool remember(struct watch *w, const struct doc *doc)
 
 static struct ask ask_within(struct watch *w, struct prim_call *call, int64_t ms)
 {
-    *call = (struct prim_call){.deadline_ns = store_now(w->store) + ms * NS_IN_MS};
+    *call = (struct prim_call){.deadline_ns = store_now(w->store) + ms * WATCH_NS_IN_MS};
     return (struct ask){.store = w->store, .call = call};
 }
 
@@ -109,7 +109,7 @@ static bool add_docs(struct watch *w, const struct docs *docs, struct prim_snaps
 }
 
 /* A list as a snapshot, and the stream from there on. */
-static coord_result begin(struct watch *w, struct kube_watch **ret_stream)
+static coord_result kube_watch_begin(struct watch *w, struct kube_watch **ret_stream)
 {
     struct str scope = str_from(w->scope), bucket = w->bucket ? scope : prim_bucket_of(scope);
     char hash[LEASE_HASH_CAP], selector[LEASE_PREFIX_MAX + LEASE_HASH_CAP + 16];
@@ -121,7 +121,7 @@ static coord_result begin(struct watch *w, struct kube_watch **ret_stream)
     coord_result result = kube_docs_list(&ask, bucket, &docs);
 
     if (result.code != COORD_OK) return result;
-    forget_all(w);
+    kube_watch_forget_all(w);
     snapshot = prim_snapshot_open();
     if (!snapshot || !add_docs(w, &docs, snapshot)) {
         result = prim_no_memory();
@@ -148,7 +148,7 @@ out:
 /* -- the stream -- */
 
 /* Under the number that its next change leaves free. True: the feed is full. */
-static bool tell(struct watch *w, int type, struct str key, struct known *known)
+static bool kube_watch_notify(struct watch *w, int type, struct str key, struct known *known)
 {
     struct prim_event event = {.type = type,
                                .revision = ++known->revision,
@@ -167,11 +167,11 @@ static bool on_gone(struct watch *w, const struct kube_lease_view *view)
 
     if (!known || !known->live) return false;
     known->live = known->leased = false;
-    return tell(w, COORD_DELETE, view->key, known);
+    return kube_watch_notify(w, COORD_DELETE, view->key, known);
 }
 
 /* True: the feed is full. *ret_unread: the object or our memory of it is not to be had. */
-static bool on_event(struct watch *w, struct kube_event *event, bool *ret_unread)
+static bool watch_on_event(struct watch *w, struct kube_event *event, bool *ret_unread)
 {
     struct doc doc = {.present = true, .got_ns = store_now(w->store)};
     struct note note = {""};
@@ -229,12 +229,12 @@ static bool look_at(struct watch *w, struct str key, struct known *known)
     if (read.code != COORD_OK || !doc.present || kube_lease_is_tombstone(&doc.view) ||
         kube_lease_revision(&doc.view) != known->revision) {
         /* Not known now; or changed, and the stream will tell it with its own words. */
-        known->due_ns = store_now(w->store) + RETRY_MS * (int64_t)NS_IN_MS;
+        known->due_ns = store_now(w->store) + RETRY_MS * (int64_t)WATCH_NS_IN_MS;
     } else if (kube_doc_is_live(w->store, &doc, &left_ms)) {
-        known->due_ns = store_now(w->store) + (left_ms > 0 ? left_ms : 1) * NS_IN_MS;
+        known->due_ns = store_now(w->store) + (left_ms > 0 ? left_ms : 1) * WATCH_NS_IN_MS;
     } else {
         known->live = known->leased = false;
-        full = tell(w, COORD_EXPIRE, key, known);
+        full = kube_watch_notify(w, COORD_EXPIRE, key, known);
     }
     kube_doc_deinit(&doc);
     return full;
@@ -277,9 +277,9 @@ static enum end follow(struct watch *w, struct kube_watch *stream)
         int64_t due = next_due_ns(w), now = store_now(w->store);
         uint64_t wait_ms = LOOK_EVERY_MS;
         if (due < INT64_MAX)
-            wait_ms = due <= now ? 0 : min_u64((uint64_t)(due - now) / NS_IN_MS + 1, wait_ms);
+            wait_ms = due <= now ? 0 : min_u64((uint64_t)(due - now) / WATCH_NS_IN_MS + 1, wait_ms);
         enum err err = kube_watch_next(stream, wait_ms, &event, &note);
-        bool unread = false, full = err == ERR_OK && on_event(w, &event, &unread);
+        bool unread = false, full = err == ERR_OK && watch_on_event(w, &event, &unread);
         kube_event_deinit(&event);
         if (unread) return END_BROKEN;
         if (err && err != ERR_TIMEOUT) {
@@ -302,7 +302,7 @@ static void set_stream(struct watch *w, struct kube_watch *stream)
     pthread_mutex_unlock(&w->lock);
 }
 
-static void rest(struct watch *w, int64_t ms)
+static void kube_watch_backoff(struct watch *w, int64_t ms)
 {
     struct timespec until = prim_until_ms(ms);
 
@@ -312,7 +312,7 @@ static void rest(struct watch *w, int64_t ms)
     pthread_mutex_unlock(&w->lock);
 }
 
-static void *run(void *context)
+static void *kube_watch_run(void *context)
 {
     struct watch *w = context;
 
@@ -321,17 +321,17 @@ static void *run(void *context)
         /* A feed that is full takes a snapshot only after its reader has read RESYNC. */
         atomic_store(&w->room, false);
         if (!prim_feed_wants_snapshot(w->feed)) {
-            rest(w, RETRY_MS);
+            kube_watch_backoff(w, RETRY_MS);
             continue;
         }
-        coord_result begun = begin(w, &stream);
+        coord_result begun = kube_watch_begin(w, &stream);
         if (begun.code != COORD_OK) {
             /* Corrupt or forbidden does not heal by asking again and again, the rest does. */
             if (begun.reason == COORD_R_FORBIDDEN || begun.reason == COORD_R_CORRUPT) {
                 prim_feed_end(w->feed, begun.reason);
                 break;
             }
-            rest(w, RETRY_MS);
+            kube_watch_backoff(w, RETRY_MS);
             continue;
         }
         set_stream(w, stream);
@@ -345,7 +345,7 @@ static void *run(void *context)
 }
 
 /* The reader has read RESYNC: a new snapshot needs a new list, so the stream ends. */
-static void on_room(void *owner)
+static void watch_on_room(void *owner)
 {
     struct watch *w = owner;
 
@@ -356,7 +356,7 @@ static void on_room(void *owner)
     pthread_mutex_unlock(&w->lock);
 }
 
-static void watch_free(struct watch *w)
+static void kube_watch_watch_free(struct watch *w)
 {
     map_free(&w->known);
     pthread_cond_destroy(&w->wake);
@@ -379,9 +379,9 @@ coord_result kube_op_watch(struct prim_backend *backend, const struct prim_call 
     map_init(&w->known, KEYS_MAX, prim_random());
     (void)pthread_mutex_init(&w->lock, NULL);
     prim_cond_init(&w->wake);
-    prim_feed_on_room(feed, on_room, w);
-    if (!w->scope || !prim_thread_start(&w->thread, run, w)) {
-        watch_free(w);
+    prim_feed_on_room(feed, watch_on_room, w);
+    if (!w->scope || !prim_thread_start(&w->thread, kube_watch_run, w)) {
+        kube_watch_watch_free(w);
         return prim_no_memory();
     }
     *ret_watch = w;
@@ -398,5 +398,5 @@ void kube_op_unwatch(struct prim_backend *, void *watch)
     pthread_cond_signal(&w->wake);
     pthread_mutex_unlock(&w->lock);
     (void)pthread_join(w->thread, NULL);
-    watch_free(w);
+    kube_watch_watch_free(w);
 }

@@ -60,7 +60,7 @@ void memory_leave(struct memory_shared *s)
     (void)pthread_mutex_unlock(&s->mutex);
 }
 
-static void *run(void *arg)
+static void *memory_run(void *arg)
 {
     struct memory_shared *s = arg;
     int64_t most_ms = s->clock.now == prim_boottime_ns ? LOOK_AGAIN_MS : LOOK_STEPPED_MS;
@@ -85,7 +85,7 @@ static void *run(void *arg)
 
 /* -- watches -- */
 
-static struct str scope_of(const struct watch *watch)
+static struct str memory_scope_of(const struct watch *watch)
 {
     return str_of(watch->scope, watch->scope_len);
 }
@@ -104,7 +104,7 @@ static bool send_record(const struct watch *watch, const struct memory_record *r
                                      .value = record->envelope.value,
                                      .owner = record->envelope.owner};
 
-    if (!prim_in_scope(record->key, scope_of(watch), watch->bucket)) return true;
+    if (!prim_in_scope(record->key, memory_scope_of(watch), watch->bucket)) return true;
     if (snapshot) return record->kind != PRIM_SEEN_LIVE || prim_snapshot_add(snapshot, &event);
     if (record->revision >= prim_feed_since(watch->feed)) (void)prim_feed_put(watch->feed, &event);
     return true;
@@ -119,11 +119,11 @@ static bool send_scope(const struct watch *watch)
 
     if (watch->bucket) {
         struct order_place place =
-            order_behind(&s->records, (struct order_key){scope_of(watch), STR_EMPTY});
+            order_behind(&s->records, (struct order_key){memory_scope_of(watch), STR_EMPTY});
         while (fine && (record = order_next(&place)) &&
-               str_equal(record->place.first, scope_of(watch)))
+               str_equal(record->place.first, memory_scope_of(watch)))
             fine = send_record(watch, record, snapshot);
-    } else if (fine && (record = memory_record_of(s, scope_of(watch)))) {
+    } else if (fine && (record = memory_record_of(s, memory_scope_of(watch)))) {
         fine = send_record(watch, record, snapshot);
     }
     if (fine && snapshot)
@@ -138,7 +138,7 @@ void memory_publish(struct memory_shared *s, const struct prim_event *event)
     LIST_EACH(&s->watches, node)
     {
         struct watch *watch = CONTAINER_OF(node, struct watch, link);
-        if (!prim_in_scope(event->key, scope_of(watch), watch->bucket)) continue;
+        if (!prim_in_scope(event->key, memory_scope_of(watch), watch->bucket)) continue;
         /* A reader that lags asks when it has read so; one that never read gets it now. */
         if (!prim_feed_put(watch->feed, event) && prim_feed_wants_snapshot(watch->feed) &&
             !send_scope(watch))
@@ -146,7 +146,7 @@ void memory_publish(struct memory_shared *s, const struct prim_event *event)
     }
 }
 
-static void on_room(void *arg)
+static void memory_on_room(void *arg)
 {
     struct watch *watch = arg;
 
@@ -166,9 +166,9 @@ static coord_result op_watch(struct prim_backend *backend, const struct prim_cal
     *watch = (struct watch){.shared = s, .feed = feed, .bucket = bucket, .scope_len = scope.len};
     list_init(&watch->link);
     if (scope.len > 0) memcpy(watch->scope, scope.at, scope.len);
-    prim_feed_on_room(feed, on_room, watch);
+    prim_feed_on_room(feed, memory_on_room, watch);
     memory_enter(s);
-    if (!s->running) s->running = prim_thread_start(&s->thread, run, s);
+    if (!s->running) s->running = prim_thread_start(&s->thread, memory_run, s);
     bool fine = s->running && send_scope(watch);
     if (fine) list_append(&s->watches, &watch->link);
     memory_leave(s);

@@ -172,13 +172,13 @@ void memory_expire(struct memory_shared *s)
 
 /* -- what prim/change.h asks -- */
 
-static int64_t left_ms(const struct memory_shared *s, int64_t until_ns)
+static int64_t records_left_ms(const struct memory_shared *s, int64_t until_ns)
 {
     return (until_ns - s->now_ns + NS_IN_MS - 1) / NS_IN_MS;
 }
 
-static void see(const struct memory_shared *s, const struct memory_record *record,
-                struct prim_seen *seen)
+static void records_record(const struct memory_shared *s, const struct memory_record *record,
+                           struct prim_seen *seen)
 {
     *seen = (struct prim_seen){.kind = PRIM_SEEN_NOTHING, .left_ms = -1, .record = record};
     if (!record) return;
@@ -189,13 +189,13 @@ static void see(const struct memory_shared *s, const struct memory_record *recor
     if (record->lease) {
         seen->token = record->token;
         seen->ttl_ms = record->lease->ttl_ms;
-        seen->left_ms = left_ms(s, record->lease->deadline_ns);
+        seen->left_ms = records_left_ms(s, record->lease->deadline_ns);
     } else if (record->rests_until_ns > s->now_ns) {
-        seen->left_ms = left_ms(s, record->rests_until_ns);
+        seen->left_ms = records_left_ms(s, record->rests_until_ns);
     }
 }
 
-static void *begin(struct prim_change *c)
+static void *records_begin(struct prim_change *c)
 {
     struct memory_shared *s = memory_shared_of(c->backend);
 
@@ -203,14 +203,14 @@ static void *begin(struct prim_change *c)
     return s;
 }
 
-static void end(struct prim_change *c, const coord_result *)
+static void records_end(struct prim_change *c, const coord_result *)
 {
     memory_leave(c->own);
 }
 
-static coord_result read_key(struct prim_change *c)
+static coord_result records_read_key(struct prim_change *c)
 {
-    see(c->own, memory_record_of(c->own, c->key), &c->seen);
+    records_record(c->own, memory_record_of(c->own, c->key), &c->seen);
     return prim_ok(COORD_R_NONE);
 }
 
@@ -282,9 +282,9 @@ static char *bytes_of(const struct claim_envelope *envelope)
 }
 
 /* *ret_record: what stands there now. */
-static enum prim_wrote put(struct memory_shared *s, const struct prim_change *c,
-                           const struct prim_plan *plan, struct memory_record **ret_record,
-                           coord_result *ret_why)
+static enum prim_wrote records_put(struct memory_shared *s, const struct prim_change *c,
+                                   const struct prim_plan *plan, struct memory_record **ret_record,
+                                   coord_result *ret_why)
 {
     const struct claim_envelope *to = &plan->envelope;
     struct memory_record *old = *ret_record, *record = old;
@@ -317,8 +317,8 @@ no_memory:
     return PRIM_WROTE_NOT;
 }
 
-static enum prim_wrote write_key(struct prim_change *c, const struct prim_plan *plan,
-                                 coord_result *ret_why)
+static enum prim_wrote records_write_key(struct prim_change *c, const struct prim_plan *plan,
+                                         coord_result *ret_why)
 {
     struct memory_shared *s = c->own;
     struct memory_record *record = (struct memory_record *)c->seen.record; /* read in this step */
@@ -329,9 +329,9 @@ static enum prim_wrote write_key(struct prim_change *c, const struct prim_plan *
         lease_extend(s, record->lease);
     else if (plan->act == PRIM_ACT_BURY)
         record_end(s, record, PRIM_SEEN_TOMBSTONE, &plan->envelope);
-    else if (put(s, c, plan, &record, ret_why) == PRIM_WROTE_NOT)
+    else if (records_put(s, c, plan, &record, ret_why) == PRIM_WROTE_NOT)
         return PRIM_WROTE_NOT;
-    see(s, record, &c->seen);
+    records_record(s, record, &c->seen);
     return PRIM_WROTE;
 }
 
@@ -348,8 +348,8 @@ static struct memory_record *next_slot(const struct memory_shared *s, struct ord
     return NULL;
 }
 
-static coord_result list(struct prim_change *c, struct str group, uint32_t wanted,
-                         struct prim_slots *slots)
+static coord_result records_list(struct prim_change *c, struct str group, uint32_t wanted,
+                                 struct prim_slots *slots)
 {
     const struct memory_shared *s = c->own;
     const struct order_place first =
@@ -362,22 +362,22 @@ static coord_result list(struct prim_change *c, struct str group, uint32_t wante
     (void)wanted; /* the list comes whole */
     while (next_slot(s, &place, group, &slot))
         if (slot >= slots->room) slots->room = slot + 1;
-    see(s, memory_record_of(s, c->key), &seen);
+    records_record(s, memory_record_of(s, c->key), &seen);
     coord_result result = prim_slots_begin(slots, &seen);
     place = first;
     while (result.code == COORD_OK && (record = next_slot(s, &place, group, &slot)))
-        see(s, record, &slots->at[slot]);
+        records_record(s, record, &slots->at[slot]);
     return result;
 }
 
 const struct prim_ways memory_ways = {.shrinks = true,
                                       .atomic = true,
                                       .certainty = COORD_BY_AUTHORITY,
-                                      .begin = begin,
-                                      .end = end,
-                                      .read = read_key,
-                                      .write = write_key,
-                                      .list = list};
+                                      .begin = records_begin,
+                                      .end = records_end,
+                                      .read = records_read_key,
+                                      .write = records_write_key,
+                                      .list = records_list};
 
 /* -- leases of several keys -- */
 
@@ -389,7 +389,7 @@ static coord_result check_claim(const struct memory_shared *s, const struct prim
     for (size_t i = 0; i < claim->count; i++) {
         struct str key = str_from(claim->held[i].key);
         struct prim_seen seen;
-        see(s, memory_record_of(s, key), &seen);
+        records_record(s, memory_record_of(s, key), &seen);
         if (!prim_seen_is_claims(&seen, claim, key)) return prim_seen_lost(&seen, &claim->lease_id);
     }
     return prim_ok(COORD_R_RENEWED);

@@ -27,7 +27,7 @@ coord_caps native_capabilities(struct prim_backend *base)
     return native_of(base)->caps;
 }
 
-static void fill_caps(struct native_backend *b, uint32_t voters)
+static void native_backend_fill_caps(struct native_backend *b, uint32_t voters)
 {
     coord_caps *caps = &b->caps;
 
@@ -80,7 +80,8 @@ coord_result native_other_store(struct native_backend *b)
     return prim_answer(COORD_INVALID, COORD_R_OTHER_STORE, "muster: %s", why);
 }
 
-static coord_result failed(struct native_backend *b, const struct grpc_thread_op *op, bool writes)
+static coord_result backend_failed(struct native_backend *b, const struct grpc_thread_op *op,
+                                   bool writes)
 {
     if (op->err && op->answered && op->status == GRPC_NOT_FOUND) return native_other_store(b);
     return native_failure(op, writes);
@@ -104,7 +105,7 @@ coord_result native_ask(struct native_backend *b, int64_t deadline_ns, const str
     }
     grpc_op_run(&b->grpc_thread, &op);
     if (op.err) {
-        result = failed(b, &op, ask->request_of != NULL);
+        result = backend_failed(b, &op, ask->request_of != NULL);
     } else if (native_read(buf_peek(&op.response), ask->type, arena, ret_message)) {
         result = native_corrupt("an answer that cannot be read");
         if (ask->request_of) result.flags |= COORD_F_MAYBE_APPLIED;
@@ -158,8 +159,8 @@ static void on_pulse(struct timer *timer)
 
 /* -- opening -- */
 
-static coord_result probe_status(struct native_backend *b, int64_t deadline_ns,
-                                 uint32_t *ret_voters)
+static coord_result native_backend_probe_status(struct native_backend *b, int64_t deadline_ns,
+                                                uint32_t *ret_voters)
 {
     Muster__V1__StatusRequest request = MUSTER__V1__STATUS_REQUEST__INIT;
     const Muster__V1__StatusResponse *status;
@@ -191,7 +192,7 @@ static coord_result probe_status(struct native_backend *b, int64_t deadline_ns,
 }
 
 /* Who it is, after one read that needs a leader and our rights. */
-static coord_result probe(struct native_backend *b, int64_t deadline_ns)
+static coord_result native_backend_probe(struct native_backend *b, int64_t deadline_ns)
 {
     const struct prim_call call = {.deadline_ns = deadline_ns};
     struct native_entry entry;
@@ -201,25 +202,25 @@ static coord_result probe(struct native_backend *b, int64_t deadline_ns)
     int found;
 
     do {
-        result = probe_status(b, deadline_ns, &voters);
+        result = native_backend_probe_status(b, deadline_ns, &voters);
         if (result.code == COORD_OK) {
             result = native_look(b, &call, STR("open"), false, &arena, &found, &entry);
             arena_deinit(&arena);
         }
     } while (grpc_now(&b->grpc_thread) < deadline_ns && grpc_worth_another_probe(&result));
     if (result.code == COORD_OK) {
-        fill_caps(b, voters);
+        native_backend_fill_caps(b, voters);
         b->bound = true;
     }
     return result;
 }
 
-static coord_result url_invalid(const char *what)
+static coord_result native_backend_url_invalid(const char *what)
 {
     return prim_answer(COORD_INVALID, COORD_R_URL, "muster: %s", what);
 }
 
-static void leave(struct grpc_thread *grpc_thread)
+static void backend_leave(struct grpc_thread *grpc_thread)
 {
     timer_deinit(&CONTAINER_OF(grpc_thread, struct native_backend, grpc_thread)->pulse);
 }
@@ -228,7 +229,7 @@ static coord_result open_grpc_thread(const struct prim_open *in, struct native_b
 {
     static const struct grpc_hooks ways = {.thread_name = "muster-native",
                                            .attempts_max = ATTEMPTS_MAX,
-                                           .leave = leave,
+                                           .leave = backend_leave,
                                            .stream = {.idempotent = true,
                                                       .response_max = STREAM_MESSAGE_MAX,
                                                       .attempts_max = ATTEMPTS_MAX}};
@@ -241,8 +242,9 @@ static coord_result open_grpc_thread(const struct prim_open *in, struct native_b
     enum err err;
 
     if (url->host_count > 0 && url->path[0] && strcmp(url->path, "/") != 0)
-        return url_invalid("it takes no path");
-    if (url->host_count > 0 && url->user) return url_invalid("it takes no user: use certificates");
+        return native_backend_url_invalid("it takes no path");
+    if (url->host_count > 0 && url->user)
+        return native_backend_url_invalid("it takes no user: use certificates");
     result = grpc_servers_read(in, &words, &servers);
     if (result.code != COORD_OK) return result;
     err = grpc_open(&b->grpc_thread, &ways, &servers, in->clock,
@@ -298,7 +300,8 @@ coord_result prim_native_open(const struct prim_open *in, struct prim_backend **
         return result;
     }
     native_requests_init(&b->requests);
-    result = prim_guards_open(&b->base) ? probe(b, in->deadline_ns) : prim_no_memory();
+    result =
+        prim_guards_open(&b->base) ? native_backend_probe(b, in->deadline_ns) : prim_no_memory();
     if (result.code == COORD_OK) {
         grpc_loop_call(&b->grpc_thread, start_pulse, b);
         if (!b->pulses) result = prim_no_memory();

@@ -29,12 +29,12 @@ struct native_feed {
     coord_result opened;
 };
 
-static struct str scope_of(const struct native_feed *f)
+static struct str feed_scope_of(const struct native_feed *f)
 {
     return str_of(f->scope, f->scope_len);
 }
 
-static void opened(struct native_feed *f, coord_result result)
+static void native_feed_opened(struct native_feed *f, coord_result result)
 {
     struct latch *wait = f->opening;
 
@@ -45,24 +45,25 @@ static void opened(struct native_feed *f, coord_result result)
     latch_open(wait);
 }
 
-static void end(struct native_feed *f, int reason)
+static void feed_end(struct native_feed *f, int reason)
 {
     grpc_stream_leave(&f->stream);
     if (f->opening && reason == COORD_R_OTHER_STORE)
-        opened(f, native_other_store(f->backend));
+        native_feed_opened(f, native_other_store(f->backend));
     else if (f->opening)
-        opened(f, prim_answer(COORD_UNAVAILABLE, reason, "muster: the watch was refused"));
+        native_feed_opened(f,
+                           prim_answer(COORD_UNAVAILABLE, reason, "muster: the watch was refused"));
     else
         prim_feed_end(f->feed, reason);
 }
 
-static bool to_event(const struct native_feed *f, const Muster__V1__WatchEvent *event, int type,
-                     struct prim_event *ret_event)
+static bool native_feed_to_event(const struct native_feed *f, const Muster__V1__WatchEvent *event,
+                                 int type, struct prim_event *ret_event)
 {
     struct native_entry entry;
 
     if (native_entry(event->entry, false, &entry)) return false;
-    if (!prim_in_scope(entry.key, scope_of(f), f->bucket)) return false;
+    if (!prim_in_scope(entry.key, feed_scope_of(f), f->bucket)) return false;
     *ret_event = (struct prim_event){.type = type,
                                      .revision = entry.revision,
                                      .token = entry.token,
@@ -86,19 +87,19 @@ static void take_snapshot(struct native_feed *f, const Muster__V1__WatchResponse
 
     if (!f->snapshot) f->snapshot = prim_snapshot_open();
     for (size_t i = 0; f->snapshot && i < part->n_events; i++) {
-        if (!to_event(f, part->events[i], COORD_ENTRY, &event)) continue;
+        if (!native_feed_to_event(f, part->events[i], COORD_ENTRY, &event)) continue;
         if (prim_snapshot_add(f->snapshot, &event)) continue;
         drop_snapshot(f);
         break;
     }
     if (!f->snapshot) {
-        end(f, COORD_R_MEMORY);
+        feed_end(f, COORD_R_MEMORY);
         return;
     }
     if (part->more) return;
     prim_feed_snapshot(f->feed, f->snapshot, part->revision);
     f->snapshot = NULL;
-    opened(f, prim_ok(COORD_R_NONE));
+    native_feed_opened(f, prim_ok(COORD_R_NONE));
 }
 
 static void begin_anew(struct native_feed *f)
@@ -108,7 +109,7 @@ static void begin_anew(struct native_feed *f)
     grpc_stream_want(&f->stream);
 }
 
-static void overflowed(struct native_feed *f)
+static void native_feed_overflowed(struct native_feed *f)
 {
     grpc_stream_leave(&f->stream);
     f->waits_for_room = true;
@@ -122,10 +123,11 @@ static void take_changes(struct native_feed *f, const Muster__V1__WatchResponse 
 
     for (size_t i = 0; i < changes->n_events; i++) {
         unsigned type = (unsigned)changes->events[i]->type;
-        if (type >= ARRAY_LEN(types) || !to_event(f, changes->events[i], types[type], &event))
+        if (type >= ARRAY_LEN(types) ||
+            !native_feed_to_event(f, changes->events[i], types[type], &event))
             continue;
         if (prim_feed_put(f->feed, &event)) continue;
-        overflowed(f);
+        native_feed_overflowed(f);
         return;
     }
 }
@@ -140,13 +142,13 @@ static void take_gap(struct native_feed *f)
 
 /* -- the stream -- */
 
-static void on_open(struct grpc_stream *stream)
+static void native_feed_on_open(struct grpc_stream *stream)
 {
     struct native_feed *f = CONTAINER_OF(stream, struct native_feed, stream);
     Muster__V1__WatchRequest message = MUSTER__V1__WATCH_REQUEST__INIT;
     struct buf request;
 
-    message.scope = native_bytes(scope_of(f));
+    message.scope = native_bytes(feed_scope_of(f));
     message.bucket = f->bucket;
     message.start_revision = f->next;
     buf_init(&request, NATIVE_REQUEST_MAX);
@@ -157,7 +159,7 @@ static void on_open(struct grpc_stream *stream)
     buf_deinit(&request);
 }
 
-static void take(struct native_feed *f, const Muster__V1__WatchResponse *m)
+static void native_feed_take(struct native_feed *f, const Muster__V1__WatchResponse *m)
 {
     switch (m->kind) {
     case MUSTER__V1__WATCH_RESPONSE__KIND__CHANGES:
@@ -192,7 +194,7 @@ static bool is_good(const Muster__V1__WatchResponse *m)
 }
 
 /* An event that cannot be is not passed over: that would be a gap which nobody is told of. */
-static void on_message(struct grpc_stream *stream, struct str bytes)
+static void native_feed_on_message(struct grpc_stream *stream, struct str bytes)
 {
     struct native_feed *f = CONTAINER_OF(stream, struct native_feed, stream);
     ProtobufCMessage *message;
@@ -201,7 +203,7 @@ static void on_message(struct grpc_stream *stream, struct str bytes)
     if (native_read(bytes, &muster__v1__watch_response__descriptor, &arena, &message)) {
         grpc_stream_reset(stream);
     } else if (is_good((Muster__V1__WatchResponse *)message)) {
-        take(f, (Muster__V1__WatchResponse *)message);
+        native_feed_take(f, (Muster__V1__WatchResponse *)message);
     } else {
         take_gap(f);
         grpc_stream_reset(stream);
@@ -220,12 +222,12 @@ static void on_broken(struct grpc_stream *stream, enum grpc_status status, struc
     if (status == GRPC_UNIMPLEMENTED || status == GRPC_INVALID_ARGUMENT) reason = COORD_R_STORAGE;
     if (status == GRPC_NOT_FOUND) reason = COORD_R_OTHER_STORE;
     if (reason == COORD_R_OTHER_STORE) (void)native_other_store(f->backend);
-    if (reason) end(f, reason);
+    if (reason) feed_end(f, reason);
 }
 
 /* -- from outside -- */
 
-static void on_room_post(struct post *post)
+static void native_feed_on_room_post(struct post *post)
 {
     struct native_feed *f = CONTAINER_OF(post, struct native_feed, room);
 
@@ -233,22 +235,23 @@ static void on_room_post(struct post *post)
     if (f->waits_for_room && !f->closed) begin_anew(f);
 }
 
-static void on_room(void *owner)
+static void native_feed_on_room(void *owner)
 {
     struct native_feed *f = owner;
 
     if (f->closed || atomic_exchange(&f->room_posted, true)) return;
-    post_init(&f->room, on_room_post);
+    post_init(&f->room, native_feed_on_room_post);
     loop_post(grpc_loop(&f->backend->grpc_thread), &f->room);
 }
 
 static void on_late(struct timer *timer)
 {
-    opened(CONTAINER_OF(timer, struct native_feed, late),
-           prim_answer(COORD_UNAVAILABLE, COORD_R_TIMEOUT, "muster: no snapshot came in time"));
+    native_feed_opened(
+        CONTAINER_OF(timer, struct native_feed, late),
+        prim_answer(COORD_UNAVAILABLE, COORD_R_TIMEOUT, "muster: no snapshot came in time"));
 }
 
-static void on_watch(void *owner)
+static void native_feed_on_watch(void *owner)
 {
     struct native_feed *f = owner;
     struct grpc_thread *grpc_thread = &f->backend->grpc_thread;
@@ -256,15 +259,16 @@ static void on_watch(void *owner)
 
     if (timer_init(&f->late, grpc_loop(grpc_thread), on_late) ||
         grpc_stream_init(&f->stream, grpc_thread, "/muster.v1.Coordination/Watch")) {
-        opened(f, prim_no_memory());
+        native_feed_opened(f, prim_no_memory());
         return;
     }
     timer_start_in(&f->late, left_ms > 0 ? (uint64_t)left_ms : 0);
     grpc_stream_want(&f->stream);
-    if (f->next > 0) opened(f, prim_ok(COORD_R_NONE)); /* there is no snapshot to wait for */
+    if (f->next > 0)
+        native_feed_opened(f, prim_ok(COORD_R_NONE)); /* there is no snapshot to wait for */
 }
 
-static void on_unwatch(void *owner)
+static void native_feed_on_unwatch(void *owner)
 {
     struct native_feed *f = owner;
 
@@ -276,7 +280,7 @@ static void on_unwatch(void *owner)
 static void close_feed(struct native_feed *f)
 {
     f->closed = true;
-    grpc_loop_call(&f->backend->grpc_thread, on_unwatch,
+    grpc_loop_call(&f->backend->grpc_thread, native_feed_on_unwatch,
                    f); /* after a post for room, if there is one */
     free(f);
 }
@@ -297,13 +301,13 @@ coord_result native_watch(struct prim_backend *base, const struct prim_call *cal
     f->bucket = bucket;
     f->next = prim_feed_since(feed);
     f->deadline_ns = call->deadline_ns;
-    f->stream.on_open = on_open;
-    f->stream.on_message = on_message;
+    f->stream.on_open = native_feed_on_open;
+    f->stream.on_message = native_feed_on_message;
     f->stream.on_broken = on_broken;
-    prim_feed_on_room(feed, on_room, f);
+    prim_feed_on_room(feed, native_feed_on_room, f);
     latch_init(&wait);
     f->opening = &wait;
-    grpc_loop_call(&f->backend->grpc_thread, on_watch, f);
+    grpc_loop_call(&f->backend->grpc_thread, native_feed_on_watch, f);
     latch_wait(&wait);
     result = f->opened;
     if (result.code == COORD_OK)

@@ -21,7 +21,7 @@ coord_result native_corrupt(const char *what)
     return prim_answer(COORD_UNAVAILABLE, COORD_R_CORRUPT, "muster: %s", what);
 }
 
-static int reason_of_answer(const struct grpc_thread_op *op)
+static int native_reply_reason_of_answer(const struct grpc_thread_op *op)
 {
     switch (op->status) {
     case GRPC_UNAVAILABLE:
@@ -41,7 +41,7 @@ static int reason_of_answer(const struct grpc_thread_op *op)
 
 coord_result native_failure(const struct grpc_thread_op *op, bool writes)
 {
-    int reason = op->answered ? reason_of_answer(op) : grpc_op_silence(op);
+    int reason = op->answered ? native_reply_reason_of_answer(op) : grpc_op_silence(op);
     /* What answered last may not have been what heard it first. */
     bool doubt = writes && op->err == ERR_UNKNOWN;
     coord_result result;

@@ -14,7 +14,7 @@ void native_requests_deinit(struct native_requests *r)
     pthread_mutex_destroy(&r->lock);
 }
 
-static struct request_place *find(struct native_requests *r, const coord_id *id)
+static struct request_place *requests_find(struct native_requests *r, const coord_id *id)
 {
     for (size_t i = 0; i < REQUESTS_RING; i++)
         if (r->ring[i].sequence >= r->acked && prim_id_equal(&r->ring[i].id, id))
@@ -44,7 +44,7 @@ void native_request_begin(struct native_requests *r, const struct prim_call *cal
     *ret_request = (struct native_request){call->request_id, 1, 0, true};
     if (waits) return; /* its answer may be long in coming */
     pthread_mutex_lock(&r->lock);
-    place = find(r, &call->request_id);
+    place = requests_find(r, &call->request_id);
     if (place) place->inside++; /* first: its answer must stay */
     low = oldest(r, now_ns);
     /* A repeat that is not known here was a client of its own the first time. */

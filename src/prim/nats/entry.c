@@ -8,7 +8,7 @@
 #include "prim/nats/store.h"
 
 /* Two machines' wall clocks: good enough for "come back in about", for nothing else. */
-static int64_t left_ms(const struct jet_state *state)
+static int64_t entry_left_ms(const struct jet_state *state)
 {
     int64_t ttl_ms = state->seen.ttl_ms;
     if (ttl_ms == 0 || state->stored_ms == 0) return -1;
@@ -33,7 +33,7 @@ coord_result jet_message_of(struct jet_store *store, struct str answer, struct b
     enum err err = jet_decode_message(answer, memory, &error, ret_state, &note);
     if (err == ERR_NOMEM) return prim_no_memory();
     if (err) return prim_answer(COORD_UNAVAILABLE, COORD_R_STORAGE, "nats: %.120s", note.text);
-    ret_state->seen.left_ms = left_ms(ret_state);
+    ret_state->seen.left_ms = entry_left_ms(ret_state);
     if (error.number == JET_E_NO_MESSAGE || error.code == 0) return prim_ok(COORD_R_NONE);
     if (error.number == JET_E_NO_STREAM) jet_degrade(store, "the stream is gone");
     return prim_answer(COORD_UNAVAILABLE, error.code == 503 ? COORD_R_NO_LEADER : COORD_R_STORAGE,
@@ -66,7 +66,7 @@ coord_result jet_read(struct jet_store *store, int64_t deadline_ns, struct str k
 
 /* -- writing ---------------------------------------------------------------------------------- */
 
-static coord_result refused(struct jet_store *store, const struct jet_error *error)
+static coord_result entry_refused(struct jet_store *store, const struct jet_error *error)
 {
     switch (error->number) {
     case JET_E_WRONG_LAST:
@@ -95,14 +95,14 @@ static coord_result acknowledged(struct jet_store *store, struct str answer, uin
     struct note note = {""};
     enum err err = jet_decode_ack(answer, &ack, &note);
     if (err) return prim_unclear(COORD_R_STORAGE, "nats: %.120s", note.text);
-    if (ack.error.code != 0) return refused(store, &ack.error);
+    if (ack.error.code != 0) return entry_refused(store, &ack.error);
     *ret_sequence = ack.sequence;
     return prim_ok(COORD_R_NONE);
 }
 
 /* The publish, and *ret_sequence; CONFLICT: another message is there, or is on its way. */
-static coord_result publish(struct jet_store *store, struct prim_change *c,
-                            const struct claim_envelope *envelope, uint64_t *ret_sequence)
+static coord_result entry_publish(struct jet_store *store, struct prim_change *c,
+                                  const struct claim_envelope *envelope, uint64_t *ret_sequence)
 {
     char subject[JET_SUBJECT_CAP], expected[24], ttl[24];
     struct jet_header_line headers[2] = {{"Nats-Expected-Last-Subject-Sequence", expected},
@@ -140,15 +140,15 @@ static coord_result publish(struct jet_store *store, struct prim_change *c,
     return result;
 }
 
-static enum prim_wrote write_key(struct prim_change *c, const struct prim_plan *plan,
-                                 coord_result *ret_why)
+static enum prim_wrote entry_write_key(struct prim_change *c, const struct prim_plan *plan,
+                                       coord_result *ret_why)
 {
     struct claim_envelope envelope = plan->envelope;
     uint64_t sequence = 0;
     if (plan->act == PRIM_ACT_RENEW) envelope.revision = c->seen.revision;
     if (plan->act == PRIM_ACT_RENEW || plan->act == PRIM_ACT_UPDATE)
         envelope.token = c->seen.create_revision; /* of the grant, or of the creation */
-    *ret_why = publish(jet_of(c->backend), c, &envelope, &sequence);
+    *ret_why = entry_publish(jet_of(c->backend), c, &envelope, &sequence);
     if (ret_why->code == COORD_OK) {
         jet_stands(&envelope, sequence, &c->seen);
         return PRIM_WROTE;
@@ -163,28 +163,28 @@ static enum prim_wrote write_key(struct prim_change *c, const struct prim_plan *
 /* -- a change --------------------------------------------------------------------------------- */
 
 /* A change's own is the memory that its last answer stands in. */
-static void *begin(struct prim_change *)
+static void *entry_begin(struct prim_change *)
 {
     struct buf *memory = malloc(sizeof *memory);
     if (memory != NULL) buf_init(memory, JET_ANSWER_MAX);
     return memory;
 }
 
-static void end(struct prim_change *c, const coord_result *)
+static void entry_end(struct prim_change *c, const coord_result *)
 {
     buf_deinit(c->own);
     free(c->own);
 }
 
 /* Mostly there is nothing where a key is created: the server says so itself if there is. */
-static bool guess(struct prim_change *c)
+static bool entry_guess(struct prim_change *c)
 {
     if (c->claim != NULL) return false;
     c->seen = (struct prim_seen){.kind = PRIM_SEEN_NOTHING, .left_ms = -1};
     return true;
 }
 
-static coord_result read_key(struct prim_change *c)
+static coord_result entry_read_key(struct prim_change *c)
 {
     struct jet_state state;
     coord_result result =
@@ -193,7 +193,7 @@ static coord_result read_key(struct prim_change *c)
     return result;
 }
 
-static coord_result foreign(const struct prim_change *c)
+static coord_result entry_foreign(const struct prim_change *c)
 {
     return prim_answer(COORD_UNAVAILABLE, COORD_R_CORRUPT,
                        "nats: %.*s holds a message that is none of ours, or damaged",
@@ -201,12 +201,12 @@ static coord_result foreign(const struct prim_change *c)
 }
 
 const struct prim_ways jet_ways = {.certainty = COORD_BY_AUTHORITY,
-                                   .begin = begin,
-                                   .end = end,
-                                   .guess = guess,
-                                   .read = read_key,
-                                   .write = write_key,
-                                   .foreign = foreign,
+                                   .begin = entry_begin,
+                                   .end = entry_end,
+                                   .guess = entry_guess,
+                                   .read = entry_read_key,
+                                   .write = entry_write_key,
+                                   .foreign = entry_foreign,
                                    .list = jet_list,
                                    .list_end = jet_list_end};
 

@@ -5,7 +5,7 @@
 #include "prim/nats/store.h"
 #include "prim/stores.h"
 
-static coord_caps capabilities(struct prim_backend *backend)
+static coord_caps nats_capabilities(struct prim_backend *backend)
 {
     struct jet_store *store = jet_of(backend);
     (void)pthread_mutex_lock(&store->lock);
@@ -14,7 +14,7 @@ static coord_caps capabilities(struct prim_backend *backend)
     return caps;
 }
 
-static void store_free(struct jet_store *store)
+static void nats_store_free(struct jet_store *store)
 {
     prim_guards_close(store->backend.guards);
     jet_check_stop(store);
@@ -25,14 +25,14 @@ static void store_free(struct jet_store *store)
 
 static void close_store(struct prim_backend *backend)
 {
-    store_free(jet_of(backend));
+    nats_store_free(jet_of(backend));
 }
 
 static const struct prim_backend_ops ops = {
     .name = "nats",
     .guards_max = 256,
     .guards_alone = 4, /* each watch is a consumer and a thread */
-    .capabilities = capabilities,
+    .capabilities = nats_capabilities,
     PRIM_CHANGE_OPS,
     .adopt = jet_adopt,
     .guard = prim_guard,
@@ -66,7 +66,7 @@ coord_result prim_nats_open(const struct prim_open *in, struct prim_backend **re
     if (result.code == COORD_OK) result = jet_check_start(store);
     if (result.code == COORD_OK && !prim_guards_open(&store->backend)) result = prim_no_memory();
     if (result.code != COORD_OK) {
-        store_free(store);
+        nats_store_free(store);
         return result;
     }
     *ret_backend = &store->backend;

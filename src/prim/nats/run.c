@@ -88,7 +88,7 @@ static struct str header_of(natsMsg *message, const char *name)
     return natsMsgHeader_Get(message, name, &value) == NATS_OK ? str_from(value) : STR_EMPTY;
 }
 
-static enum jet_step take(struct jet_store *store, struct jet_run *run, struct jet_message *ret)
+static enum jet_step run_take(struct jet_store *store, struct jet_run *run, struct jet_message *ret)
 {
     struct jet_delivery delivery;
     struct str status = header_of(ret->message, "Status");
@@ -117,7 +117,7 @@ enum jet_step jet_run_next(struct jet_store *store, struct jet_run *run, int64_t
     ret_message->message = NULL;
     natsStatus status = natsSubscription_NextMsg(&ret_message->message, run->subscription, wait_ms);
     if (status != NATS_OK) return status == NATS_TIMEOUT ? JET_STEP_SILENT : JET_STEP_BROKEN;
-    enum jet_step step = take(store, run, ret_message);
+    enum jet_step step = run_take(store, run, ret_message);
     if (step != JET_STEP_MESSAGE) {
         natsMsg_Destroy(ret_message->message);
         ret_message->message = NULL;

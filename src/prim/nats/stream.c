@@ -48,8 +48,9 @@ static coord_result check_level(struct jet_store *store, int64_t deadline_ns)
 }
 
 /* "INFO", "CREATE": what the answer says of the stream. */
-static coord_result stream_call(struct jet_store *store, int64_t deadline_ns, const char *verb,
-                                struct str body, struct jet_stream *stream)
+static coord_result nats_stream_stream_call(struct jet_store *store, int64_t deadline_ns,
+                                            const char *verb, struct str body,
+                                            struct jet_stream *stream)
 {
     char subject[128];
     struct note note = {""};
@@ -64,7 +65,7 @@ static coord_result stream_call(struct jet_store *store, int64_t deadline_ns, co
 
 static coord_result info(struct jet_store *store, int64_t deadline_ns, struct jet_stream *stream)
 {
-    return stream_call(store, deadline_ns, "INFO", STR_EMPTY, stream);
+    return nats_stream_stream_call(store, deadline_ns, "INFO", STR_EMPTY, stream);
 }
 
 coord_result jet_server_ms(struct jet_store *store, int64_t deadline_ns, int64_t *ret_ms)
@@ -94,7 +95,7 @@ static coord_result create(struct jet_store *store, int64_t deadline_ns, int64_t
                  "\"subject_delete_marker_ttl\":%" PRId64 "}",
                  store->stream, store->bucket, replicas, (int64_t)JET_MARKER_TTL_S * 1000000000);
     coord_result result =
-        stream_call(store, deadline_ns, "CREATE", str_of(body, (size_t)len), stream);
+        nats_stream_stream_call(store, deadline_ns, "CREATE", str_of(body, (size_t)len), stream);
     if (result.code != COORD_OK) return result;
     /* Two made it at once, with other wishes: what is there is judged like any other. */
     return stream->error.number == JET_E_STREAM_EXISTS ? info(store, deadline_ns, stream) : result;
@@ -108,8 +109,8 @@ static bool is_forming(const coord_result *result, const struct jet_error *error
 }
 
 /* `replicas` 0: it is not made. */
-static coord_result find(struct jet_store *store, int64_t deadline_ns, int64_t replicas,
-                         struct jet_stream *ret_stream)
+static coord_result stream_find(struct jet_store *store, int64_t deadline_ns, int64_t replicas,
+                                struct jet_stream *ret_stream)
 {
     for (;;) {
         struct jet_stream stream = {.error = {0}};
@@ -219,7 +220,7 @@ coord_result jet_stream_open(struct jet_store *store, const struct prim_open *in
         return prim_answer(COORD_INVALID, COORD_R_URL, "nats: durable is 'asserted' or not there");
     store->durable_asserted = durable != NULL;
     struct jet_stream stream;
-    result = find(store, in->deadline_ns, make ? replicas : 0, &stream);
+    result = stream_find(store, in->deadline_ns, make ? replicas : 0, &stream);
     if (result.code != COORD_OK) return result;
     if (stream.error.number == JET_E_NO_STREAM)
         return UNFIT("there is no bucket '%s'; create=1 makes it", store->bucket);
@@ -269,7 +270,7 @@ static void check(struct jet_store *store)
     }
 }
 
-static void *run(void *arg)
+static void *stream_run(void *arg)
 {
     struct jet_store *store = arg;
     while (!atomic_load(&store->closing)) {
@@ -294,7 +295,7 @@ coord_result jet_check_start(struct jet_store *store)
         natsConnection_SubscribeSync(&store->edits, store->link.connection, subject);
     jet_pipe_guard_end(&guard);
     if (status != NATS_OK) return jet_link_failed(&store->link, status, false);
-    if (prim_thread_start(&store->checker, run, store)) return prim_ok(COORD_R_NONE);
+    if (prim_thread_start(&store->checker, stream_run, store)) return prim_ok(COORD_R_NONE);
     natsSubscription_Destroy(store->edits);
     store->edits = NULL;
     return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "nats: no thread");

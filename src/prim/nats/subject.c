@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-static bool is_plain(char c)
+static bool subject_is_plain(char c)
 {
     return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' ||
            c == '_';
@@ -14,16 +14,16 @@ static bool is_plain(char c)
 bool jet_bucket_is_valid(struct str bucket)
 {
     for (size_t i = 0; i < bucket.len; i++)
-        if (!is_plain(bucket.at[i])) return false;
+        if (!subject_is_plain(bucket.at[i])) return false;
     return bucket.len >= 1 && bucket.len <= JET_BUCKET_MAX;
 }
 
 /* Appends the key's tokens and returns the end. */
-static char *encode(char *at, struct str key)
+static char *subject_encode(char *at, struct str key)
 {
     for (size_t i = 0; i < key.len; i++) {
         char c = key.at[i];
-        if (is_plain(c)) {
+        if (subject_is_plain(c)) {
             *at++ = c;
         } else if (c == '/') {
             *at++ = '.';
@@ -45,13 +45,13 @@ static char *prefix(struct str bucket, char subject[JET_SUBJECT_CAP])
 void jet_subject_of(struct str bucket, struct str key, char subject[JET_SUBJECT_CAP])
 {
     assert(key.len >= 1 && key.len <= PRIM_KEY_MAX);
-    (void)encode(prefix(bucket, subject), key);
+    (void)subject_encode(prefix(bucket, subject), key);
 }
 
 void jet_subject_below(struct str bucket, struct str keys, char subject[JET_SUBJECT_CAP])
 {
     assert(keys.len <= PRIM_KEY_MAX);
-    char *at = encode(prefix(bucket, subject), keys);
+    char *at = subject_encode(prefix(bucket, subject), keys);
     memcpy(at, keys.len > 0 ? ".*" : "*", keys.len > 0 ? 3 : 2);
 }
 
@@ -74,11 +74,12 @@ bool jet_key_of(struct str bucket, struct str subject, char key[PRIM_KEY_MAX + 1
             int high = hex_digit(rest.at[i + 1]), low = hex_digit(rest.at[i + 2]);
             if (high < 0 || low < 0) return false;
             c = (char)(high * 16 + low);
-            if (is_plain(c) || c == '/' || c < 0x21 || (unsigned char)c > 0x7e) return false;
+            if (subject_is_plain(c) || c == '/' || c < 0x21 || (unsigned char)c > 0x7e)
+                return false;
             i += 2;
         } else if (c == '.') {
             c = '/';
-        } else if (!is_plain(c)) {
+        } else if (!subject_is_plain(c)) {
             return false;
         }
         if (len == PRIM_KEY_MAX) return false;

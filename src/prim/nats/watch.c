@@ -33,7 +33,7 @@ struct watch {
 
 /* -- keys ------------------------------------------------------------------------------------- */
 
-static void forget_all(struct watch *watch)
+static void nats_watch_forget_all(struct watch *watch)
 {
     map_free(&watch->live);
     map_init(&watch->live, MAP_MOST, prim_random());
@@ -70,12 +70,12 @@ static coord_result run_open(struct watch *watch, int64_t deadline_ns)
 {
     assert(watch->snapshot == NULL);
     struct prim_snapshot *snapshot = prim_snapshot_open();
-    struct jet_run run = {NULL};
-    coord_result result = snapshot == NULL
-                              ? prim_no_memory()
-                              : jet_run_open(watch->store, deadline_ns, watch->filter, &run);
+    struct jet_run nats_watch_run = {NULL};
+    coord_result result =
+        snapshot == NULL ? prim_no_memory()
+                         : jet_run_open(watch->store, deadline_ns, watch->filter, &nats_watch_run);
     (void)pthread_mutex_lock(&watch->lock);
-    watch->run = run;
+    watch->run = nats_watch_run;
     (void)pthread_mutex_unlock(&watch->lock);
     if (result.code != COORD_OK) {
         prim_snapshot_close(snapshot);
@@ -84,7 +84,7 @@ static coord_result run_open(struct watch *watch, int64_t deadline_ns)
     watch->snapshot = snapshot;
     watch->newest = 1;
     watch->heard_ns = prim_clock_now(&watch->store->backend.clock);
-    forget_all(watch);
+    nats_watch_forget_all(watch);
     if (watch->run.pending == 0) snapshot_end(watch);
     return result;
 }
@@ -121,18 +121,18 @@ static bool show(struct watch *watch, struct str key, const struct prim_seen *st
 
 /* -- the thread ------------------------------------------------------------------------------- */
 
-static void rest(struct watch *watch, int64_t ms)
+static void nats_watch_backoff(struct watch *watch, int64_t ms)
 {
     for (; ms > 0 && !atomic_load(&watch->stopped); ms -= 50) prim_thread_pause_ms(50);
 }
 
 /* One message, or a while without one. False: begin anew. */
-static bool step(struct watch *watch)
+static bool watch_step(struct watch *watch)
 {
     struct jet_message got;
-    enum jet_step step = jet_run_next(watch->store, &watch->run, WAIT_MS, &got);
-    if (step == JET_STEP_BROKEN) return false;
-    if (step == JET_STEP_SILENT) {
+    enum jet_step watch_step = jet_run_next(watch->store, &watch->run, WAIT_MS, &got);
+    if (watch_step == JET_STEP_BROKEN) return false;
+    if (watch_step == JET_STEP_SILENT) {
         int64_t silent_ns = prim_clock_now(&watch->store->backend.clock) - watch->heard_ns;
         if (silent_ns >= (int64_t)SILENCE_MS * 1000000 ||
             natsConnection_Status(watch->store->link.connection) != NATS_CONN_STATUS_CONNECTED)
@@ -141,24 +141,24 @@ static bool step(struct watch *watch)
         watch->heard_ns = prim_clock_now(&watch->store->backend.clock);
     }
     bool fine = true;
-    if (step == JET_STEP_MESSAGE) {
+    if (watch_step == JET_STEP_MESSAGE) {
         struct str key = str_from(got.key);
         if (prim_in_scope(key, str_from(watch->scope), watch->bucket))
             fine = show(watch, key, &got.state.seen);
         natsMsg_Destroy(got.message);
     }
-    bool all = step == JET_STEP_IDLE || (step == JET_STEP_MESSAGE && got.pending == 0);
+    bool all = watch_step == JET_STEP_IDLE || (watch_step == JET_STEP_MESSAGE && got.pending == 0);
     if (fine && all && watch->snapshot != NULL) snapshot_end(watch);
     return fine && (watch->snapshot != NULL || !prim_feed_wants_snapshot(watch->feed));
 }
 
-static void *run(void *arg)
+static void *nats_watch_run(void *arg)
 {
     struct watch *watch = arg;
     int64_t pause_ms = PAUSE_MIN_MS;
     while (!atomic_load(&watch->stopped)) {
         if (watch->run.subscription != NULL) {
-            if (step(watch)) {
+            if (watch_step(watch)) {
                 pause_ms = PAUSE_MIN_MS;
                 continue;
             }
@@ -169,7 +169,7 @@ static void *run(void *arg)
         int64_t deadline_ns =
             prim_clock_now(&watch->store->backend.clock) + (int64_t)JET_REQUEST_MS_MAX * 1000000;
         if (run_open(watch, deadline_ns).code != COORD_OK) {
-            rest(watch, pause_ms);
+            nats_watch_backoff(watch, pause_ms);
             pause_ms = pause_ms * 2 < PAUSE_MAX_MS ? pause_ms * 2 : PAUSE_MAX_MS;
         }
     }
@@ -177,7 +177,7 @@ static void *run(void *arg)
     return NULL;
 }
 
-static void watch_free(struct watch *watch)
+static void nats_watch_watch_free(struct watch *watch)
 {
     map_free(&watch->live);
     (void)pthread_mutex_destroy(&watch->lock);
@@ -202,12 +202,12 @@ coord_result jet_watch(struct prim_backend *backend, const struct prim_call *cal
     map_init(&watch->live, MAP_MOST, 0);
     (void)pthread_mutex_init(&watch->lock, NULL);
     coord_result result = run_open(watch, call->deadline_ns);
-    if (result.code == COORD_OK && !prim_thread_start(&watch->thread, run, watch)) {
+    if (result.code == COORD_OK && !prim_thread_start(&watch->thread, nats_watch_run, watch)) {
         run_close(watch);
         result = prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "nats: no thread");
     }
     if (result.code != COORD_OK) {
-        watch_free(watch);
+        nats_watch_watch_free(watch);
         return result;
     }
     *ret_watch = watch;
@@ -227,5 +227,5 @@ void jet_unwatch(struct prim_backend *, void *opaque)
     (void)pthread_mutex_unlock(&watch->lock);
     (void)pthread_join(watch->thread, NULL);
     run_close(watch);
-    watch_free(watch);
+    nats_watch_watch_free(watch);
 }

@@ -7,7 +7,7 @@
 
 enum {
     FIELD_ID = 1,
-    FIELD_STATE = 2,
+    BOOK_WIRE_FIELD_STATE = 2,
     FIELD_HOST = 3,
     FIELD_ERROR = 12,
     HOST_PROVIDER = 1,
@@ -35,7 +35,7 @@ static struct pack entry_pack(struct book *book, const struct book_entry *e)
     char room[ENTRY_HOST_CAP];
 
     pack_text(&pack, FIELD_ID, entry_id(e));
-    pack_u64(&pack, FIELD_STATE, e->state);
+    pack_u64(&pack, BOOK_WIRE_FIELD_STATE, e->state);
     if (e->has_host) {
         pack_text(&host, HOST_PROVIDER, str_from(book->options.provider));
         pack_text(&host, HOST_REF, entry_host(e, room));

@@ -15,7 +15,7 @@
 
 enum {
     MEMORY_MAX = 16 << 20,
-    MILLION = 1000000,
+    CATALOGUE_MILLION = 1000000,
     SHARE_MAX = 1000000,
     RACK_MAX = 1000000,
 };
@@ -64,7 +64,7 @@ static enum err catalogue_read_fraction(const struct json *value, void *into, st
 
     if (json_get_double(value, "", &number, NULL) || !(number >= 0 && number <= 1))
         return json_wrong(note, "must be a number from 0 to 1");
-    *(uint32_t *)into = (uint32_t)(number * MILLION + 0.5);
+    *(uint32_t *)into = (uint32_t)(number * CATALOGUE_MILLION + 0.5);
     return ERR_OK;
 }
 
@@ -100,7 +100,8 @@ static const struct json_field fails_fields[] = {
 static const struct json_fields latency_row = {JSON_FIELDS(latency_fields)},
                                 fails_row = {JSON_FIELDS(fails_fields)};
 
-static const char *const capacities[] = {"", "bare-metal", "reserved", "on-demand", "spot", NULL};
+static const char *const catalogue_capacities[] = {"",          "bare-metal", "reserved",
+                                                   "on-demand", "spot",       NULL};
 static_assert(CAPACITY_BARE_METAL == 1 && CAPACITY_RESERVED == 2 && CAPACITY_ON_DEMAND == 3 &&
                   CAPACITY_SPOT == 4,
               "places in the list");
@@ -109,7 +110,7 @@ static const struct json_field pool_fields[] = {
      .needed = true},
     {"type", JSON_AS_TEXT, JSON_MEMBER(struct catalogue_pool, offer.instance_type), .needed = true},
     {"capacity", JSON_AS_WORD, JSON_MEMBER(struct catalogue_pool, offer.capacity_type),
-     .words = capacities, .needed = true},
+     .words = catalogue_capacities, .needed = true},
     {"price", JSON_AS_DOUBLE, JSON_MEMBER(struct catalogue_pool, offer.price_per_hour)},
     {"interruption", JSON_AS_DOUBLE,
      JSON_MEMBER(struct catalogue_pool, offer.interruption_probability)},
@@ -177,7 +178,7 @@ static enum err catalogue_read_pool(struct catalogue *c, const struct json *tabl
                                     .zones = c->zones,
                                     .zone_count = c->zone_count,
                                     .count = UINT64_MAX,
-                                    .quota = MILLION,
+                                    .quota = CATALOGUE_MILLION,
                                     .deletes = true};
     err = json_fields_read(table, &pool_row, pool, &c->memory, note);
     if (err) return err;

@@ -10,7 +10,7 @@
 #include "wire/pack.h"
 
 enum {
-    FIELD_STATE = 5,
+    CHANGE_FIELD_STATE = 5,
     LENGTH_BYTES = 4, /* before each change, little-endian */
     TEXT_BYTES_MAX = 1 << 20,
 };
@@ -52,7 +52,7 @@ enum err change_write(const struct book_change *change, struct buf *into)
 
     pack.err = buf_append(into, str_of("\0\0\0\0", LENGTH_BYTES));
     if (!pack.err) pack.err = buf_append_byte(into, (char)change->kind);
-    pack_u64(&pack, FIELD_STATE, change->state);
+    pack_u64(&pack, CHANGE_FIELD_STATE, change->state);
     for (size_t i = 0; i < ARRAY_LEN(members); i++) {
         const void *at = (const char *)change + members[i].offset;
 
@@ -80,7 +80,7 @@ static enum err change_take_field(struct book_change *change, const struct field
     const struct member *member = members;
     char *at;
 
-    if (field->number == FIELD_STATE) {
+    if (field->number == CHANGE_FIELD_STATE) {
         change->state = (enum machine_state)field->value;
         return field->wire == WIRE_VARINT && field->value < MACHINE_STATE_COUNT ? ERR_OK
                                                                                 : ERR_PARSE;

@@ -20,8 +20,8 @@ enum {
     RUNNING_MAX = 16,
     TIMEOUT_MS = 10 * 60 * 1000,
     LIST_EVERY_MS = 30 * 1000,
-    ANSWER_MAX = 1 << 20, /* bytes a script may print */
-    LIST_MAX = 64 << 20,
+    COMMAND_ANSWER_MAX = 1 << 20, /* bytes a script may print */
+    COMMAND_LIST_MAX = 64 << 20,
     TASK_MAX = 64 << 20, /* a blob, in base64 */
     HOST_MAX = 253,
     WORDS_MAX = 4096, /* an error, every byte of it escaped */
@@ -190,7 +190,7 @@ static void run_report(struct operation_run *r, const struct script_end *end)
     struct json *answer = NULL;
     struct buf words;
 
-    if (answer_read(end->output, ANSWER_MAX, &answer, &error) && end->error.text[0])
+    if (answer_read(end->output, COMMAND_ANSWER_MAX, &answer, &error) && end->error.text[0])
         error = end->error; /* how it died says more than what it left */
     answer_judge(r, end, answer, &error, &reported);
     buf_init(&words, WORDS_MAX);
@@ -225,7 +225,7 @@ static enum err run_start(struct operation_run *r, struct note *note)
         .input = buf_peek(&r->task),
         .env = r->env.all,
         .timeout_ms = r->timeout_ms,
-        .output_max = ANSWER_MAX,
+        .output_max = COMMAND_ANSWER_MAX,
         .done = on_run_done,
         .owner = r,
     };
@@ -299,7 +299,8 @@ struct seen { /* a machine of the list */
     bool lost;
     struct offer offer;
 };
-static const char *const capacities[] = {"", "BareMetal", "Reserved", "OnDemand", "Spot", NULL};
+static const char *const command_capacities[] = {"",         "BareMetal", "Reserved",
+                                                 "OnDemand", "Spot",      NULL};
 static_assert(CAPACITY_BARE_METAL == 1 && CAPACITY_RESERVED == 2 && CAPACITY_ON_DEMAND == 3 &&
                   CAPACITY_SPOT == 4,
               "places in the list");
@@ -310,7 +311,7 @@ static const struct json_field seen_fields[] = {
     {"instance_type", JSON_AS_TEXT, JSON_MEMBER(struct seen, offer.instance_type), .needed = true},
     {"zone", JSON_AS_TEXT, JSON_MEMBER(struct seen, offer.zone)},
     {"capacity_type", JSON_AS_WORD, JSON_MEMBER(struct seen, offer.capacity_type),
-     .words = capacities},
+     .words = command_capacities},
     {"price_per_hour", JSON_AS_DOUBLE, JSON_MEMBER(struct seen, offer.price_per_hour)},
     {"interruption_probability", JSON_AS_DOUBLE,
      JSON_MEMBER(struct seen, offer.interruption_probability)},
@@ -355,7 +356,7 @@ static void list_see_all(struct command *c, const struct json *answer)
     struct backend_host *host = c->backend.host;
     struct arena arena;
 
-    arena_init(&arena, ANSWER_MAX);
+    arena_init(&arena, COMMAND_ANSWER_MAX);
     for (size_t i = 0; machines && i < json_count(machines); i++) {
         struct str id = STR_EMPTY;
         struct note note = {""};
@@ -384,7 +385,7 @@ static void on_listed(void *owner, const struct script_end *end)
     if (end->error.text[0])
         note = end->error;
     else
-        err = answer_read(end->output, LIST_MAX, &answer, &note);
+        err = answer_read(end->output, COMMAND_LIST_MAX, &answer, &note);
     if (note.text[0])
         list_warn(c, STR_EMPTY, err, &note);
     else if (answer)
@@ -402,7 +403,7 @@ static void on_list_due(struct timer *timer)
         .argument = "list",
         .input = STR("{\"operation\":\"list\"}\n"),
         .timeout_ms = c->timeout_ms,
-        .output_max = LIST_MAX,
+        .output_max = COMMAND_LIST_MAX,
         .done = on_listed,
         .owner = c,
     };
@@ -459,7 +460,7 @@ static void command_close(struct backend *backend)
     command_free(command_of(backend));
 }
 
-static const struct backend_ops ops = {
+static const struct backend_ops command_ops = {
     .name = "command",
     .keeps_blobs = true,
     .check = command_check,
@@ -479,7 +480,7 @@ enum err command_backend_open(const struct command_options *options, struct back
         return note_fail(note, ERR_INVALID, "the command backend needs a script");
     c = calloc(1, sizeof *c);
     if (!c) return ERR_NOMEM;
-    c->backend.ops = &ops;
+    c->backend.ops = &command_ops;
     c->io = options->io;
     if (options->log) c->log = *options->log;
     c->running_max = options->running_max ? options->running_max : RUNNING_MAX;

@@ -503,7 +503,7 @@ static void local_close(struct backend *backend)
     local_free(local_of(backend));
 }
 
-static const struct backend_ops ops = {
+static const struct backend_ops process_ops = {
     .name = "process",
     .keeps_blobs = true,
     .start = local_start,
@@ -538,7 +538,7 @@ enum err process_backend_open(const struct process_backend_options *options,
     if (err) return note_fail(note, ERR_UNSUPPORTED, "the process backend needs /proc");
     l = calloc(1, sizeof *l);
     if (!l) return ERR_NOMEM;
-    l->backend.ops = &ops;
+    l->backend.ops = &process_ops;
     l->options = *options;
     if (options->log) l->log = *options->log;
     l->commands[HOST] = options->host_command ? options->host_command : sleep_command;

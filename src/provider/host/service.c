@@ -7,12 +7,12 @@
 
 #define SERVICE "/bigfleet.v1alpha1.CapacityProvider/"
 enum {
-    ANSWER_MAX = 1 << 20,
+    HOST_SERVICE_ANSWER_MAX = 1 << 20,
     REQUEST_MAX = 64 << 10,
     CONFIGURE_MAX = BOOK_BLOB_MAX + BOOK_METADATA_BYTES_MAX * 4, /* more is refused by its length */
     PIECE = 64 << 10,
     PIECES_A_TURN = 8, /* of one List, then others have their turn */
-    LIST_MAX = INT32_MAX,
+    SERVICE_LIST_MAX = INT32_MAX,
     ARENA_MAX = 16 << 20,
 };
 
@@ -54,7 +54,7 @@ static struct answer *answer_new(struct host_service *service, struct rpc_call *
     list_init(&a->link);
     list_append(&service->calls, &a->link);
     host_wait_init(&a->wait, on_durable);
-    buf_init(&a->bytes, ANSWER_MAX);
+    buf_init(&a->bytes, HOST_SERVICE_ANSWER_MAX);
     rpc_call_set_data(call, a);
     return a;
 }
@@ -329,7 +329,8 @@ static void on_list(void *service, struct rpc_call *call, const ProtobufCMessage
     {                                                                                              \
         .path = SERVICE name, .kind = RPC_UNARY,                                                   \
         .input = &bigfleet__v1alpha1__##input_##__descriptor, .request_max = (request_max_),       \
-        .response_max = ANSWER_MAX, .arena_max = ARENA_MAX, .handler = &(const struct rpc_handler) \
+        .response_max = HOST_SERVICE_ANSWER_MAX, .arena_max = ARENA_MAX,                           \
+        .handler = &(const struct rpc_handler)                                                     \
         {                                                                                          \
             .on_message = on_##handler_, .on_done = on_call_done                                   \
         }                                                                                          \
@@ -345,7 +346,7 @@ static const struct rpc_method methods[] = {
      .kind = RPC_UNARY,
      .input = &bigfleet__v1alpha1__list_filter__descriptor,
      .request_max = REQUEST_MAX,
-     .response_max = LIST_MAX,
+     .response_max = SERVICE_LIST_MAX,
      .arena_max = ARENA_MAX,
      .handler = &(const struct rpc_handler){.on_message = on_list,
                                             .on_writable = on_list_writable,

@@ -153,7 +153,7 @@ struct record { /* as it was said */
 };
 
 /* What makes a machine available again: a refusal would come at once. */
-static bool is_free(enum machine_state state)
+static bool reconcile_is_free(enum machine_state state)
 {
     return state == MACHINE_IDLE || state == MACHINE_SPECULATIVE;
 }
@@ -199,7 +199,7 @@ static enum err record_known(struct core *core, const struct record *record, mon
     enum err err = core_get(core, to.id, &was);
 
     if (err) return err;
-    if (!record->got && was.machine.state == MACHINE_FAILED && is_free(to.state) &&
+    if (!record->got && was.machine.state == MACHINE_FAILED && reconcile_is_free(to.state) &&
         core_rests(core, to.id, now))
         return ERR_OK;
     if (!record->got && running_call_may_run(core, to.id, to.state, now)) return ERR_OK;

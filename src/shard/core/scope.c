@@ -135,7 +135,7 @@ discard:
 }
 
 /* Serves nobody and is not on its way to. */
-static bool is_free(const struct core *core, const struct machine_row *row)
+static bool scope_is_free(const struct core *core, const struct machine_row *row)
 {
     uint32_t state = row_actual(core->inventory, row)->traits.state;
 
@@ -160,7 +160,7 @@ enum err core_serving(struct core *core, const struct label *domain, uint32_t *r
         const struct posting *found;
 
         walked++;
-        if (!row || (is_free(core, row) && !core_is_pending(core, entry->key))) continue;
+        if (!row || (scope_is_free(core, row) && !core_is_pending(core, entry->key))) continue;
         found = look_find(row_actual(core->inventory, row)->traits.look, domain->key);
         count += found && str_equal(posting_value(found), domain->value);
         *ret_more = count > 0 && walked >= SERVING_WALK_MAX;
@@ -178,7 +178,7 @@ void scope_sweep(struct core *core, mono_time, struct effects *out)
     if (scope->incomplete) scope->incomplete = outside_find(core, scope, &scope->outside) != ERR_OK;
     while ((entry = map_next(&scope->outside, &cursor))) {
         const struct machine_row *row = inventory_row(core->inventory, entry->key);
-        if (row && (!is_free(core, row) || core_is_pending(core, entry->key))) continue;
+        if (row && (!scope_is_free(core, row) || core_is_pending(core, entry->key))) continue;
         if (row && core_drop(core, entry->key, "gone: its domain is not this shard's", out))
             continue;
         free(map_remove(&scope->outside, entry->key));

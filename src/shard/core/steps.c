@@ -83,7 +83,7 @@ void call_begin(struct core *core, struct machine_task *task, mono_time now, str
  * The task holds no place while it waits for the blob (STEP_BLOB). With the blob it waits in
  * `ready` for a place, and then asks the provider. */
 
-static bool blob_ask(struct core *core, struct machine_task *task, struct effects *out)
+static bool steps_blob_ask(struct core *core, struct machine_task *task, struct effects *out)
 {
     const struct profile *profile = effects_profile(out, &task->kind->profile);
     struct effect *effect =
@@ -143,7 +143,7 @@ void bootstrap_begin(struct core *core, struct machine_task *task, mono_time now
     if (core->counts.blobs_waiting >= core->options.blobs_max)
         roll_back(core, task, OUTCOME_BLOB_ERROR, STR("too many actions wait for a blob"), now,
                   out);
-    else if (blob_ask(core, task, out))
+    else if (steps_blob_ask(core, task, out))
         task_hold_for_blob(core, task, now);
     else
         roll_back(core, task, OUTCOME_OTHER, STR("out of memory"), now, out);

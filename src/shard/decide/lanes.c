@@ -78,7 +78,7 @@ static bool lane_is_used_up(const struct decider *e, const struct lane_order *o,
 }
 
 /* The first from `at` on that was not found to be used up. */
-static uint32_t lane_next(const struct decider *e, struct lane_order *o, uint32_t at)
+static uint32_t lanes_lane_next(const struct decider *e, struct lane_order *o, uint32_t at)
 {
     while (lane_is_used_up(e, o, at)) {
         struct lane_entry *entry = &o->at[at];
@@ -102,7 +102,7 @@ static void lane_cursor_move(struct decider *e, const struct want *w,
 {
     struct lane_order *o = c->order;
 
-    for (at = lane_next(e, o, at); at < o->count; at = lane_next(e, o, at + 1)) {
+    for (at = lanes_lane_next(e, o, at); at < o->count; at = lanes_lane_next(e, o, at + 1)) {
         struct lane_entry *entry = &o->at[at];
         if (lane_is_gone(e, entry)) {
             entry->used_up = (uint32_t)e->number;

@@ -79,8 +79,8 @@ static bool has_claims(const struct keys *keys, struct key_range range)
     return keys_count_range(keys, among, 0) > 0;
 }
 
-static enum txn_refusal put_check(const struct store *store, const struct txn_put *put,
-                                  uint64_t *bytes)
+static enum txn_refusal txn_put_check(const struct store *store, const struct txn_put *put,
+                                      uint64_t *bytes)
 {
     struct key_value now;
     size_t value_len = put->value.len;
@@ -108,7 +108,7 @@ static enum txn_refusal check_ops(const struct store *store, const struct txn *t
         else if (op->kind == TXN_RANGE)
             refusal = reads ? query_check(store->keys, &op->range) : TXN_TAKEN;
         else if (!reads && op->kind == TXN_PUT)
-            refusal = put_check(store, &op->put, bytes);
+            refusal = txn_put_check(store, &op->put, bytes);
         else if (!reads && op->kind == TXN_DELETE)
             refusal = has_claims(store->keys, op->del.range) ? TXN_CLAIM : TXN_TAKEN;
         else if (!reads)

@@ -210,7 +210,7 @@ static void member_update(struct etcd_request *request)
                        "--join-addr");
 }
 
-static const struct etcd_method methods[] = {
+static const struct etcd_method cluster_methods[] = {
     {ETCD_METHOD("MemberList", etcdserverpb, Cluster, member_list, member_list),
      .allows = etcd_may_look, .serializable = list_serializable, .read = members_read},
     {ETCD_METHOD("MemberRemove", etcdserverpb, Cluster, member_remove, member_remove),
@@ -224,4 +224,4 @@ static const struct etcd_method methods[] = {
     {.base = {.path = NULL}},
 };
 
-const struct etcd_part etcd_cluster_part = {.methods = methods};
+const struct etcd_part etcd_cluster_part = {.methods = cluster_methods};

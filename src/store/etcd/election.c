@@ -133,7 +133,7 @@ static void leader_read(struct etcd_request *request)
     }
 }
 
-static const struct etcd_method methods[] = {
+static const struct etcd_method election_methods[] = {
     {ETCD_METHOD("Proclaim", v3electionpb, Election, proclaim, proclaim), .inner = true,
      .check = proclaim_check, .allows = etcd_txn_allows, .command = etcd_txn_command,
      .written = proclaimed},
@@ -145,9 +145,9 @@ static const struct etcd_method methods[] = {
     {.base = {.path = NULL}},
 };
 
-static const struct etcd_raw raws[] = {
+static const struct etcd_raw election_raws[] = {
     {ETCD_RAW("Campaign", v3electionpb, Election, campaign, campaign, RPC_UNARY, campaign_handler)},
     {.rpc = {.path = NULL}},
 };
 
-const struct etcd_part etcd_election_part = {.methods = methods, .raws = raws};
+const struct etcd_part etcd_election_part = {.methods = election_methods, .raws = election_raws};

@@ -235,7 +235,7 @@ static void watch_too_large(struct watch *watch)
 
 /* -- progress -- */
 
-static enum err progress_send(struct feed_stream *stream, int64_t id)
+static enum err feed_progress_send(struct feed_stream *stream, int64_t id)
 {
     return answer_send(stream, &(struct answer){.id = id, .revision = now_of(stream->feed)});
 }
@@ -247,7 +247,7 @@ static void watch_idle(struct watch *base)
     enum err err = ERR_OK;
 
     if (watch->progress_due && has_begun(stream->feed, watch->start_revision))
-        err = progress_send(stream, watch->id);
+        err = feed_progress_send(stream, watch->id);
     watch->progress_due = false; /* without room it is not quiet, and may wait */
     if (err && err != ERR_FULL) stream_break(&stream->base, err);
 }
@@ -260,7 +260,7 @@ static void stream_caught_up(struct watch_stream *base)
 
     find_last_start(stream);
     if (!has_begun(stream->feed, stream->starts_at)) return;
-    err = progress_send(stream, -1);
+    err = feed_progress_send(stream, -1);
     if (err == ERR_FULL) return;
     list_remove(&base->asking);
     if (err) stream_break(base, err);

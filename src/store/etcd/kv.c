@@ -32,7 +32,7 @@ static bool range_allows(const struct etcd_request *request)
                     (struct key_range){bytes_str(m->key), bytes_str(m->range_end)}, ETCD_READ);
 }
 
-static bool range_serializable(const ProtobufCMessage *message)
+static bool kv_range_serializable(const ProtobufCMessage *message)
 {
     return ((const Etcdserverpb__RangeRequest *)message)->serializable;
 }
@@ -105,7 +105,7 @@ static enum etcd_error single_check(struct etcd_request *request, const Etcdserv
     return !error && large ? ETCD_TOO_LARGE : error;
 }
 
-static enum etcd_error put_check(struct etcd_request *request)
+static enum etcd_error kv_put_check(struct etcd_request *request)
 {
     Etcdserverpb__RequestOp op = ETCDSERVERPB__REQUEST_OP__INIT;
 
@@ -189,12 +189,12 @@ static void prunings_changed(struct etcd_api *api, const struct replica_status *
     }
 }
 
-static const struct etcd_method methods[] = {
+static const struct etcd_method kv_methods[] = {
     {ETCD_METHOD("Range", etcdserverpb, KV, range, range), .check = range_check,
-     .allows = range_allows, .serializable = range_serializable, .newest = range_newest,
+     .allows = range_allows, .serializable = kv_range_serializable, .newest = range_newest,
      .read = range_read},
-    {ETCD_METHOD("Put", etcdserverpb, KV, put, put), .check = put_check, .allows = etcd_txn_allows,
-     .command = single_command, .written = etcd_txn_written},
+    {ETCD_METHOD("Put", etcdserverpb, KV, put, put), .check = kv_put_check,
+     .allows = etcd_txn_allows, .command = single_command, .written = etcd_txn_written},
     {ETCD_METHOD("DeleteRange", etcdserverpb, KV, delete_range, delete_range),
      .check = delete_check, .allows = etcd_txn_allows, .command = single_command,
      .written = etcd_txn_written},
@@ -207,7 +207,7 @@ static const struct etcd_method methods[] = {
     {.base = {.path = NULL}},
 };
 
-const struct etcd_part etcd_kv_part = {.methods = methods,
+const struct etcd_part etcd_kv_part = {.methods = kv_methods,
                                        .open = listing_open,
                                        .close = listing_close,
                                        .applied = prunings_applied,

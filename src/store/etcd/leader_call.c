@@ -11,7 +11,7 @@
 enum {
     AGAIN_MS = 100,
     CLIENT_MAX = 16 * 1024,
-    ARENA_MAX = 16 << 20,
+    LEADER_CALL_ARENA_MAX = 16 << 20,
     RESPONSE_MAX = 64 * 1024, /* two keys without values, and what is around them */
 };
 
@@ -102,7 +102,7 @@ static void call_here(struct leader_call *call)
     enum err err;
 
     call_move(call, LEADER_CALL_RUNS, &call->api->leader_calls.running);
-    arena_init(&call->arena, ARENA_MAX);
+    arena_init(&call->arena, LEADER_CALL_ARENA_MAX);
     err =
         message_read(method->input, buf_peek(&call->request), NULL, &call->arena, &request, &note);
     if (!err) err = leader_ask(&call->api->leader, method, request, &call->caller);

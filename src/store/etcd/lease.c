@@ -413,14 +413,14 @@ static enum err keepers_open(struct etcd_api *api)
     return ERR_OK;
 }
 
-static const struct etcd_raw raws[] = {
+static const struct etcd_raw lease_raws[] = {
     {ETCD_RAW("LeaseKeepAlive", etcdserverpb, Lease, lease_keep_alive, lease_keep_alive, RPC_BIDI,
               keep_alive_handler),
      .leader_only = true},
     {.rpc = {.path = NULL}},
 };
 
-static const struct etcd_method methods[] = {
+static const struct etcd_method lease_methods[] = {
     {ETCD_METHOD("LeaseGrant", etcdserverpb, Lease, lease_grant, lease_grant), .check = grant_check,
      .allows = etcd_may_look, .command = grant_write, .written = grant_reply},
     {ETCD_METHOD("LeaseRevoke", etcdserverpb, Lease, lease_revoke, lease_revoke),
@@ -434,4 +434,4 @@ static const struct etcd_method methods[] = {
 };
 
 const struct etcd_part etcd_lease_part = {
-    .methods = methods, .open = keepers_open, .raws = raws, .changed = keepers_changed};
+    .methods = lease_methods, .open = keepers_open, .raws = lease_raws, .changed = keepers_changed};

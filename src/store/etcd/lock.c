@@ -36,15 +36,15 @@ static enum etcd_error unlock_check(struct etcd_request *request)
     return etcd_txn_become(request, &txn->txn);
 }
 
-static const struct etcd_method methods[] = {
+static const struct etcd_method lock_methods[] = {
     {ETCD_METHOD("Unlock", v3lockpb, Lock, unlock, unlock), .inner = true, .check = unlock_check,
      .allows = etcd_txn_allows, .command = etcd_txn_command, .written = etcd_txn_header},
     {.base = {.path = NULL}},
 };
 
-static const struct etcd_raw raws[] = {
+static const struct etcd_raw lock_raws[] = {
     {ETCD_RAW("Lock", v3lockpb, Lock, lock, lock, RPC_UNARY, lock_handler)},
     {.rpc = {.path = NULL}},
 };
 
-const struct etcd_part etcd_lock_part = {.methods = methods, .raws = raws};
+const struct etcd_part etcd_lock_part = {.methods = lock_methods, .raws = lock_raws};

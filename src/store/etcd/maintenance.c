@@ -6,7 +6,7 @@
  * is fleet/service_snapshot.h's: it carries more than the store. */
 #include "store/etcd/listing.h"
 
-static bool always(const ProtobufCMessage *)
+static bool maintenance_always(const ProtobufCMessage *)
 {
     return true;
 }
@@ -157,29 +157,29 @@ static void move_leader(struct etcd_request *request)
     }
 }
 
-static const struct etcd_method methods[] = {
+static const struct etcd_method maintenance_methods[] = {
     {ETCD_METHOD("Status", etcdserverpb, Maintenance, status, status), .allows = etcd_may_look,
-     .serializable = always, .read = status_read},
+     .serializable = maintenance_always, .read = status_read},
     {ETCD_METHOD("Alarm", etcdserverpb, Maintenance, alarm, alarm), .check = alarm_check,
      .allows = etcd_may_look, .read = alarm_read},
     {ETCD_METHOD("Hash", etcdserverpb, Maintenance, hash, hash), .allows = etcd_may_look,
-     .serializable = always, .read = hash_read},
+     .serializable = maintenance_always, .read = hash_read},
     {.base = {.path = "/etcdserverpb.Maintenance/HashKV",
               .name = "HashKV",
               .input = &etcdserverpb__hash_kvrequest__descriptor,
               .output = &etcdserverpb__hash_kvresponse__descriptor},
      .allows = etcd_may_look,
-     .serializable = always,
+     .serializable = maintenance_always,
      .read = hash_kv_read},
     {ETCD_METHOD("Defragment", etcdserverpb, Maintenance, defragment, defragment),
-     .allows = etcd_may_look, .serializable = always, .read = defragment},
+     .allows = etcd_may_look, .serializable = maintenance_always, .read = defragment},
     {ETCD_METHOD("AuthStatus", etcdserverpb, Auth, auth_status, auth_status),
-     .serializable = always, .read = auth_status},
+     .serializable = maintenance_always, .read = auth_status},
     {ETCD_METHOD("Authenticate", etcdserverpb, Auth, authenticate, authenticate),
-     .check = check_authenticate, .serializable = always, .read = auth_status},
+     .check = check_authenticate, .serializable = maintenance_always, .read = auth_status},
     {ETCD_METHOD("MoveLeader", etcdserverpb, Maintenance, move_leader, move_leader),
-     .allows = etcd_may_administer, .serializable = always, .read = move_leader},
+     .allows = etcd_may_administer, .serializable = maintenance_always, .read = move_leader},
     {.base = {.path = NULL}},
 };
 
-const struct etcd_part etcd_maintenance_part = {.methods = methods};
+const struct etcd_part etcd_maintenance_part = {.methods = maintenance_methods};

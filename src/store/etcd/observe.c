@@ -218,10 +218,10 @@ static void observer_on_done(void *, struct rpc_call *call)
     if (observer->leader.step == LEADER_CALL_IDLE) observer_free(observer);
 }
 
-static const struct rpc_handler handler = {.on_message = observer_on_message,
-                                           .on_writable = observer_on_writable,
-                                           .on_drain = observer_on_drain,
-                                           .on_done = observer_on_done};
+static const struct rpc_handler observe_handler = {.on_message = observer_on_message,
+                                                   .on_writable = observer_on_writable,
+                                                   .on_drain = observer_on_drain,
+                                                   .on_done = observer_on_done};
 
 /* -- the part -- */
 
@@ -257,12 +257,13 @@ static void observers_close(struct etcd_api *api)
     assert(api->observers.count == 0);
 }
 
-static const struct etcd_raw raws[] = {
-    {ETCD_RAW("Observe", v3electionpb, Election, leader, leader, RPC_SERVER_STREAM, handler)},
+static const struct etcd_raw observe_raws[] = {
+    {ETCD_RAW("Observe", v3electionpb, Election, leader, leader, RPC_SERVER_STREAM,
+              observe_handler)},
     {.rpc = {.path = NULL}},
 };
 
-const struct etcd_part etcd_observe_part = {.raws = raws,
+const struct etcd_part etcd_observe_part = {.raws = observe_raws,
                                             .open = observers_open,
                                             .close = observers_close,
                                             .applied = observers_check,

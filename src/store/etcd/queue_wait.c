@@ -14,7 +14,7 @@ enum {
     LEASE_S = 60,         /* of a lease that the request does not name, as etcd has it */
     CHECKS_PER_PASS = 32, /* each walks over the whole queue */
     LEAVE_WAIT_MS = 5000, /* then the key is left to its lease */
-    ARENA_MAX = 1 << 20,
+    QUEUE_WAIT_ARENA_MAX = 1 << 20,
 };
 
 struct queue_wait {
@@ -85,13 +85,13 @@ static void wait_free(struct queue_wait *wait)
     free(wait);
 }
 
-static void wait_on_left(struct leader_call *call, const struct leader_answer *)
+static void queue_wait_wait_on_left(struct leader_call *call, const struct leader_answer *)
 {
     wait_free(CONTAINER_OF(call, struct queue_wait, leader));
 }
 
 /* Without a client. */
-static void wait_leave(struct queue_wait *wait)
+static void queue_wait_wait_leave(struct queue_wait *wait)
 {
     struct queue_txn txn;
 
@@ -99,7 +99,7 @@ static void wait_leave(struct queue_wait *wait)
     queue_leave(&txn, buf_peek(&wait->key), &wait->entry, wait->range);
     if (!wait->entry.create || wait->stays ||
         leader_call_begin(&wait->leader, "/etcdserverpb.KV/Txn", &txn.txn.base, LEAVE_WAIT_MS,
-                          wait_on_left))
+                          queue_wait_wait_on_left))
         wait_free(wait);
 }
 
@@ -120,7 +120,7 @@ static void wait_refuse(struct queue_wait *wait, enum etcd_error error)
 static void wait_give_up(struct queue_wait *wait, enum etcd_error error)
 {
     wait_finish(wait, etcd_errors[error].status, str_from(etcd_errors[error].text));
-    wait_leave(wait);
+    queue_wait_wait_leave(wait);
 }
 
 static enum etcd_error wait_refusal(enum err err)
@@ -132,7 +132,7 @@ static enum etcd_error wait_refusal(enum err err)
 static bool wait_continues(struct queue_wait *wait, const struct leader_answer *answer)
 {
     if (!wait->call) {
-        wait_leave(wait);
+        queue_wait_wait_leave(wait);
         return false;
     }
     if (!answer->status) return true;
@@ -214,7 +214,7 @@ static bool wait_take_entry(struct queue_wait *wait, const struct leader_answer 
     struct note note;
     bool entered;
 
-    arena_init(&arena, ARENA_MAX);
+    arena_init(&arena, QUEUE_WAIT_ARENA_MAX);
     entered = !message_read(&etcdserverpb__txn_response__descriptor, answer->response, NULL, &arena,
                             &txn, &note) &&
               queue_entered((const Etcdserverpb__TxnResponse *)txn, answer->revision, &wait->entry);
@@ -365,7 +365,7 @@ static void wait_send_away(struct queue_wait *wait, enum etcd_error error)
     rpc_call_set_data(wait->call, NULL);
     wait->call = NULL;
     wait->stays = wait->named;
-    if (wait->leader.step == LEADER_CALL_IDLE) wait_leave(wait);
+    if (wait->leader.step == LEADER_CALL_IDLE) queue_wait_wait_leave(wait);
 }
 
 void queue_wait_drain(void *, struct rpc_call *call)
@@ -391,7 +391,7 @@ void queue_wait_gone(void *, struct rpc_call *call)
 
     if (!wait) return;
     wait->call = NULL;
-    if (wait->leader.step == LEADER_CALL_IDLE) wait_leave(wait);
+    if (wait->leader.step == LEADER_CALL_IDLE) queue_wait_wait_leave(wait);
 }
 
 /* -- the part -- */

@@ -120,11 +120,11 @@ static void stream_on_done(void *, struct rpc_call *call)
     feed_stream_close(&stream->feed, stream_free);
 }
 
-static const struct rpc_handler handler = {.on_start = stream_on_start,
-                                           .on_message = stream_on_message,
-                                           .on_writable = stream_on_writable,
-                                           .on_drain = stream_on_drain,
-                                           .on_done = stream_on_done};
+static const struct rpc_handler etcd_watch_handler = {.on_start = stream_on_start,
+                                                      .on_message = stream_on_message,
+                                                      .on_writable = stream_on_writable,
+                                                      .on_drain = stream_on_drain,
+                                                      .on_done = stream_on_done};
 
 /* -- the part -- */
 
@@ -192,13 +192,13 @@ static void watches_close(struct etcd_api *api)
     feed_close(api->watches.feed);
 }
 
-static const struct etcd_raw raws[] = {
-    {ETCD_RAW("Watch", etcdserverpb, Watch, watch, watch, RPC_BIDI, handler)},
+static const struct etcd_raw watch_raws[] = {
+    {ETCD_RAW("Watch", etcdserverpb, Watch, watch, watch, RPC_BIDI, etcd_watch_handler)},
     {.rpc = {.path = NULL}},
 };
 
 const struct etcd_part etcd_watch_part = {.open = watches_open,
                                           .close = watches_close,
-                                          .raws = raws,
+                                          .raws = watch_raws,
                                           .changed = watches_changed,
                                           .second = watches_second};

@@ -121,7 +121,7 @@ static void put_map(struct ndjson *json, struct str key, ProtobufCMessage **entr
     ndjson_close_object(json);
 }
 
-static size_t size_of(const ProtobufCFieldDescriptor *field)
+static size_t message_json_size_of(const ProtobufCFieldDescriptor *field)
 {
     switch (field->type) {
     case PROTOBUF_C_TYPE_INT64:
@@ -151,7 +151,7 @@ static void put_repeated(struct ndjson *json, const ProtobufCFieldDescriptor *fi
     }
     ndjson_open_array(json, str_from(field->name));
     for (size_t i = 0; i < count; i++)
-        put_value(json, NDJSON_ITEM, field, list + i * size_of(field));
+        put_value(json, NDJSON_ITEM, field, list + i * message_json_size_of(field));
     ndjson_close_array(json);
 }
 
