@@ -121,8 +121,8 @@ void chassis_give_up(struct chassis *chassis, int exit_code, enum err err, const
     chassis->failed = err;
     chassis->failed_code = exit_code;
     chassis->failed_note = *note;
-    LOG_ERROR(&chassis->instruments->log, "cannot go on", log_err("err", err),
-              log_text("why", note->text));
+    LOG_ERROR(&chassis->instruments->log, "stopping: a part of this process failed",
+              log_err("err", err), log_text("why", note->text));
     real_io_stop(chassis->real);
 }
 
@@ -294,7 +294,8 @@ static void say_changes(struct chassis *c, const struct conf *next,
             if (changes->each[i].applied)
                 LOG_INFO(log, "setting changed", log_text("change", text.data));
             else
-                LOG_WARN(log, "setting needs a restart", log_text("change", text.data));
+                LOG_WARN(log, "setting not applied: it needs a restart",
+                         log_text("change", text.data));
         }
         buf_deinit(&text);
     }
@@ -310,7 +311,7 @@ static void say_refused(struct chassis *c, enum err err, struct str problems)
     while (problems.len > 0 && str_split(&problems, '\n', &line)) {
         if (line.len > 0) LOG_ERROR(log, "configuration refused", log_str("problem", line));
     }
-    LOG_ERROR(log, "nothing was reloaded, the old configuration stays", log_err("err", err));
+    LOG_ERROR(log, "reload failed: the old configuration stays in force", log_err("err", err));
 }
 
 /* Counted before it is said: who reads the line finds the number. */
@@ -362,7 +363,8 @@ static void look_at_tls(struct chassis *c, bool asked)
     }
     if (!err) note.text[0] = '\0';
     if (err && (asked || strcmp(note.text, c->tls_refused.text) != 0))
-        LOG_ERROR(log, "TLS files refused, the old pair stays", log_text("why", note.text));
+        LOG_ERROR(log, "reload of the TLS files failed: the old certificate stays in use",
+                  log_text("why", note.text));
     c->tls_refused = note;
 }
 
@@ -410,7 +412,7 @@ static void on_signal(void *owner, int signal)
         return;
     }
     if (!c->running) { /* parts of the new settings would meet parts of the old */
-        LOG_WARN(log, "not reloading: it is still starting");
+        LOG_WARN(log, "ignored SIGHUP: start-up is not finished");
         return;
     }
     instruments_reopen(c->instruments); /* first, so that what follows is in the new file */
@@ -525,7 +527,7 @@ int chassis_run(void *program, const struct command_call *call)
     err = as_setting(check_files(&c, &note));
     if (!err) err = as_setting(open_parts(&c, &note));
     if (err && c.stopping) {
-        LOG_INFO(&c.instruments->log, "stopped before it had started");
+        LOG_INFO(&c.instruments->log, "stopped during start-up");
     } else if (err) {
         exit_code = program_fail(call, err, &note);
     } else {

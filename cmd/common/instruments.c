@@ -55,12 +55,13 @@ void instruments_reopen(struct instruments *in)
 
     if (!in->log_file) return;
     if (open_log_file(in->log_file, &fd, &note)) {
-        LOG_ERROR(&in->log, "log file could not be opened anew, the old one stays",
+        LOG_ERROR(&in->log, "log file could not be reopened: logging continues to the old file",
                   log_text("why", note.text));
         return;
     }
     if (dup2(fd, in->log_fd) < 0)
-        LOG_ERROR(&in->log, "log file stays", log_text("why", strerror(errno)));
+        LOG_ERROR(&in->log, "log file could not be switched: logging continues to the old file",
+                  log_text("why", strerror(errno)));
     close(fd);
 }
 

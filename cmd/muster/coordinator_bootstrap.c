@@ -101,7 +101,8 @@ static enum err format(const struct waiting *w, const char *dir, enum bootstrap_
         LOG_INFO(log, "bootstrapped a cluster", log_text("cluster", cluster),
                  log_text("replica", replica));
     else
-        LOG_INFO(log, "made a data directory that joins a cluster", log_text("replica", replica));
+        LOG_INFO(log, "created a data directory that joins a cluster",
+                 log_text("replica", replica));
     return ERR_OK;
 }
 
@@ -152,10 +153,9 @@ enum err coordinator_directory(struct coordinator *c, struct note *note)
     enum err err = datadir_read(fs, dir, &known, note);
 
     if (c->join_addresses[0] && conf_number(c->role.conf, "bootstrap-expect") == 1)
-        LOG_WARN(c->log,
-                 "bootstrap-expect is 1: over an empty data directory ordinal 0 bootstraps a "
-                 "cluster although other replicas are silent; set it to the number of replicas "
-                 "once all are started");
+        LOG_WARN(c->log, "bootstrap-expect is 1: if ordinal 0 loses its data directory, it "
+                         "bootstraps a second cluster while the other replicas are down; set it to "
+                         "the number of replicas once all are started");
     if (err == ERR_NOT_FOUND) return make(c, dir, note);
     if (err) return err;
     err = datadir_mark_read(fs, dir, DATADIR_CONFLICT, &refused, note);

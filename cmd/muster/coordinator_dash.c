@@ -69,7 +69,7 @@ static enum err read_token(struct coordinator *c, struct note *note)
     err = dash_token_make(c->role.io, d->token_path, d->token, note);
     if (!err) return ERR_OK;
     d->token[0] = '\0';
-    LOG_WARN(c->log, "the dashboard has no actions: its token file could not be written",
+    LOG_WARN(c->log, "dashboard actions are disabled: the token file could not be written",
              log_text("file", d->token_path), log_err("err", err));
     return ERR_OK;
 }

@@ -87,7 +87,7 @@ static void on_change(void *owner, const struct replica_status *status)
     bool led = status->leader_id != 0;
 
     if (!c->quorum) return; /* half built and on its way down: the loop turns once more for that */
-    LOG_INFO(c->log, "role", log_text("role", role_words[status->role]),
+    LOG_INFO(c->log, "replica status changed", log_text("role", role_words[status->role]),
              log_bool("ready", status->ready), log_bool("voter", status->voter),
              log_u64("term", status->term), log_u64("commit", status->commit),
              log_text("leader", status->leader_address));
@@ -361,7 +361,9 @@ static void on_rival(void *owner, const struct note *note)
 
     if (datadir_mark_write(c->role.io->fs, c->role.io->entropy, conf_text(c->role.conf, "data-dir"),
                            DATADIR_CONFLICT, &mark, &why))
-        LOG_ERROR(c->log, "the next start will not know of the other cluster",
+        LOG_ERROR(c->log,
+                  "could not record the conflict with another cluster: the next start does not "
+                  "know of it",
                   log_text("why", why.text));
     chassis_fail(c->role.chassis, ERR_CONFLICT, note);
 }
@@ -454,7 +456,7 @@ static void on_handed_over(struct transfer *transfer, enum err err, const struct
     struct coordinator *c = CONTAINER_OF(transfer, struct coordinator, transfer);
 
     if (err && err != ERR_NOT_READY)
-        LOG_INFO(c->log, "leadership was not handed over", log_err("err", err),
+        LOG_INFO(c->log, "leadership was not handed over before the stop", log_err("err", err),
                  log_text("why", note->text));
     chassis_drained(c->role.chassis);
 }

@@ -33,7 +33,9 @@ static enum err coordinator_workers_read_config(struct coordinator *c, struct no
     buf_init(&warnings, PROBLEMS_MAX);
     err = member_config_read(c->role.conf, &c->workers.config, &problems, &warnings);
     if (err) note_set(note, "%.*s", STR_ARG(buf_peek(&problems)));
-    if (!err && warnings.len) LOG_WARN(c->log, "workers", log_str("about", buf_peek(&warnings)));
+    if (!err && warnings.len)
+        LOG_WARN(c->log, "workers' configuration has a problem",
+                 log_str("about", buf_peek(&warnings)));
     buf_deinit(&problems);
     buf_deinit(&warnings);
     return err;
@@ -149,7 +151,8 @@ static enum err open_ca(struct coordinator *c, struct note *note)
     }
     if (cert_workers_notice(w->ca)[0]) fprintf(stderr, "%s\n", cert_workers_notice(w->ca));
     if (cert_workers_warning(w->ca)[0])
-        LOG_WARN(c->log, "workers' certificates", log_text("about", cert_workers_warning(w->ca)));
+        LOG_WARN(c->log, "workers' certificates need attention",
+                 log_text("about", cert_workers_warning(w->ca)));
     return ERR_OK;
 }
 
@@ -194,7 +197,7 @@ static void look_at_certificates(struct coordinator *c)
     bool changed;
 
     if (ca && cert_workers_refresh(ca, clock_wall(c->role.io->clock), &changed, &note))
-        LOG_WARN(c->log, "workers' certificates were not renewed", log_text("why", note.text));
+        LOG_WARN(c->log, "workers' certificates could not be renewed", log_text("why", note.text));
 }
 
 /* Without a leader nobody can be served; a supervisor should know (workers.md 15). */
@@ -283,8 +286,8 @@ enum err coordinator_workers_serve(struct coordinator *c, struct note *note)
     if (!err) err = coordinator_workers_listen(c, note);
     if (err) return err;
     if (conf_bool(c->role.conf, "placement.grant_to_legacy"))
-        LOG_WARN(c->log, "partitions are granted to workers that only beat: nothing proves that "
-                         "they fence themselves");
+        LOG_WARN(c->log, "placement.grant_to_legacy is on: workers that only send heartbeats get "
+                         "partitions, and nothing proves that they fence themselves");
     w->give_up_at =
         start_timeout_ms ? mono_after(loop_now(c->role.io->loop), start_timeout_ms) : MONO_NEVER;
     timer_start_in(&w->timer, FLUSH_MS);
@@ -304,7 +307,8 @@ void coordinator_workers_reload(struct coordinator *c)
     if (!member_config_read(conf, &next, &problems, NULL)) {
         member_settings_read(conf, &service);
         if (member_service_reload(w->service, &service.local))
-            LOG_ERROR(c->log, "detector.* and checkpoint.* stay as they are");
+            LOG_ERROR(c->log,
+                      "reload of detector.* and checkpoint.* failed: the old values stay in force");
         member_events_set(w->events, (enum member_events_heartbeat)next.events.heartbeat,
                           next.events.heartbeat_event_limit, next.events.ids,
                           next.events.rollout_only);

@@ -38,7 +38,7 @@ static void make_environment(const char *environment[ENV_MAX])
 
 static void log_line(const struct dev_child *child, struct str line)
 {
-    LOG_WARN(child->options.log, "a process says", log_text("process", child->name),
+    LOG_WARN(child->options.log, "child process printed a line", log_text("process", child->name),
              log_str("line", line));
 }
 
@@ -84,7 +84,7 @@ static void on_exit_of(void *owner, struct process_exit exit)
         child->options.on_ended(child->options.owner);
         return;
     }
-    LOG_WARN(child->options.log, "a process ended and is started again",
+    LOG_WARN(child->options.log, "child process ended: restarting it",
              log_text("process", child->name), log_i64("code", exit.code),
              log_bool("signalled", exit.signalled));
     if (is_hopeless(child, exit)) {

@@ -125,7 +125,7 @@ static void demand_move(struct dev_demand *demand, size_t cluster)
     }
     if (!err) err = fs_rename(io->fs, made, path);
     if (err)
-        LOG_WARN(demand->options.log, "demand could not be moved",
+        LOG_WARN(demand->options.log, "demand file could not be replaced",
                  log_text("cluster", dev_cluster(cluster)), log_err("err", err));
     else
         demand_report_move(demand, cluster, step, next);

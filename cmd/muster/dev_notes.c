@@ -58,6 +58,6 @@ void dev_notes_add(struct dev_notes *notes, const char *from, const char *text)
     err = make_line(notes, from, text, &line);
     if (!err) err = write_line(notes, path, buf_peek(&line));
     if (err)
-        LOG_WARN(notes->log, "the notes for the dashboard cannot be written", log_err("err", err));
+        LOG_WARN(notes->log, "notes for the dashboard could not be written", log_err("err", err));
     buf_deinit(&line);
 }

@@ -146,8 +146,9 @@ static void dev_register_on_answer(void *owner, const struct rpc_client_call *,
 
     r->asking = false;
     if (outcome->err && outcome->err != ERR_EXISTS) {
-        LOG_WARN(r->log, "the coordinators do not know the fleet yet", log_u64("step", r->step),
-                 log_err("err", outcome->err), log_str("why", outcome->text));
+        LOG_WARN(r->log, "fleet could not be registered at the coordinators: retrying",
+                 log_u64("step", r->step), log_err("err", outcome->err),
+                 log_str("why", outcome->text));
         return; /* again, when somebody looks again */
     }
     if (r->step == 0 && told_before(bytes)) {

@@ -126,7 +126,7 @@ static void provider_run_reload(void *state)
     struct note note;
 
     if (host_reload(s->host, &note))
-        LOG_ERROR(&s->role.log, "catalogue is wrong, the old one stays",
+        LOG_ERROR(&s->role.log, "reload of the catalogue failed: the old one stays in force",
                   log_text("why", note.text));
 }
 

@@ -96,8 +96,8 @@ static void on_reports_drains(void *owner)
         err = fs_publish(s->role.io->fs, path, STR("1\n"), 0600, entropy_u64(s->role.io->entropy));
     if (err)
         LOG_WARN(&s->role.log,
-                 "cannot note that operators report drains; after a restart the shard "
-                 "does not wait for them",
+                 "could not record that operators report drains: after a restart the shard does "
+                 "not wait for their reports",
                  log_err("err", err));
 }
 
@@ -166,7 +166,7 @@ static void on_first_list(void *owner)
 {
     struct shard_role_state *s = owner;
 
-    LOG_INFO(&s->role.log, "ready: the provider's machines are known");
+    LOG_INFO(&s->role.log, "ready: the provider's first list of machines is complete");
     health_check_set(s->role.ready, true, "");
     health_check_remark(s->role.ready, s->remark);
 }
@@ -319,7 +319,7 @@ static enum err open_coordinator_client(void *state, struct note *note)
 static void say_paused(struct shard_role_state *s)
 {
     s->paused = true;
-    LOG_WARN(&s->role.log, "actuation is paused: everything is decided, nothing is done");
+    LOG_WARN(&s->role.log, "actuation is paused: the shard decides and executes nothing");
 }
 
 static enum err shard_begin(void *state, struct note *)
@@ -329,7 +329,7 @@ static enum err shard_begin(void *state, struct note *)
     if (conf_bool(s->role.conf, "actuation-paused"))
         say_paused(s);
     else if (conf_bool(s->role.conf, "dry-run"))
-        LOG_WARN(&s->role.log, "dry-run: every action is told, nothing is done");
+        LOG_WARN(&s->role.log, "dry-run: the shard logs every action and executes none");
     role_warn_of_listener(&s->role);
     shard_start(s->shard);
     return ERR_OK;
@@ -346,7 +346,7 @@ static void shard_run_reload(void *state)
     if (!s->paused)
         say_paused(s);
     else if (conf_waits(now, "actuation-paused"))
-        LOG_WARN(&s->role.log, "actuation stays paused until restart");
+        LOG_WARN(&s->role.log, "actuation stays paused until a restart");
 }
 
 static void shard_run_say_started(void *state, FILE *out)

@@ -68,7 +68,8 @@ static enum err open_certificate(void *state, struct note *note)
     if (err) return err;
     if (cert_workers_notice(s->ca)[0]) fprintf(stderr, "%s\n", cert_workers_notice(s->ca));
     if (cert_workers_warning(s->ca)[0])
-        LOG_WARN(&s->role.log, "certificates", log_text("warning", cert_workers_warning(s->ca)));
+        LOG_WARN(&s->role.log, "certificates need attention",
+                 log_text("warning", cert_workers_warning(s->ca)));
     return ERR_OK;
 }
 
@@ -79,8 +80,8 @@ static void refresh_now(struct worker_role_state *s)
     enum err err = cert_workers_refresh(s->ca, clock_wall(s->role.io->clock), &changed, &note);
 
     if (err)
-        LOG_ERROR(&s->role.log, "certificate not renewed, the old one stays", log_err("err", err),
-                  log_text("why", note.text));
+        LOG_ERROR(&s->role.log, "certificate could not be renewed: the old one stays in use",
+                  log_err("err", err), log_text("why", note.text));
     else if (changed)
         LOG_INFO(&s->role.log, "certificate renewed");
 }
@@ -154,7 +155,8 @@ static void worker_run_on_fenced(void *owner)
     struct worker_role_state *s = owner;
 
     if (s->config.fence_action != WORKER_FENCE_EXIT) return;
-    LOG_ERROR(&s->role.log, "ending, as worker.fence_action says");
+    LOG_ERROR(&s->role.log,
+              "stopping because the worker is fenced and worker.fence_action is exit");
     _exit(EXIT_FENCED); /* plugins die with us */
 }
 
@@ -176,7 +178,8 @@ static void on_preempt(struct timer *timer)
 {
     struct worker_role_state *s = CONTAINER_OF(timer, struct worker_role_state, preempt);
 
-    LOG_WARN(&s->role.log, "preempted", log_text("by", PREEMPT_VARIABLE));
+    LOG_WARN(&s->role.log, "preemption notice: the worker drains and stops",
+             log_text("by", PREEMPT_VARIABLE));
     worker_host_drain(s->host);
 }
 
@@ -243,7 +246,9 @@ static enum err worker_run_read_config(struct worker_role_state *s, struct note 
     err = worker_config_read(s->role.conf, &s->config, &problems, &warnings);
     if (err) note_set(note, "%.*s", STR_ARG(buf_peek(&problems)));
     for (rest = buf_peek(&warnings); !err && rest.len && str_split(&rest, '\n', &line);)
-        if (line.len) LOG_WARN(&s->role.instruments->log, "settings", log_str("warning", line));
+        if (line.len)
+            LOG_WARN(&s->role.instruments->log, "settings have a problem",
+                     log_str("warning", line));
     buf_deinit(&problems);
     buf_deinit(&warnings);
     return err;

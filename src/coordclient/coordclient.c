@@ -143,7 +143,7 @@ static void on_carried_out(void *context, enum err err, struct str why)
 
     if (!why.len) why = str_from(err_text(err));
     if (err == ERR_BUSY) { /* asked again with each answer, for hours perhaps */
-        LOG_DEBUG(&c->log, "instruction waits", log_str("instruction", id), log_str("why", why));
+        LOG_DEBUG(&c->log, "instruction deferred", log_str("instruction", id), log_str("why", why));
         ack(c, id, FAILED, why);
     } else if (err) {
         LOG_WARN(&c->log, "instruction failed", log_str("instruction", id), log_err("err", err),
@@ -207,7 +207,7 @@ static void take_next(struct coordclient *c)
 
         switch (instructions_judge(&c->instructions, coordclient_id_of(c), it->coordinator_term)) {
         case INSTRUCTION_IGNORE:
-            LOG_WARN(&c->log, "instruction without a usable id ignored");
+            LOG_WARN(&c->log, "ignored an instruction without a valid id");
             break;
         case INSTRUCTION_DUPLICATE:
             ack(c, coordclient_id_of(c), ACCEPTED, STR("duplicate-redelivery"));
@@ -237,13 +237,14 @@ static bool read_answer(struct coordclient *c, struct str bytes)
 
     if (message_read(&bigfleet__v1alpha1__report_ack__descriptor, bytes, NULL, &c->arena, &message,
                      &note)) {
-        LOG_WARN(&c->log, "ReportShard: the answer cannot be read", log_text("why", note.text));
+        LOG_WARN(&c->log, "ReportShard: the response cannot be decoded",
+                 log_text("why", note.text));
         return false;
     }
     c->answer = (const answer_message *)message;
     if (c->answer->coordinator_term <= 0) return true; /* it does not say: each instruction does */
     if (!instructions_hear(&c->instructions, c->answer->coordinator_term)) {
-        LOG_WARN(&c->log, "ReportShard: answered by a coordinator of an older term",
+        LOG_WARN(&c->log, "ReportShard: ignored the response of a coordinator with an older term",
                  log_i64("term", c->answer->coordinator_term),
                  log_i64("heard", c->instructions.term));
         return false;

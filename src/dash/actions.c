@@ -89,7 +89,7 @@ static void action_end(struct action *a, bool ok, const char *said)
     a->ok = ok;
     dash->hurry = true; /* who acted wants to see it */
     snprintf(a->said, sizeof a->said, "%s", said);
-    LOG_INFO(&dash->log, "action from the dashboard", log_text("action", a->kind->name),
+    LOG_INFO(&dash->log, "dashboard action executed", log_text("action", a->kind->name),
              log_text("on", a->arguments[0]), log_text("by", a->by),
              log_text("certificate", a->certificate), log_bool("ok", ok), log_text("said", said));
     buf_init(&event, REQUEST_MAX);

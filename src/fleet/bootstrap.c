@@ -147,7 +147,8 @@ static void bootstrap_log_cluster(const struct bootstrap *b)
 {
     for (size_t i = 0; i < b->count; i++)
         if (b->peers[i].answer == BOOTSTRAP_HAS_LOG)
-            LOG_INFO(&b->log, "a cluster exists, joining it", log_text("peer", b->addresses[i]));
+            LOG_INFO(&b->log, "found an existing cluster: joining it",
+                     log_text("peer", b->addresses[i]));
 }
 
 /* The order was carried out, or is refused with the reason. */

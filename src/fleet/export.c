@@ -120,7 +120,7 @@ static void export_end(struct export_loop *loop)
 
 static void export_give_up(struct export_loop *loop, enum err err, const char *why)
 {
-    LOG_WARN(&loop->log, "export failed; tried again at the next tick", log_err("err", err),
+    LOG_WARN(&loop->log, "export failed: retrying at the next interval", log_err("err", err),
              log_text("why", why), log_text("dir", loop->dir));
     loop->numbers.failed++;
     export_end(loop);

@@ -63,11 +63,10 @@ static void quorum_on_answered(void *owner, size_t, const struct rpc_client_call
              !rpc_call_trailer(call, STR(RPC_LEADER_TRAILER), &leader))
         /* The leader's own refusal: another cluster. Asking again does not help. */
         LOG_ERROR(&q->log,
-                  "the cluster refuses this replica; this replica serves nothing until the cause "
-                  "is fixed",
+                  "the cluster rejected this replica: it serves nothing until the cause is fixed",
                   log_str("why", outcome->text));
     else
-        LOG_INFO(&q->log, "not joined yet", log_err("err", outcome->err),
+        LOG_INFO(&q->log, "not a member yet: asking again", log_err("err", outcome->err),
                  log_str("why", outcome->text));
 }
 
@@ -125,7 +124,7 @@ static void quorum_step(struct quorum *q, enum join_event event)
     if (effects.settled)
         LOG_INFO(&q->log, "joined the cluster as a voter", log_text("raft", q->self.raft));
     if (effects.removed)
-        LOG_WARN(&q->log, "removed from the cluster; it stays out until it is started anew");
+        LOG_WARN(&q->log, "removed from the cluster: this replica stays out until a restart");
     if (effects.wake_at.ms != MONO_NEVER.ms) timer_start(&q->look_timer, effects.wake_at);
     if (effects.ask) quorum_ask(q); /* last: what fails at once is the next step */
     if (effects.fix) quorum_fix(q);

@@ -81,8 +81,8 @@ static void rival_on_over(void *owner, size_t)
     if (r->was_found) return;
     snprintf(cluster, sizeof cluster, "%016" PRIx64, r->cluster_id);
     LOG_WARN(&r->log,
-             "a replica of another cluster dials this one as its member; no join address "
-             "lists this replica in another cluster",
+             "a replica of another cluster dials this one as its member, but no join address lists "
+             "this replica in another cluster",
              log_text("cluster", cluster));
 }
 

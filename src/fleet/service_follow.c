@@ -63,8 +63,8 @@ static void add_to_reports(struct fleet_service *service, struct str shard)
 
     /* It is tried again with the shard's next report, whose answer says what is wrong. */
     if (err)
-        LOG_WARN(&service->log, "no room for a shard's reports", log_str("shard", shard),
-                 log_err("err", err));
+        LOG_WARN(&service->log, "a shard's reports cannot be recorded: too many shards",
+                 log_str("shard", shard), log_err("err", err));
 }
 
 static void shard_added(struct fleet_service *service, const struct machine_entry *entry,

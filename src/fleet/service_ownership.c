@@ -27,7 +27,8 @@ enum {
 static void clear_done(struct fleet_service *service, enum err err, const struct fleet_result *)
 {
     if (err)
-        LOG_WARN(&service->log, "acknowledged domain stays leaving; the shard is asked again",
+        LOG_WARN(&service->log,
+                 "could not record that a shard released a domain: asking the shard again",
                  log_err("err", err));
     assert(service->clears > 0);
     service->clears--;
@@ -171,7 +172,7 @@ void service_conflict_begun(struct fleet_service *service, const struct reported
     }
     fields[n] = LOG_END;
     assert(count >= 2); /* each overlap is a report of one after another */
-    LOG_ERROR(&service->log, "two processes report under one shard id; stop one of them",
+    LOG_ERROR(&service->log, "two processes report under one shard id: stop one of them",
               log_str("shard", shard->id), log_u64("processes", count), fields[1], fields[3]);
     fleet_journal_event(service->journal, "shard-id-conflict", fields);
 }
@@ -260,7 +261,8 @@ static void unscoped_check(struct fleet_service *service)
         struct str provider = count ? list[0].provider : STR_EMPTY;
 
         if (count)
-            LOG_WARN(&service->log, "shards without domains own the machines of other shards",
+            LOG_WARN(&service->log,
+                     "shards without domains share a provider: each acts on the other's machines",
                      log_u64("shards", count), log_str("provider", provider),
                      log_str("shard", list[0].shard), log_str("shard2", list[1].shard));
         else

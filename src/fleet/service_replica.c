@@ -563,7 +563,7 @@ static enum err store_promise(const struct replica_service *service,
 
     snprintf(cluster, sizeof cluster, "%016" PRIx64, asked->cluster_id);
     if (!err)
-        LOG_INFO(&service->log, "promised to stay out of another replica's bootstrap",
+        LOG_INFO(&service->log, "promised another replica not to bootstrap",
                  log_text("founder", name), log_text("cluster", cluster));
     return err;
 }

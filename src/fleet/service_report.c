@@ -55,8 +55,9 @@ static bool report_admit(struct leader_request *request)
         char actor[FLEET_ACTOR_CAP];
 
         fleet_actor(request->call, actor);
-        LOG_ERROR(&service_of(request)->log, "identity refused", log_text("rpc", "ReportShard"),
-                  log_text("presented", actor), log_str("shard", report_shard(request)));
+        LOG_ERROR(&service_of(request)->log, "certificate identity rejected",
+                  log_text("rpc", "ReportShard"), log_text("presented", actor),
+                  log_str("shard", report_shard(request)));
         request_refuse(request, GRPC_PERMISSION_DENIED, "ReportShard: %s", note.text);
         return false;
     }

@@ -26,12 +26,13 @@ static void seed_proposed(struct fleet_service *service, enum err err,
     if (err)
         service->seed_failed = true;
     else if (result->status != FLEET_DONE) /* the row itself is wrong: the others are not */
-        LOG_WARN(&service->log, "bootstrap state: a row was refused",
+        LOG_WARN(&service->log, "bootstrap state: a row was rejected",
                  log_text("why", fleet_status_text(result->status)));
     assert(service->seed_running > 0);
     if (--service->seed_running) return;
     if (service->seed_failed)
-        LOG_WARN(&service->log, "bootstrap state not applied whole; the next leader goes on");
+        LOG_WARN(&service->log,
+                 "bootstrap state is only partly applied: the next leader continues");
     else
         seed_propose(service);
 }
@@ -52,7 +53,7 @@ static void seed_propose(struct fleet_service *service)
             continue;
         }
         service->seed_failed = true;
-        LOG_WARN(&service->log, "bootstrap state not applied; the next leader tries again",
+        LOG_WARN(&service->log, "bootstrap state could not be applied: the next leader retries",
                  log_text("command", fleet_kind_name(command->kind)), log_err("err", err));
     }
 }

@@ -137,7 +137,7 @@ static void stream_finish(struct snapshot_service *service)
     struct leader_request *request = stream->request;
 
     rpc_finish(request->call, GRPC_OK, STR_EMPTY, STR_EMPTY);
-    LOG_INFO(&service->log, "state streamed", log_text("as", request->method->name),
+    LOG_INFO(&service->log, "snapshot streamed to a client", log_text("as", request->method->name),
              log_text("to", rpc_call_peer(request->call)),
              log_u64("index", stream->copy.meta.index), log_u64("term", stream->copy.meta.term),
              log_u64("bytes", stream->sent));

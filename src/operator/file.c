@@ -67,7 +67,7 @@ static enum err file_take(struct file_source *f, struct str text, struct note *n
     if (!err) err = file_check_rows(f, &file, note);
     if (!err) err = file_put_rows(f, &file, note);
     if (!err)
-        LOG_INFO(f->around->log, "demand read", log_text("file", f->demand_path),
+        LOG_INFO(f->around->log, "demand file loaded", log_text("file", f->demand_path),
                  log_u64("requests", file.count));
     arena_deinit(&arena);
     if (err && !note->text[0]) note_set(note, "%s", err_text(err));
@@ -79,7 +79,7 @@ static void file_set_bad(struct file_source *f, const char *why)
     note_set(&f->bad, "%s", why);
     if (f->edit_errors) counter_inc(f->edit_errors);
     if (f->edit_bad) gauge_set(f->edit_bad, 1);
-    LOG_ERROR(f->around->log, "demand file cannot be used, the last good demand stays",
+    LOG_ERROR(f->around->log, "demand file is invalid: the last valid demand stays in force",
               log_text("file", f->demand_path), log_text("why", why));
 }
 
@@ -111,8 +111,8 @@ static void on_keep_trouble(void *owner, enum err err, const char *why)
 {
     struct file_source *f = owner;
 
-    LOG_ERROR(f->around->log, "the last good demand cannot be kept", log_err("err", err),
-              log_text("why", why));
+    LOG_ERROR(f->around->log, "last valid demand could not be saved: after a restart it is unknown",
+              log_err("err", err), log_text("why", why));
 }
 
 /* -- the start -- */

@@ -57,8 +57,8 @@ static void on_line(void *owner, int fd, struct str line)
 {
     struct drain *d = owner;
 
-    LOG_INFO(d->source->around->log, "drain command says", log_text("machine", d->machine),
-             log_u64("fd", (uint64_t)fd), log_str("line", line));
+    LOG_INFO(d->source->around->log, "drain command printed a line",
+             log_text("machine", d->machine), log_u64("fd", (uint64_t)fd), log_str("line", line));
 }
 
 /* What is left of the grace, in whole seconds. */

@@ -72,7 +72,7 @@ static void file_nodes_on_settled(struct timer *timer)
     enum err err = nodes_write(f, file_keeper_room(f->nodes));
 
     if (err)
-        LOG_ERROR(f->around->log, "nodes.json cannot be written", log_err("err", err));
+        LOG_ERROR(f->around->log, "nodes.json could not be written", log_err("err", err));
     else
         file_keeper_write(f->nodes, ++f->writes);
 }
@@ -129,7 +129,7 @@ static void file_nodes_on_trouble(void *owner, enum err err, const char *why)
 {
     struct file_source *f = owner;
 
-    LOG_ERROR(f->around->log, "nodes.json cannot be written", log_err("err", err),
+    LOG_ERROR(f->around->log, "nodes.json could not be written", log_err("err", err),
               log_text("why", why));
 }
 

@@ -19,10 +19,10 @@ static void operator_blob_on_edited(void *owner, struct str content)
 
     if (blob_read_template(host, content, &note)) {
         host->counts.template_errors++;
-        LOG_ERROR(&host->log, "bootstrap template cannot be used, the last good one stays",
+        LOG_ERROR(&host->log, "bootstrap template is invalid: the last valid one stays in use",
                   log_text("why", note.text));
     } else {
-        LOG_INFO(&host->log, "bootstrap template read anew");
+        LOG_INFO(&host->log, "bootstrap template reloaded");
     }
 }
 
@@ -31,7 +31,7 @@ static void operator_blob_on_trouble(void *owner, enum err err, const char *why)
     struct operator_host *host = owner;
 
     host->counts.template_errors++;
-    LOG_ERROR(&host->log, "bootstrap template cannot be read, the last good one stays",
+    LOG_ERROR(&host->log, "bootstrap template cannot be read: the last valid one stays in use",
               log_err("err", err), log_text("why", why));
 }
 
@@ -70,7 +70,7 @@ void operator_blob_wanted(struct operator_host *host, const struct blob_request 
     if (err) {
         error = str_from(note.text[0] ? note.text : err_text(err));
         host->counts.blob_errors++;
-        LOG_ERROR(&host->log, "no bootstrap blob, the machine will fail",
+        LOG_ERROR(&host->log, "bootstrap data could not be made: the machine will fail",
                   log_str("request", request->request_id), log_str("why", error));
     }
     operator_answer(host, frames_blob(&host->parts, request->request_id, buf_peek(&host->blob),

@@ -24,7 +24,7 @@ static void operator_reclaim_on_trouble(void *owner, enum err err, const char *w
     struct operator_host *host = owner;
 
     host->counts.save_errors++;
-    LOG_ERROR(&host->log, "reclaims cannot be kept, none is begun until they are",
+    LOG_ERROR(&host->log, "reclaims cannot be saved: none begins until they can",
               log_err("err", err), log_text("why", why));
 }
 
@@ -94,7 +94,7 @@ static void reclaim_begin(struct operator_host *host, const struct reclaim *r, w
         .resumed = r->resumed,
     };
 
-    LOG_INFO(&host->log, "reclaim begins", log_str("machine", r->machine),
+    LOG_INFO(&host->log, "reclaim started", log_str("machine", r->machine),
              log_str("instruction", r->id), log_u64("grace_ms", order.grace_ms),
              log_bool("resumed", r->resumed));
     nodes_reclaim(host->nodes, r->machine, NODE_DRAINING);
@@ -128,7 +128,7 @@ static void operator_reclaim_on_due(void *context, enum reclaim_due due, const s
         break;
     case RECLAIM_EXPIRED:
         host->counts.reclaims_expired++;
-        LOG_WARN(&host->log, "reclaim: the grace is over and the machine is not empty",
+        LOG_WARN(&host->log, "reclaim: the grace period ended before the machine was empty",
                  log_str("machine", r->machine), log_str("instruction", r->id));
         nodes_reclaim(host->nodes, r->machine, NODE_FAILED);
         if (r->phase != RECLAIM_ORDERED) host->source->ops->reclaim_over(host->source, r->id);
@@ -170,7 +170,8 @@ void operator_reclaims_take(struct operator_host *host, const struct shard_recla
                              order->preemptor_priority, now, &note);
         if (!err) host->counts.reclaims_ordered++;
         if (err && err != ERR_EXISTS)
-            LOG_ERROR(&host->log, "reclaim cannot be taken, the provider drains alone",
+            LOG_ERROR(&host->log,
+                      "reclaim rejected: the provider drains the machine without the operator",
                       log_str("machine", order->machines[i]), log_err("err", err),
                       log_text("why", note.text));
     }
@@ -190,10 +191,10 @@ void operator_reclaim_ended(struct operator_host *host, struct str instruction_i
     if (!r || r->phase == RECLAIM_ORDERED || reclaim_is_over(r->phase)) return;
     (*(why.len ? &host->counts.reclaims_failed : &host->counts.reclaims_drained))++;
     if (why.len)
-        LOG_WARN(&host->log, "reclaim: the machine could not be emptied",
+        LOG_WARN(&host->log, "reclaim: the machine could not be drained",
                  log_str("machine", r->machine), log_str("why", why));
     else
-        LOG_INFO(&host->log, "reclaim done", log_str("machine", r->machine));
+        LOG_INFO(&host->log, "reclaim finished", log_str("machine", r->machine));
     nodes_reclaim(host->nodes, r->machine, phase);
     /* The reclaim ended before its start was acknowledged. One that did not begin is not
      * acknowledged. */

@@ -49,7 +49,7 @@ enum err operator_write_rollup(struct operator_host *host, struct buf *out)
     err = frames_rollup(&host->parts, str_from(host->cluster), clock_wall(host->io->clock),
                         host->demand, out);
     if (err)
-        LOG_ERROR(&host->log, "roll-up cannot be written", log_err("err", err),
+        LOG_ERROR(&host->log, "roll-up could not be encoded", log_err("err", err),
                   log_u64("rows", demand_rows(host->demand)));
     return err;
 }
@@ -115,14 +115,14 @@ static void stream_take_frame(struct operator_host *host, const struct shard_fra
         err = nodes_report(host->nodes, &frame->node);
         reclaims_reported(host->reclaims, frame->node.machine_id, frame->node.state);
         if (err)
-            LOG_ERROR(&host->log, "machine cannot be shown",
+            LOG_ERROR(&host->log, "machine could not be shown in the cluster",
                       log_str("machine", frame->node.machine_id), log_err("err", err));
         break;
     case SHARD_AVAILABLE:
         if (host->source->ops->available)
             host->source->ops->available(host->source, &frame->available);
         break;
-    case SHARD_UNSET: LOG_DEBUG(&host->log, "frame of an unknown kind"); break;
+    case SHARD_UNSET: LOG_DEBUG(&host->log, "ignored a frame of an unknown kind"); break;
     }
 }
 
@@ -134,7 +134,7 @@ void operator_take_frame(struct operator_host *host, struct str bytes)
 
     if (err) {
         host->counts.frames_refused++;
-        LOG_ERROR(&host->log, "frame of the shard refused", log_err("err", err),
+        LOG_ERROR(&host->log, "rejected a frame of the shard", log_err("err", err),
                   log_text("why", note.text));
     } else {
         stream_take_frame(host, &frame);
@@ -166,9 +166,10 @@ void operator_stream_closed(struct operator_host *host, enum grpc_status status,
     if (status == GRPC_ABORTED)
         LOG_ERROR(&host->log, "another operator speaks for this cluster", log_str("why", why));
     else if (status == GRPC_PERMISSION_DENIED)
-        LOG_ERROR(&host->log, "the shard does not take us for this cluster", log_str("why", why));
+        LOG_ERROR(&host->log, "the shard rejected this operator's identity", log_str("why", why));
     else
-        LOG_WARN(&host->log, "stream to the shard ended", log_text("why", host->ended));
+        LOG_WARN(&host->log, "stream to the shard ended: reconnecting",
+                 log_text("why", host->ended));
     host->open = host->connected = false;
     timer_stop(&host->settle);
     timer_stop(&host->due);
@@ -178,7 +179,7 @@ void operator_stream_closed(struct operator_host *host, enum grpc_status status,
 void operator_unreachable(struct operator_host *host)
 {
     snprintf(host->ended, sizeof host->ended, "no shard can be reached");
-    LOG_WARN(&host->log, "no shard can be reached; it is tried again and again");
+    LOG_WARN(&host->log, "no shard can be reached: retrying");
 }
 
 bool operator_answer(struct operator_host *host, enum err written)
@@ -188,7 +189,7 @@ bool operator_answer(struct operator_host *host, enum err written)
     if (!err) err = uplink_answer(host, buf_peek(&host->frame));
     if (!err) return true;
     host->counts.answers_dropped++;
-    LOG_WARN(&host->log, "answer dropped", log_err("err", err));
+    LOG_WARN(&host->log, "response to the shard dropped", log_err("err", err));
     return false;
 }
 

@@ -230,7 +230,7 @@ static enum err request_find_method(struct rpc_call *call, struct str path, stru
         if (!err) err = request_take_caller(call, note);
         if (!err) err = rpc_access_check(m->rpc.access, rpc_call_identity(call), note);
         if (err == ERR_DENIED)
-            LOG_ERROR(&call->server->log, "identity refused", log_str("rpc", m->path),
+            LOG_ERROR(&call->server->log, "certificate identity rejected", log_str("rpc", m->path),
                       log_text("peer", c->address), log_text("why", note->text));
         return err;
     }

@@ -99,7 +99,7 @@ static void rollup_job_done(struct decide_job *job, enum err err)
     struct rollup_job *t = CONTAINER_OF(job, struct rollup_job, job);
 
     if (t->rows.contradictions)
-        LOG_WARN(&t->shard->log, "rows of a roll-up that no machine can satisfy were left out",
+        LOG_WARN(&t->shard->log, "ignored rows of a roll-up that no machine can satisfy",
                  log_str("cluster", t->rollup->cluster), log_u64("rows", t->rows.contradictions),
                  log_text("first", t->rows.contradiction.text));
     if (t->applied) cycles_wake(t->shard);
@@ -160,7 +160,7 @@ static void operators_on_drain_report(void *owner, const struct drain_report *re
     if (shard->drain_reports < DRAIN_REPORTS_MAX)
         t = malloc(sizeof *t + report->cluster.len + report->machine.len + error.len);
     if (!t) {
-        LOG_WARN(&shard->log, "drain report dropped: too many wait, the operator repeats it",
+        LOG_WARN(&shard->log, "drain report dropped: too many are waiting; the operator repeats it",
                  log_str("cluster", report->cluster), log_str("machine", report->machine));
         return;
     }

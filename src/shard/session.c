@@ -79,7 +79,7 @@ static void end_unread(struct session *session)
     note_set(&note, "the operator does not read: %zu frames (%zu bytes) wait for it",
              session->outbox.count, session->outbox.bytes);
     session->sessions->stats.unread++;
-    LOG_WARN(&session->sessions->log, "operator does not read, session closed",
+    LOG_WARN(&session->sessions->log, "closed the session of an operator that does not read",
              log_str("cluster", session->cluster->id), log_u64("frames", session->outbox.count));
     session_end(session, GRPC_RESOURCE_EXHAUSTED, note.text);
 }
@@ -146,7 +146,7 @@ static void session_pump(struct session *session)
 void session_refuse(struct session *session, enum grpc_status status, const char *why)
 {
     session->sessions->stats.refused++;
-    LOG_WARN(&session->sessions->log, "operator stream refused",
+    LOG_WARN(&session->sessions->log, "operator stream rejected",
              log_text("peer", rpc_call_peer(session->call)), log_text("why", why));
     session_end(session, status, why);
 }
@@ -285,7 +285,7 @@ static void on_frame(struct session *session, const struct operator_frame *frame
     case FRAME_DRAIN_REPORT: session_on_drain_report(session, frame); break;
     case FRAME_UNSET:
         s->stats.unset++;
-        LOG_WARN(&s->log, "operator sent a frame without payload",
+        LOG_WARN(&s->log, "ignored a frame without payload from an operator",
                  log_str("cluster", session->cluster->id));
         break;
     }

@@ -34,7 +34,8 @@ static void on_own(struct proposal *proposal, enum err err, struct str)
     if (own->kind == STORE_COMPACT) service->compact_running = false;
     service->own_running--;
     if (err && err != ERR_NOT_LEADER)
-        LOG_DEBUG(&service->log, "an entry of the store's own was not taken", log_err("err", err));
+        LOG_DEBUG(&service->log, "an internal entry of the store was not committed",
+                  log_err("err", err));
     /* What was refused is as due as before: asked at once, it would be refused for ever. */
     if (service->leader.ready && err && !service->tick_running)
         tick_in(service, REFUSED_MS);

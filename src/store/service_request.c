@@ -135,7 +135,7 @@ static void store_propose(struct leader_request *request)
     }
     actor.len = min_size(actor.len, REPLICA_ACTOR_MAX);
     if (command.kind == STORE_DELETE && command.expected == STORE_FORCE)
-        LOG_INFO(&service->log, "a claim is deleted by force", log_str("key", command.key),
+        LOG_INFO(&service->log, "deleting a claim by force", log_str("key", command.key),
                  log_str("actor", actor));
     if (command.kind == STORE_ACQUIRE && command.wait) {
         mine->lease = command.lease;

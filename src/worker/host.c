@@ -59,7 +59,7 @@ bool host_check_fence(struct worker_host *h)
     boot_time now = host_now(h);
 
     if (!life_fence_falls(&h->life, now)) return true;
-    LOG_WARN(h->options.log, "fenced: no coordinator answered in time, and all work has stopped",
+    LOG_WARN(h->options.log, "fenced: no coordinator answered in time, so all work has stopped",
              log_u64("timeout_ms", h->life.fence_ms),
              log_u64("partitions", tenures_held(&h->tenures)));
     h->counts.fences++;
@@ -160,7 +160,7 @@ static void host_take_answer(struct worker_host *h, const struct beat_answer *a)
     if (verdict == LIFE_REGISTER) call_register(h, h->life.interval_ms);
     if (verdict == LIFE_KEPT && a->fence_ms && life_fence_changed(&h->life, a->fence_ms)) {
         LOG_WARN(h->options.log,
-                 "the coordinators' worker_self_fence_timeout changed; registering again",
+                 "worker_self_fence_timeout of the coordinators changed: registering again",
                  log_u64("coordinator_ms", a->fence_ms), log_u64("in_force_ms", h->life.fence_ms));
         call_register(h, h->life.interval_ms);
     }
@@ -179,7 +179,7 @@ static void host_id_in_use(struct worker_host *h, struct str why)
     uint64_t pause_ms = life_refused(&h->life);
 
     LOG_AT(h->options.log, usual ? LOG_LEVEL_WARN : LOG_LEVEL_ERROR,
-           "not registered: the worker id is in use by another process; trying again",
+           "not registered: the worker id is in use by another process; retrying",
            log_str("why", why), log_u64("after_ms", pause_ms), LOG_END);
     if (!h->life.registered) return;
     life_reset(&h->life);
@@ -195,8 +195,8 @@ void host_beat_answered(struct worker_host *h, const struct beat_answer *answer)
     if (answer->in_use) {
         host_id_in_use(h, answer->text);
     } else if (answer->err) {
-        LOG_WARN(h->options.log, "a beat was not acknowledged", log_i64("status", answer->status),
-                 log_str("why", answer->text));
+        LOG_WARN(h->options.log, "heartbeat was not acknowledged",
+                 log_i64("status", answer->status), log_str("why", answer->text));
         h->counts.beats_failed++;
         if (answer->reset) { /* not acknowledged, because of what we are */
             life_reset(&h->life);
@@ -232,7 +232,7 @@ static bool host_terms_fit(struct worker_host *h, const struct life_terms *terms
     }
     if (fence_ms < o->self_fence_timeout_ms && fence_ms != h->life.fence_ms)
         LOG_WARN(o->log,
-                 "the coordinator's worker_self_fence_timeout is shorter than this worker's, and "
+                 "worker_self_fence_timeout of the coordinators is shorter than this worker's and "
                  "is used",
                  log_u64("coordinator_ms", fence_ms), log_u64("own_ms", o->self_fence_timeout_ms));
     return true;
@@ -270,8 +270,8 @@ void host_registered(struct worker_host *h, const struct rpc_outcome *outcome,
         return;
     }
     if (!response && !foreign) {
-        LOG_WARN(h->options.log, "not registered", log_i64("status", outcome->status),
-                 log_str("why", outcome->text));
+        LOG_WARN(h->options.log, "registration failed: retrying",
+                 log_i64("status", outcome->status), log_str("why", outcome->text));
         return; /* the next answer to a beat asks again */
     }
     if (!foreign && a->coord_epoch < h->life.coord_epoch) return;

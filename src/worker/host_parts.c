@@ -38,7 +38,7 @@ static void parts_on_drop(void *owner, struct tenure *row)
     struct worker_host *h = owner;
 
     if (!h->closing && row->state != TENURE_GONE)
-        LOG_INFO(h->options.log, "a partition is dropped", log_u64("partition", row->partition),
+        LOG_INFO(h->options.log, "partition dropped", log_u64("partition", row->partition),
                  log_u64("grant_epoch", row->token));
     part_release(row->data);
 }
@@ -147,9 +147,9 @@ static void job_failed(struct worker_host *h, struct tenure *row, const struct p
 {
     struct held_partition *part = job->part;
 
-    LOG_WARN(h->options.log, "a partition waits", log_u64("partition", part->partition),
-             log_u64("grant_epoch", part->token), log_err("err", job->err),
-             log_text("why", job->note.text));
+    LOG_WARN(h->options.log, "partition cannot start yet: retrying",
+             log_u64("partition", part->partition), log_u64("grant_epoch", part->token),
+             log_err("err", job->err), log_text("why", job->note.text));
     h->counts.checkpoints_failed += job->write;
     if (job->write && !job->late) rounds_failed(h, &job->note);
     part_back_off(h, part);
@@ -184,7 +184,7 @@ static void job_ended_well(struct worker_host *h, struct tenure *row, const stru
     }
     if (job->write) row->want_write = false;
     if (job->kind == JOB_LEAVE && row->state == TENURE_LEAVE && row->token == part->token) {
-        LOG_INFO(h->options.log, "a partition is given back", log_u64("partition", part->partition),
+        LOG_INFO(h->options.log, "partition released", log_u64("partition", part->partition),
                  log_u64("grant_epoch", part->token), log_text("checkpoint", part->checkpoint.id),
                  log_u64("records", tally_records(part->tally)));
         tenure_left(row);

@@ -129,7 +129,7 @@ static void sidecar_changed(void *owner)
 {
     struct plugin *p = owner;
 
-    LOG_INFO(p->set->options.log, "a plugin changed", log_text("plugin", p->facts->name.at),
+    LOG_INFO(p->set->options.log, "plugin file changed", log_text("plugin", p->facts->name.at),
              log_bool("ready", sidecar_ready(p->sidecar)), log_i64("pid", sidecar_pid(p->sidecar)));
     p->set->options.on_change(p->set->options.owner);
 }
@@ -219,11 +219,11 @@ static void plugin_reload_now(struct plugin *p)
     const struct log_source *log = p->set->options.log;
 
     if (p->library) {
-        LOG_ERROR(log, "a plugin is not reloaded: a loaded cdylib is unsupported to reload",
+        LOG_ERROR(log, "plugin not reloaded: a loaded cdylib cannot be replaced",
                   log_text("plugin", p->facts->name.at));
         return;
     }
-    LOG_INFO(log, "a plugin is reloaded", log_text("plugin", p->facts->name.at));
+    LOG_INFO(log, "plugin reloaded", log_text("plugin", p->facts->name.at));
     sidecar_reload(p->sidecar);
 }
 
@@ -275,7 +275,7 @@ static enum err plugin_load(struct plugins *set, const char *path, struct note *
     if (!err) err = plugin_keep_manifest(p, note);
     if (!err && set->options.hot_reload) plugin_watch_files(p);
     if (!err)
-        LOG_INFO(set->options.log, "a plugin is loaded", log_text("plugin", p->facts->name.at),
+        LOG_INFO(set->options.log, "plugin loaded", log_text("plugin", p->facts->name.at),
                  log_text("version", p->facts->version.at), log_text("manifest", path));
     if (err) note_prefix(note, "%s", path);
     return err && err != ERR_NOMEM ? ERR_INVALID : err;

@@ -94,7 +94,7 @@ static void on_exit_of(void *owner, struct process_exit exit)
         sidecar_start(s);
         return;
     }
-    LOG_WARN(s->options.log, "a sidecar ended and is started again", log_text("plugin", s->name),
+    LOG_WARN(s->options.log, "sidecar process ended: restarting it", log_text("plugin", s->name),
              log_i64("code", exit.code), log_bool("signalled", exit.signalled));
     if (mono_elapsed_ms(s->started, loop_now(loop)) >= SIDECAR_LASTED_MS) s->failures = 0;
     sidecar_start_later(s);
@@ -121,8 +121,8 @@ static void sidecar_start(struct sidecar *s)
 
     if (s->process || s->closing || s->halted) return;
     if (sidecar_spawn(s, &note) == ERR_OK) return;
-    LOG_WARN(s->options.log, "a sidecar does not start", log_text("plugin", s->name),
-             log_text("why", note.text));
+    LOG_WARN(s->options.log, "sidecar process does not start: retrying",
+             log_text("plugin", s->name), log_text("why", note.text));
     sidecar_start_later(s);
 }
 
@@ -169,7 +169,7 @@ static void sidecar_never_bound(struct sidecar *s)
     note_set(&note, "plugin %s: its sidecar did not take a connection at %s within %llu ms",
              s->name, s->path, (unsigned long long)s->options.bind_ms);
     if (s->ever_ready) {
-        LOG_WARN(s->options.log, "a sidecar is killed", log_text("plugin", s->name),
+        LOG_WARN(s->options.log, "sidecar process killed", log_text("plugin", s->name),
                  log_text("why", note.text));
         (void)process_signal(s->process, SIGKILL);
         return;

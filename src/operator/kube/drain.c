@@ -274,8 +274,8 @@ static bool drain_finish(struct drain *d)
 static bool drain_give_up(struct drain *d)
 {
     LOG_WARN(&d->source->log,
-             "a reclaimed machine is not drained: " NO_NODE
-             ", nor to another machine of the cluster; compare spec.providerID of the nodes",
+             "machine of a reclaim could not be drained: no node belongs to it; compare "
+             "spec.providerID of the nodes",
              log_text("machine", d->machine),
              log_text("provider_id", d->provider_id ? d->provider_id : ""));
     operator_reclaim_ended(d->source->around->host, d->id, STR(NO_NODE));
@@ -309,8 +309,8 @@ static bool drain_ended(struct chore *chore, enum err err)
     }
     if (!d->left) return drain_finish(d);
     if (d->blocked)
-        LOG_INFO(&d->source->log, "a disruption budget is in the way", log_text("node", d->node),
-                 log_u64("pods", d->blocked));
+        LOG_INFO(&d->source->log, "drain waits for a PodDisruptionBudget",
+                 log_text("node", d->node), log_u64("pods", d->blocked));
     chore_want_in(chore, AGAIN_MS);
     return false;
 }
@@ -332,7 +332,7 @@ void kube_drain(struct demand_source *source, const struct reclaim_order *order)
            kube_copy(&d->machine, order->machine_id) &&
            kube_copy(&d->provider_id, order->provider_id);
     if (!fine) {
-        LOG_ERROR(&s->log, "no room for a reclaim", log_str("id", order->instruction_id));
+        LOG_ERROR(&s->log, "out of memory for a reclaim", log_str("id", order->instruction_id));
         if (d) drain_free(map_remove(&s->drains, order->instruction_id));
         return;
     }

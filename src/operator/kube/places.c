@@ -34,7 +34,7 @@ static struct pod_place *place_make(struct kube_source *s, struct str namespace_
     struct pod_place *p = map_make(&s->places, key, sizeof *p);
 
     if (!p) {
-        LOG_ERROR(&s->log, "no room for another pod or request", log_text("object", room));
+        LOG_ERROR(&s->log, "out of memory for a pod or capacity request", log_text("object", room));
     } else if (!p->source) {
         p->source = s;
         p->key = (const char *)(p + 1);
@@ -325,7 +325,8 @@ static void pod_seen(void *owner, const struct json *object)
     struct pod_place *p;
 
     if (pod_read(object, &view, &note)) {
-        LOG_WARN(&f->source->log, "not a pod", log_text("note", note.text));
+        LOG_WARN(&f->source->log, "ignored an object that is not a valid pod",
+                 log_text("note", note.text));
         return;
     }
     p = place_make(f->source, view.namespace_, view.name);
@@ -342,7 +343,8 @@ static void request_seen(void *owner, const struct json *object)
     struct pod_place *p;
 
     if (capacity_view_read(object, &view, &note)) {
-        LOG_WARN(&f->source->log, "not a capacity request", log_text("note", note.text));
+        LOG_WARN(&f->source->log, "ignored an invalid CapacityRequest",
+                 log_text("note", note.text));
         return;
     }
     p = place_make(f->source, view.namespace_, view.name);

@@ -22,7 +22,7 @@ static struct shown *shown_find(struct kube_source *s, struct map *table, const 
     struct shown *row = map_make(table, key, sizeof *row);
 
     if (!row) {
-        LOG_ERROR(&s->log, "no room to show another", log_str("object", key));
+        LOG_ERROR(&s->log, "out of memory for a status object", log_str("object", key));
     } else if (!row->source) {
         row->source = s;
         row->key = str_of(row + 1, key.len);
@@ -58,8 +58,8 @@ static bool show_prepare(struct chore *chore)
     if (!err && !kube_copy(&row->body, buf_peek(&body))) err = ERR_NOMEM;
     buf_deinit(&body);
     if (err)
-        LOG_WARN(&row->source->log, "cannot show a machine", log_str("machine", row->key),
-                 log_err("err", err));
+        LOG_WARN(&row->source->log, "could not write a machine's object",
+                 log_str("machine", row->key), log_err("err", err));
     return !err;
 }
 

@@ -42,7 +42,7 @@ void kube_chore_failed(struct kube_source *s, const char *what, struct str which
 {
     if (s->writes_failed) counter_inc(s->writes_failed);
     if (err == ERR_CONFLICT || err == ERR_EXISTS) return; /* somebody was faster; again */
-    LOG_WARN(&s->log, "the API server did not do it", log_text("what", what),
+    LOG_WARN(&s->log, "API server rejected a write", log_text("what", what),
              log_str("object", which), log_err("err", err), log_text("note", note->text));
 }
 

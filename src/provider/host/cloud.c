@@ -433,8 +433,8 @@ static void cloud_ready(struct backend *backend)
     enum err err = cloud_stock(cloud, &note);
 
     if (err)
-        LOG_ERROR(&cloud->log, "not all machines could be offered", log_err("err", err),
-                  log_text("why", note.text));
+        LOG_ERROR(&cloud->log, "not all machines of the catalogue could be offered",
+                  log_err("err", err), log_text("why", note.text));
     if (cloud->options.path) timer_start_in(&cloud->file_timer, FILE_EVERY_MS);
 }
 

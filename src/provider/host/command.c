@@ -345,7 +345,7 @@ static enum err list_see(struct command *c, const struct json *machine, struct a
 
 static void list_warn(struct command *c, struct str id, enum err err, const struct note *note)
 {
-    LOG_WARN(&c->log, "the script's list", log_str("machine", id),
+    LOG_WARN(&c->log, "script printed an invalid list", log_str("machine", id),
              log_text("why", note->text[0] ? note->text : err_text(err)));
 }
 

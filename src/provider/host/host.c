@@ -281,7 +281,7 @@ static void host_end_operation(struct host *host, struct operation_ticket ticket
     enum err err;
 
     if (!book_end(host->book, ticket, end, &err)) {
-        LOG_DEBUG(&host->log, "end of an operation that is over",
+        LOG_DEBUG(&host->log, "ignored the end of an operation that is already over",
                   log_u64("operation", ticket.number));
         return;
     }
@@ -310,7 +310,7 @@ static void host_start_operation(struct host *host, struct operation_ticket tick
     arena_deinit(&arena);
     if (!refused) return;
     end.error = str_from(note.text[0] ? note.text : err_text(refused));
-    LOG_ERROR(&host->log, "an operation cannot be carried out", log_u64("operation", ticket.number),
+    LOG_ERROR(&host->log, "operation could not be started", log_u64("operation", ticket.number),
               log_str("why", end.error));
     host_end_operation(host, ticket, &end);
 }

@@ -321,7 +321,7 @@ static void unit_wipe(struct local *l, const struct unit *unit)
     if (nftw(place.directory, unit_wipe_one, WIPE_FILES, FTW_DEPTH | FTW_PHYS | FTW_MOUNT) == 0 ||
         access(place.directory, F_OK))
         return;
-    LOG_WARN(&l->log, "a machine's directory could not be removed",
+    LOG_WARN(&l->log, "directory of a machine could not be removed",
              log_text("path", place.directory));
 }
 
@@ -448,8 +448,8 @@ static void local_adopt(struct backend *backend, const struct backend_machine *m
                 machine->state == MACHINE_CONFIGURED || machine->state == MACHINE_DRAINING;
 
     if (!unit) {
-        LOG_WARN(&l->log, "a machine is left alone", log_str("machine", machine->id),
-                 log_text("why", note.text));
+        LOG_WARN(&l->log, "machine is not adopted: the process it should have is unknown",
+                 log_str("machine", machine->id), log_text("why", note.text));
         return;
     }
     unit->wanted[HOST] = host;
@@ -479,7 +479,7 @@ static void local_ready(struct backend *backend)
         char id[32];
         snprintf(id, sizeof id, "local-%" PRIu32, i);
         if (host->seen(host, SEEN_OFFERED, str_from(id), &l->options.offer, STR_EMPTY, &note))
-            LOG_WARN(&l->log, "a machine is not offered", log_text("machine", id),
+            LOG_WARN(&l->log, "machine could not be offered", log_text("machine", id),
                      log_text("why", note.text));
     }
     timer_start_in(&l->tick, 0);
@@ -552,7 +552,8 @@ enum err process_backend_open(const struct process_backend_options *options,
         return err;
     }
     if (options->cgroups) hosted_cgroup_root(l->cgroup_root);
-    LOG_INFO(&l->log, "machines are processes", log_text("directory", l->directory),
+    LOG_INFO(&l->log, "machines of this provider are local processes",
+             log_text("directory", l->directory),
              log_text("cgroup", l->cgroup_root[0] ? l->cgroup_root : "none"));
     *ret_backend = &l->backend;
     return ERR_OK;

@@ -39,7 +39,7 @@ static enum err rows_possible(struct core *core, struct str cluster, const struc
         }
         core->counts.rows_refused++;
         if (!kept) { /* the first: from here on what is good is copied */
-            core_log(out, CORE_WARN, "need that no machine can satisfy left out",
+            core_log(out, CORE_WARN, "ignored a Need that no machine can satisfy",
                      "cluster=%.*s row=%zu error=\"%s\"", STR_ARG(cluster), i, note.text);
             kept = arena_alloc(&core->scratch, count * sizeof *kept);
             if (!kept) return ERR_NOMEM;

@@ -73,7 +73,7 @@ static bool operator_wait(struct core *core, struct machine_task *task, mono_tim
     if (client && client->session) return client->reports_drains && !mono_due(end, now);
     if (operator_returns_until(core, task->cluster, &returns) && !mono_due(returns, now)) {
         *ret_until = mono_min(end, returns);
-        core_log(out, CORE_WARN, "drain waits for an operator that is away",
+        core_log(out, CORE_WARN, "drain waits for an operator that is disconnected",
                  "machine=%.*s cluster=%.*s most_ms=%llu", STR_ARG(task->machine),
                  STR_ARG(task->cluster), (unsigned long long)mono_elapsed_ms(now, *ret_until));
         return !mono_due(*ret_until, now);
@@ -203,8 +203,8 @@ void drain_due(struct core *core, struct machine_task *task, mono_time now, stru
     bool ended = mono_due(grace_end(task), now);
 
     core_log(out, CORE_WARN,
-             ended ? "grace ended before the operator reported the machine drained"
-                   : "operator did not return in time to drain its machine",
+             ended ? "grace period ended before the operator reported the machine drained"
+                   : "operator did not reconnect in time to drain a machine",
              "machine=%.*s cluster=%.*s waited_ms=%llu", STR_ARG(task->machine),
              STR_ARG(task->cluster), (unsigned long long)mono_elapsed_ms(task->since, now));
     drain_wait_over(core, task, ended ? DRAIN_WAIT_GRACE_ENDED : DRAIN_WAIT_AWAY);
@@ -244,7 +244,7 @@ void drains_session(struct core *core, struct str cluster, enum operator_link li
     }
     if (held && link == OPERATOR_CONNECTED) (void)effects_add(out, EFFECT_CYCLE_SOON);
     if (held && link == OPERATOR_AWAY)
-        core_log(out, CORE_WARN, "operator went away while it drains machines",
+        core_log(out, CORE_WARN, "operator disconnected while it drains machines",
                  "cluster=%.*s machines=%zu return_ms=%llu", STR_ARG(cluster), held,
                  (unsigned long long)core->options.operator_return_ms);
 }
@@ -313,7 +313,7 @@ enum err drain_repeat(struct core *core, const struct machine *machine, mono_tim
 
     if (!err)
         core_log(out, CORE_WARN,
-                 "the operator has drained this machine and the provider has not: drained again",
+                 "operator drained a machine, but the provider has not: draining again",
                  "machine=%.*s cluster=%.*s", STR_ARG(machine->id), STR_ARG(machine->cluster));
     return err;
 }
@@ -331,7 +331,7 @@ void core_drain_report(struct core *core, const struct drain_report *report, mon
         if (report->drained)
             drain_wait_over(core, task, DRAIN_WAIT_DRAINED);
         else if (report->error.len)
-            core_log(out, CORE_WARN, "operator could not drain its machine",
+            core_log(out, CORE_WARN, "operator could not drain a machine",
                      "machine=%.*s cluster=%.*s error=%.*s", STR_ARG(task->machine),
                      STR_ARG(task->cluster), STR_ARG(report->error));
     }

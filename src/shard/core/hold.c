@@ -27,7 +27,7 @@ void running_settle(struct core *core, mono_time now, struct effects *out)
     if (h->settled) return;
     if (!h->settle_said)
         core_log(out, CORE_INFO,
-                 "no action begins yet: calls of the process before may still be carried out",
+                 "no action starts yet: calls of the previous process may still run",
                  "most_ms=%llu", (unsigned long long)core->options.execute_timeout_ms);
     h->settle_said = true;
     h->settle_due = h->settle_due || mono_due(due, now);
@@ -44,6 +44,6 @@ void core_hold(struct core *core, enum core_hold why, mono_time now, wall_time w
     else
         core->options.paused = true;
     running_start(core, now, wall, out);
-    core_log(out, CORE_WARN, "no action begins any more", "why=%s dropped=%u under_way=%u",
+    core_log(out, CORE_WARN, "no action starts any more", "why=%s dropped=%u under_way=%u",
              core_hold_text(core), (unsigned)waiting, (unsigned)core->counts.inflight);
 }

@@ -137,8 +137,8 @@ static void record_surprise(struct core *core, const struct machine *is, enum ma
         core->counts.observed_edges++;
     if (core->listing.surprises++ >= LIST_LINES_MOST) return;
     core_log(out, CORE_WARN,
-             foreign ? "somebody else acts on a machine of this shard"
-                     : "provider reports a change that was not ordered",
+             foreign ? "another program acts on a machine of this shard"
+                     : "provider reports a change that this shard did not order",
              "machine=%.*s from=%s to=%s cluster_was=%s cluster=%.*s error=\"%.*s\"",
              STR_ARG(is->id), machine_state_name(was, from), machine_state_name(is->state, to),
              cluster_was, STR_ARG(is->cluster), (int)min_size(is->last_error.len, 200),
@@ -387,7 +387,7 @@ static void list_remove_missing(struct core *core, mono_time now, struct effects
     size_t count = 0, left_out;
 
     if (l->nameless) {
-        core_log(out, CORE_WARN, "provider List names machines that cannot be read",
+        core_log(out, CORE_WARN, "provider List contains machines that cannot be decoded",
                  "records=%u: nothing is removed", l->nameless);
         return;
     }
@@ -407,7 +407,7 @@ static void list_remove_missing(struct core *core, mono_time now, struct effects
         l->left_out = list_left_out(core, l->first_held, SIZE_MAX);
         core->counts.lists_held++;
         core->full_list_wanted = true; /* a delta would neither say it again nor take it back */
-        core_log(out, CORE_WARN, "provider List held: it leaves out too many machines",
+        core_log(out, CORE_WARN, "provider List held back: too many machines are missing from it",
                  "missing=%zu machines=%u records=%u said=%u of=%d", count,
                  inventory_counts(core->inventory).machines, l->records, l->holds,
                  REMOVAL_CONFIRMATIONS);
@@ -450,8 +450,8 @@ void core_list_end(struct core *core, bool whole, mono_time now, struct effects 
     if (l->refused > LIST_LINES_MOST)
         core_log(out, CORE_WARN, "provider machines rejected at ingest", "count=%u", l->refused);
     if (l->surprises > LIST_LINES_MOST)
-        core_log(out, CORE_WARN, "provider reports changes that were not ordered", "count=%u",
-                 l->surprises);
+        core_log(out, CORE_WARN, "provider reports changes that this shard did not order",
+                 "count=%u", l->surprises);
     inventory_list_end(core->inventory, whole && !l->failed);
     if (whole && !l->failed) {
         if (l->kind == LIST_FULL) list_remove_missing(core, now, out);

@@ -318,7 +318,7 @@ TEST(tls_files_are_reloaded_and_a_bad_pair_leaves_the_old_one)
     CHECK("only the certificate is exchanged", rename(from, cert) == 0);
     CHECK("SIGHUP", proc_signal(&proc, SIGHUP));
     CHECK("refused",
-          proc_wait_output(&proc, "TLS files refused, the old pair stays", PROC_DEADLINE_MS));
+          proc_wait_output(&proc, "reload of the TLS files failed: the old certificate stays in use", PROC_DEADLINE_MS));
     CHECK("still the first authority's", serves_certificate(address, ca));
 
     snprintf(from, sizeof from, "%s/server.key.pem", second);
@@ -351,7 +351,7 @@ TEST(changed_tls_files_are_noticed_without_a_signal)
     snprintf(to, sizeof to, "%s/server.key.pem", dir);
     CHECK("a new key", rename(from, to) == 0);
     CHECK("refused while they do not belong together",
-          proc_wait_output(&proc, "TLS files refused, the old pair stays", PROC_DEADLINE_MS));
+          proc_wait_output(&proc, "reload of the TLS files failed: the old certificate stays in use", PROC_DEADLINE_MS));
     snprintf(from, sizeof from, "%s/server.pem", second);
     snprintf(to, sizeof to, "%s/server.pem", dir);
     CHECK("a new certificate", rename(from, to) == 0);

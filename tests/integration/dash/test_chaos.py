@@ -131,7 +131,7 @@ def demo():
             check(any(path in line for line in lines) and os.path.exists(path), f"{path} is not named:\n" + "\n".join(lines))
         at = next(number for number, line in enumerate(lines) if "status page" in line)
         check(not any(" level=" in line for line in lines[:at + 3]), "a log line divides the banner:\n" + "\n".join(lines[:at + 3]))
-        check(not any("a process says" in line for line in lines), "a process's own line is inside the banner:\n" + "\n".join(lines))
+        check(not any("child process printed a line" in line for line in lines), "a process's own line is inside the banner:\n" + "\n".join(lines))
         last = next(number for number in range(at, len(lines)) if "dashboard  " in lines[number])
         check(not any(" level=" in line for line in lines[last:]), "a log line divides the table:\n" + "\n".join(lines[last:]))
         # The next move is an hour away: whoever waits for that one does not see the edit in time.

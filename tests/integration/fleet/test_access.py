@@ -111,7 +111,7 @@ def the_matrix():
                     check(got == CODE.PERMISSION_DENIED, f"{name}: {path}: {got} '{text}'; a method that only reads is in "
                           "READS (coordinators.py)")
                     check("x-muster-leader" not in trailers, f"{name}: a stranger learns nothing: {trailers}")
-    refusals = [line for line in leader.text().splitlines() if 'msg="identity refused"' in line]
+    refusals = [line for line in leader.text().splitlines() if 'msg="certificate identity rejected"' in line]
     check(any("level=error" in line and "rpc=/" in line and "needed" in line for line in refusals),
           f"a refusal is logged, with the method and what was shown: {refusals[:3]}")  # of many, some
 

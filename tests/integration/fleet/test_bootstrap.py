@@ -128,7 +128,7 @@ def wiped_and_cut_off():
         for way in ways:
             way.open()
         taken_in(cluster, node)
-        check(cluster_of(node)("FORMAT") == home and "a cluster exists, joining it" in node.text(), "the same cluster")
+        check(cluster_of(node)("FORMAT") == home and "found an existing cluster: joining it" in node.text(), "the same cluster")
         cluster.agree()
 
 
@@ -312,7 +312,7 @@ def heard_of_a_cluster():
         late.name = "late-0"
         late.options += ["--raft-advertise", "127.0.0.1:1"]  # where the leader's log does not reach it
         late.start()
-        wait_for("it has found it", lambda: "a cluster exists, joining it" in late.text())
+        wait_for("it has found it", lambda: "found an existing cluster: joining it" in late.text())
 
         def ask():
             try:

@@ -145,7 +145,7 @@ def lost_disk():
             return found and found.replica_id != before[node.name].replica_id
         wait_for("its new identity", replaced)
         cluster.agree()
-        check("a cluster exists, joining it" in node.text(), "it looked first")
+        check("found an existing cluster: joining it" in node.text(), "it looked first")
 
 
 def old_contract():
@@ -346,7 +346,7 @@ def dev():
             if ending == signal.SIGINT:
                 os.kill(pids[1], signal.SIGKILL)
                 wait_for("started again", lambda: len(set(children(process)) - set(pids)) == 1)
-                wait_for("said in the log", lambda: "a process ended and is started again" in text())
+                wait_for("said in the log", lambda: "child process ended: restarting it" in text())
                 pids = children(process)
             process.send_signal(ending)
             code = process.wait(90)

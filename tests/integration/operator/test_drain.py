@@ -130,7 +130,7 @@ def the_grace_ends_the_wait():
         # The shard's grace began before the command: less what that took.
         check(time.monotonic() - began > GRACE - 5, "not before the grace ended")
         check(world.shard.metric("muster_shard_drain_waits_total", result="grace_ended") == 1, "counted")
-        check("grace ended before the operator reported the machine drained" in world.shard.text(), "said")
+        check("grace period ended before the operator reported the machine drained" in world.shard.text(), "said")
 
 
 def an_operator_that_was_killed_has_time_to_return():
@@ -142,13 +142,13 @@ def an_operator_that_was_killed_has_time_to_return():
         b.start().wait_ready()
         world.shard.wait_metric("muster_shard_drains_waiting")
         held.stays()
-        check("drain waits for an operator that is away" in world.shard.text(), "said")
+        check("drain waits for an operator that is disconnected" in world.shard.text(), "said")
         held.a.start(*held.options)
         held.wait_ran()
         held.stays()
         held.a.kill()
         held.stays()
-        check("operator went away while it drains machines" in world.shard.text(), "said")
+        check("operator disconnected while it drains machines" in world.shard.text(), "said")
         held.a.start(*held.options)
         held.wait_ran(2)
         held.release()
@@ -166,7 +166,7 @@ def an_operator_that_does_not_return_is_not_waited_for():
         held.a.kill()
         world.wait_configured("cluster-b", 1)
         check(world.shard.metric("muster_shard_drain_waits_total", result="operator_away") == 1, "counted")
-        check("operator did not return in time to drain its machine" in world.shard.text(), "said")
+        check("operator did not reconnect in time to drain a machine" in world.shard.text(), "said")
 
 
 def an_operator_that_does_not_report_is_told_and_not_waited_for():

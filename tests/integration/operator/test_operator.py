@@ -104,7 +104,7 @@ def reclaims_run_the_users_command():
         world.wait_configured("cluster-a", 1)
         a.say()
         a.wait_text("ended with status 3")
-        wait_for("what it prints is in the log", lambda: "drain command says" in a.text() and "cannot" in a.text())
+        wait_for("what it prints is in the log", lambda: "drain command printed a line" in a.text() and "cannot" in a.text())
 
 
 def a_reclaim_survives_kill_9():
@@ -189,7 +189,7 @@ def identities():
         a = world.muster_operator("cluster-a", [request("web", 2)])
         thief = world.muster_operator("cluster-b", [request("web", 9)], certificate="cluster-cluster-a")
         a.start().wait_ready()
-        thief.start().wait_text("the shard does not take us for this cluster")
+        thief.start().wait_text("the shard rejected this operator's identity")
         world.wait_configured("cluster-a", 2)
         wait_for("and is not ready", lambda: thief.page("/readyz")[0] == 503 and
                  "PERMISSION_DENIED" in thief.page("/readyz")[1])

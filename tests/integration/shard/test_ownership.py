@@ -299,7 +299,7 @@ def without_domains():
         world.others.append(other)
         other.start().wait_ready()
         wait_for("counted", lambda: gauge(node, "muster_coordinator_shards_unscoped") == 2)
-        check("shards without domains own the machines of other shards" in node.text(), "logged")
+        check("shards without domains share a provider: each acts on the other's machines" in node.text(), "logged")
         code, text = ctl(node, "doctor")
         check(code == 2 and "2 shards without domains use it (shard-0, shard-1)" in text, text)
         fleet.ask(COORDINATOR + "AssignDomain", **DOMAIN, shard_id="shard-0")

@@ -55,7 +55,7 @@ def needs_in_words():
             check(document["needs"][0]["unmet_reason"] == "UNMET_REASON_NO_MATCHING_SUPPLY", out)
             code, out, err = needs(world, certificate="cluster-cluster-a")
             check(code == 1 and not out and "PERMISSION_DENIED" in err, f"a cluster may not look: {code} {err}")
-            check("identity refused" in shard.text(), "and that is logged")
+            check("certificate identity rejected" in shard.text(), "and that is logged")
 
 
 def from_the_inside():

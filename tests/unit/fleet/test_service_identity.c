@@ -42,7 +42,7 @@ TEST(t9_a_shard_reports_for_itself_alone)
     CHECK_U64("an administrator", report(ADMIN, "shard-a"), GRPC_PERMISSION_DENIED);
     CHECK_U64("empty comes before identity", report(SHARD_A, ""), GRPC_INVALID_ARGUMENT);
     CHECK("the refusal is logged", buf_append_byte(&rig.nodes[0].log, '\0') == ERR_OK &&
-                                       strstr(rig.nodes[0].log.data, "identity refused"));
+                                       strstr(rig.nodes[0].log.data, "certificate identity rejected"));
     CHECK_SIZE("and left no trace",
                rig_lines(&rig.nodes[0], (const char *const[]){"shard-b", NULL}), 0);
     rig_close();

@@ -167,7 +167,7 @@ TEST(a_row_that_contradicts_itself_is_left_out_and_the_others_count)
     CHECK_U32("applied", case_rollup(&c, "a", rows, 3), ROLLUP_APPLIED);
     CHECK_U32("two of three", needs_stats(c.core->needs).rows, 2);
     CHECK_U64("counted", core_counts(c.core)->rows_refused, 1);
-    CHECK("said", case_said(&c, "need that no machine can satisfy left out"));
+    CHECK("said", case_said(&c, "ignored a Need that no machine can satisfy"));
     CHECK_U64("no rejection", core_counts(c.core)->rollups_rejected, 0);
     case_close(&c);
 }

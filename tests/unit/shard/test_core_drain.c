@@ -86,7 +86,7 @@ TEST(the_grace_ends_the_wait)
     fleet_decide(&f);
     is_drained(&f, "over", DRAIN_WAIT_GRACE_ENDED);
     CHECK_U64("the provider gets time enough", f.last[EFFECT_DRAIN].drain.grace_ms, 30 * 1000);
-    CHECK_HAS("said", f.logs, "WARN grace ended before the operator reported the machine drained");
+    CHECK_HAS("said", f.logs, "WARN grace period ended before the operator reported the machine drained");
     fleet_close(&f);
 }
 
@@ -155,7 +155,7 @@ TEST(an_operator_that_is_away_has_time_to_return)
     fleet_decide(&f);
     is_waiting(&f, "since it left");
     CHECK_U64("nobody to tell", f.seen[EFFECT_RECLAIM], 0);
-    CHECK_HAS("said", f.logs, "WARN drain waits for an operator that is away");
+    CHECK_HAS("said", f.logs, "WARN drain waits for an operator that is disconnected");
     fleet_run(&f, RETURN_MS / 2 - 1);
     fleet_decide(&f);
     is_waiting(&f, "to the last moment");
@@ -179,14 +179,14 @@ TEST(an_operator_that_does_not_return_in_time_is_not_waited_for)
     fleet_decide(&f);
     fleet_run(&f, 1000);
     fleet_session(&f, "a", false);
-    CHECK_HAS("said", f.logs, "WARN operator went away while it drains machines");
+    CHECK_HAS("said", f.logs, "WARN operator disconnected while it drains machines");
     fleet_run(&f, RETURN_MS - 1);
     fleet_decide(&f);
     is_waiting(&f, "to the last moment");
     fleet_run(&f, 1);
     fleet_decide(&f);
     is_drained(&f, "then not", DRAIN_WAIT_AWAY);
-    CHECK_HAS("said", f.logs, "WARN operator did not return in time to drain its machine");
+    CHECK_HAS("said", f.logs, "WARN operator did not reconnect in time to drain a machine");
     fleet_close(&f);
 
     open_one(&f, NULL, true);

@@ -126,9 +126,9 @@ TEST(what_a_provider_says_of_a_machine_without_an_action_is_believed_and_counted
         CHECK_STR(move->why, got.stamp.fingerprint, move->keeps_stamp ? STR("fp") : STR_EMPTY);
         CHECK_U64(move->why, core_counts(c.core)->observed_edges, move->observed);
         CHECK_U64(move->why, core_counts(c.core)->foreign_edges, move->foreign);
-        CHECK(move->why, case_said(&c, "provider reports a change that was not ordered") ==
+        CHECK(move->why, case_said(&c, "provider reports a change that this shard did not order") ==
                              (move->observed > 0));
-        CHECK(move->why, case_said(&c, "somebody else acts on a machine of this shard") ==
+        CHECK(move->why, case_said(&c, "another program acts on a machine of this shard") ==
                              (move->foreign > 0));
         told = case_count(&c, EFFECT_NODE_STATE);
         CHECK_SIZE(move->why, told, move->told[0] ? 1 : 0);
@@ -530,7 +530,7 @@ TEST(what_a_full_list_leaves_out_goes_unless_it_is_suspiciously_much)
             CHECK_U64(removals[i].why, core_counts(c.core)->lists_held,
                       removals[i].held ? (said < 3 ? said : 2) : 0);
             CHECK(removals[i].why,
-                  case_said(&c, "provider List held: it leaves out too many machines") == held);
+                  case_said(&c, "provider List held back: too many machines are missing from it") == held);
             CHECK("a delta could not confirm it, nor tell of a fleet that was never told",
                   core_wants_full_list(c.core) == (held || !listed));
         }

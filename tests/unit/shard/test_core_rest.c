@@ -161,7 +161,7 @@ TEST(what_the_provider_calls_failed_is_given_back)
     fleet_cycles(&f, 4); /* rests 30 s */
     CHECK_U64("Delete once", f.seen[EFFECT_DELETE], 1);
     CHECK_U64("counted", core_counts(f.core)->given_back, 1);
-    CHECK_HAS("said", f.logs, "provider reports a change that was not ordered");
+    CHECK_HAS("said", f.logs, "provider reports a change that this shard did not order");
     fleet_cycles(&f, 2);
     CHECK_U32("and bought again", fleet_state(&f, "m-000"), MACHINE_CONFIGURED);
     CHECK_U64("not counted as a release", core_counts(f.core)->idle_releases, 0);
