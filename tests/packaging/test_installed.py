@@ -43,7 +43,7 @@ def installed():
             done = run([*bigfleet, *words, "--print-config"], env={"PATH": os.environ["PATH"]})
             ok(done.returncode == 0 and all(re.search("^" + re.escape(line), done.stdout, re.M) for line in lines),
                f"bigfleet {' '.join(words)}", done.stdout)
-        done = run([*bigfleet, "coordinator", *["-id=x"] * 300])
+        done = run([*bigfleet, "coordinator", *["-id=x"] * 600])
         ok(done.returncode == 2, "bigfleet with more words than there is room for", done.stdout)
         for place in ("lib/systemd/system/muster-coordinator.service", "lib/systemd/system/muster-worker@.service",
                       "lib/sysusers.d/muster.conf", "lib/tmpfiles.d/muster.conf",

@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 
-SINCE = "fe64eaee"  # before it nothing was checked
+SINCE = "f6a62b6a"  # before it nothing was checked
 SUBJECT = re.compile(r"[a-z0-9][\w./+ -]*(?:, [\w./+ -]+)*: \S.*")
 
 

@@ -595,7 +595,7 @@ TEST(a_process_that_is_not_the_first_waits_for_the_calls_of_the_one_before)
         fleet_cycles(&f, 3);
         CHECK_U32(cases[i].why, fleet_state(&f, "m-000"), cases[i].end);
         CHECK_U64("once", f.executed[cases[i].kind], 1);
-        CHECK_HAS("said", f.logs, "INFO no action begins yet");
+        CHECK_HAS("said", f.logs, "INFO no action starts yet");
         fleet_check(&f);
         fleet_close(&f);
     }
