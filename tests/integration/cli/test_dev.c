@@ -226,7 +226,7 @@ TEST(a_reload_of_a_wrong_file_changes_nothing)
     CHECK("refused, with its place",
           proc_wait_output(&proc, "broken.toml:2:1: unknown key 'log.levle'", PROC_DEADLINE_MS));
     CHECK("the nearest", proc_wait_output(&proc, "did you mean 'log.level'?", PROC_DEADLINE_MS));
-    CHECK("and nothing changed", proc_wait_output(&proc, "nothing was reloaded", PROC_DEADLINE_MS));
+    CHECK("and nothing changed", proc_wait_output(&proc, "reload failed", PROC_DEADLINE_MS));
     CHECK_I64("it still serves", get(address, "/healthz", NULL), 200);
     cli_write(file, "[log]\nlevel = \"debug\"\n[tls]\ncert-file = \"x.pem\"\n");
     size_t mark = proc_mark(&proc);
@@ -380,7 +380,7 @@ TEST(events_go_where_they_are_asked_to)
     start(&proc, WORDS(data_dir("events"), "--events-sink=file", "--config", file), NULL);
     cli_write(file, "[log]\nlevle = \"info\"\n");
     CHECK("SIGHUP", proc_signal(&proc, SIGHUP));
-    CHECK("refused", proc_wait_output(&proc, "nothing was reloaded", PROC_DEADLINE_MS));
+    CHECK("refused", proc_wait_output(&proc, "reload failed", PROC_DEADLINE_MS));
     cli_write(file, "[log]\nlevel = \"debug\"\n");
     CHECK("SIGHUP", proc_signal(&proc, SIGHUP));
     CHECK("reloaded", proc_wait_output(&proc, "setting changed", PROC_DEADLINE_MS));
@@ -452,7 +452,7 @@ TEST(a_configuration_file_that_turned_into_something_else_changes_nothing)
     CHECK("gone", unlink(file) == 0);
     CHECK("a pipe now", mkfifo(file, 0600) == 0);
     CHECK("SIGHUP", proc_signal(&proc, SIGHUP));
-    CHECK("refused", proc_wait_output(&proc, "nothing was reloaded", PROC_DEADLINE_MS));
+    CHECK("refused", proc_wait_output(&proc, "reload failed", PROC_DEADLINE_MS));
     CHECK_HAS("and why", proc.output, "turned.toml: is not a regular file");
     stop(&proc);
 }

@@ -419,7 +419,7 @@ def token_that_cannot_be_written():
     with cluster.start() as one:
         one.leader()
         text = one.node.text()
-        check("level=warn" in text and f"file={path}" in text and "the dashboard has no actions" in text, text)
+        check("level=warn" in text and f"file={path}" in text and "dashboard actions are disabled" in text, text)
         session = one.json("/api/session")
         check(session["actions"] is False and "could not be written" in session["read_only"], str(session))
         check("dashboard    read-only" in text, text)

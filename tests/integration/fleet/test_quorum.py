@@ -264,7 +264,7 @@ def stopped_early():
             node.start()
             wait_for("it looks", lambda seen=seen: node.text().count("does not say whether it has a log") > seen)
             node.signal(signal.SIGHUP)
-            wait_for("it says no", lambda: "still starting" in node.text())
+            wait_for("it says no", lambda: "start-up is not finished" in node.text())
             node.signal(number)
             code = node.wait_end()
             check(code == 0, f"{number}: {code} {node.text()}")

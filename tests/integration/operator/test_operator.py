@@ -66,7 +66,7 @@ def a_bad_edit_keeps_the_demand():
         os.unlink(a.demand)
         a.wait_text("not found")
         a.kill()
-        a.start().wait_text("the last good demand stays", 6)  # what was good stands in its directory
+        a.start().wait_text("the last valid demand stays in force", 6)  # what was good stands in its directory
         wait_for("demand is told again", lambda: a.metric("muster_operator_rollups_acknowledged_total") > 0)
         world.settled()
         world.wait_configured("cluster-a", 3)

@@ -48,7 +48,7 @@ def beside_snapshots():
             nonlocal count
             check(len(node.stream(stores.coordinators.FLEET + "Backup")) > 1, "a stream of nothing")  # or it raises
             count += 1
-            return count >= 5 and "waits until a snapshot is taken" in node.text() and taken_meanwhile(node) > before
+            return count >= 5 and "waits until another snapshot is finished" in node.text() and taken_meanwhile(node) > before
         wait_for("one had to wait", once)
         writer.over.set()
         writer.join()

@@ -127,7 +127,7 @@ def a_fence_that_is_shortened_holds():
         scene.cluster.file(scene.node, COORDINATORS)
         scene.node.start()
         scene.cluster.formed()
-        wait_for("the new time is in force", lambda: re.search(f"worker_self_fence_timeout changed.* coordinator_ms={FENCE_MS}", first.text()))
+        wait_for("the new time is in force", lambda: re.search(f"worker_self_fence_timeout of the coordinators changed.* coordinator_ms={FENCE_MS}", first.text()))
         second = scene.join().start()
         wait_for("the second is listed", lambda: scene.cluster.listed().get(second.id) is not None)
         link.cut()

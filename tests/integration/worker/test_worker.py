@@ -409,7 +409,7 @@ def cdylib_is_not_reloaded():
         worker = scene.worker(flags=["--plugin", path, "--hot-reload"]).start()
         scene.coordinator.wait_state(READY)
         os.utime(path)
-        worker.wait_says("cdylib is unsupported")
+        worker.wait_says("a loaded cdylib cannot be replaced")
         check(worker.says("plugin=upper"), worker.text())
         worker.stop()
 
