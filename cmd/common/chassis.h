@@ -90,6 +90,7 @@ const char *chassis_http_address(const struct chassis *chassis);    /* with the 
 struct http_server *chassis_http(const struct chassis *chassis);    /* NULL: it is off */
 /* What is said of a listener that is open to the network without TLS; NULL: it is not. */
 const char *chassis_warning(const struct chassis *chassis);
+enum { CHASSIS_HTTP_OK = 200 };
 /* A page of the role's own; nothing when there is no HTTP. One that cannot be published stays as it
  * was. */
 void chassis_publish(struct chassis *chassis, const char *path, int status,

@@ -14,7 +14,6 @@ enum {
     FLUSH_MS = 100,  /* events that a full pipe did not take */
     PAGES_EVERY = 5, /* flushes */
     LISTS_EVERY = 20,
-    COORDINATOR_WORKERS_HTTP_FINE = 200,
     HTTP_UNAVAILABLE = 503,
     CERTS_EVERY = 600, /* flushes: a minute */
     PING_LEAST_MS = 5000,
@@ -163,12 +162,12 @@ static void publish_lists(struct coordinator *c)
 
     buf_clear(&w->page);
     if (!member_workers_write(w->service, &w->page))
-        chassis_publish(chassis, "/workers", COORDINATOR_WORKERS_HTTP_FINE, "application/x-ndjson",
+        chassis_publish(chassis, "/workers", CHASSIS_HTTP_OK, "application/x-ndjson",
                         buf_peek(&w->page));
     buf_clear(&w->page);
     if (!member_partitions_write(w->service, &w->page))
-        chassis_publish(chassis, "/partitions", COORDINATOR_WORKERS_HTTP_FINE,
-                        "application/x-ndjson", buf_peek(&w->page));
+        chassis_publish(chassis, "/partitions", CHASSIS_HTTP_OK, "application/x-ndjson",
+                        buf_peek(&w->page));
 }
 
 static void publish(struct coordinator *c)
@@ -180,13 +179,13 @@ static void publish(struct coordinator *c)
 
     buf_clear(&w->page);
     if (member_health_write(w->service, version_number(), &w->page, &health)) return;
-    status = health == MEMBER_HEALTH_UNAVAILABLE ? HTTP_UNAVAILABLE : COORDINATOR_WORKERS_HTTP_FINE;
+    status = health == MEMBER_HEALTH_UNAVAILABLE ? HTTP_UNAVAILABLE : CHASSIS_HTTP_OK;
     chassis_publish(chassis, "/health", status, "application/json", buf_peek(&w->page));
     chassis_publish(chassis, "/ready", status, "text/plain",
-                    status == COORDINATOR_WORKERS_HTTP_FINE ? STR("ready\n") : STR("not ready\n"));
+                    status == CHASSIS_HTTP_OK ? STR("ready\n") : STR("not ready\n"));
     buf_clear(&w->page);
     if (!member_status_write(w->service, &w->page))
-        chassis_publish(chassis, "/status", COORDINATOR_WORKERS_HTTP_FINE, "application/json",
+        chassis_publish(chassis, "/status", CHASSIS_HTTP_OK, "application/json",
                         buf_peek(&w->page));
 }
 

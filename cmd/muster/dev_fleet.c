@@ -15,7 +15,6 @@ enum {
     LOOK_MS = 200,         /* while it forms */
     LOOK_CALM_MS = 1000,   /* when all is well */
     END_TOLD_MS = 1000,    /* how often it is said how many are left */
-    DEV_FLEET_ANSWER_ARENA_MAX = 1 << 20,
 };
 
 /* -- processes -- */
@@ -203,7 +202,7 @@ static void dev_fleet_on_answer(void *owner, const struct rpc_client_call *,
     bool stands;
 
     if (dev->stopping) return;
-    arena_init(&arena, DEV_FLEET_ANSWER_ARENA_MAX);
+    arena_init(&arena, DEV_ANSWER_ARENA_MAX);
     if (outcome->err || message_read(question->type, bytes, NULL, &arena, &answer, NULL))
         answer = NULL;
     stands = question->judge(dev, answer, reason);

@@ -8,12 +8,7 @@
 #include "wire/pb/bigfleet_v1alpha1_coordinator.pb-c.h"
 #include "wire/pb/muster_v1_fleet.pb-c.h"
 
-enum {
-    REQUEST_MAX = 4096,
-    DEV_REGISTER_ANSWER_ARENA_MAX = 1 << 20,
-    TIMEOUT_MS = 5000,
-    ZONE_QUOTA = 400
-};
+enum { REQUEST_MAX = 4096, TIMEOUT_MS = 5000, ZONE_QUOTA = 400 };
 #define DEV_CLOUD  "cloud"
 #define DEV_REGION "eu-1"
 
@@ -130,7 +125,7 @@ static bool told_before(struct str bytes)
     struct arena arena;
     bool told = false;
 
-    arena_init(&arena, DEV_REGISTER_ANSWER_ARENA_MAX);
+    arena_init(&arena, DEV_ANSWER_ARENA_MAX);
     if (!message_read(&bigfleet__v1alpha1__list_domain_assignments_response__descriptor, bytes,
                       NULL, &arena, &message, NULL))
         told =

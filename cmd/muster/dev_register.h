@@ -6,6 +6,7 @@
 #include "muster/dev_parts.h"
 #include "rpc/client.h"
 
+enum { DEV_ANSWER_ARENA_MAX = 1 << 20 }; /* of one answer of a coordinator */
 struct dev_register {
     const struct dev_parts *parts;
     const struct log_source *log;

@@ -26,7 +26,6 @@ enum {
     NUMBER_CAP = 24,
     REMEDY_CAP = 256,
     DRAIN_REPORTS_MAX = 64,
-    SHARD_RUN_HTTP_FINE = 200,
 };
 
 struct shard_role_state {
@@ -199,7 +198,7 @@ static void on_rests(void *owner, struct str json)
 {
     struct shard_role_state *s = owner;
 
-    chassis_publish(s->role.chassis, "/rests", SHARD_RUN_HTTP_FINE, "application/json", json);
+    chassis_publish(s->role.chassis, "/rests", CHASSIS_HTTP_OK, "application/json", json);
 }
 
 static struct core_options core_of(const struct conf *conf)

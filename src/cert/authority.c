@@ -14,10 +14,9 @@
 
 #include "cert/internal.h"
 
-#define AUTHORITY_DAY_S 86400
-#define DEFAULT_NAME    "muster-dev-ca"
-#define ROLLOUT_NAME    "rollout-dev-ca"
-#define MAKING          ".ca.making" /* there while an authority is being made, and after a crash */
+#define DEFAULT_NAME "muster-dev-ca"
+#define ROLLOUT_NAME "rollout-dev-ca"
+#define MAKING       ".ca.making" /* there while an authority is being made, and after a crash */
 /* The development CA of workers.md 17.1: 1975-01-01 to 4096-01-01. */
 static const struct cert_validity rollout_validity = {157766400, 67090118400};
 
@@ -246,7 +245,7 @@ static enum err authority_make_root(const struct cert_ca_options *options, wall_
 {
     int64_t now_s = (int64_t)(now.ms / MS_PER_SECOND);
     int64_t days = options->days ? options->days : CERT_CA_DAYS;
-    struct cert_validity validity = {now_s - CERT_BACKDATE_S, now_s + days * AUTHORITY_DAY_S};
+    struct cert_validity validity = {now_s - CERT_BACKDATE_S, now_s + days * CERT_DAY_S};
     struct str name = str_from(options->common_name ? options->common_name : DEFAULT_NAME);
     X509 *template = NULL;
     EVP_PKEY *key = NULL;

@@ -8,6 +8,7 @@
 
 /* -- build.c: keys and certificates as OpenSSL objects; no file, no clock -- */
 
+#define CERT_DAY_S 86400
 /* Seconds since 1970; a development root begins before and ends far after. */
 struct cert_validity {
     int64_t from_s, until_s;

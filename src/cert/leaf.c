@@ -14,7 +14,6 @@
 #include "io/fs.h"
 #include "io/net.h"
 
-#define LEAF_DAY_S 86400
 enum { HOST_NAME_MAX_LEN = 253 };
 
 /* -- what may be asked for --------------------------------------------------------------------- */
@@ -128,7 +127,7 @@ static enum err sign_leaf(const struct cert_authority *authority, const X509 *te
 
 static int64_t life_of(const struct cert_request *request)
 {
-    return (int64_t)(request->days ? request->days : CERT_LEAF_DAYS) * LEAF_DAY_S;
+    return (int64_t)(request->days ? request->days : CERT_LEAF_DAYS) * CERT_DAY_S;
 }
 
 enum err cert_leaf_make(struct fs *fs, const char *ca_dir, const struct cert_request *request,
@@ -390,7 +389,7 @@ static enum err leaf_look(struct fs *fs, const struct cert_leaf_options *options
         /* As long as it was made for, unless the end of its root had cut that short. */
         wall_time root_until = cert_not_after(state.authority.roots[state.signer]);
         life_s = report.not_after.ms == root_until.ms
-                     ? (int64_t)CERT_LEAF_DAYS * LEAF_DAY_S
+                     ? (int64_t)CERT_LEAF_DAYS * CERT_DAY_S
                      : (int64_t)((report.not_after.ms - report.not_before.ms) / MS_PER_SECOND) -
                            CERT_BACKDATE_S;
     }

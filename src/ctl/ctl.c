@@ -16,7 +16,7 @@
 /* A million domains, decoded, and as text. */
 static const size_t ctl_memory_max = (size_t)4 << 30;
 static const size_t out_max = (size_t)1 << 30;
-enum { CTL_LINE_MAX_BYTES = 64 * 1024, YAML_MAX = 1 << 30 };
+enum { YAML_MAX = 1 << 30 };
 
 void ctl_init(struct ctl *ctl)
 {
@@ -92,7 +92,7 @@ void ctl_line(struct ctl *ctl, const char *format, ...)
     va_list args;
     enum err err;
 
-    buf_init(&raw, CTL_LINE_MAX_BYTES);
+    buf_init(&raw, CTL_LINE_MAX);
     va_start(args, format);
     err = buf_vappendf(&raw, format, args);
     va_end(args);

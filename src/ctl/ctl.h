@@ -13,6 +13,7 @@
 #include "ctl/table.h"
 #include "text/ndjson.h"
 
+enum { CTL_LINE_MAX = 64 * 1024 };
 struct ctl_action;
 struct ctl {
     const struct command_call *call;

@@ -12,7 +12,7 @@
 #include "conf/writer.h"
 #include "text/json.h"
 
-enum { SAYS_MAX = 16 * 1024, LABEL_WIDTH = 9, EXPLAIN_JSON_MAX = 64 * 1024 };
+enum { SAYS_MAX = 16 * 1024, LABEL_WIDTH = 9 };
 
 /* -- sentences -- */
 

@@ -9,6 +9,7 @@
 #include "ctl/survey.h"
 #include "wire/pb/bigfleet_v1alpha1_shardread.pb-c.h"
 
+enum { EXPLAIN_JSON_MAX = 64 * 1024 }; /* of a line of an audit log */
 ctl_fn explain_need, explain_machine, explain_worker;
 
 /* -- what is said -- */

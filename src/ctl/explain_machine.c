@@ -7,7 +7,7 @@
 #include "ctl/explain.h"
 #include "text/json.h"
 
-enum { EXPLAIN_MACHINE_JSON_MAX = 64 * 1024, EXPLAIN_MACHINE_LATELY = 10 };
+enum { EXPLAIN_MACHINE_LATELY = 10 };
 
 static void machine_say_state(struct ctl *ctl, const Muster__V1__ShardMachineResponse *m)
 {
@@ -145,7 +145,7 @@ static void machine_offer_audited(struct nearest_names *names,
         struct json *json;
         char text[256];
 
-        if (json_open(str_from(said->audit[i]), EXPLAIN_MACHINE_JSON_MAX, &json, NULL)) continue;
+        if (json_open(str_from(said->audit[i]), EXPLAIN_JSON_MAX, &json, NULL)) continue;
         if (!json_get_string(json, "machine", &machine, NULL) && machine.len < sizeof text) {
             snprintf(text, sizeof text, "%.*s", STR_ARG(machine));
             nearest_names_offer(names, text);

@@ -5,14 +5,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "ctl/remote.h"
 #include "io/real.h"
 #include "io/signals.h"
 #include "provider/list.h"
 
 enum {
-    PROVIDER_PROBE_BACKOFF_FIRST_MS = 50,
-    PROVIDER_PROBE_BACKOFF_MAX_MS = 400, /* somebody sits in front of it */
-    LIST_SLOWER = 4,                     /* a List may take so many times as long as a call */
+    LIST_SLOWER = 4, /* a List may take so many times as long as a call */
     IDS_MAX = 16 * 1000 * 1000,
 };
 static const size_t listing_max = (size_t)4 << 30;
@@ -62,8 +61,8 @@ static enum err probe_open_parts(struct probe *probe, const struct probe_options
         .connections_max = 1,
         .timeout_ms = options->timeout_ms,
         .list_timeout_ms = options->timeout_ms * LIST_SLOWER,
-        .backoff_first_ms = PROVIDER_PROBE_BACKOFF_FIRST_MS,
-        .backoff_max_ms = PROVIDER_PROBE_BACKOFF_MAX_MS,
+        .backoff_first_ms = REMOTE_BACKOFF_FIRST_MS,
+        .backoff_max_ms = REMOTE_BACKOFF_MAX_MS,
     };
     return provider_open(&client, &probe->provider, note);
 }

@@ -14,8 +14,6 @@
 #include "wire/grpc.h"
 
 enum {
-    REMOTE_BACKOFF_FIRST_MS = 50,
-    REMOTE_BACKOFF_MAX_MS = 400, /* somebody sits in front of it */
     DIAL_MS_MIN = 250,
     DIAL_MS_MAX = 5000,
     ATTEMPTS_MAX = 6, /* in one go; then it is looked again who leads */

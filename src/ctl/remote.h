@@ -16,7 +16,8 @@
 #include "io/tls.h"
 #include "wire/message.h"
 
-struct remote; /* one thread; owns its loop */
+enum { REMOTE_BACKOFF_FIRST_MS = 50, REMOTE_BACKOFF_MAX_MS = 400 }; /* a person waits */
+struct remote;                                                      /* one thread; owns its loop */
 
 enum {
     REMOTE_RESPONSE_MAX = 256 * 1024 * 1024, /* of one message, as every server's */

@@ -13,7 +13,7 @@
 #include "ctl/ctl.h"
 #include "wire/json/message_json.h"
 
-enum { RPC_PAGES_MAX = 10000, RPC_LINE_MAX_BYTES = 64 * 1024, HEX_CAP = 2 * 32 + 1, NAME_CAP = 64 };
+enum { RPC_PAGES_MAX = 10000, HEX_CAP = 2 * 32 + 1, NAME_CAP = 64 };
 /* -- a field of a message -- */
 
 struct rpc_value {
@@ -457,7 +457,7 @@ static enum err rpc_done(struct ctl *ctl, const struct ctl_rpc *rpc,
     }
     if (rpc->done_if && !rpc_is_set(rpc_value_of_either(request, answer, rpc->done_if)))
         done = rpc->done_else;
-    buf_init(&line, RPC_LINE_MAX_BYTES);
+    buf_init(&line, CTL_LINE_MAX);
     err = rpc_render(done, request, answer, &line);
     if (!err) ctl_line(ctl, "%.*s", STR_ARG(buf_peek(&line)));
     buf_deinit(&line);

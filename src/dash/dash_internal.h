@@ -29,6 +29,7 @@ enum {
     YOUNG_TICK_MS = 200, /* at the start, when one answer brings the next question: */
     YOUNG_MS = 10000,    /* the first page is to be full soon */
     SAMPLE_MS = 2000,
+    DASH_EVERY_MS = 2000,  /* replicas, shards and groups are asked */
     CALM_FACTOR = 5,       /* so much less often while nobody watches, */
     CALM_AFTER_MS = 60000, /* but not in the first minute: the first page is to be full */
     CALL_TIMEOUT_MS = 4000,

@@ -11,7 +11,6 @@
 enum {
     GROUPS_SHOWN = 32,
     NAME_CAP = 1025,
-    GROUPS_EVERY_MS = 2000,
     SLOTS_MAX = 1024, /* of a group: rows from here on are none */
 };
 
@@ -52,7 +51,7 @@ static const struct question_kind groups_question = {.path = "/muster.v1.Coordin
                                                      .answer =
                                                          &muster__v1__holders_response__descriptor,
                                                      .topic = TOPIC_STORE,
-                                                     .every_ms = GROUPS_EVERY_MS,
+                                                     .every_ms = DASH_EVERY_MS,
                                                      .request = group_request,
                                                      .took = group_took};
 

@@ -7,7 +7,7 @@
 #include "dash/dash_internal.h"
 #include "wire/pb/muster_v1_fleet.pb-c.h"
 
-enum { REPLICAS_MAX = 16, REPLICAS_EVERY_MS = 2000 };
+enum { REPLICAS_MAX = 16 };
 
 struct replica_link {
     struct link base;
@@ -52,7 +52,7 @@ static const struct question_kind replicas_question = {
     .path = "/muster.v1.Fleet/StateHash",
     .answer = &muster__v1__state_hash_response__descriptor,
     .topic = TOPIC_RAFT,
-    .every_ms = REPLICAS_EVERY_MS,
+    .every_ms = DASH_EVERY_MS,
     .attempts_max = 1,
     .took = replica_took};
 

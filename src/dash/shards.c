@@ -11,7 +11,7 @@
 #include "wire/pb/bigfleet_v1alpha1_shardread.pb-c.h"
 #include "wire/pb/muster_v1_shard.pb-c.h"
 
-enum { NEEDS_SHOWN = 500, SHARDS_EVERY_MS = 2000 };
+enum { NEEDS_SHOWN = 500 };
 
 struct shard_link {
     struct link base;
@@ -59,7 +59,7 @@ static const struct question_kind status_question = {
     .path = "/muster.v1.ShardView/Status",
     .answer = &muster__v1__shard_status_response__descriptor,
     .topic = TOPIC_SHARDS,
-    .every_ms = SHARDS_EVERY_MS,
+    .every_ms = DASH_EVERY_MS,
     .took = shard_took_status};
 
 /* -- needs: a header, then rows -- */
@@ -106,7 +106,7 @@ static void needs_on_end(void *owner, struct rpc_client_call *, const struct rpc
     if (link->headed) ndjson_close_array(&link->writer);
     if (!err) err = ndjson_end(&link->writer);
     if (dash->closing || link->base.closing) return;
-    link->next = dash_again(dash, SHARDS_EVERY_MS);
+    link->next = dash_again(dash, DASH_EVERY_MS);
     dash->dirty[TOPIC_NEEDS] = true;
     why[0] = '\0';
     if (outcome->err)
@@ -149,7 +149,7 @@ static void needs_ask(struct shard_link *link)
         rpc_call_end(call);
     }
     buf_deinit(&bytes);
-    if (err) link->next = dash_again(link->base.dash, SHARDS_EVERY_MS);
+    if (err) link->next = dash_again(link->base.dash, DASH_EVERY_MS);
 }
 
 void shards_ask(struct dash *dash)

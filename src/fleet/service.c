@@ -10,7 +10,6 @@
 #include "fleet/service_internal.h"
 
 enum {
-    SERVICE_WAIT_MS = 5000,
     REQUESTS_MAX = 16384,
     TICK_MS = 1000,
     LIST_ROWS_MAX = 8192,
@@ -149,7 +148,7 @@ enum err fleet_service_open(const struct fleet_service_options *options,
     service->metrics = options->metrics;
     service->seed = options->seed;
     service->limits = options->limits;
-    if (!service->limits.wait_ms) service->limits.wait_ms = SERVICE_WAIT_MS;
+    if (!service->limits.wait_ms) service->limits.wait_ms = LEADER_WAIT_MS;
     if (!service->limits.requests_max) service->limits.requests_max = REQUESTS_MAX;
     if (!service->limits.pending_max) service->limits.pending_max = REPORTS_PENDING_MAX;
     if (!service->limits.shards_max) service->limits.shards_max = FLEET_SHARDS_MAX;

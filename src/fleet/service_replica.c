@@ -16,7 +16,6 @@
 #include "wire/pb/muster_v1_fleet.pb-c.h"
 
 enum {
-    SERVICE_REPLICA_WAIT_MS = 5000,
     SERVICE_REPLICA_CALLS_MAX = 1024,
     ADMIT_WITHIN_MS = ADMIT_SILENT_MS + 1000, /* then the caller hears what it waits for */
     ANSWER_MARGIN_MS = 500,        /* an answer "not yet" comes before the caller's deadline */
@@ -97,7 +96,7 @@ static bool replica_call_is_late(const struct leader_request *request)
 {
     mono_time now = loop_now(request->leader->loop);
 
-    return !request->call || mono_due(mono_after(request->since, SERVICE_REPLICA_WAIT_MS), now) ||
+    return !request->call || mono_due(mono_after(request->since, LEADER_WAIT_MS), now) ||
            mono_due(rpc_call_deadline(request->call), now);
 }
 
@@ -715,7 +714,7 @@ enum err replica_service_open(const struct replica_service_options *options,
                                     .loop = options->io->loop,
                                     .address = leader_address,
                                     .owner = service,
-                                    .wait_ms = SERVICE_REPLICA_WAIT_MS,
+                                    .wait_ms = LEADER_WAIT_MS,
                                     .requests_max = SERVICE_REPLICA_CALLS_MAX};
     struct replica_status status = replica_status(options->replica);
     enum err err;

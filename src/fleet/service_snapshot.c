@@ -18,7 +18,6 @@
 #include "wire/pb/muster_v1_fleet.pb-c.h"
 
 enum {
-    SERVICE_SNAPSHOT_WAIT_MS = 5000, /* for an answer of a majority */
     STALL_MS = 60000,
     TURN_MS = 300000, /* a machine gives one view at a time, and the log takes snapshots too */
     TURN_EVERY_MS = 50,
@@ -479,7 +478,7 @@ enum err snapshot_service_open(const struct snapshot_service_options *options,
                                     .loop = options->io->loop,
                                     .address = options->leader_address,
                                     .owner = options->owner,
-                                    .wait_ms = SERVICE_SNAPSHOT_WAIT_MS,
+                                    .wait_ms = LEADER_WAIT_MS,
                                     .requests_max = SERVICE_SNAPSHOT_CALLS_MAX};
     struct replica_status status;
     enum err err;

@@ -116,6 +116,7 @@ struct leader { /* in the service */
 };
 
 /* -- life -- */
+enum { LEADER_WAIT_MS = 5000 }; /* the usual wait_ms */
 struct leader_options {
     const struct leader_rules *rules;
     struct loop *loop;

@@ -11,7 +11,7 @@
 #include "wire/pb/muster_v1_member.pb-c.h"
 #include "wire/pb/rollout_transport.pb-c.h"
 
-enum { BEAT_MS = 1000, BEAT_NS = 1000000, LOAD_TEXT_MAX = 31 };
+enum { LOAD_TEXT_MAX = 31 };
 
 /* -- ids -- */
 
@@ -40,8 +40,8 @@ static uint64_t due_ms(int64_t seconds, int32_t nanos)
 {
     uint64_t whole = seconds > 0 ? (uint64_t)seconds : 0;
 
-    if (whole > INT64_MAX / BEAT_MS - 3) return INT64_MAX;
-    return whole * BEAT_MS + (nanos > 0 ? (uint64_t)nanos / BEAT_NS : 0);
+    if (whole > INT64_MAX / MS_PER_SECOND - 3) return INT64_MAX;
+    return whole * MS_PER_SECOND + (nanos > 0 ? (uint64_t)nanos / (uint64_t)NS_PER_MS : 0);
 }
 
 enum err beat_read(const ProtobufCMessage *message, struct beat_said *ret_said, struct note *note)
@@ -159,8 +159,8 @@ enum err beat_answer_write(bool has_drift, int64_t drift_ms, bool has_control, s
         struct buf duration = {.data = bytes, .cap = sizeof bytes, .max = sizeof bytes};
         struct pack inner = {&duration, ERR_OK};
 
-        pack_i64(&inner, 1, drift_ms / BEAT_MS);
-        pack_i64(&inner, 2, drift_ms % BEAT_MS * BEAT_NS);
+        pack_i64(&inner, 1, drift_ms / (int64_t)MS_PER_SECOND);
+        pack_i64(&inner, 2, drift_ms % (int64_t)MS_PER_SECOND * (int64_t)NS_PER_MS);
         pack_row(&pack, 1, &inner);
     }
     if (has_control) pack_bytes(&pack, 2, control);

@@ -8,7 +8,7 @@
 #include "base/map.h"
 #include "wire/pack.h"
 
-enum { TEXT_MAX = 256, CONTROL_MS = 1000, CONTROL_NS = 1000000 };
+enum { TEXT_MAX = 256 };
 
 struct line { /* of one worker that has a stream or something waiting */
     struct control *control;
@@ -38,8 +38,8 @@ static enum err order_write(const struct directive *order, struct buf *into)
         return pack.err;
     }
     assert(order->kind == ORDER_DRAIN);
-    pack_u64(&duration, 1, order->deadline_ms / CONTROL_MS);
-    pack_u64(&duration, 2, order->deadline_ms % CONTROL_MS * CONTROL_NS);
+    pack_u64(&duration, 1, order->deadline_ms / MS_PER_SECOND);
+    pack_u64(&duration, 2, order->deadline_ms % MS_PER_SECOND * NS_PER_MS);
     pack_row(&inner, 1, &duration);
     pack_row(&pack, 1, &inner);
     return pack.err;

@@ -8,7 +8,7 @@
 
 #include "member/service_internal.h"
 
-enum { WAIT_MS = 5000, REQUESTS_MAX = 65536, SECOND_MS = 250, WATCHES_MAX = 200000 };
+enum { REQUESTS_MAX = 65536, SECOND_MS = 250, WATCHES_MAX = 200000 };
 
 /* -- who leads, for those that pass calls on -- */
 
@@ -103,7 +103,7 @@ static enum err open_parts(struct member_service *service, struct note *note)
                                                                .loop = loop,
                                                                .address = options->leader_address,
                                                                .owner = options->owner,
-                                                               .wait_ms = WAIT_MS,
+                                                               .wait_ms = LEADER_WAIT_MS,
                                                                .requests_max = REQUESTS_MAX});
 
     if (!err) err = member_machine_open(&machine, &service->machine);

@@ -14,7 +14,6 @@ enum {
     AFTERLIFE_ROUNDS_MAX =
         1000, /* callbacks that keep causing callbacks are a bug in a close path */
     DRAIN_ROUNDS_MAX = 1000000, /* the same, where each timer to the last deadline is one */
-    SIM_HOST_EPHEMERAL_PORT_FIRST = 32768,
 };
 static const struct io *io_of_turn;
 static const struct sim_cost turn_cost_default = {1000, 20000}, job_cost_default = {5000, 50000};
@@ -164,8 +163,7 @@ static void boot(struct sim_host *host)
     host->powered = true;
     sim_clock_boot(host);
     host->boots++;
-    host->next_port =
-        (uint16_t)(SIM_HOST_EPHEMERAL_PORT_FIRST + prng_below(&host->cost_prng, 1000));
+    host->next_port = (uint16_t)(SIM_EPHEMERAL_PORT_FIRST + prng_below(&host->cost_prng, 1000));
 }
 
 static void set_options(struct sim_host *host, const struct sim_host_options *options)

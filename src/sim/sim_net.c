@@ -11,7 +11,6 @@
 enum {
     STREAMS_MAX_DEFAULT = 1024,
     DIAL_TIMEOUT_DEFAULT_MS = 10000,
-    SIM_NET_EPHEMERAL_PORT_FIRST = 32768,
     EPHEMERAL_PORTS = 28000,
 };
 
@@ -171,7 +170,7 @@ static void accept_one(struct sim_listener *listener, struct sim_socket *socket)
         snprintf(stream->peer_address, sizeof stream->peer_address, "unix");
     } else {
         snprintf(stream->peer_address, sizeof stream->peer_address, "%s:%u", socket->peer->ip,
-                 (unsigned)(SIM_NET_EPHEMERAL_PORT_FIRST + socket->connection % EPHEMERAL_PORTS));
+                 (unsigned)(SIM_EPHEMERAL_PORT_FIRST + socket->connection % EPHEMERAL_PORTS));
     }
     listener->stats.accepted++;
     listener->stats.open++;
@@ -260,7 +259,7 @@ static enum err choose_key(struct sim_listener *listener, const struct address_p
         return note_fail(note, ERR_UNAVAILABLE, "listen %.*s: not an address of this host",
                          STR_ARG(parts->host));
     for (int tries = 0; !port && tries < EPHEMERAL_PORTS; tries++) {
-        host->next_port = host->next_port == UINT16_MAX ? SIM_NET_EPHEMERAL_PORT_FIRST
+        host->next_port = host->next_port == UINT16_MAX ? SIM_EPHEMERAL_PORT_FIRST
                                                         : (uint16_t)(host->next_port + 1);
         if (!port_taken(host, host->next_port)) port = host->next_port;
     }

@@ -18,7 +18,7 @@
 #include "sim/sim_datagram.h"
 #include "sim/sim_link.h"
 
-enum { SIM_EVENTS_WAITING_MAX = 1 << 22, SIM_BUCKETS = 64 };
+enum { SIM_EVENTS_WAITING_MAX = 1 << 22, SIM_BUCKETS = 64, SIM_EPHEMERAL_PORT_FIRST = 32768 };
 
 struct sim {
     struct sim_options options;

@@ -8,7 +8,6 @@
 #include "store/watch_engine.h"
 
 enum {
-    WAIT_MS = 5000,
     REQUESTS_MAX = 65536,
     WATCHERS_MAX = 65536,
     WATCH_EVENTS_MAX = 16384,
@@ -117,7 +116,7 @@ enum err store_service_open(const struct store_service_options *options,
     else
         log_source_init(&service->log, NULL, "store", NULL);
     service->limits = options->limits;
-    if (!service->limits.wait_ms) service->limits.wait_ms = WAIT_MS;
+    if (!service->limits.wait_ms) service->limits.wait_ms = LEADER_WAIT_MS;
     if (!service->limits.requests_max) service->limits.requests_max = REQUESTS_MAX;
     if (!service->limits.watchers_max) service->limits.watchers_max = WATCHERS_MAX;
     if (!service->limits.watch_events_max) service->limits.watch_events_max = WATCH_EVENTS_MAX;

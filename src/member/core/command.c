@@ -10,48 +10,48 @@
 enum { VERSION = 1, HEAD = 9, OP_HEAD = 5 };
 
 /* In the order in which they are written; the rules of CONFIGURE stand alone. */
-#define OP_FIELDS(COMMAND_X)                                                                       \
-    COMMAND_X(WORKER, TEXT(member_op, worker, MEMBER_ID_MAX))                                      \
-    COMMAND_X(INCARNATION, FIELD(member_op, incarnation))                                          \
-    COMMAND_X(INSTANCE, FIELD(member_op, instance))                                                \
-    COMMAND_X(EXPECT, FIELD(member_op, expect))                                                    \
-    COMMAND_X(FENCE, FIELD(member_op, fence_ns))                                                   \
-    COMMAND_X(LEASE, FIELD(member_op, lease_ms))                                                   \
-    COMMAND_X(WEIGHT, FIELD(member_op, weight))                                                    \
-    COMMAND_X(LABELS, TEXT(member_op, labels, MEMBER_LABELS_MAX))                                  \
-    COMMAND_X(CAPABLE, FIELD(member_op, capable))                                                  \
-    COMMAND_X(BY_BEAT, FIELD(member_op, by_beat))                                                  \
-    COMMAND_X(RESTART, FIELD(member_op, restart))                                                  \
-    COMMAND_X(FLAG, FIELD(member_op, flag))                                                        \
-    COMMAND_X(TEXT, TEXT(member_op, text, MEMBER_REFERENCE_MAX))                                   \
-    COMMAND_X(BYTES, TEXT(member_op, bytes, MEMBER_PAYLOAD_MAX))                                   \
-    COMMAND_X(CAUSE, ENUM(member_op, cause))                                                       \
-    COMMAND_X(DUE, FIELD(member_op, due_ms))                                                       \
-    COMMAND_X(PARTITION, FIELD(member_op, partition))                                              \
-    COMMAND_X(EPOCH, FIELD(member_op, epoch))                                                      \
-    COMMAND_X(NUMBER, FIELD(member_op, number))                                                    \
-    COMMAND_X(LIMIT, FIELD(member_op, limit))                                                      \
-    COMMAND_X(WALL, FIELD(member_op, wall_ms))                                                     \
-    COMMAND_X(ITEM, FIELD(member_op, item))                                                        \
-    COMMAND_X(ALL, FIELD(member_op, all))
+#define OP_FIELDS(X)                                                                               \
+    X(WORKER, TEXT(member_op, worker, MEMBER_ID_MAX))                                              \
+    X(INCARNATION, FIELD(member_op, incarnation))                                                  \
+    X(INSTANCE, FIELD(member_op, instance))                                                        \
+    X(EXPECT, FIELD(member_op, expect))                                                            \
+    X(FENCE, FIELD(member_op, fence_ns))                                                           \
+    X(LEASE, FIELD(member_op, lease_ms))                                                           \
+    X(WEIGHT, FIELD(member_op, weight))                                                            \
+    X(LABELS, TEXT(member_op, labels, MEMBER_LABELS_MAX))                                          \
+    X(CAPABLE, FIELD(member_op, capable))                                                          \
+    X(BY_BEAT, FIELD(member_op, by_beat))                                                          \
+    X(RESTART, FIELD(member_op, restart))                                                          \
+    X(FLAG, FIELD(member_op, flag))                                                                \
+    X(TEXT, TEXT(member_op, text, MEMBER_REFERENCE_MAX))                                           \
+    X(BYTES, TEXT(member_op, bytes, MEMBER_PAYLOAD_MAX))                                           \
+    X(CAUSE, ENUM(member_op, cause))                                                               \
+    X(DUE, FIELD(member_op, due_ms))                                                               \
+    X(PARTITION, FIELD(member_op, partition))                                                      \
+    X(EPOCH, FIELD(member_op, epoch))                                                              \
+    X(NUMBER, FIELD(member_op, number))                                                            \
+    X(LIMIT, FIELD(member_op, limit))                                                              \
+    X(WALL, FIELD(member_op, wall_ms))                                                             \
+    X(ITEM, FIELD(member_op, item))                                                                \
+    X(ALL, FIELD(member_op, all))
 enum place {
-#define COMMAND_X(name, field) AT_##name,
-    OP_FIELDS(COMMAND_X)
-#undef COMMAND_X
+#define X(name, field) AT_##name,
+    OP_FIELDS(X)
+#undef X
 };
 enum op_field {
-#define COMMAND_X(name, field) F_##name = BIT(AT_##name),
-    OP_FIELDS(COMMAND_X)
-#undef COMMAND_X
+#define X(name, field) F_##name = BIT(AT_##name),
+    OP_FIELDS(X)
+#undef X
         F_TERMS = F_LEASE | F_WEIGHT | F_LABELS | F_CAPABLE,
     F_BY = F_BY_BEAT | F_RESTART,
     F_GRANT = F_PARTITION | F_EPOCH,
     F_DEATH = F_CAUSE | F_DUE,
 };
 static const struct member_field op_fields[] = {
-#define COMMAND_X(name, field) field,
-    OP_FIELDS(COMMAND_X)
-#undef COMMAND_X
+#define X(name, field) field,
+    OP_FIELDS(X)
+#undef X
 };
 enum { OF_WORKER = F_WORKER | F_INCARNATION };
 static const uint32_t fields[MEMBER_OP_LAST + 1] = {

@@ -50,9 +50,9 @@ size_t member_take_due(struct membership *m, struct heap *heap,
 const char *member_status_text(enum member_status status)
 {
     static const char *const texts[MEMBER_STATUS_COUNT] = {
-#define MEMBER_X(name, text, err) text,
-        MEMBER_STATUS_MAP(MEMBER_X)
-#undef MEMBER_X
+#define X(name, text, err) text,
+        MEMBER_STATUS_MAP(X)
+#undef X
     };
 
     return status < MEMBER_STATUS_COUNT ? texts[status] : "?";
@@ -61,9 +61,9 @@ const char *member_status_text(enum member_status status)
 enum err member_status_err(enum member_status status)
 {
     static const enum err errs[MEMBER_STATUS_COUNT] = {
-#define MEMBER_X(name, text, err) ERR_##err,
-        MEMBER_STATUS_MAP(MEMBER_X)
-#undef MEMBER_X
+#define X(name, text, err) ERR_##err,
+        MEMBER_STATUS_MAP(X)
+#undef X
     };
 
     return status < MEMBER_STATUS_COUNT ? errs[status] : ERR_INTERNAL;

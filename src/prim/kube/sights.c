@@ -3,7 +3,9 @@
 
 #include <stdlib.h>
 
-enum { SIGHTS_NS_IN_MS = 1000000, SECOND_MS = 1000 };
+#include "prim/backend.h"
+
+enum { SECOND_MS = 1000 };
 
 struct sight {
     struct list node;
@@ -105,7 +107,7 @@ int64_t kube_sights_left_ms(const struct sights *sights, struct str key,
             whole = ttl_ms + kube_sights_grace_ms(ttl_ms);
 
     if (!sight || !same(sight, view) || at_ns < sight->first_ns) return whole;
-    int64_t stood_ms = (at_ns - sight->first_ns) / SIGHTS_NS_IN_MS;
+    int64_t stood_ms = (at_ns - sight->first_ns) / PRIM_NS_PER_MS;
     return stood_ms >= whole ? 0 : whole - stood_ms;
 }
 
@@ -115,7 +117,7 @@ int64_t kube_sights_create_wait_ms(const struct sights *sights, struct str key, 
 
     /* The old one was created before it was seen to be gone; a second later is another second. */
     if (!sight || !sight->absent) return 0;
-    int64_t since_ms = (at_ns - sight->first_ns) / SIGHTS_NS_IN_MS;
+    int64_t since_ms = (at_ns - sight->first_ns) / PRIM_NS_PER_MS;
     return since_ms > SECOND_MS ? 0 : SECOND_MS + 1 - since_ms;
 }
 

@@ -6,7 +6,7 @@
 
 #include "text/ndjson.h"
 
-enum { STORE_NS_IN_MS = 1000000, PAUSE_DEFAULT_MS = 1000, WRITE_SHARE = 3, WRITE_MOST_MS = 60000 };
+enum { PAUSE_DEFAULT_MS = 1000, WRITE_SHARE = 3, WRITE_MOST_MS = 60000 };
 
 struct kube_path kube_store_path(const struct kube_store *store, const char *name)
 {
@@ -21,7 +21,7 @@ coord_result kube_store_err(struct kube_store *store, enum err err,
         uint64_t ms = answer->retry_after_ms;
         if (!ms && err == ERR_FULL) ms = PAUSE_DEFAULT_MS;
         pthread_mutex_lock(&store->lock);
-        int64_t until = store_now(store) + (int64_t)ms * STORE_NS_IN_MS;
+        int64_t until = store_now(store) + (int64_t)ms * PRIM_NS_PER_MS;
         if (ms && until > store->pause_until_ns) store->pause_until_ns = until;
         pthread_mutex_unlock(&store->lock);
     }
@@ -64,7 +64,7 @@ static coord_result ask_wait(const struct ask *ask, int64_t ms, const char *what
 static coord_result wait_for_server(const struct ask *ask)
 {
     pthread_mutex_lock(&ask->store->lock);
-    int64_t ms = (ask->store->pause_until_ns - store_now(ask->store)) / STORE_NS_IN_MS;
+    int64_t ms = (ask->store->pause_until_ns - store_now(ask->store)) / PRIM_NS_PER_MS;
     pthread_mutex_unlock(&ask->store->lock);
     if (ms <= 0)
         return store_left_ms(ask) > 0 ? prim_ok(COORD_R_NONE) : ask_wait(ask, 1, "no time left");

@@ -12,7 +12,6 @@
 #include "prim/thread.h"
 
 enum {
-    WATCH_NS_IN_MS = 1000000,
     LIST_TIMEOUT_MS = 30000,
     LOOK_EVERY_MS = 1000, /* at the clock, and at the feed's wish for a snapshot */
     RETRY_MS = 1000,
@@ -77,7 +76,7 @@ static bool remember(struct watch *w, const struct doc *doc)
     known->leased = kube_lease_is_leased(&doc->view);
     int64_t ttl_ms = (int64_t)doc->view.duration_s * 1000;
     if (known->leased)
-        known->due_ns = doc->got_ns + (ttl_ms + kube_sights_grace_ms(ttl_ms)) * WATCH_NS_IN_MS;
+        known->due_ns = doc->got_ns + (ttl_ms + kube_sights_grace_ms(ttl_ms)) * PRIM_NS_PER_MS;
     return true;
 }
 
@@ -85,7 +84,7 @@ static bool remember(struct watch *w, const struct doc *doc)
 
 static struct ask ask_within(struct watch *w, struct prim_call *call, int64_t ms)
 {
-    *call = (struct prim_call){.deadline_ns = store_now(w->store) + ms * WATCH_NS_IN_MS};
+    *call = (struct prim_call){.deadline_ns = store_now(w->store) + ms * PRIM_NS_PER_MS};
     return (struct ask){.store = w->store, .call = call};
 }
 
@@ -229,9 +228,9 @@ static bool look_at(struct watch *w, struct str key, struct known *known)
     if (read.code != COORD_OK || !doc.present || kube_lease_is_tombstone(&doc.view) ||
         kube_lease_revision(&doc.view) != known->revision) {
         /* Not known now; or changed, and the stream will tell it with its own words. */
-        known->due_ns = store_now(w->store) + RETRY_MS * (int64_t)WATCH_NS_IN_MS;
+        known->due_ns = store_now(w->store) + RETRY_MS * PRIM_NS_PER_MS;
     } else if (kube_doc_is_live(w->store, &doc, &left_ms)) {
-        known->due_ns = store_now(w->store) + (left_ms > 0 ? left_ms : 1) * WATCH_NS_IN_MS;
+        known->due_ns = store_now(w->store) + (left_ms > 0 ? left_ms : 1) * PRIM_NS_PER_MS;
     } else {
         known->live = known->leased = false;
         full = kube_watch_notify(w, COORD_EXPIRE, key, known);
@@ -277,7 +276,8 @@ static enum end follow(struct watch *w, struct kube_watch *stream)
         int64_t due = next_due_ns(w), now = store_now(w->store);
         uint64_t wait_ms = LOOK_EVERY_MS;
         if (due < INT64_MAX)
-            wait_ms = due <= now ? 0 : min_u64((uint64_t)(due - now) / WATCH_NS_IN_MS + 1, wait_ms);
+            wait_ms =
+                due <= now ? 0 : min_u64((uint64_t)((due - now) / PRIM_NS_PER_MS) + 1, wait_ms);
         enum err err = kube_watch_next(stream, wait_ms, &event, &note);
         bool unread = false, full = err == ERR_OK && watch_on_event(w, &event, &unread);
         kube_event_deinit(&event);

@@ -15,7 +15,6 @@
 
 enum {
     MEMORY_MAX = 16 << 20,
-    CATALOGUE_MILLION = 1000000,
     SHARE_MAX = 1000000,
     RACK_MAX = 1000000,
 };

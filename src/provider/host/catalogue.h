@@ -14,6 +14,7 @@ enum {
     CATALOGUE_ZONES_MAX = 64,
     CATALOGUE_NAME_MAX = 100, /* pool and zone: an id has both and a number */
     CATALOGUE_MACHINES_MAX = 4 << 20,
+    CATALOGUE_MILLION = 1000000, /* shares are parts of it */
 };
 
 struct catalogue_span {

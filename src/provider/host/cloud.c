@@ -22,7 +22,6 @@ enum {
     LOSS_EVERY_MS = 3600 * 1000, /* the catalogue states the chance of an interruption per hour */
     ZONES_MAX = CATALOGUE_POOLS_MAX * CATALOGUE_ZONES_MAX * 4,
     IN_USE_MAX = 8 << 20,
-    CLOUD_MILLION = 1000000,
     RACK_TEXT_CAP = 160,
 };
 
@@ -169,7 +168,7 @@ static void machine_draw_loss(struct cloud *cloud, struct cloud_machine *m)
     double chance = pool ? pool->offer.interruption_probability : 0;
     uint64_t in_ms = LOSS_EVERY_MS;
 
-    m->lost = prng_chance(&cloud->prng, (uint32_t)(chance * CLOUD_MILLION + 0.5));
+    m->lost = prng_chance(&cloud->prng, (uint32_t)(chance * CATALOGUE_MILLION + 0.5));
     if (m->lost) in_ms = prng_below(&cloud->prng, LOSS_EVERY_MS);
     m->loss = mono_after(cloud_now(cloud), in_ms);
     machine_schedule(cloud, m);
@@ -380,8 +379,8 @@ static enum err cloud_check(struct backend *backend, enum operation_kind kind,
     if (kind == OPERATION_DELETE && !zone->pool->deletes)
         return note_fail(note, ERR_UNSUPPORTED, "machines of pool %.*s stay",
                          STR_ARG(zone->pool->name));
-    if (kind == OPERATION_CREATE && zone->pool->quota < CLOUD_MILLION &&
-        ((uint64_t)zone->hosts + 1) * CLOUD_MILLION > (uint64_t)zone->sold * zone->pool->quota)
+    if (kind == OPERATION_CREATE && zone->pool->quota < CATALOGUE_MILLION &&
+        ((uint64_t)zone->hosts + 1) * CATALOGUE_MILLION > (uint64_t)zone->sold * zone->pool->quota)
         return note_fail(note, ERR_FULL, "quota of pool %.*s in %.*s is used up",
                          STR_ARG(zone->pool->name), STR_ARG(zone->zone));
     return ERR_OK;
