@@ -225,7 +225,10 @@ def write_page():
     at this moment stay."""
     rows, before = metric_rows(exposed()), read_page()
     for name, (kind, labels, text) in before.items():
-        rows[name] = (*rows[name][:1], rows[name][1] | labels, *rows[name][2:]) if name in rows else (kind, labels, text)
+        if name in rows:
+            kind, text = rows[name][0], rows[name][2]
+            labels = labels | rows[name][1]
+        rows[name] = (kind, labels, text)
     with open(os.path.join(SOURCE, "docs", "metrics.md"), "w", encoding="utf-8") as file:
         file.write("# Metrics\n\nEvery metric of every process, as `/metrics` describes it; made by a script and checked by a test. "
                    "[Observability](observability.md) says\nwhich of them to watch, [alerts](alerts.md) what to do.\n\n"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Texts that other programs compare stand in the code byte for byte. usage: fixed-texts.py SOURCE_ROOT   (prints TAP)
+"""Texts that other programs compare are in the code byte for byte. usage: fixed-texts.py SOURCE_ROOT   (prints TAP)
 
 fixed-texts.txt has one text per line, below a heading that says who depends on the texts.
 """
@@ -8,14 +8,15 @@ import os
 import re
 import sys
 
+from source import C, PRODUCT, files, without_comments
+
 LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 JOINED = re.compile(r'"\s*\n?\s*"')
 
 
 def strings(text):
     """The string literals of a C file, as UTF-8 bytes; adjacent literals are one."""
-    text = re.sub(r"/\*.*?\*/", " ", text, flags=re.S)
-    for literal in LITERAL.findall(JOINED.sub("", text)):
+    for literal in LITERAL.findall(JOINED.sub("", without_comments(text))):
         yield re.sub(rb"\\(x[0-9a-fA-F]{2}|.)", plain, literal.encode())
 
 
@@ -26,15 +27,6 @@ def plain(match):
     return {b"n": b"\n", b"t": b"\t"}.get(escape, escape)
 
 
-def product(root):
-    for folder in ("src", "cmd"):
-        for top, _, names in os.walk(os.path.join(root, folder)):
-            for name in names:
-                if name.endswith((".c", ".h")):
-                    with open(os.path.join(top, name), encoding="utf-8") as file:
-                        yield from strings(file.read())
-
-
 def wanted(path):
     with open(path, encoding="utf-8") as file:
         return [line.rstrip("\n") for line in file if line.strip() and not line.startswith("#")]
@@ -42,7 +34,7 @@ def wanted(path):
 
 def main():
     here = os.path.dirname(os.path.abspath(__file__))
-    present = b"\0".join(product(sys.argv[1]))
+    present = b"\0".join(literal for _, text in files(sys.argv[1], PRODUCT, C) for literal in strings(text))
     texts = wanted(os.path.join(here, "fixed-texts.txt"))
     missing = [text for text in texts if text.encode() not in present]
     planted = b"a text that nobody fixed and nobody wrote" in present

@@ -11,6 +11,8 @@ import os
 import re
 import sys
 
+from source import PRODUCT, files, without_comments
+
 # The macro or function, and which argument is the text.
 CALL = re.compile(r"\b(LOG_(?:DEBUG|INFO|WARN|ERROR)|LOG_AT|SERVICE_TELL|core_log)\(")
 TEXT_AT = {"LOG_AT": 2, "SERVICE_TELL": 2, "core_log": 2}
@@ -43,7 +45,7 @@ def arguments(text, at):
 
 def messages(text):
     """(level, message) of each call; a conditional has two."""
-    text = re.sub(r"/\*.*?\*/", lambda m: re.sub(r"[^\n]", " ", m.group()), text, flags=re.S)
+    text = without_comments(text)
     for call in CALL.finditer(text):
         if text[text.rfind("\n", 0, call.start()) + 1:call.start()].lstrip().startswith("#define"):
             continue
@@ -60,13 +62,10 @@ def messages(text):
 def of_tree(root):
     """{message: ({levels}, {files})}"""
     found = collections.defaultdict(lambda: (set(), set()))
-    for folder in ("src", "cmd"):
-        for top, _, names in os.walk(os.path.join(root, folder)):
-            for path in (os.path.join(top, name) for name in names if name.endswith(".c")):
-                with open(path, encoding="utf-8") as file:
-                    for level, message in messages(file.read()):
-                        found[message][0].add(level)
-                        found[message][1].add(os.path.relpath(path, root))
+    for path, text in files(root, PRODUCT, ".c"):
+        for level, message in messages(text):
+            found[message][0].add(level)
+            found[message][1].add(path)
     return found
 
 

@@ -8,6 +8,8 @@ import os
 import re
 import sys
 
+from source import files
+
 PAGES = ("wire", "coordinator", "shard", "workers", "coordination")
 FOLDERS = ("src", "cmd", "include", "tests", "bench", "examples", "proto")
 ENDINGS = (".c", ".h", ".py", ".proto", ".sh", ".txt", ".md")
@@ -22,18 +24,12 @@ def sections(root, page):
 
 
 def citations(root):
-    for folder in FOLDERS:
-        for top, _, names in os.walk(os.path.join(root, folder)):
-            for name in names:
-                if not name.endswith(ENDINGS):
-                    continue
-                path = os.path.join(top, name)
-                with open(path, encoding="utf-8", errors="replace") as text:
-                    for number, line in enumerate(text, 1):
-                        if folder == "src" and VAGUE.search(line):
-                            yield os.path.relpath(path, root), number, "", line.strip()
-                        for page, section in CITATION.findall(line):
-                            yield os.path.relpath(path, root), number, page, section
+    for path, text in files(root, FOLDERS, ENDINGS):
+        for number, line in enumerate(text.splitlines(), 1):
+            if path.startswith("src/") and VAGUE.search(line):
+                yield path, number, "", line.strip()
+            for page, section in CITATION.findall(line):
+                yield path, number, page, section
 
 
 def unresolved(root):

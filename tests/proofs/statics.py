@@ -10,23 +10,21 @@ import re
 import subprocess
 import sys
 
+from source import PRODUCT, files, without_comments
+
 DEFINITION = re.compile(r"^static (?:inline )?[^=;{}()]*?\b([A-Za-z]\w*)\(", re.M)
 
 
 def statics(text):
-    return set(DEFINITION.findall(re.sub(r"/\*.*?\*/", " ", text, flags=re.S)))
+    return set(DEFINITION.findall(without_comments(text)))
 
 
 def of_modules(root):
     """{module: {name: [files]}}"""
     modules = collections.defaultdict(lambda: collections.defaultdict(list))
-    for folder in ("src", "cmd"):
-        for top, _, names in os.walk(os.path.join(root, folder)):
-            for path in (os.path.join(top, name) for name in names if name.endswith(".c")):
-                with open(path, encoding="utf-8") as file:
-                    relative = os.path.relpath(path, root)
-                    for name in statics(file.read()):
-                        modules["/".join(relative.split("/")[:2])][name].append(relative)
+    for path, text in files(root, PRODUCT, ".c"):
+        for name in statics(text):
+            modules["/".join(path.split("/")[:2])][name].append(path)
     return modules
 
 

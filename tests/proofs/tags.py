@@ -2,31 +2,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """A struct, enum or union tag is defined in one header only. usage: tags.py SOURCE_ROOT   (prints TAP)"""
 import collections
-import os
 import re
 import sys
+
+from source import files, without_comments
 
 DEFINITION = re.compile(r"^\s*(?:typedef\s+)?(?:struct|enum|union)\s+(\w+)\s*\{", re.M)
 
 
 def definitions(text):
-    return set(DEFINITION.findall(re.sub(r"/\*.*?\*/", " ", text, flags=re.S)))
-
-
-def headers(root):
-    for folder in ("src", "cmd", "include"):
-        for top, _, names in os.walk(os.path.join(root, folder)):
-            for name in names:
-                if name.endswith(".h"):
-                    yield os.path.join(top, name)
+    return set(DEFINITION.findall(without_comments(text)))
 
 
 def main():
-    root, where = sys.argv[1], collections.defaultdict(list)
-    for path in headers(root):
-        with open(path, encoding="utf-8") as file:
-            for tag in definitions(file.read()):
-                where[tag].append(os.path.relpath(path, root))
+    where = collections.defaultdict(list)
+    for path, text in files(sys.argv[1], ("src", "cmd", "include"), ".h"):
+        for tag in definitions(text):
+            where[tag].append(path)
     twice = {tag: sorted(paths) for tag, paths in where.items() if len(paths) > 1}
     for tag, paths in sorted(twice.items()):
         print(f"# {tag} is defined in {', '.join(paths)}: give one of them its subject, as in {tag}_of_the_subject")
