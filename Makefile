@@ -2,7 +2,7 @@
 # A thin door to scripts/ and Meson. `make help` explains every target.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help build run check test test-full test-long test-starved bench fuzz sim sim-mutants sim-asserts interop interop-kube lint format coverage man install deb clean
+.PHONY: help build run check test test-full test-long test-starved bench fuzz sim sim-mutants sim-asserts interop interop-kube lint format coverage man docs install deb clean
 
 RELEASE := build/release
 COLD := about 2:30 on a bare 2-core machine
@@ -94,6 +94,10 @@ coverage: ## line and branch coverage of the tests, into build/coverage
 
 man: build ## the manual pages into build/man; then: man -l build/man/man1/musterctl.1
 	@scripts/manuals build/man build/man $(RELEASE)/cmd/muster/muster $(RELEASE)/cmd/musterctl/musterctl
+
+docs: ## the documentation as a web site with a search, in build/docs; needs no server
+	@scripts/setup docs
+	@scripts/docs
 
 install: build ## installs into PREFIX=/usr/local (DESTDIR is honoured)
 	@meson configure $(RELEASE) --prefix $(PREFIX) >/dev/null
