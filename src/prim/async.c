@@ -94,7 +94,7 @@ static const char *async_copy_text(char **at, const char *from)
     return copy;
 }
 
-/* The fields the operation reads, and nothing of what the others left in the rest. */
+/* The fields that the operation reads; the others may hold anything. */
 static coord_request request_fields(const coord_request *from)
 {
     int op = from->op;
@@ -195,8 +195,7 @@ static void call_finish(struct prim_async *async, struct async_call *call)
 {
     uint64_t one = 1;
     list_append(&async->finished, &call->node);
-    ssize_t written = write(async->fd, &one, sizeof one);
-    (void)written; /* full: it is readable already */
+    (void)!write(async->fd, &one, sizeof one); /* full: it is readable already */
 }
 
 static void *async_thread(void *arg)
@@ -222,7 +221,7 @@ static void *async_thread(void *arg)
     return NULL;
 }
 
-/* Under async->lock. True when somebody will see to what waits. */
+/* Under async->lock. True when a thread will run the waiting calls. */
 static bool async_has_thread(struct prim_async *async)
 {
     if (async->idle < async->waiting_count && async->thread_count < async->thread_max &&
@@ -288,8 +287,7 @@ static size_t async_dispatch(struct prim_async *async)
     size_t ran = 0;
     list_init(&ready);
     (void)pthread_mutex_lock(&async->lock);
-    ssize_t drained = read(async->fd, &count, sizeof count);
-    (void)drained; /* nothing there: somebody else dispatched */
+    (void)!read(async->fd, &count, sizeof count); /* nothing there: somebody else dispatched */
     list_splice(&ready, &async->finished);
     (void)pthread_mutex_unlock(&async->lock);
     while ((node = list_pop(&ready)) != NULL) {

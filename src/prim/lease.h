@@ -6,6 +6,7 @@
 #ifndef PRIM_LEASE_H
 #define PRIM_LEASE_H
 #include "base/heap.h"
+#include "prim/guard.h"
 #include "prim/keeper_core.h"
 #include "prim/names.h"
 #include "prim/store.h"
@@ -17,7 +18,7 @@ struct held_set {
 };
 
 struct coord_lease {
-    /* What coord_check reads, together. INT64_MIN: over. */
+    /* coord_check reads these, together. INT64_MIN: over. */
     _Atomic int64_t safe_until_ns;
     int64_t (*now)(void *arg);
     void *now_arg;
@@ -33,18 +34,20 @@ struct coord_lease {
 
     /* Under store->lock. */
     struct list node;
-    unsigned pins; /* who else needs the memory */
+    unsigned pins; /* the keeper needs the memory */
     bool gone;     /* the last reference is given back */
     struct held_set *set;
     int64_t sent_ns;     /* of the newest answer; safe_until follows from it */
     int over;            /* 0, or the reason: final */
-    uint64_t over_token; /* of who holds it now, when the store said */
+    uint64_t over_token; /* of the holder now, when the store said */
     bool release_done;
-    uint32_t changes; /* keys added or dropped so far: what was asked before may look lost */
+    uint32_t
+        changes; /* keys added or dropped so far: a question from before may be answered "lost" */
 
     /* Under store->lock; the keeper's. */
     bool kept, guarded, job_queued;
-    bool untold; /* lost, and on_lost has not returned */
+    struct prim_guard *guard; /* of guard.c, under its lock */
+    bool unreported;          /* lost, and on_lost has not returned */
     struct keeper_core core;
     struct heap_node timer;
     struct list due; /* in the queue of renewals or of losses */
@@ -59,8 +62,7 @@ coord_result prim_lease_reserve(coord_store *store);
 void prim_lease_unreserve(coord_store *store);
 /* Takes the reservation. NULL: no memory (the reservation stays). `sent_ns`: before the request
  * that granted left. */
-coord_lease *prim_lease_make(coord_store *store, const struct prim_grant *grant, struct str owner,
-                             struct str key, int64_t sent_ns);
+coord_lease *prim_lease_make(coord_store *store, const struct prim_claim *claim, int64_t sent_ns);
 
 /* The keeper's own hold, all under store->lock: it keeps the memory and nothing else, so that the
  * caller's last reference ends the keeping though a renewal hangs. pin: false when there is none

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Keys, owners, groups and TTLs: the limits of the contract, checked before any I/O, and the names
- * that stand for slots and group records. */
+ * of slots and group records. */
 #ifndef PRIM_NAMES_H
 #define PRIM_NAMES_H
 #include <muster/coord.h>

@@ -52,7 +52,7 @@ coord_result prim_slots_begin(struct prim_slots *slots, const struct prim_seen *
     return slots->at != NULL ? result : prim_no_memory();
 }
 
-struct count_write { /* what a judge of the record wants; `bytes` outlive the write */
+struct count_write { /* the record that a judge wants; `bytes` outlive the write */
     uint64_t expected;
     struct envelope_group group;
     char bytes[ENVELOPE_GROUP_VALUE];
@@ -95,6 +95,11 @@ static coord_result group_create(struct group_call *g, const struct prim_acquire
     return result;
 }
 
+static uint32_t group_caps(struct prim_backend *backend)
+{
+    return backend->ops->capabilities(backend).bits;
+}
+
 static void judge_resize(struct prim_change *c, struct prim_plan *plan)
 {
     struct count_write *write = c->out;
@@ -113,10 +118,10 @@ static void judge_resize(struct prim_change *c, struct prim_plan *plan)
     else if (c->seen.revision != write->expected)
         plan->result =
             prim_answer(COORD_CONFLICT, COORD_R_REVISION, "the group has another revision");
-    else if (wanted < count && !c->backend->ops->ways->shrinks)
+    else if (wanted < count && !(group_caps(c->backend) & COORD_CAP_SHRINK))
         plan->result = prim_answer(COORD_UNSUPPORTED, COORD_R_CAPABILITY,
-                                   "a group can only grow here (it has %u slots): record and "
-                                   "slots are not one step",
+                                   "this store lacks COORD_CAP_SHRINK: a group can only grow here "
+                                   "(it has %u slots), since record and slots are not one step",
                                    (unsigned)count);
     else
         plan_count(c, plan, PRIM_ACT_UPDATE, COORD_R_RESIZED);
@@ -199,8 +204,9 @@ coord_result prim_change_holders(struct prim_backend *backend, const struct prim
         holders->slot_count = g.slots.count;
         holders->revision = g.slots.record.revision;
         holders->cooldown_ms = g.slots.cooldown_ms;
-        holders->atomic = ways->atomic;
-        holders->certainty = ways->certainty;
+        holders->atomic = (group_caps(backend) & COORD_CAP_LIST_ATOMIC) != 0;
+        if (group_caps(backend) & COORD_CAP_OBSERVED_EXPIRY)
+            holders->certainty = COORD_BY_OBSERVATION;
         *ret_holders = holders;
     } else {
         coord_holders_free(holders);
@@ -219,7 +225,7 @@ static void group_describe(struct group_call *g, const struct prim_acquire *in,
     for (uint32_t i = 0; i < g->slots.room; i++) {
         const struct prim_seen *seen = &g->slots.at[i];
         int64_t next_ms = ret_rules->next_ms;
-        /* What others hold or damaged is not free, and has no holder of ours. */
+        /* A slot that others hold or have damaged is not free, and has no holder of ours. */
         if (seen->barred || seen->kind == PRIM_SEEN_FOREIGN)
             prim_group_taken(ret_rules, i, -1);
         else if (prim_seen_is_live(seen))
@@ -324,7 +330,7 @@ static coord_result group_acquire(struct group_call *g, const struct prim_acquir
     case PRIM_GROUP_ALREADY:
     case PRIM_GROUP_TAKEOVER:
         result = slot_enter(g, in, slot, choice, ret_grant);
-        *ret_again = slot_race_lost(&result); /* the slot has changed hands since the list */
+        *ret_again = slot_race_lost(&result); /* the slot has another holder since the list */
         return result;
     case PRIM_GROUP_TAKE: break;
     }

@@ -6,14 +6,14 @@
  *                             \--no permission--> ENDED
  *
  * etcd does not say why a key went. An entry that hung on a lease is EXPIREd when the lease is gone
- * too, and DELETEd when it still stands: a release leaves its lease for a second (lease.c). So a
- * deletion of a leased entry asks for its lease first; what follows waits in `chunks`, in order.
+ * too, and DELETEd when it still lives: a release leaves its lease for a second (lease.c). So a
+ * deletion of a leased entry asks for its lease first; later answers wait in `chunks`, in order.
  *
  * Each watch is a stream of its own, which resumes where it was when it has to be opened anew: a
  * lost connection is no gap. Guards of our own claims (prim/guard.c) begin with LIVE. They get each
- * deletion at once, whatever became of its lease, and what other programs write to the key.
+ * deletion at once, without a question about its lease, and the writes of other programs.
  *
- * Loop thread only. Whoever closes is let go at once: what is still asked for finishes alone. */
+ * Loop thread only. Closing does not wait: questions that are under way finish alone. */
 #include <stdlib.h>
 
 #include "prim/etcd/internal.h"
@@ -30,16 +30,16 @@ enum {
 };
 struct chunk_lease {
     int64_t lease;
-    bool stands;
+    bool lives;
     struct chunk *chunk;
     struct grpc_thread_op op;
 };
-struct chunk { /* an answer that waits for what became of leases */
+struct chunk { /* an answer that waits for the state of leases */
     struct chunk *next;
     struct etcd_feed *feed;
     const Etcdserverpb__WatchResponse *response; /* in `arena` */
     struct arena arena;
-    size_t len; /* of the arena; 0: it is not told any more */
+    size_t len; /* of the arena; 0: it is not delivered any more */
     struct chunk_lease *leases;
     size_t lease_count, unknown;
 };
@@ -48,9 +48,7 @@ struct etcd_feed {
     struct etcd_backend *backend;
     struct prim_feed *feed; /* NULL: closed */
     enum feed_state state;
-    struct str scope; /* into scope_text */
-    char scope_text[PRIM_KEY_MAX + 1];
-    bool bucket, guard;
+    bool guard;
     struct etcd_key from, end; /* end: empty for one key */
     struct grpc_stream stream;
     uint64_t next; /* the first revision it has not seen */
@@ -62,7 +60,7 @@ struct etcd_feed {
     struct etcd_key cursor;
     int64_t revision;
     struct timer again;
-    /* who opened it */
+    /* the caller that opens it */
     int64_t open_deadline_ns;
     struct latch *opening; /* until the first snapshot */
     coord_result opened;
@@ -116,19 +114,19 @@ static void etcd_feed_opened(struct etcd_feed *f, coord_result result)
 static bool etcd_feed_to_event(const struct etcd_feed *f, const Mvccpb__KeyValue *kv, int type,
                                struct prim_event *event)
 {
-    struct etcd_entry entry;
+    struct prim_seen seen;
     struct str key = etcd_key_ours(&f->backend->space, etcd_str(kv->key));
-    bool ours = etcd_entry_read(&f->backend->space, kv, &entry) == ERR_OK;
+    bool ours = etcd_entry_read(&f->backend->space, kv, &seen) == ERR_OK;
 
-    if (!prim_in_scope(key, f->scope, f->bucket) || (!ours && !f->guard)) return false;
+    if (!ours && !f->guard) return false;
     *event = (struct prim_event){.type = type,
                                  .revision = (uint64_t)kv->mod_revision,
                                  .token = PRIM_TOKEN_UNKNOWN,
                                  .key = key};
     if (!ours) return true;
-    if (entry.lease || !f->guard) event->token = entry.token;
-    event->value = entry.value;
-    event->owner = entry.owner;
+    if (kv->lease || !f->guard) event->token = seen.token;
+    event->value = seen.envelope.value;
+    event->owner = seen.envelope.owner;
     return true;
 }
 
@@ -266,7 +264,7 @@ static void begin_snapshot(struct etcd_feed *f)
     f->state = FEED_SNAPSHOT;
     if (f->reading) return;
     prim_snapshot_close(f->snapshot);
-    f->snapshot = prim_snapshot_open();
+    f->snapshot = prim_snapshot_open(f->feed);
     f->cursor = f->from;
     f->revision = 0;
     if (f->snapshot)
@@ -288,7 +286,7 @@ static void stop_live(struct etcd_feed *f)
 {
     grpc_stream_leave(&f->stream);
     for (struct chunk *chunk = f->chunks; chunk; chunk = chunk->next)
-        chunk->len = 0; /* told no more; freed when answered */
+        chunk->len = 0; /* not delivered; freed when answered */
     f->chunk_bytes = 0;
 }
 
@@ -299,10 +297,10 @@ static void resync(struct etcd_feed *f)
     begin_snapshot(f);
 }
 
-static bool feed_stands(const struct chunk *chunk, int64_t lease)
+static bool chunk_lease_lives(const struct chunk *chunk, int64_t lease)
 {
     for (size_t i = 0; chunk && i < chunk->lease_count; i++)
-        if (chunk->leases[i].lease == lease) return chunk->leases[i].stands;
+        if (chunk->leases[i].lease == lease) return chunk->leases[i].lives;
     return true;
 }
 
@@ -310,20 +308,21 @@ static bool feed_notify(struct etcd_feed *f, const Mvccpb__Event *event, const s
 {
     struct etcd_space *space = &f->backend->space;
     struct str key = etcd_key_ours(space, etcd_str(event->kv->key));
-    struct etcd_entry entry;
-    struct prim_event told;
+    const Mvccpb__KeyValue *before = event->prev_kv;
+    struct prim_seen seen;
+    struct prim_event change;
 
     if (event->type != MVCCPB__EVENT__EVENT_TYPE__DELETE)
-        return !etcd_feed_to_event(f, event->kv, COORD_PUT, &told) || prim_feed_put(f->feed, &told);
-    if (!prim_in_scope(key, f->scope, f->bucket)) return true;
-    told = (struct prim_event){.type = COORD_DELETE, .key = key};
-    if (event->prev_kv && !etcd_entry_read(space, event->prev_kv, &entry)) {
-        told.owner = entry.owner;
-        told.token = entry.token;
-        if (entry.lease && !feed_stands(chunk, entry.lease)) told.type = COORD_EXPIRE;
+        return !etcd_feed_to_event(f, event->kv, COORD_PUT, &change) ||
+               prim_feed_put(f->feed, &change);
+    change = (struct prim_event){.type = COORD_DELETE, .key = key};
+    if (before && !etcd_entry_read(space, before, &seen)) {
+        change.owner = seen.envelope.owner;
+        change.token = seen.token;
+        if (before->lease && !chunk_lease_lives(chunk, before->lease)) change.type = COORD_EXPIRE;
     }
-    told.revision = (uint64_t)event->kv->mod_revision;
-    return prim_feed_put(f->feed, &told);
+    change.revision = (uint64_t)event->kv->mod_revision;
+    return prim_feed_put(f->feed, &change);
 }
 
 static void etcd_feed_overflowed(struct etcd_feed *f)
@@ -366,7 +365,7 @@ static void on_lease(struct grpc_thread_op *op)
     arena_init(&arena, 1);
     if (!op->err &&
         !etcd_reply(op, &etcdserverpb__lease_time_to_live_response__descriptor, &arena, &message))
-        lease->stands = ((Etcdserverpb__LeaseTimeToLiveResponse *)message)->ttl >= 0;
+        lease->lives = ((Etcdserverpb__LeaseTimeToLiveResponse *)message)->ttl >= 0;
     arena_deinit(&arena);
     grpc_op_deinit(op);
     chunk->unknown--;
@@ -502,7 +501,7 @@ static void cancelled(struct etcd_feed *f, const Etcdserverpb__WatchResponse *re
     }
 }
 
-/* Numbers that a server cannot mean would make us skip what is to come. */
+/* Impossible numbers would make us skip later changes. */
 static bool makes_sense(const Etcdserverpb__WatchResponse *response)
 {
     if (!response->header || response->header->revision < 0) return false;
@@ -568,15 +567,16 @@ static void etcd_feed_on_room(void *owner)
     loop_post(grpc_loop(&f->backend->client.grpc_thread), &f->room);
 }
 
-/* What lies inside the scope: one key, or everything below "bucket/". */
+/* The keys of the scope: one key, or everything below "bucket/". */
 static void set_range(struct etcd_feed *f)
 {
     struct etcd_key *from = &f->from, *end = &f->end;
+    struct prim_scope scope = prim_feed_scope(f->feed);
 
-    etcd_key_make(&f->backend->space, f->scope, from);
+    etcd_key_make(&f->backend->space, scope.name, from);
     end->len = 0;
-    if (!f->bucket) return;
-    if (f->scope.len > 0) from->text[from->len++] = '/';
+    if (!scope.bucket) return;
+    if (scope.name.len > 0) from->text[from->len++] = '/';
     *end = *from;
     if (end->len > 0) {
         end->text[end->len - 1]++; /* '/' + 1: the first key after all that begin so */
@@ -613,8 +613,8 @@ static void etcd_feed_on_unwatch(void *owner)
     maybe_free(f);
 }
 
-coord_result etcd_watch(struct prim_backend *base, const struct prim_call *call, struct str scope,
-                        bool bucket, struct prim_feed *feed, void **ret_watch)
+coord_result etcd_watch(struct prim_backend *base, const struct prim_call *call,
+                        struct prim_feed *feed, void **ret_watch)
 {
     struct etcd_backend *b = etcd_of(base);
     struct etcd_feed *f = calloc(1, sizeof *f);
@@ -622,12 +622,8 @@ coord_result etcd_watch(struct prim_backend *base, const struct prim_call *call,
     coord_result result;
 
     if (!f) return prim_no_memory();
-    assert(scope.len < sizeof f->scope_text);
     f->backend = b;
     f->feed = feed;
-    if (scope.len > 0) memcpy(f->scope_text, scope.at, scope.len);
-    f->scope = str_of(f->scope_text, scope.len);
-    f->bucket = bucket;
     f->guard = prim_feed_since(feed) > 0;
     f->open_deadline_ns = call->deadline_ns;
     f->chunks_end = &f->chunks;

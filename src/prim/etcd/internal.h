@@ -14,7 +14,6 @@
 #define PRIM_ETCD_INTERNAL_H
 #include "prim/etcd/reply.h"
 #include "prim/etcd/request.h"
-#include "prim/guard.h"
 #include "prim/names.h"
 
 enum {
@@ -51,17 +50,16 @@ struct etcd_ask {
     bool writes;                            /* a repeat would do harm; doubt is worth saying */
     bool hurried;
 };
-/* One call, waited for. OK: *ret_message stands in `arena`, which the caller closes in any case. */
+/* One call, waited for. OK: *ret_message is in `arena`, which the caller closes in any case. */
 coord_result etcd_ask(struct etcd_backend *b, int64_t deadline_ns, const struct etcd_ask *ask,
                       struct arena *arena, ProtobufCMessage **ret_message);
 /* OK: *ret_response is set, in `arena`, which the caller closes in any case. */
 coord_result etcd_txn_run(struct etcd_backend *b, const struct prim_call *call,
                           const struct etcd_txn *txn, struct arena *arena,
                           Etcdserverpb__TxnResponse **ret_response);
-/* One linearizable read of one key: *ret_found 1 or 0. */
+/* One linearizable read of one key, LIVE or NOTHING. */
 coord_result etcd_read(struct etcd_backend *b, const struct prim_call *call, struct str key,
-                       bool stale, struct arena *arena, int *ret_found,
-                       struct etcd_entry *ret_entry);
+                       bool stale, struct arena *arena, struct prim_seen *ret_seen);
 bool etcd_header_fits(struct etcd_backend *b, const Etcdserverpb__ResponseHeader *header);
 
 /* -- lease.c -- */

@@ -168,8 +168,7 @@ coord_result etcd_txn_run(struct etcd_backend *b, const struct prim_call *call,
 }
 
 coord_result etcd_read(struct etcd_backend *b, const struct prim_call *call, struct str key,
-                       bool stale, struct arena *arena, int *ret_found,
-                       struct etcd_entry *ret_entry)
+                       bool stale, struct arena *arena, struct prim_seen *ret_seen)
 {
     Etcdserverpb__RangeRequest request = ETCDSERVERPB__RANGE_REQUEST__INIT;
     const Etcdserverpb__RangeResponse *range;
@@ -189,6 +188,7 @@ coord_result etcd_read(struct etcd_backend *b, const struct prim_call *call, str
     assert(message);
     range = (const Etcdserverpb__RangeResponse *)message;
     if (!etcd_header_fits(b, range->header)) return other_cluster();
-    *ret_found = etcd_range_one(&b->space, range, key, ret_entry);
-    return *ret_found < 0 ? etcd_corrupt("the value of the key is no entry of ours") : result;
+    return etcd_range_one(&b->space, range, key, ret_seen) < 0
+               ? etcd_corrupt("the value of the key is no entry of ours")
+               : result;
 }

@@ -7,7 +7,7 @@
 #include "base/buf.h"
 #include "wire/pb/etcd_rpc.pb-c.h"
 
-enum { ETCD_TXN_KEYS = 16 }; /* in one transaction; servers allow 128 unless told otherwise */
+enum { ETCD_TXN_KEYS = 16 }; /* in one transaction; servers allow 128 unless configured otherwise */
 struct etcd_txn {
     struct buf request, op, body; /* the last two are of the element that is being encoded */
     enum err err;

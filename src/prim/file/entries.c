@@ -51,12 +51,10 @@ static void key_end(struct prim_change *c, const coord_result *)
 
 static enum file_op key_op(const struct prim_change *c)
 {
-    switch (c->op) {
-    case COORD_OP_CAS: return OP_CAS;
-    case COORD_OP_DELETE: return OP_REMOVE;
-    case COORD_OP_RELEASE: return OP_RELEASE;
-    default: return OP_CREATE;
-    }
+    return c->op == COORD_OP_CAS       ? OP_CAS
+           : c->op == COORD_OP_DELETE  ? OP_REMOVE
+           : c->op == COORD_OP_RELEASE ? OP_RELEASE
+                                       : OP_CREATE;
 }
 
 /* S1 to S3: the locks of the change. A read of one key takes none. */
@@ -77,7 +75,7 @@ static coord_result key_lock(struct prim_change *c, bool alone)
 
 /* -- reading ---------------------------------------------------------------------------------- */
 
-/* What a head says. `sequence` of an expired entry is the end of its lease; 0: it was released, or
+/* Shows a head. `sequence` of an expired entry is the end of its lease; 0: it was released, or
  * its end is not known. */
 static void head_see(const struct file_store *store, const struct head *head,
                      const struct lease_verdict *verdict, struct prim_seen *seen)
@@ -257,7 +255,7 @@ static coord_result head_plan(const struct prim_change *c, const struct prim_pla
         head.create_revision = file->head.create_revision;
         head.changes = file->head.changes + 1;
     }
-    if (plan->act == PRIM_ACT_BURY) { /* its holder can be told what became of the lease */
+    if (plan->act == PRIM_ACT_BURY) { /* its holder can learn how the lease ended */
         head.flags ^= HEAD_LIVE | HEAD_TOMBSTONE;
         if (c->seen.token != 0 && !store->settings.sync_always) head.flags ^= HEAD_DURABLE;
         head.lease_id = file->head.lease_id;
@@ -378,10 +376,7 @@ static enum prim_wrote key_write(struct prim_change *c, const struct prim_plan *
     return PRIM_WROTE;
 }
 
-const struct prim_ways file_ways = {.shrinks = true,
-                                    .atomic = true,
-                                    .certainty = COORD_BY_AUTHORITY,
-                                    .begin = key_begin,
+const struct prim_ways file_ways = {.begin = key_begin,
                                     .end = key_end,
                                     .read = key_read,
                                     .write = key_write,

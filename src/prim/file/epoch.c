@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* FORMAT, the epoch of this boot and the floor of revisions (store.h). Runs on the thread that
+ * opens the store; the floor also on the collector's.
+ *
+ * Invariants: files here are replaced whole and durably. The epoch grows with each boot before any
+ * head of that boot is written, and the floor never falls. */
 #include "prim/file/store.h"
 
 #include <dirent.h>
@@ -15,25 +20,18 @@ enum { FLOOR_WAIT_MS = 2000 };
 
 /* -- small files that are replaced whole -- */
 
-static int write_small(struct file_store *store, const char *temp, const void *bytes, size_t len)
-{
-    int fd = sys_open(store->meta, temp, O_RDWR | O_CREAT | O_EXCL, file_mode(store));
-    if (fd < 0) return errno;
-    int error = sys_write(fd, bytes, len);
-    if (error == 0 && fchmod(fd, file_mode(store)) < 0) error = errno;
-    if (error == 0 && fdatasync(fd) < 0) error = errno;
-    sys_close(fd);
-    return error;
-}
-
 /* Puts a small file into `dir` durably: temporary, sync, name, sync. In place of the old one, or
  * EEXIST when there is one. */
 static int small_place(struct file_store *store, int dir, const char *name, const void *bytes,
                        size_t len, bool replace)
 {
     char temp[LAYOUT_TEMP_CAP];
-    file_temp_name(store, temp);
-    int error = write_small(store, temp, bytes, len);
+    int fd = file_temp_make(store, store->meta, temp);
+    if (fd < 0) return errno;
+    int error = sys_write(fd, bytes, len);
+    if (error == 0 && fchmod(fd, file_mode(store)) < 0) error = errno;
+    if (error == 0 && fdatasync(fd) < 0) error = errno;
+    sys_close(fd);
     if (error == 0 && replace && renameat(store->meta, temp, dir, name) < 0) error = errno;
     if (error == 0 && !replace) error = sys_link(store->meta, temp, dir, name);
     if (error != 0 || !replace) (void)unlinkat(store->meta, temp, 0);
@@ -182,7 +180,7 @@ static coord_result check_layer(struct file_store *store)
         change_of(&before) == change_of(&after))
         return prim_ok(COORD_R_NONE);
     return prim_answer(COORD_UNSUPPORTED, COORD_R_FILE_SYSTEM,
-                       "overlay: the store stands in a lower layer, which every container shares");
+                       "overlay: the store is in a lower layer, which every container shares");
 }
 
 /* -- the epoch -- */

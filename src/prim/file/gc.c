@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Collects what no process needs (store.h): a thread per store, one round at a time for all
+ * processes.
+ *
+ * Invariants: a file goes only under the lock of its bucket, after a second look. The floor of
+ * revisions is raised before a head goes. A lease record goes only after every head was read. */
 #include "prim/file/store.h"
 
 #include <errno.h>
@@ -41,7 +46,7 @@ static bool stopping(const struct round *round)
 
 /* -- temporary files -- */
 
-/* A temporary file in round->dir that is nobody's. In meta/ temporaries stand beside files that
+/* A temporary file in round->dir that is nobody's. In meta/ temporaries are beside files that
  * stay, and no lock keeps their makers away: a pid of another namespace looks dead from here, so
  * only the boot and the age count there. */
 static bool is_stray(const struct round *round, const char *name)
@@ -64,7 +69,7 @@ static bool is_stray(const struct round *round, const char *name)
     return !meta && who_is_dead(facts, &who, facts->boot_id);
 }
 
-/* Without waiting, and not for long: whoever uses the bucket is more important. */
+/* Without waiting, and not for long: the users of the bucket are more important. */
 static bool lock_for_a_moment(struct round *round)
 {
     if (round->busy) return false;
@@ -227,7 +232,7 @@ static void run_round(struct round *round)
     lease_table_sweep(store);
 }
 
-static struct gc_report file_gc_run(struct file_store *store, atomic_bool *stop)
+struct gc_report gc_run(struct file_store *store, atomic_bool *stop)
 {
     struct round round = {.store = store, .stop = stop, .all_seen = true};
     if (atomic_load(&store->backend.degraded)) return round.report;
@@ -238,15 +243,10 @@ static struct gc_report file_gc_run(struct file_store *store, atomic_bool *stop)
     return round.report;
 }
 
-struct gc_report gc_run(struct file_store *store)
-{
-    return file_gc_run(store, NULL);
-}
-
 /* -- the thread -- */
 
 /* One round for all processes: a store that hundreds use is not read hundreds of times a minute.
- * Byte 1 of meta/recover.lk is held for a round; what stands in the file says when the last one
+ * Byte 1 of meta/recover.lk is held for a round; the file says when the last one
  * began. Nothing depends on it: a stamp that cannot be read means that it is time. */
 enum { BYTE_ROUND = 1, STAMP = 24, ROUND_REST_MS = ROUND_MS / 2 };
 
@@ -268,7 +268,7 @@ static void run_for_all(struct file_store *store, atomic_bool *stop)
         memcpy(stamp, store->facts.boot_id, 16);
         store_le64(stamp + 16, (uint64_t)file_now(store));
         (void)sys_write(fd, stamp, sizeof stamp);
-        (void)file_gc_run(store, stop);
+        (void)gc_run(store, stop);
     } else {
         lease_table_sweep(store);
     }

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Lease records (lease_file.h): the table of our own leases, whether a lease is over, and
+ * renewals.
+ *
+ * Invariants: a record is read and written under its record lock only. A lease that is found over
+ * is marked so before its entries go to another holder. Any thread; the table has a mutex. */
 #include "prim/file/lease_file.h"
 
 #include <errno.h>
@@ -17,7 +22,7 @@ enum {
     STUCK_AFTER_MS = 50,
 };
 
-/* A lease of ours. Who renews it has it out of the table. */
+/* A lease of ours. A renewal takes it out of the table and gives it back. */
 struct lease {
     coord_id id;
     int fd;            /* -1: not kept */
@@ -87,7 +92,7 @@ static struct lease *lease_take(struct lease_table *table, const coord_id *id)
     return lease;
 }
 
-/* In place of what another thread gave. Its descriptor is kept if there is room. */
+/* In place of the one that another thread gave. Its descriptor is kept if there is room. */
 static void lease_give(struct lease_table *table, struct lease *own_lease)
 {
     (void)pthread_mutex_lock(&table->mutex);
@@ -142,23 +147,20 @@ static int lease_record_get(int fd, const coord_id *id, struct lease_record *ret
     return error == 0 && !prim_id_equal(&ret_record->lease_id, id) ? EBADMSG : error;
 }
 
-static bool owner_is_dead(struct file_store *store, int fd)
-{
-    struct lease_record record;
-    return file_record_get(fd, &lease_shape, &record) == 0 &&
-           who_is_dead(&store->facts, &record.who, record.boot_id);
-}
-
 static int record_lock(struct file_store *store, int fd, bool exclusive, int64_t until_ns)
 {
     struct pause pause = {0};
+    struct lease_record record;
     int64_t began = 0;
     for (;;) {
         int error = sys_lock(fd, BYTE_RECORD, exclusive ? LOCK_EXCLUSIVE : LOCK_SHARED);
         if (error != EAGAIN) return error;
         int64_t now = file_now(store);
         if (began == 0) began = now;
-        if (now - began > STUCK_AFTER_MS * NS_IN_MS && owner_is_dead(store, fd)) return 0;
+        if (now - began > STUCK_AFTER_MS * NS_IN_MS &&
+            file_record_get(fd, &lease_shape, &record) == 0 &&
+            who_is_dead(&store->facts, &record.who, record.boot_id))
+            return 0;
         if (!pause_until(store, &pause, until_ns)) return ETIMEDOUT;
     }
 }
@@ -394,7 +396,7 @@ coord_result lease_alive(struct file_store *store, const coord_id *id, int64_t u
                                              : prim_ok(COORD_R_NONE);
 }
 
-/* -- what became of its keys -- */
+/* -- the state of its keys -- */
 
 /* By the head of the key: COORD_R_NONE, the lease still holds it, or why it is lost. */
 static int lease_key_fate(const coord_id *id, const struct prim_held *held,
@@ -409,8 +411,8 @@ static int lease_key_fate(const coord_id *id, const struct prim_held *held,
     return same && file->head.reason == COORD_R_RELEASED ? COORD_R_RELEASED : COORD_R_REVOKED;
 }
 
-/* OK: the lease has the key, or EXPIRED. `lock`: wait for whoever is changing the key. UNAVAILABLE
- * when it cannot be found out. */
+/* OK: the lease has the key, or EXPIRED. `lock`: wait for a change of the key that is under way.
+ * UNAVAILABLE when it cannot be found out. */
 static coord_result key_check(struct file_store *store, const coord_id *id,
                               const struct prim_held *held, bool lock, int64_t until_ns)
 {
@@ -501,7 +503,7 @@ static int renew_locked(struct renewal *renewal, struct lease *lease)
     int error = lease_record_get(lease->fd, &lease->id, &record);
     if (error != 0) return error;
     int64_t now = file_now(store);
-    if (record_is_over(store, &record) || now >= record.deadline_ns) return RENEW_OVER;
+    if (record_is_over(store, &record)) return RENEW_OVER;
     if (!lease->lost_known || lease->lost_seen != record.lost_count) {
         renewal->lost_count = record.lost_count;
         return RENEW_LOOK;
@@ -530,8 +532,8 @@ static int renew_once(struct renewal *renewal, struct lease *lease)
     return error;
 }
 
-/* The record named somebody else until now. If that one is dead, whoever found our lock stuck was
- * free to judge without it, and may have given the keys away while we were stopped. */
+/* The record named another process until now. If that process is dead, a process that found our
+ * lock stuck could judge without it, and may have given the keys away while we were stopped. */
 static coord_result still_mine(struct renewal *renewal)
 {
     coord_result result = claim_check(renewal->store, renewal->claim, true, renewal->until_ns);
@@ -553,7 +555,7 @@ static coord_result renew_until_clear(struct renewal *renewal, struct lease *lea
         case ENOENT:
         case EBADMSG: return why_over(store, renewal->claim, renewal->until_ns, COORD_R_REVOKED);
         case RENEW_LOOK:
-            /* Whoever told us of a loss may still be about to publish: wait for its lock. */
+            /* The process that raised the lost count may still be about to publish: wait for its lock. */
             result = claim_check(store, renewal->claim, true, renewal->until_ns);
             if (result.code != COORD_OK) return result;
             lease->lost_known = true;
@@ -612,6 +614,6 @@ coord_result lease_take_up(struct file_store *store, const coord_id *id, int64_t
     const struct prim_claim claim = {.lease_id = *id};
     struct renewal renewal = {.store = store, .claim = &claim, .until_ns = until_ns, .mine = true};
     coord_result result = renew_as(&renewal);
-    if (result.code == COORD_OK) *ret_deadline_ns = renewal.deadline_ns;
+    *ret_deadline_ns = renewal.deadline_ns;
     return result;
 }

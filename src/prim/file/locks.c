@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Buckets and the locks of a file store (locks.h). Any thread; the store's mutex guards the list
+ * of buckets.
+ *
+ * Invariant: a lock counts only if its file still has its name when it is granted. */
 #include "prim/file/locks.h"
 
 #include <errno.h>
@@ -198,7 +202,7 @@ static int lock_bucket_file(struct file_store *store, struct bucket *bucket, boo
         int fd = lock_open(store, bucket->locks, ".bucket");
         if (fd < 0) return errno;
         int error = lock_byte(store, fd, BYTE_TURNSTILE, LOCK_EXCLUSIVE, until_ns);
-        /* Who shares only passes through it; who wants to be alone stays in it while it waits. */
+        /* A caller that shares only passes through it; one that wants to be alone waits in it. */
         if (error == 0 && !alone) error = sys_lock(fd, BYTE_TURNSTILE, LOCK_NONE);
         if (error == 0) {
             enum lock_kind kind = alone ? LOCK_EXCLUSIVE : LOCK_SHARED;
@@ -303,7 +307,7 @@ static int try_key(struct locked *locked, const char *name, enum file_op op)
     return error;
 }
 
-/* Holding the gate alone, so that nobody stands between "granted" and "written down": the record
+/* Holding the gate alone, so that nobody is between "granted" and "written down": the record
  * names the holder, or the parent of the child that keeps its descriptor. True: replaced. */
 static bool replace_dead_lock(struct locked *locked, const char *name)
 {
@@ -317,8 +321,7 @@ static bool replace_dead_lock(struct locked *locked, const char *name)
                 who_is_dead(&store->facts, &record.who, record.boot_id);
     sys_close(fd);
     if (!dead) return false;
-    file_temp_name(store, temp);
-    fd = sys_open(locked->bucket->temps, temp, O_RDWR | O_CREAT | O_EXCL, file_mode(store));
+    fd = file_temp_make(store, locked->bucket->temps, temp);
     if (fd < 0) return false;
     (void)fchmod(fd, file_mode(store));
     sys_close(fd);

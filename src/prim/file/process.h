@@ -9,7 +9,7 @@ struct host_facts {
     struct who self;
     bool proc_is_ours; /* /proc shows the pids of our own namespace */
 };
-/* ERR_UNSUPPORTED: the kernel does not tell (no /proc). */
+/* ERR_UNSUPPORTED: the kernel does not show it (no /proc). */
 enum err who_am_i(struct host_facts *ret_facts);
 /* True only with proof: the same boot, the same pid namespace, and no process has that pid, or one
  * that started at another time, or one that has ended and waits for its parent. */

@@ -67,7 +67,7 @@ struct lease_record {
     uint64_t lost_count; /* changed: somebody took an entry of this lease; read the heads again */
 };
 
-/* Of who holds a key lock. It grants nothing; it is for people and for the recovery of a lock. */
+/* The holder of a key lock. It grants nothing; it is for people and for the recovery of a lock. */
 struct lock_record {
     struct who who;
     uint8_t boot_id[16];
@@ -97,7 +97,7 @@ size_t record_encode(const struct shape *shape, const void *record, char out[REC
 /* ERR_CORRUPT: not of this kind, or damaged; nothing is written then. */
 enum err record_decode(const struct shape *shape, struct str bytes, void *ret_record);
 
-/* What stands in the value of a group record. `slots_high`: no slot at or above it was ever
+/* The value of a group record. `slots_high`: no slot at or above it was ever
  * used. */
 struct group_value {
     uint32_t slot_count, slots_high;
@@ -111,12 +111,12 @@ size_t format_encode(const coord_id *store_id, char out[FORMAT_CAP]);
 /* ERR_VERSION: a musterfs, but not one we read. */
 enum err format_decode(struct str bytes, coord_id *ret_store_id);
 
-/* Where the files stand below the root of the store, and how keys become file names.
+/* Where the files are below the root of the store, and how keys become file names.
  *
  *   FORMAT  meta/{epoch,floor,recover.lk}  s/<lease id>  lost/
  *   b/<bucket>/h/<name>  b/<bucket>/l/<name>  b/<bucket>/l/.bucket  b/<bucket>/t/<temp> */
 enum {
-    LAYOUT_PLAIN_MAX = 180, /* longer when encoded: a hash stands for it */
+    LAYOUT_PLAIN_MAX = 180, /* longer when encoded: replaced by a hash */
     LAYOUT_NAME_CAP = LAYOUT_PLAIN_MAX + 1,
     LAYOUT_TEMP_CAP = 80,
 };
@@ -125,7 +125,7 @@ enum {
 void layout_name(struct str raw, char name[LAYOUT_NAME_CAP]);
 bool layout_lease_id(const char *name, coord_id *ret_id); /* of s/<lease id>; false: none */
 
-/* Temporary files say whose they are, so that anybody can tell when they are nobody's. */
+/* Temporary files name their process, so that any process can see when they have none. */
 struct layout_temp {
     uint8_t boot[4]; /* the first bytes of the boot id */
     uint32_t pid;

@@ -75,7 +75,7 @@ struct file_store {
     int scope;
     atomic_bool poll;
     atomic_bool sync_failed; /* an fsync did: reported once the locks are given back */
-    atomic_uint_least64_t temp_number, lock_violations;
+    atomic_uint_least64_t temp_number;
     unsigned damaged; /* heads moved to lost/ when this object opened the store */
 
     pthread_mutex_t mutex; /* of what follows, for moments */
@@ -109,6 +109,8 @@ coord_result file_trouble(int error, const char *what);
 /* S1. OK, UNAVAILABLE/degraded, UNAVAILABLE/storage when the root is gone. */
 coord_result file_usable(struct file_store *store);
 void file_temp_name(struct file_store *store, char name[LAYOUT_TEMP_CAP]);
+/* A new temporary file in `dir`: its descriptor, or -1 with errno. */
+int file_temp_make(struct file_store *store, int dir, char name[LAYOUT_TEMP_CAP]);
 /* A small record that a file begins with. 0, EBADMSG (damaged), or an errno. */
 int file_record_get(int fd, const struct shape *shape, void *ret_record);
 int file_record_put(int fd, const struct shape *shape, const void *record);
@@ -148,7 +150,7 @@ struct medium {
 /* By statfs and, where it shows the mount, the mount table: both must agree. OK, or
  * UNSUPPORTED/file_system. */
 coord_result admission_look(int dir, struct medium *ret_medium);
-/* Live, in store->meta: what the promises stand on; for create-only, link() that does not replace.
+/* Live, in store->meta: the calls that the promises rely on; for create-only, a link() that does not replace.
  * UNSUPPORTED/file_system naming the probe. Sets store->poll when no inotify can be had. */
 coord_result admission_probe(struct file_store *store);
 /* A clock shifted by a time namespace would put our deadlines elsewhere than everybody's. */
@@ -178,7 +180,7 @@ struct gc_report {
 };
 /* One round over the whole store. It looks without any lock, and locks a bucket for moments only
  * where there is something to remove; one that is in use is left for the next round. */
-struct gc_report gc_run(struct file_store *store);
+struct gc_report gc_run(struct file_store *store, atomic_bool *stop); /* NULL: to its end */
 /* A thread that does it at once and then every 60 s, give or take half, unless another process did
  * within the last half minute. NULL: none could start. */
 struct collector *collector_open(struct file_store *store);

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* System calls of the file store (sys.h), and the registry of its descriptors. Any thread.
+ *
+ * Invariant: every descriptor that is open here has its bit in `ours`, also at the moment of a
+ * fork(), so that the child closes all of them. */
 #include "prim/file/sys.h"
 
 #include <errno.h>
@@ -278,7 +282,7 @@ bool rwlock_take(struct rwlock *lock, bool alone, int64_t wait_ns)
     bool entered = rwlock_is_free(lock, alone);
     if (entered && alone) lock->alone = true;
     if (entered && !alone) lock->sharing++;
-    /* Who gave up waiting alone held the others back. */
+    /* A caller that gave up waiting alone held the others back. */
     if (!entered) (void)pthread_cond_broadcast(&lock->changed);
     (void)pthread_mutex_unlock(&lock->mutex);
     return entered;

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The thread behind a gRPC store (grpc_thread.h): servers of a URL, start and end, and calls into
+ * the loop from other threads. */
 #include "prim/grpc_thread/grpc_thread.h"
 
 #include <stdio.h>

@@ -48,8 +48,9 @@ void grpc_op_init(struct grpc_thread_op *op, const char *path, int64_t deadline_
 void grpc_op_deinit(struct grpc_thread_op *op);
 int grpc_op_silence(const struct grpc_thread_op *op); /* COORD_R_*: why it was not answered */
 void grpc_op_start(struct grpc_thread *grpc_thread, struct grpc_thread_op *op); /* any thread */
-void grpc_op_run(struct grpc_thread *grpc_thread,
-                 struct grpc_thread_op *op); /* waits; not the loop's */
+/* Waits; not the loop's thread. Or in three steps: will_wait, start, latch_wait(&op->wait). */
+void grpc_op_run(struct grpc_thread *grpc_thread, struct grpc_thread_op *op);
+void grpc_op_will_wait(struct grpc_thread_op *op);
 /* Loop thread: for one that `prepare` kept, and for the store's own. */
 void grpc_op_begin(struct grpc_thread *grpc_thread, struct grpc_thread_op *op);
 void grpc_op_fail(struct grpc_thread_op *op, enum err err, const char *text);

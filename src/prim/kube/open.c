@@ -40,7 +40,6 @@ static void kube_close_store(struct prim_backend *backend)
 {
     struct kube_store *store = store_of(backend);
 
-    prim_guards_close(store->base.guards);
     kube_sights_deinit(&store->sights);
     kube_close(store->kube);
     pthread_mutex_destroy(&store->lock);
@@ -54,9 +53,11 @@ static const struct prim_backend_ops ops = {
     .guards_max = 64, /* each watch is a connection and a thread */
     .capabilities = kube_caps,
     PRIM_CHANGE_OPS,
+    .create = prim_change_create,
+    .cas = prim_change_cas,
+    .renew = prim_change_renew,
+    .release = prim_change_release,
     .adopt = kube_op_adopt,
-    .guard = prim_guard,
-    .unguard = prim_unguard,
     .watch = kube_op_watch,
     .unwatch = kube_op_unwatch,
     .close = kube_close_store,
@@ -124,7 +125,7 @@ static coord_result check_rights(struct kube_store *store, const struct prim_ope
     return prim_ok(COORD_R_NONE);
 }
 
-/* Finds or makes the object that stands for the store. */
+/* Finds or makes the object that is the identity of the store. */
 static coord_result find_identity(struct kube_store *store, const struct prim_open *in)
 {
     static const char body[] = "{\"apiVersion\":\"coordination.k8s.io/v1\",\"kind\":\"Lease\","
@@ -235,9 +236,6 @@ coord_result prim_kube_open(const struct prim_open *in, struct prim_backend **re
     if (!prim_id_is_zero(&boot)) prim_id_text(&boot, store->boot);
     kube_sights_init(&store->sights, prim_random());
     result = open_by_url(store, in);
-    /* Without the right to watch, renewals find what happened. */
-    if (result.code == COORD_OK && store->can_watch && !prim_guards_open(&store->base))
-        result = prim_no_memory();
     if (result.code != COORD_OK) {
         kube_close_store(&store->base);
         return result;

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads, writes and lists Lease objects (store.h), and keeps the pauses that the server asks for.
+ * Any thread; the store's lock guards sights and pause.
+ *
+ * Invariant: every object that was read or written is noted as a sight. */
 #include "prim/kube/store.h"
 
 #include <stdio.h>
@@ -109,8 +113,9 @@ static void note_sight(struct kube_store *store, struct str key, const struct do
     pthread_mutex_unlock(&store->lock);
 }
 
-coord_result kube_doc_take(struct kube_store *store, struct json *own_json, struct str key,
-                           int64_t sent_ns, struct doc *ret_doc)
+/* Takes over what the server answered. UNAVAILABLE/corrupt when it is not ours. */
+static coord_result doc_take(struct kube_store *store, struct json *own_json, struct str key,
+                             int64_t sent_ns, struct doc *ret_doc)
 {
     struct doc doc = {
         .present = true, .json = own_json, .sent_ns = sent_ns, .got_ns = store_now(store)};
@@ -141,7 +146,7 @@ coord_result kube_doc_read(struct ask *ask, struct str key, struct doc *ret_doc)
     if (!err) {
         struct json *json = answer.object;
         answer.object = NULL;
-        result = kube_doc_take(store, json, key, sent_ns, ret_doc);
+        result = doc_take(store, json, key, sent_ns, ret_doc);
     } else if (err == ERR_NOT_FOUND) {
         struct doc absent = {.sent_ns = sent_ns, .got_ns = store_now(store)};
         note_sight(store, key, &absent);
@@ -151,28 +156,6 @@ coord_result kube_doc_read(struct ask *ask, struct str key, struct doc *ret_doc)
     }
     kube_answer_deinit(&answer);
     return result;
-}
-
-struct lease_write kube_doc_write_like(const struct ask *ask, struct str key,
-                                       const struct doc *over)
-{
-    const struct kube_store *store = ask->store;
-    struct timespec wall;
-
-    (void)clock_gettime(CLOCK_REALTIME, &wall);
-    struct lease_write write = {
-        .prefix = store->prefix,
-        .store_id = store->id_text,
-        .namespace_ = store->namespace_,
-        .key = key,
-        .over = over && over->present ? &over->view : NULL,
-        .n = 1,
-        .create_n = 1,
-        .boot = store->boot,
-        .at_ms = store_now(store) / 1000000,
-        .wall_us = (uint64_t)wall.tv_sec * 1000000 + (uint64_t)wall.tv_nsec / 1000,
-    };
-    return write;
 }
 
 /* Before a new object: not within the second of one that was deleted by hand. */
@@ -185,7 +168,7 @@ static coord_result wait_out_second(const struct ask *ask, struct str key)
               : prim_ok(COORD_R_NONE);
 }
 
-/* A third of the time is kept for looking what became of a write that was not answered. */
+/* A third of the time is kept for a look at the key after a write that was not answered. */
 static uint64_t write_limit_ms(const struct ask *ask)
 {
     int64_t left = store_left_ms(ask);
@@ -212,12 +195,12 @@ static enum prim_wrote write_body(struct ask *ask, const struct lease_write *wri
     if (!err) {
         struct json *json = answer.object;
         answer.object = NULL;
-        *ret_why = kube_doc_take(store, json, write->key, sent_ns, ret_doc);
+        *ret_why = doc_take(store, json, write->key, sent_ns, ret_doc);
         if (ret_why->code == COORD_OK)
             wrote = PRIM_WROTE;
         else
             prim_change_doubt(ask->change,
-                              sent_ns); /* it was taken, whatever this server tells of it */
+                              sent_ns); /* it was taken, whatever this server says of it */
     } else if (err == ERR_UNKNOWN) {
         (void)kube_store_err(store, err, &answer, &note); /* for the pause it may ask for */
         prim_change_doubt(ask->change, sent_ns);

@@ -13,7 +13,6 @@
 #ifndef PRIM_NATIVE_INTERNAL_H
 #define PRIM_NATIVE_INTERNAL_H
 #include "prim/grpc_thread/stream.h"
-#include "prim/guard.h"
 #include "prim/names.h"
 #include "prim/native/reply.h"
 #include "prim/native/requests.h"
@@ -52,7 +51,7 @@ struct native_ask {
     const struct native_request *request_of; /* of a change; NULL: it changes nothing */
     bool waits, hurried;
 };
-/* OK: *ret_message stands in `arena`, which the caller closes in any case; and with
+/* OK: *ret_message is in `arena`, which the caller closes in any case; and with
  * COORD_F_MAYBE_APPLIED an earlier attempt may still come, if this answer decides nothing. */
 coord_result native_ask(struct native_backend *b, int64_t deadline_ns, const struct native_ask *ask,
                         struct arena *arena, ProtobufCMessage **ret_message);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Answers of the coordinators as facts (reply.h). Pure: no I/O, any thread. */
 #include "prim/native/reply.h"
 
 #include <inttypes.h>
@@ -42,7 +43,7 @@ static int native_reply_reason_of_answer(const struct grpc_thread_op *op)
 coord_result native_failure(const struct grpc_thread_op *op, bool writes)
 {
     int reason = op->answered ? native_reply_reason_of_answer(op) : grpc_op_silence(op);
-    /* What answered last may not have been what heard it first. */
+    /* The server that answered last may not be the one that heard the call first. */
     bool doubt = writes && op->err == ERR_UNKNOWN;
     coord_result result;
 

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Request numbers (requests.h). Any thread; one mutex.
+ *
+ * Invariant: a sequence that may be repeated is never below `acked`. */
 #include "prim/native/requests.h"
 
 #include "prim/answer.h"

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The connection to a NATS cluster (link.h): options, requests, and the meaning of failures. Any
+ * thread.
+ *
+ * Invariant: no call of the library that may write runs without a guard against SIGPIPE. */
 #include "prim/nats/link.h"
 
 #include <stdio.h>
@@ -32,7 +36,7 @@ void jet_pipe_guard_end(struct jet_pipe_guard *guard)
     (void)pthread_sigmask(SIG_SETMASK, &guard->before, NULL);
 }
 
-/* Opening the library makes the process ignore SIGPIPE; what its owner had chosen is put back. */
+/* Opening the library makes the process ignore SIGPIPE; the choice of its owner is put back. */
 static natsStatus library_status;
 static void open_library(void)
 {
@@ -44,11 +48,7 @@ static void open_library(void)
 
 /* -- opening ---------------------------------------------------------------------------------- */
 
-static void ignore_error(natsConnection *connection, natsSubscription *subscription,
-                         natsStatus status, void *arg)
-{
-    (void)connection, (void)subscription, (void)status, (void)arg;
-}
+static void ignore_error(natsConnection *, natsSubscription *, natsStatus, void *) {}
 
 static bool is_file(const char *path)
 {
@@ -177,14 +177,9 @@ void jet_link_close(struct jet_link *link)
     nats_ReleaseThreadMemory();
 }
 
-int64_t jet_link_payload_max(struct jet_link *link)
-{
-    return natsConnection_GetMaxPayload(link->connection);
-}
-
 /* -- requests --------------------------------------------------------------------------------- */
 
-/* The library only tells afterwards, and beside the request, that the server did not allow it. */
+/* The library reports only afterwards, and beside the request, that the server did not allow it. */
 static bool is_forbidden(struct jet_link *link)
 {
     const char *text = NULL;

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Consumers that deliver in order (run.h). One thread each.
+ *
+ * Invariant: a message is handed out only if its number follows the last one. */
 #include "prim/nats/run.h"
 
 #include <inttypes.h>

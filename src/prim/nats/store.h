@@ -11,7 +11,6 @@
 
 #include "prim/answer.h"
 #include "prim/change.h"
-#include "prim/guard.h"
 #include "prim/nats/decode.h"
 #include "prim/nats/link.h"
 #include "prim/nats/subject.h"
@@ -35,7 +34,7 @@ struct jet_store {
     coord_caps caps; /* under the lock: it can lose bits */
 
     pthread_t checker;
-    natsSubscription *edits; /* what the server tells of the stream; NULL: it is not checked */
+    natsSubscription *edits; /* reports of the server about the stream; NULL: it is not checked */
     atomic_bool closing;
 };
 
@@ -46,11 +45,11 @@ static inline struct jet_store *jet_of(struct prim_backend *backend)
 
 /* stream.c: what the server offers. */
 coord_result jet_stream_open(struct jet_store *store, const struct prim_open *in);
-/* C4: a thread looks at the configuration again, when the server tells of an edit and every
+/* C4: a thread looks at the configuration again, when the server reports an edit and every
  * JET_CHECK_MS, and degrades the store when it lost something. */
 coord_result jet_check_start(struct jet_store *store);
 void jet_check_stop(struct jet_store *store);
-/* What the stream's leader has for the time: by the same clock it ends claims. */
+/* The time of the stream's leader: by the same clock it ends claims. */
 coord_result jet_server_ms(struct jet_store *store, int64_t deadline_ns, int64_t *ret_ms);
 void jet_degrade(struct jet_store *store, const char *why);
 

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Keys as subjects and back (subject.h). Pure, any thread.
+ *
+ * Invariant: a subject that decodes encodes to the same subject. */
 #include "prim/nats/subject.h"
 
 #include "base/hex.h"

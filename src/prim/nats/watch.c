@@ -20,8 +20,7 @@ struct watch {
     struct prim_feed *feed;
     pthread_t thread;
     atomic_bool stopped;
-    bool bucket;
-    char scope[PRIM_KEY_MAX + 1], filter[JET_SUBJECT_CAP];
+    char filter[JET_SUBJECT_CAP];
 
     pthread_mutex_t lock; /* of the run's being open: unwatch ends its wait */
     struct jet_run run;
@@ -58,7 +57,7 @@ static void run_close(struct watch *watch)
     watch->snapshot = NULL;
 }
 
-/* Guards are told how new it is: the replica that sent it may not have their keys yet. */
+/* Guards learn how new it is: the replica that sent it may not have their keys yet. */
 static void snapshot_end(struct watch *watch)
 {
     prim_feed_snapshot(watch->feed, watch->snapshot,
@@ -69,7 +68,7 @@ static void snapshot_end(struct watch *watch)
 static coord_result run_open(struct watch *watch, int64_t deadline_ns)
 {
     assert(watch->snapshot == NULL);
-    struct prim_snapshot *snapshot = prim_snapshot_open();
+    struct prim_snapshot *snapshot = prim_snapshot_open(watch->feed);
     struct jet_run nats_watch_run = {NULL};
     coord_result result =
         snapshot == NULL ? prim_no_memory()
@@ -143,8 +142,7 @@ static bool watch_step(struct watch *watch)
     bool fine = true;
     if (watch_step == JET_STEP_MESSAGE) {
         struct str key = str_from(got.key);
-        if (prim_in_scope(key, str_from(watch->scope), watch->bucket))
-            fine = show(watch, key, &got.state.seen);
+        if (prim_feed_covers(watch->feed, key)) fine = show(watch, key, &got.state.seen);
         natsMsg_Destroy(got.message);
     }
     bool all = watch_step == JET_STEP_IDLE || (watch_step == JET_STEP_MESSAGE && got.pending == 0);
@@ -184,21 +182,19 @@ static void nats_watch_watch_free(struct watch *watch)
     free(watch);
 }
 
-coord_result jet_watch(struct prim_backend *backend, const struct prim_call *call, struct str scope,
-                       bool bucket, struct prim_feed *feed, void **ret_watch)
+coord_result jet_watch(struct prim_backend *backend, const struct prim_call *call,
+                       struct prim_feed *feed, void **ret_watch)
 {
     struct jet_store *store = jet_of(backend);
+    struct prim_scope scope = prim_feed_scope(feed);
     struct watch *watch = calloc(1, sizeof *watch);
     if (watch == NULL) return prim_no_memory();
     watch->store = store;
     watch->feed = feed;
-    watch->bucket = bucket;
-    assert(scope.len <= PRIM_KEY_MAX);
-    if (scope.len > 0) memcpy(watch->scope, scope.at, scope.len);
-    if (bucket)
-        jet_subject_below(str_from(store->bucket), scope, watch->filter);
+    if (scope.bucket)
+        jet_subject_below(str_from(store->bucket), scope.name, watch->filter);
     else
-        jet_subject_of(str_from(store->bucket), scope, watch->filter);
+        jet_subject_of(str_from(store->bucket), scope.name, watch->filter);
     map_init(&watch->live, MAP_MOST, 0);
     (void)pthread_mutex_init(&watch->lock, NULL);
     coord_result result = run_open(watch, call->deadline_ns);

@@ -53,7 +53,7 @@ static struct bucket *bucket_of(struct rig *rig)
     return bucket;
 }
 
-/* Goes in and out of the key lock until told to stop. */
+/* Goes in and out of the key lock until reported to stop. */
 static void go_in_and_out(struct rig *rig, struct shared *shared, int times)
 {
     struct bucket *bucket = NULL;
@@ -330,7 +330,7 @@ TEST(I01_killed_while_it_recovers_a_lock_the_next_one_recovers_it)
         CHECK_ANSWER("recovered", take(&rig, bucket, 10000, &locked), COORD_OK, COORD_R_NONE);
         unlock(&locked);
         sys_close(fd);
-        (void)gc_run(rig.store);
+        (void)gc_run(rig.store, NULL);
         CHECK_I64("no temporary file is left", rig_count(recoverer.dir, "b/a/t"), 0);
         bucket_put(rig.store, bucket);
         rig_close(&rig);
@@ -511,7 +511,7 @@ static void collect_again_and_again(void *arg)
     file_hooks.no_collector = true;
     if (rig_try(&rig, crowd->dir, "tombstone_keep=0s").code != COORD_OK) { child_wrong("open"); }
     while (!atomic_load(&crowd->shared->stop)) {
-        (void)gc_run(rig.store);
+        (void)gc_run(rig.store, NULL);
         rig_sleep_ms(1);
     }
 }
