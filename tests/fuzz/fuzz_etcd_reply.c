@@ -796,6 +796,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (backend) {
         use(backend);
         left = 0;
+        guards_drop();
         backend->ops->close(backend);
     }
     prim_url_deinit(&url);
