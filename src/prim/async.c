@@ -14,9 +14,7 @@
 
 enum {
     ASYNC_THREADS_DEFAULT = 8,
-    ASYNC_THREADS_MAX = 64,
     ASYNC_DEFAULT = 4096,
-    ASYNC_MAX = 1000000,
 };
 
 struct async_call {
@@ -35,21 +33,11 @@ struct prim_async {
     struct list waiting, finished;
     size_t waiting_count, taken; /* taken: started and not yet dispatched */
     size_t max;
-    pthread_t threads[ASYNC_THREADS_MAX];
+    pthread_t threads[PRIM_ASYNC_THREADS_MAX];
     unsigned thread_count, thread_max, idle;
     int fd;
     bool stopping;
 };
-
-coord_result prim_async_check(const coord_options *options)
-{
-    if (options->async_threads > ASYNC_THREADS_MAX || options->async_max > ASYNC_MAX) {
-        return prim_answer(COORD_INVALID, COORD_R_ARGUMENT,
-                           "async_threads: at most %d; async_max: at most %d", ASYNC_THREADS_MAX,
-                           ASYNC_MAX);
-    }
-    return prim_ok(COORD_R_NONE);
-}
 
 coord_result prim_async_open(coord_store *store)
 {

@@ -160,12 +160,6 @@ static struct seen *seen_get(struct prim_feed *feed, struct str key)
     return seen;
 }
 
-static void seen_delivered(struct prim_feed *feed, const struct event_item *event)
-{
-    struct seen *seen = map_get(&feed->seen, event_key(event));
-    if (seen != NULL) seen->delivered = max_u64(seen->delivered, event->revision);
-}
-
 /* -- the queue -------------------------------------------------------------------------------- */
 
 /* Under the lock. */
@@ -463,7 +457,9 @@ static void feed_show(struct prim_feed *feed, struct event_item *own_event, coor
     size_t len = min_size(own_event->owner_len, sizeof ret_event->owner - 1);
     memcpy(ret_event->owner, at + own_event->key_len + own_event->value_len + 2, len);
     feed->current = own_event;
-    if (own_event->type != COORD_PROGRESS) seen_delivered(feed, own_event);
+    struct seen *seen =
+        own_event->type == COORD_PROGRESS ? NULL : map_get(&feed->seen, event_key(own_event));
+    if (seen != NULL) seen->delivered = max_u64(seen->delivered, own_event->revision);
 }
 
 /* Under the lock; something waits. */

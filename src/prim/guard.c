@@ -61,14 +61,6 @@ static struct str key_name(const struct guard_key *key)
 
 /* -- events: the backend's threads -- */
 
-static int guard_judge(const struct guard_key *key, const struct prim_event *event)
-{
-    if (event->revision <= key->token) return 0; /* the grant, or what was before it */
-    if (event->type == COORD_DELETE) return COORD_R_REVOKED;
-    if (event->type == COORD_EXPIRE) return COORD_R_DEADLINE;
-    return event->token != 0 && event->token != key->token ? COORD_R_SUPERSEDED : 0;
-}
-
 /* Why the key is lost; 0: as far as the event says, it is ours. */
 static int key_take(struct guard_key *key, const struct prim_event *event)
 {
@@ -80,7 +72,10 @@ static int key_take(struct guard_key *key, const struct prim_event *event)
                    : 0;
     if (!str_equal(key_name(key), event->key)) return 0;
     key->here = true;
-    return guard_judge(key, event);
+    if (event->revision <= key->token) return 0; /* the grant, or an event from before it */
+    if (event->type == COORD_DELETE) return COORD_R_REVOKED;
+    if (event->type == COORD_EXPIRE) return COORD_R_DEADLINE;
+    return event->token != 0 && event->token != key->token ? COORD_R_SUPERSEDED : 0;
 }
 
 static void guard_on_event(void *owner, const struct prim_event *event)

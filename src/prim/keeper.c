@@ -65,23 +65,19 @@ static void unqueue(struct prim_keeper *keeper, coord_lease *lease)
     list_remove(&lease->due);
 }
 
-static void report_lost(struct prim_keeper *keeper, coord_lease *lease)
-{
-    heap_remove(&keeper->timers, &lease->timer);
-    unqueue(keeper, lease);
-    lease->unreported = true;
-    list_append(&keeper->losses, &lease->due);
-    wake_timer(keeper);
-}
-
 static void keeper_step(struct prim_keeper *keeper, coord_lease *lease, struct keeper_event event,
                         int reason, uint64_t token)
 {
     int64_t now_ns = prim_clock_now(&keeper->store->clock);
     struct keeper_effects effects = keeper_core_step(&lease->core, event, now_ns);
     if (lease->over != 0 || lease->core.over) {
-        if (effects.lost && prim_lease_end(lease, effects.late ? COORD_R_LOCAL : reason, token))
-            report_lost(keeper, lease);
+        if (effects.lost && prim_lease_end(lease, effects.late ? COORD_R_LOCAL : reason, token)) {
+            heap_remove(&keeper->timers, &lease->timer);
+            unqueue(keeper, lease);
+            lease->unreported = true;
+            list_append(&keeper->losses, &lease->due);
+            wake_timer(keeper);
+        }
         return;
     }
     if (event.kind == KEEPER_RENEWED) prim_lease_extend(lease, event.sent_ns);

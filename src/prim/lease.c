@@ -125,16 +125,6 @@ coord_result prim_lease_expired(int reason, uint64_t token)
     return result;
 }
 
-/* OK, or EXPIRED with the reason it ended for. */
-static coord_result lease_alive(coord_lease *lease)
-{
-    (void)pthread_mutex_lock(&lease->store->lock);
-    int over = lease->over;
-    uint64_t token = lease->over_token;
-    (void)pthread_mutex_unlock(&lease->store->lock);
-    return over == 0 ? prim_ok(COORD_R_NONE) : prim_lease_expired(over, token);
-}
-
 coord_result prim_lease_check_use(coord_store *store, coord_lease *lease)
 {
     if (lease == NULL)
@@ -143,7 +133,11 @@ coord_result prim_lease_check_use(coord_store *store, coord_lease *lease)
     if (usable.code != COORD_OK) return usable;
     if (store != NULL && !prim_id_equal(&store->id, &lease->store->id))
         return prim_answer(COORD_INVALID, COORD_R_OTHER_STORE, "this lease is of another store");
-    return lease_alive(lease);
+    (void)pthread_mutex_lock(&lease->store->lock);
+    int over = lease->over;
+    uint64_t token = lease->over_token;
+    (void)pthread_mutex_unlock(&lease->store->lock);
+    return over == 0 ? usable : prim_lease_expired(over, token);
 }
 
 /* -- views ------------------------------------------------------------------------------------ */

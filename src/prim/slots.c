@@ -291,15 +291,6 @@ static coord_result group_full(const struct group_call *g, const struct prim_gro
     return result;
 }
 
-static coord_result group_wrong_count(const struct group_call *g, const struct prim_acquire *in)
-{
-    coord_result result =
-        prim_answer(COORD_CONFLICT, COORD_R_SLOT_COUNT, "the group has %u slots, not %u",
-                    (unsigned)g->slots.count, (unsigned)in->slot_count);
-    result.revision = g->slots.record.revision;
-    return result;
-}
-
 /* One look at the group and what follows from it. *ret_again: another was faster, look again. */
 static coord_result group_acquire(struct group_call *g, const struct prim_acquire *in,
                                   struct prim_grant *ret_grant, bool *ret_again)
@@ -324,7 +315,11 @@ static coord_result group_acquire(struct group_call *g, const struct prim_acquir
         result = group_create(g, in);
         *ret_again = result.code == COORD_OK;
         return result;
-    case PRIM_GROUP_CONFLICT: return group_wrong_count(g, in);
+    case PRIM_GROUP_CONFLICT:
+        result = prim_answer(COORD_CONFLICT, COORD_R_SLOT_COUNT, "the group has %u slots, not %u",
+                             (unsigned)g->slots.count, (unsigned)in->slot_count);
+        result.revision = g->slots.record.revision;
+        return result;
     case PRIM_GROUP_FULL: return group_full(g, &rules);
     case PRIM_GROUP_REPLAY:
     case PRIM_GROUP_ALREADY:

@@ -343,7 +343,11 @@ static coord_result check_options(const coord_options *options)
                            "open_timeout of %" PRId64 " ms: 0 (10,000) or 1-%d ms",
                            options->open_timeout_ms, PRIM_TIMEOUT_MAX_MS);
     }
-    return prim_async_check(options);
+    if (options->async_threads > PRIM_ASYNC_THREADS_MAX || options->async_max > PRIM_ASYNC_MAX)
+        return prim_answer(COORD_INVALID, COORD_R_ARGUMENT,
+                           "async_threads: at most %d; async_max: at most %d",
+                           PRIM_ASYNC_THREADS_MAX, PRIM_ASYNC_MAX);
+    return prim_ok(COORD_R_NONE);
 }
 
 /* Where nothing is guarded, renewals find what has happened to a key. */

@@ -21,6 +21,8 @@ enum {
     PRIM_RETRY_FIRST_MS = 50,
     PRIM_RETRY_MAX_MS = 1000,
     PRIM_CLOSE_RELEASE_MS = 5000, /* for all releases of a coord_close together */
+    PRIM_ASYNC_THREADS_MAX = 64,
+    PRIM_ASYNC_MAX = 1000000,
 };
 
 struct prim_keeper;
@@ -113,7 +115,6 @@ coord_store *prim_store_ref(coord_store *store);
 void prim_store_unref(coord_store *store);
 
 /* -- async.c: calls that are answered later (coord_fd, coord_dispatch) -- */
-coord_result prim_async_check(const coord_options *options);
 coord_result prim_async_open(coord_store *store);
 /* Nothing is taken any more; waiting calls are answered UNAVAILABLE/closed; threads are joined. */
 void prim_async_stop(coord_store *store);

@@ -43,16 +43,6 @@ static void etcd_backend_fill_caps(struct etcd_backend *b, const char *version, 
     (void)snprintf(b->caps.server, sizeof b->caps.server, "etcd %.60s", version);
 }
 
-static void fill_id(struct etcd_backend *b)
-{
-    uint64_t place = str_hash(str_of(b->space.prefix, b->space.prefix_len), b->space.raw);
-
-    for (size_t i = 0; i < 8; i++) {
-        b->base.id.b[i] = (uint8_t)(b->cluster_id >> (56 - 8 * i));
-        b->base.id.b[8 + i] = (uint8_t)(place >> (56 - 8 * i));
-    }
-}
-
 /* -- opening -- */
 
 static bool version_is_enough(const char *version)
@@ -138,7 +128,11 @@ static coord_result etcd_backend_probe(struct etcd_backend *b, int64_t deadline_
     } while (grpc_now(&b->client.grpc_thread) < deadline_ns && grpc_worth_another_probe(&result));
     if (result.code != COORD_OK) return result;
     etcd_backend_fill_caps(b, version, probe_members(b, deadline_ns));
-    fill_id(b);
+    uint64_t place = str_hash(str_of(b->space.prefix, b->space.prefix_len), b->space.raw);
+    for (size_t i = 0; i < 8; i++) {
+        b->base.id.b[i] = (uint8_t)(b->cluster_id >> (56 - 8 * i));
+        b->base.id.b[8 + i] = (uint8_t)(place >> (56 - 8 * i));
+    }
     return result;
 }
 

@@ -72,7 +72,6 @@ struct etcd_feed {
 };
 
 static void read_page(struct etcd_feed *f);
-static void begin_snapshot(struct etcd_feed *f);
 
 /* -- life -- */
 
@@ -138,13 +137,6 @@ static void go_live(struct etcd_feed *f, uint64_t next)
     etcd_feed_opened(f, prim_ok(COORD_R_NONE));
 }
 
-static void snapshot_done(struct etcd_feed *f)
-{
-    prim_feed_snapshot(f->feed, f->snapshot, (uint64_t)f->revision);
-    f->snapshot = NULL;
-    go_live(f, (uint64_t)f->revision + 1);
-}
-
 static bool add_entries(struct etcd_feed *f, const Etcdserverpb__RangeResponse *range)
 {
     struct prim_event event;
@@ -195,14 +187,17 @@ static void take_page(struct etcd_feed *f, const Etcdserverpb__RangeResponse *ra
         page_failed(f, etcd_corrupt("a snapshot without a revision"));
         return;
     }
-    if (!add_entries(f, range))
+    if (!add_entries(f, range)) {
         page_failed(f, prim_no_memory());
-    else if (!range->more)
-        snapshot_done(f);
-    else if (feed_step(f, range))
+    } else if (!range->more) {
+        prim_feed_snapshot(f->feed, f->snapshot, (uint64_t)f->revision);
+        f->snapshot = NULL;
+        go_live(f, (uint64_t)f->revision + 1);
+    } else if (feed_step(f, range)) {
         read_page(f);
-    else
+    } else {
         page_failed(f, etcd_corrupt("a page that does not go on"));
+    }
 }
 
 static void on_page(struct grpc_thread_op *op)
@@ -325,20 +320,15 @@ static bool feed_notify(struct etcd_feed *f, const Mvccpb__Event *event, const s
     return prim_feed_put(f->feed, &change);
 }
 
-static void etcd_feed_overflowed(struct etcd_feed *f)
-{
-    stop_live(f);
-    f->state = FEED_WAIT_ROOM;
-    if (prim_feed_wants_snapshot(f->feed)) begin_snapshot(f);
-}
-
 /* When the queue is full, everything after this is for the next snapshot. */
 static void deliver(struct etcd_feed *f, const Etcdserverpb__WatchResponse *response,
                     const struct chunk *chunk)
 {
     for (size_t i = 0; i < response->n_events; i++) {
         if (feed_notify(f, response->events[i], chunk)) continue;
-        etcd_feed_overflowed(f);
+        stop_live(f);
+        f->state = FEED_WAIT_ROOM;
+        if (prim_feed_wants_snapshot(f->feed)) begin_snapshot(f);
         return;
     }
     if (response->n_events == 0)

@@ -121,7 +121,10 @@ static coord_result head_look(struct prim_change *c, struct str key, const char 
     const struct head *head = &file->head;
     if (file->found == HEAD_IS_DAMAGED || (head_is_live(file) && (head->flags & HEAD_GROUP) != 0 &&
                                            group_value_decode(head->value, &group) != ERR_OK))
-        return head_damaged(key);
+        return prim_answer(
+            COORD_UNAVAILABLE, COORD_R_CORRUPT,
+            "the file of %.*s is damaged or belongs to another key; it was left as it is",
+            (int)min_size(key.len, 80), key.at);
     if (file->found == HEAD_IS_ABSENT) return result;
     if (head_is_live(file) && (head->flags & HEAD_LEASED) != 0)
         result = judge(own->store, head, c->call->deadline_ns, &verdict);

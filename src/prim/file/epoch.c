@@ -229,15 +229,6 @@ static bool look_at_bucket(void *context, const char *name)
     return sweep->error == 0;
 }
 
-static int first_of_boot(struct file_store *store)
-{
-    struct sweep sweep = {.store = store};
-    int error = sys_walk(store->buckets_dir, look_at_bucket, &sweep);
-    if (error == 0) error = sweep.error;
-    if (error == 0 && store->damaged > 0 && fsync(store->lost) < 0) error = errno;
-    return error;
-}
-
 static int write_epoch(struct file_store *store, uint64_t epoch, const struct stat *format)
 {
     struct epoch_record record = {.epoch = epoch,
@@ -291,7 +282,10 @@ static coord_result bump(struct file_store *store, const struct epoch_record *re
         return prim_answer(COORD_UNSUPPORTED, COORD_R_FILE_SYSTEM,
                            "the store has seen all the epochs there are");
     }
-    int error = first_of_boot(store);
+    struct sweep sweep = {.store = store};
+    int error = sys_walk(store->buckets_dir, look_at_bucket, &sweep);
+    if (error == 0) error = sweep.error;
+    if (error == 0 && store->damaged > 0 && fsync(store->lost) < 0) error = errno;
     /* Another identity: handles of the directory it was copied from must not work here. */
     if (error == 0 && copied) error = write_format(store, true, format);
     if (error == 0) error = write_epoch(store, record->epoch + 1, format);

@@ -93,11 +93,6 @@ static bool collect_temp(void *context, const char *name)
 
 /* -- heads -- */
 
-static void refer(struct round *round, const coord_id *id)
-{
-    if (map_make(&round->references, str_of(id->b, 16), 1) == NULL) round->all_seen = false;
-}
-
 /* An entry that ended or was deleted long enough ago. One of an earlier boot is. */
 static bool is_past(struct round *round, const struct head *head)
 {
@@ -168,7 +163,9 @@ static bool consider_head(void *context, const char *name)
         if (is_past(round, head) && is_below_floor(round, head->revision))
             remove_key(round, name, head->revision);
         /* It may not go after all: its record stays until it has. */
-        if (head_is_live(&file) && (head->flags & HEAD_LEASED) != 0) refer(round, &head->lease_id);
+        if (head_is_live(&file) && (head->flags & HEAD_LEASED) != 0 &&
+            map_make(&round->references, str_of(head->lease_id.b, 16), 1) == NULL)
+            round->all_seen = false;
     }
     head_file_deinit(&file);
     return !stopping(round);
@@ -222,23 +219,17 @@ static bool collect_lease(void *context, const char *name)
     return !stopping(round);
 }
 
-static void run_round(struct round *round)
-{
-    struct file_store *store = round->store;
-    round->dir = store->meta;
-    (void)sys_walk(store->meta, collect_temp, round);
-    if (sys_walk(store->buckets_dir, collect_bucket, round) != 0) round->all_seen = false;
-    if (round->all_seen && !stopping(round)) (void)sys_walk(store->leases, collect_lease, round);
-    lease_table_sweep(store);
-}
-
 struct gc_report gc_run(struct file_store *store, atomic_bool *stop)
 {
     struct round round = {.store = store, .stop = stop, .all_seen = true};
     if (atomic_load(&store->backend.degraded)) return round.report;
     round.locked = LOCKED_NONE;
     map_init(&round.references, REFERENCES_MAX, prim_random());
-    run_round(&round);
+    round.dir = store->meta;
+    (void)sys_walk(store->meta, collect_temp, &round);
+    if (sys_walk(store->buckets_dir, collect_bucket, &round) != 0) round.all_seen = false;
+    if (round.all_seen && !stopping(&round)) (void)sys_walk(store->leases, collect_lease, &round);
+    lease_table_sweep(store);
     map_free(&round.references);
     return round.report;
 }

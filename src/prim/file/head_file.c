@@ -25,14 +25,6 @@ void head_file_deinit(struct head_file *file)
     file->large = NULL;
 }
 
-coord_result head_damaged(struct str key)
-{
-    return prim_answer(
-        COORD_UNAVAILABLE, COORD_R_CORRUPT,
-        "the file of %.*s is damaged or belongs to another key; it was left as it is",
-        (int)min_size(key.len, 80), key.at);
-}
-
 static int read_large(int fd, struct head_file *file, struct str *ret_bytes)
 {
     struct stat info;

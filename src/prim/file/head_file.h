@@ -20,7 +20,6 @@ static inline bool head_is_live(const struct head_file *file)
 {
     return file->found == HEAD_IS_THERE && (file->head.flags & HEAD_LIVE) != 0;
 }
-coord_result head_damaged(struct str key); /* UNAVAILABLE/corrupt */
 
 /* S8 to S11: the new head in place of the old one (`replace`) or where there was none. Durable when
  * the head's flag says so. UNAVAILABLE/storage (MAYBE_APPLIED from S10 on) or /lock_violation. */

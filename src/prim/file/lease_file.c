@@ -111,14 +111,6 @@ static void lease_give(struct lease_table *table, struct lease *own_lease)
     lease_free(other);
 }
 
-static void lease_drop(struct lease_table *table, const coord_id *id)
-{
-    (void)pthread_mutex_lock(&table->mutex);
-    struct lease *lease = table_remove(table, id);
-    (void)pthread_mutex_unlock(&table->mutex);
-    lease_free(lease);
-}
-
 /* As long as the descriptor is open, its lock says that the process lives. */
 static void lock_liveness(struct lease *lease)
 {
@@ -355,7 +347,10 @@ static void lease_end(struct file_store *store, const coord_id *id, enum lease_s
     prim_id_text(id, name);
     if (error == 0 && discard) (void)unlinkat(store->leases, name, 0);
     record_close(fd);
-    lease_drop(store->table, id);
+    (void)pthread_mutex_lock(&store->table->mutex);
+    struct lease *lease = table_remove(store->table, id);
+    (void)pthread_mutex_unlock(&store->table->mutex);
+    lease_free(lease);
 }
 
 void lease_abandon(struct file_store *store, const coord_id *id, bool published)

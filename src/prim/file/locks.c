@@ -263,14 +263,6 @@ static int64_t refused_for(struct file_store *store, uint64_t hash)
     return refused;
 }
 
-static void was_granted(struct file_store *store, uint64_t hash)
-{
-    (void)pthread_mutex_lock(&store->mutex);
-    struct stuck *stuck = &store->stuck[hash % STUCK_MAX];
-    if (stuck->hash == hash) *stuck = (struct stuck){0};
-    (void)pthread_mutex_unlock(&store->mutex);
-}
-
 static int write_lock_record(const struct file_store *store, int fd, enum file_op op)
 {
     struct lock_record record = {
@@ -364,7 +356,10 @@ static int take_key(struct locked *locked, const char *name, enum file_op op, in
             error = try_key(locked, name, op);
             (void)sys_lock(locked->bucket_fd, BYTE_GATE, LOCK_NONE);
             if (error == 0) {
-                was_granted(store, hash);
+                (void)pthread_mutex_lock(&store->mutex);
+                struct stuck *stuck = &store->stuck[hash % STUCK_MAX];
+                if (stuck->hash == hash) *stuck = (struct stuck){0};
+                (void)pthread_mutex_unlock(&store->mutex);
                 return 0;
             }
             if (error == EAGAIN &&

@@ -181,13 +181,6 @@ static void watch_lose(struct hub *hub, struct place *only)
 
 /* -- looking -- */
 
-static struct track *track_get(struct place *place, const char *name)
-{
-    struct track *track = map_make(&place->tracks, str_from(name), sizeof(struct track));
-    if (track != NULL) track->place = place;
-    return track;
-}
-
 static void arm(struct hub *hub, struct track *track, int64_t deadline_ns)
 {
     int64_t early = file_now(hub->store) + LOOK_MS * NS_IN_MS;
@@ -285,12 +278,6 @@ static bool add_to_snapshot(const struct track *track, const struct head *head,
     return !live || prim_snapshot_add(snapshot, &entry);
 }
 
-/* Of us and of this moment, not of the file: it will be readable later. */
-static bool is_passing(int error)
-{
-    return error == EMFILE || error == ENFILE || error == ENOMEM;
-}
-
 /* Reads a head and reports what is new about it; a live one is added to `snapshot`, if there is one.
  * False: no memory or descriptor; it must be looked at again. `alone`: neither may it be unreadable,
  * since a single key must not be said to be absent, while one head holds no whole bucket back. */
@@ -302,13 +289,18 @@ static bool look(struct hub *hub, struct place *place, const char *name, bool al
     if (name[0] == '.') return true;
     head_file_init(&file);
     int error = head_read(place->bucket->heads, name, STR_EMPTY, &file);
-    if (is_passing(error) || (error != 0 && alone)) good = false;
+    /* Of us and of this moment, not of the file: it will be readable later. */
+    bool passing = error == EMFILE || error == ENFILE || error == ENOMEM;
+    if (passing || (error != 0 && alone)) good = false;
     if (error == 0 && file.found == HEAD_IS_THERE) {
-        struct track *track = track_get(place, name);
+        struct track *track = map_make(&place->tracks, str_from(name), sizeof *track);
         good = track != NULL;
-        if (track != NULL && file.head.revision > track->revision) learn(hub, track, &file.head);
-        if (track != NULL) track->seen = true;
-        if (track != NULL && snapshot != NULL) good = add_to_snapshot(track, &file.head, snapshot);
+        if (track != NULL) {
+            track->place = place;
+            track->seen = true;
+            if (file.head.revision > track->revision) learn(hub, track, &file.head);
+            if (snapshot != NULL) good = add_to_snapshot(track, &file.head, snapshot);
+        }
     }
     head_file_deinit(&file);
     return good;

@@ -65,14 +65,6 @@ static void kube_entries_end(struct prim_change *c, const coord_result *result)
     free(own);
 }
 
-static bool is_known(struct kube_store *store, struct str key)
-{
-    pthread_mutex_lock(&store->lock);
-    bool known = kube_sights_knows(&store->sights, key);
-    pthread_mutex_unlock(&store->lock);
-    return known;
-}
-
 /* Of a key that nothing is known of: one request makes a new one, and 409 says that there is one.
  * T5, without an authority for time: a lease whose last renewal left longer ago than its TTL is over
  * here, although the server would still take one. */
@@ -82,7 +74,10 @@ static bool kube_entries_guess(struct prim_change *c)
     struct kube_store *store = own->ask.store;
 
     if (!c->claim) {
-        if (c->doubt || is_known(store, c->key)) return false;
+        pthread_mutex_lock(&store->lock);
+        bool known = kube_sights_knows(&store->sights, c->key);
+        pthread_mutex_unlock(&store->lock);
+        if (c->doubt || known) return false;
         kube_entries_record(store, &own->doc, &c->seen);
         return true;
     }

@@ -38,12 +38,6 @@ struct watch {
 
 /* -- what is known -- */
 
-static void kube_watch_forget_all(struct watch *w)
-{
-    map_free(&w->known);
-    map_init(&w->known, KEYS_MAX, prim_random());
-}
-
 static struct known *know(struct watch *w, struct str key)
 {
     return map_make(&w->known, key, sizeof(struct known));
@@ -118,7 +112,8 @@ static coord_result kube_watch_begin(struct watch *w, struct kube_watch **ret_st
     coord_result result = kube_docs_list(&ask, bucket, &docs);
 
     if (result.code != COORD_OK) return result;
-    kube_watch_forget_all(w);
+    map_free(&w->known);
+    map_init(&w->known, KEYS_MAX, prim_random());
     snapshot = prim_snapshot_open(w->feed);
     if (!snapshot || !add_docs(w, &docs, snapshot)) {
         result = prim_no_memory();
@@ -157,16 +152,6 @@ static bool kube_watch_notify(struct watch *w, int type, struct str key, struct 
     return !prim_feed_put(w->feed, &event);
 }
 
-/* Somebody deleted the object itself; what comes back has a later creation time. */
-static bool on_gone(struct watch *w, const struct kube_lease_view *view)
-{
-    struct known *known = map_get(&w->known, view->key);
-
-    if (!known || !known->live) return false;
-    known->live = known->leased = false;
-    return kube_watch_notify(w, COORD_DELETE, view->key, known);
-}
-
 /* True: the feed is full. *ret_unread: the object or our memory of it is not to be had. */
 static bool watch_on_event(struct watch *w, struct kube_event *event, bool *ret_unread)
 {
@@ -181,11 +166,15 @@ static bool watch_on_event(struct watch *w, struct kube_event *event, bool *ret_
         return false;
     }
     if (prim_feed_covers(w->feed, doc.view.key) && !doc.view.foreign) {
-        const struct known *known = map_get(&w->known, doc.view.key);
+        struct known *known = map_get(&w->known, doc.view.key);
         uint64_t before = known ? known->revision : 0;
         bool was_live = known && known->live;
         if (event->kind == KUBE_DELETED) {
-            full = on_gone(w, &doc.view);
+            /* By hand: an object that comes back has a later creation time. */
+            if (was_live) {
+                known->live = known->leased = false;
+                full = kube_watch_notify(w, COORD_DELETE, doc.view.key, known);
+            }
         } else if (!remember(w, &doc)) {
             *ret_unread = true;
         } else if (doc.view.revision > before) { /* R2: a renewal is no change */
@@ -254,11 +243,6 @@ static bool expire_due(struct watch *w)
 
 /* -- the thread -- */
 
-static int reason_of(enum err err)
-{
-    return err == ERR_DENIED || err == ERR_UNAUTHENTICATED ? COORD_R_FORBIDDEN : COORD_R_STORAGE;
-}
-
 /* Why a stream ended. */
 enum end {
     END_BROKEN, /* something may have been missed: RESYNC, then a list */
@@ -285,7 +269,8 @@ static enum end follow(struct watch *w, struct kube_watch *stream)
             if (err == ERR_PRECONDITION || err == ERR_PARSE || err == ERR_TOO_LARGE ||
                 err == ERR_NOMEM)
                 return END_BROKEN;
-            prim_feed_end(w->feed, reason_of(err));
+            bool forbidden = err == ERR_DENIED || err == ERR_UNAUTHENTICATED;
+            prim_feed_end(w->feed, forbidden ? COORD_R_FORBIDDEN : COORD_R_STORAGE);
             return END_OVER;
         }
         if (full || expire_due(w)) return END_FULL;

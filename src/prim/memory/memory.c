@@ -206,23 +206,17 @@ static void shared_free(struct memory_shared *s)
     free(s);
 }
 
-static void mutex_init(pthread_mutex_t *mutex)
-{
-    pthread_mutexattr_t recursive;
-
-    (void)pthread_mutexattr_init(&recursive);
-    (void)pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
-    (void)pthread_mutex_init(mutex, &recursive);
-    (void)pthread_mutexattr_destroy(&recursive);
-}
-
 static struct memory_shared *shared_make(const char *name, const struct prim_clock *clock,
                                          const struct memory_limits *limits)
 {
     struct memory_shared *s = calloc(1, sizeof *s);
+    pthread_mutexattr_t recursive;
 
     if (!s) return NULL;
-    mutex_init(&s->mutex);
+    (void)pthread_mutexattr_init(&recursive);
+    (void)pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+    (void)pthread_mutex_init(&s->mutex, &recursive);
+    (void)pthread_mutexattr_destroy(&recursive);
     prim_cond_init(&s->wake);
     list_init(&s->link);
     list_init(&s->watches);

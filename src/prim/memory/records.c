@@ -108,14 +108,6 @@ static void lease_leave(struct memory_shared *s, struct memory_record *record)
 
 /* -- ends -- */
 
-static void record_forget(struct memory_shared *s, struct memory_record *record)
-{
-    list_remove(&record->link);
-    order_remove(&s->records, record);
-    record_free(record);
-    s->gone_count--;
-}
-
 static int64_t cooldown_ms(const struct memory_shared *s, struct str group)
 {
     const struct memory_record *record =
@@ -144,8 +136,11 @@ static void record_end(struct memory_shared *s, struct memory_record *record,
     record->bytes = NULL;
     record->envelope = *left;
     list_append(&s->gone, &record->link);
-    if (++s->gone_count > GONE_MAX)
-        record_forget(s, CONTAINER_OF(s->gone.next, struct memory_record, link));
+    if (++s->gone_count <= GONE_MAX) return;
+    record = CONTAINER_OF(list_pop(&s->gone), struct memory_record, link);
+    order_remove(&s->records, record);
+    record_free(record);
+    s->gone_count--;
 }
 
 void memory_expire(struct memory_shared *s)

@@ -63,14 +63,6 @@ enum err native_write(const struct native_backend *b, ProtobufCMessage *message,
     return message_write(message, into, NULL);
 }
 
-static void request_text(const struct native_request *request, char text[GRPC_REQUEST_ID_CAP])
-{
-    char client[PRIM_ID_TEXT_CAP];
-
-    prim_id_text(&request->client, client);
-    (void)snprintf(text, GRPC_REQUEST_ID_CAP, "%s-%" PRIu64, client, request->sequence);
-}
-
 coord_result native_other_store(struct native_backend *b)
 {
     static const char why[] = "another store answers: it was restored, or replaced";
@@ -84,6 +76,7 @@ coord_result native_ask(struct native_backend *b, int64_t deadline_ns, const str
                         struct arena *arena, ProtobufCMessage **ret_message)
 {
     coord_result result = prim_ok(COORD_R_NONE);
+    char client[PRIM_ID_TEXT_CAP];
     struct grpc_thread_op op;
 
     arena_init(arena, 1);
@@ -91,7 +84,11 @@ coord_result native_ask(struct native_backend *b, int64_t deadline_ns, const str
     native_op_init(&op, ask->path, deadline_ns);
     op.waits = ask->waits;
     op.hurried = ask->hurried;
-    if (ask->request_of) request_text(ask->request_of, op.request_id);
+    if (ask->request_of) {
+        prim_id_text(&ask->request_of->client, client);
+        (void)snprintf(op.request_id, sizeof op.request_id, "%s-%" PRIu64, client,
+                       ask->request_of->sequence);
+    }
     if (native_write(b, ask->request, &op.request)) {
         grpc_op_deinit(&op);
         return prim_no_memory();
@@ -272,7 +269,7 @@ void native_close(struct prim_backend *base)
 
     grpc_close(&b->grpc_thread);
     assert(!b->pulsing);
-    native_requests_deinit(&b->requests);
+    pthread_mutex_destroy(&b->requests.lock);
     free(b);
 }
 
@@ -289,7 +286,8 @@ coord_result prim_native_open(const struct prim_open *in, struct prim_backend **
         free(b);
         return result;
     }
-    native_requests_init(&b->requests);
+    b->requests = (struct native_requests){.client = prim_id_random(), .next = 1, .acked = 1};
+    pthread_mutex_init(&b->requests.lock, NULL);
     result = native_backend_probe(b, in->deadline_ns);
     if (result.code == COORD_OK) {
         grpc_loop_call(&b->grpc_thread, start_pulse, b);

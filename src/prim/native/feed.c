@@ -100,13 +100,6 @@ static void begin_anew(struct native_feed *f)
     grpc_stream_want(&f->stream);
 }
 
-static void native_feed_overflowed(struct native_feed *f)
-{
-    grpc_stream_leave(&f->stream);
-    f->waits_for_room = true;
-    if (prim_feed_wants_snapshot(f->feed)) begin_anew(f);
-}
-
 static void take_changes(struct native_feed *f, const Muster__V1__WatchResponse *changes)
 {
     static const int types[] = {COORD_PUT, COORD_DELETE, COORD_EXPIRE};
@@ -118,7 +111,9 @@ static void take_changes(struct native_feed *f, const Muster__V1__WatchResponse 
             !native_feed_to_event(changes->events[i], types[type], &event))
             continue;
         if (prim_feed_put(f->feed, &event)) continue;
-        native_feed_overflowed(f);
+        grpc_stream_leave(&f->stream);
+        f->waits_for_room = true;
+        if (prim_feed_wants_snapshot(f->feed)) begin_anew(f);
         return;
     }
 }

@@ -6,17 +6,6 @@
 
 #include "prim/answer.h"
 
-void native_requests_init(struct native_requests *r)
-{
-    *r = (struct native_requests){.client = prim_id_random(), .next = 1, .acked = 1};
-    pthread_mutex_init(&r->lock, NULL);
-}
-
-void native_requests_deinit(struct native_requests *r)
-{
-    pthread_mutex_destroy(&r->lock);
-}
-
 static struct request_place *requests_find(struct native_requests *r, const coord_id *id)
 {
     for (size_t i = 0; i < REQUESTS_RING; i++)

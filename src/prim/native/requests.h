@@ -14,7 +14,7 @@
 
 enum { REQUESTS_WINDOW = 192, REQUESTS_RING = 256 };
 
-struct native_requests {
+struct native_requests { /* begins with a client id, next 1 and acked 1 */
     pthread_mutex_t lock;
     coord_id client;
     uint64_t next, acked;
@@ -30,8 +30,6 @@ struct native_request {
     uint64_t sequence, acked;
     bool own; /* a client of its own */
 };
-void native_requests_init(struct native_requests *requests);
-void native_requests_deinit(struct native_requests *requests);
 void native_request_begin(struct native_requests *requests, const struct prim_call *call,
                           bool waits, int64_t now_ns, struct native_request *ret_request);
 /* A refusal that was decided left nothing behind: the same id may be decided anew. */

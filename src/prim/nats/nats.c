@@ -17,8 +17,12 @@ static coord_caps nats_capabilities(struct prim_backend *backend)
 
 static void nats_store_free(struct jet_store *store)
 {
+    struct jet_pipe_guard guard;
     jet_check_stop(store);
-    if (store->link.connection != NULL) jet_link_close(&store->link);
+    jet_pipe_guard_begin(&guard);
+    natsConnection_Destroy(store->link.connection);
+    jet_pipe_guard_end(&guard);
+    nats_ReleaseThreadMemory();
     (void)pthread_mutex_destroy(&store->lock);
     free(store);
 }

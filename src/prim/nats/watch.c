@@ -32,12 +32,6 @@ struct watch {
 
 /* -- keys ------------------------------------------------------------------------------------- */
 
-static void nats_watch_forget_all(struct watch *watch)
-{
-    map_free(&watch->live);
-    map_init(&watch->live, MAP_MOST, prim_random());
-}
-
 /* False: it was not live. */
 static bool forget(struct watch *watch, struct str key)
 {
@@ -83,7 +77,8 @@ static coord_result run_open(struct watch *watch, int64_t deadline_ns)
     watch->snapshot = snapshot;
     watch->newest = 1;
     watch->heard_ns = prim_clock_now(&watch->store->backend.clock);
-    nats_watch_forget_all(watch);
+    map_free(&watch->live);
+    map_init(&watch->live, MAP_MOST, prim_random());
     if (watch->run.pending == 0) snapshot_end(watch);
     return result;
 }
@@ -119,11 +114,6 @@ static bool show(struct watch *watch, struct str key, const struct prim_seen *st
 }
 
 /* -- the thread ------------------------------------------------------------------------------- */
-
-static void nats_watch_backoff(struct watch *watch, int64_t ms)
-{
-    for (; ms > 0 && !atomic_load(&watch->stopped); ms -= 50) prim_thread_pause_ms(50);
-}
 
 /* One message, or a while without one. False: begin anew. */
 static bool watch_step(struct watch *watch)
@@ -167,7 +157,8 @@ static void *nats_watch_run(void *arg)
         int64_t deadline_ns =
             prim_clock_now(&watch->store->backend.clock) + (int64_t)JET_REQUEST_MS_MAX * 1000000;
         if (run_open(watch, deadline_ns).code != COORD_OK) {
-            nats_watch_backoff(watch, pause_ms);
+            for (int64_t ms = pause_ms; ms > 0 && !atomic_load(&watch->stopped); ms -= 50)
+                prim_thread_pause_ms(50);
             pause_ms = pause_ms * 2 < PAUSE_MAX_MS ? pause_ms * 2 : PAUSE_MAX_MS;
         }
     }
