@@ -140,12 +140,12 @@ static Mvccpb__KeyValue *make_kv(struct arena *arena)
     struct buf value;
 
     mvccpb__key_value__init(kv);
-    kv->key = etcd_bytes(str_from(keys[what & 7]));
+    kv->key = grpc_bytes(str_from(keys[what & 7]));
     kv->create_revision = take_number();
     kv->mod_revision = take_number();
     kv->lease = what & 8 ? leases[what >> 4 & 3] : 0;
     if (what & 64) {
-        kv->value = etcd_bytes(take_bytes());
+        kv->value = grpc_bytes(take_bytes());
         return kv;
     }
     envelope.flags = (kv->lease ? ENVELOPE_LEASED : 0u) | ((what & 7) == 2 ? ENVELOPE_GROUP : 0u);
@@ -158,7 +158,7 @@ static Mvccpb__KeyValue *make_kv(struct arena *arena)
     buf_init(&value, 4096);
     if (!envelope_encode(&envelope, &value)) {
         struct str bytes = buf_peek(&value);
-        kv->value = etcd_bytes(str_of(arena_dup(arena, bytes), bytes.len));
+        kv->value = grpc_bytes(str_of(arena_dup(arena, bytes), bytes.len));
     }
     buf_deinit(&value);
     return kv;

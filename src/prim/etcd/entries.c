@@ -272,7 +272,7 @@ static enum prim_wrote etcd_entries_write_key(struct prim_change *c, const struc
 static bool slot_of(const struct etcd_space *space, struct str group, const Mvccpb__KeyValue *kv,
                     uint32_t *ret_slot)
 {
-    struct str leaf = str_tail(etcd_key_ours(space, etcd_str(kv->key)), group.len + 1);
+    struct str leaf = str_tail(etcd_key_ours(space, grpc_str(kv->key)), group.len + 1);
 
     return !str_has(leaf, '/') && prim_slot_number(leaf, ret_slot);
 }

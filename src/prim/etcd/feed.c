@@ -114,7 +114,7 @@ static bool etcd_feed_to_event(const struct etcd_feed *f, const Mvccpb__KeyValue
                                struct prim_event *event)
 {
     struct prim_seen seen;
-    struct str key = etcd_key_ours(&f->backend->space, etcd_str(kv->key));
+    struct str key = etcd_key_ours(&f->backend->space, grpc_str(kv->key));
     bool ours = etcd_entry_read(&f->backend->space, kv, &seen) == ERR_OK;
 
     if (!ours && !f->guard) return false;
@@ -151,7 +151,7 @@ static bool add_entries(struct etcd_feed *f, const Etcdserverpb__RangeResponse *
 /* The next page begins just after the last key of this one. False: there is no way on. */
 static bool feed_step(struct etcd_feed *f, const Etcdserverpb__RangeResponse *range)
 {
-    struct str last = range->n_kvs ? etcd_str(range->kvs[range->n_kvs - 1]->key) : STR_EMPTY;
+    struct str last = range->n_kvs ? grpc_str(range->kvs[range->n_kvs - 1]->key) : STR_EMPTY;
 
     if (last.len == 0 || last.len + 1 > sizeof f->cursor.text ||
         str_compare(last, str_of(f->cursor.text, f->cursor.len)) < 0)
@@ -217,7 +217,8 @@ static void on_page(struct grpc_thread_op *op)
         timer_start_in(&f->again, AGAIN_MS); /* history went while we read: from the start */
     } else if (op->err) {
         page_failed(f, etcd_failure(op, false));
-    } else if (etcd_reply(op, &etcdserverpb__range_response__descriptor, &arena, &message)) {
+    } else if (grpc_read(buf_peek(&op->response), &etcdserverpb__range_response__descriptor, &arena,
+                         &message)) {
         page_failed(f, etcd_corrupt("an answer that cannot be read"));
     } else {
         /* The next page reuses the op. */
@@ -238,8 +239,8 @@ static void read_page(struct etcd_feed *f)
         grpc_now(&f->backend->client.grpc_thread) + PAGE_LIMIT_MS * (int64_t)NS_PER_MS;
 
     if (f->opening && deadline > f->open_deadline_ns) deadline = f->open_deadline_ns;
-    request.key = etcd_bytes(str_of(f->cursor.text, f->cursor.len));
-    if (f->end.len > 0) request.range_end = etcd_bytes(str_of(f->end.text, f->end.len));
+    request.key = grpc_bytes(str_of(f->cursor.text, f->cursor.len));
+    if (f->end.len > 0) request.range_end = grpc_bytes(str_of(f->end.text, f->end.len));
     request.limit = PAGE_ENTRIES;
     request.revision = f->revision;
     etcd_op_init(&f->page, "/etcdserverpb.KV/Range", deadline);
@@ -302,7 +303,7 @@ static bool chunk_lease_lives(const struct chunk *chunk, int64_t lease)
 static bool feed_notify(struct etcd_feed *f, const Mvccpb__Event *event, const struct chunk *chunk)
 {
     struct etcd_space *space = &f->backend->space;
-    struct str key = etcd_key_ours(space, etcd_str(event->kv->key));
+    struct str key = etcd_key_ours(space, grpc_str(event->kv->key));
     const Mvccpb__KeyValue *before = event->prev_kv;
     struct prim_seen seen;
     struct prim_event change;
@@ -354,7 +355,8 @@ static void on_lease(struct grpc_thread_op *op)
 
     arena_init(&arena, 1);
     if (!op->err &&
-        !etcd_reply(op, &etcdserverpb__lease_time_to_live_response__descriptor, &arena, &message))
+        !grpc_read(buf_peek(&op->response), &etcdserverpb__lease_time_to_live_response__descriptor,
+                   &arena, &message))
         lease->lives = ((Etcdserverpb__LeaseTimeToLiveResponse *)message)->ttl >= 0;
     arena_deinit(&arena);
     grpc_op_deinit(op);
@@ -459,8 +461,8 @@ static void etcd_feed_on_open(struct grpc_stream *stream)
     Etcdserverpb__WatchCreateRequest create = ETCDSERVERPB__WATCH_CREATE_REQUEST__INIT;
     struct buf bytes;
 
-    create.key = etcd_bytes(etcd_key_str(&f->from));
-    if (f->end.len > 0) create.range_end = etcd_bytes(etcd_key_str(&f->end));
+    create.key = grpc_bytes(etcd_key_str(&f->from));
+    if (f->end.len > 0) create.range_end = grpc_bytes(etcd_key_str(&f->end));
     create.start_revision = (int64_t)f->next;
     create.prev_kv = true;
     create.progress_notify = !f->guard;
@@ -527,9 +529,7 @@ static void etcd_feed_on_message(struct grpc_stream *stream, struct str bytes)
     ProtobufCMessage *message;
     struct arena arena;
 
-    etcd_arena_init(&arena, bytes.len);
-    if (message_read(&etcdserverpb__watch_response__descriptor, bytes, NULL, &arena, &message,
-                     NULL) ||
+    if (grpc_read(bytes, &etcdserverpb__watch_response__descriptor, &arena, &message) ||
         !makes_sense(response = (Etcdserverpb__WatchResponse *)message) ||
         !etcd_header_fits(f->backend, response->header))
         grpc_stream_reset(stream);

@@ -57,8 +57,8 @@ static coord_result keep_alive_read(const struct keep_alive *alive, struct arena
     ProtobufCMessage *message;
 
     if (alive->op.err) return etcd_failure(&alive->op, true);
-    if (etcd_reply(&alive->op, &etcdserverpb__lease_keep_alive_response__descriptor, arena,
-                   &message))
+    if (grpc_read(buf_peek(&alive->op.response),
+                  &etcdserverpb__lease_keep_alive_response__descriptor, arena, &message))
         return etcd_corrupt("an answer that cannot be read");
     answer = (const Etcdserverpb__LeaseKeepAliveResponse *)message;
     if (!etcd_header_fits(alive->backend, answer->header) || answer->id != alive->lease)

@@ -8,8 +8,6 @@
 
 #include "base/bytes.h"
 
-enum { ARENA_LEAST = 1024 * 1024, ARENA_GROWTH = 8 };
-
 void etcd_key_make(const struct etcd_space *space, struct str key, struct etcd_key *ret_key)
 {
     assert(space->prefix_len + key.len < sizeof ret_key->text);
@@ -38,14 +36,14 @@ enum err etcd_entry_read(const struct etcd_space *space, const Mvccpb__KeyValue 
                          struct prim_seen *ret_seen)
 {
     struct prim_seen seen = {.kind = PRIM_SEEN_LIVE,
-                             .envelope = {.owner = STR_EMPTY, .value = etcd_str(kv->value)},
+                             .envelope = {.owner = STR_EMPTY, .value = grpc_str(kv->value)},
                              .revision = (uint64_t)kv->mod_revision,
                              .create_revision = (uint64_t)kv->create_revision,
                              .left_ms = -1,
                              .sequence = (uint64_t)kv->lease};
     const struct claim_envelope *envelope = &seen.envelope;
 
-    if (etcd_key_ours(space, etcd_str(kv->key)).len == 0 || kv->create_revision <= 0 ||
+    if (etcd_key_ours(space, grpc_str(kv->key)).len == 0 || kv->create_revision <= 0 ||
         kv->mod_revision < kv->create_revision || kv->lease < 0)
         return ERR_CORRUPT;
     if (space->raw) {
@@ -53,7 +51,7 @@ enum err etcd_entry_read(const struct etcd_space *space, const Mvccpb__KeyValue 
         *ret_seen = seen;
         return ERR_OK;
     }
-    if (envelope_decode(etcd_str(kv->value), &seen.envelope)) return ERR_CORRUPT;
+    if (envelope_decode(grpc_str(kv->value), &seen.envelope)) return ERR_CORRUPT;
     /* A lease that the envelope does not name: somebody else wrote this value again. */
     if (!(envelope->flags & ENVELOPE_LEASED) != !kv->lease) return ERR_CORRUPT;
     if (kv->lease && etcd_lease_number(&envelope->lease_id) != kv->lease) return ERR_CORRUPT;
@@ -122,20 +120,6 @@ coord_result etcd_failure(const struct grpc_thread_op *op, bool writes)
 
 /* -- answers -- */
 
-void etcd_arena_init(struct arena *arena, size_t message_len)
-{
-    arena_init(arena, ARENA_GROWTH * message_len + ARENA_LEAST);
-}
-
-enum err etcd_reply(const struct grpc_thread_op *op, const ProtobufCMessageDescriptor *type,
-                    struct arena *arena, ProtobufCMessage **ret_message)
-{
-    struct str bytes = buf_peek(&op->response);
-
-    etcd_arena_init(arena, bytes.len);
-    return message_read(type, bytes, NULL, arena, ret_message, NULL);
-}
-
 int etcd_range_one(const struct etcd_space *space, const Etcdserverpb__RangeResponse *range,
                    struct str key, struct prim_seen *ret_seen)
 {
@@ -143,7 +127,7 @@ int etcd_range_one(const struct etcd_space *space, const Etcdserverpb__RangeResp
     if (!range || range->n_kvs > 1) return -1;
     if (range->n_kvs == 0) return 0;
     if (etcd_entry_read(space, range->kvs[0], ret_seen)) return -1;
-    return str_equal(etcd_key_ours(space, etcd_str(range->kvs[0]->key)), key) ? 1 : -1;
+    return str_equal(etcd_key_ours(space, grpc_str(range->kvs[0]->key)), key) ? 1 : -1;
 }
 
 const Etcdserverpb__RangeResponse *etcd_txn_range(const Etcdserverpb__TxnResponse *txn, size_t at)

@@ -26,15 +26,6 @@ static inline struct str etcd_key_str(const struct etcd_key *key)
 }
 void etcd_key_make(const struct etcd_space *space, struct str key, struct etcd_key *ret_key);
 struct str etcd_key_ours(const struct etcd_space *space, struct str stored); /* "": not ours */
-static inline ProtobufCBinaryData etcd_bytes(struct str s)
-{
-    return (ProtobufCBinaryData){s.len, (uint8_t *)s.at};
-}
-static inline struct str etcd_str(ProtobufCBinaryData b)
-{
-    return b.len ? str_of(b.data, b.len) : STR_EMPTY;
-}
-
 /* 63 bits of the claim's random id; never 0, which etcd would take for "draw one". */
 int64_t etcd_lease_number(const coord_id *lease_id);
 
@@ -47,11 +38,6 @@ enum err etcd_entry_read(const struct etcd_space *space, const Mvccpb__KeyValue 
 coord_result etcd_failure(const struct grpc_thread_op *op, bool writes);
 coord_result etcd_corrupt(const char *what);
 bool etcd_says(const struct grpc_thread_op *op, enum grpc_status status, const char *part);
-
-/* Decodes an op's answer into `arena`, whose ceiling follows its size. */
-enum err etcd_reply(const struct grpc_thread_op *op, const ProtobufCMessageDescriptor *type,
-                    struct arena *arena, ProtobufCMessage **ret_message);
-void etcd_arena_init(struct arena *arena, size_t message_len);
 
 /* The answer to a single-key Range inside a transaction, or alone: 1 found, 0 absent, -1 not what
  * was asked. */

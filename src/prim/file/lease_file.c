@@ -69,14 +69,9 @@ void lease_table_close(struct lease_table *table)
     free(table);
 }
 
-static struct str id_key(const coord_id *id)
-{
-    return str_of(id->b, sizeof id->b);
-}
-
 static struct lease *table_remove(struct lease_table *table, const coord_id *id)
 {
-    struct lease *lease = map_remove(&table->map, id_key(id));
+    struct lease *lease = map_remove(&table->map, str_of(id->b, sizeof id->b));
     if (lease != NULL && lease->fd >= 0) table->kept--;
     return lease;
 }
@@ -102,7 +97,8 @@ static void lease_give(struct lease_table *table, struct lease *own_lease)
         own_lease->fd = -1;
         own_lease->alive_locked = false;
     }
-    if (map_put(&table->map, id_key(&own_lease->id), own_lease) != ERR_OK) {
+    if (map_put(&table->map, str_of(own_lease->id.b, sizeof own_lease->id.b), own_lease) !=
+        ERR_OK) {
         lease_free(own_lease); /* the next renewal opens the record anew */
     } else if (own_lease->fd >= 0) {
         table->kept++;
@@ -226,7 +222,7 @@ static int64_t first_sight(struct file_store *store, const coord_id *id)
         map_free(&store->sights);
         map_init(&store->sights, SIGHTS_MAX, 0);
     }
-    int64_t *known = map_make(&store->sights, id_key(id), sizeof *known);
+    int64_t *known = map_make(&store->sights, str_of(id->b, sizeof id->b), sizeof *known);
     if (known != NULL && *known == 0) *known = now;
     if (known != NULL) since = *known;
     (void)pthread_mutex_unlock(&store->mutex);

@@ -38,11 +38,6 @@ struct watch {
 
 /* -- what is known -- */
 
-static struct known *know(struct watch *w, struct str key)
-{
-    return map_make(&w->known, key, sizeof(struct known));
-}
-
 static struct prim_event event_of(int type, const struct kube_lease_view *view)
 {
     struct prim_event event = {.type = type,
@@ -59,7 +54,7 @@ static struct prim_event event_of(int type, const struct kube_lease_view *view)
 /* Remembers an object of the scope; false without memory. */
 static bool remember(struct watch *w, const struct doc *doc)
 {
-    struct known *known = know(w, doc->view.key);
+    struct known *known = map_make(&w->known, doc->view.key, sizeof(struct known));
 
     if (!known) return false;
     known->revision = doc->view.revision;
@@ -88,7 +83,7 @@ static bool add_docs(struct watch *w, const struct docs *docs, struct prim_snaps
         if (!prim_feed_covers(w->feed, doc->view.key) || doc->view.foreign) continue;
         if (!remember(w, doc)) return false;
         if (!kube_doc_is_live(w->store, doc, &left_ms)) {
-            struct known *known = know(w, doc->view.key);
+            struct known *known = map_make(&w->known, doc->view.key, sizeof(struct known));
             if (known) known->live = known->leased = false;
             continue;
         }

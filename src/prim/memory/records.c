@@ -17,9 +17,7 @@ enum { GONE_MAX = 8192, NS_IN_MS = 1000000 };
 
 static struct order_key place_of(struct str key)
 {
-    struct str leaf = prim_leaf_of(key);
-
-    return (struct order_key){str_of(key.at, key.len - leaf.len - (key.len > leaf.len)), leaf};
+    return (struct order_key){prim_bucket_of(key), prim_leaf_of(key)};
 }
 
 static struct order_key record_place(const void *row)

@@ -98,7 +98,7 @@ coord_result native_ask(struct native_backend *b, int64_t deadline_ns, const str
         result = native_other_store(b);
     } else if (op.err) {
         result = native_failure(&op, ask->request_of != NULL);
-    } else if (native_read(buf_peek(&op.response), ask->type, arena, ret_message)) {
+    } else if (grpc_read(buf_peek(&op.response), ask->type, arena, ret_message)) {
         result = native_corrupt("an answer that cannot be read");
         if (ask->request_of) result.flags |= COORD_F_MAYBE_APPLIED;
     } else if (op.doubt) {
@@ -119,8 +119,8 @@ static void on_pulse_answer(struct grpc_thread_op *op)
 
     b->pulsing = false;
     arena_init(&arena, 1);
-    if (!op->err && !native_read(buf_peek(&op->response), &muster__v1__status_response__descriptor,
-                                 &arena, &message)) {
+    if (!op->err && !grpc_read(buf_peek(&op->response), &muster__v1__status_response__descriptor,
+                               &arena, &message)) {
         id = native_id(((const Muster__V1__StatusResponse *)message)->store_id);
         if (!prim_id_is_zero(&id) && !prim_id_equal(&id, &b->base.id)) (void)native_other_store(b);
     }

@@ -103,8 +103,8 @@ static coord_result call_create(struct prim_backend *base, const struct prim_cal
     char owner[PRIM_OWNER_MAX + 1];
     struct change_done done;
 
-    message.key = native_bytes(in->key);
-    message.value = native_bytes(in->value);
+    message.key = grpc_bytes(in->key);
+    message.value = grpc_bytes(in->value);
     if (in->under) {
         message.under = native_id_bytes(&in->under->lease_id);
     } else if (in->ttl_ms > 0) {
@@ -123,8 +123,8 @@ static coord_result call_cas(struct prim_backend *base, const struct prim_call *
     char owner[PRIM_OWNER_MAX + 1];
     struct change_done done;
 
-    message.key = native_bytes(in->key);
-    message.value = native_bytes(in->value);
+    message.key = grpc_bytes(in->key);
+    message.value = grpc_bytes(in->value);
     message.expected = in->expected;
     message.ttl_ms = in->ttl_ms;
     if (in->claim) {
@@ -145,7 +145,7 @@ static coord_result call_remove(struct prim_backend *base, const struct prim_cal
 {
     Muster__V1__DeleteRequest message = MUSTER__V1__DELETE_REQUEST__INIT;
 
-    message.key = native_bytes(in->key);
+    message.key = grpc_bytes(in->key);
     if (in->expected == COORD_ANY) {
         message.which_case = MUSTER__V1__DELETE_REQUEST__WHICH_ANY;
         message.any = true;
@@ -176,7 +176,7 @@ coord_result native_look(struct native_backend *b, const struct prim_call *call,
     ProtobufCMessage *message;
     coord_result result;
 
-    request.key = native_bytes(key);
+    request.key = grpc_bytes(key);
     request.serializable = stale;
     result = native_ask(b, call->deadline_ns,
                         &(struct native_ask){.path = NATIVE_PATH("Get"),
@@ -331,7 +331,7 @@ static coord_result release_send(struct prim_backend *base, const struct prim_ca
 
     message.lease_id = native_id_bytes(&claim->lease_id);
     message.token = token;
-    if (key) message.key = native_bytes(str_from(key));
+    if (key) message.key = grpc_bytes(str_from(key));
     return change_send(base, call, NATIVE_PATH("Release"), &message.base, &message.request, false)
         .result;
 }
@@ -434,7 +434,7 @@ static coord_result call_acquire(struct prim_backend *base, const struct prim_ca
     struct change_done done;
     coord_result result;
 
-    message.group = native_bytes(in->group);
+    message.group = grpc_bytes(in->group);
     message.slot_count = in->slot_count;
     message.flags = in->flags;
     message.prefer_slot = in->prefer_slot < PRIM_SLOTS_MAX ? (int32_t)in->prefer_slot : -1;
@@ -442,7 +442,7 @@ static coord_result call_acquire(struct prim_backend *base, const struct prim_ca
     message.ttl_ms = in->ttl_ms;
     message.wait_ms = slot_wait_ms(b, call, in);
     message.cooldown_ms = (uint64_t)in->cooldown_ms;
-    message.value = native_bytes(in->value);
+    message.value = grpc_bytes(in->value);
     message.lease_id = native_id_bytes(&in->lease_id);
     done = change_send(base, call, NATIVE_PATH("Acquire"), &message.base, &message.request,
                        in->wait_ms > 0);
@@ -459,7 +459,7 @@ static coord_result call_resize(struct prim_backend *base, const struct prim_cal
 {
     Muster__V1__ResizeRequest message = MUSTER__V1__RESIZE_REQUEST__INIT;
 
-    message.group = native_bytes(group);
+    message.group = grpc_bytes(group);
     message.expected = expected;
     message.slot_count = slot_count;
     return change_send(base, call, NATIVE_PATH("Resize"), &message.base, &message.request, false)
@@ -475,7 +475,7 @@ static bool holder_add(coord_holders *holders, const Muster__V1__Holder *row)
 
     if (row->lease_id_prefix.len == sizeof like.lease_id_prefix)
         memcpy(like.lease_id_prefix, row->lease_id_prefix.data, sizeof like.lease_id_prefix);
-    return prim_holders_add(holders, &like, str_from(row->owner), native_str(row->value));
+    return prim_holders_add(holders, &like, str_from(row->owner), grpc_str(row->value));
 }
 
 /* Gathered page by page: values may be more than one answer has room for. */
@@ -523,7 +523,7 @@ static coord_result call_holders(struct prim_backend *base, const struct prim_ca
     struct arena arena;
     bool more;
 
-    request.group = native_bytes(group);
+    request.group = grpc_bytes(group);
     do {
         more = false;
         request.from_slot = all.next;

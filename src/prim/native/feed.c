@@ -134,7 +134,7 @@ static void native_feed_on_open(struct grpc_stream *stream)
     Muster__V1__WatchRequest message = MUSTER__V1__WATCH_REQUEST__INIT;
     struct buf request;
 
-    message.scope = native_bytes(prim_feed_scope(f->feed).name);
+    message.scope = grpc_bytes(prim_feed_scope(f->feed).name);
     message.bucket = prim_feed_scope(f->feed).bucket;
     message.start_revision = f->next;
     buf_init(&request, NATIVE_REQUEST_MAX);
@@ -186,7 +186,7 @@ static void native_feed_on_message(struct grpc_stream *stream, struct str bytes)
     ProtobufCMessage *message;
     struct arena arena;
 
-    if (native_read(bytes, &muster__v1__watch_response__descriptor, &arena, &message)) {
+    if (grpc_read(bytes, &muster__v1__watch_response__descriptor, &arena, &message)) {
         grpc_stream_reset(stream);
     } else if (is_good((Muster__V1__WatchResponse *)message)) {
         native_feed_take(f, (Muster__V1__WatchResponse *)message);

@@ -107,8 +107,8 @@ static enum err read_sample(const struct sample *sample, struct prim_seen *ret_e
 
     buf_init(&value, 4096);
     CHECK_OK("encoded", envelope_encode(&sample->envelope, &value));
-    kv.key = etcd_bytes(str_from(sample->key));
-    kv.value = etcd_bytes(buf_peek(&value));
+    kv.key = grpc_bytes(str_from(sample->key));
+    kv.value = grpc_bytes(buf_peek(&value));
     kv.create_revision = sample->create;
     kv.mod_revision = sample->mod;
     kv.lease = sample->lease;
@@ -161,8 +161,8 @@ TEST(a_raw_entry_is_its_value)
     Mvccpb__KeyValue kv = MVCCPB__KEY_VALUE__INIT;
     struct prim_seen entry;
 
-    kv.key = etcd_bytes(STR("app/k"));
-    kv.value = etcd_bytes(STR("hello"));
+    kv.key = grpc_bytes(STR("app/k"));
+    kv.value = grpc_bytes(STR("hello"));
     kv.create_revision = 4;
     kv.mod_revision = 6;
     kv.lease = 12;
@@ -180,7 +180,7 @@ TEST(a_range_of_one_key_answers_for_that_key_only)
     Etcdserverpb__RangeResponse range = ETCDSERVERPB__RANGE_RESPONSE__INIT;
     struct prim_seen entry;
 
-    kv.key = etcd_bytes(STR("app/k"));
+    kv.key = grpc_bytes(STR("app/k"));
     kv.create_revision = kv.mod_revision = 4;
     range.kvs = list;
     CHECK_I64("absent", etcd_range_one(&bare, &range, STR("k"), &entry), 0);
