@@ -19,13 +19,8 @@ static coord_result wrong(const char *what)
 
 static bool is_scheme(const char *text)
 {
-    bool letter = (*text >= 'a' && *text <= 'z');
-    for (; *text != '\0'; text++) {
-        bool fine = (*text >= 'a' && *text <= 'z') || (*text >= '0' && *text <= '9') ||
-                    *text == '+' || *text == '-' || *text == '.';
-        if (!fine) return false;
-    }
-    return letter;
+    static const char alphabet[] = "abcdefghijklmnopqrstuvwxyz0123456789+-.";
+    return *text >= 'a' && *text <= 'z' && text[strspn(text, alphabet)] == '\0';
 }
 
 /* The one part of a URL that texts repeat: nothing in it can disturb a terminal or a log. */

@@ -24,8 +24,9 @@ enum {
 
 struct etcd_revokes { /* lease.c: loop thread */
     struct list waiting;
-    size_t count;          /* these, and those that are under way */
-    struct latch *drained; /* somebody closes and waits for the last */
+    size_t count;  /* these, and those that are under way */
+    bool draining; /* the store closes and waits for the last: */
+    struct latch drained;
 };
 
 struct etcd_backend {

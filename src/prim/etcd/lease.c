@@ -187,11 +187,9 @@ static coord_result lease_left(struct etcd_backend *b, const struct prim_call *c
 
 static void drained(struct etcd_backend *b)
 {
-    struct latch *wait = b->revokes.drained;
-
-    if (!wait || b->revokes.count > 0) return;
-    b->revokes.drained = NULL;
-    latch_open(wait);
+    if (!b->revokes.draining || b->revokes.count > 0) return;
+    b->revokes.draining = false;
+    latch_open(&b->revokes.drained);
 }
 
 static void on_revoked(struct grpc_thread_op *op)
@@ -256,17 +254,11 @@ void etcd_lease_revoke(struct etcd_backend *b, int64_t lease)
     loop_post(grpc_loop(&b->client.grpc_thread), &r->post);
 }
 
-struct drain {
-    struct etcd_backend *backend;
-    struct latch wait;
-};
-
 static void on_drain(void *owner)
 {
-    struct drain *drain = owner;
-    struct etcd_backend *b = drain->backend;
+    struct etcd_backend *b = owner;
 
-    b->revokes.drained = &drain->wait;
+    b->revokes.draining = true;
     LIST_EACH_SAFE(&b->revokes.waiting, node, following)
     {
         start_revoke(CONTAINER_OF(node, struct revoke, link), DRAIN_LIMIT_MS);
@@ -276,11 +268,9 @@ static void on_drain(void *owner)
 
 void etcd_lease_drain(struct etcd_backend *b)
 {
-    struct drain drain = {.backend = b};
-
-    latch_init(&drain.wait);
-    grpc_loop_call(&b->client.grpc_thread, on_drain, &drain);
-    latch_wait(&drain.wait);
+    latch_init(&b->revokes.drained);
+    grpc_loop_call(&b->client.grpc_thread, on_drain, b);
+    latch_wait(&b->revokes.drained);
 }
 
 /* -- renew and import -- */

@@ -241,13 +241,13 @@ static coord_result head_plan(const struct prim_change *c, const struct prim_pla
                         .revision = revision,
                         .create_revision = revision,
                         .wall_ms = plan->envelope.wall_ms,
+                        .boot_id = store->facts.boot_id,
                         .who = store->holder,
                         .request_id = plan->envelope.request_id,
                         .reason = (uint32_t)plan->result.reason,
                         .key = c->key,
                         .owner = STR_EMPTY,
                         .value = plan->envelope.value};
-    memcpy(head.boot_id, store->facts.boot_id, 16);
     if (store->settings.create_only) head.lease_id = store->creator;
     if (prim_slot_number(prim_leaf_of(c->key), &slot)) head.flags |= HEAD_SLOT;
     if ((plan->envelope.flags & ENVELOPE_GROUP) != 0) {
@@ -325,7 +325,7 @@ static coord_result publish_kept(const struct prim_change *c, const struct claim
     head_lease(file_store_of(c->backend), lease, old->deadline_ns, head);
     head->token = old->token;
     head->who = old->who;
-    memcpy(head->boot_id, old->boot_id, 16);
+    head->boot_id = old->boot_id;
     return entries_publish(c, head);
 }
 

@@ -232,10 +232,10 @@ static bool look_at_bucket(void *context, const char *name)
 static int write_epoch(struct file_store *store, uint64_t epoch, const struct stat *format)
 {
     struct epoch_record record = {.epoch = epoch,
+                                  .boot_id = store->facts.boot_id,
                                   .store_id = store->backend.id,
                                   .format_inode = format->st_ino,
                                   .format_change = change_of(format)};
-    memcpy(record.boot_id, store->facts.boot_id, 16);
     store->epoch = epoch;
     return record_replace(store, "epoch", &epoch_shape, &record);
 }
@@ -307,7 +307,7 @@ static coord_result open_existing(struct file_store *store, struct stat *format,
                            "overlay: the store was made in another layer or is a copy");
     }
     store->epoch = record.epoch;
-    if (!copied && memcmp(record.boot_id, store->facts.boot_id, 16) == 0)
+    if (!copied && prim_id_equal(&record.boot_id, &store->facts.boot_id))
         return prim_ok(COORD_R_NONE);
     return bump(store, &record, format, copied);
 }

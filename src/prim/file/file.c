@@ -57,7 +57,7 @@ void file_temp_name(struct file_store *store, char name[LAYOUT_TEMP_CAP])
     struct layout_temp temp = {.pid = store->facts.self.pid,
                                .start_ticks = store->facts.self.start_ticks,
                                .number = atomic_fetch_add(&store->temp_number, 1)};
-    memcpy(temp.boot, store->facts.boot_id, sizeof temp.boot);
+    memcpy(temp.boot, store->facts.boot_id.b, sizeof temp.boot);
     layout_temp(&temp, name);
 }
 

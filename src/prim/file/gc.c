@@ -62,11 +62,11 @@ static bool is_stray(const struct round *round, const char *name)
     bool named = layout_temp_parse(name, &temp);
     bool old = now.tv_sec - info.st_mtim.tv_sec > TEMP_OLD_S;
     if (!named || old) return old && (named || !meta); /* not one of ours: by age only */
-    if (memcmp(temp.boot, facts->boot_id, sizeof temp.boot) != 0) return true;
+    if (memcmp(temp.boot, facts->boot_id.b, sizeof temp.boot) != 0) return true;
     struct who who = {.pid = temp.pid,
                       .start_ticks = temp.start_ticks,
                       .pid_namespace = facts->self.pid_namespace};
-    return !meta && who_is_dead(facts, &who, facts->boot_id);
+    return !meta && who_is_dead(facts, &who, &facts->boot_id);
 }
 
 /* Without waiting, and not for long: the users of the bucket are more important. */
@@ -99,7 +99,7 @@ static bool is_past(struct round *round, const struct head *head)
     struct file_store *store = round->store;
     struct lease_verdict verdict;
     int64_t now = file_now(store), keep = store->settings.tombstone_keep_ms * NS_IN_MS;
-    bool this_boot = memcmp(head->boot_id, store->facts.boot_id, 16) == 0;
+    bool this_boot = prim_id_equal(&head->boot_id, &store->facts.boot_id);
     if ((head->flags & HEAD_TOMBSTONE) != 0) return !this_boot || now - head->deadline_ns >= keep;
     if ((head->flags & HEAD_LEASED) == 0) return false;
     if (!this_boot) return true;
@@ -209,7 +209,7 @@ static bool collect_lease(void *context, const char *name)
         return !stopping(round);
     int64_t now = file_now(store);
     if (record_open(store, &id, true, now + 10 * NS_IN_MS, &fd, &record) == 0) {
-        bool old_boot = memcmp(record.boot_id, store->facts.boot_id, 16) != 0;
+        bool old_boot = !prim_id_equal(&record.boot_id, &store->facts.boot_id);
         if (old_boot || (record_is_over(store, &record) &&
                          now - record.deadline_ns > COLLECT_AFTER_MS * NS_IN_MS)) {
             if (unlinkat(store->leases, name, 0) == 0) round->report.leases++;
@@ -246,7 +246,7 @@ static bool round_is_due(const struct file_store *store, int fd)
     char stamp[STAMP];
     if (pread(fd, stamp, sizeof stamp, 0) != (ssize_t)sizeof stamp) return true;
     int64_t age = file_now(store) - (int64_t)load_le64(stamp + 16);
-    return memcmp(stamp, store->facts.boot_id, 16) != 0 || age < 0 ||
+    return memcmp(stamp, store->facts.boot_id.b, 16) != 0 || age < 0 ||
            age >= ROUND_REST_MS * NS_IN_MS;
 }
 
@@ -256,7 +256,7 @@ static void run_for_all(struct file_store *store, atomic_bool *stop)
     int fd = lock_open(store, store->meta, "recover.lk");
     if (fd < 0) return;
     if (sys_lock(fd, BYTE_ROUND, LOCK_EXCLUSIVE) == 0 && round_is_due(store, fd)) {
-        memcpy(stamp, store->facts.boot_id, 16);
+        memcpy(stamp, store->facts.boot_id.b, 16);
         store_le64(stamp + 16, (uint64_t)file_now(store));
         (void)sys_write(fd, stamp, sizeof stamp);
         (void)gc_run(store, stop);

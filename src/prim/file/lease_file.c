@@ -147,7 +147,7 @@ static int record_lock(struct file_store *store, int fd, bool exclusive, int64_t
         if (began == 0) began = now;
         if (now - began > STUCK_AFTER_MS * NS_IN_MS &&
             file_record_get(fd, &lease_shape, &record) == 0 &&
-            who_is_dead(&store->facts, &record.who, record.boot_id))
+            who_is_dead(&store->facts, &record.who, &record.boot_id))
             return 0;
         if (!pause_until(store, &pause, until_ns)) return ETIMEDOUT;
     }
@@ -178,7 +178,7 @@ void record_close(int fd)
 
 bool record_is_over(const struct file_store *store, const struct lease_record *record)
 {
-    return memcmp(record->boot_id, store->facts.boot_id, 16) != 0 || record->state != LEASE_LIVE ||
+    return !prim_id_equal(&record->boot_id, &store->facts.boot_id) || record->state != LEASE_LIVE ||
            file_now(store) >= record->deadline_ns;
 }
 
@@ -186,7 +186,7 @@ bool record_is_over(const struct file_store *store, const struct lease_record *r
 static bool died_early(struct file_store *store, int fd, const struct lease_record *record)
 {
     return store->settings.early_death &&
-           who_is_dead(&store->facts, &record->who, record->boot_id) &&
+           who_is_dead(&store->facts, &record->who, &record->boot_id) &&
            sys_lock_test(fd, BYTE_LIVENESS) == 0;
 }
 
@@ -198,7 +198,7 @@ static int judge_record(struct file_store *store, int fd, struct lease_record *r
     *verdict = (struct lease_verdict){.over = true,
                                       .released = record->state == LEASE_RELEASED,
                                       .deadline_ns = record->deadline_ns};
-    if (memcmp(record->boot_id, store->facts.boot_id, 16) != 0) {
+    if (!prim_id_equal(&record->boot_id, &store->facts.boot_id)) {
         verdict->deadline_ns = 0;
         return 0;
     }
@@ -241,7 +241,7 @@ coord_result judge(struct file_store *store, const struct head *head, int64_t un
 {
     struct lease_record record = {0};
     int fd = -1;
-    if (memcmp(head->boot_id, store->facts.boot_id, 16) != 0) {
+    if (!prim_id_equal(&head->boot_id, &store->facts.boot_id)) {
         *ret_verdict = (struct lease_verdict){.over = true};
         return prim_ok(COORD_R_NONE);
     }
@@ -266,14 +266,16 @@ static int make_record(struct file_store *store, const coord_id *id, int64_t ttl
                        int64_t *ret_deadline_ns)
 {
     char name[PRIM_ID_TEXT_CAP];
-    struct lease_record record = {.lease_id = *id, .ttl_ms = ttl_ms, .state = LEASE_LIVE};
+    struct lease_record record = {.lease_id = *id,
+                                  .boot_id = store->facts.boot_id,
+                                  .ttl_ms = ttl_ms,
+                                  .state = LEASE_LIVE,
+                                  .who = store->holder};
     prim_id_text(id, name);
     int fd =
         sys_open(store->leases, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, file_mode(store));
     if (fd < 0) return errno;
     if ((store->settings.mode & 077) != 0) (void)fchmod(fd, file_mode(store));
-    memcpy(record.boot_id, store->facts.boot_id, 16);
-    record.who = store->holder;
     record.granted_ns = file_now(store);
     record.deadline_ns = record.granted_ns + ttl_ms * NS_IN_MS;
     int error = file_record_put(fd, &lease_shape, &record);

@@ -265,9 +265,10 @@ static int64_t refused_for(struct file_store *store, uint64_t hash)
 
 static int write_lock_record(const struct file_store *store, int fd, enum file_op op)
 {
-    struct lock_record record = {
-        .who = store->facts.self, .locked_ns = file_now(store), .op = (uint32_t)op};
-    memcpy(record.boot_id, store->facts.boot_id, 16);
+    struct lock_record record = {.who = store->facts.self,
+                                 .boot_id = store->facts.boot_id,
+                                 .locked_ns = file_now(store),
+                                 .op = (uint32_t)op};
     return file_record_put(fd, &lock_shape, &record);
 }
 
@@ -310,7 +311,7 @@ static bool replace_dead_lock(struct locked *locked, const char *name)
     if (fd < 0) return false;
     bool dead = sys_lock(fd, BYTE_KEY, LOCK_EXCLUSIVE) == EAGAIN &&
                 file_record_get(fd, &lock_shape, &record) == 0 &&
-                who_is_dead(&store->facts, &record.who, record.boot_id);
+                who_is_dead(&store->facts, &record.who, &record.boot_id);
     sys_close(fd);
     if (!dead) return false;
     fd = file_temp_make(store, locked->bucket->temps, temp);

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "prim/answer.h"
 #include "prim/backend.h"
 #include "prim/file/sys.h"
 
@@ -46,12 +47,10 @@ enum err who_am_i(struct host_facts *ret_facts)
     struct host_facts facts = {0};
     struct stat_line line;
     struct stat namespace;
-    coord_id boot;
     char self[32];
-    if (!prim_kernel_boot_id(&boot) || !read_stat("/proc/self/stat", &line) ||
+    if (!prim_kernel_boot_id(&facts.boot_id) || !read_stat("/proc/self/stat", &line) ||
         stat("/proc/self/ns/pid", &namespace) < 0)
         return ERR_UNSUPPORTED;
-    memcpy(facts.boot_id, boot.b, sizeof boot.b);
     facts.self.pid = (uint32_t)getpid();
     facts.self.start_ticks = line.start_ticks;
     facts.self.pid_namespace = namespace.st_ino;
@@ -64,11 +63,11 @@ enum err who_am_i(struct host_facts *ret_facts)
     return ERR_OK;
 }
 
-bool who_is_dead(const struct host_facts *facts, const struct who *who, const uint8_t boot_id[16])
+bool who_is_dead(const struct host_facts *facts, const struct who *who, const coord_id *boot_id)
 {
     char path[64];
     struct stat_line line;
-    if (memcmp(facts->boot_id, boot_id, 16) != 0) return false;
+    if (!prim_id_equal(&facts->boot_id, boot_id)) return false;
     if (who->pid == 0 || who->pid > INT32_MAX || who->pid_namespace != facts->self.pid_namespace)
         return false;
     if (kill((pid_t)who->pid, 0) < 0 && errno == ESRCH) return true;

@@ -41,7 +41,7 @@ struct head {
     uint64_t revision, token, create_revision, changes;
     int64_t ttl_ms;
     int64_t deadline_ns; /* the first one; of a tombstone: when it was written */
-    uint8_t boot_id[16]; /* of that time */
+    coord_id boot_id;    /* of that time */
     coord_id lease_id;   /* of a tombstone: of the lease that ended */
     uint64_t wall_ms;    /* for people */
     struct who who;
@@ -57,7 +57,7 @@ enum err head_decode(struct str bytes, struct head *ret_head);
 enum lease_state { LEASE_LIVE = 1, LEASE_RELEASED = 2, LEASE_DEAD = 3 };
 struct lease_record {
     coord_id lease_id;
-    uint8_t boot_id[16];
+    coord_id boot_id;
     int64_t ttl_ms;
     int64_t deadline_ns; /* of a dead one: when it ended */
     int64_t granted_ns;
@@ -70,14 +70,14 @@ struct lease_record {
 /* The holder of a key lock. It grants nothing; it is for people and for the recovery of a lock. */
 struct lock_record {
     struct who who;
-    uint8_t boot_id[16];
+    coord_id boot_id;
     int64_t locked_ns;
     uint32_t op; /* enum file_op */
 };
 
 struct epoch_record {
     uint64_t epoch; /* below EPOCH_MAX */
-    uint8_t boot_id[16];
+    coord_id boot_id;
     coord_id store_id;
     uint64_t format_inode;  /* another: this directory is a copy */
     uint32_t format_change; /* seconds xor nanoseconds of its change time */

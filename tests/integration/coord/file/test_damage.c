@@ -48,7 +48,7 @@ TEST(I03_I04_a_stray_temporary_file_goes_with_its_process_and_is_never_seen)
     file_hooks.no_collector = true;
     rig_open(&rig, dir, "");
     CHECK_ANSWER("made", rig_create(&rig, "a/k", "1", 0, "", NULL), COORD_OK, COORD_R_CREATED);
-    const uint8_t *boot = rig.store->facts.boot_id;
+    const uint8_t *boot = rig.store->facts.boot_id.b;
     (void)snprintf(dead, sizeof dead, "b/a/t/%02x%02x%02x%02x.4194300.1.7", boot[0], boot[1],
                    boot[2], boot[3]);
     (void)snprintf(alive, sizeof alive, "b/a/t/%02x%02x%02x%02x.%u.%llu.7", boot[0], boot[1],
