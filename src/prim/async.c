@@ -65,21 +65,13 @@ coord_result prim_async_open(coord_store *store)
 
 static coord_str copy_str(char **at, coord_str from)
 {
-    coord_str copy = {*at, from.len};
-    if (from.at == NULL) copy.len = 0;
-    if (copy.len > 0) memcpy(*at, from.at, copy.len);
-    *at += copy.len;
-    return copy;
+    struct str copy = str_put(at, prim_str(from));
+    return (coord_str){copy.at, copy.len};
 }
 
 static const char *async_copy_text(char **at, const char *from)
 {
-    if (from == NULL) return NULL;
-    char *copy = *at;
-    size_t len = strlen(from) + 1;
-    memcpy(copy, from, len);
-    *at += len;
-    return copy;
+    return from == NULL ? NULL : str_put(at, str_of(from, strlen(from) + 1)).at;
 }
 
 /* The fields that the operation reads; the others may hold anything. */

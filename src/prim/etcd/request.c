@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Requests to etcd: transactions, and calls that the caller's thread waits for. */
-#include "prim/etcd/request.h"
-
 #include "prim/etcd/internal.h"
 #include "wire/pack.h"
 

@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
-#include "prim/file/head_file.h"
 #include "prim/file/lease_file.h"
 #include "prim/file/locks.h"
 #include "prim/thread.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Head files (head_file.h): reading without a lock, and publishing under the lock of the key.
+/* Head files (store.h): reading without a lock, and publishing under the lock of the key.
  *
  * Invariant: a head is complete before it gets its name, and a durable one is synced before, so
  * that a reader never sees half a head. Any thread. */
-#include "prim/file/head_file.h"
+#include "prim/file/store.h"
 
 #include <errno.h>
 #include <fcntl.h>

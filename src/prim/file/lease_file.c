@@ -13,7 +13,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "prim/file/head_file.h"
 #include "prim/file/locks.h"
 #include "prim/lease.h"
 

@@ -6,7 +6,7 @@
  * descriptors run short, or after an import, a renewal opens the record anew. */
 #ifndef PRIM_FILE_LEASE_FILE_H
 #define PRIM_FILE_LEASE_FILE_H
-#include "prim/file/head_file.h"
+#include "prim/file/store.h"
 
 /* NULL: no memory. */
 struct lease_table *lease_table_open(void);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Processes of this host (process.h), by /proc, kill(2) and pidfds. Any thread, no state.
+/* Processes of this host (store.h), by /proc, kill(2) and pidfds. Any thread, no state.
  *
- * Invariant: "dead" needs proof; whatever cannot be read means "alive". */
-#include "prim/file/process.h"
+ * Invariant: "dead" needs proof; an unreadable process counts as alive. */
+#include "prim/file/store.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,10 +12,6 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include "prim/answer.h"
-#include "prim/backend.h"
-#include "prim/file/sys.h"
 
 struct stat_line {
     char state;

@@ -10,7 +10,6 @@
 #include "base/map.h"
 #include "prim/answer.h"
 #include "prim/backend.h"
-#include "prim/file/process.h"
 #include "prim/file/record.h"
 #include "prim/file/sys.h"
 
@@ -31,6 +30,23 @@ enum file_op { /* what a lock record says; in docs/formats/filestore.md */
                OP_CHECK,
                OP_COLLECT = 9,
 };
+
+/* -- process.c -- */
+/* This host's boot, this process, and whether another process is provably dead. */
+struct host_facts {
+    coord_id boot_id;
+    struct who self;
+    bool proc_is_ours; /* /proc shows the pids of our own namespace */
+};
+/* ERR_UNSUPPORTED: the kernel does not show it (no /proc). */
+enum err who_am_i(struct host_facts *ret_facts);
+/* True only with proof: the same boot, the same pid namespace, and no process has that pid, or one
+ * that started at another time, or one that has ended and waits for its parent. */
+bool who_is_dead(const struct host_facts *facts, const struct who *who, const coord_id *boot_id);
+
+/* A descriptor that becomes readable when that process ends; -1: it is ourselves, of another pid
+ * namespace, or cannot be watched. */
+int who_watch(const struct host_facts *facts, const struct who *who);
 
 /* The directories of one bucket. Counted: who uses it keeps its descriptors open. */
 struct bucket {
@@ -119,6 +135,38 @@ int file_record_put(int fd, const struct shape *shape, const void *record);
 extern const struct prim_ways file_ways;
 prim_cas_fn file_cas;
 prim_release_fn file_release;
+
+/* -- head_file.c -- */
+/* Head files: the one object that says what a key is. Replaced whole, so that a reader without any
+ * lock sees the old content or the new. */
+enum head_found { HEAD_IS_ABSENT, HEAD_IS_THERE, HEAD_IS_DAMAGED };
+struct head_file {
+    enum head_found found;
+    struct head head; /* when there; its strings point below */
+    char *large;
+    char small[1024];
+};
+/* 0 or errno. `key` empty: whatever key it says. Reading a second time frees the first. */
+int head_read(int heads, const char *name, struct str key, struct head_file *file);
+void head_file_init(struct head_file *file);
+void head_file_deinit(struct head_file *file);
+static inline bool head_is_live(const struct head_file *file)
+{
+    return file->found == HEAD_IS_THERE && (file->head.flags & HEAD_LIVE) != 0;
+}
+
+/* S8 to S11: the new head in place of the old one (`replace`) or where there was none. Durable when
+ * the head's flag says so. UNAVAILABLE/storage (MAYBE_APPLIED from S10 on) or /lock_violation. */
+coord_result head_publish(struct file_store *store, struct bucket *bucket, const char *name,
+                          const struct head *head, bool replace);
+/* After a publication that failed, with the key still locked: does the head name this lease, or
+ * can that not be read? */
+bool head_may_have_lease(const struct bucket *bucket, const char *name, const coord_id *id);
+/* The revision of the next change: larger than any this key ever had. `file`: what is there now;
+ * `expired`: it is a leased entry that ran out, whose end may have been shown as its revision + 1.
+ * 0 or errno. */
+int head_next_revision(struct file_store *store, const struct head_file *file, bool expired,
+                       uint64_t *ret_revision);
 
 /* -- locks.c: directories of buckets are made and opened once, and kept for the next call -- */
 

@@ -14,7 +14,6 @@
 #include <sys/inotify.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "prim/thread.h"
@@ -206,13 +205,6 @@ int sys_read_file(int dir, const char *name, void *into, size_t cap, size_t *ret
     if (error == 0 && *ret_got == cap && pread(fd, &more, 1, (off_t)cap) > 0) extra = 1;
     sys_close(fd);
     return error != 0 ? error : extra > 0 ? EBADMSG : 0;
-}
-
-void sys_sleep_ns(int64_t ns)
-{
-    if (ns <= 0) return;
-    struct timespec time = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
-    (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &time, NULL); /* a signal only makes it shorter */
 }
 
 /* -- directories -- */

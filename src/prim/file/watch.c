@@ -17,7 +17,6 @@
 #include <unistd.h>
 
 #include "base/heap.h"
-#include "prim/file/head_file.h"
 #include "prim/file/lease_file.h"
 #include "prim/names.h"
 #include "prim/thread.h"

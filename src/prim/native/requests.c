@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Request numbers (requests.h). Any thread; one mutex.
+/* Request numbers (internal.h). Any thread; one mutex.
  *
  * Invariant: a sequence that may be repeated is never below `acked`. */
-#include "prim/native/requests.h"
-
-#include "prim/answer.h"
+#include "prim/native/internal.h"
 
 static struct request_place *requests_find(struct native_requests *r, const coord_id *id)
 {

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "prim/nats/run.h"
+#include "prim/nats/store.h"
 
 enum {
     RUN_MIN = 64, /* slots up to which asking for each is cheaper */

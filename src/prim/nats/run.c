@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Consumers that deliver in order (run.h). One thread each.
+/* Consumers that deliver in order (store.h). One thread each.
  *
  * Invariant: a message is handed out only if its number follows the last one. */
-#include "prim/nats/run.h"
+#include "prim/nats/store.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A watch follows a run (run.h). When that breaks, is silent past its heartbeats or the connection
+/* A watch follows a run (store.h). When that breaks, is silent past its heartbeats or the connection
  * is lost, a new one begins with a new snapshot (RESYNC). */
 #include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/map.h"
-#include "prim/nats/run.h"
+#include "prim/nats/store.h"
 #include "prim/thread.h"
 
 enum {
