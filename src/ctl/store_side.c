@@ -43,11 +43,6 @@ static enum err store_side_open_side(struct ctl *ctl, const char *name,
 static enum err store_side_read_url(struct ctl *ctl, const char *option, struct prim_url *url,
                                     struct grpc_servers *servers)
 {
-    static const struct grpc_scheme words = {.name = "etcd",
-                                             .port = ":2379",
-                                             .example = "etcd://h1:2379,h2:2379",
-                                             .secure = "etcds",
-                                             .tls = "etcds:// or tls=1"};
     const coord_options none = {0};
     const struct prim_open in = {.url = url, .options = &none};
     coord_result result = prim_url_parse(conf_text(ctl->conf, option), url);
@@ -58,7 +53,7 @@ static enum err store_side_read_url(struct ctl *ctl, const char *option, struct 
     if (result.code == COORD_OK && strlen(url->path) > 1)
         result = (coord_result){.code = COORD_INVALID,
                                 .text = "--prefix says which keys, not the path of the URL"};
-    if (result.code == COORD_OK) result = grpc_servers_read(&in, &words, servers);
+    if (result.code == COORD_OK) result = grpc_servers_read(&in, &etcd_scheme, servers);
     if (result.code == COORD_OK) result = prim_url_done(url);
     if (result.code == COORD_OK) return ERR_OK;
     return ctl_fail(ctl, ERR_INVALID, "--%s: %s", option, result.text);

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "prim/answer.h"
-#include "prim/keeper.h"
 #include "prim/lease.h"
 #include "prim/wait.h"
 

@@ -4,7 +4,6 @@
 
 #include "prim/answer.h"
 #include "prim/blob.h"
-#include "prim/keeper.h"
 #include "prim/lease.h"
 
 size_t coord_lease_export(const coord_lease *lease, void *blob, size_t cap)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keeps leases alive (keeper.h): the timer thread, the workers, and the guards of kept leases.
+/* Keeps leases alive (lease.h): the timer thread, the workers, and the guards of kept leases.
  *
  * Invariants: decisions are made under store->lock by keeper_core.c; no backend is called under
  * it. A lease has one renewal under way at a time, and on_lost runs at most once, on the timer
  * thread. */
-#include "prim/keeper.h"
+#include "prim/lease.h"
 
 #include <poll.h>
 #include <stdlib.h>

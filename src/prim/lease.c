@@ -9,7 +9,6 @@
 #include <stdlib.h>
 
 #include "prim/answer.h"
-#include "prim/keeper.h"
 
 /* -- the set of keys -------------------------------------------------------------------------- */
 

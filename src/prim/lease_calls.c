@@ -3,7 +3,6 @@
 #include <inttypes.h>
 
 #include "prim/answer.h"
-#include "prim/keeper.h"
 #include "prim/lease.h"
 
 void prim_lease_refused(coord_lease *lease, const coord_result *result, uint32_t changes)

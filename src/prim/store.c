@@ -11,7 +11,6 @@
 #include <stdlib.h>
 
 #include "prim/answer.h"
-#include "prim/keeper.h"
 #include "prim/lease.h"
 
 /* -- fork ------------------------------------------------------------------------------------- */

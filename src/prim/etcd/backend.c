@@ -166,17 +166,12 @@ static coord_result set_space(const struct prim_open *in, struct etcd_space *spa
 
 static coord_result open_client(const struct prim_open *in, struct etcd_backend *b)
 {
-    static const struct grpc_scheme words = {.name = "etcd",
-                                             .port = ":2379",
-                                             .example = "etcd://h1:2379,h2:2379",
-                                             .secure = "etcds",
-                                             .tls = "etcds:// or tls=1"};
     struct grpc_servers servers;
     struct etcd_client_options client = {.servers = &servers,
                                          .user = in->url->user,
                                          .password = in->url->password,
                                          .clock = in->clock};
-    coord_result result = grpc_servers_read(in, &words, &servers);
+    coord_result result = grpc_servers_read(in, &etcd_scheme, &servers);
     struct note note = {""};
     enum err err;
 

@@ -196,18 +196,6 @@ const struct prim_ways kube_ways = {.dense = true,
 
 /* -- import -- */
 
-/* How long ago the lease was last renewed, by the clock that its holder wrote down: ours too, or
- * nothing is known. -1 then. */
-static int64_t age_ms(const struct kube_store *store, const struct kube_lease_view *view)
-{
-    int64_t now_ms = store_now(store) / 1000000;
-
-    if (view->boot.len == 0 || !str_equal(view->boot, str_from(store->boot)) ||
-        view->at_ms > now_ms)
-        return -1;
-    return now_ms - view->at_ms;
-}
-
 static coord_result adopt_doc(struct kube_store *store, const struct prim_claim *claim,
                               struct doc *doc, int64_t *ret_left_ms)
 {
@@ -219,8 +207,9 @@ static coord_result adopt_doc(struct kube_store *store, const struct prim_claim 
                            "another controller coordinates by this object");
     if (!prim_seen_is_claims(&seen, claim, str_from(claim->held[0].key)))
         return prim_seen_lost(&seen, &claim->lease_id);
-    int64_t ago_ms = age_ms(store, &doc->view);
-    if (ago_ms < 0)
+    /* Since the last renewal, by the clock that its holder wrote down: ours too, or it says nothing. */
+    int64_t ago_ms = store_now(store) / 1000000 - doc->view.at_ms;
+    if (doc->view.boot.len == 0 || !str_equal(doc->view.boot, str_from(store->boot)) || ago_ms < 0)
         return prim_answer(COORD_EXPIRED, COORD_R_DEADLINE,
                            "renewed by another host, or before a restart of this one: that it is "
                            "not over cannot be shown here");

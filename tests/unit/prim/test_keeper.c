@@ -7,7 +7,7 @@
 
 #include "lib/test.h"
 #include "prim/answer.h"
-#include "prim/keeper.h"
+#include "prim/lease.h"
 #include "unit/prim/fake_backend.h"
 
 #define TEXT(literal) ((coord_str){"" literal, sizeof(literal) - 1})
