@@ -21,6 +21,13 @@ enum {
     PRIM_COOLDOWN_MAX_MS = 60000,
 };
 
+/* A byte that needs no escape, whatever keys are written as. */
+static inline bool prim_is_plain(char c)
+{
+    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_';
+}
+
 /* COORD_OK, or COORD_INVALID with a text that names the limit. */
 coord_result prim_check_key(struct str key);
 coord_result prim_check_group(struct str group);

@@ -22,12 +22,6 @@ enum {
     STREAM_MESSAGE_MAX = 64 * 1024 * 1024,
 };
 
-const struct grpc_scheme etcd_scheme = {.name = "etcd",
-                                        .port = ":2379",
-                                        .example = "etcd://h1:2379,h2:2379",
-                                        .secure = "etcds",
-                                        .tls = "etcds:// or tls=1"};
-
 static struct etcd_client *client_of(struct grpc_thread *grpc_thread)
 {
     return CONTAINER_OF(grpc_thread, struct etcd_client, grpc_thread);

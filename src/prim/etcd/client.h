@@ -12,8 +12,6 @@
 #include "prim/grpc_thread/op.h"
 #include "prim/grpc_thread/stream.h"
 
-extern const struct grpc_scheme etcd_scheme;
-
 struct etcd_client {
     struct grpc_thread grpc_thread;
     /* loop thread: Authenticate */

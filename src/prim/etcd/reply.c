@@ -8,6 +8,12 @@
 
 #include "base/bytes.h"
 
+const struct grpc_scheme etcd_scheme = {.name = "etcd",
+                                        .port = ":2379",
+                                        .example = "etcd://h1:2379,h2:2379",
+                                        .secure = "etcds",
+                                        .tls = "etcds:// or tls=1"};
+
 void etcd_key_make(const struct etcd_space *space, struct str key, struct etcd_key *ret_key)
 {
     assert(space->prefix_len + key.len < sizeof ret_key->text);

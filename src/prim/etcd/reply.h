@@ -9,6 +9,8 @@
 #include "wire/message.h"
 #include "wire/pb/etcd_rpc.pb-c.h"
 
+extern const struct grpc_scheme etcd_scheme;
+
 /* How keys are written there. */
 struct etcd_space {
     char prefix[272]; /* "muster/app/" */

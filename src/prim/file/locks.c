@@ -64,12 +64,6 @@ static coord_result bucket_open(struct file_store *store, const char *name, bool
     return file_trouble(error, "open the directories of a bucket");
 }
 
-static bool bucket_is_gone(const struct bucket *bucket)
-{
-    struct stat info;
-    return fstat(bucket->heads, &info) < 0 || info.st_nlink == 0;
-}
-
 static void bucket_forget(struct file_store *store, struct bucket *bucket)
 {
     list_remove(&bucket->node);
@@ -105,9 +99,10 @@ coord_result bucket_get(struct file_store *store, const char *name, bool create,
                         struct bucket **ret_bucket)
 {
     coord_result result = prim_ok(COORD_R_NONE);
+    struct stat info;
     (void)pthread_mutex_lock(&store->mutex);
     struct bucket *bucket = bucket_find(store, name);
-    if (bucket != NULL && bucket_is_gone(bucket)) {
+    if (bucket != NULL && (fstat(bucket->heads, &info) < 0 || info.st_nlink == 0)) {
         bucket_forget(store, bucket);
         bucket = NULL;
     }

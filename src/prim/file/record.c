@@ -320,12 +320,6 @@ enum err format_decode(struct str bytes, coord_id *ret_store_id)
 
 /* -- names -- */
 
-static bool record_is_plain(char c)
-{
-    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '-';
-}
-
 static void hashed(struct str raw, char *name)
 {
     unsigned char digest[EVP_MAX_MD_SIZE];
@@ -343,7 +337,7 @@ void layout_name(struct str raw, char name[LAYOUT_NAME_CAP])
         return;
     }
     for (size_t i = 0; i < raw.len; i++) {
-        size_t need = record_is_plain(raw.at[i]) ? 1 : 3;
+        size_t need = prim_is_plain(raw.at[i]) ? 1 : 3;
         if (len + need > LAYOUT_PLAIN_MAX) {
             hashed(raw, name);
             return;

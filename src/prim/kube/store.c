@@ -84,23 +84,17 @@ static coord_result check_doc(struct kube_store *store, const struct json *json,
                               struct kube_lease_view *ret_view)
 {
     struct note note = {""};
-    struct kube_lease_view view = {0};
     char name[LEASE_NAME_CAP];
-
-    enum err err = kube_lease_decode(json, store->prefix, &view, &note);
+    enum err err = kube_lease_decode(json, store->prefix, ret_view, &note);
 
     if (err == ERR_NOMEM) return prim_no_memory();
-    if (err) {
-        kube_lease_name(key, name);
-        return prim_answer(COORD_UNAVAILABLE, COORD_R_CORRUPT, "lease %s: %s", name, note.text);
+    if (!err && (key.len == 0 || str_equal(ret_view->key, key))) return prim_ok(COORD_R_NONE);
+    if (!err) {
+        kube_lease_view_deinit(ret_view);
+        note_set(&note, "it has another key");
     }
-    if (key.len && !str_equal(view.key, key)) {
-        kube_lease_view_deinit(&view);
-        kube_lease_name(key, name);
-        return prim_answer(COORD_UNAVAILABLE, COORD_R_CORRUPT, "lease %s has another key", name);
-    }
-    *ret_view = view;
-    return prim_ok(COORD_R_NONE);
+    kube_lease_name(key, name);
+    return prim_answer(COORD_UNAVAILABLE, COORD_R_CORRUPT, "lease %s: %s", name, note.text);
 }
 
 static void note_sight(struct kube_store *store, struct str key, const struct doc *doc)
@@ -158,16 +152,6 @@ coord_result kube_doc_read(struct ask *ask, struct str key, struct doc *ret_doc)
     return result;
 }
 
-/* Before a new object: not within the second of one that was deleted by hand. */
-static coord_result wait_out_second(const struct ask *ask, struct str key)
-{
-    pthread_mutex_lock(&ask->store->lock);
-    int64_t ms = kube_sights_create_wait_ms(&ask->store->sights, key, store_now(ask->store));
-    pthread_mutex_unlock(&ask->store->lock);
-    return ms ? ask_wait(ask, ms, "the object was deleted by hand a moment ago")
-              : prim_ok(COORD_R_NONE);
-}
-
 /* A third of the time is kept for a look at the key after a write that was not answered. */
 static uint64_t write_limit_ms(const struct ask *ask)
 {
@@ -219,11 +203,17 @@ enum prim_wrote kube_doc_write(struct ask *ask, const struct lease_write *write,
                                struct doc *ret_doc, coord_result *ret_why)
 {
     enum prim_wrote wrote = PRIM_WROTE_NOT;
+    struct kube_store *store = ask->store;
     struct buf body;
     enum err err;
 
     *ret_why = wait_for_server(ask);
-    if (ret_why->code == COORD_OK && !write->over) *ret_why = wait_out_second(ask, write->key);
+    if (ret_why->code == COORD_OK && !write->over) {
+        pthread_mutex_lock(&store->lock);
+        int64_t ms = kube_sights_create_wait_ms(&store->sights, write->key, store_now(store));
+        pthread_mutex_unlock(&store->lock);
+        if (ms) *ret_why = ask_wait(ask, ms, "the object was deleted by hand a moment ago");
+    }
     if (ret_why->code != COORD_OK) return PRIM_WROTE_NOT;
     buf_init(&body, LEASE_BODY_MAX);
     err = kube_lease_encode(write, &body);
