@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The address of the API server and our identity: from a pod's service account or from a kubeconfig file.
+/* The address of the API server and our identity: from a pod's service account or a kubeconfig file.
  *
  * A request of a file that we cannot fulfil is refused with its name, never skipped: a skipped `exec`
  * or `as` would mean acting as somebody else. Files that a config names are read at once, but for

@@ -100,7 +100,7 @@ struct prim_try {
     int64_t sent_ns, left_ms; /* renew; adopt: -1 not known */
     void *watch;
 };
-/* Repeats a call that is unclear or found no connection with the same request id until the deadline. */
+/* Repeats an unclear or unconnected call with the same request id until the deadline. */
 coord_result prim_attempts(coord_store *store, struct prim_frame *frame, struct prim_try *try);
 /* False: the store is closing. */
 bool prim_pause_ms(coord_store *store, int64_t ms);

@@ -93,7 +93,7 @@ static bool wait_for_change(struct waiter *waiter, uint32_t slot_count, int64_t 
             return prim_pause_ms(waiter->store, left_ms < WAIT_BLIND_MS ? left_ms : WAIT_BLIND_MS);
         }
         if (!seems_free(waiter, slot_count)) continue;
-        /* All waiters see it now. Each waits a little, and a waiter that finds it taken stays away. */
+        /* All waiters see it now. Each waits a little, and stays away if it is taken by then. */
         if (!prim_pause_ms(waiter->store, prim_random_below(WAIT_SPREAD_MS))) return false;
         read_events(waiter, 0);
         if (seems_free(waiter, slot_count)) return true;

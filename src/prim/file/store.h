@@ -198,7 +198,8 @@ struct medium {
 /* By statfs and, where it shows the mount, the mount table: both must agree. OK, or
  * UNSUPPORTED/file_system. */
 coord_result admission_look(int dir, struct medium *ret_medium);
-/* Live, in store->meta: the calls that the promises rely on; for create-only, a link() that does not replace.
+/* Live, in store->meta: the calls that the promises rely on; for create-only, a link() that does not
+ * replace.
  * UNSUPPORTED/file_system naming the probe. Sets store->poll when no inotify can be had. */
 coord_result admission_probe(struct file_store *store);
 /* A clock shifted by a time namespace would put our deadlines elsewhere than everybody's. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The common part of stores behind a gRPC server: which servers a URL names, and one thread of ours inside
- * the host program with a loop and a channel to them, which other threads hand work to and wait
+/* The common part of stores behind a gRPC server: which servers a URL names, and one thread of ours
+ * inside the host program with a loop and a channel to them, which other threads hand work to and wait
  * for.
  *
  * Knows no store: what is asked, what an answer means and when to move on is the store's own. */

@@ -29,7 +29,8 @@ enum {
  *
  * A client id is drawn once, each logical call gets the next sequence, and the ids of the last
  * calls are kept, so that a caller that repeats an id gets its sequence again. The server keeps
- * the answers of 256 sequences; calls that may still be repeated stay within REQUESTS_WINDOW of the newest.
+ * the answers of 256 sequences; calls that may still be repeated stay within REQUESTS_WINDOW of the
+ * newest.
  * A call that finds no room there (very many at once, or one that waits for long) is a client of
  * its own, with its request id for a name. */
 enum { REQUESTS_WINDOW = 192, REQUESTS_RING = 256 };
