@@ -12,8 +12,8 @@
 #include "io/real.h"
 #include "latency.h"
 #include "prim/envelope.h"
+#include "prim/etcd/internal.h"
 #include "prim/etcd/reply.h"
-#include "prim/etcd/request.h"
 #include "rpc/client.h"
 
 static const char value[128];

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "load.h"
-#include "prim/etcd/request.h"
+#include "prim/etcd/internal.h"
 #include "wire/message.h"
 #include "wire/pb/muster_v1_coordination.pb-c.h"
 
@@ -314,7 +314,7 @@ static const char *etcd_create(struct slot *slot, struct buf *request)
     return "/etcdserverpb.KV/Txn";
 }
 
-static const char *etcd_cas(struct slot *slot, struct buf *request)
+static const char *load_etcd_cas(struct slot *slot, struct buf *request)
 {
     struct str key = name_of(slot->load, slot->number);
     struct etcd_txn txn;
@@ -410,7 +410,7 @@ static const char *etcd_lease(struct slot *slot, struct buf *request)
     return grant(slot->load->varied++ + 1, LEASE_SECONDS, request);
 }
 
-static const char *etcd_renew(struct slot *slot, struct buf *request)
+static const char *load_etcd_renew(struct slot *slot, struct buf *request)
 {
     Etcdserverpb__LeaseKeepAliveRequest m = ETCDSERVERPB__LEASE_KEEP_ALIVE_REQUEST__INIT;
 
@@ -478,13 +478,13 @@ static const struct work muster_works[] = {
 static const struct work etcd_works[] = {
     {.name = "put", .next = etcd_put_key, .answered = etcd_done},
     {.name = "create", .next = etcd_create, .answered = etcd_decided},
-    {.name = "cas", .next = etcd_cas, .answered = etcd_decided},
+    {.name = "cas", .next = load_etcd_cas, .answered = etcd_decided},
     {.name = "get", .next = etcd_get, .answered = etcd_got},
     {.name = "get-stale", .next = etcd_get, .answered = etcd_got, .stale = true},
     {.name = "range", .next = etcd_range_keys, .answered = etcd_got},
     {.name = "claim", .next = etcd_claim, .answered = etcd_claimed},
     {.name = "lease", .next = etcd_lease, .answered = etcd_done},
-    {.name = "renew", .next = etcd_renew, .answered = etcd_renewed, .bidi = true},
+    {.name = "renew", .next = load_etcd_renew, .answered = etcd_renewed, .bidi = true},
     {.name = "watch", .next = etcd_tell, .answered = etcd_done, .watched = true},
     {0},
 };

@@ -51,11 +51,11 @@ struct coordclient {
     struct shard_view view;
     char *shard_id, *advertise;
     uint64_t epoch, interval_ms, round;
-    uint64_t process; /* tells this process from another one under the same shard id */
+    uint64_t process; /* distinguishes this process from another one under the same shard id */
     struct timer timer;
     struct instructions instructions;
     struct buf report, row;
-    struct buf acks;    /* encoded, field 7 each: what the next report carries */
+    struct buf acks;    /* encoded, field 7 each: for the next report */
     size_t ack_count;   /* in it */
     size_t acks_sent;   /* bytes of it that the running report carries */
     struct arena arena; /* of the answer */
@@ -72,7 +72,7 @@ struct coordclient {
 
 static void end_round(struct coordclient *c);
 
-/* -- closing: the round that runs ends first, whoever it waits for -- */
+/* -- closing: the round that runs ends first -- */
 
 static void set_free(struct coordclient *c)
 {
@@ -279,7 +279,7 @@ static void on_answer(void *owner, const struct rpc_client_call *call,
     }
     c->stats.reports++;
     if (c->reports) counter_inc(c->reports);
-    buf_consume(&c->acks, c->acks_sent); /* they are told; what could not be is there still */
+    buf_consume(&c->acks, c->acks_sent); /* the coordinator has them; later ones stay */
     c->ack_count = 0;
     if (!c->closing && read_answer(c, message))
         take_next(c);

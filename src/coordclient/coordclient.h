@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The shard's voice to the coordinator: a report every so often, instructions with its answer.
+/* Reports of a shard to the coordinator every so often, and the instructions in the answers.
  *
  * Everything a shard does it does without this module; when no coordinator answers for a week,
  * reports fail, are counted, and nothing else happens. It follows the leader: an answer that names

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The memory of instructions (instructions.h). Pure, one thread.
+ *
+ * Invariant: by_id has exactly the ids in the ring that found memory. */
 #include "coordclient/instructions.h"
 
 #include <stdlib.h>

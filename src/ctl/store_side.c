@@ -43,11 +43,6 @@ static enum err store_side_open_side(struct ctl *ctl, const char *name,
 static enum err store_side_read_url(struct ctl *ctl, const char *option, struct prim_url *url,
                                     struct grpc_servers *servers)
 {
-    static const struct grpc_scheme words = {.name = "etcd",
-                                             .port = ":2379",
-                                             .example = "etcd://h1:2379,h2:2379",
-                                             .secure = "etcds",
-                                             .tls = "etcds:// or tls=1"};
     const coord_options none = {0};
     const struct prim_open in = {.url = url, .options = &none};
     coord_result result = prim_url_parse(conf_text(ctl->conf, option), url);
@@ -58,7 +53,7 @@ static enum err store_side_read_url(struct ctl *ctl, const char *option, struct 
     if (result.code == COORD_OK && strlen(url->path) > 1)
         result = (coord_result){.code = COORD_INVALID,
                                 .text = "--prefix says which keys, not the path of the URL"};
-    if (result.code == COORD_OK) result = grpc_servers_read(&in, &words, servers);
+    if (result.code == COORD_OK) result = grpc_servers_read(&in, &etcd_scheme, servers);
     if (result.code == COORD_OK) result = prim_url_done(url);
     if (result.code == COORD_OK) return ERR_OK;
     return ctl_fail(ctl, ERR_INVALID, "--%s: %s", option, result.text);
@@ -159,8 +154,7 @@ static enum err store_side_ask(struct store_side *side, const char *path,
         if (op.err) {
             err = store_side_failed(side, &op);
         } else {
-            etcd_arena_init(arena, op.response.len);
-            err = message_read(type, buf_peek(&op.response), NULL, arena, ret_message, NULL);
+            err = grpc_read(buf_peek(&op.response), type, arena, ret_message);
             if (err) note_set(&side->ctl->note, "%s: an answer that cannot be read", side->name);
         }
     }
@@ -209,8 +203,8 @@ static enum err store_side_next_page(struct store_walk *walk)
     enum err err;
 
     if (walk->from.len == 0) return ERR_NOMEM;
-    request.key = etcd_bytes(buf_peek(&walk->from));
-    request.range_end = etcd_bytes(walk->end);
+    request.key = grpc_bytes(buf_peek(&walk->from));
+    request.range_end = grpc_bytes(walk->end);
     request.limit = PAGE_KEYS;
     request.revision = walk->revision;
     arena_deinit(&walk->page);
@@ -225,11 +219,11 @@ static enum err store_side_next_page(struct store_walk *walk)
     if (!walk->revision && walk->answer->header) walk->revision = walk->answer->header->revision;
     if (walk->last) return ERR_OK;
     row = walk->answer->kvs[walk->answer->n_kvs - 1];
-    if (str_compare(etcd_str(row->key), buf_peek(&walk->from)) < 0)
+    if (str_compare(grpc_str(row->key), buf_peek(&walk->from)) < 0)
         return ctl_fail(walk->side->ctl, ERR_CORRUPT, "%s: a page that leads back",
                         walk->side->name);
     buf_clear(&walk->from);
-    err = buf_append(&walk->from, etcd_str(row->key));
+    err = buf_append(&walk->from, grpc_str(row->key));
     return err ? err : buf_append_byte(&walk->from, '\0');
 }
 
@@ -264,20 +258,20 @@ static void store_side_fill_part(struct change_parts *parts, size_t i,
 
     etcdserverpb__compare__init(compare);
     compare->target = ETCDSERVERPB__COMPARE__COMPARE_TARGET__MOD;
-    compare->key = etcd_bytes(change->key);
+    compare->key = grpc_bytes(change->key);
     compare->target_union_case = ETCDSERVERPB__COMPARE__TARGET_UNION_MOD_REVISION;
     compare->mod_revision = change->seen;
     parts->compare_list[i] = compare;
     etcdserverpb__request_op__init(op);
     if (change->removes) {
         etcdserverpb__delete_range_request__init(&parts->removals[i]);
-        parts->removals[i].key = etcd_bytes(change->key);
+        parts->removals[i].key = grpc_bytes(change->key);
         op->request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_DELETE_RANGE;
         op->request_delete_range = &parts->removals[i];
     } else {
         etcdserverpb__put_request__init(&parts->puts[i]);
-        parts->puts[i].key = etcd_bytes(change->key);
-        parts->puts[i].value = etcd_bytes(change->value);
+        parts->puts[i].key = grpc_bytes(change->key);
+        parts->puts[i].value = grpc_bytes(change->value);
         op->request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_PUT;
         op->request_put = &parts->puts[i];
     }

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* One connection and its request, over libcurl (channel.h). One thread at a time, but for
+ * channel_wake.
+ *
+ * Invariant: `easy` is in `multi` exactly while `begun`. */
 #include "kube/channel.h"
 
 #include <curl/curl.h>
@@ -338,7 +342,7 @@ void channel_rest(struct channel *channel, mono_time wake_at)
                           NULL);
 }
 
-/* -- what came of it -- */
+/* -- the outcome -- */
 
 uint32_t channel_http_status(struct channel *channel)
 {

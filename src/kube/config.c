@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Finds and reads the configuration of a client (config.h). Any thread.
+ *
+ * Invariant: a config that is returned names no file but the token's. */
 #include "kube/config.h"
 
 #include <stdio.h>
@@ -40,7 +43,7 @@ enum err kube_token_clean(struct str text, char **ret_token, struct note *note)
 
     if (token.len == 0 || token.len > KUBE_TOKEN_MAX)
         return note_fail(note, ERR_INVALID, "a token of %zu bytes", token.len);
-    /* What is no printable byte could end the header and begin another. */
+    /* A byte that is not printable could end the header and begin another. */
     for (size_t i = 0; i < token.len; i++)
         if (token.at[i] <= ' ' || token.at[i] > '~')
             return note_fail(note, ERR_INVALID, "a token with a byte that no header may hold");

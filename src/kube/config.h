@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the API server is and who we are: from a pod's service account or from a kubeconfig file.
+/* The address of the API server and our identity: from a pod's service account or a kubeconfig file.
  *
- * What a file asks for and we cannot do is refused with its name, never skipped: a skipped `exec`
+ * A request of a file that we cannot fulfil is refused with its name, never skipped: a skipped `exec`
  * or `as` would mean acting as somebody else. Files that a config names are read at once, but for
  * the token's, which is read again whenever it changes. */
 #ifndef KUBE_CONFIG_H
@@ -48,7 +48,7 @@ enum err kube_config_find(const struct kube_config_options *options, struct kube
 enum err kube_config_decode(struct str text, const char *directory, const char *context,
                             struct kube_config *ret_config, struct note *note);
 
-/* A token as it may stand in a header: blanks around it cut, printable ASCII without blanks.
+/* A token as a header may hold it: blanks around it cut, printable ASCII without blanks.
  * Heap. ERR_INVALID. */
 enum err kube_token_clean(struct str text, char **ret_token, struct note *note);
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Status, lists and watch events of an API server (decode.h). Pure, any thread. */
 #include "kube/decode.h"
 
 #include "kube/kube.h"
@@ -91,20 +92,12 @@ enum err kube_list_decode(const struct json *object, struct kube_list_head *ret_
 
 static bool event_kind(struct str type, enum kube_event_kind *ret_kind)
 {
-    static const struct {
-        struct str type;
-        enum kube_event_kind kind;
-    } kinds[] = {{{"ADDED", 5}, KUBE_ADDED},
-                 {{"MODIFIED", 8}, KUBE_MODIFIED},
-                 {{"DELETED", 7}, KUBE_DELETED},
-                 {{"BOOKMARK", 8}, KUBE_BOOKMARK},
-                 {{"ERROR", 5}, KUBE_ERROR}};
+    static const char *const types[] = {"ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"};
 
-    for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
-        if (str_equal(type, kinds[i].type)) {
-            *ret_kind = kinds[i].kind;
-            return true;
-        }
+    for (size_t i = 0; i < ARRAY_LEN(types); i++) {
+        *ret_kind = (enum kube_event_kind)i;
+        if (str_equal(type, str_from(types[i]))) return true;
+    }
     return false;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an API server's bytes say: the Status of a failure, the head of a list, one line of a watch.
+/* The bytes of an API server: the Status of a failure, the head of a list, one line of a watch.
  * Every field may be missing or of the wrong kind; nothing here trusts the sender. */
 #ifndef KUBE_DECODE_H
 #define KUBE_DECODE_H

@@ -2,14 +2,14 @@
 /* A client of a Kubernetes API server: blocking calls, each with its own time limit, from any
  * number of threads.
  *
- * It moves objects as JSON and says what became of a call; it knows no kind of object. It never
+ * It moves objects as JSON and reports the outcome of a call; it knows no kind of object. It never
  * retries and never reads from the server's cache: a get or a list without a resourceVersion is
  * answered by the store behind the server. PATCH is not offered, because without a resourceVersion
  * it overwrites silently.
  *
  * The surprising rule: a write may arrive twice. When a kept connection turns out dead, the
  * transport sends the request again over a new one. Creates and updates with a resourceVersion then
- * answer ERR_EXISTS or ERR_CONFLICT; whoever writes must recognise its own write in what is there.
+ * answer ERR_EXISTS or ERR_CONFLICT; the writer must recognise its own write in the object.
  */
 #ifndef KUBE_KUBE_H
 #define KUBE_KUBE_H
@@ -36,7 +36,7 @@ void kube_close(struct kube *kube); /* NULL is fine */
  * have their own word. */
 void kube_cancel(struct kube *kube);
 
-/* Where an object lives. Words as they stand in URLs; checked before anything is sent. */
+/* Where an object lives. Words as in URLs; checked before anything is sent. */
 struct kube_path {
     const char *group, *version; /* "" and "v1" for the core group */
     const char *namespace_;      /* NULL: not namespaced, or all namespaces of a list */
@@ -45,7 +45,7 @@ struct kube_path {
     const char *subresource;     /* NULL: the object itself */
 };
 
-/* What came back, also after an error that has a status. */
+/* The answer, also after an error that has a status. */
 struct kube_answer {
     uint32_t http_status; /* 0: no answer came */
     char reason[KUBE_REASON_CAP];

@@ -166,8 +166,7 @@ static enum err decode_user(struct decoding *d, const struct json *user)
     bool cert = c->client_cert_pem || c->client_cert_file;
     bool key = c->client_key_pem || c->client_key_file;
     if (cert != key)
-        return note_fail(d->note, ERR_INVALID,
-                         "a client certificate and its key must stand together");
+        return note_fail(d->note, ERR_INVALID, "a client certificate and its key go together");
     return ERR_OK;
 }
 

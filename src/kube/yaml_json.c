@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* YAML as JSON (yaml_json.h), over the events of libyaml. Pure, any thread.
+ *
+ * Invariant: values, keys and depth are bounded before memory is taken for them. */
 #include "kube/yaml_json.h"
 
 #include <yaml.h>
@@ -45,7 +48,7 @@ static struct level *innermost(struct reader *r)
     return r->depth ? &r->open[r->depth - 1] : NULL;
 }
 
-/* A value begins; *ret_key is what stands before it. */
+/* A value begins; *ret_key is the key before it. */
 static enum err take_value(struct reader *r, const yaml_event_t *event, struct str *ret_key)
 {
     struct level *level = innermost(r);
@@ -82,7 +85,7 @@ static enum err take_key(struct reader *r, const yaml_event_t *event, struct lev
 
     for (const struct key *k = level->keys; k; k = k->before)
         if (str_equal(k->text, text))
-            return refuse(r, ERR_PARSE, event->start_mark, "a key that stands twice");
+            return refuse(r, ERR_PARSE, event->start_mark, "a key that is there twice");
     if (level->key_count++ == KUBE_YAML_KEYS_MAX)
         return refuse(r, ERR_TOO_LARGE, event->start_mark, "too many keys");
     key = ARENA_NEW(&r->arena, struct key);

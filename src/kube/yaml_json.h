@@ -2,7 +2,7 @@
 /* YAML as JSON, within bounds: for kubeconfig files.
  *
  * The scanner is libyaml's; it stays behind this header. Stricter than YAML, because a file of
- * credentials must mean one thing only: one document, keys are scalars and stand once, no aliases
+ * credentials must have one meaning only: one document, keys are scalars and unique, no aliases
  * (a few lines of them unfold to gigabytes), no NUL. JSON is YAML too. */
 #ifndef KUBE_YAML_JSON_H
 #define KUBE_YAML_JSON_H

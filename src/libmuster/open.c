@@ -28,9 +28,8 @@ static const struct scheme {
 
 static const struct scheme *scheme_of(const char *name)
 {
-    for (const struct scheme *s = schemes; s->name != NULL; s++) {
-        if (strcmp(s->name, name) == 0) { return s; }
-    }
+    for (const struct scheme *s = schemes; s->name != NULL; s++)
+        if (strcmp(s->name, name) == 0) return s;
     return NULL;
 }
 
@@ -49,10 +48,8 @@ coord_result coord_open(const char *url, const coord_options *options, coord_sto
 {
     static const coord_options defaults;
     struct prim_url parsed;
-    struct prim_store_source source = {.url = &parsed};
-    if (url == NULL || ret_store == NULL) {
+    if (url == NULL || ret_store == NULL)
         return prim_answer(COORD_INVALID, COORD_R_ARGUMENT, "url and ret_store are needed");
-    }
     coord_result result = prim_url_parse(url, &parsed);
     if (result.code != COORD_OK) { return result; }
     const struct scheme *scheme = scheme_of(parsed.scheme);
@@ -64,11 +61,9 @@ coord_result coord_open(const char *url, const coord_options *options, coord_sto
             prim_answer(COORD_INVALID, COORD_R_ARGUMENT,
                         "a clock of one's own is for mem: only; %s has the system's", scheme->name);
     } else {
-        source.open = scheme->open;
-        if (source.open == NULL) {
-            result = store_library_opener(scheme->library, scheme->opener, &source.open);
-        }
-        if (result.code == COORD_OK) { result = prim_store_open(&source, options, ret_store); }
+        prim_open_fn *open = scheme->open;
+        if (open == NULL) result = store_library_opener(scheme->library, scheme->opener, &open);
+        if (result.code == COORD_OK) result = prim_store_open(open, &parsed, options, ret_store);
     }
     prim_url_deinit(&parsed);
     return result;

@@ -72,13 +72,12 @@ coord_entry *prim_entry_make(const coord_entry *like, struct str key, struct str
     *entry = *like;
     char *at = (char *)(entry + 1);
     /* Both end with a NUL that is not counted: callers print them. */
-    if (key.len > 0) memcpy(at, key.at, key.len);
-    at[key.len] = '\0';
     entry->key = (coord_str){at, key.len};
-    at += key.len + 1;
-    if (value.len > 0) memcpy(at, value.at, value.len);
-    at[value.len] = '\0';
+    str_put(&at, key);
+    *at++ = '\0';
     entry->value = (coord_str){at, value.len};
+    str_put(&at, value);
+    *at = '\0';
     answer_copy_text(entry->owner, sizeof entry->owner, owner);
     return entry;
 }

@@ -14,9 +14,7 @@
 
 enum {
     ASYNC_THREADS_DEFAULT = 8,
-    ASYNC_THREADS_MAX = 64,
     ASYNC_DEFAULT = 4096,
-    ASYNC_MAX = 1000000,
 };
 
 struct async_call {
@@ -35,21 +33,11 @@ struct prim_async {
     struct list waiting, finished;
     size_t waiting_count, taken; /* taken: started and not yet dispatched */
     size_t max;
-    pthread_t threads[ASYNC_THREADS_MAX];
+    pthread_t threads[PRIM_ASYNC_THREADS_MAX];
     unsigned thread_count, thread_max, idle;
     int fd;
     bool stopping;
 };
-
-coord_result prim_async_check(const coord_options *options)
-{
-    if (options->async_threads > ASYNC_THREADS_MAX || options->async_max > ASYNC_MAX) {
-        return prim_answer(COORD_INVALID, COORD_R_ARGUMENT,
-                           "async_threads: at most %d; async_max: at most %d", ASYNC_THREADS_MAX,
-                           ASYNC_MAX);
-    }
-    return prim_ok(COORD_R_NONE);
-}
 
 coord_result prim_async_open(coord_store *store)
 {
@@ -77,24 +65,16 @@ coord_result prim_async_open(coord_store *store)
 
 static coord_str copy_str(char **at, coord_str from)
 {
-    coord_str copy = {*at, from.len};
-    if (from.at == NULL) copy.len = 0;
-    if (copy.len > 0) memcpy(*at, from.at, copy.len);
-    *at += copy.len;
-    return copy;
+    struct str copy = str_put(at, prim_str(from));
+    return (coord_str){copy.at, copy.len};
 }
 
 static const char *async_copy_text(char **at, const char *from)
 {
-    if (from == NULL) return NULL;
-    char *copy = *at;
-    size_t len = strlen(from) + 1;
-    memcpy(copy, from, len);
-    *at += len;
-    return copy;
+    return from == NULL ? NULL : str_put(at, str_of(from, strlen(from) + 1)).at;
 }
 
-/* The fields the operation reads, and nothing of what the others left in the rest. */
+/* The fields that the operation reads; the others may hold anything. */
 static coord_request request_fields(const coord_request *from)
 {
     int op = from->op;
@@ -195,8 +175,7 @@ static void call_finish(struct prim_async *async, struct async_call *call)
 {
     uint64_t one = 1;
     list_append(&async->finished, &call->node);
-    ssize_t written = write(async->fd, &one, sizeof one);
-    (void)written; /* full: it is readable already */
+    (void)!write(async->fd, &one, sizeof one); /* full: it is readable already */
 }
 
 static void *async_thread(void *arg)
@@ -222,7 +201,7 @@ static void *async_thread(void *arg)
     return NULL;
 }
 
-/* Under async->lock. True when somebody will see to what waits. */
+/* Under async->lock. True when a thread will run the waiting calls. */
 static bool async_has_thread(struct prim_async *async)
 {
     if (async->idle < async->waiting_count && async->thread_count < async->thread_max &&
@@ -288,8 +267,7 @@ static size_t async_dispatch(struct prim_async *async)
     size_t ran = 0;
     list_init(&ready);
     (void)pthread_mutex_lock(&async->lock);
-    ssize_t drained = read(async->fd, &count, sizeof count);
-    (void)drained; /* nothing there: somebody else dispatched */
+    (void)!read(async->fd, &count, sizeof count); /* nothing there: somebody else dispatched */
     list_splice(&ready, &async->finished);
     (void)pthread_mutex_unlock(&async->lock);
     while ((node = list_pop(&ready)) != NULL) {

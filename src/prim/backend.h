@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a store must do so that prim/ can keep the contract of <muster/coord.h> over it.
+/* The duties of a store, so that prim/ can keep the contract of <muster/coord.h> over it.
  *
  * A backend is a table of blocking functions, called from many threads at once, each with a
  * deadline. Arguments are checked before (limits, capability bits); a backend never sees a key, an
@@ -138,8 +138,7 @@ typedef coord_result prim_release_fn(struct prim_backend *backend, const struct 
 typedef coord_result prim_adopt_fn(struct prim_backend *backend, const struct prim_call *call,
                                    const struct prim_claim *claim, int64_t *ret_left_ms);
 typedef coord_result prim_watch_fn(struct prim_backend *backend, const struct prim_call *call,
-                                   struct str scope, bool bucket, struct prim_feed *feed,
-                                   void **ret_watch);
+                                   struct prim_feed *feed, void **ret_watch);
 
 struct prim_backend_ops {
     const char *name;      /* "file" */
@@ -169,11 +168,6 @@ struct prim_backend_ops {
      * shown. May be NULL, where a renewal refuses what is over: then prim renews instead. */
     prim_adopt_fn *adopt;
 
-    /* Optional. From now on host->lost() when a key of this claim is deleted, expires or is taken
-     * over, soon and without being asked. The claim's lists are copied. */
-    void (*guard)(struct prim_backend *backend, const struct prim_claim *claim);
-    void (*unguard)(struct prim_backend *backend, const coord_id *lease_id);
-
     /* Fills `feed` from threads of its own: first a snapshot, then changes, until unwatch, which
      * returns when the feed will not be touched again. */
     prim_watch_fn *watch;
@@ -197,11 +191,10 @@ struct prim_backend {
     struct prim_host *host;
     coord_id id;
     coord_limits limits;
-    struct prim_guards *guards; /* of prim_guards_open; NULL: claims are not guarded */
-    atomic_bool degraded;       /* by prim_degrade */
+    atomic_bool degraded; /* by prim_degrade */
 };
 
-/* What an opener gets; libmuster has the table scheme -> opener. */
+/* The arguments of an opener; libmuster has the table scheme -> opener. */
 struct prim_open {
     struct prim_url *url;         /* params are marked as they are asked for */
     const coord_options *options; /* never NULL */

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Leases as bytes (blob.h). Pure: no clock, no I/O, any thread.
+ *
+ * Invariant: a blob that decodes keeps every limit of names.h, so that a damaged or forged one
+ * cannot make a claim that the library itself would refuse. */
 #include "prim/blob.h"
 
 #include <stdlib.h>

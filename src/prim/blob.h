@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A lease as bytes, for another process to go on with. Whoever has them holds the claim.
+/* A lease as bytes, for another process to go on with. A process that has them holds the claim.
  *
  *   0   8   magic MSTLEAS1
  *   8   4   length of all

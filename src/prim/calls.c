@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "prim/answer.h"
-#include "prim/keeper.h"
 #include "prim/lease.h"
 #include "prim/wait.h"
 
@@ -27,22 +26,35 @@ static coord_result check_plain_key(struct str key)
 
 /* -- grants ----------------------------------------------------------------------------------- */
 
-/* A grant nobody can be told of is given back; else it runs out by itself. `key_only`: the lease
- * itself is an older one, and stays. */
-static void give_back(coord_store *store, struct prim_frame *frame, const struct prim_grant *grant,
-                      struct str owner, struct str key, bool key_only)
+/* The grant of a call, as a claim of one key. */
+struct granted {
+    char owner[PRIM_OWNER_MAX + 1], key[PRIM_SLOT_KEY_CAP];
+    struct prim_held held;
+    struct prim_claim claim;
+};
+static void granted_init(struct granted *granted, const struct prim_grant *grant, struct str owner,
+                         struct str key)
 {
-    char owner_text[PRIM_OWNER_MAX + 1] = "", key_text[PRIM_SLOT_KEY_CAP] = "";
-    memcpy(owner_text, owner.at, owner.len);
-    memcpy(key_text, key.at, key.len);
-    struct prim_held held = {key_text, grant->token, grant->create_revision, grant->slot};
-    struct prim_claim claim = {grant->lease_id, owner_text, grant->granted_ttl_ms, &held, 1};
-    struct prim_call call = {.deadline_ns = frame->call.deadline_ns,
-                             .request_id = prim_id_request()};
-    (void)store->backend->ops->release(store->backend, &call, &claim, key_only ? key_text : NULL);
+    memset(granted, 0, sizeof *granted);
+    memcpy(granted->owner, owner.at, owner.len);
+    memcpy(granted->key, key.at, key.len);
+    granted->held =
+        (struct prim_held){granted->key, grant->token, grant->create_revision, grant->slot};
+    granted->claim = (struct prim_claim){grant->lease_id, granted->owner, grant->granted_ttl_ms,
+                                         &granted->held, 1};
 }
 
-/* The handle of a grant, or what to answer instead. The store's lease reservation is used up or
+/* A grant without a handle is given back; else it runs out by itself. `key` not NULL: that key only,
+ * since the lease itself is an older one and stays. */
+static void give_back(coord_store *store, struct prim_frame *frame, const struct prim_claim *claim,
+                      const char *key)
+{
+    struct prim_call call = {.deadline_ns = frame->call.deadline_ns,
+                             .request_id = prim_id_request()};
+    (void)store->backend->ops->release(store->backend, &call, claim, key);
+}
+
+/* The handle of a grant, or a refusal instead. The store's lease reservation is used up or
  * given back. */
 static coord_result hand_out(coord_store *store, struct prim_frame *frame, coord_result result,
                              const struct prim_grant *grant, struct str owner, struct str key,
@@ -59,9 +71,11 @@ static coord_result hand_out(coord_store *store, struct prim_frame *frame, coord
     }
     result.granted_ttl_ms = grant->granted_ttl_ms;
     int64_t sent_ns = grant->sent_ns != 0 ? grant->sent_ns : frame->began_ns;
-    coord_lease *lease = prim_lease_make(store, grant, owner, key, sent_ns);
+    struct granted granted;
+    granted_init(&granted, grant, owner, key);
+    coord_lease *lease = prim_lease_make(store, &granted.claim, sent_ns);
     if (lease == NULL) {
-        give_back(store, frame, grant, owner, key, false);
+        give_back(store, frame, &granted.claim, NULL);
         prim_lease_unreserve(store);
         return prim_no_memory();
     }
@@ -148,16 +162,15 @@ static coord_result create_under(coord_store *store, struct prim_frame *frame, c
     };
     coord_result result = prim_attempts(store, frame, &try);
     if (result.code == COORD_OK) {
-        char key_text[PRIM_SLOT_KEY_CAP] = "";
-        memcpy(key_text, name.at, name.len);
-        struct prim_held held = {key_text, try.grant.token, try.grant.create_revision,
-                                 COORD_NO_SLOT};
+        struct granted granted;
+        granted_init(&granted, &try.grant, try.in.create.owner, name);
+        granted.held.slot = COORD_NO_SLOT;
         (void)pthread_mutex_lock(&store->lock);
-        bool added = lease->over != 0 || prim_lease_add_key(lease, &held);
+        bool added = lease->over != 0 || prim_lease_add_key(lease, &granted.held);
         int over = lease->over;
         (void)pthread_mutex_unlock(&store->lock);
         if (!added) {
-            give_back(store, frame, &try.grant, try.in.create.owner, name, true);
+            give_back(store, frame, &granted.claim, granted.key);
             result = prim_no_memory();
         } else if (over != 0) { /* released or lost meanwhile: the key went with it, or will */
             result = prim_lease_expired(over, 0);
@@ -400,24 +413,6 @@ coord_result coord_acquire_slot(coord_store *store, const coord_call *call,
     return result;
 }
 
-/* A store without SHRINK is asked first: only the group itself says whether this is one. A group
- * that is not as the caller saw it is the backend's to refuse: who lost a race between two growths
- * is told so, not that it wanted less. */
-static coord_result check_shrink(coord_store *store, struct prim_frame *frame,
-                                 const struct prim_try *resize)
-{
-    struct prim_try try = {.op = COORD_OP_HOLDERS, .in.group.key = resize->in.group.key};
-    coord_result need = prim_need(store, COORD_CAP_SHRINK);
-    if (need.code == COORD_OK) return need;
-    coord_result listed = prim_attempts(store, frame, &try);
-    if (listed.code != COORD_OK) return listed;
-    bool shrinks = try.holders->revision == resize->in.group.expected &&
-                   resize->in.group.slot_count < try.holders->slot_count;
-    coord_holders_free(try.holders);
-    frame->call.attempt = 0;
-    return shrinks ? need : prim_ok(COORD_R_NONE);
-}
-
 coord_result coord_resize_group(coord_store *store, const coord_call *call, coord_str group,
                                 uint64_t expected, uint32_t slot_count)
 {
@@ -431,8 +426,7 @@ coord_result coord_resize_group(coord_store *store, const coord_call *call, coor
     RETURN_UNLESS_OK(prim_enter(store, call, 0, &frame));
     struct prim_try try = {.op = COORD_OP_RESIZE,
                            .in.group = {prim_str(group), expected, slot_count}};
-    coord_result result = check_shrink(store, &frame, &try);
-    if (result.code == COORD_OK) result = prim_attempts(store, &frame, &try);
+    coord_result result = prim_attempts(store, &frame, &try);
     prim_leave(store);
     return result;
 }

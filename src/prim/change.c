@@ -4,7 +4,7 @@
  *
  * Invariants: a write is conditional on what the judge saw; the loop ends by the deadline of the
  * call or after TURNS_MAX turns; no answer says "no" while a write of this request is in doubt and
- * the store cannot tell. */
+ * the store does not know it. */
 #include "prim/change.h"
 
 #include "prim/answer.h"
@@ -378,7 +378,7 @@ coord_result prim_change_remove(struct prim_backend *backend, const struct prim_
     return prim_change_run(&c);
 }
 
-/* The entry is copied here, while the backend keeps what it borrows from. */
+/* The entry is copied here, while its strings, which the backend owns, are valid. */
 static void judge_get(struct prim_change *c, struct prim_plan *plan)
 {
     const struct prim_seen *seen = &c->seen;

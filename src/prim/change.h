@@ -14,7 +14,7 @@
 
 enum { PRIM_CHANGE_TTL_STEP_MS = 1000 }; /* leases are granted for whole seconds */
 
-/* What a read showed of a key. */
+/* A key as a read showed it. */
 enum prim_seen_kind {
     PRIM_SEEN_NOTHING, /* no record */
     PRIM_SEEN_LIVE,
@@ -47,7 +47,7 @@ coord_result prim_seen_lost(const struct prim_seen *seen, const coord_id *lease_
 /* With revision, token, owner and how long it has left. */
 void prim_seen_answer(const struct prim_seen *seen, coord_result *result);
 
-/* What is to stand there. */
+/* What the key shall be. */
 enum prim_act {
     PRIM_ACT_NONE,
     PRIM_ACT_MAKE,   /* a new entry, over whatever is there */
@@ -118,11 +118,8 @@ coord_result prim_slots_begin(struct prim_slots *slots, const struct prim_seen *
 
 struct prim_ways {
     bool dense;     /* every change of a key adds one to its revision */
-    bool atomic;    /* a list is of one instant */
     bool traceless; /* a deleted key leaves no tombstone */
     bool expects;   /* guess() takes c->expected and c->held for what is there, too */
-    bool shrinks;  /* a slot is not taken when its group has changed: a group may get fewer slots */
-    int certainty; /* COORD_BY_AUTHORITY, COORD_BY_OBSERVATION */
 
     /* c->own, until end(); NULL: no memory. */
     void *(*begin)(struct prim_change *c);
@@ -132,7 +129,7 @@ struct prim_ways {
     coord_result (*read)(struct prim_change *c); /* c->seen */
     enum prim_wrote (*write)(struct prim_change *c, const struct prim_plan *plan,
                              coord_result *ret_why);
-    /* What a change of such a key (FOREIGN, or barred) answers. NULL: there are none. */
+    /* The answer to a change of such a key (FOREIGN, or barred). NULL: there are none. */
     coord_result (*foreign)(const struct prim_change *c);
     /* The group whose record is c->key, with c->own: by prim_slots_begin, then the slots. Slots may be
      * left out when the group has not the number that is wanted (0: any). list_end() in any case,
@@ -142,7 +139,8 @@ struct prim_ways {
     void (*list_end)(struct prim_slots *slots);
 };
 
-/* -- operations of a backend's table; renew: a claim has one key at most -- */
+/* -- operations of a backend's table; renew: a claim has one key at most. CAP_SHRINK promises that a
+ * slot is not taken when its group has changed, CAP_LIST_ATOMIC that a list is of one instant -- */
 prim_create_fn prim_change_create;
 prim_cas_fn prim_change_cas;
 prim_remove_fn prim_change_remove;
@@ -154,9 +152,8 @@ prim_resize_fn prim_change_resize;
 prim_holders_fn prim_change_holders;
 /* clang-format off */
 #define PRIM_CHANGE_OPS                                                                            \
-    .create = prim_change_create, .cas = prim_change_cas, .remove = prim_change_remove,            \
-    .get = prim_change_get, .renew = prim_change_renew, .release = prim_change_release,            \
-    .acquire = prim_change_acquire, .resize = prim_change_resize, .holders = prim_change_holders
+    .remove = prim_change_remove, .get = prim_change_get, .acquire = prim_change_acquire,          \
+    .resize = prim_change_resize, .holders = prim_change_holders
 /* clang-format on */
 
 /* Of the answers for several keys of a release the caller gets the one with the highest rank. */

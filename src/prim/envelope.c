@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Envelopes and group records as bytes (envelope.h). Pure: no clock, no I/O, any thread.
+ *
+ * Invariant: an envelope with an unknown flag, a wrong length or checksum is corrupt, never a
+ * value. */
 #include "prim/envelope.h"
 
 #include "base/bytes.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What stands in an entry of etcd, Kubernetes and NATS: the caller's value with owner, lease,
+/* The contents of an entry in etcd, Kubernetes and NATS: the caller's value with owner, lease,
  * request id and revision around it, so that ownership and self-recognition need no second key.
  * Layout: docs/formats/envelope.md (little endian, CRC-32C, magic CRD1). */
 #ifndef PRIM_ENVELOPE_H

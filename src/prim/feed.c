@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The queue of a watch (feed.h). Producers run on any thread, the reader on one; the lock guards
+ * everything but the fields that are set when the feed is opened.
+ *
+ * Invariants: the descriptor is readable exactly while the reader has an event to read. The reader
+ * gets what waits in this order: the rest of the snapshot that it reads, RESYNC, the next snapshot,
+ * events, CLOSED. RESYNC and CLOSED need no memory, so a loss is always reported. */
 #include "prim/feed.h"
 
 #include <stdlib.h>
@@ -8,35 +14,28 @@
 #include "base/list.h"
 #include "base/map.h"
 #include "prim/answer.h"
+#include "prim/names.h"
 #include "prim/thread.h"
 
-/* What waits for the reader is a list of items. RESYNC and CLOSED are members of the feed, so that
- * saying "something was lost" can never itself fail for want of memory. */
-enum kind { ITEM_EVENT, ITEM_SNAPSHOT, ITEM_RESYNC, ITEM_CLOSED };
-struct item {
-    struct list node;
-    enum kind kind;
-};
 struct event_item {
-    struct item item;
+    struct list node;
     int type;
     uint64_t revision, token;
     size_t key_len, value_len, owner_len;
     char bytes[]; /* key, value, owner; a NUL after the first two, for callers that print */
 };
 struct prim_snapshot {
-    struct item item;
+    const struct prim_feed *feed;
     struct list entries; /* event_item */
     uint64_t as_of;
 };
 
-/* W2, per key. What was queued may be dropped again; what was delivered cannot be taken back. */
+/* W2, per key. A queued event may be dropped again; a delivered one cannot be taken back. */
 struct seen {
     struct list node; /* in feed->dead while the key is absent */
     uint64_t queued, delivered;
     bool dead;
-    size_t key_len;
-    char key[];
+    struct str key; /* behind it */
 };
 /* Revisions of absent keys are kept for as many keys as there are live ones, and at least these. */
 enum { DEAD_KEPT_MIN = 4096 };
@@ -53,13 +52,14 @@ struct prim_feed {
     int fd;
     bool signalled; /* fd is readable */
 
-    struct list items;
-    struct item resync, closed;
+    bool resync;                /* RESYNC waits */
+    struct prim_snapshot *next; /* waits */
+    struct list events;         /* event_item; wait */
+    size_t event_count, bytes;  /* of those */
     int closed_reason;
-    bool ended, finished; /* CLOSED is queued; CLOSED was read */
+    bool ended, finished; /* CLOSED waits, or was read; CLOSED was read */
     enum need need;
-    size_t events, bytes; /* what waits; a snapshot counts nothing */
-    uint64_t as_of;       /* of the last snapshot */
+    uint64_t as_of; /* of the last snapshot */
 
     struct map seen;
     struct list dead;
@@ -69,14 +69,27 @@ struct prim_feed {
     bool begun;                     /* it has been given anything */
     bool in_on_room;                /* a call of on_room is under way */
     struct prim_snapshot *snapshot; /* being read */
-    struct event_item *current;     /* what the last event points to */
+    struct event_item *current;     /* the last event points into it */
     void (*on_room)(void *owner);
     void *on_room_owner;
 
     prim_feed_event_fn *on_event; /* not NULL: no queue, no descriptor */
     void *event_owner;
     uint64_t since;
+    bool bucket;
+    size_t scope_len;
+    char scope[];
 };
+
+struct prim_scope prim_feed_scope(const struct prim_feed *feed)
+{
+    return (struct prim_scope){str_of(feed->scope, feed->scope_len), feed->bucket};
+}
+
+bool prim_feed_covers(const struct prim_feed *feed, struct str key)
+{
+    return prim_in_scope(key, str_of(feed->scope, feed->scope_len), feed->bucket);
+}
 
 static size_t event_bytes(const struct event_item *event)
 {
@@ -93,26 +106,23 @@ static struct event_item *event_make(const struct prim_event *like)
     struct event_item *event =
         malloc(sizeof *event + like->key.len + like->value.len + like->owner.len + 2);
     if (event == NULL) return NULL;
-    *event = (struct event_item){.item = {.kind = ITEM_EVENT},
-                                 .type = like->type,
+    *event = (struct event_item){.type = like->type,
                                  .revision = like->revision,
                                  .token = like->token,
                                  .key_len = like->key.len,
                                  .value_len = like->value.len,
                                  .owner_len = like->owner.len};
-    list_init(&event->item.node);
+    list_init(&event->node);
     char *at = event->bytes;
-    if (like->key.len > 0) memcpy(at, like->key.at, like->key.len);
-    at += like->key.len;
+    str_put(&at, like->key);
     *at++ = '\0';
-    if (like->value.len > 0) memcpy(at, like->value.at, like->value.len);
-    at += like->value.len;
+    str_put(&at, like->value);
     *at++ = '\0';
-    if (like->owner.len > 0) memcpy(at, like->owner.at, like->owner.len);
+    str_put(&at, like->owner);
     return event;
 }
 
-/* -- what was seen ---------------------------------------------------------------------------- */
+/* -- the revisions of keys --------------------------------------------------------------------- */
 
 static void seen_set_dead(struct prim_feed *feed, struct seen *seen, bool dead)
 {
@@ -130,7 +140,7 @@ static void seen_set_dead(struct prim_feed *feed, struct seen *seen, bool dead)
 static void seen_forget(struct prim_feed *feed, struct seen *seen)
 {
     seen_set_dead(feed, seen, false);
-    (void)map_remove(&feed->seen, str_of(seen->key, seen->key_len));
+    (void)map_remove(&feed->seen, seen->key);
     free(seen);
 }
 
@@ -143,71 +153,47 @@ static void seen_trim(struct prim_feed *feed)
 
 static struct seen *seen_get(struct prim_feed *feed, struct str key)
 {
-    struct seen *seen = map_get(&feed->seen, key);
-    if (seen != NULL) return seen;
-    seen = malloc(sizeof *seen + key.len);
-    if (seen == NULL) return NULL;
-    *seen = (struct seen){.key_len = key.len};
+    struct seen *seen = map_make(&feed->seen, key, sizeof *seen);
+    if (seen == NULL || seen->node.next != NULL) return seen;
     list_init(&seen->node);
-    if (key.len > 0) memcpy(seen->key, key.at, key.len);
-    if (map_put(&feed->seen, str_of(seen->key, key.len), seen) != ERR_OK) {
-        free(seen);
-        return NULL;
-    }
+    seen->key = str_of(seen + 1, key.len);
     return seen;
 }
 
-static void seen_delivered(struct prim_feed *feed, const struct event_item *event)
-{
-    struct seen *seen = map_get(&feed->seen, event_key(event));
-    if (seen != NULL) seen->delivered = max_u64(seen->delivered, event->revision);
-}
+/* -- the queue -------------------------------------------------------------------------------- */
 
-/* -- what waits ------------------------------------------------------------------------------- */
-
-/* Under the lock. The descriptor follows the list: readable exactly while something waits. */
+/* Under the lock. */
 static void feed_signal(struct prim_feed *feed)
 {
-    bool waits = !list_empty(&feed->items) || feed->snapshot != NULL;
+    bool waits = feed->snapshot != NULL || feed->resync || feed->next != NULL ||
+                 !list_empty(&feed->events) || (feed->ended && !feed->finished);
     uint64_t count = 1;
     if (waits == feed->signalled) return;
     ssize_t moved =
         waits ? write(feed->fd, &count, sizeof count) : read(feed->fd, &count, sizeof count);
     assert(moved == (ssize_t)sizeof count); /* the counter is 0 or 1: neither can block */
     feed->signalled = waits;
+    if (waits) (void)pthread_cond_signal(&feed->changed);
 }
 
-static void feed_append(struct prim_feed *feed, struct item *item)
+static void feed_free_events(struct list *events)
 {
-    list_append(&feed->items, &item->node);
-    feed_signal(feed);
-    (void)pthread_cond_signal(&feed->changed);
+    struct list *node;
+    while ((node = list_pop(events)) != NULL) free(CONTAINER_OF(node, struct event_item, node));
 }
 
-static void snapshot_free(struct prim_snapshot *snapshot)
+void prim_snapshot_close(struct prim_snapshot *snapshot)
 {
-    if (snapshot == NULL) return;
-    LIST_EACH_SAFE(&snapshot->entries, node, following)
-    {
-        free(CONTAINER_OF(node, struct event_item, item.node));
-    }
+    if (snapshot != NULL) feed_free_events(&snapshot->entries);
     free(snapshot);
 }
 
 static void feed_drop_waiting(struct prim_feed *feed)
 {
-    LIST_EACH_SAFE(&feed->items, node, following)
-    {
-        struct item *item = CONTAINER_OF(node, struct item, node);
-        if (item->kind == ITEM_EVENT)
-            free(CONTAINER_OF(item, struct event_item, item));
-        else if (item->kind == ITEM_SNAPSHOT)
-            snapshot_free(CONTAINER_OF(item, struct prim_snapshot, item));
-        else
-            list_init(node); /* the feed's own: RESYNC, CLOSED */
-    }
-    list_init(&feed->items);
-    feed->events = feed->bytes = 0;
+    feed_free_events(&feed->events);
+    feed->event_count = feed->bytes = 0;
+    prim_snapshot_close(feed->next);
+    feed->next = NULL;
 }
 
 /* Drops all waiting events, and the reader gets RESYNC. Events that it never saw may come again. */
@@ -222,7 +208,7 @@ static void feed_lose(struct prim_feed *feed, enum need need)
     }
     feed->as_of = 0; /* as far as it was delivered, the keys' own revisions keep it */
     feed->need = feed->begun ? need : NEED_SNAPSHOT;
-    if (feed->begun) feed_append(feed, &feed->resync);
+    feed->resync = feed->begun;
     feed_signal(feed);
 }
 
@@ -241,9 +227,10 @@ static bool queue_event(struct prim_feed *feed, const struct prim_event *like)
         seen_set_dead(feed, seen, like->type != COORD_PUT);
         seen_trim(feed);
     }
-    feed->events++;
+    feed->event_count++;
     feed->bytes += event_bytes(event);
-    feed_append(feed, &event->item);
+    list_append(&feed->events, &event->node);
+    feed_signal(feed);
     return true;
 }
 
@@ -251,6 +238,7 @@ bool prim_feed_put(struct prim_feed *feed, const struct prim_event *event)
 {
     size_t len = event->key.len + event->value.len + event->owner.len;
     bool taken = true;
+    if (event->type != COORD_PROGRESS && !prim_feed_covers(feed, event->key)) return true;
     if (feed->on_event) {
         feed->on_event(feed->event_owner, event);
         return true;
@@ -263,7 +251,7 @@ bool prim_feed_put(struct prim_feed *feed, const struct prim_event *event)
     } else if (event->revision <= feed->as_of ||
                (seen != NULL && event->revision <= seen->queued)) {
         taken = true; /* known already: nothing is missing */
-    } else if (feed->events == FEED_EVENTS_MAX || len > FEED_BYTES_MAX - feed->bytes ||
+    } else if (feed->event_count == FEED_EVENTS_MAX || len > FEED_BYTES_MAX - feed->bytes ||
                !queue_event(feed, event)) {
         feed_lose(feed, NEED_READER);
         taken = false;
@@ -306,34 +294,29 @@ void prim_feed_end(struct prim_feed *feed, int reason)
     if (!feed->ended) {
         feed->ended = true;
         feed->closed_reason = reason;
-        feed_append(feed, &feed->closed);
+        feed_signal(feed);
     }
     (void)pthread_mutex_unlock(&feed->lock);
 }
 
 /* -- snapshots -------------------------------------------------------------------------------- */
 
-struct prim_snapshot *prim_snapshot_open(void)
+struct prim_snapshot *prim_snapshot_open(const struct prim_feed *feed)
 {
     struct prim_snapshot *snapshot = calloc(1, sizeof *snapshot);
     if (snapshot == NULL) return NULL;
-    snapshot->item.kind = ITEM_SNAPSHOT;
-    list_init(&snapshot->item.node);
+    snapshot->feed = feed;
     list_init(&snapshot->entries);
     return snapshot;
 }
 
-void prim_snapshot_close(struct prim_snapshot *snapshot)
-{
-    snapshot_free(snapshot);
-}
-
 bool prim_snapshot_add(struct prim_snapshot *snapshot, const struct prim_event *entry)
 {
+    if (!prim_feed_covers(snapshot->feed, entry->key)) return true;
     struct event_item *event = event_make(entry);
     if (event == NULL) return false;
     event->type = COORD_ENTRY;
-    list_append(&snapshot->entries, &event->item.node);
+    list_append(&snapshot->entries, &event->node);
     return true;
 }
 
@@ -345,7 +328,7 @@ static bool seen_from(struct prim_feed *feed, const struct prim_snapshot *snapsh
         seen_set_dead(feed, entry->value, true);
     LIST_EACH(&snapshot->entries, node)
     {
-        const struct event_item *event = CONTAINER_OF(node, struct event_item, item.node);
+        const struct event_item *event = CONTAINER_OF(node, struct event_item, node);
         struct seen *seen = seen_get(feed, event_key(event));
         if (seen == NULL) return false;
         seen->queued = max_u64(seen->queued, event->revision);
@@ -366,7 +349,7 @@ static void snapshot_direct(struct prim_feed *feed, struct prim_snapshot *own_sn
     on_event(feed->event_owner, &mark);
     LIST_EACH(&own_snapshot->entries, node)
     {
-        const struct event_item *item = CONTAINER_OF(node, struct event_item, item.node);
+        const struct event_item *item = CONTAINER_OF(node, struct event_item, node);
         on_event(feed->event_owner, &(struct prim_event){.type = COORD_ENTRY,
                                                          .revision = item->revision,
                                                          .token = item->token,
@@ -374,7 +357,7 @@ static void snapshot_direct(struct prim_feed *feed, struct prim_snapshot *own_sn
     }
     mark = (struct prim_event){.type = COORD_SNAPSHOT_END, .revision = as_of};
     on_event(feed->event_owner, &mark);
-    snapshot_free(own_snapshot);
+    prim_snapshot_close(own_snapshot);
 }
 
 void prim_feed_snapshot(struct prim_feed *feed, struct prim_snapshot *own_snapshot, uint64_t as_of)
@@ -385,16 +368,17 @@ void prim_feed_snapshot(struct prim_feed *feed, struct prim_snapshot *own_snapsh
     }
     (void)pthread_mutex_lock(&feed->lock);
     if (feed->ended) {
-        snapshot_free(own_snapshot);
+        prim_snapshot_close(own_snapshot);
     } else {
         /* One that was not asked for: the reader must not take it for more of the stream. */
         if (feed->need == NEED_NOTHING) feed_lose(feed, NEED_SNAPSHOT);
         if (seen_from(feed, own_snapshot)) {
             own_snapshot->as_of = feed->as_of = as_of;
             feed->need = NEED_NOTHING;
-            feed_append(feed, &own_snapshot->item);
+            feed->next = own_snapshot;
+            feed_signal(feed);
         } else {
-            snapshot_free(own_snapshot);
+            prim_snapshot_close(own_snapshot);
             feed_lose(feed, NEED_READER);
         }
     }
@@ -403,35 +387,35 @@ void prim_feed_snapshot(struct prim_feed *feed, struct prim_snapshot *own_snapsh
 
 /* -- reader ----------------------------------------------------------------------------------- */
 
-static struct prim_feed *feed_make(int fd)
+static struct prim_feed *feed_make(struct prim_scope scope, int fd)
 {
-    struct prim_feed *feed = calloc(1, sizeof *feed);
+    struct prim_feed *feed = calloc(1, sizeof *feed + scope.name.len);
     if (feed == NULL) return NULL;
     feed->fd = fd;
+    feed->bucket = scope.bucket;
+    feed->scope_len = scope.name.len;
+    if (scope.name.len > 0) memcpy(feed->scope, scope.name.at, scope.name.len);
     prim_cond_init(&feed->changed);
     (void)pthread_mutex_init(&feed->lock, NULL);
-    list_init(&feed->items);
+    list_init(&feed->events);
     list_init(&feed->dead);
-    feed->resync.kind = ITEM_RESYNC;
-    list_init(&feed->resync.node);
-    feed->closed.kind = ITEM_CLOSED;
-    list_init(&feed->closed.node);
     feed->need = NEED_SNAPSHOT;
     map_init(&feed->seen, MAP_MOST, prim_random());
     return feed;
 }
 
-struct prim_feed *prim_feed_open(void)
+struct prim_feed *prim_feed_open(struct prim_scope scope)
 {
     int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    struct prim_feed *feed = fd < 0 ? NULL : feed_make(fd);
+    struct prim_feed *feed = fd < 0 ? NULL : feed_make(scope, fd);
     if (feed == NULL && fd >= 0) (void)close(fd);
     return feed;
 }
 
-struct prim_feed *prim_feed_open_direct(uint64_t since, prim_feed_event_fn *on_event, void *owner)
+struct prim_feed *prim_feed_open_direct(struct prim_scope scope, uint64_t since,
+                                        prim_feed_event_fn *on_event, void *owner)
 {
-    struct prim_feed *feed = feed_make(-1);
+    struct prim_feed *feed = feed_make(scope, -1);
     if (feed == NULL) return NULL;
     feed->on_event = on_event;
     feed->event_owner = owner;
@@ -448,11 +432,9 @@ void prim_feed_close(struct prim_feed *feed)
 {
     if (feed == NULL) return;
     feed_drop_waiting(feed);
-    snapshot_free(feed->snapshot);
+    prim_snapshot_close(feed->snapshot);
     free(feed->current);
-    struct map_entry *entry;
-    for (size_t cursor = 0; (entry = map_next(&feed->seen, &cursor)) != NULL;) free(entry->value);
-    map_deinit(&feed->seen);
+    map_free(&feed->seen);
     if (feed->fd >= 0) (void)close(feed->fd);
     (void)pthread_cond_destroy(&feed->changed);
     (void)pthread_mutex_destroy(&feed->lock);
@@ -475,7 +457,9 @@ static void feed_show(struct prim_feed *feed, struct event_item *own_event, coor
     size_t len = min_size(own_event->owner_len, sizeof ret_event->owner - 1);
     memcpy(ret_event->owner, at + own_event->key_len + own_event->value_len + 2, len);
     feed->current = own_event;
-    if (own_event->type != COORD_PROGRESS) seen_delivered(feed, own_event);
+    struct seen *seen =
+        own_event->type == COORD_PROGRESS ? NULL : map_get(&feed->seen, event_key(own_event));
+    if (seen != NULL) seen->delivered = max_u64(seen->delivered, own_event->revision);
 }
 
 /* Under the lock; something waits. */
@@ -483,40 +467,32 @@ static void feed_take(struct prim_feed *feed, coord_event *ret_event)
 {
     struct list *node;
     feed->begun = true;
-    if (feed->snapshot != NULL) {
-        node = list_pop(&feed->snapshot->entries);
-        if (node != NULL) {
-            feed_show(feed, CONTAINER_OF(node, struct event_item, item.node), ret_event);
-            return;
-        }
+    if (feed->snapshot != NULL && (node = list_pop(&feed->snapshot->entries)) != NULL) {
+        feed_show(feed, CONTAINER_OF(node, struct event_item, node), ret_event);
+    } else if (feed->snapshot != NULL) {
         *ret_event = (coord_event){.type = COORD_SNAPSHOT_END, .revision = feed->snapshot->as_of};
-        snapshot_free(feed->snapshot);
+        prim_snapshot_close(feed->snapshot);
         feed->snapshot = NULL;
-        return;
-    }
-    node = list_pop(&feed->items);
-    assert(node != NULL);
-    struct item *item = CONTAINER_OF(node, struct item, node);
-    switch (item->kind) {
-    case ITEM_EVENT:
-        feed->events--;
-        feed->bytes -= event_bytes(CONTAINER_OF(item, struct event_item, item));
-        feed_show(feed, CONTAINER_OF(item, struct event_item, item), ret_event);
-        break;
-    case ITEM_SNAPSHOT:
-        feed->snapshot = CONTAINER_OF(item, struct prim_snapshot, item);
+    } else if (feed->resync) {
+        *ret_event = (coord_event){.type = COORD_RESYNC};
+        feed->resync = false;
+    } else if (feed->next != NULL) {
         *ret_event = (coord_event){.type = COORD_SNAPSHOT_BEGIN};
-        break;
-    case ITEM_RESYNC: *ret_event = (coord_event){.type = COORD_RESYNC}; break;
-    case ITEM_CLOSED:
+        feed->snapshot = feed->next;
+        feed->next = NULL;
+    } else if ((node = list_pop(&feed->events)) != NULL) {
+        struct event_item *event = CONTAINER_OF(node, struct event_item, node);
+        feed->event_count--;
+        feed->bytes -= event_bytes(event);
+        feed_show(feed, event, ret_event);
+    } else {
         *ret_event = (coord_event){.type = COORD_CLOSED, .reason = feed->closed_reason};
         feed->finished = true;
-        break;
     }
 }
 
 /* Under the lock. False: nothing came in time. */
-static bool wait_for_item(struct prim_feed *feed, int64_t wait_ms)
+static bool feed_wait(struct prim_feed *feed, int64_t wait_ms)
 {
     struct timespec until = prim_until_ms(wait_ms > 0 ? wait_ms : 0);
     while (!feed->signalled && !feed->finished) {
@@ -538,7 +514,7 @@ int prim_feed_next(struct prim_feed *feed, int64_t wait_ms, coord_event *ret_eve
     (void)pthread_mutex_lock(&feed->lock);
     free(feed->current);
     feed->current = NULL;
-    bool got = wait_for_item(feed, wait_ms);
+    bool got = feed_wait(feed, wait_ms);
     if (got) {
         feed_take(feed, ret_event);
         if (ret_event->type == COORD_RESYNC && feed->need == NEED_READER && !feed->ended) {

@@ -13,25 +13,21 @@
 #include <stdlib.h>
 
 #include "base/list.h"
-#include "base/map.h"
 #include "base/time.h"
 #include "prim/answer.h"
 #include "prim/names.h"
 #include "prim/thread.h"
 
-enum { CLAIMS_MAX = 64 * 1024, OPEN_LIMIT_MS = 10000 };
+enum { OPEN_LIMIT_MS = 10000 };
 
 struct guard_scope { /* one watch */
     struct list link;
     struct prim_guards *guards;
     struct list keys;
     struct prim_feed *feed;
-    void *watch; /* NULL: it could not be opened */
-    bool ended;  /* nothing comes any more */
-    bool bucket;
+    void *watch;   /* NULL: it could not be opened */
+    bool ended;    /* nothing comes any more */
     uint64_t seen; /* the watch has gone past this revision */
-    size_t len;
-    char name[PRIM_KEY_MAX];
 };
 struct guard_key {
     struct list in_claim, in_scope; /* in_scope: of `fresh` until the thread has seen it */
@@ -43,9 +39,8 @@ struct guard_key {
     size_t len;
     char name[];
 };
-struct guard_claim {
-    coord_id lease_id;
-    struct list keys;
+struct prim_guard {
+    struct list link, keys;
 };
 struct prim_guards {
     struct prim_backend *backend;
@@ -53,36 +48,18 @@ struct prim_guards {
     pthread_cond_t changed;
     pthread_t thread;
     bool running, stopping;
-    struct map claims;
-    struct list fresh; /* keys without a scope */
+    struct list claims; /* prim_guard */
+    struct list fresh;  /* keys without a scope */
     struct list scopes, empty;
     size_t key_count;
 };
-
-static struct str claim_id(const struct guard_claim *claim)
-{
-    return str_of(&claim->lease_id, sizeof claim->lease_id);
-}
 
 static struct str key_name(const struct guard_key *key)
 {
     return str_of(key->name, key->len);
 }
 
-static struct str scope_name(const struct guard_scope *scope)
-{
-    return str_of(scope->name, scope->len);
-}
-
 /* -- events: the backend's threads -- */
-
-static int guard_judge(const struct guard_key *key, const struct prim_event *event)
-{
-    if (event->revision <= key->token) return 0; /* the grant, or what was before it */
-    if (event->type == COORD_DELETE) return COORD_R_REVOKED;
-    if (event->type == COORD_EXPIRE) return COORD_R_DEADLINE;
-    return event->token != 0 && event->token != key->token ? COORD_R_SUPERSEDED : 0;
-}
 
 /* Why the key is lost; 0: as far as the event says, it is ours. */
 static int key_take(struct guard_key *key, const struct prim_event *event)
@@ -95,7 +72,10 @@ static int key_take(struct guard_key *key, const struct prim_event *event)
                    : 0;
     if (!str_equal(key_name(key), event->key)) return 0;
     key->here = true;
-    return guard_judge(key, event);
+    if (event->revision <= key->token) return 0; /* the grant, or an event from before it */
+    if (event->type == COORD_DELETE) return COORD_R_REVOKED;
+    if (event->type == COORD_EXPIRE) return COORD_R_DEADLINE;
+    return event->token != 0 && event->token != key->token ? COORD_R_SUPERSEDED : 0;
 }
 
 static void guard_on_event(void *owner, const struct prim_event *event)
@@ -133,31 +113,28 @@ static struct guard_scope *scope_to_join(struct prim_guards *guards, const struc
     LIST_EACH(&guards->scopes, node)
     {
         struct guard_scope *scope = CONTAINER_OF(node, struct guard_scope, link);
+        struct prim_scope watched = prim_feed_scope(scope->feed);
         if (!scope->ended && scope->seen <= key->token &&
-            prim_in_scope(key_name(key), scope_name(scope), scope->bucket))
+            prim_feed_covers(scope->feed, key_name(key)))
             return scope;
-        *ret_alone += !scope->bucket && str_equal(prim_bucket_of(scope_name(scope)), bucket);
+        *ret_alone += !watched.bucket && str_equal(prim_bucket_of(watched.name), bucket);
     }
     return NULL;
 }
 
-static struct guard_scope *scope_make(struct prim_guards *guards, struct str name, bool bucket,
+static struct guard_scope *scope_make(struct prim_guards *guards, struct prim_scope watched,
                                       uint64_t since)
 {
     struct guard_scope *scope = calloc(1, sizeof *scope);
 
-    assert(name.len <= sizeof scope->name);
     if (!scope) return NULL;
-    scope->feed = prim_feed_open_direct(since, guard_on_event, scope);
+    scope->feed = prim_feed_open_direct(watched, since, guard_on_event, scope);
     if (!scope->feed) {
         free(scope);
         return NULL;
     }
     scope->guards = guards;
-    scope->bucket = bucket;
     scope->seen = since - 1;
-    scope->len = name.len;
-    if (name.len > 0) memcpy(scope->name, name.at, name.len);
     list_init(&scope->keys);
     list_init(&scope->link);
     list_append(&guards->scopes, &scope->link);
@@ -173,8 +150,7 @@ static void scope_open(struct guard_scope *scope)
     void *watch = NULL;
 
     pthread_mutex_unlock(&guards->lock);
-    coord_result result =
-        backend->ops->watch(backend, &call, scope_name(scope), scope->bucket, scope->feed, &watch);
+    coord_result result = backend->ops->watch(backend, &call, scope->feed, &watch);
     pthread_mutex_lock(&guards->lock);
     scope->watch = watch;
     if (result.code != COORD_OK) scope->ended = true;
@@ -197,11 +173,12 @@ static void key_watch(struct prim_guards *guards, struct guard_key *key)
 {
     size_t sharing = guards->backend->ops->guards_alone, alone = 0;
     struct guard_scope *scope = sharing > 0 ? scope_to_join(guards, key, &alone) : NULL;
-    struct str bucket = prim_bucket_of(key_name(key));
-    bool whole = sharing > 0 && alone >= sharing && bucket.len > 0;
+    struct prim_scope watched = {key_name(key), false},
+                      whole = {prim_bucket_of(watched.name), true};
     bool fresh = !scope;
 
-    if (fresh) scope = scope_make(guards, whole ? bucket : key_name(key), whole, key->token + 1);
+    if (sharing > 0 && alone >= sharing && whole.name.len > 0) watched = whole;
+    if (fresh) scope = scope_make(guards, watched, key->token + 1);
     if (!scope) return;
     key->scope = scope;
     list_append(&scope->keys, &key->in_scope);
@@ -214,7 +191,7 @@ static void *guard_run(void *arg)
     struct list *node;
 
     pthread_mutex_lock(&guards->lock);
-    for (;;) { /* until it is told to stop and the last watch has ended */
+    for (;;) { /* until the guards are closed and the last watch has ended */
         if ((node = list_pop(&guards->empty))) {
             assert(guards->empty.next != node);
             scope_close(CONTAINER_OF(node, struct guard_scope, link));
@@ -281,36 +258,35 @@ static struct guard_key *key_of(const struct list *keys, const struct prim_held 
     return NULL;
 }
 
-static struct guard_claim *claim_get(struct prim_guards *guards, const coord_id *lease_id)
+static struct prim_guard *claim_make(struct prim_guards *guards)
 {
-    struct guard_claim *claim = map_get(&guards->claims, str_of(lease_id, sizeof *lease_id));
+    struct prim_guard *claim = calloc(1, sizeof *claim);
 
-    if (claim) return claim;
-    claim = calloc(1, sizeof *claim);
     if (!claim) return NULL;
-    claim->lease_id = *lease_id;
+    list_init(&claim->link);
     list_init(&claim->keys);
-    if (!map_put(&guards->claims, claim_id(claim), claim)) return claim;
-    free(claim);
-    return NULL;
+    list_append(&guards->claims, &claim->link);
+    return claim;
 }
 
-static void claim_free(struct prim_guards *guards, struct guard_claim *claim)
+static void claim_free(struct prim_guards *guards, struct prim_guard *claim)
 {
     keys_free(guards, &claim->keys);
-    (void)map_remove(&guards->claims, claim_id(claim));
+    list_remove(&claim->link);
     free(claim);
 }
 
-void prim_guards_add(struct prim_guards *guards, const struct prim_claim *in)
+void prim_guards_add(struct prim_guards *guards, struct prim_guard **guard,
+                     const struct prim_claim *in)
 {
-    struct guard_claim *claim;
+    struct prim_guard *claim;
     struct list before;
 
     list_init(&before);
     pthread_mutex_lock(&guards->lock);
     if (!guards->running) guards->running = prim_thread_start(&guards->thread, guard_run, guards);
-    claim = guards->running ? claim_get(guards, &in->lease_id) : NULL;
+    if (guards->running && !*guard) *guard = claim_make(guards);
+    claim = *guard;
     if (claim) list_splice(&before, &claim->keys);
     for (size_t i = 0; claim && i < in->count; i++) {
         struct guard_key *key = key_of(&before, &in->held[i]);
@@ -324,58 +300,44 @@ void prim_guards_add(struct prim_guards *guards, const struct prim_claim *in)
     pthread_mutex_unlock(&guards->lock);
 }
 
-void prim_guards_drop(struct prim_guards *guards, const coord_id *lease_id)
+void prim_guards_drop(struct prim_guards *guards, struct prim_guard **guard)
 {
-    struct guard_claim *claim;
-
     pthread_mutex_lock(&guards->lock);
-    claim = map_get(&guards->claims, str_of(lease_id, sizeof *lease_id));
-    if (claim) claim_free(guards, claim);
+    if (*guard) claim_free(guards, *guard);
+    *guard = NULL;
     pthread_cond_signal(&guards->changed);
     pthread_mutex_unlock(&guards->lock);
 }
 
-bool prim_guards_open(struct prim_backend *backend)
+struct prim_guards *prim_guards_open(struct prim_backend *backend)
 {
     struct prim_guards *guards = calloc(1, sizeof *guards);
 
-    backend->guards = guards;
-    if (!guards) return false;
+    if (!guards) return NULL;
     guards->backend = backend;
     (void)pthread_mutex_init(&guards->lock, NULL);
     (void)pthread_cond_init(&guards->changed, NULL);
-    map_init(&guards->claims, CLAIMS_MAX, 0); /* lease ids are drawn at random */
+    list_init(&guards->claims);
     list_init(&guards->fresh);
     list_init(&guards->scopes);
     list_init(&guards->empty);
-    return true;
+    return guards;
 }
 
 void prim_guards_close(struct prim_guards *guards)
 {
-    struct map_entry *entry;
-
     if (!guards) return;
     pthread_mutex_lock(&guards->lock);
-    for (size_t cursor = 0; (entry = map_next(&guards->claims, &cursor)); cursor = 0)
-        claim_free(guards, entry->value);
+    LIST_EACH_SAFE(&guards->claims, node, following)
+    {
+        claim_free(guards, CONTAINER_OF(node, struct prim_guard, link));
+    }
     guards->stopping = true;
     pthread_cond_signal(&guards->changed);
     pthread_mutex_unlock(&guards->lock);
     if (guards->running) (void)pthread_join(guards->thread, NULL);
     assert(list_empty(&guards->scopes) && list_empty(&guards->fresh));
-    map_deinit(&guards->claims);
     (void)pthread_cond_destroy(&guards->changed);
     (void)pthread_mutex_destroy(&guards->lock);
     free(guards);
-}
-
-void prim_guard(struct prim_backend *backend, const struct prim_claim *claim)
-{
-    if (backend->guards) prim_guards_add(backend->guards, claim);
-}
-
-void prim_unguard(struct prim_backend *backend, const coord_id *lease_id)
-{
-    if (backend->guards) prim_guards_drop(backend->guards, lease_id);
 }

@@ -13,15 +13,14 @@
 #include "prim/backend.h"
 
 struct prim_guards;
+struct prim_guard; /* of one lease handle */
 /* The backend has watch and unwatch, which may block. Keys past its guards_max are left to
- * renewals. Sets backend->guards; false: no memory. */
-bool prim_guards_open(struct prim_backend *backend);
-void prim_guards_close(struct prim_guards *guards); /* NULL is fine; ends every watch */
-/* Replaces what is guarded of that lease. Both return at once, from any thread. */
-void prim_guards_add(struct prim_guards *guards, const struct prim_claim *claim);
-/* What becomes of that lease's keys is no loss from now on. */
-void prim_guards_drop(struct prim_guards *guards, const coord_id *lease_id);
-/* The functions `guard` and `unguard` of a backend with `guards`. */
-void prim_guard(struct prim_backend *backend, const struct prim_claim *claim);
-void prim_unguard(struct prim_backend *backend, const coord_id *lease_id);
+ * renewals. NULL: no memory. */
+struct prim_guards *prim_guards_open(struct prim_backend *backend);
+void prim_guards_close(struct prim_guards *guards); /* NULL is fine; ends every watch and guard */
+/* Replaces the keys of *guard; NULL: none yet. Both return at once, from any thread. */
+void prim_guards_add(struct prim_guards *guards, struct prim_guard **guard,
+                     const struct prim_claim *claim);
+/* Changes of those keys are no loss from now on; *guard is NULL then. */
+void prim_guards_drop(struct prim_guards *guards, struct prim_guard **guard);
 #endif

@@ -4,7 +4,6 @@
 
 #include "prim/answer.h"
 #include "prim/blob.h"
-#include "prim/keeper.h"
 #include "prim/lease.h"
 
 size_t coord_lease_export(const coord_lease *lease, void *blob, size_t cap)
@@ -16,34 +15,6 @@ size_t coord_lease_export(const coord_lease *lease, void *blob, size_t cap)
     size_t size = blob_encode(&lease->store->id, &view.claim, blob, cap);
     prim_lease_view_done(&view);
     return size;
-}
-
-/* The handle as if it had been granted at `sent_ns`. Takes the reservation. NULL: no memory. */
-static coord_lease *handle_of(coord_store *store, const struct prim_claim *claim, int64_t sent_ns)
-{
-    const struct prim_held *first = &claim->held[0];
-    struct prim_grant grant = {
-        .lease_id = claim->lease_id,
-        .token = first->token,
-        .create_revision = first->create_revision,
-        .slot = first->slot,
-        .granted_ttl_ms = claim->ttl_ms,
-    };
-    coord_lease *lease =
-        prim_lease_make(store, &grant, str_from(claim->owner), str_from(first->key), sent_ns);
-    if (lease == NULL) {
-        prim_lease_unreserve(store);
-        return NULL;
-    }
-    bool whole = true;
-    (void)pthread_mutex_lock(&store->lock);
-    for (size_t i = 1; whole && i < claim->count; i++)
-        whole = prim_lease_add_key(lease, &claim->held[i]);
-    lease->changes = 0;
-    (void)pthread_mutex_unlock(&store->lock);
-    if (whole) return lease;
-    coord_lease_unref(lease);
-    return NULL;
 }
 
 /* Inside a call, with a lease reserved. */
@@ -62,12 +33,15 @@ static coord_result import(coord_store *store, struct prim_frame *frame,
         prim_lease_unreserve(store);
         return prim_answer(COORD_EXPIRED, COORD_R_DEADLINE, "nothing of its time is left");
     }
-    /* What is left counts from before we asked; unknown counts as nothing until it is renewed. */
+    /* The time left counts from before we asked; unknown counts as nothing until it is renewed. */
     int64_t left_ms = try.left_ms < 0 ? 0 : try.left_ms;
     if (left_ms > claim->ttl_ms) left_ms = claim->ttl_ms;
     coord_lease *lease =
-        handle_of(store, claim, frame->began_ns - (claim->ttl_ms - left_ms) * PRIM_NS_PER_MS);
-    if (lease == NULL) return prim_no_memory();
+        prim_lease_make(store, claim, frame->began_ns - (claim->ttl_ms - left_ms) * PRIM_NS_PER_MS);
+    if (lease == NULL) {
+        prim_lease_unreserve(store);
+        return prim_no_memory();
+    }
     coord_result result = prim_ok(COORD_R_NONE);
     if (try.left_ms < 0) result = prim_renew_now(lease, frame);
     if (result.code != COORD_OK) {

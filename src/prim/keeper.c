@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "prim/keeper.h"
+/* Keeps leases alive (lease.h): the timer thread, the workers, and the guards of kept leases.
+ *
+ * Invariants: decisions are made under store->lock by keeper_core.c; no backend is called under
+ * it. A lease has one renewal under way at a time, and on_lost runs at most once, on the timer
+ * thread. */
+#include "prim/lease.h"
 
 #include <poll.h>
 #include <stdlib.h>
@@ -13,15 +18,16 @@ struct prim_keeper {
     coord_store *store;
     pthread_t timer_thread;
     pthread_t workers[KEEPER_WORKERS_MAX];
+    bool timing; /* the timer thread runs */
     unsigned worker_count, idle;
     pthread_cond_t work; /* a job, or the end */
     struct heap timers;
     struct list jobs;   /* coord_lease.due: to be renewed */
-    struct list losses; /* coord_lease.due: to be told */
+    struct list losses; /* coord_lease.due: on_lost is due */
     size_t job_count;
     int timer_fd, wake_fd;
     bool stopping;
-    coord_lease *telling; /* whose on_lost is running */
+    coord_lease *reporting; /* whose on_lost is running */
 };
 
 /* A test's clock does not make timers ring: it is looked at this often instead. */
@@ -30,8 +36,7 @@ enum { STRANGE_CLOCK_LOOK_MS = 2 };
 static void wake_timer(struct prim_keeper *keeper)
 {
     uint64_t one = 1;
-    ssize_t written = write(keeper->wake_fd, &one, sizeof one);
-    (void)written; /* full: it is awake already */
+    (void)!write(keeper->wake_fd, &one, sizeof one); /* full: it is awake already */
 }
 
 /* -- deciding; all under store->lock ---------------------------------------------------------- */
@@ -60,23 +65,19 @@ static void unqueue(struct prim_keeper *keeper, coord_lease *lease)
     list_remove(&lease->due);
 }
 
-static void tell_lost(struct prim_keeper *keeper, coord_lease *lease)
-{
-    heap_remove(&keeper->timers, &lease->timer);
-    unqueue(keeper, lease);
-    lease->untold = true;
-    list_append(&keeper->losses, &lease->due);
-    wake_timer(keeper);
-}
-
 static void keeper_step(struct prim_keeper *keeper, coord_lease *lease, struct keeper_event event,
                         int reason, uint64_t token)
 {
-    int64_t now_ns = prim_store_now(keeper->store);
+    int64_t now_ns = prim_clock_now(&keeper->store->clock);
     struct keeper_effects effects = keeper_core_step(&lease->core, event, now_ns);
     if (lease->over != 0 || lease->core.over) {
-        if (effects.lost && prim_lease_end(lease, effects.late ? COORD_R_LOCAL : reason, token))
-            tell_lost(keeper, lease);
+        if (effects.lost && prim_lease_end(lease, effects.late ? COORD_R_LOCAL : reason, token)) {
+            heap_remove(&keeper->timers, &lease->timer);
+            unqueue(keeper, lease);
+            lease->unreported = true;
+            list_append(&keeper->losses, &lease->due);
+            wake_timer(keeper);
+        }
         return;
     }
     if (event.kind == KEEPER_RENEWED) prim_lease_extend(lease, event.sent_ns);
@@ -101,36 +102,17 @@ void prim_keeper_lost(coord_lease *lease, int reason, uint64_t token)
     keeper_step(lease->store->keeper, lease, refused, reason, token);
 }
 
-void prim_keeper_ask(coord_lease *lease)
+void prim_keeper_hear(coord_lease *lease, struct keeper_event event)
 {
-    if (lease->kept && lease->over == 0)
-        keeper_step(lease->store->keeper, lease, (struct keeper_event){.kind = KEEPER_ASK}, 0, 0);
+    if (lease->kept && lease->over == 0) keeper_step(lease->store->keeper, lease, event, 0, 0);
 }
 
-void prim_keeper_renewed(coord_lease *lease, int64_t sent_ns)
-{
-    if (lease->kept && lease->over == 0) {
-        struct keeper_event renewed = {.kind = KEEPER_RENEWED, .sent_ns = sent_ns};
-        keeper_step(lease->store->keeper, lease, renewed, 0, 0);
-    }
-}
-
-static bool guarded_elsewhere(const coord_lease *lease)
-{
-    LIST_EACH(&lease->store->leases, node)
-    {
-        const coord_lease *other = CONTAINER_OF(node, coord_lease, node);
-        if (other != lease && other->guarded && prim_id_equal(&other->id, &lease->id)) return true;
-    }
-    return false;
-}
-
-/* Closing a backend ends its guards anyway, and may have begun. */
+/* Closing the store ends its guards, and may have begun. */
 static bool take_guard(coord_lease *lease)
 {
-    bool last = lease->guarded && !lease->store->closing && !guarded_elsewhere(lease);
+    bool guarded = lease->guarded && !lease->store->closing;
     lease->guarded = false;
-    return last;
+    return guarded;
 }
 
 bool prim_keeper_forget(coord_lease *lease)
@@ -149,21 +131,21 @@ void prim_keeper_quiet(coord_lease *lease)
 {
     coord_store *store = lease->store;
     if (store->keeper != NULL && pthread_equal(store->keeper->timer_thread, pthread_self())) {
-        /* Inside an on_lost. Another lease's own, not yet told, is not told any more. */
-        if (store->keeper->telling != lease) {
-            lease->untold = false;
+        /* Inside an on_lost. Another lease's own that has not begun does not come any more. */
+        if (store->keeper->reporting != lease) {
+            lease->unreported = false;
             list_remove(&lease->due);
         }
         return;
     }
-    while (store->keeper != NULL && lease->untold)
+    while (store->keeper != NULL && lease->unreported)
         (void)pthread_cond_wait(&store->changed, &store->lock);
 }
 
-void prim_keeper_quiet_if_told(coord_lease *lease)
+void prim_keeper_quiet_if_running(coord_lease *lease)
 {
     coord_store *store = lease->store;
-    while (store->keeper != NULL && store->keeper->telling == lease &&
+    while (store->keeper != NULL && store->keeper->reporting == lease &&
            !pthread_equal(store->keeper->timer_thread, pthread_self()))
         (void)pthread_cond_wait(&store->changed, &store->lock);
 }
@@ -189,14 +171,14 @@ static void renew_one(struct prim_keeper *keeper, coord_lease *lease)
                              .request_id = prim_id_request()};
     prim_lease_view_locked(lease, &view);
     (void)pthread_mutex_unlock(&store->lock);
-    int64_t sent_ns = prim_store_now(store), told_ns = 0;
+    int64_t sent_ns = prim_clock_now(&store->clock), answered_ns = 0;
     /* All workers may have hung until now. After safe_until nothing is sent. */
     if (sent_ns < call.deadline_ns)
-        result = store->backend->ops->renew(store->backend, &call, &view.claim, &told_ns);
+        result = store->backend->ops->renew(store->backend, &call, &view.claim, &answered_ns);
     (void)pthread_mutex_lock(&store->lock);
     if (result.code == COORD_OK) {
         event.kind = KEEPER_RENEWED;
-        event.sent_ns = told_ns != 0 ? told_ns : sent_ns;
+        event.sent_ns = answered_ns != 0 ? answered_ns : sent_ns;
     } else if (result.code == COORD_EXPIRED && view.changes == lease->changes) {
         event.kind = KEEPER_REFUSED;
     }
@@ -226,19 +208,19 @@ static void *run_worker(void *arg)
     return NULL;
 }
 
-static void tell_one(struct prim_keeper *keeper, coord_lease *lease)
+static void report_one(struct prim_keeper *keeper, coord_lease *lease)
 {
     coord_store *store = keeper->store;
     if (!prim_lease_pin(lease)) return;
     coord_lost_fn on_lost = lease->on_lost;
     void *on_lost_arg = lease->on_lost_arg;
     int reason = lease->over;
-    keeper->telling = lease;
+    keeper->reporting = lease;
     (void)pthread_mutex_unlock(&store->lock);
     if (on_lost != NULL) on_lost(on_lost_arg, lease, reason);
     (void)pthread_mutex_lock(&store->lock);
-    keeper->telling = NULL;
-    lease->untold = false;
+    keeper->reporting = NULL;
+    lease->unreported = false;
     (void)pthread_cond_broadcast(&store->changed);
     unpin(store, lease);
 }
@@ -258,8 +240,7 @@ static void sleep_until(struct prim_keeper *keeper, const struct heap_node *firs
                              {.fd = keeper->wake_fd, .events = POLLIN}};
     (void)poll(ready, ARRAY_LEN(ready), strange && first != NULL ? STRANGE_CLOCK_LOOK_MS : -1);
     uint64_t count;
-    ssize_t drained = read(keeper->wake_fd, &count, sizeof count); /* never blocks */
-    (void)drained;
+    (void)!read(keeper->wake_fd, &count, sizeof count); /* never blocks */
     (void)pthread_mutex_lock(&keeper->store->lock);
 }
 
@@ -269,12 +250,12 @@ static void *run_timer(void *arg)
     coord_store *store = keeper->store;
     struct list *loss;
     (void)pthread_mutex_lock(&store->lock);
-    for (;;) { /* ends when the store closes, after what is lost was told */
+    for (;;) { /* ends when the store closes, after every loss was reported */
         while ((loss = list_pop(&keeper->losses)) != NULL)
-            tell_one(keeper, CONTAINER_OF(loss, coord_lease, due));
+            report_one(keeper, CONTAINER_OF(loss, coord_lease, due));
         if (keeper->stopping) break;
         struct heap_node *due =
-            heap_pop_due(&keeper->timers, (uint64_t)prim_store_now(keeper->store));
+            heap_pop_due(&keeper->timers, (uint64_t)prim_clock_now(&keeper->store->clock));
         if (due != NULL) {
             keeper_step(keeper, CONTAINER_OF(due, coord_lease, timer),
                         (struct keeper_event){.kind = KEEPER_TICK}, COORD_R_LOCAL, 0);
@@ -301,33 +282,28 @@ static void keeper_free(struct prim_keeper *keeper)
  * cannot be made later. */
 static bool keeper_start(coord_store *store)
 {
-    if (store->keeper != NULL) return true;
-    struct prim_keeper *keeper = calloc(1, sizeof *keeper);
-    if (keeper == NULL) return false;
-    keeper->store = store;
-    heap_init(&keeper->timers, PRIM_LEASES_MAX);
-    list_init(&keeper->jobs);
-    list_init(&keeper->losses);
-    (void)pthread_cond_init(&keeper->work, NULL);
-    keeper->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
-    keeper->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (keeper->timer_fd < 0 || keeper->wake_fd < 0 ||
-        !prim_thread_start(&keeper->workers[0], run_worker, keeper)) {
-        keeper_free(keeper);
-        return false;
-    }
-    keeper->worker_count = 1;
-    if (prim_thread_start(&keeper->timer_thread, run_timer, keeper)) {
+    struct prim_keeper *keeper = store->keeper;
+    if (keeper == NULL) {
+        keeper = calloc(1, sizeof *keeper);
+        if (keeper == NULL) return false;
+        keeper->store = store;
+        heap_init(&keeper->timers, PRIM_LEASES_MAX);
+        list_init(&keeper->jobs);
+        list_init(&keeper->losses);
+        (void)pthread_cond_init(&keeper->work, NULL);
+        keeper->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+        keeper->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        if (keeper->timer_fd < 0 || keeper->wake_fd < 0) {
+            keeper_free(keeper);
+            return false;
+        }
         store->keeper = keeper;
-        return true;
     }
-    keeper->stopping = true;
-    (void)pthread_cond_broadcast(&keeper->work);
-    (void)pthread_mutex_unlock(&store->lock);
-    (void)pthread_join(keeper->workers[0], NULL);
-    (void)pthread_mutex_lock(&store->lock);
-    keeper_free(keeper);
-    return false;
+    if (keeper->worker_count == 0)
+        keeper->worker_count = prim_thread_start(&keeper->workers[0], run_worker, keeper);
+    if (keeper->worker_count > 0 && !keeper->timing)
+        keeper->timing = prim_thread_start(&keeper->timer_thread, run_timer, keeper);
+    return keeper->timing;
 }
 
 void prim_keeper_stop(coord_store *store)
@@ -341,7 +317,7 @@ void prim_keeper_stop(coord_store *store)
     }
     (void)pthread_mutex_unlock(&store->lock);
     if (keeper == NULL) return;
-    (void)pthread_join(keeper->timer_thread, NULL);
+    if (keeper->timing) (void)pthread_join(keeper->timer_thread, NULL);
     for (unsigned i = 0; i < keeper->worker_count; i++)
         (void)pthread_join(keeper->workers[i], NULL);
     (void)pthread_mutex_lock(&store->lock);
@@ -353,7 +329,7 @@ void prim_keeper_stop(coord_store *store)
         lease->kept = false;
     }
     store->keeper = NULL;
-    /* A loss that a worker found after the timer's end is told to nobody: who waits for its
+    /* A loss that a worker found after the timer's end is not reported: callers that wait for its
      * on_lost must not wait on. */
     (void)pthread_cond_broadcast(&store->changed);
     (void)pthread_mutex_unlock(&store->lock);
@@ -365,7 +341,7 @@ void prim_keeper_stop(coord_store *store)
 static coord_result begin_keeping(coord_lease *lease, coord_lost_fn on_lost, void *arg)
 {
     coord_store *store = lease->store;
-    int64_t now_ns = prim_store_now(store);
+    int64_t now_ns = prim_clock_now(&store->clock);
     if (store->closing)
         return prim_answer(COORD_UNAVAILABLE, COORD_R_CLOSED, "the store was closed");
     if (now_ns >= atomic_load_explicit(&lease->safe_until_ns, memory_order_acquire))
@@ -392,20 +368,20 @@ void prim_keeper_reguard(coord_lease *lease)
 {
     coord_store *store = lease->store;
     struct held_lease_view view;
-    if (store->backend->ops->guard == NULL) return;
+    if (store->guards == NULL) return;
     (void)pthread_mutex_lock(&store->lock);
     bool wanted = lease->kept && lease->over == 0;
     if (wanted) prim_lease_view_locked(lease, &view);
     (void)pthread_mutex_unlock(&store->lock);
     if (!wanted) return;
-    store->backend->ops->guard(store->backend, &view.claim);
+    prim_guards_add(store->guards, &lease->guard, &view.claim);
     prim_lease_view_done(&view);
     (void)pthread_mutex_lock(&store->lock);
     lease->guarded = true;
     /* Released meanwhile: nobody else will take the guard away. */
     bool undo = lease->over != 0 && take_guard(lease);
     (void)pthread_mutex_unlock(&store->lock);
-    if (undo) store->backend->ops->unguard(store->backend, &lease->id);
+    if (undo) prim_guards_drop(store->guards, &lease->guard);
 }
 
 coord_result coord_keep(coord_lease *lease, coord_lost_fn on_lost, void *arg)

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The decisions of the keeper (keeper_core.h). Pure: state, event and time in, effects out.
+ *
+ * Invariants: time never runs back; nothing is renewed at or after safe_until; a lost lease stays
+ * lost. */
 #include "prim/keeper_core.h"
 
 #include "prim/names.h"
@@ -57,7 +61,7 @@ struct keeper_effects keeper_core_step(struct keeper_core *core, struct keeper_e
         break;
     case KEEPER_FAILED: core->renew_at_ns = now_ns + retry_pause(core); break;
     case KEEPER_ASK:
-        core->asked = core->busy; /* what is under way may have been sent before it happened */
+        core->asked = core->busy; /* the renewal under way may have been sent before it happened */
         core->renew_at_ns = now_ns;
         break;
     case KEEPER_TICK:

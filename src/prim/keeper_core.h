@@ -25,7 +25,7 @@ struct keeper_core {
 };
 enum keeper_kind {
     KEEPER_TICK,
-    KEEPER_RENEWED, /* sent_ns: of what was answered, by whomever it was sent */
+    KEEPER_RENEWED, /* sent_ns: of the answered renewal, any sender's */
     KEEPER_FAILED,  /* the renewal under way has no answer */
     KEEPER_REFUSED, /* the store says that it is over */
     KEEPER_ASK,     /* something may have happened: renew as soon as possible */

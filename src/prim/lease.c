@@ -1,22 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Lease handles (lease.h) and the calls on them that need no store. Any thread.
+ *
+ * Invariants: a set of keys never changes once a view has it. A lease that is over stays over,
+ * with the first reason. coord_check reads atomics only and takes no lock. */
 #include "prim/lease.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
 #include "prim/answer.h"
-#include "prim/keeper.h"
 
 /* -- the set of keys -------------------------------------------------------------------------- */
-
-static struct held_set *set_make(size_t cap)
-{
-    struct held_set *set = calloc(1, sizeof *set + cap * sizeof set->held[0]);
-    if (set == NULL) return NULL;
-    atomic_init(&set->refs, 1);
-    set->cap = cap;
-    return set;
-}
 
 static void set_unref(struct held_set *set)
 {
@@ -37,13 +31,16 @@ static bool set_push(struct held_set *set, const struct prim_held *like)
 }
 
 /* Without `skip`, with room for `more`. */
-static struct held_set *set_copy(const struct held_set *from, struct str skip, size_t more)
+static struct held_set *set_copy(const struct prim_held *held, size_t count, struct str skip,
+                                 size_t more)
 {
-    struct held_set *set = set_make(from->count + more);
+    struct held_set *set = calloc(1, sizeof *set + (count + more) * sizeof set->held[0]);
     if (set == NULL) return NULL;
-    for (size_t i = 0; i < from->count; i++) {
-        if (str_equal(str_from(from->held[i].key), skip)) continue;
-        if (!set_push(set, &from->held[i])) {
+    atomic_init(&set->refs, 1);
+    set->cap = count + more;
+    for (size_t i = 0; i < count; i++) {
+        if (str_equal(str_from(held[i].key), skip)) continue;
+        if (!set_push(set, &held[i])) {
             set_unref(set);
             return NULL;
         }
@@ -60,51 +57,39 @@ int64_t prim_safe_until(int64_t sent_ns, int64_t ttl_ms)
 
 coord_result prim_lease_reserve(coord_store *store)
 {
-    (void)pthread_mutex_lock(&store->lock);
-    bool room = store->lease_count < PRIM_LEASES_MAX;
-    if (room) store->lease_count++;
-    (void)pthread_mutex_unlock(&store->lock);
-    return room ? prim_ok(COORD_R_NONE)
-                : prim_answer(COORD_INVALID, COORD_R_ARGUMENT,
-                              "%d leases are open in this store: the limit; unref some",
-                              PRIM_LEASES_MAX);
+    if (atomic_fetch_add(&store->lease_count, 1) < PRIM_LEASES_MAX) return prim_ok(COORD_R_NONE);
+    prim_lease_unreserve(store);
+    return prim_answer(COORD_INVALID, COORD_R_ARGUMENT,
+                       "%d leases are open in this store: the limit; unref some", PRIM_LEASES_MAX);
 }
 
 void prim_lease_unreserve(coord_store *store)
 {
-    (void)pthread_mutex_lock(&store->lock);
-    assert(store->lease_count > 0);
-    store->lease_count--;
-    (void)pthread_mutex_unlock(&store->lock);
+    size_t before = atomic_fetch_sub(&store->lease_count, 1);
+    assert(before > 0);
 }
 
-coord_lease *prim_lease_make(coord_store *store, const struct prim_grant *grant, struct str owner,
-                             struct str key, int64_t sent_ns)
+coord_lease *prim_lease_make(coord_store *store, const struct prim_claim *claim, int64_t sent_ns)
 {
+    const struct prim_held *first = &claim->held[0];
     coord_lease *lease = calloc(1, sizeof *lease);
-    char *key_copy = str_dup(key);
-    struct held_set *set = set_make(1);
-    if (lease == NULL || key_copy == NULL || set == NULL) {
+    if (lease != NULL) lease->set = set_copy(claim->held, claim->count, STR_EMPTY, 0);
+    if (lease == NULL || lease->set == NULL) {
         free(lease);
-        free(key_copy);
-        set_unref(set);
         return NULL;
     }
-    assert(grant->granted_ttl_ms > 0 && owner.len < sizeof lease->owner);
-    set->held[0] = (struct prim_held){key_copy, grant->token, grant->create_revision, grant->slot};
-    set->count = 1;
-    lease->set = set;
+    assert(claim->ttl_ms > 0 && strlen(claim->owner) < sizeof lease->owner);
     atomic_init(&lease->refs, 1);
-    atomic_init(&lease->safe_until_ns, prim_safe_until(sent_ns, grant->granted_ttl_ms));
+    atomic_init(&lease->safe_until_ns, prim_safe_until(sent_ns, claim->ttl_ms));
     lease->now = store->clock.now;
     lease->now_arg = store->clock.arg;
     lease->generation = store->generation;
     lease->store = prim_store_ref(store);
-    lease->id = grant->lease_id;
-    if (owner.len > 0) memcpy(lease->owner, owner.at, owner.len);
-    lease->ttl_ms = grant->granted_ttl_ms;
-    lease->token = grant->token;
-    lease->slot = grant->slot;
+    lease->id = claim->lease_id;
+    strcpy(lease->owner, claim->owner);
+    lease->ttl_ms = claim->ttl_ms;
+    lease->token = first->token;
+    lease->slot = first->slot;
     lease->sent_ns = sent_ns;
     list_init(&lease->node);
     list_init(&lease->due);
@@ -139,16 +124,6 @@ coord_result prim_lease_expired(int reason, uint64_t token)
     return result;
 }
 
-/* OK, or EXPIRED with the reason it ended for. */
-static coord_result lease_alive(coord_lease *lease)
-{
-    (void)pthread_mutex_lock(&lease->store->lock);
-    int over = lease->over;
-    uint64_t token = lease->over_token;
-    (void)pthread_mutex_unlock(&lease->store->lock);
-    return over == 0 ? prim_ok(COORD_R_NONE) : prim_lease_expired(over, token);
-}
-
 coord_result prim_lease_check_use(coord_store *store, coord_lease *lease)
 {
     if (lease == NULL)
@@ -157,7 +132,11 @@ coord_result prim_lease_check_use(coord_store *store, coord_lease *lease)
     if (usable.code != COORD_OK) return usable;
     if (store != NULL && !prim_id_equal(&store->id, &lease->store->id))
         return prim_answer(COORD_INVALID, COORD_R_OTHER_STORE, "this lease is of another store");
-    return lease_alive(lease);
+    (void)pthread_mutex_lock(&lease->store->lock);
+    int over = lease->over;
+    uint64_t token = lease->over_token;
+    (void)pthread_mutex_unlock(&lease->store->lock);
+    return over == 0 ? usable : prim_lease_expired(over, token);
 }
 
 /* -- views ------------------------------------------------------------------------------------ */
@@ -186,7 +165,7 @@ void prim_lease_view_done(struct held_lease_view *view)
 
 bool prim_lease_add_key(coord_lease *lease, const struct prim_held *like)
 {
-    struct held_set *set = set_copy(lease->set, STR_EMPTY, 1);
+    struct held_set *set = set_copy(lease->set->held, lease->set->count, STR_EMPTY, 1);
     if (set == NULL || !set_push(set, like)) {
         set_unref(set);
         return false;
@@ -200,7 +179,7 @@ bool prim_lease_add_key(coord_lease *lease, const struct prim_held *like)
 void prim_lease_drop_key(coord_lease *lease, struct str key)
 {
     lease->changes++;
-    struct held_set *set = set_copy(lease->set, key, 0);
+    struct held_set *set = set_copy(lease->set->held, lease->set->count, key, 0);
     /* Without memory the key stays listed and the next renewal finds it gone: the lease is then
      * reported lost, which is the safe side. */
     if (set == NULL) return;
@@ -218,7 +197,7 @@ coord_lease *coord_lease_ref(coord_lease *lease)
 
 bool prim_lease_pin(coord_lease *lease)
 {
-    /* None left: who gave back the last one waits for the lock. */
+    /* None left: the thread that gave back the last one waits for the lock. */
     if (atomic_load_explicit(&lease->refs, memory_order_acquire) == 0) return false;
     lease->pins++;
     return true;
@@ -247,17 +226,16 @@ void coord_lease_unref(coord_lease *lease)
     (void)pthread_mutex_lock(&store->lock);
     bool unguard = prim_keeper_forget(lease);
     list_remove(&lease->node);
-    assert(store->lease_count > 0);
-    store->lease_count--;
+    prim_lease_unreserve(store);
     lease->gone = true;
     lease->pins++;
     /* The argument of on_lost is the caller's to free once this returns. A renewal under way is
-     * not waited for: it may hang, and tells nothing any more. */
-    prim_keeper_quiet_if_told(lease);
-    if (unguard) { store->inside++; } /* the backend stays until unguard has returned */
+     * not waited for: it may hang, and reports nothing any more. */
+    prim_keeper_quiet_if_running(lease);
+    if (unguard) { store->inside++; } /* the guards stay until the drop has returned */
     (void)pthread_mutex_unlock(&store->lock);
     if (unguard) {
-        store->backend->ops->unguard(store->backend, &lease->id);
+        prim_guards_drop(store->guards, &lease->guard);
         prim_leave(store);
     }
     (void)pthread_mutex_lock(&store->lock);

@@ -3,7 +3,6 @@
 #include <inttypes.h>
 
 #include "prim/answer.h"
-#include "prim/keeper.h"
 #include "prim/lease.h"
 
 void prim_lease_refused(coord_lease *lease, const coord_result *result, uint32_t changes)
@@ -22,12 +21,6 @@ void prim_lease_will_drop(coord_lease *lease)
     (void)pthread_mutex_unlock(&lease->store->lock);
 }
 
-/* What its keeper was told of is gone too. */
-static void unguard(coord_lease *lease, bool wanted)
-{
-    if (wanted) lease->store->backend->ops->unguard(lease->store->backend, &lease->id);
-}
-
 void prim_lease_dropped(coord_lease *lease, struct str key)
 {
     coord_store *store = lease->store;
@@ -40,7 +33,7 @@ void prim_lease_dropped(coord_lease *lease, struct str key)
         prim_keeper_quiet(lease);
     }
     (void)pthread_mutex_unlock(&store->lock);
-    unguard(lease, guarded);
+    if (guarded) prim_guards_drop(store->guards, &lease->guard);
     if (!ended) prim_keeper_reguard(lease);
 }
 
@@ -52,7 +45,7 @@ coord_result prim_renew_now(coord_lease *lease, struct prim_frame *frame)
         struct held_lease_view view;
         prim_lease_view(lease, &view);
         struct prim_frame renewal = *frame;
-        renewal.began_ns = prim_store_now(store);
+        renewal.began_ns = prim_clock_now(&store->clock);
         renewal.call.request_id = prim_id_request();
         renewal.call.attempt = 0;
         struct prim_try try = {.op = COORD_OP_RENEW, .in.lease.claim = &view.claim};
@@ -62,7 +55,8 @@ coord_result prim_renew_now(coord_lease *lease, struct prim_frame *frame)
         if (result.code == COORD_OK) {
             int64_t sent_ns = try.sent_ns != 0 ? try.sent_ns : renewal.began_ns;
             if (lease->kept)
-                prim_keeper_renewed(lease, sent_ns);
+                prim_keeper_hear(lease,
+                                 (struct keeper_event){.kind = KEEPER_RENEWED, .sent_ns = sent_ns});
             else
                 prim_lease_extend(lease, sent_ns);
             /* Released or found late while the answer was under way: that is final. */
@@ -126,10 +120,10 @@ static coord_result begin_release(coord_lease *lease, uint32_t *ret_attempt)
         *ret_attempt = 1; /* an earlier one may have been heard */
     } else if (lease->over != COORD_R_LOCAL) {
         result = prim_lease_expired(lease->over, lease->over_token);
-    } /* LOCAL: given up here, perhaps not there; who waits is helped by a release */
+    } /* LOCAL: given up here, perhaps not there; a release helps those who wait */
     prim_keeper_quiet(lease);
     (void)pthread_mutex_unlock(&store->lock);
-    unguard(lease, guarded);
+    if (guarded) prim_guards_drop(store->guards, &lease->guard);
     return result;
 }
 

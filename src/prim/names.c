@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The limits of keys, owners, groups and TTLs, and the names of slots (names.h). Pure, any
+ * thread. */
 #include "prim/names.h"
 
 #include <inttypes.h>

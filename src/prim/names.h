@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Keys, owners, groups and TTLs: the limits of the contract, checked before any I/O, and the names
- * that stand for slots and group records. */
+ * of slots and group records. */
 #ifndef PRIM_NAMES_H
 #define PRIM_NAMES_H
 #include <muster/coord.h>
@@ -20,6 +20,13 @@ enum {
     PRIM_TTL_MAX_MS = 86400000,
     PRIM_COOLDOWN_MAX_MS = 60000,
 };
+
+/* A byte that needs no escape, whatever keys are written as. */
+static inline bool prim_is_plain(char c)
+{
+    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_';
+}
 
 /* COORD_OK, or COORD_INVALID with a text that names the limit. */
 coord_result prim_check_key(struct str key);

@@ -52,7 +52,7 @@ coord_result prim_slots_begin(struct prim_slots *slots, const struct prim_seen *
     return slots->at != NULL ? result : prim_no_memory();
 }
 
-struct count_write { /* what a judge of the record wants; `bytes` outlive the write */
+struct count_write { /* the record that a judge wants; `bytes` outlive the write */
     uint64_t expected;
     struct envelope_group group;
     char bytes[ENVELOPE_GROUP_VALUE];
@@ -95,6 +95,11 @@ static coord_result group_create(struct group_call *g, const struct prim_acquire
     return result;
 }
 
+static uint32_t group_caps(struct prim_backend *backend)
+{
+    return backend->ops->capabilities(backend).bits;
+}
+
 static void judge_resize(struct prim_change *c, struct prim_plan *plan)
 {
     struct count_write *write = c->out;
@@ -113,10 +118,10 @@ static void judge_resize(struct prim_change *c, struct prim_plan *plan)
     else if (c->seen.revision != write->expected)
         plan->result =
             prim_answer(COORD_CONFLICT, COORD_R_REVISION, "the group has another revision");
-    else if (wanted < count && !c->backend->ops->ways->shrinks)
+    else if (wanted < count && !(group_caps(c->backend) & COORD_CAP_SHRINK))
         plan->result = prim_answer(COORD_UNSUPPORTED, COORD_R_CAPABILITY,
-                                   "a group can only grow here (it has %u slots): record and "
-                                   "slots are not one step",
+                                   "this store lacks COORD_CAP_SHRINK: a group can only grow here "
+                                   "(it has %u slots), since record and slots are not one step",
                                    (unsigned)count);
     else
         plan_count(c, plan, PRIM_ACT_UPDATE, COORD_R_RESIZED);
@@ -199,8 +204,9 @@ coord_result prim_change_holders(struct prim_backend *backend, const struct prim
         holders->slot_count = g.slots.count;
         holders->revision = g.slots.record.revision;
         holders->cooldown_ms = g.slots.cooldown_ms;
-        holders->atomic = ways->atomic;
-        holders->certainty = ways->certainty;
+        holders->atomic = (group_caps(backend) & COORD_CAP_LIST_ATOMIC) != 0;
+        if (group_caps(backend) & COORD_CAP_OBSERVED_EXPIRY)
+            holders->certainty = COORD_BY_OBSERVATION;
         *ret_holders = holders;
     } else {
         coord_holders_free(holders);
@@ -219,7 +225,7 @@ static void group_describe(struct group_call *g, const struct prim_acquire *in,
     for (uint32_t i = 0; i < g->slots.room; i++) {
         const struct prim_seen *seen = &g->slots.at[i];
         int64_t next_ms = ret_rules->next_ms;
-        /* What others hold or damaged is not free, and has no holder of ours. */
+        /* A slot that others hold or have damaged is not free, and has no holder of ours. */
         if (seen->barred || seen->kind == PRIM_SEEN_FOREIGN)
             prim_group_taken(ret_rules, i, -1);
         else if (prim_seen_is_live(seen))
@@ -285,15 +291,6 @@ static coord_result group_full(const struct group_call *g, const struct prim_gro
     return result;
 }
 
-static coord_result group_wrong_count(const struct group_call *g, const struct prim_acquire *in)
-{
-    coord_result result =
-        prim_answer(COORD_CONFLICT, COORD_R_SLOT_COUNT, "the group has %u slots, not %u",
-                    (unsigned)g->slots.count, (unsigned)in->slot_count);
-    result.revision = g->slots.record.revision;
-    return result;
-}
-
 /* One look at the group and what follows from it. *ret_again: another was faster, look again. */
 static coord_result group_acquire(struct group_call *g, const struct prim_acquire *in,
                                   struct prim_grant *ret_grant, bool *ret_again)
@@ -318,13 +315,17 @@ static coord_result group_acquire(struct group_call *g, const struct prim_acquir
         result = group_create(g, in);
         *ret_again = result.code == COORD_OK;
         return result;
-    case PRIM_GROUP_CONFLICT: return group_wrong_count(g, in);
+    case PRIM_GROUP_CONFLICT:
+        result = prim_answer(COORD_CONFLICT, COORD_R_SLOT_COUNT, "the group has %u slots, not %u",
+                             (unsigned)g->slots.count, (unsigned)in->slot_count);
+        result.revision = g->slots.record.revision;
+        return result;
     case PRIM_GROUP_FULL: return group_full(g, &rules);
     case PRIM_GROUP_REPLAY:
     case PRIM_GROUP_ALREADY:
     case PRIM_GROUP_TAKEOVER:
         result = slot_enter(g, in, slot, choice, ret_grant);
-        *ret_again = slot_race_lost(&result); /* the slot has changed hands since the list */
+        *ret_again = slot_race_lost(&result); /* the slot has another holder since the list */
         return result;
     case PRIM_GROUP_TAKE: break;
     }

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* One open store: open and close, the frame around each call, retries, capabilities, reports of
+ * the backend (store.h). Any thread.
+ *
+ * Invariants: no backend is called under store->lock. coord_close ends the threads in the order
+ * async, keeper, guards, watches, backend, and no call is inside when the backend closes. */
 #include "prim/store.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/random.h>
 
 #include "prim/answer.h"
-#include "prim/keeper.h"
 #include "prim/lease.h"
 
 /* -- fork ------------------------------------------------------------------------------------- */
@@ -39,11 +42,6 @@ coord_result prim_usable(const coord_store *store)
 
 /* -- small things ----------------------------------------------------------------------------- */
 
-int64_t prim_store_now(const coord_store *store)
-{
-    return prim_clock_now(&store->clock);
-}
-
 coord_store *prim_store_ref(coord_store *store)
 {
     atomic_fetch_add_explicit(&store->refs, 1, memory_order_relaxed);
@@ -61,10 +59,8 @@ void prim_store_unref(coord_store *store)
 
 int64_t prim_random_below(int64_t bound)
 {
-    uint64_t drawn;
-    ssize_t got = getrandom(&drawn, sizeof drawn, 0);
-    assert(got == (ssize_t)sizeof drawn && bound > 0);
-    return (int64_t)(drawn % (uint64_t)bound); /* for spreading; the bias is of no matter */
+    assert(bound > 0);
+    return (int64_t)(prim_random() % (uint64_t)bound); /* for spreading; the bias is of no matter */
 }
 
 /* -- capabilities ----------------------------------------------------------------------------- */
@@ -77,7 +73,6 @@ static const struct {
     {COORD_CAP_CAS, "CAS (compare_and_set)"},
     {COORD_CAP_TTL, "TTL (leases that end)"},
     {COORD_CAP_SLOTS, "SLOTS"},
-    {COORD_CAP_SHRINK, "SHRINK (fewer slots)"},
     {COORD_CAP_COOLDOWN, "COOLDOWN"},
     {COORD_CAP_MULTI_KEY, "MULTI_KEY (several keys under one lease)"},
     {COORD_CAP_FORCE, "FORCE (delete another's entry)"},
@@ -122,7 +117,7 @@ static int64_t renewals_expected(const coord_store *store)
     return milli;
 }
 
-/* What matters now stands first: the rest may be cut. */
+/* The urgent part comes first: the rest may be cut. */
 static void note_load(coord_caps *caps, int64_t milli, uint32_t most)
 {
     char note[sizeof caps->note];
@@ -181,7 +176,7 @@ coord_result prim_enter(coord_store *store, const coord_call *call, int64_t extr
     (void)pthread_mutex_unlock(&store->lock);
     if (closing) return prim_answer(COORD_UNAVAILABLE, COORD_R_CLOSED, "the store was closed");
     int64_t allowed_ns = (timeout_ms + extra_ms) * PRIM_NS_PER_MS;
-    *ret_frame = (struct prim_frame){.began_ns = prim_store_now(store)};
+    *ret_frame = (struct prim_frame){.began_ns = prim_clock_now(&store->clock)};
     ret_frame->real_deadline_ns = prim_boottime_ns(NULL) + allowed_ns;
     ret_frame->call.deadline_ns = ret_frame->began_ns + allowed_ns;
     ret_frame->own_id = call == NULL || prim_id_is_zero(&call->request_id);
@@ -235,9 +230,7 @@ static coord_result try_once(struct prim_backend *backend, const struct prim_cal
     case COORD_OP_RELEASE:
         return ops->release(backend, call, try->in.lease.claim, try->in.lease.key);
     case PRIM_OP_ADOPT: return ops->adopt(backend, call, try->in.lease.claim, &try->left_ms);
-    case PRIM_OP_WATCH:
-        return ops->watch(backend, call, try->in.watch.scope, try->in.watch.bucket,
-                          try->in.watch.feed, &try->watch);
+    case PRIM_OP_WATCH: return ops->watch(backend, call, try->in.feed, &try->watch);
     }
     abort(); /* there is no other */
 }
@@ -256,7 +249,7 @@ coord_result prim_attempts(coord_store *store, struct prim_frame *frame, struct 
         if (result.code == COORD_UNAVAILABLE && unclear) result.flags |= COORD_F_MAYBE_APPLIED;
         if (!worth_a_retry(&result)) return result;
         int64_t wait_ms = pause_ms - pause_ms / 5 + prim_random_below(pause_ms * 2 / 5 + 1);
-        int64_t left_ns = frame->call.deadline_ns - prim_store_now(store);
+        int64_t left_ns = frame->call.deadline_ns - prim_clock_now(&store->clock);
         int64_t real_left_ns = frame->real_deadline_ns - prim_boottime_ns(NULL);
         if (real_left_ns < left_ns) left_ns = real_left_ns;
         if (left_ns <= wait_ms * PRIM_NS_PER_MS) return result;
@@ -269,7 +262,7 @@ coord_result prim_attempts(coord_store *store, struct prim_frame *frame, struct 
     }
 }
 
-/* -- what a backend tells us ------------------------------------------------------------------ */
+/* -- reports of a backend --------------------------------------------------------------------- */
 
 static void on_backend_lost(struct prim_host *host, const coord_id *lease_id, int reason,
                             uint64_t token)
@@ -283,7 +276,7 @@ static void on_backend_lost(struct prim_host *host, const coord_id *lease_id, in
         /* A key that this handle dropped itself looks just like one that was taken: ask the
          * store about those that are left. */
         if (lease->changes > 0 && lease->kept)
-            prim_keeper_ask(lease);
+            prim_keeper_hear(lease, (struct keeper_event){.kind = KEEPER_ASK});
         else if (lease->changes == 0)
             prim_keeper_lost(lease, reason, token);
     }
@@ -349,10 +342,24 @@ static coord_result check_options(const coord_options *options)
                            "open_timeout of %" PRId64 " ms: 0 (10,000) or 1-%d ms",
                            options->open_timeout_ms, PRIM_TIMEOUT_MAX_MS);
     }
-    return prim_async_check(options);
+    if (options->async_threads > PRIM_ASYNC_THREADS_MAX || options->async_max > PRIM_ASYNC_MAX)
+        return prim_answer(COORD_INVALID, COORD_R_ARGUMENT,
+                           "async_threads: at most %d; async_max: at most %d",
+                           PRIM_ASYNC_THREADS_MAX, PRIM_ASYNC_MAX);
+    return prim_ok(COORD_R_NONE);
 }
 
-coord_result prim_store_open(const struct prim_store_source *source, const coord_options *options,
+/* Where nothing is guarded, renewals find what has happened to a key. */
+static coord_result open_guards(coord_store *store)
+{
+    const struct prim_backend_ops *ops = store->backend->ops;
+    if (ops->guards_max == 0 || ops->capabilities(store->backend).watch == COORD_WATCH_NONE)
+        return prim_ok(COORD_R_NONE);
+    store->guards = prim_guards_open(store->backend);
+    return store->guards != NULL ? prim_ok(COORD_R_NONE) : prim_no_memory();
+}
+
+coord_result prim_store_open(prim_open_fn *open, struct prim_url *url, const coord_options *options,
                              coord_store **ret_store)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -364,24 +371,24 @@ coord_result prim_store_open(const struct prim_store_source *source, const coord
     int64_t allowed_ms =
         options->open_timeout_ms == 0 ? PRIM_OPEN_TIMEOUT_MS : options->open_timeout_ms;
     struct prim_open in = {
-        .url = source->url,
+        .url = url,
         .options = options,
         .clock = store->clock,
         .host = &store->host,
-        .deadline_ns = prim_store_now(store) + allowed_ms * PRIM_NS_PER_MS,
+        .deadline_ns = prim_clock_now(&store->clock) + allowed_ms * PRIM_NS_PER_MS,
     };
-    result = source->open(&in, &store->backend);
+    result = open(&in, &store->backend);
     if (result.code == COORD_OK) {
-        result = prim_url_done(source->url);
+        result = prim_url_done(url);
         if (result.code == COORD_OK) result = check_scope(store, options->require_scope);
+        if (result.code == COORD_OK) result = open_guards(store);
+        if (result.code == COORD_OK) result = prim_async_open(store);
         if (result.code == COORD_OK) {
             store->id = store->backend->id;
-            result = prim_async_open(store);
-        }
-        if (result.code == COORD_OK) {
             *ret_store = store;
             return prim_ok(COORD_R_NONE);
         }
+        prim_guards_close(store->guards);
         store->backend->ops->close(store->backend);
     }
     prim_store_unref(store);
@@ -411,19 +418,14 @@ static void release_all(coord_store *store)
         (void)prim_lease_end(lease, COORD_R_RELEASED, 0);
         struct held_lease_view view;
         prim_lease_view_locked(lease, &view);
-        coord_id id = lease->id;
         char owner[sizeof lease->owner]; /* the handle may be freed meanwhile */
         memcpy(owner, lease->owner, sizeof owner);
         view.claim.owner = owner;
-        bool guarded = lease->guarded;
-        lease->guarded = false;
         lease->release_done = true;
         (void)pthread_mutex_unlock(&store->lock);
-        if (guarded && store->backend->ops->unguard != NULL)
-            store->backend->ops->unguard(store->backend, &id);
         int64_t left_ns = until_ns - prim_boottime_ns(NULL);
         if (left_ns > 0) {
-            struct prim_call call = {.deadline_ns = prim_store_now(store) + left_ns,
+            struct prim_call call = {.deadline_ns = prim_clock_now(&store->clock) + left_ns,
                                      .request_id = prim_id_request()};
             (void)store->backend->ops->release(store->backend, &call, &view.claim, NULL);
         }
@@ -447,6 +449,7 @@ void coord_close(coord_store *store)
     (void)pthread_mutex_lock(&store->lock);
     while (store->inside > 0) (void)pthread_cond_wait(&store->changed, &store->lock);
     (void)pthread_mutex_unlock(&store->lock);
+    prim_guards_close(store->guards);
     if (!store->options.keep_on_close) release_all(store);
     prim_watch_end_all(store);
     store->backend->ops->close(store->backend);

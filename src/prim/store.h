@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One open store: the checks before any I/O, who is inside, retries, closing, fork detection.
+/* One open store: the checks before any I/O, the count of calls inside, retries, closing, fork
+ * detection.
  *
  * One mutex guards everything a store and its leases share; no backend call is made under it. What
  * coord_check reads is atomic and needs no lock. */
@@ -20,10 +21,13 @@ enum {
     PRIM_RETRY_FIRST_MS = 50,
     PRIM_RETRY_MAX_MS = 1000,
     PRIM_CLOSE_RELEASE_MS = 5000, /* for all releases of a coord_close together */
+    PRIM_ASYNC_THREADS_MAX = 64,
+    PRIM_ASYNC_MAX = 1000000,
 };
 
 struct prim_keeper;
 struct prim_async;
+struct prim_guards;
 
 struct coord_store {
     struct prim_host host;
@@ -31,35 +35,33 @@ struct coord_store {
     struct prim_clock clock;
     coord_options options; /* its strings are not kept */
     coord_id id;
-    unsigned generation; /* of the process that opened it */
-    atomic_uint refs;    /* the caller's, one for each lease and watch */
+    unsigned generation;       /* of the process that opened it */
+    atomic_uint refs;          /* the caller's, one for each lease and watch */
+    atomic_size_t lease_count; /* with those being granted */
 
     pthread_mutex_t lock;
     pthread_cond_t changed; /* closing, nobody inside any more, an on_lost has returned */
     bool closing;
     size_t inside;       /* calls that have entered and not left */
     struct list leases;  /* coord_lease.node */
-    size_t lease_count;  /* with those being granted */
     struct list watches; /* coord_watch.node */
     size_t ending;       /* watches that coord_close is ending */
     char degraded[160];  /* why; "" it is not */
     struct prim_keeper *keeper;
     struct prim_async *async;
+    struct prim_guards *guards; /* NULL: the store cannot watch, or its backend guards nothing */
 };
 
 /* -- opening, for libmuster -- */
-struct prim_store_source {
-    prim_open_fn *open;
-    struct prim_url *url; /* all of its parameters must be known to the backend */
-};
-coord_result prim_store_open(const struct prim_store_source *source, const coord_options *options,
+/* The backend must know all parameters of the URL. */
+coord_result prim_store_open(prim_open_fn *open, struct prim_url *url, const coord_options *options,
                              coord_store **ret_store);
 
 /* -- one call -- */
 struct prim_frame {
     struct prim_call call;
     int64_t began_ns;         /* on the store's clock */
-    int64_t real_deadline_ns; /* on CLOCK_BOOTTIME: a store's clock may stand still in a test */
+    int64_t real_deadline_ns; /* on CLOCK_BOOTTIME: a store's clock may stop in a test */
     bool own_id;              /* the library drew the request id: nobody used it before */
 };
 /* INVALID/handle without a store or after fork. */
@@ -90,11 +92,7 @@ struct prim_try {
             const struct prim_claim *claim;
             const char *key; /* release: NULL all */
         } lease;
-        struct {
-            struct str scope;
-            bool bucket;
-            struct prim_feed *feed;
-        } watch;
+        struct prim_feed *feed; /* watch */
     } in;
     struct prim_grant grant; /* create, cas, acquire */
     coord_entry *entry;
@@ -102,7 +100,7 @@ struct prim_try {
     int64_t sent_ns, left_ms; /* renew; adopt: -1 not known */
     void *watch;
 };
-/* Repeats what is unclear or not connected with the same request id until the deadline. */
+/* Repeats an unclear or unconnected call with the same request id until the deadline. */
 coord_result prim_attempts(coord_store *store, struct prim_frame *frame, struct prim_try *try);
 /* False: the store is closing. */
 bool prim_pause_ms(coord_store *store, int64_t ms);
@@ -115,12 +113,10 @@ coord_result prim_need_grant(coord_store *store, uint32_t bits);
 
 coord_store *prim_store_ref(coord_store *store);
 void prim_store_unref(coord_store *store);
-int64_t prim_store_now(const coord_store *store);
 
 /* -- async.c: calls that are answered later (coord_fd, coord_dispatch) -- */
-coord_result prim_async_check(const coord_options *options);
 coord_result prim_async_open(coord_store *store);
-/* Nothing is taken any more; what waits is answered UNAVAILABLE/closed; threads are joined. */
+/* Nothing is taken any more; waiting calls are answered UNAVAILABLE/closed; threads are joined. */
 void prim_async_stop(coord_store *store);
 /* Runs done() of all that was never dispatched and frees it. */
 void prim_async_close(coord_store *store);
@@ -129,7 +125,7 @@ void prim_async_close(coord_store *store);
 /* Every reader gets COORD_CLOSED/closed; its handle stays its own. */
 void prim_watch_end_all(coord_store *store);
 
-/* Grows by one in every child: whose number differs lives in a copy of a process. */
+/* Grows by one in every child: a store with another number is a copy in a forked process. */
 extern atomic_uint prim_fork_generation;
 
 static inline struct str prim_str(coord_str s)

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* URLs of stores (url.h). Pure, any thread.
+ *
+ * Invariant: no error text repeats a part of the URL except a checked name of a parameter. */
 #include "prim/url.h"
 
 #include <inttypes.h>
@@ -8,7 +11,7 @@
 #include "base/hex.h"
 #include "prim/answer.h"
 
-/* No text here shows what stands in the URL, except names of parameters: it may hold a password. */
+/* No text here shows a part of the URL, except names of parameters: it may hold a password. */
 static coord_result wrong(const char *what)
 {
     return prim_answer(COORD_INVALID, COORD_R_URL, "url: %s", what);
@@ -16,13 +19,8 @@ static coord_result wrong(const char *what)
 
 static bool is_scheme(const char *text)
 {
-    bool letter = (*text >= 'a' && *text <= 'z');
-    for (; *text != '\0'; text++) {
-        bool fine = (*text >= 'a' && *text <= 'z') || (*text >= '0' && *text <= '9') ||
-                    *text == '+' || *text == '-' || *text == '.';
-        if (!fine) return false;
-    }
-    return letter;
+    static const char alphabet[] = "abcdefghijklmnopqrstuvwxyz0123456789+-.";
+    return *text >= 'a' && *text <= 'z' && text[strspn(text, alphabet)] == '\0';
 }
 
 /* The one part of a URL that texts repeat: nothing in it can disturb a terminal or a log. */
@@ -90,7 +88,7 @@ static const char *parse_params(struct prim_url *url, char *params)
         if (!is_name(params)) return "a parameter's name is of a-z 0-9 _ and not empty";
         if (value != NULL && !decode(value)) return "a bad %-escape in a parameter";
         for (size_t i = 0; i < url->param_count; i++)
-            if (strcmp(url->params[i].name, params) == 0) return "a parameter stands twice";
+            if (strcmp(url->params[i].name, params) == 0) return "a parameter is there twice";
         url->params[url->param_count++] =
             (struct prim_url_param){.name = params, .value = value == NULL ? "" : value};
         params = following;
@@ -181,21 +179,6 @@ const char *prim_url_param(struct prim_url *url, const char *name)
     return NULL;
 }
 
-coord_result prim_url_number(struct prim_url *url, const char *name, int64_t low, int64_t high,
-                             int64_t *value)
-{
-    const char *text = prim_url_param(url, name);
-    int64_t number;
-    if (text == NULL) return prim_ok(COORD_R_NONE);
-    if (str_to_i64(str_from(text), &number) != ERR_OK || number < low || number > high) {
-        return prim_answer(COORD_INVALID, COORD_R_URL,
-                           "url: parameter %s is a whole number from %" PRId64 " to %" PRId64, name,
-                           low, high);
-    }
-    *value = number;
-    return prim_ok(COORD_R_NONE);
-}
-
 static bool time_of(struct str text, int64_t *ret_ms)
 {
     static const struct {
@@ -218,18 +201,31 @@ static bool time_of(struct str text, int64_t *ret_ms)
     return false;
 }
 
+coord_result prim_url_number(struct prim_url *url, const char *name, int64_t low, int64_t high,
+                             int64_t *value)
+{
+    const char *text = prim_url_param(url, name);
+    int64_t number;
+    if (text == NULL) return prim_ok(COORD_R_NONE);
+    if (str_to_i64(str_from(text), &number) != ERR_OK || number < low || number > high)
+        return prim_answer(COORD_INVALID, COORD_R_URL,
+                           "url: parameter %s is a whole number from %" PRId64 " to %" PRId64, name,
+                           low, high);
+    *value = number;
+    return prim_ok(COORD_R_NONE);
+}
+
 coord_result prim_url_time_ms(struct prim_url *url, const char *name, int64_t low, int64_t high,
                               int64_t *value_ms)
 {
     const char *text = prim_url_param(url, name);
     int64_t ms;
     if (text == NULL) return prim_ok(COORD_R_NONE);
-    if (!time_of(str_from(text), &ms) || ms < low || ms > high) {
+    if (!time_of(str_from(text), &ms) || ms < low || ms > high)
         return prim_answer(COORD_INVALID, COORD_R_URL,
                            "url: parameter %s is a time such as 500ms or 5s, from %" PRId64
                            " to %" PRId64 " ms",
                            name, low, high);
-    }
     *value_ms = ms;
     return prim_ok(COORD_R_NONE);
 }

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Waiting for a free slot (wait.h). Runs on the caller's thread.
+ *
+ * Invariant: each round is one acquire with the same request id, which a full group refused
+ * without a trace, so that the lease of the last round counts from that round. */
 #include "prim/wait.h"
 
 #include "prim/answer.h"
@@ -27,7 +31,7 @@ void wait_view_event(struct wait_view *view, const coord_event *event)
 
 struct waiter {
     coord_store *store;
-    struct prim_feed *feed; /* NULL: this store cannot tell, it is asked again and again */
+    struct prim_feed *feed; /* NULL: this store cannot watch, it is asked again and again */
     void *watch;
     struct wait_view view;
 };
@@ -36,11 +40,13 @@ static void waiter_open(struct waiter *waiter, const struct prim_frame *frame, s
 {
     coord_store *store = waiter->store;
     coord_caps caps = store->backend->ops->capabilities(store->backend);
-    if (caps.watch == COORD_WATCH_NONE || (waiter->feed = prim_feed_open()) == NULL) return;
+    if (caps.watch == COORD_WATCH_NONE) return;
+    waiter->feed = prim_feed_open((struct prim_scope){group, true});
+    if (waiter->feed == NULL) return;
     struct prim_call call = frame->call;
     call.request_id = prim_id_request();
-    coord_result opened = store->backend->ops->watch(store->backend, &call, group, true,
-                                                     waiter->feed, &waiter->watch);
+    coord_result opened =
+        store->backend->ops->watch(store->backend, &call, waiter->feed, &waiter->watch);
     if (opened.code != COORD_OK) {
         prim_feed_close(waiter->feed);
         waiter->feed = NULL;
@@ -56,7 +62,7 @@ static void waiter_close(struct waiter *waiter)
     waiter->view = (struct wait_view){.known = false};
 }
 
-/* Takes in what is there, waiting up to ms for the first. */
+/* Takes in the events that wait, waiting up to ms for the first. */
 static void read_events(struct waiter *waiter, int64_t ms)
 {
     coord_event event;
@@ -87,7 +93,7 @@ static bool wait_for_change(struct waiter *waiter, uint32_t slot_count, int64_t 
             return prim_pause_ms(waiter->store, left_ms < WAIT_BLIND_MS ? left_ms : WAIT_BLIND_MS);
         }
         if (!seems_free(waiter, slot_count)) continue;
-        /* All waiters see it now. Each waits a little, and who finds it taken stays away. */
+        /* All waiters see it now. Each waits a little, and stays away if it is taken by then. */
         if (!prim_pause_ms(waiter->store, prim_random_below(WAIT_SPREAD_MS))) return false;
         read_events(waiter, 0);
         if (seems_free(waiter, slot_count)) return true;
@@ -116,31 +122,28 @@ coord_result prim_acquire_waiting(coord_store *store, struct prim_frame *frame,
         try->in.acquire.wait_ms = wait_ms;
         return prim_attempts(store, frame, try);
     }
+    coord_result result;
     for (;;) { /* until wait_ms is over: a round takes at least WAIT_LOOK_MIN_MS */
         /* A refusal left nothing behind: the lease of this round counts from here. */
-        frame->began_ns = prim_store_now(store);
+        frame->began_ns = prim_clock_now(&store->clock);
         frame->call.deadline_ns = frame->began_ns + timeout_ns;
         frame->call.attempt = 0;
-        coord_result result = prim_attempts(store, frame, try);
-        if (result.code != COORD_EXISTS || result.reason != COORD_R_FULL || wait_ms == 0) {
-            waiter_close(&waiter);
-            return result;
-        }
-        int64_t left_ns = until_ns - prim_store_now(store);
+        result = prim_attempts(store, frame, try);
+        if (result.code != COORD_EXISTS || result.reason != COORD_R_FULL || wait_ms == 0) break;
+        int64_t left_ns = until_ns - prim_clock_now(&store->clock);
         int64_t real_left_ns = real_until_ns - prim_boottime_ns(NULL);
         int64_t left_ms = (real_left_ns < left_ns ? real_left_ns : left_ns) / PRIM_NS_PER_MS;
-        if (left_ms <= 0) {
-            waiter_close(&waiter);
-            return result;
-        }
+        if (left_ms <= 0) break;
         if (waiter.feed == NULL) waiter_open(&waiter, frame, try->in.acquire.group);
         int64_t look_ms = look_after_ms(&result, waiter.feed != NULL);
         uint32_t slot_count =
             result.slot_count != 0 ? result.slot_count : try->in.acquire.slot_count;
         if (!wait_for_change(&waiter, slot_count, look_ms < left_ms ? look_ms : left_ms)) {
-            waiter_close(&waiter);
-            return prim_answer(COORD_UNAVAILABLE, COORD_R_CLOSED,
-                               "the store was closed while waiting");
+            result = prim_answer(COORD_UNAVAILABLE, COORD_R_CLOSED,
+                                 "the store was closed while waiting");
+            break;
         }
     }
+    waiter_close(&waiter);
+    return result;
 }

@@ -33,13 +33,14 @@ coord_result coord_watch_open(coord_store *store, const coord_call *call, coord_
     result = prim_enter(store, call, 0, &frame);
     if (result.code != COORD_OK) return result;
     coord_watch *watch = calloc(1, sizeof *watch);
-    if (watch == NULL || (watch->feed = prim_feed_open()) == NULL) {
+    if (watch == NULL ||
+        (watch->feed = prim_feed_open((struct prim_scope){prim_str(scope), bucket})) == NULL) {
         free(watch);
         prim_leave(store);
         return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY,
                            "no memory or descriptor for a watch");
     }
-    struct prim_try try = {.op = PRIM_OP_WATCH, .in.watch = {prim_str(scope), bucket, watch->feed}};
+    struct prim_try try = {.op = PRIM_OP_WATCH, .in.feed = watch->feed};
     result = prim_attempts(store, &frame, &try);
     if (result.code == COORD_OK) {
         watch->backend_watch = try.watch;

@@ -297,44 +297,44 @@ static void b15(struct suite *s)
     coord_lease_unref(lease);
 }
 
-struct told {
+struct loss_seen {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     int calls, reason;
 };
 static void on_lost(void *arg, coord_lease *lease, int reason)
 {
-    struct told *told = arg;
+    struct loss_seen *reported = arg;
     (void)lease;
-    (void)pthread_mutex_lock(&told->mutex);
-    told->calls++;
-    told->reason = reason;
-    (void)pthread_cond_broadcast(&told->changed);
-    (void)pthread_mutex_unlock(&told->mutex);
+    (void)pthread_mutex_lock(&reported->mutex);
+    reported->calls++;
+    reported->reason = reason;
+    (void)pthread_cond_broadcast(&reported->changed);
+    (void)pthread_mutex_unlock(&reported->mutex);
 }
 
 static void b16(struct suite *s)
 {
-    struct told told = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0};
+    struct loss_seen reported = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0};
     coord_lease *lease = NULL;
-    /* Its own renewals come so rarely that only the store can be who tells; where it does not tell,
+    /* Its own renewals come so rarely that only the store can report it; where it does not report,
      * the renewal at a third of the TTL does. */
     WANT(create(s->store, N("k"), "a", 3 * suite_short_ttl(s), "o", &lease), COORD_OK,
          COORD_R_CREATED);
-    WANT(coord_keep(lease, on_lost, &told), COORD_OK, ANY_REASON);
+    WANT(coord_keep(lease, on_lost, &reported), COORD_OK, ANY_REASON);
     coord_result r = coord_delete(s->store, NULL, text(N("k")), COORD_FORCE, NULL);
     WANT(r, COORD_OK, COORD_R_DELETED);
-    (void)pthread_mutex_lock(&told.mutex);
-    while (told.calls == 0) { (void)pthread_cond_wait(&told.changed, &told.mutex); }
-    int reason = told.reason;
-    (void)pthread_mutex_unlock(&told.mutex);
+    (void)pthread_mutex_lock(&reported.mutex);
+    while (reported.calls == 0) { (void)pthread_cond_wait(&reported.changed, &reported.mutex); }
+    int reason = reported.reason;
+    (void)pthread_mutex_unlock(&reported.mutex);
     EXPECT_EQ(reason, COORD_R_REVOKED, "why");
     EXPECT_EQ(coord_check(lease), COORD_EXPIRED, "check");
     WANT(coord_renew(lease, NULL), COORD_EXPIRED, COORD_R_REVOKED);
     EXPECT_EQ(value_is(s->store, N("k"), NULL), 0, "gone");
     coord_lease_unref(lease);
     real_sleep_ms(50);
-    EXPECT_EQ(told.calls, 1, "told once");
+    EXPECT_EQ(reported.calls, 1, "reported once");
 }
 
 static void b17(struct suite *s)
@@ -436,7 +436,7 @@ const struct test_case cases_cas[] = {
     {"B13", "delete, and again", CAS, b13, 0, 0},
     {"B14", "delete with a wrong revision", CAS, b14, 0, 0},
     {"B15", "delete of a leased key by a stranger", LEASE, b15, 0, 0},
-    {"B16", "delete by force: the holder is told", LEASE | COORD_CAP_FORCE, b16, CASE_REAL, 0},
+    {"B16", "delete by force: the holder learns it", LEASE | COORD_CAP_FORCE, b16, CASE_REAL, 0},
     {"B17", "renewals are no change", LEASE, b17, 0, 0},
     {"B18", "the reply of a set is lost", CAS, b18, CASE_REAL, 0},
     {"B19", "revisions of random calls rise", CAS, b19, CASE_REAL, 0},

@@ -10,7 +10,7 @@ static void a01(struct suite *s)
     coord_result r = create(s->store, N("k"), "hello", 0, NULL, NULL);
     WANT(r, COORD_OK, COORD_R_CREATED);
     EXPECT(r.revision > 0, "a revision");
-    EXPECT_EQ(value_is(s->store, N("k"), "hello"), r.revision, "get tells value and revision");
+    EXPECT_EQ(value_is(s->store, N("k"), "hello"), r.revision, "get returns value and revision");
 }
 
 static void a02(struct suite *s)
@@ -47,8 +47,8 @@ static void one_winner(struct suite *s, struct history *history, uint32_t count)
     }
     history_deinit(history);
     EXPECT_EQ(won, 1, "winners");
-    EXPECT_EQ(lost, count - 1, "told EXISTS");
-    EXPECT_EQ(other, 0, "who tell another revision");
+    EXPECT_EQ(lost, count - 1, "reported EXISTS");
+    EXPECT_EQ(other, 0, "with another revision");
 }
 
 static void a03(struct suite *s)
@@ -184,7 +184,7 @@ static void a10(struct suite *s)
         coord_result r = coord_create_if_absent(s->store, NULL, bad[i], text("v"), 0, NULL, NULL);
         EXPECT(r.code == COORD_INVALID && r.reason == COORD_R_KEY, "bad key %zu: %s/%s", i,
                coord_code_name(r.code), coord_reason_name(r.reason));
-        EXPECT(r.text[0] != '\0', "bad key %zu is told why", i);
+        EXPECT(r.text[0] != '\0', "bad key %zu learns why", i);
     }
     longest[0] = 'c'; /* 512 is fine: nothing else is taken for too long */
     memcpy(longest, s->prefix, strlen(s->prefix));

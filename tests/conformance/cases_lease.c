@@ -8,40 +8,40 @@
 
 #include "cases.h"
 
-/* What a keeper told. */
-struct told {
+/* What a keeper reported. */
+struct loss_seen {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     int calls, reason;
     int64_t at_ns;
 };
-#define TOLD_INIT                                                                                  \
+#define LOSS_INIT                                                                                  \
     {                                                                                              \
         PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0, 0                               \
     }
 static void on_lost(void *arg, coord_lease *lease, int reason)
 {
-    struct told *told = arg;
+    struct loss_seen *reported = arg;
     int64_t now_ns = real_now_ns();
     (void)lease;
-    (void)pthread_mutex_lock(&told->mutex);
-    told->calls++;
-    told->reason = reason;
-    told->at_ns = now_ns;
-    (void)pthread_cond_broadcast(&told->changed);
-    (void)pthread_mutex_unlock(&told->mutex);
+    (void)pthread_mutex_lock(&reported->mutex);
+    reported->calls++;
+    reported->reason = reason;
+    reported->at_ns = now_ns;
+    (void)pthread_cond_broadcast(&reported->changed);
+    (void)pthread_mutex_unlock(&reported->mutex);
 }
-static void wait_told(struct told *told)
+static void wait_loss(struct loss_seen *reported)
 {
-    (void)pthread_mutex_lock(&told->mutex);
-    while (told->calls == 0) { (void)pthread_cond_wait(&told->changed, &told->mutex); }
-    (void)pthread_mutex_unlock(&told->mutex);
+    (void)pthread_mutex_lock(&reported->mutex);
+    while (reported->calls == 0) { (void)pthread_cond_wait(&reported->changed, &reported->mutex); }
+    (void)pthread_mutex_unlock(&reported->mutex);
 }
-static int calls_of(struct told *told)
+static int calls_of(struct loss_seen *reported)
 {
-    (void)pthread_mutex_lock(&told->mutex);
-    int calls = told->calls;
-    (void)pthread_mutex_unlock(&told->mutex);
+    (void)pthread_mutex_lock(&reported->mutex);
+    int calls = reported->calls;
+    (void)pthread_mutex_unlock(&reported->mutex);
     return calls;
 }
 
@@ -289,12 +289,12 @@ static int64_t keeper_ttl(const struct suite *s)
 static bool lost_in_time(struct suite *s, coord_store *faulty, const char *group, int want_reason,
                          const char **why)
 {
-    struct told told = TOLD_INIT;
+    struct loss_seen reported = LOSS_INIT;
     coord_lease *lease = NULL, *next = NULL;
     struct timespec before, after;
     coord_result r = acquire(faulty, group, 1, "kept", keeper_ttl(s), 0, &lease);
     if (!suite_want(s, __FILE__, __LINE__, r, COORD_OK, COORD_R_ACQUIRED)) { return true; }
-    r = coord_keep(lease, on_lost, &told);
+    r = coord_keep(lease, on_lost, &reported);
     if (r.code != COORD_OK) {
         coord_lease_unref(lease);
         *why = "it could not be kept";
@@ -304,16 +304,16 @@ static bool lost_in_time(struct suite *s, coord_store *faulty, const char *group
     (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);
     r = acquire_when_free(s, group, 1, "next", suite_long_ttl(s), &next);
     int64_t taken_ns = real_now_ns();
-    wait_told(&told);
+    wait_loss(&reported);
     (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
     int64_t cpu_ns = (after.tv_sec - before.tv_sec) * 1000000000 + (after.tv_nsec - before.tv_nsec);
     bool fine = false;
     if (r.code != COORD_OK) {
         *why = "nobody was let in";
-    } else if (told.at_ns >= taken_ns) {
-        *why = "T8: told after another was let in";
-    } else if (want_reason != ANY_REASON && told.reason != want_reason) {
-        *why = "told by the store's end, not by its own clock";
+    } else if (reported.at_ns >= taken_ns) {
+        *why = "T8: reported after another was let in";
+    } else if (want_reason != ANY_REASON && reported.reason != want_reason) {
+        *why = "reported by the store's end, not by its own clock";
     } else if (cpu_ns >= (taken_ns - start_ns) / 2) {
         *why = "the keeper spins";
     } else if (coord_check(lease) != COORD_EXPIRED ||
@@ -321,8 +321,8 @@ static bool lost_in_time(struct suite *s, coord_store *faulty, const char *group
         *why = "lost, and yet it lives";
     } else if (coord_renew(next, NULL).code != COORD_OK) {
         *why = "the next one lost it";
-    } else if (calls_of(&told) != 1) {
-        *why = "told more than once";
+    } else if (calls_of(&reported) != 1) {
+        *why = "reported more than once";
     } else {
         fine = true;
     }
@@ -370,13 +370,13 @@ static void *spin(void *arg)
 static void d12(struct suite *s)
 {
     enum { MOST = 200 };
-    struct told told = TOLD_INIT;
+    struct loss_seen reported = LOSS_INIT;
     coord_lease *lease = NULL;
     pthread_t threads[MOST];
     int count = s->full ? MOST : 16;
     WANT(create(s->store, N("k"), "v", keeper_ttl(s), "o", &lease), COORD_OK, COORD_R_CREATED);
-    coord_result kept = coord_keep(lease, on_lost, &told);
-    if (kept.code == COORD_EXPIRED) { /* starved already, and told so */
+    coord_result kept = coord_keep(lease, on_lost, &reported);
+    if (kept.code == COORD_EXPIRED) { /* starved already, and reported so */
         coord_lease_unref(lease);
         return;
     }
@@ -390,11 +390,11 @@ static void d12(struct suite *s)
     for (int i = 0; i < count; i++) { (void)pthread_join(threads[i], NULL); }
     if (coord_check(lease) == COORD_OK) {
         coord_result r = coord_renew(lease, NULL);
-        EXPECT(r.code == COORD_OK || calls_of(&told) == 1, "held in truth");
+        EXPECT(r.code == COORD_OK || calls_of(&reported) == 1, "held in truth");
     } else {
-        wait_told(&told); /* never silent */
+        wait_loss(&reported); /* never silent */
     }
-    EXPECT(calls_of(&told) <= 1, "told at most once");
+    EXPECT(calls_of(&reported) <= 1, "reported at most once");
     drop(&lease);
 }
 
@@ -406,12 +406,12 @@ static void d13(struct suite *s)
     coord_store *faulty = suite_open_faulty(s, "fault_ops=renew&fault_hang=500");
     if (faulty == NULL) { return; }
     for (int i = 0; i < rounds; i++) {
-        struct told told = TOLD_INIT;
+        struct loss_seen reported = LOSS_INIT;
         coord_lease *lease = NULL;
         char leaf[24];
         (void)snprintf(leaf, sizeof leaf, "k%d", i);
         WANT(create(faulty, N(leaf), "v", ttl_ms, "o", &lease), COORD_OK, COORD_R_CREATED);
-        coord_result kept = coord_keep(lease, on_lost, &told);
+        coord_result kept = coord_keep(lease, on_lost, &reported);
         if (kept.code == COORD_EXPIRED) { /* a machine slower than the TTL */
             coord_lease_unref(lease);
             continue;
@@ -421,10 +421,10 @@ static void d13(struct suite *s)
         if (suite_has(s, COORD_CAP_FORCE)) {
             (void)coord_delete(s->store, NULL, text(N(leaf)), COORD_FORCE, NULL);
         }
-        wait_told(&told);
+        wait_loss(&reported);
         (void)coord_renew(lease, &(coord_call){.timeout_ms = 20});
         real_sleep_ms(2);
-        EXPECT_EQ(calls_of(&told), 1, "told once");
+        EXPECT_EQ(calls_of(&reported), 1, "reported once");
         coord_lease_unref(lease);
     }
 }
@@ -496,7 +496,7 @@ static void d15(struct suite *s)
 static void d16(struct suite *s)
 {
     enum { MOST = 1000 };
-    struct told told = TOLD_INIT;
+    struct loss_seen reported = LOSS_INIT;
     coord_lease *leases[MOST] = {0};
     int count = s->full ? MOST : suite_scale(s, 60, 60);
     int64_t ttl_ms = s->full ? 10000 : keeper_ttl(s) * 3 / 2;
@@ -504,17 +504,17 @@ static void d16(struct suite *s)
         char leaf[24];
         (void)snprintf(leaf, sizeof leaf, "k%d", i);
         WANT(create(s->store, N(leaf), "v", ttl_ms, "o", &leases[i]), COORD_OK, COORD_R_CREATED);
-        WANT(coord_keep(leases[i], on_lost, &told), COORD_OK, ANY_REASON);
-        WANT(coord_keep(leases[i], on_lost, &told), COORD_INVALID, COORD_R_HANDLE);
+        WANT(coord_keep(leases[i], on_lost, &reported), COORD_OK, ANY_REASON);
+        WANT(coord_keep(leases[i], on_lost, &reported), COORD_INVALID, COORD_R_HANDLE);
     }
     real_sleep_ms(s->full ? 60000 : ttl_ms * 5 / 4);
-    EXPECT_EQ(calls_of(&told), 0, "no loss without a reason");
+    EXPECT_EQ(calls_of(&reported), 0, "no loss without a reason");
     for (int i = 0; i < count; i++) {
         EXPECT_EQ(coord_check(leases[i]), COORD_OK, "check");
         WANT(coord_release(leases[i], NULL), COORD_OK, COORD_R_RELEASED);
         coord_lease_unref(leases[i]);
     }
-    EXPECT_EQ(calls_of(&told), 0, "a release is no loss");
+    EXPECT_EQ(calls_of(&reported), 0, "a release is no loss");
 }
 
 static void d17(struct suite *s)
@@ -659,15 +659,15 @@ const struct test_case cases_lease[] = {
     {"D07", "renewal after the own release", LEASE, d07, 0, 0},
     {"D08", "a handle of another store", LEASE | COORD_CAP_CAS, d08, 0, 0},
     {"D09", "the owner's name is not enough", SLOT, d09, 0, 0},
-    {"D10", "renewals answered too late: told in time", SLOT, d10, CASE_REAL, 0},
-    {"D11", "renewals never answered: told in time, no spinning", SLOT, d11, CASE_REAL, 0},
+    {"D10", "renewals answered too late: reported in time", SLOT, d10, CASE_REAL, 0},
+    {"D11", "renewals never answered: reported in time, no spinning", SLOT, d11, CASE_REAL, 0},
     {"D12", "a starved keeper is never silent", LEASE, d12, CASE_REAL, 0},
     {"D13", "on_lost exactly once", LEASE, d13, CASE_REAL, 0},
     {"D14", "a lease of many keys ends: one event each", LEASE | COORD_CAP_MULTI_KEY, d14, 0,
      COORD_WATCH_POLL},
     {"D15", "renewing one lease does not move another", LEASE, d15, 0, 0},
     {"D16", "many kept leases, none lost", LEASE, d16, CASE_REAL, 0},
-    {"D17", "the granted TTL is rounded up and told", LEASE, d17, 0, 0},
+    {"D17", "the granted TTL is rounded up and reported", LEASE, d17, 0, 0},
     {"D18", "many renewals at once", LEASE, d18, 0, 0},
     {"D19", "export, die, import, renew", SLOT, d19, CASE_REAL, 0},
     {"D20", "import after the deadline", LEASE, d20, 0, 0},

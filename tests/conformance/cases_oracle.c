@@ -3,7 +3,7 @@
  *
  * The memory store is the contract as a pure function, so what differs is wrong in one of the two,
  * or the contract does not say. Left out for the latter: calls with two things wrong at once (any
- * may be told first), and why a lease is over. Nothing expires here: time is of other cases. */
+ * may be reported first), and why a lease is over. Nothing expires here: time is of other cases. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,13 +22,13 @@ struct duel {
     struct suite *s;
     coord_store *store[STORES]; /* this one, and the oracle */
     unsigned seed;
-    uint64_t revision[KEYS][STORES]; /* as last told; 0 absent */
+    uint64_t revision[KEYS][STORES]; /* as last reported; 0 absent */
     uint64_t stale[KEYS][STORES];
     int holder[KEYS]; /* hand; -1: none known */
     bool leased[KEYS];
     uint64_t group_revision[GROUPS][STORES];
     uint32_t group_size[GROUPS];
-    struct hand hands[HANDS];
+    struct hand actors[HANDS];
     coord_result result[STORES];
     char what[128];
 };
@@ -57,7 +57,7 @@ static const char *group_name(struct duel *d, int group, struct name *name)
 static struct hand *free_hand(struct duel *d)
 {
     for (int i = 0; i < HANDS; i++) {
-        if (d->hands[i].lease[0] == NULL) { return &d->hands[i]; }
+        if (d->actors[i].lease[0] == NULL) { return &d->actors[i]; }
     }
     return NULL;
 }
@@ -66,7 +66,7 @@ static struct hand *held_hand(struct duel *d)
 {
     int start = pick(d, HANDS);
     for (int i = 0; i < HANDS; i++) {
-        struct hand *h = &d->hands[(start + i) % HANDS];
+        struct hand *h = &d->actors[(start + i) % HANDS];
         if (h->lease[0] != NULL) { return h; }
     }
     return NULL;
@@ -131,7 +131,7 @@ static void do_create(struct duel *d)
     if (d->result[0].code == COORD_OK) {
         note_key(d, key, false);
         d->leased[key] = h != NULL;
-        d->holder[key] = h != NULL ? (int)(h - d->hands) : -1;
+        d->holder[key] = h != NULL ? (int)(h - d->actors) : -1;
     }
 }
 
@@ -149,16 +149,16 @@ static void do_under(struct duel *d)
     if (d->result[0].code == COORD_OK) {
         note_key(d, key, false);
         d->leased[key] = true;
-        d->holder[key] = (int)(h - d->hands);
+        d->holder[key] = (int)(h - d->actors);
     }
 }
 
 static void do_cas(struct duel *d)
 {
     int key = pick(d, KEYS), how = pick(d, 4);
-    struct hand *own = d->holder[key] >= 0 ? &d->hands[d->holder[key]] : NULL;
+    struct hand *own = d->holder[key] >= 0 ? &d->actors[d->holder[key]] : NULL;
     struct name name;
-    /* One thing wrong at most: a stale revision with the right lease, or a wrong lease. */
+    /* One argument wrong at most: a stale revision with the right lease, or a wrong lease. */
     bool stranger = d->leased[key] && (own == NULL || how == 1);
     bool stale = !stranger && how == 0;
     int64_t ttl_ms = how == 3 && own != NULL ? 0 : COORD_TTL_KEEP;
@@ -181,7 +181,7 @@ static void do_cas(struct duel *d)
 static void do_delete(struct duel *d)
 {
     int key = pick(d, KEYS), how = pick(d, 5);
-    struct hand *own = d->holder[key] >= 0 ? &d->hands[d->holder[key]] : NULL;
+    struct hand *own = d->holder[key] >= 0 ? &d->actors[d->holder[key]] : NULL;
     struct name name;
     bool force = how == 0 && suite_has(d->s, COORD_CAP_FORCE);
     bool stranger = d->leased[key] && (own == NULL || how == 1);
@@ -220,14 +220,14 @@ static void do_get(struct duel *d)
                   strcmp(entry[0]->owner, entry[1]->owner) == 0 &&
                   (entry[0]->token == 0) == (entry[1]->token == 0) &&
                   (entry[0]->ttl_ms == 0) == (entry[1]->ttl_ms == 0));
-    bool told = !both || (entry[0]->revision == d->revision[key][0] &&
-                          entry[1]->revision == d->revision[key][1]);
+    bool reported = !both || (entry[0]->revision == d->revision[key][0] &&
+                              entry[1]->revision == d->revision[key][1]);
     for (int i = 0; i < STORES; i++) {
         if (d->result[i].code == COORD_OK) { coord_entry_free(entry[i]); }
         d->result[i] = (coord_result){.code = d->result[i].code};
     }
     EXPECT(same, "%s: another value, owner or lease than the oracle's", d->what);
-    EXPECT(told, "R1: %s has another revision than was told", d->what);
+    EXPECT(reported, "R1: %s has another revision than was reported", d->what);
 }
 
 static void do_acquire(struct duel *d)
@@ -253,7 +253,7 @@ static void do_acquire(struct duel *d)
     }
     if (d->result[0].code == COORD_OK) {
         for (int i = 0; i < HANDS; i++) { /* who was overtaken */
-            struct hand *old = &d->hands[i];
+            struct hand *old = &d->actors[i];
             if (old->group == group + 1 && strcmp(old->owner, request.owner) == 0) {
                 old->robbed = true;
             }
@@ -320,7 +320,7 @@ static void do_resize(struct duel *d)
 static void lose_keys(struct duel *d, const struct hand *h, bool released)
 {
     for (int key = 0; key < KEYS; key++) {
-        if (d->holder[key] != (int)(h - d->hands)) { continue; }
+        if (d->holder[key] != (int)(h - d->actors)) { continue; }
         d->holder[key] = -1;
         if (released) {
             note_key(d, key, true);
@@ -387,8 +387,8 @@ static void o01(struct suite *s)
         }
     }
     for (int i = 0; i < HANDS; i++) {
-        if (d.hands[i].lease[0] != NULL) { (void)coord_release(d.hands[i].lease[0], NULL); }
-        put_down(&d.hands[i]);
+        if (d.actors[i].lease[0] != NULL) { (void)coord_release(d.actors[i].lease[0], NULL); }
+        put_down(&d.actors[i]);
     }
     coord_close(d.store[1]);
 }

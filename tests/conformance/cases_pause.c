@@ -67,7 +67,7 @@ static void l03(struct suite *s)
     bool fine = helper_line(s, &h, line, sizeof line);
     helper_end(&h);
     if (!fine) { return; }
-    EXPECT(strncmp(line, "lost ", 5) == 0, "told on resume, got %s", line);
+    EXPECT(strncmp(line, "lost ", 5) == 0, "reported on resume, got %s", line);
     WANT(coord_renew(next, NULL), COORD_OK, COORD_R_RENEWED);
     EXPECT(coord_lease_token(next) > old_token, "F2");
     (void)coord_release(next, NULL);
@@ -98,7 +98,7 @@ static void l04(struct suite *s)
     for (int i = 0; i < HOLDERS; i++) {
         if (helpers[i].pid > 0) { helper_kill(&helpers[i], SIGCONT); }
     }
-    for (int i = 0; i < HOLDERS && fine; i++) { /* each is told, none takes its slot back */
+    for (int i = 0; i < HOLDERS && fine; i++) { /* each is reported, none takes its slot back */
         fine = helper_line(s, &helpers[i], line, sizeof line) && strncmp(line, "lost ", 5) == 0;
         fine = fine && coord_renew(leases[i], NULL).code == COORD_OK;
     }
@@ -114,7 +114,8 @@ static void l04(struct suite *s)
 const struct test_case cases_pause[] = {
     {"F03", "a stopped holder wakes up: the fence refuses it", SLOT, f03,
      CASE_REAL | CASE_PROCESSES, 0},
-    {"L03", "a stopped holder is told before it renews", SLOT, l03, CASE_REAL | CASE_PROCESSES, 0},
+    {"L03", "a stopped holder learns it before it renews", SLOT, l03, CASE_REAL | CASE_PROCESSES,
+     0},
     {"L04", "all holders stopped: each slot is taken once", SLOT, l04, CASE_REAL | CASE_PROCESSES,
      0},
     {0},

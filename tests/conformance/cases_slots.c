@@ -300,7 +300,7 @@ static void c09(struct suite *s)
         EXPECT_EQ(done, 1, "one resize has the revision");
         int refused = (resizers[0].result.reason == COORD_R_REVISION) +
                       (resizers[1].result.reason == COORD_R_REVISION);
-        EXPECT(refused == 1, "the other is told, got %s and %s",
+        EXPECT(refused == 1, "the other learns it, got %s and %s",
                coord_reason_name(resizers[0].result.reason),
                coord_reason_name(resizers[1].result.reason));
     }
@@ -350,7 +350,7 @@ void worker_takeover(struct worker *w)
     coord_result r =
         noted_acquire(w, group, 1, 1, "me", 60000, COORD_TAKEOVER_SAME_OWNER, &lease, &handle);
     if (r.code == COORD_OK) {
-        /* Whoever came second has taken it; the first may know only now. */
+        /* The process that came second has taken it; the first may know only now. */
         real_sleep_ms(50);
         (void)noted_renew(w, lease, handle);
         coord_lease_unref(lease);
@@ -370,7 +370,7 @@ static void c12(struct suite *s)
         acquired += op->op == COORD_OP_ACQUIRE && op->code == COORD_OK;
         renewed += op->op == COORD_OP_RENEW && op->code == COORD_OK;
         if (op->op == COORD_OP_ACQUIRE && op->code != COORD_OK) {
-            EXPECT(op->code == COORD_EXISTS, "or it is told that it holds already: %s",
+            EXPECT(op->code == COORD_EXISTS, "or it is reported that it holds already: %s",
                    coord_code_name(op->code));
         }
         if (op->op == COORD_OP_RENEW && op->code != COORD_OK) {
@@ -536,7 +536,7 @@ const struct test_case cases_slots[] = {
     {"C03", "many clients come and go: never more than three", SLOTS, c03, CASE_REAL, 0},
     {"C04", "the slot that was released is taken again", SLOTS, c04, 0, 0},
     {"C05", "a preferred slot", SLOTS, c05, 0, 0},
-    {"C06", "another slot count is told the real one", SLOTS, c06, 0, 0},
+    {"C06", "another slot count learns the real one", SLOTS, c06, 0, 0},
     {"C07", "a group grows", SLOTS, c07, 0, 0},
     {"C08", "a group shrinks: nobody is evicted, nobody enters", SLOTS | COORD_CAP_SHRINK, c08, 0,
      0},

@@ -393,7 +393,7 @@ static void h07(struct suite *s)
     while (read_one(&reader, 200)) {}
     if (s->failed) { return; }
     if (changes > 16384 && s->caps.watch >= COORD_WATCH_ORDERED) {
-        EXPECT(reader.resyncs > 0, "W4: what was lost is told");
+        EXPECT(reader.resyncs > 0, "W4: what was lost is reported");
     }
     SUB(compare_views(s, &reader));
     coord_watch_close(reader.watch);

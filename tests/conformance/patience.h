@@ -11,7 +11,7 @@
 void patience_set(int64_t outage_ms);
 int64_t patience_outage_ms(void);
 /* How many calls the store left without an answer for the default time since patience_begin(): a
- * real server whose disk stood still. */
+ * real server whose disk stopped. */
 void patience_begin(void);
 int patience_unanswered(void);
 

@@ -5,7 +5,7 @@
  *   coord_race --url URL [--rounds N]        prints TAP; %t in URL: a directory of this run
  *
  * Two processes that live through all rounds (threads on a store of one process). A round: both are
- * told the same moment, wait for it without sleeping, and ask; in turn for the slot of a group of
+ * reported the same moment, wait for it without sleeping, and ask; in turn for the slot of a group of
  * one, for a key that must be absent, and for the slot of a group that never was. The winner gives
  * it back before the next round. Tokens must rise from round to round. How many pairs of calls did
  * overlap is printed: a race that nobody runs proves nothing. */
@@ -154,7 +154,7 @@ static bool start(struct racer *r, char **argv)
     return r->pid > 0;
 }
 
-static bool tell(struct racer *racers, struct order order)
+static bool racers_order(struct racer *racers, struct order order)
 {
     for (int i = 0; i < RACERS; i++) {
         if (!transfer(racers[i].fd, &order, sizeof order, true)) { return false; }
@@ -180,7 +180,8 @@ static bool run_round(struct racer *racers, long round, struct totals *totals)
 {
     struct report reports[RACERS];
     int kind = (int)(round % 3), winners = 0;
-    if (!tell(racers, (struct order){now_ns() + LEAD_NS, round, kind}) || !hear(racers, reports)) {
+    if (!racers_order(racers, (struct order){now_ns() + LEAD_NS, round, kind}) ||
+        !hear(racers, reports)) {
         printf("# round %ld: a racer is gone\n", round);
         return false;
     }
@@ -210,7 +211,7 @@ static bool run_round(struct racer *racers, long round, struct totals *totals)
         printf("# round %ld: %d winners\n", round, winners);
         return false;
     }
-    if (!tell(racers, (struct order){0, round, GIVE_BACK}) || !hear(racers, reports)) {
+    if (!racers_order(racers, (struct order){0, round, GIVE_BACK}) || !hear(racers, reports)) {
         return false;
     }
     for (int i = 0; i < RACERS; i++) {
@@ -247,7 +248,7 @@ static int judge(const char *url, const char *name, long rounds, char **argv)
         if (!fine) { printf("# open: %s\n", reports[i].text); }
     }
     while (fine && round < rounds) { fine = run_round(racers, round++, &totals); }
-    (void)tell(racers, (struct order){0, round, END});
+    (void)racers_order(racers, (struct order){0, round, END});
     for (int i = 0; i < RACERS; i++) {
         if (racers[i].pid > 0) {
             while (waitpid(racers[i].pid, NULL, 0) < 0 && errno == EINTR) {}

@@ -29,7 +29,7 @@ static void refuse_ttl(struct suite *s)
     coord_lease *lease = NULL;
     coord_result r = create(s->store, N("k"), "v", 60000, "o", &lease);
     WANT(r, COORD_UNSUPPORTED, ANY_REASON);
-    EXPECT(lease == NULL && r.text[0] != '\0', "no handle, and it is told why");
+    EXPECT(lease == NULL && r.text[0] != '\0', "no handle, and it learns why");
     EXPECT_EQ(value_is(s->store, N("k"), NULL), 0, "C2: nothing permanent in its place");
 }
 

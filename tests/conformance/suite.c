@@ -142,7 +142,7 @@ int64_t suite_short_ttl(const struct suite *s)
 
 void suite_pass_ttl(struct suite *s, int64_t ttl_ms)
 {
-    /* A clock may stand still in outages: half of the time, at most. */
+    /* A clock may stop in outages: half of the time, at most. */
     int64_t more_ms = patience_outage_ms() > 0 ? ttl_ms + patience_outage_ms() : 50;
     suite_pass_ms(s, ttl_ms + (s->stepped ? 1 : more_ms));
 }
@@ -354,8 +354,8 @@ static void run_once(struct suite *s, const struct test_case *c, const char *run
     while (s->other_count > 0) { coord_close(s->others[--s->other_count]); }
 }
 
-/* Failed while the machine or a real server stood still is no verdict; so often at most, and each
- * is told. */
+/* Failed while the machine or a real server stopped is no verdict; so often at most, and each
+ * is reported. */
 static void run_case(struct suite *s, const struct test_case *c, const char *run_id)
 {
     enum { ATTEMPTS = 4, STOOD_STILL_MS = 100 };
@@ -367,7 +367,7 @@ static void run_case(struct suite *s, const struct test_case *c, const char *run
         int unanswered = s->faults == NULL ? patience_unanswered() : 0;
         if (stall_longest_ms() < STOOD_STILL_MS && unanswered == 0) { return; }
         s->repeated = true;
-        printf("# %s stood still for %" PRId64 " ms, %d calls without an answer: %s\n", c->id,
+        printf("# %s stopped for %" PRId64 " ms, %d calls without an answer: %s\n", c->id,
                stall_longest_ms(), unanswered, s->why);
     }
 }
@@ -414,7 +414,7 @@ static int run_suite(struct suite *s, const char *only)
             if (!is_wanted(c->id, only)) { continue; }
             int64_t start_ns = real_now_ns();
             run_case(s, c, run_id);
-            if (s->skipped) { /* no test of this store: told, not counted */
+            if (s->skipped) { /* no test of this store: reported, not counted */
                 printf("# %s %s: %s\n", c->id, c->text, s->why);
                 continue;
             }

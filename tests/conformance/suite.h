@@ -27,7 +27,7 @@ struct suite {
     coord_caps caps;
     coord_limits limits;
     bool stepped;
-    bool repeated; /* some case, after the machine stood still */
+    bool repeated; /* some case, after the machine stopped */
     bool failed, skipped;
     char why[512];
     char prefix[32];
@@ -91,7 +91,7 @@ struct name {
 };
 struct name suite_name(const struct suite *s, const char *leaf); /* "cf.../A01/leaf" */
 coord_str text(const char *c_string);
-/* Valid to the end of the expression it stands in. */
+/* Valid to the end of its expression. */
 #define N(leaf) (suite_name(s, (leaf)).text)
 
 /* -- time -- */
@@ -137,7 +137,7 @@ struct worker {
     coord_store *store;
     uint32_t index, count;
     const char *prefix;
-    long a, b; /* what the case wants to tell */
+    long a, b; /* what the case wants to report */
     struct history history;
     uint64_t handles; /* of this worker so far */
     int failed;
@@ -169,7 +169,7 @@ coord_result noted_release(struct worker *w, coord_lease *lease, uint64_t handle
 void noted(struct worker *w, const struct history_op *op);
 void suite_check(struct suite *s, struct history *history);
 
-/* A program started by a case that holds things: told by lines on its standard input. */
+/* A program started by a case that holds claims, commanded by lines on its standard input. */
 struct helper {
     int pid, in, out;
 };

@@ -30,7 +30,7 @@ static void fill(struct history_op *op, coord_result r, const char *key)
     op->token = r.token;
     op->slot = r.slot;
     op->ttl_ms = r.granted_ttl_ms;
-    /* The end of a key tells most. */
+    /* The end of a key shows most. */
     size_t len = strlen(key);
     (void)snprintf(op->key, sizeof op->key, "%s",
                    len < HISTORY_KEY_CAP ? key : key + len - HISTORY_KEY_CAP + 1);

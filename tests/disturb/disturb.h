@@ -8,7 +8,7 @@
 typedef coord_result disturb_wrap_fn(struct prim_url *url, const struct prim_clock *clock,
                                      struct prim_backend *inner, struct prim_backend **ret_backend);
 /* src/libmuster/open.c calls this as prim_store_open. */
-coord_result disturb_store_open(const struct prim_store_source *source,
+coord_result disturb_store_open(prim_open_fn *open, struct prim_url *url,
                                 const coord_options *options, coord_store **ret_store);
 /* Its coord_open. */
 coord_result libmuster_open(const char *url, const coord_options *options, coord_store **ret_store);

@@ -180,7 +180,7 @@ static coord_result fault_renew(struct prim_backend *backend, const struct prim_
 {
     int64_t sent_ns = 0;
     DISTURBED(FAULT_RENEW, renew(inner, call, claim, &sent_ns));
-    /* The delay before it stands for a slow way to the server: it counts from before that. */
+    /* The delay before it means a slow way to the server: it counts from before that. */
     *ret_sent_ns = fate.delay_before_ms > 0 ? 0 : sent_ns;
     return result;
 }
@@ -199,28 +199,18 @@ static coord_result fault_adopt(struct prim_backend *backend, const struct prim_
     return result;
 }
 
-static void fault_guard(struct prim_backend *backend, const struct prim_claim *claim)
-{
-    struct prim_backend *inner = fault_of(backend)->inner;
-    inner->ops->guard(inner, claim);
-}
-
-static void fault_unguard(struct prim_backend *backend, const coord_id *lease_id)
-{
-    struct prim_backend *inner = fault_of(backend)->inner;
-    inner->ops->unguard(inner, lease_id);
-}
-
-/* A watch that is open cannot be taken back by a lost reply: only its opening is refused. */
+/* A watch that is open cannot be taken back by a lost reply: only its opening is refused. Guards open
+ * theirs from a thread of their own, and draw nothing. */
 static coord_result fault_watch(struct prim_backend *backend, const struct prim_call *call,
-                                struct str scope, bool bucket, struct prim_feed *feed,
-                                void **ret_watch)
+                                struct prim_feed *feed, void **ret_watch)
 {
     struct fault *fault = fault_of(backend);
-    struct fate fate = draw(fault, FAULT_WATCH);
     coord_result result;
-    if (before(fault, &fate, call, &result)) { return result; }
-    return fault->inner->ops->watch(fault->inner, call, scope, bucket, feed, ret_watch);
+    if (prim_feed_since(feed) == 0) {
+        struct fate fate = draw(fault, FAULT_WATCH);
+        if (before(fault, &fate, call, &result)) { return result; }
+    }
+    return fault->inner->ops->watch(fault->inner, call, feed, ret_watch);
 }
 
 static void fault_unwatch(struct prim_backend *backend, void *watch)
@@ -255,8 +245,6 @@ static const struct prim_backend_ops fault_ops = {
     .renew = fault_renew,
     .release = fault_release,
     .adopt = fault_adopt,
-    .guard = fault_guard,
-    .unguard = fault_unguard,
     .watch = fault_watch,
     .unwatch = fault_unwatch,
     .wake = fault_wake,
@@ -277,10 +265,8 @@ struct prim_backend *prim_fault_make(struct prim_backend *inner, const struct pr
     fault->ops.name = inner->ops->name;
     fault->ops.renewals_max = inner->ops->renewals_max;
     if (inner->ops->adopt == NULL) { fault->ops.adopt = NULL; }
-    if (inner->ops->guard == NULL || rules->deaf) {
-        fault->ops.guard = NULL;
-        fault->ops.unguard = NULL;
-    }
+    fault->ops.guards_max = rules->deaf ? 0 : inner->ops->guards_max;
+    fault->ops.guards_alone = inner->ops->guards_alone;
     fault->base = (struct prim_backend){.ops = &fault->ops,
                                         .clock = inner->clock,
                                         .host = inner->host,

@@ -10,7 +10,7 @@
  *   fault_hang=P              nothing is done, and no answer until the deadline
  *   fault_delay_before=TIME   "20ms": before it is done; and after it, before the answer:
  *   fault_delay_after=TIME
- *   fault_deaf=1              the store never tells a holder by itself that its claim is gone
+ *   fault_deaf=1              the store never reports to a holder by itself that its claim is gone
  *   fault_seed=N              the same draws again
  *
  * Starving a keeper is fault_ops=renew with a delay. Tests change the rules while it runs. */

@@ -64,12 +64,11 @@ static coord_result open_wrapped(const struct prim_open *in, struct prim_backend
     return prim_ok(COORD_R_NONE);
 }
 
-coord_result disturb_store_open(const struct prim_store_source *source,
+coord_result disturb_store_open(prim_open_fn *open, struct prim_url *url,
                                 const coord_options *options, coord_store **ret_store)
 {
-    struct prim_store_source wrapped = {.open = open_wrapped, .url = source->url};
-    disturbed.open = source->open;
-    return prim_store_open(&wrapped, options, ret_store);
+    disturbed.open = open;
+    return prim_store_open(open_wrapped, url, options, ret_store);
 }
 
 coord_result coord_open(const char *url, const coord_options *options, coord_store **ret_store)

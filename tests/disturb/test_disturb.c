@@ -196,7 +196,7 @@ TEST(draws_repeat_from_their_seed)
             late = late || result.reason == COORD_R_TIMEOUT;
         }
         coord_close(store);
-        if (late) round--; /* the machine stood still for a whole call: nothing was drawn by it */
+        if (late) round--; /* the machine stopped for a whole call: nothing was drawn by it */
     }
     CHECK_TEXT("the same", again, first);
     CHECK("some of each", strchr(first, '.') != NULL && strchr(first, 'x') != NULL);

@@ -140,27 +140,11 @@ static coord_result trace_adopt(struct prim_backend *backend, const struct prim_
     SHOWN("adopt", str_from(claim->held[0].key), adopt(inner, call, claim, ret_left_ms));
 }
 
-static void trace_guard(struct prim_backend *backend, const struct prim_claim *claim)
-{
-    struct trace *trace = trace_of(backend);
-    int64_t began_ns = prim_boottime_ns(NULL);
-    trace->inner->ops->guard(trace->inner, claim);
-    show(trace, "guard", str_from(claim->held[0].key), NULL, began_ns, NULL);
-}
-
-static void trace_unguard(struct prim_backend *backend, const coord_id *lease_id)
-{
-    struct trace *trace = trace_of(backend);
-    int64_t began_ns = prim_boottime_ns(NULL);
-    trace->inner->ops->unguard(trace->inner, lease_id);
-    show(trace, "unguard", STR_EMPTY, NULL, began_ns, NULL);
-}
-
 static coord_result trace_watch(struct prim_backend *backend, const struct prim_call *call,
-                                struct str scope, bool bucket, struct prim_feed *feed,
-                                void **ret_watch)
+                                struct prim_feed *feed, void **ret_watch)
 {
-    SHOWN("watch", scope, watch(inner, call, scope, bucket, feed, ret_watch));
+    SHOWN(prim_feed_since(feed) > 0 ? "guard" : "watch", prim_feed_scope(feed).name,
+          watch(inner, call, feed, ret_watch));
 }
 
 static void trace_unwatch(struct prim_backend *backend, void *watch)
@@ -197,8 +181,6 @@ static const struct prim_backend_ops trace_ops = {
     .renew = trace_renew,
     .release = trace_release,
     .adopt = trace_adopt,
-    .guard = trace_guard,
-    .unguard = trace_unguard,
     .watch = trace_watch,
     .unwatch = trace_unwatch,
     .wake = trace_wake,
@@ -227,8 +209,8 @@ coord_result prim_trace_wrap(struct prim_url *url, const struct prim_clock *cloc
     trace->ops.name = inner->ops->name;
     trace->ops.renewals_max = inner->ops->renewals_max;
     if (inner->ops->adopt == NULL) { trace->ops.adopt = NULL; }
-    if (inner->ops->guard == NULL) { trace->ops.guard = NULL; }
-    if (inner->ops->unguard == NULL) { trace->ops.unguard = NULL; }
+    trace->ops.guards_max = inner->ops->guards_max;
+    trace->ops.guards_alone = inner->ops->guards_alone;
     trace->base = (struct prim_backend){.ops = &trace->ops,
                                         .clock = inner->clock,
                                         .host = inner->host,

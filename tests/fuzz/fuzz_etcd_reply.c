@@ -140,12 +140,12 @@ static Mvccpb__KeyValue *make_kv(struct arena *arena)
     struct buf value;
 
     mvccpb__key_value__init(kv);
-    kv->key = etcd_bytes(str_from(keys[what & 7]));
+    kv->key = grpc_bytes(str_from(keys[what & 7]));
     kv->create_revision = take_number();
     kv->mod_revision = take_number();
     kv->lease = what & 8 ? leases[what >> 4 & 3] : 0;
     if (what & 64) {
-        kv->value = etcd_bytes(take_bytes());
+        kv->value = grpc_bytes(take_bytes());
         return kv;
     }
     envelope.flags = (kv->lease ? ENVELOPE_LEASED : 0u) | ((what & 7) == 2 ? ENVELOPE_GROUP : 0u);
@@ -158,7 +158,7 @@ static Mvccpb__KeyValue *make_kv(struct arena *arena)
     buf_init(&value, 4096);
     if (!envelope_encode(&envelope, &value)) {
         struct str bytes = buf_peek(&value);
-        kv->value = etcd_bytes(str_of(arena_dup(arena, bytes), bytes.len));
+        kv->value = grpc_bytes(str_of(arena_dup(arena, bytes), bytes.len));
     }
     buf_deinit(&value);
     return kv;
@@ -367,6 +367,17 @@ void grpc_op_run(struct grpc_thread *grpc_thread, struct grpc_thread_op *op)
     reply(op);
 }
 
+static void wake(struct grpc_thread_op *op)
+{
+    latch_open(&op->wait);
+}
+
+void grpc_op_will_wait(struct grpc_thread_op *op)
+{
+    latch_init(&op->wait);
+    op->done = wake;
+}
+
 static void on_start(struct post *post)
 {
     struct grpc_thread_op *op = CONTAINER_OF(post, struct grpc_thread_op, post);
@@ -516,72 +527,49 @@ static void on_degraded(struct prim_host *host, const char *why)
 
 /* -- guards: as prim/guard.c, but without a thread -- */
 
-struct prim_guards {
+static struct {
     struct prim_backend *backend;
     struct prim_feed *feeds[HELD_MAX];
     void *watches[HELD_MAX];
     size_t count;
-};
+} guards;
 
 static void on_event(void *owner, const struct prim_event *event)
 {
-    struct prim_guards *guards = owner;
     coord_id lease_id = {{0}};
 
+    (void)owner;
     must(event->type >= COORD_SNAPSHOT_BEGIN && event->type <= COORD_CLOSED);
     must(event->type != COORD_EXPIRE); /* a guard is told at once, whatever became of the lease */
     if (event->type == COORD_DELETE)
-        guards->backend->host->lost(guards->backend->host, &lease_id, COORD_R_REVOKED, 0);
+        guards.backend->host->lost(guards.backend->host, &lease_id, COORD_R_REVOKED, 0);
 }
 
-bool prim_guards_open(struct prim_backend *backend)
+static void guards_drop(void)
 {
-    backend->guards = calloc(1, sizeof *backend->guards);
-    must(backend->guards);
-    backend->guards->backend = backend;
-    return true;
-}
-
-void prim_guards_drop(struct prim_guards *guards, const coord_id *lease_id)
-{
-    (void)lease_id;
-    while (guards->count > 0) {
-        guards->count--;
-        guards->backend->ops->unwatch(guards->backend, guards->watches[guards->count]);
-        prim_feed_close(guards->feeds[guards->count]);
+    while (guards.count > 0) {
+        guards.count--;
+        guards.backend->ops->unwatch(guards.backend, guards.watches[guards.count]);
+        prim_feed_close(guards.feeds[guards.count]);
     }
 }
 
-void prim_guards_add(struct prim_guards *guards, const struct prim_claim *claim)
+static void guards_add(struct prim_backend *backend, const struct prim_claim *claim)
 {
-    struct prim_backend *backend = guards->backend;
     struct prim_call call = {.deadline_ns = INT64_MAX};
 
-    prim_guards_drop(guards, &claim->lease_id);
+    guards_drop();
+    guards.backend = backend;
     for (size_t i = 0; i < claim->count; i++) {
-        struct prim_feed *feed = prim_feed_open_direct(claim->held[i].token + 1, on_event, guards);
+        struct prim_feed *feed =
+            prim_feed_open_direct((struct prim_scope){str_from(claim->held[i].key), false},
+                                  claim->held[i].token + 1, on_event, NULL);
         must(feed);
-        coord_result result = backend->ops->watch(backend, &call, str_from(claim->held[i].key),
-                                                  false, feed, &guards->watches[guards->count]);
+        coord_result result =
+            backend->ops->watch(backend, &call, feed, &guards.watches[guards.count]);
         must(result.code == COORD_OK);
-        guards->feeds[guards->count++] = feed;
+        guards.feeds[guards.count++] = feed;
     }
-}
-
-void prim_guard(struct prim_backend *backend, const struct prim_claim *claim)
-{
-    prim_guards_add(backend->guards, claim);
-}
-
-void prim_unguard(struct prim_backend *backend, const coord_id *lease_id)
-{
-    prim_guards_drop(backend->guards, lease_id);
-}
-
-void prim_guards_close(struct prim_guards *guards)
-{
-    prim_guards_drop(guards, NULL);
-    free(guards);
 }
 
 static struct prim_call call_of(void)
@@ -709,9 +697,9 @@ static void claims(struct prim_backend *b, uint8_t what, const struct prim_claim
     default:
         guarded = true;
         if (what & 64)
-            b->ops->unguard(b, &claim->lease_id);
+            guards_drop();
         else
-            b->ops->guard(b, claim);
+            guards_add(b, claim);
         return;
     }
     judge(&result);
@@ -734,10 +722,10 @@ static void watch(struct prim_backend *b, uint8_t what, struct reader *reader)
     }
     if (reader->watch) b->ops->unwatch(b, reader->watch);
     if (reader->feed) prim_feed_close(reader->feed);
-    *reader = (struct reader){.feed = prim_feed_open()};
+    *reader = (struct reader){
+        .feed = prim_feed_open((struct prim_scope){what & 32 ? STR("b") : STR("k"), what & 32})};
     must(reader->feed);
-    result = b->ops->watch(b, &call, what & 32 ? STR("b") : STR("k"), what & 32, reader->feed,
-                           &reader->watch);
+    result = b->ops->watch(b, &call, reader->feed, &reader->watch);
     judge(&result);
     if (result.code == COORD_OK) return;
     prim_feed_close(reader->feed);
@@ -808,6 +796,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (backend) {
         use(backend);
         left = 0;
+        guards_drop();
         backend->ops->close(backend);
     }
     prim_url_deinit(&url);

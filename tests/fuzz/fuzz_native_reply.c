@@ -54,7 +54,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (size == 0) return 0;
     which = data[0] % ARRAY_LEN(types);
-    if (!native_read(str_of(data + 1, size - 1), types[which], &arena, &message)) {
+    if (!grpc_read(str_of(data + 1, size - 1), types[which], &arena, &message)) {
         if (which == 0) judge_outcome((const Muster__V1__Outcome *)message);
         if (which == 1) judge_entry(((const Muster__V1__GetResponse *)message)->entry);
         if (which == 2) judge_watch((const Muster__V1__WatchResponse *)message);

@@ -45,7 +45,7 @@ static struct view *view_of(struct world *w, struct str key)
 static void read_events(struct world *w)
 {
     struct desk_event events[DESK_EVENTS];
-    size_t count = desk_told(&w->desk, events, DESK_EVENTS);
+    size_t count = desk_events_of(&w->desk, events, DESK_EVENTS);
     for (size_t at = 0; at < count; at++) {
         const struct desk_event *event = &events[at];
         struct view *v = view_of(w, str_from(event->key));

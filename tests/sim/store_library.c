@@ -426,11 +426,10 @@ static coord_result open_store(struct library *l)
 {
     const coord_options options = {.open_timeout_ms = OPEN_MS, .keep_on_close = (int)below(l, 2)};
     struct prim_url parsed;
-    struct prim_store_source source = {.open = prim_native_open, .url = &parsed};
     coord_result result = prim_url_parse(url, &parsed);
 
     if (result.code != COORD_OK) return result;
-    result = prim_store_open(&source, &options, &l->store);
+    result = prim_store_open(prim_native_open, &parsed, &options, &l->store);
     prim_url_deinit(&parsed);
     return result;
 }

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Opens and closes an etcd store: URL, probes of version, cluster and members, capabilities. Runs
+ * on the caller's thread.
+ *
+ * Invariant: an open store has seen a cluster id, and one read that needed a leader and our
+ * rights. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -13,7 +18,7 @@ enum {
     VERSION_MINOR = 4, /* LEASE compares, watch ids of our own choice */
 };
 
-/* -- what it can -- */
+/* -- capabilities -- */
 
 static coord_caps backend_capabilities(struct prim_backend *base)
 {
@@ -22,31 +27,20 @@ static coord_caps backend_capabilities(struct prim_backend *base)
 
 static void etcd_backend_fill_caps(struct etcd_backend *b, const char *version, size_t members)
 {
-    coord_caps *caps = &b->caps;
+    bool raw = b->space.raw;
 
-    caps->bits = COORD_CAP_CREATE | COORD_CAP_CAS | COORD_CAP_TTL | COORD_CAP_STORE_ORDER |
-                 COORD_CAP_LIST_ATOMIC | COORD_CAP_MULTI_KEY | COORD_CAP_DURABLE |
-                 COORD_CAP_DURABLE_LEASED | COORD_CAP_FORCE | COORD_CAP_STALE_READ;
-    if (!b->space.raw) caps->bits |= COORD_CAP_SLOTS | COORD_CAP_SHRINK;
-    if (members >= 3) caps->bits |= COORD_CAP_HA;
-    caps->scope = COORD_SCOPE_CLUSTER;
-    caps->watch = COORD_WATCH_RESUMABLE;
-    caps->token = COORD_TOKEN_STORE;
-    caps->replay = b->space.raw ? COORD_REPLAY_NONE : COORD_REPLAY_LAST;
-    (void)snprintf(caps->server, sizeof caps->server, "etcd %.60s", version);
-    (void)snprintf(caps->note, sizeof caps->note,
-                   "an ended claim may stay visible for a second or two; after a leader change it "
-                   "may last a TTL longer; two simultaneous calls of one owner may get two slots");
-}
-
-static void fill_id(struct etcd_backend *b)
-{
-    uint64_t place = str_hash(str_of(b->space.prefix, b->space.prefix_len), b->space.raw);
-
-    for (size_t i = 0; i < 8; i++) {
-        b->base.id.b[i] = (uint8_t)(b->cluster_id >> (56 - 8 * i));
-        b->base.id.b[8 + i] = (uint8_t)(place >> (56 - 8 * i));
-    }
+    b->caps = (coord_caps){
+        .bits = COORD_CAP_CREATE | COORD_CAP_CAS | COORD_CAP_TTL | COORD_CAP_STORE_ORDER |
+                COORD_CAP_LIST_ATOMIC | COORD_CAP_MULTI_KEY | COORD_CAP_DURABLE |
+                COORD_CAP_DURABLE_LEASED | COORD_CAP_FORCE | COORD_CAP_STALE_READ |
+                (raw ? 0 : COORD_CAP_SLOTS | COORD_CAP_SHRINK) | (members >= 3 ? COORD_CAP_HA : 0),
+        .scope = COORD_SCOPE_CLUSTER,
+        .watch = COORD_WATCH_RESUMABLE,
+        .token = COORD_TOKEN_STORE,
+        .replay = raw ? COORD_REPLAY_NONE : COORD_REPLAY_LAST,
+        .note = "an ended claim may stay visible for a second or two; after a leader change it "
+                "may last a TTL longer; two simultaneous calls of one owner may get two slots"};
+    (void)snprintf(b->caps.server, sizeof b->caps.server, "etcd %.60s", version);
 }
 
 /* -- opening -- */
@@ -120,28 +114,26 @@ static size_t probe_members(struct etcd_backend *b, int64_t deadline_ns)
 static coord_result etcd_backend_probe(struct etcd_backend *b, int64_t deadline_ns)
 {
     const struct prim_call call = {.deadline_ns = deadline_ns};
-    struct etcd_entry entry;
+    struct prim_seen seen;
     struct arena arena;
     char version[64];
     coord_result result;
-    int found;
 
     do {
         result = etcd_backend_probe_status(b, deadline_ns, version);
         if (result.code == COORD_OK) {
-            result = etcd_read(b, &call, STR(".open"), false, &arena, &found, &entry);
+            result = etcd_read(b, &call, STR(".open"), false, &arena, &seen);
             arena_deinit(&arena);
         }
     } while (grpc_now(&b->client.grpc_thread) < deadline_ns && grpc_worth_another_probe(&result));
     if (result.code != COORD_OK) return result;
     etcd_backend_fill_caps(b, version, probe_members(b, deadline_ns));
-    fill_id(b);
+    uint64_t place = str_hash(str_of(b->space.prefix, b->space.prefix_len), b->space.raw);
+    for (size_t i = 0; i < 8; i++) {
+        b->base.id.b[i] = (uint8_t)(b->cluster_id >> (56 - 8 * i));
+        b->base.id.b[8 + i] = (uint8_t)(place >> (56 - 8 * i));
+    }
     return result;
-}
-
-static coord_result etcd_backend_url_invalid(const char *what)
-{
-    return prim_answer(COORD_INVALID, COORD_R_URL, "etcd: %s", what);
 }
 
 static coord_result set_space(const struct prim_open *in, struct etcd_space *space)
@@ -153,15 +145,17 @@ static coord_result set_space(const struct prim_open *in, struct etcd_space *spa
 
     if (result.code != COORD_OK) return result;
     if (prefix && path.len > 1)
-        return etcd_backend_url_invalid("a path and prefix= are the same: give one");
+        return prim_answer(COORD_INVALID, COORD_R_URL,
+                           "etcd: a path and prefix= are the same: give one");
     if (prefix) path = str_from(prefix);
     while (path.len > 0 && path.at[0] == '/') path = str_tail(path, 1);
     while (path.len > 0 && path.at[path.len - 1] == '/') path.len--;
     if (path.len > PREFIX_MAX)
-        return etcd_backend_url_invalid("the prefix is longer than 200 bytes");
+        return prim_answer(COORD_INVALID, COORD_R_URL, "etcd: the prefix is longer than 200 bytes");
     for (size_t i = 0; i < path.len; i++)
         if (path.at[i] < 0x21 || path.at[i] > 0x7e)
-            return etcd_backend_url_invalid("the prefix may hold bytes 0x21 to 0x7e only");
+            return prim_answer(COORD_INVALID, COORD_R_URL,
+                               "etcd: the prefix may hold bytes 0x21 to 0x7e only");
     space->raw = raw != 0;
     space->prefix_len =
         (size_t)snprintf(space->prefix, sizeof space->prefix, "%s%.*s%s",
@@ -172,17 +166,12 @@ static coord_result set_space(const struct prim_open *in, struct etcd_space *spa
 
 static coord_result open_client(const struct prim_open *in, struct etcd_backend *b)
 {
-    static const struct grpc_scheme words = {.name = "etcd",
-                                             .port = ":2379",
-                                             .example = "etcd://h1:2379,h2:2379",
-                                             .secure = "etcds",
-                                             .tls = "etcds:// or tls=1"};
     struct grpc_servers servers;
     struct etcd_client_options client = {.servers = &servers,
                                          .user = in->url->user,
                                          .password = in->url->password,
                                          .clock = in->clock};
-    coord_result result = grpc_servers_read(in, &words, &servers);
+    coord_result result = grpc_servers_read(in, &etcd_scheme, &servers);
     struct note note = {""};
     enum err err;
 
@@ -202,7 +191,6 @@ static void close_backend(struct prim_backend *base)
 {
     struct etcd_backend *b = etcd_of(base);
 
-    prim_guards_close(b->base.guards);
     etcd_lease_drain(b);
     etcd_client_close(&b->client);
     free(b);
@@ -213,18 +201,12 @@ static const struct prim_backend_ops etcd_ops = {
     .guards_max = 64 * 1024,
     .guards_alone = 4, /* each watch is a stream */
     .capabilities = backend_capabilities,
+    PRIM_CHANGE_OPS,
     .create = prim_change_create,
     .cas = etcd_cas,
-    .remove = prim_change_remove,
-    .get = prim_change_get,
-    .acquire = prim_change_acquire,
-    .resize = prim_change_resize,
-    .holders = prim_change_holders,
     .renew = etcd_renew,
     .release = etcd_release,
     .adopt = etcd_adopt,
-    .guard = prim_guard,
-    .unguard = prim_unguard,
     .watch = etcd_watch,
     .unwatch = etcd_unwatch,
     .close = close_backend,
@@ -245,7 +227,7 @@ coord_result prim_etcd_open(const struct prim_open *in, struct prim_backend **re
         return result;
     }
     list_init(&b->revokes.waiting);
-    result = prim_guards_open(&b->base) ? etcd_backend_probe(b, in->deadline_ns) : prim_no_memory();
+    result = etcd_backend_probe(b, in->deadline_ns);
     if (result.code != COORD_OK) {
         close_backend(&b->base);
         return result;

@@ -47,7 +47,7 @@ static void token_done(struct grpc_thread_op *op)
     struct etcd_client *c = client_of(op->grpc_thread);
     struct arena arena;
     ProtobufCMessage *message;
-    struct list waiters;
+    struct list waiters, *node;
 
     c->authenticating = false;
     arena_init(&arena, TOKEN_ARENA_MAX);
@@ -63,7 +63,7 @@ static void token_done(struct grpc_thread_op *op)
 
     list_init(&waiters);
     list_splice(&waiters, &c->waiters);
-    for (struct list *node = list_pop(&waiters); node; node = list_pop(&waiters)) {
+    while ((node = list_pop(&waiters))) {
         struct grpc_thread_op *waiter = CONTAINER_OF(node, struct grpc_thread_op, link);
         if (!op->err || c->tokenless) {
             grpc_op_begin(op->grpc_thread, waiter);
@@ -182,12 +182,9 @@ static void client_free(struct etcd_client *c)
 
 static void client_leave(struct grpc_thread *grpc_thread)
 {
-    struct etcd_client *c = client_of(grpc_thread);
-    struct list waiters;
+    struct list *node;
 
-    list_init(&waiters);
-    list_splice(&waiters, &c->waiters);
-    for (struct list *node = list_pop(&waiters); node; node = list_pop(&waiters))
+    while ((node = list_pop(&client_of(grpc_thread)->waiters)))
         grpc_op_fail(CONTAINER_OF(node, struct grpc_thread_op, link), ERR_CANCELLED,
                      "the store is closed");
 }

@@ -15,7 +15,7 @@ enum { VALUE_MAX = 2 * 1024 * 1024 };
 
 /* Of one change; of one slot of a group, the lease is that of the group's. */
 struct own {
-    struct arena arena; /* what c->seen borrows from */
+    struct arena arena; /* c->seen borrows from it */
     bool leased;        /* the lease has been granted */
     bool used;          /* by a transaction that was applied, or may have been */
     int64_t lease, ttl_ms, sent_ns;
@@ -49,12 +49,14 @@ static void etcd_entries_end(struct prim_change *c, const coord_result *result)
 
 /* Bare entries name no lease and no request: an entry under a lease of the claim, or under one that
  * this request has drawn, is known by the lease's number. */
-static void see_raw(const struct prim_change *c, int64_t lease, struct prim_seen *seen)
+static void see_raw(const struct prim_change *c, struct prim_seen *seen)
 {
     const struct prim_claim *held = c->held ? c->held : c->claim;
     bool again = c->under && c->call->attempt > 0;
     const coord_id *drawn = again ? &c->under->lease_id : c->lease_id;
+    int64_t lease = (int64_t)seen->sequence;
 
+    if (!lease || !etcd_of(c->backend)->space.raw) return;
     if (held && lease == etcd_lease_number(&held->lease_id))
         seen->envelope.lease_id = held->lease_id;
     if (!drawn || lease != etcd_lease_number(drawn)) return;
@@ -63,49 +65,27 @@ static void see_raw(const struct prim_change *c, int64_t lease, struct prim_seen
     seen->ttl_ms = entries_lease_of(c)->ttl_ms;
 }
 
-static void etcd_entries_record(const struct prim_change *c, const struct etcd_entry *entry,
-                                struct prim_seen *seen)
-{
-    *seen = (struct prim_seen){.kind = PRIM_SEEN_LIVE,
-                               .envelope = {.flags = entry->flags,
-                                            .lease_id = entry->lease_id,
-                                            .request_id = entry->request_id,
-                                            .ttl_ms = entry->ttl_ms,
-                                            .owner = entry->owner,
-                                            .value = entry->value},
-                               .revision = entry->revision,
-                               .create_revision = entry->create_revision,
-                               .token = entry->token,
-                               .ttl_ms = entry->ttl_ms,
-                               .left_ms = -1,
-                               .sequence = (uint64_t)entry->lease};
-    if (etcd_of(c->backend)->space.raw && entry->lease) see_raw(c, entry->lease, seen);
-}
-
-static const struct prim_seen nothing = {.kind = PRIM_SEEN_NOTHING, .left_ms = -1};
-
 static coord_result etcd_entries_read_key(struct prim_change *c)
 {
     struct own *own = c->own;
-    struct etcd_entry entry;
-    int found;
+    struct prim_seen seen;
 
     arena_deinit(&own->arena);
     coord_result result =
-        etcd_read(etcd_of(c->backend), c->call, c->key, c->stale, &own->arena, &found, &entry);
+        etcd_read(etcd_of(c->backend), c->call, c->key, c->stale, &own->arena, &seen);
     if (result.code != COORD_OK) return result;
-    c->seen = nothing;
-    if (found) etcd_entries_record(c, &entry, &c->seen);
+    see_raw(c, &seen);
+    c->seen = seen;
     return result;
 }
 
-/* What the caller says is there; else nothing. A key that is held must not cost a lease to be
+/* The entry as the caller knows it; else nothing. A key that is held must not cost a lease to be
  * granted and revoked: before one is granted, the key is read. */
 static bool etcd_entries_guess(struct prim_change *c)
 {
     const struct prim_held *held = prim_held_of(c->held, c->key);
 
-    c->seen = nothing;
+    c->seen = (struct prim_seen){.kind = PRIM_SEEN_NOTHING, .left_ms = -1};
     if (c->expected == 0) return !c->lease_id && !c->claim;
     c->seen.kind = PRIM_SEEN_LIVE;
     c->seen.revision = c->expected;
@@ -163,7 +143,7 @@ static void build(struct etcd_txn *txn, const struct prim_change *c, const struc
 
     if (seen->kind == PRIM_SEEN_LIVE) {
         etcd_if(txn, key, ETCD_MODIFIED, (int64_t)seen->revision);
-        /* What the caller says it holds may be wrong, so it is compared, too. */
+        /* The caller's claim may be wrong, so it is compared, too. */
         if (c->held && seen->token) etcd_if(txn, key, ETCD_CREATED, (int64_t)seen->create_revision);
         etcd_if(txn, key, ETCD_LEASED, (int64_t)seen->sequence);
     } else {
@@ -179,7 +159,7 @@ static void build(struct etcd_txn *txn, const struct prim_change *c, const struc
 }
 
 /* The transaction was applied. */
-static void entries_stands(struct prim_change *c, const struct prim_plan *plan, uint64_t revision)
+static void entries_applied(struct prim_change *c, const struct prim_plan *plan, uint64_t revision)
 {
     const struct prim_seen old = c->seen;
     bool makes = plan->act == PRIM_ACT_MAKE || plan->act == PRIM_ACT_GRANT;
@@ -199,16 +179,12 @@ static enum prim_wrote entries_refused(struct prim_change *c,
                                        const Etcdserverpb__TxnResponse *response,
                                        coord_result *ret_why)
 {
-    struct etcd_entry entry;
-    int found =
-        etcd_range_one(&etcd_of(c->backend)->space, etcd_txn_range(response, 0), c->key, &entry);
-
-    c->seen = nothing;
-    if (found < 0) {
-        *ret_why = etcd_corrupt("what stands there is no entry of ours");
+    if (etcd_range_one(&etcd_of(c->backend)->space, etcd_txn_range(response, 0), c->key, &c->seen) <
+        0) {
+        *ret_why = etcd_corrupt("the value of the key is no entry of ours");
         return PRIM_WROTE_NOT;
     }
-    if (found) etcd_entries_record(c, &entry, &c->seen);
+    see_raw(c, &c->seen);
     c->fresh = true;
     return PRIM_WROTE_RACE;
 }
@@ -281,7 +257,7 @@ static enum prim_wrote etcd_entries_write_key(struct prim_change *c, const struc
     if (ret_why->code == COORD_OK && !response->succeeded)
         return entries_refused(c, response, ret_why);
     if (ret_why->code == COORD_OK) {
-        entries_stands(c, plan, (uint64_t)response->header->revision);
+        entries_applied(c, plan, (uint64_t)response->header->revision);
         return PRIM_WROTE;
     }
     if (ret_why->flags & COORD_F_MAYBE_APPLIED) return unclear(c, ret_why);
@@ -296,7 +272,7 @@ static enum prim_wrote etcd_entries_write_key(struct prim_change *c, const struc
 static bool slot_of(const struct etcd_space *space, struct str group, const Mvccpb__KeyValue *kv,
                     uint32_t *ret_slot)
 {
-    struct str leaf = str_tail(etcd_key_ours(space, etcd_str(kv->key)), group.len + 1);
+    struct str leaf = str_tail(etcd_key_ours(space, grpc_str(kv->key)), group.len + 1);
 
     return !str_has(leaf, '/') && prim_slot_number(leaf, ret_slot);
 }
@@ -327,24 +303,22 @@ static coord_result ask_list(struct prim_change *c, struct str group,
     return result;
 }
 
-static coord_result etcd_entries_list(struct prim_change *c, struct str group, uint32_t wanted,
+/* The list comes whole, whatever number of slots is wanted. */
+static coord_result etcd_entries_list(struct prim_change *c, struct str group, uint32_t,
                                       struct prim_slots *slots)
 {
     const struct etcd_space *space = &etcd_of(c->backend)->space;
     Etcdserverpb__TxnResponse *response;
     const Etcdserverpb__RangeResponse *range;
-    struct prim_seen record = nothing;
-    struct etcd_entry entry;
+    struct prim_seen record;
     coord_result result = ask_list(c, group, &response);
     uint32_t slot;
-    int found;
 
-    (void)wanted; /* the list comes whole */
     if (result.code != COORD_OK) return result;
-    found = etcd_range_one(space, etcd_txn_range(response, 0), c->key, &entry);
     range = etcd_txn_range(response, 1);
-    if (found < 0 || !range || range->more) return etcd_corrupt("the group's record is none");
-    if (found) etcd_entries_record(c, &entry, &record);
+    if (etcd_range_one(space, etcd_txn_range(response, 0), c->key, &record) < 0 || !range ||
+        range->more)
+        return etcd_corrupt("the group's record is none");
     for (size_t i = 0; i < range->n_kvs; i++) {
         if (!slot_of(space, group, range->kvs[i], &slot)) continue;
         if (slot >= PRIM_SLOTS_MAX) return etcd_corrupt("a slot that cannot be");
@@ -353,18 +327,14 @@ static coord_result etcd_entries_list(struct prim_change *c, struct str group, u
     result = prim_slots_begin(slots, &record);
     for (size_t i = 0; i < range->n_kvs && result.code == COORD_OK; i++) {
         if (!slot_of(space, group, range->kvs[i], &slot)) continue;
-        if (etcd_entry_read(space, range->kvs[i], &entry) || !entry.lease)
+        if (etcd_entry_read(space, range->kvs[i], &slots->at[slot]) || !range->kvs[i]->lease)
             return etcd_corrupt("a slot's entry is none of ours");
-        etcd_entries_record(c, &entry, &slots->at[slot]);
     }
     return result;
 }
 
 const struct prim_ways etcd_ways = {.traceless = true,
                                     .expects = true,
-                                    .shrinks = true,
-                                    .atomic = true,
-                                    .certainty = COORD_BY_AUTHORITY,
                                     .begin = etcd_entries_begin,
                                     .end = etcd_entries_end,
                                     .guess = etcd_entries_guess,

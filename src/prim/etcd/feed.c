@@ -6,14 +6,14 @@
  *                             \--no permission--> ENDED
  *
  * etcd does not say why a key went. An entry that hung on a lease is EXPIREd when the lease is gone
- * too, and DELETEd when it still stands: a release leaves its lease for a second (lease.c). So a
- * deletion of a leased entry asks for its lease first; what follows waits in `chunks`, in order.
+ * too, and DELETEd when it still lives: a release leaves its lease for a second (lease.c). So a
+ * deletion of a leased entry asks for its lease first; later answers wait in `chunks`, in order.
  *
  * Each watch is a stream of its own, which resumes where it was when it has to be opened anew: a
  * lost connection is no gap. Guards of our own claims (prim/guard.c) begin with LIVE. They get each
- * deletion at once, whatever became of its lease, and what other programs write to the key.
+ * deletion at once, without a question about its lease, and the writes of other programs.
  *
- * Loop thread only. Whoever closes is let go at once: what is still asked for finishes alone. */
+ * Loop thread only. Closing does not wait: questions that are under way finish alone. */
 #include <stdlib.h>
 
 #include "prim/etcd/internal.h"
@@ -30,16 +30,16 @@ enum {
 };
 struct chunk_lease {
     int64_t lease;
-    bool stands;
+    bool lives;
     struct chunk *chunk;
     struct grpc_thread_op op;
 };
-struct chunk { /* an answer that waits for what became of leases */
+struct chunk { /* an answer that waits for the state of leases */
     struct chunk *next;
     struct etcd_feed *feed;
     const Etcdserverpb__WatchResponse *response; /* in `arena` */
     struct arena arena;
-    size_t len; /* of the arena; 0: it is not told any more */
+    size_t len; /* of the arena; 0: it is not delivered any more */
     struct chunk_lease *leases;
     size_t lease_count, unknown;
 };
@@ -48,9 +48,7 @@ struct etcd_feed {
     struct etcd_backend *backend;
     struct prim_feed *feed; /* NULL: closed */
     enum feed_state state;
-    struct str scope; /* into scope_text */
-    char scope_text[PRIM_KEY_MAX + 1];
-    bool bucket, guard;
+    bool guard;
     struct etcd_key from, end; /* end: empty for one key */
     struct grpc_stream stream;
     uint64_t next; /* the first revision it has not seen */
@@ -62,7 +60,7 @@ struct etcd_feed {
     struct etcd_key cursor;
     int64_t revision;
     struct timer again;
-    /* who opened it */
+    /* the caller that opens it */
     int64_t open_deadline_ns;
     struct latch *opening; /* until the first snapshot */
     coord_result opened;
@@ -74,7 +72,6 @@ struct etcd_feed {
 };
 
 static void read_page(struct etcd_feed *f);
-static void begin_snapshot(struct etcd_feed *f);
 
 /* -- life -- */
 
@@ -116,19 +113,19 @@ static void etcd_feed_opened(struct etcd_feed *f, coord_result result)
 static bool etcd_feed_to_event(const struct etcd_feed *f, const Mvccpb__KeyValue *kv, int type,
                                struct prim_event *event)
 {
-    struct etcd_entry entry;
-    struct str key = etcd_key_ours(&f->backend->space, etcd_str(kv->key));
-    bool ours = etcd_entry_read(&f->backend->space, kv, &entry) == ERR_OK;
+    struct prim_seen seen;
+    struct str key = etcd_key_ours(&f->backend->space, grpc_str(kv->key));
+    bool ours = etcd_entry_read(&f->backend->space, kv, &seen) == ERR_OK;
 
-    if (!prim_in_scope(key, f->scope, f->bucket) || (!ours && !f->guard)) return false;
+    if (!ours && !f->guard) return false;
     *event = (struct prim_event){.type = type,
                                  .revision = (uint64_t)kv->mod_revision,
                                  .token = PRIM_TOKEN_UNKNOWN,
                                  .key = key};
     if (!ours) return true;
-    if (entry.lease || !f->guard) event->token = entry.token;
-    event->value = entry.value;
-    event->owner = entry.owner;
+    if (kv->lease || !f->guard) event->token = seen.token;
+    event->value = seen.envelope.value;
+    event->owner = seen.envelope.owner;
     return true;
 }
 
@@ -138,13 +135,6 @@ static void go_live(struct etcd_feed *f, uint64_t next)
     f->next = next;
     grpc_stream_want(&f->stream);
     etcd_feed_opened(f, prim_ok(COORD_R_NONE));
-}
-
-static void snapshot_done(struct etcd_feed *f)
-{
-    prim_feed_snapshot(f->feed, f->snapshot, (uint64_t)f->revision);
-    f->snapshot = NULL;
-    go_live(f, (uint64_t)f->revision + 1);
 }
 
 static bool add_entries(struct etcd_feed *f, const Etcdserverpb__RangeResponse *range)
@@ -161,7 +151,7 @@ static bool add_entries(struct etcd_feed *f, const Etcdserverpb__RangeResponse *
 /* The next page begins just after the last key of this one. False: there is no way on. */
 static bool feed_step(struct etcd_feed *f, const Etcdserverpb__RangeResponse *range)
 {
-    struct str last = range->n_kvs ? etcd_str(range->kvs[range->n_kvs - 1]->key) : STR_EMPTY;
+    struct str last = range->n_kvs ? grpc_str(range->kvs[range->n_kvs - 1]->key) : STR_EMPTY;
 
     if (last.len == 0 || last.len + 1 > sizeof f->cursor.text ||
         str_compare(last, str_of(f->cursor.text, f->cursor.len)) < 0)
@@ -197,14 +187,17 @@ static void take_page(struct etcd_feed *f, const Etcdserverpb__RangeResponse *ra
         page_failed(f, etcd_corrupt("a snapshot without a revision"));
         return;
     }
-    if (!add_entries(f, range))
+    if (!add_entries(f, range)) {
         page_failed(f, prim_no_memory());
-    else if (!range->more)
-        snapshot_done(f);
-    else if (feed_step(f, range))
+    } else if (!range->more) {
+        prim_feed_snapshot(f->feed, f->snapshot, (uint64_t)f->revision);
+        f->snapshot = NULL;
+        go_live(f, (uint64_t)f->revision + 1);
+    } else if (feed_step(f, range)) {
         read_page(f);
-    else
+    } else {
         page_failed(f, etcd_corrupt("a page that does not go on"));
+    }
 }
 
 static void on_page(struct grpc_thread_op *op)
@@ -224,7 +217,8 @@ static void on_page(struct grpc_thread_op *op)
         timer_start_in(&f->again, AGAIN_MS); /* history went while we read: from the start */
     } else if (op->err) {
         page_failed(f, etcd_failure(op, false));
-    } else if (etcd_reply(op, &etcdserverpb__range_response__descriptor, &arena, &message)) {
+    } else if (grpc_read(buf_peek(&op->response), &etcdserverpb__range_response__descriptor, &arena,
+                         &message)) {
         page_failed(f, etcd_corrupt("an answer that cannot be read"));
     } else {
         /* The next page reuses the op. */
@@ -245,8 +239,8 @@ static void read_page(struct etcd_feed *f)
         grpc_now(&f->backend->client.grpc_thread) + PAGE_LIMIT_MS * (int64_t)NS_PER_MS;
 
     if (f->opening && deadline > f->open_deadline_ns) deadline = f->open_deadline_ns;
-    request.key = etcd_bytes(str_of(f->cursor.text, f->cursor.len));
-    if (f->end.len > 0) request.range_end = etcd_bytes(str_of(f->end.text, f->end.len));
+    request.key = grpc_bytes(str_of(f->cursor.text, f->cursor.len));
+    if (f->end.len > 0) request.range_end = grpc_bytes(str_of(f->end.text, f->end.len));
     request.limit = PAGE_ENTRIES;
     request.revision = f->revision;
     etcd_op_init(&f->page, "/etcdserverpb.KV/Range", deadline);
@@ -266,7 +260,7 @@ static void begin_snapshot(struct etcd_feed *f)
     f->state = FEED_SNAPSHOT;
     if (f->reading) return;
     prim_snapshot_close(f->snapshot);
-    f->snapshot = prim_snapshot_open();
+    f->snapshot = prim_snapshot_open(f->feed);
     f->cursor = f->from;
     f->revision = 0;
     if (f->snapshot)
@@ -288,7 +282,7 @@ static void stop_live(struct etcd_feed *f)
 {
     grpc_stream_leave(&f->stream);
     for (struct chunk *chunk = f->chunks; chunk; chunk = chunk->next)
-        chunk->len = 0; /* told no more; freed when answered */
+        chunk->len = 0; /* not delivered; freed when answered */
     f->chunk_bytes = 0;
 }
 
@@ -299,38 +293,32 @@ static void resync(struct etcd_feed *f)
     begin_snapshot(f);
 }
 
-static bool feed_stands(const struct chunk *chunk, int64_t lease)
+static bool chunk_lease_lives(const struct chunk *chunk, int64_t lease)
 {
     for (size_t i = 0; chunk && i < chunk->lease_count; i++)
-        if (chunk->leases[i].lease == lease) return chunk->leases[i].stands;
+        if (chunk->leases[i].lease == lease) return chunk->leases[i].lives;
     return true;
 }
 
 static bool feed_notify(struct etcd_feed *f, const Mvccpb__Event *event, const struct chunk *chunk)
 {
     struct etcd_space *space = &f->backend->space;
-    struct str key = etcd_key_ours(space, etcd_str(event->kv->key));
-    struct etcd_entry entry;
-    struct prim_event told;
+    struct str key = etcd_key_ours(space, grpc_str(event->kv->key));
+    const Mvccpb__KeyValue *before = event->prev_kv;
+    struct prim_seen seen;
+    struct prim_event change;
 
     if (event->type != MVCCPB__EVENT__EVENT_TYPE__DELETE)
-        return !etcd_feed_to_event(f, event->kv, COORD_PUT, &told) || prim_feed_put(f->feed, &told);
-    if (!prim_in_scope(key, f->scope, f->bucket)) return true;
-    told = (struct prim_event){.type = COORD_DELETE, .key = key};
-    if (event->prev_kv && !etcd_entry_read(space, event->prev_kv, &entry)) {
-        told.owner = entry.owner;
-        told.token = entry.token;
-        if (entry.lease && !feed_stands(chunk, entry.lease)) told.type = COORD_EXPIRE;
+        return !etcd_feed_to_event(f, event->kv, COORD_PUT, &change) ||
+               prim_feed_put(f->feed, &change);
+    change = (struct prim_event){.type = COORD_DELETE, .key = key};
+    if (before && !etcd_entry_read(space, before, &seen)) {
+        change.owner = seen.envelope.owner;
+        change.token = seen.token;
+        if (before->lease && !chunk_lease_lives(chunk, before->lease)) change.type = COORD_EXPIRE;
     }
-    told.revision = (uint64_t)event->kv->mod_revision;
-    return prim_feed_put(f->feed, &told);
-}
-
-static void etcd_feed_overflowed(struct etcd_feed *f)
-{
-    stop_live(f);
-    f->state = FEED_WAIT_ROOM;
-    if (prim_feed_wants_snapshot(f->feed)) begin_snapshot(f);
+    change.revision = (uint64_t)event->kv->mod_revision;
+    return prim_feed_put(f->feed, &change);
 }
 
 /* When the queue is full, everything after this is for the next snapshot. */
@@ -339,7 +327,9 @@ static void deliver(struct etcd_feed *f, const Etcdserverpb__WatchResponse *resp
 {
     for (size_t i = 0; i < response->n_events; i++) {
         if (feed_notify(f, response->events[i], chunk)) continue;
-        etcd_feed_overflowed(f);
+        stop_live(f);
+        f->state = FEED_WAIT_ROOM;
+        if (prim_feed_wants_snapshot(f->feed)) begin_snapshot(f);
         return;
     }
     if (response->n_events == 0)
@@ -365,8 +355,9 @@ static void on_lease(struct grpc_thread_op *op)
 
     arena_init(&arena, 1);
     if (!op->err &&
-        !etcd_reply(op, &etcdserverpb__lease_time_to_live_response__descriptor, &arena, &message))
-        lease->stands = ((Etcdserverpb__LeaseTimeToLiveResponse *)message)->ttl >= 0;
+        !grpc_read(buf_peek(&op->response), &etcdserverpb__lease_time_to_live_response__descriptor,
+                   &arena, &message))
+        lease->lives = ((Etcdserverpb__LeaseTimeToLiveResponse *)message)->ttl >= 0;
     arena_deinit(&arena);
     grpc_op_deinit(op);
     chunk->unknown--;
@@ -470,8 +461,8 @@ static void etcd_feed_on_open(struct grpc_stream *stream)
     Etcdserverpb__WatchCreateRequest create = ETCDSERVERPB__WATCH_CREATE_REQUEST__INIT;
     struct buf bytes;
 
-    create.key = etcd_bytes(etcd_key_str(&f->from));
-    if (f->end.len > 0) create.range_end = etcd_bytes(etcd_key_str(&f->end));
+    create.key = grpc_bytes(etcd_key_str(&f->from));
+    if (f->end.len > 0) create.range_end = grpc_bytes(etcd_key_str(&f->end));
     create.start_revision = (int64_t)f->next;
     create.prev_kv = true;
     create.progress_notify = !f->guard;
@@ -502,7 +493,7 @@ static void cancelled(struct etcd_feed *f, const Etcdserverpb__WatchResponse *re
     }
 }
 
-/* Numbers that a server cannot mean would make us skip what is to come. */
+/* Impossible numbers would make us skip later changes. */
 static bool makes_sense(const Etcdserverpb__WatchResponse *response)
 {
     if (!response->header || response->header->revision < 0) return false;
@@ -538,9 +529,7 @@ static void etcd_feed_on_message(struct grpc_stream *stream, struct str bytes)
     ProtobufCMessage *message;
     struct arena arena;
 
-    etcd_arena_init(&arena, bytes.len);
-    if (message_read(&etcdserverpb__watch_response__descriptor, bytes, NULL, &arena, &message,
-                     NULL) ||
+    if (grpc_read(bytes, &etcdserverpb__watch_response__descriptor, &arena, &message) ||
         !makes_sense(response = (Etcdserverpb__WatchResponse *)message) ||
         !etcd_header_fits(f->backend, response->header))
         grpc_stream_reset(stream);
@@ -568,15 +557,16 @@ static void etcd_feed_on_room(void *owner)
     loop_post(grpc_loop(&f->backend->client.grpc_thread), &f->room);
 }
 
-/* What lies inside the scope: one key, or everything below "bucket/". */
+/* The keys of the scope: one key, or everything below "bucket/". */
 static void set_range(struct etcd_feed *f)
 {
     struct etcd_key *from = &f->from, *end = &f->end;
+    struct prim_scope scope = prim_feed_scope(f->feed);
 
-    etcd_key_make(&f->backend->space, f->scope, from);
+    etcd_key_make(&f->backend->space, scope.name, from);
     end->len = 0;
-    if (!f->bucket) return;
-    if (f->scope.len > 0) from->text[from->len++] = '/';
+    if (!scope.bucket) return;
+    if (scope.name.len > 0) from->text[from->len++] = '/';
     *end = *from;
     if (end->len > 0) {
         end->text[end->len - 1]++; /* '/' + 1: the first key after all that begin so */
@@ -613,8 +603,8 @@ static void etcd_feed_on_unwatch(void *owner)
     maybe_free(f);
 }
 
-coord_result etcd_watch(struct prim_backend *base, const struct prim_call *call, struct str scope,
-                        bool bucket, struct prim_feed *feed, void **ret_watch)
+coord_result etcd_watch(struct prim_backend *base, const struct prim_call *call,
+                        struct prim_feed *feed, void **ret_watch)
 {
     struct etcd_backend *b = etcd_of(base);
     struct etcd_feed *f = calloc(1, sizeof *f);
@@ -622,12 +612,8 @@ coord_result etcd_watch(struct prim_backend *base, const struct prim_call *call,
     coord_result result;
 
     if (!f) return prim_no_memory();
-    assert(scope.len < sizeof f->scope_text);
     f->backend = b;
     f->feed = feed;
-    if (scope.len > 0) memcpy(f->scope_text, scope.at, scope.len);
-    f->scope = str_of(f->scope_text, scope.len);
-    f->bucket = bucket;
     f->guard = prim_feed_since(feed) > 0;
     f->open_deadline_ns = call->deadline_ns;
     f->chunks_end = &f->chunks;

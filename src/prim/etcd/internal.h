@@ -13,8 +13,6 @@
 #ifndef PRIM_ETCD_INTERNAL_H
 #define PRIM_ETCD_INTERNAL_H
 #include "prim/etcd/reply.h"
-#include "prim/etcd/request.h"
-#include "prim/guard.h"
 #include "prim/names.h"
 
 enum {
@@ -25,8 +23,9 @@ enum {
 
 struct etcd_revokes { /* lease.c: loop thread */
     struct list waiting;
-    size_t count;          /* these, and those that are under way */
-    struct latch *drained; /* somebody closes and waits for the last */
+    size_t count;  /* these, and those that are under way */
+    bool draining; /* the store closes and waits for the last: */
+    struct latch drained;
 };
 
 struct etcd_backend {
@@ -43,6 +42,32 @@ static inline struct etcd_backend *etcd_of(struct prim_backend *base)
 }
 
 /* -- request.c over client.c -- */
+/* A transaction of the table in coordination.md B3, encoded piece by piece. The order of the pieces
+ * does not matter: each is an element of a list of TxnRequest. Lack of memory is reported when the
+ * transaction is sent. */
+enum { ETCD_TXN_KEYS = 16 }; /* in one transaction; servers allow 128 unless configured otherwise */
+struct etcd_txn {
+    struct buf request, op, body; /* the last two are of the element that is being encoded */
+    enum err err;
+    bool reads_only;        /* the transaction changes nothing */
+    int64_t revision_floor; /* a change gets a larger revision than those that were compared */
+};
+void etcd_txn_init(struct etcd_txn *txn);
+void etcd_txn_deinit(struct etcd_txn *txn);
+
+enum etcd_target { /* of Compare */
+                   ETCD_CREATED = ETCDSERVERPB__COMPARE__COMPARE_TARGET__CREATE,
+                   ETCD_MODIFIED = ETCDSERVERPB__COMPARE__COMPARE_TARGET__MOD,
+                   ETCD_LEASED = ETCDSERVERPB__COMPARE__COMPARE_TARGET__LEASE,
+};
+/* The revision or lease must be `number`; 0: absent, not leased. */
+void etcd_if(struct etcd_txn *txn, struct str key, enum etcd_target target, int64_t number);
+enum { ETCD_SAME_LEASE = -1 };
+void etcd_put(struct etcd_txn *txn, struct str key, struct str value, int64_t lease);
+void etcd_delete(struct etcd_txn *txn, struct str key);
+/* `end` empty: one key. `otherwise`: only when a compare fails. */
+void etcd_range(struct etcd_txn *txn, bool otherwise, struct str from, struct str end);
+
 struct etcd_ask {
     const char *path;
     const ProtobufCMessage *request; /* or: */
@@ -51,17 +76,16 @@ struct etcd_ask {
     bool writes;                            /* a repeat would do harm; doubt is worth saying */
     bool hurried;
 };
-/* One call, waited for. OK: *ret_message stands in `arena`, which the caller closes in any case. */
+/* One call, waited for. OK: *ret_message is in `arena`, which the caller closes in any case. */
 coord_result etcd_ask(struct etcd_backend *b, int64_t deadline_ns, const struct etcd_ask *ask,
                       struct arena *arena, ProtobufCMessage **ret_message);
 /* OK: *ret_response is set, in `arena`, which the caller closes in any case. */
 coord_result etcd_txn_run(struct etcd_backend *b, const struct prim_call *call,
                           const struct etcd_txn *txn, struct arena *arena,
                           Etcdserverpb__TxnResponse **ret_response);
-/* One linearizable read of one key: *ret_found 1 or 0. */
+/* One linearizable read of one key, LIVE or NOTHING. */
 coord_result etcd_read(struct etcd_backend *b, const struct prim_call *call, struct str key,
-                       bool stale, struct arena *arena, int *ret_found,
-                       struct etcd_entry *ret_entry);
+                       bool stale, struct arena *arena, struct prim_seen *ret_seen);
 bool etcd_header_fits(struct etcd_backend *b, const Etcdserverpb__ResponseHeader *header);
 
 /* -- lease.c -- */

@@ -32,13 +32,7 @@ struct keep_alive {
     int64_t lease, sent_ns;
     coord_result result; /* OK: granted_ttl_ms is set */
     struct grpc_thread_op op;
-    struct latch wait;
 };
-
-static void on_kept_alive(struct grpc_thread_op *op)
-{
-    latch_open(&CONTAINER_OF(op, struct keep_alive, op)->wait);
-}
 
 /* Takes the time before anything leaves. */
 static void keep_alive_start(struct etcd_backend *b, struct keep_alive *alive, int64_t lease,
@@ -48,10 +42,9 @@ static void keep_alive_start(struct etcd_backend *b, struct keep_alive *alive, i
 
     *alive = (struct keep_alive){
         .backend = b, .lease = lease, .sent_ns = grpc_now(&b->client.grpc_thread)};
-    latch_init(&alive->wait);
     request.id = lease;
     etcd_op_init(&alive->op, "/etcdserverpb.Lease/LeaseKeepAlive", deadline_ns);
-    alive->op.done = on_kept_alive;
+    grpc_op_will_wait(&alive->op);
     if (message_write(&request.base, &alive->op.request, NULL))
         grpc_op_fail(&alive->op, ERR_NOMEM, "no memory");
     else
@@ -64,8 +57,8 @@ static coord_result keep_alive_read(const struct keep_alive *alive, struct arena
     ProtobufCMessage *message;
 
     if (alive->op.err) return etcd_failure(&alive->op, true);
-    if (etcd_reply(&alive->op, &etcdserverpb__lease_keep_alive_response__descriptor, arena,
-                   &message))
+    if (grpc_read(buf_peek(&alive->op.response),
+                  &etcdserverpb__lease_keep_alive_response__descriptor, arena, &message))
         return etcd_corrupt("an answer that cannot be read");
     answer = (const Etcdserverpb__LeaseKeepAliveResponse *)message;
     if (!etcd_header_fits(alive->backend, answer->header) || answer->id != alive->lease)
@@ -81,7 +74,7 @@ static void keep_alive_wait(struct keep_alive *alive)
 {
     struct arena arena;
 
-    latch_wait(&alive->wait);
+    latch_wait(&alive->op.wait);
     arena_init(&arena, 1);
     alive->result = keep_alive_read(alive, &arena);
     arena_deinit(&arena);
@@ -194,11 +187,9 @@ static coord_result lease_left(struct etcd_backend *b, const struct prim_call *c
 
 static void drained(struct etcd_backend *b)
 {
-    struct latch *wait = b->revokes.drained;
-
-    if (!wait || b->revokes.count > 0) return;
-    b->revokes.drained = NULL;
-    latch_open(wait);
+    if (!b->revokes.draining || b->revokes.count > 0) return;
+    b->revokes.draining = false;
+    latch_open(&b->revokes.drained);
 }
 
 static void on_revoked(struct grpc_thread_op *op)
@@ -263,17 +254,11 @@ void etcd_lease_revoke(struct etcd_backend *b, int64_t lease)
     loop_post(grpc_loop(&b->client.grpc_thread), &r->post);
 }
 
-struct drain {
-    struct etcd_backend *backend;
-    struct latch wait;
-};
-
 static void on_drain(void *owner)
 {
-    struct drain *drain = owner;
-    struct etcd_backend *b = drain->backend;
+    struct etcd_backend *b = owner;
 
-    b->revokes.drained = &drain->wait;
+    b->revokes.draining = true;
     LIST_EACH_SAFE(&b->revokes.waiting, node, following)
     {
         start_revoke(CONTAINER_OF(node, struct revoke, link), DRAIN_LIMIT_MS);
@@ -283,11 +268,9 @@ static void on_drain(void *owner)
 
 void etcd_lease_drain(struct etcd_backend *b)
 {
-    struct drain drain = {.backend = b};
-
-    latch_init(&drain.wait);
-    grpc_loop_call(&b->client.grpc_thread, on_drain, &drain);
-    latch_wait(&drain.wait);
+    latch_init(&b->revokes.drained);
+    grpc_loop_call(&b->client.grpc_thread, on_drain, b);
+    latch_wait(&b->revokes.drained);
 }
 
 /* -- renew and import -- */
@@ -297,7 +280,7 @@ static coord_result key_judge(struct etcd_backend *b, const Etcdserverpb__RangeR
                               int64_t lease, const struct prim_held *held)
 {
     const Mvccpb__KeyValue *kv;
-    struct etcd_entry entry;
+    struct prim_seen seen;
     coord_result result;
 
     if (!range || range->n_kvs > 1) return etcd_corrupt("an answer to something else");
@@ -306,13 +289,11 @@ static coord_result key_judge(struct etcd_backend *b, const Etcdserverpb__RangeR
     kv = range->kvs[0];
     if (kv->lease == lease && (uint64_t)kv->create_revision == held->create_revision)
         return prim_ok(COORD_R_NONE);
-    if (etcd_entry_read(&b->space, kv, &entry) || !entry.lease)
+    if (etcd_entry_read(&b->space, kv, &seen) || !kv->lease)
         return prim_answer(COORD_EXPIRED, COORD_R_REVOKED, "%s was overwritten", held->key);
     result = prim_answer(COORD_EXPIRED, COORD_R_SUPERSEDED, "%s is held by %.*s", held->key,
-                         STR_ARG(entry.owner));
-    result.token = entry.token;
-    result.revision = entry.revision;
-    prim_answer_owner(&result, entry.owner);
+                         STR_ARG(seen.envelope.owner));
+    prim_seen_answer(&seen, &result);
     return result;
 }
 

@@ -1,11 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Answers of etcd as facts (reply.h). Pure: no I/O, any thread.
+ *
+ * Invariant: an entry is shown only if envelope, lease number and revisions agree. */
 #include "prim/etcd/reply.h"
 
 #include <stdio.h>
 
 #include "base/bytes.h"
 
-enum { ARENA_LEAST = 1024 * 1024, ARENA_GROWTH = 8 };
+const struct grpc_scheme etcd_scheme = {.name = "etcd",
+                                        .port = ":2379",
+                                        .example = "etcd://h1:2379,h2:2379",
+                                        .secure = "etcds",
+                                        .tls = "etcds:// or tls=1"};
 
 void etcd_key_make(const struct etcd_space *space, struct str key, struct etcd_key *ret_key)
 {
@@ -32,39 +39,33 @@ int64_t etcd_lease_number(const coord_id *lease_id)
 }
 
 enum err etcd_entry_read(const struct etcd_space *space, const Mvccpb__KeyValue *kv,
-                         struct etcd_entry *ret_entry)
+                         struct prim_seen *ret_seen)
 {
-    struct etcd_entry entry = {
-        .key = etcd_key_ours(space, etcd_str(kv->key)),
-        .lease = kv->lease,
-        .revision = (uint64_t)kv->mod_revision,
-        .create_revision = (uint64_t)kv->create_revision,
-    };
-    struct claim_envelope envelope;
+    struct prim_seen seen = {.kind = PRIM_SEEN_LIVE,
+                             .envelope = {.owner = STR_EMPTY, .value = grpc_str(kv->value)},
+                             .revision = (uint64_t)kv->mod_revision,
+                             .create_revision = (uint64_t)kv->create_revision,
+                             .left_ms = -1,
+                             .sequence = (uint64_t)kv->lease};
+    const struct claim_envelope *envelope = &seen.envelope;
 
-    if (entry.key.len == 0 || kv->create_revision <= 0 || kv->mod_revision < kv->create_revision ||
-        kv->lease < 0)
+    if (etcd_key_ours(space, grpc_str(kv->key)).len == 0 || kv->create_revision <= 0 ||
+        kv->mod_revision < kv->create_revision || kv->lease < 0)
         return ERR_CORRUPT;
     if (space->raw) {
-        entry.value = etcd_str(kv->value);
-        entry.token = entry.lease ? entry.create_revision : 0;
-        *ret_entry = entry;
+        if (kv->lease) seen.token = seen.create_revision;
+        *ret_seen = seen;
         return ERR_OK;
     }
-    if (envelope_decode(etcd_str(kv->value), &envelope)) return ERR_CORRUPT;
+    if (envelope_decode(grpc_str(kv->value), &seen.envelope)) return ERR_CORRUPT;
     /* A lease that the envelope does not name: somebody else wrote this value again. */
-    if (!(envelope.flags & ENVELOPE_LEASED) != !kv->lease) return ERR_CORRUPT;
-    if (kv->lease && etcd_lease_number(&envelope.lease_id) != kv->lease) return ERR_CORRUPT;
-    if (envelope.flags & ENVELOPE_TOMBSTONE || envelope.token > entry.revision) return ERR_CORRUPT;
-    entry.value = envelope.value;
-    entry.owner = envelope.owner;
-    entry.lease_id = envelope.lease_id;
-    entry.request_id = envelope.request_id;
-    entry.ttl_ms = envelope.ttl_ms;
-    entry.flags = envelope.flags;
-    if (kv->lease) entry.token = envelope.token ? envelope.token : entry.revision;
-    if (kv->lease && entry.token < entry.create_revision) return ERR_CORRUPT;
-    *ret_entry = entry;
+    if (!(envelope->flags & ENVELOPE_LEASED) != !kv->lease) return ERR_CORRUPT;
+    if (kv->lease && etcd_lease_number(&envelope->lease_id) != kv->lease) return ERR_CORRUPT;
+    if (envelope->flags & ENVELOPE_TOMBSTONE || envelope->token > seen.revision) return ERR_CORRUPT;
+    seen.ttl_ms = envelope->ttl_ms;
+    if (kv->lease) seen.token = envelope->token ? envelope->token : seen.revision;
+    if (kv->lease && seen.token < seen.create_revision) return ERR_CORRUPT;
+    *ret_seen = seen;
     return ERR_OK;
 }
 
@@ -125,27 +126,14 @@ coord_result etcd_failure(const struct grpc_thread_op *op, bool writes)
 
 /* -- answers -- */
 
-void etcd_arena_init(struct arena *arena, size_t message_len)
-{
-    arena_init(arena, ARENA_GROWTH * message_len + ARENA_LEAST);
-}
-
-enum err etcd_reply(const struct grpc_thread_op *op, const ProtobufCMessageDescriptor *type,
-                    struct arena *arena, ProtobufCMessage **ret_message)
-{
-    struct str bytes = buf_peek(&op->response);
-
-    etcd_arena_init(arena, bytes.len);
-    return message_read(type, bytes, NULL, arena, ret_message, NULL);
-}
-
 int etcd_range_one(const struct etcd_space *space, const Etcdserverpb__RangeResponse *range,
-                   struct str key, struct etcd_entry *ret_entry)
+                   struct str key, struct prim_seen *ret_seen)
 {
+    *ret_seen = (struct prim_seen){.kind = PRIM_SEEN_NOTHING, .left_ms = -1};
     if (!range || range->n_kvs > 1) return -1;
     if (range->n_kvs == 0) return 0;
-    if (etcd_entry_read(space, range->kvs[0], ret_entry)) return -1;
-    return str_equal(ret_entry->key, key) ? 1 : -1;
+    if (etcd_entry_read(space, range->kvs[0], ret_seen)) return -1;
+    return str_equal(etcd_key_ours(space, grpc_str(range->kvs[0]->key)), key) ? 1 : -1;
 }
 
 const Etcdserverpb__RangeResponse *etcd_txn_range(const Etcdserverpb__TxnResponse *txn, size_t at)

@@ -4,10 +4,12 @@
 #ifndef PRIM_ETCD_REPLY_H
 #define PRIM_ETCD_REPLY_H
 #include "prim/answer.h"
-#include "prim/envelope.h"
+#include "prim/change.h"
 #include "prim/etcd/client.h"
 #include "wire/message.h"
 #include "wire/pb/etcd_rpc.pb-c.h"
+
+extern const struct grpc_scheme etcd_scheme;
 
 /* How keys are written there. */
 struct etcd_space {
@@ -26,43 +28,22 @@ static inline struct str etcd_key_str(const struct etcd_key *key)
 }
 void etcd_key_make(const struct etcd_space *space, struct str key, struct etcd_key *ret_key);
 struct str etcd_key_ours(const struct etcd_space *space, struct str stored); /* "": not ours */
-static inline ProtobufCBinaryData etcd_bytes(struct str s)
-{
-    return (ProtobufCBinaryData){s.len, (uint8_t *)s.at};
-}
-static inline struct str etcd_str(ProtobufCBinaryData b)
-{
-    return b.len ? str_of(b.data, b.len) : STR_EMPTY;
-}
-
 /* 63 bits of the claim's random id; never 0, which etcd would take for "draw one". */
 int64_t etcd_lease_number(const coord_id *lease_id);
 
-struct etcd_entry {
-    struct str key, value, owner; /* key: ours, without the prefix; borrowed from the reply */
-    coord_id lease_id, request_id;
-    int64_t lease; /* etcd's number; 0: not leased */
-    uint64_t revision, create_revision, token;
-    int64_t ttl_ms;
-    uint32_t flags;
-};
-/* ERR_CORRUPT: not an entry of ours, or numbers that cannot be. */
+/* What an entry shows; `sequence` is etcd's number of its lease, 0: not leased. The strings are
+ * borrowed from the reply. ERR_CORRUPT: not an entry of ours, or numbers that cannot be. */
 enum err etcd_entry_read(const struct etcd_space *space, const Mvccpb__KeyValue *kv,
-                         struct etcd_entry *ret_entry);
+                         struct prim_seen *ret_seen);
 
 /* An op that did not end well. `writes`: doubt is worth saying. */
 coord_result etcd_failure(const struct grpc_thread_op *op, bool writes);
 coord_result etcd_corrupt(const char *what);
 bool etcd_says(const struct grpc_thread_op *op, enum grpc_status status, const char *part);
 
-/* Decodes an op's answer into `arena`, whose ceiling follows its size. */
-enum err etcd_reply(const struct grpc_thread_op *op, const ProtobufCMessageDescriptor *type,
-                    struct arena *arena, ProtobufCMessage **ret_message);
-void etcd_arena_init(struct arena *arena, size_t message_len);
-
 /* The answer to a single-key Range inside a transaction, or alone: 1 found, 0 absent, -1 not what
  * was asked. */
 int etcd_range_one(const struct etcd_space *space, const Etcdserverpb__RangeResponse *range,
-                   struct str key, struct etcd_entry *ret_entry);
+                   struct str key, struct prim_seen *ret_seen);
 const Etcdserverpb__RangeResponse *etcd_txn_range(const Etcdserverpb__TxnResponse *txn, size_t at);
 #endif

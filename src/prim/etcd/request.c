@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Requests to etcd: transactions, and calls that the caller's thread waits for. */
-#include "prim/etcd/request.h"
-
 #include "prim/etcd/internal.h"
 #include "wire/pack.h"
 
@@ -102,18 +100,19 @@ void etcd_range(struct etcd_txn *txn, bool otherwise, struct str from, struct st
 
 /* -- over the client -- */
 
-bool etcd_header_fits(struct etcd_backend *b, const Etcdserverpb__ResponseHeader *header)
-{
-    if (header && header->cluster_id == b->cluster_id) return true;
-    /* R5: the endpoints lead to another cluster than the one that was opened. */
-    prim_degrade(&b->base, "etcd: the endpoints answer for another cluster now");
-    return false;
-}
+/* R5: the endpoints lead to another cluster than the one that was opened. */
+static const char other_cluster_text[] = "etcd: the endpoints answer for another cluster now";
 
 static coord_result other_cluster(void)
 {
-    return prim_answer(COORD_UNAVAILABLE, COORD_R_DEGRADED,
-                       "etcd: the endpoints answer for another cluster now");
+    return prim_answer(COORD_UNAVAILABLE, COORD_R_DEGRADED, "%s", other_cluster_text);
+}
+
+bool etcd_header_fits(struct etcd_backend *b, const Etcdserverpb__ResponseHeader *header)
+{
+    if (header && header->cluster_id == b->cluster_id) return true;
+    prim_degrade(&b->base, other_cluster_text);
+    return false;
 }
 
 coord_result etcd_ask(struct etcd_backend *b, int64_t deadline_ns, const struct etcd_ask *ask,
@@ -135,7 +134,7 @@ coord_result etcd_ask(struct etcd_backend *b, int64_t deadline_ns, const struct 
     grpc_op_run(&b->client.grpc_thread, &op);
     if (op.err) {
         result = etcd_failure(&op, ask->writes);
-    } else if (etcd_reply(&op, ask->type, arena, ret_message)) {
+    } else if (grpc_read(buf_peek(&op.response), ask->type, arena, ret_message)) {
         result = etcd_corrupt("an answer that cannot be read");
         if (ask->writes) result.flags |= COORD_F_MAYBE_APPLIED;
     }
@@ -168,8 +167,7 @@ coord_result etcd_txn_run(struct etcd_backend *b, const struct prim_call *call,
 }
 
 coord_result etcd_read(struct etcd_backend *b, const struct prim_call *call, struct str key,
-                       bool stale, struct arena *arena, int *ret_found,
-                       struct etcd_entry *ret_entry)
+                       bool stale, struct arena *arena, struct prim_seen *ret_seen)
 {
     Etcdserverpb__RangeRequest request = ETCDSERVERPB__RANGE_REQUEST__INIT;
     const Etcdserverpb__RangeResponse *range;
@@ -178,7 +176,7 @@ coord_result etcd_read(struct etcd_backend *b, const struct prim_call *call, str
     coord_result result;
 
     etcd_key_make(&b->space, key, &stored);
-    request.key = etcd_bytes(str_of(stored.text, stored.len));
+    request.key = grpc_bytes(str_of(stored.text, stored.len));
     request.serializable = stale;
     result = etcd_ask(b, call->deadline_ns,
                       &(struct etcd_ask){.path = "/etcdserverpb.KV/Range",
@@ -189,6 +187,7 @@ coord_result etcd_read(struct etcd_backend *b, const struct prim_call *call, str
     assert(message);
     range = (const Etcdserverpb__RangeResponse *)message;
     if (!etcd_header_fits(b, range->header)) return other_cluster();
-    *ret_found = etcd_range_one(&b->space, range, key, ret_entry);
-    return *ret_found < 0 ? etcd_corrupt("the value of the key is no entry of ours") : result;
+    return etcd_range_one(&b->space, range, key, ret_seen) < 0
+               ? etcd_corrupt("the value of the key is no entry of ours")
+               : result;
 }

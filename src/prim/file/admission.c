@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Decides whether a directory may carry a file store: by its file system and by probes of the
+ * calls that the store relies on (store.h). Runs once, on the thread that opens the store.
+ *
+ * Invariant: a file system that is not on the list of accepted ones is refused. */
 #include "prim/file/store.h"
 
 #include <errno.h>
@@ -103,7 +107,7 @@ static coord_result refuse(const struct medium *medium)
                            medium->known, medium->type);
     }
     return prim_answer(COORD_UNSUPPORTED, COORD_R_FILE_SYSTEM,
-                       "%s with magic 0x%" PRIx64 " is not a file system a store may stand on",
+                       "%s with magic 0x%" PRIx64 " is not a file system that may carry a store",
                        medium->type, (uint64_t)medium->magic);
 }
 

@@ -51,12 +51,10 @@ static void key_end(struct prim_change *c, const coord_result *)
 
 static enum file_op key_op(const struct prim_change *c)
 {
-    switch (c->op) {
-    case COORD_OP_CAS: return OP_CAS;
-    case COORD_OP_DELETE: return OP_REMOVE;
-    case COORD_OP_RELEASE: return OP_RELEASE;
-    default: return OP_CREATE;
-    }
+    return c->op == COORD_OP_CAS       ? OP_CAS
+           : c->op == COORD_OP_DELETE  ? OP_REMOVE
+           : c->op == COORD_OP_RELEASE ? OP_RELEASE
+                                       : OP_CREATE;
 }
 
 /* S1 to S3: the locks of the change. A read of one key takes none. */
@@ -77,7 +75,7 @@ static coord_result key_lock(struct prim_change *c, bool alone)
 
 /* -- reading ---------------------------------------------------------------------------------- */
 
-/* What a head says. `sequence` of an expired entry is the end of its lease; 0: it was released, or
+/* Shows a head. `sequence` of an expired entry is the end of its lease; 0: it was released, or
  * its end is not known. */
 static void head_see(const struct file_store *store, const struct head *head,
                      const struct lease_verdict *verdict, struct prim_seen *seen)
@@ -123,7 +121,10 @@ static coord_result head_look(struct prim_change *c, struct str key, const char 
     const struct head *head = &file->head;
     if (file->found == HEAD_IS_DAMAGED || (head_is_live(file) && (head->flags & HEAD_GROUP) != 0 &&
                                            group_value_decode(head->value, &group) != ERR_OK))
-        return head_damaged(key);
+        return prim_answer(
+            COORD_UNAVAILABLE, COORD_R_CORRUPT,
+            "the file of %.*s is damaged or belongs to another key; it was left as it is",
+            (int)min_size(key.len, 80), key.at);
     if (file->found == HEAD_IS_ABSENT) return result;
     if (head_is_live(file) && (head->flags & HEAD_LEASED) != 0)
         result = judge(own->store, head, c->call->deadline_ns, &verdict);
@@ -240,13 +241,13 @@ static coord_result head_plan(const struct prim_change *c, const struct prim_pla
                         .revision = revision,
                         .create_revision = revision,
                         .wall_ms = plan->envelope.wall_ms,
+                        .boot_id = store->facts.boot_id,
                         .who = store->holder,
                         .request_id = plan->envelope.request_id,
                         .reason = (uint32_t)plan->result.reason,
                         .key = c->key,
                         .owner = STR_EMPTY,
                         .value = plan->envelope.value};
-    memcpy(head.boot_id, store->facts.boot_id, 16);
     if (store->settings.create_only) head.lease_id = store->creator;
     if (prim_slot_number(prim_leaf_of(c->key), &slot)) head.flags |= HEAD_SLOT;
     if ((plan->envelope.flags & ENVELOPE_GROUP) != 0) {
@@ -257,7 +258,7 @@ static coord_result head_plan(const struct prim_change *c, const struct prim_pla
         head.create_revision = file->head.create_revision;
         head.changes = file->head.changes + 1;
     }
-    if (plan->act == PRIM_ACT_BURY) { /* its holder can be told what became of the lease */
+    if (plan->act == PRIM_ACT_BURY) { /* its holder can learn how the lease ended */
         head.flags ^= HEAD_LIVE | HEAD_TOMBSTONE;
         if (c->seen.token != 0 && !store->settings.sync_always) head.flags ^= HEAD_DURABLE;
         head.lease_id = file->head.lease_id;
@@ -324,7 +325,7 @@ static coord_result publish_kept(const struct prim_change *c, const struct claim
     head_lease(file_store_of(c->backend), lease, old->deadline_ns, head);
     head->token = old->token;
     head->who = old->who;
-    memcpy(head->boot_id, old->boot_id, 16);
+    head->boot_id = old->boot_id;
     return entries_publish(c, head);
 }
 
@@ -378,10 +379,7 @@ static enum prim_wrote key_write(struct prim_change *c, const struct prim_plan *
     return PRIM_WROTE;
 }
 
-const struct prim_ways file_ways = {.shrinks = true,
-                                    .atomic = true,
-                                    .certainty = COORD_BY_AUTHORITY,
-                                    .begin = key_begin,
+const struct prim_ways file_ways = {.begin = key_begin,
                                     .end = key_end,
                                     .read = key_read,
                                     .write = key_write,

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* FORMAT, the epoch of this boot and the floor of revisions (store.h). Runs on the thread that
+ * opens the store; the floor also on the collector's.
+ *
+ * Invariants: files here are replaced whole and durably. The epoch grows with each boot before any
+ * head of that boot is written, and the floor never falls. */
 #include "prim/file/store.h"
 
 #include <dirent.h>
@@ -8,23 +13,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "prim/file/head_file.h"
 #include "prim/file/locks.h"
 
 enum { FLOOR_WAIT_MS = 2000 };
 
 /* -- small files that are replaced whole -- */
-
-static int write_small(struct file_store *store, const char *temp, const void *bytes, size_t len)
-{
-    int fd = sys_open(store->meta, temp, O_RDWR | O_CREAT | O_EXCL, file_mode(store));
-    if (fd < 0) return errno;
-    int error = sys_write(fd, bytes, len);
-    if (error == 0 && fchmod(fd, file_mode(store)) < 0) error = errno;
-    if (error == 0 && fdatasync(fd) < 0) error = errno;
-    sys_close(fd);
-    return error;
-}
 
 /* Puts a small file into `dir` durably: temporary, sync, name, sync. In place of the old one, or
  * EEXIST when there is one. */
@@ -32,8 +25,12 @@ static int small_place(struct file_store *store, int dir, const char *name, cons
                        size_t len, bool replace)
 {
     char temp[LAYOUT_TEMP_CAP];
-    file_temp_name(store, temp);
-    int error = write_small(store, temp, bytes, len);
+    int fd = file_temp_make(store, store->meta, temp);
+    if (fd < 0) return errno;
+    int error = sys_write(fd, bytes, len);
+    if (error == 0 && fchmod(fd, file_mode(store)) < 0) error = errno;
+    if (error == 0 && fdatasync(fd) < 0) error = errno;
+    sys_close(fd);
     if (error == 0 && replace && renameat(store->meta, temp, dir, name) < 0) error = errno;
     if (error == 0 && !replace) error = sys_link(store->meta, temp, dir, name);
     if (error != 0 || !replace) (void)unlinkat(store->meta, temp, 0);
@@ -182,7 +179,7 @@ static coord_result check_layer(struct file_store *store)
         change_of(&before) == change_of(&after))
         return prim_ok(COORD_R_NONE);
     return prim_answer(COORD_UNSUPPORTED, COORD_R_FILE_SYSTEM,
-                       "overlay: the store stands in a lower layer, which every container shares");
+                       "overlay: the store is in a lower layer, which every container shares");
 }
 
 /* -- the epoch -- */
@@ -231,22 +228,13 @@ static bool look_at_bucket(void *context, const char *name)
     return sweep->error == 0;
 }
 
-static int first_of_boot(struct file_store *store)
-{
-    struct sweep sweep = {.store = store};
-    int error = sys_walk(store->buckets_dir, look_at_bucket, &sweep);
-    if (error == 0) error = sweep.error;
-    if (error == 0 && store->damaged > 0 && fsync(store->lost) < 0) error = errno;
-    return error;
-}
-
 static int write_epoch(struct file_store *store, uint64_t epoch, const struct stat *format)
 {
     struct epoch_record record = {.epoch = epoch,
+                                  .boot_id = store->facts.boot_id,
                                   .store_id = store->backend.id,
                                   .format_inode = format->st_ino,
                                   .format_change = change_of(format)};
-    memcpy(record.boot_id, store->facts.boot_id, 16);
     store->epoch = epoch;
     return record_replace(store, "epoch", &epoch_shape, &record);
 }
@@ -293,7 +281,10 @@ static coord_result bump(struct file_store *store, const struct epoch_record *re
         return prim_answer(COORD_UNSUPPORTED, COORD_R_FILE_SYSTEM,
                            "the store has seen all the epochs there are");
     }
-    int error = first_of_boot(store);
+    struct sweep sweep = {.store = store};
+    int error = sys_walk(store->buckets_dir, look_at_bucket, &sweep);
+    if (error == 0) error = sweep.error;
+    if (error == 0 && store->damaged > 0 && fsync(store->lost) < 0) error = errno;
     /* Another identity: handles of the directory it was copied from must not work here. */
     if (error == 0 && copied) error = write_format(store, true, format);
     if (error == 0) error = write_epoch(store, record->epoch + 1, format);
@@ -315,7 +306,7 @@ static coord_result open_existing(struct file_store *store, struct stat *format,
                            "overlay: the store was made in another layer or is a copy");
     }
     store->epoch = record.epoch;
-    if (!copied && memcmp(record.boot_id, store->facts.boot_id, 16) == 0)
+    if (!copied && prim_id_equal(&record.boot_id, &store->facts.boot_id))
         return prim_ok(COORD_R_NONE);
     return bump(store, &record, format, copied);
 }

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Opens and closes a file store: URL, directory, capabilities; and the small calls that all its
+ * parts use. Runs on the caller's thread. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -9,11 +11,10 @@
 
 #include "prim/change.h"
 #include "prim/file/lease_file.h"
-#include "prim/guard.h"
 #include "prim/stores.h"
 #include "prim/url.h"
 
-/* -- what all parts use -- */
+/* -- used by all parts -- */
 
 coord_result file_trouble(int error, const char *what)
 {
@@ -56,8 +57,14 @@ void file_temp_name(struct file_store *store, char name[LAYOUT_TEMP_CAP])
     struct layout_temp temp = {.pid = store->facts.self.pid,
                                .start_ticks = store->facts.self.start_ticks,
                                .number = atomic_fetch_add(&store->temp_number, 1)};
-    memcpy(temp.boot, store->facts.boot_id, sizeof temp.boot);
+    memcpy(temp.boot, store->facts.boot_id.b, sizeof temp.boot);
     layout_temp(&temp, name);
+}
+
+int file_temp_make(struct file_store *store, int dir, char name[LAYOUT_TEMP_CAP])
+{
+    file_temp_name(store, name);
+    return sys_open(dir, name, O_RDWR | O_CREAT | O_EXCL, file_mode(store));
 }
 
 int file_record_get(int fd, const struct shape *shape, void *ret_record)
@@ -75,7 +82,7 @@ int file_record_put(int fd, const struct shape *shape, const void *record)
     return sys_write(fd, bytes, record_encode(shape, record, bytes));
 }
 
-/* -- what it is -- */
+/* -- capabilities -- */
 
 static coord_caps file_capabilities(struct prim_backend *backend)
 {
@@ -120,7 +127,6 @@ static coord_caps file_capabilities(struct prim_backend *backend)
 static void file_store_free(struct file_store *store)
 {
     collector_close(store->collector);
-    prim_guards_close(store->backend.guards);
     file_hub_close(store->hub);
     buckets_close(store);
     lease_table_close(store->table);
@@ -144,18 +150,12 @@ static const struct prim_backend_ops file_ops = {
     .name = "file",
     .guards_max = 16384,
     .capabilities = file_capabilities,
+    PRIM_CHANGE_OPS,
     .create = prim_change_create,
     .cas = file_cas,
-    .remove = prim_change_remove,
-    .get = prim_change_get,
-    .acquire = prim_change_acquire,
-    .resize = prim_change_resize,
-    .holders = prim_change_holders,
     .renew = file_renew,
     .release = file_release,
     .adopt = file_adopt,
-    .guard = prim_guard,
-    .unguard = prim_unguard,
     .watch = file_watch,
     .unwatch = file_unwatch,
     .close = file_close,
@@ -206,7 +206,7 @@ static coord_result read_settings(struct prim_url *url, struct file_settings *se
     return result;
 }
 
-/* The parent is looked at first, so that nothing is made where a store may not stand. */
+/* The parent is looked at first, so that nothing is made where no store may be. */
 static coord_result make_root(struct file_store *store)
 {
     char parent[sizeof store->root_path];
@@ -224,7 +224,7 @@ static coord_result make_root(struct file_store *store)
     sys_close(dir);
     if (result.code != COORD_OK && !(store->settings.create_only && medium.network)) return result;
     mode_t mode = store->settings.mode;
-    /* All of a shared store belongs to one group, whoever makes a file of it. */
+    /* All files of a shared store belong to one group, whichever user makes them. */
     if ((mode & S_IRWXG) != 0) mode |= S_ISGID;
     int error = sys_make_dir(AT_FDCWD, store->root_path, mode);
     return error == 0 ? prim_ok(COORD_R_NONE) : file_trouble(error, "make the directory");
@@ -258,7 +258,7 @@ static coord_result open_store(struct file_store *store, const struct prim_open 
     if (result.code != COORD_OK) return result;
     if (who_am_i(&store->facts) != ERR_OK) {
         return prim_answer(COORD_UNSUPPORTED, COORD_R_FILE_SYSTEM,
-                           "/proc does not tell boot id and start time of this process");
+                           "/proc does not show boot id and start time of this process");
     }
     if (!in->options->no_early_death) store->holder = store->facts.self;
     store->creator = prim_id_random();
@@ -282,8 +282,7 @@ static struct file_store *store_new(const struct prim_open *in)
     map_init(&store->sights, SIGHTS_MAX, 0); /* lease ids are drawn at random */
     store->table = lease_table_open();
     store->hub = file_hub_open(store);
-    bool guards = prim_guards_open(&store->backend);
-    if (store->table != NULL && store->hub != NULL && guards) return store;
+    if (store->table != NULL && store->hub != NULL) return store;
     file_store_free(store);
     return NULL;
 }

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Collects what no process needs (store.h): a thread per store, one round at a time for all
+ * processes.
+ *
+ * Invariants: a file goes only under the lock of its bucket, after a second look. The floor of
+ * revisions is raised before a head goes. A lease record goes only after every head was read. */
 #include "prim/file/store.h"
 
 #include <errno.h>
@@ -9,7 +14,6 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
-#include "prim/file/head_file.h"
 #include "prim/file/lease_file.h"
 #include "prim/file/locks.h"
 #include "prim/thread.h"
@@ -41,7 +45,7 @@ static bool stopping(const struct round *round)
 
 /* -- temporary files -- */
 
-/* A temporary file in round->dir that is nobody's. In meta/ temporaries stand beside files that
+/* A temporary file in round->dir that is nobody's. In meta/ temporaries are beside files that
  * stay, and no lock keeps their makers away: a pid of another namespace looks dead from here, so
  * only the boot and the age count there. */
 static bool is_stray(const struct round *round, const char *name)
@@ -57,14 +61,14 @@ static bool is_stray(const struct round *round, const char *name)
     bool named = layout_temp_parse(name, &temp);
     bool old = now.tv_sec - info.st_mtim.tv_sec > TEMP_OLD_S;
     if (!named || old) return old && (named || !meta); /* not one of ours: by age only */
-    if (memcmp(temp.boot, facts->boot_id, sizeof temp.boot) != 0) return true;
+    if (memcmp(temp.boot, facts->boot_id.b, sizeof temp.boot) != 0) return true;
     struct who who = {.pid = temp.pid,
                       .start_ticks = temp.start_ticks,
                       .pid_namespace = facts->self.pid_namespace};
-    return !meta && who_is_dead(facts, &who, facts->boot_id);
+    return !meta && who_is_dead(facts, &who, &facts->boot_id);
 }
 
-/* Without waiting, and not for long: whoever uses the bucket is more important. */
+/* Without waiting, and not for long: the users of the bucket are more important. */
 static bool lock_for_a_moment(struct round *round)
 {
     if (round->busy) return false;
@@ -88,18 +92,13 @@ static bool collect_temp(void *context, const char *name)
 
 /* -- heads -- */
 
-static void refer(struct round *round, const coord_id *id)
-{
-    if (map_make(&round->references, str_of(id->b, 16), 1) == NULL) round->all_seen = false;
-}
-
 /* An entry that ended or was deleted long enough ago. One of an earlier boot is. */
 static bool is_past(struct round *round, const struct head *head)
 {
     struct file_store *store = round->store;
     struct lease_verdict verdict;
     int64_t now = file_now(store), keep = store->settings.tombstone_keep_ms * NS_IN_MS;
-    bool this_boot = memcmp(head->boot_id, store->facts.boot_id, 16) == 0;
+    bool this_boot = prim_id_equal(&head->boot_id, &store->facts.boot_id);
     if ((head->flags & HEAD_TOMBSTONE) != 0) return !this_boot || now - head->deadline_ns >= keep;
     if ((head->flags & HEAD_LEASED) == 0) return false;
     if (!this_boot) return true;
@@ -163,7 +162,9 @@ static bool consider_head(void *context, const char *name)
         if (is_past(round, head) && is_below_floor(round, head->revision))
             remove_key(round, name, head->revision);
         /* It may not go after all: its record stays until it has. */
-        if (head_is_live(&file) && (head->flags & HEAD_LEASED) != 0) refer(round, &head->lease_id);
+        if (head_is_live(&file) && (head->flags & HEAD_LEASED) != 0 &&
+            map_make(&round->references, str_of(head->lease_id.b, 16), 1) == NULL)
+            round->all_seen = false;
     }
     head_file_deinit(&file);
     return !stopping(round);
@@ -207,7 +208,7 @@ static bool collect_lease(void *context, const char *name)
         return !stopping(round);
     int64_t now = file_now(store);
     if (record_open(store, &id, true, now + 10 * NS_IN_MS, &fd, &record) == 0) {
-        bool old_boot = memcmp(record.boot_id, store->facts.boot_id, 16) != 0;
+        bool old_boot = !prim_id_equal(&record.boot_id, &store->facts.boot_id);
         if (old_boot || (record_is_over(store, &record) &&
                          now - record.deadline_ns > COLLECT_AFTER_MS * NS_IN_MS)) {
             if (unlinkat(store->leases, name, 0) == 0) round->report.leases++;
@@ -217,36 +218,25 @@ static bool collect_lease(void *context, const char *name)
     return !stopping(round);
 }
 
-static void run_round(struct round *round)
-{
-    struct file_store *store = round->store;
-    round->dir = store->meta;
-    (void)sys_walk(store->meta, collect_temp, round);
-    if (sys_walk(store->buckets_dir, collect_bucket, round) != 0) round->all_seen = false;
-    if (round->all_seen && !stopping(round)) (void)sys_walk(store->leases, collect_lease, round);
-    lease_table_sweep(store);
-}
-
-static struct gc_report file_gc_run(struct file_store *store, atomic_bool *stop)
+struct gc_report gc_run(struct file_store *store, atomic_bool *stop)
 {
     struct round round = {.store = store, .stop = stop, .all_seen = true};
     if (atomic_load(&store->backend.degraded)) return round.report;
     round.locked = LOCKED_NONE;
     map_init(&round.references, REFERENCES_MAX, prim_random());
-    run_round(&round);
+    round.dir = store->meta;
+    (void)sys_walk(store->meta, collect_temp, &round);
+    if (sys_walk(store->buckets_dir, collect_bucket, &round) != 0) round.all_seen = false;
+    if (round.all_seen && !stopping(&round)) (void)sys_walk(store->leases, collect_lease, &round);
+    lease_table_sweep(store);
     map_free(&round.references);
     return round.report;
-}
-
-struct gc_report gc_run(struct file_store *store)
-{
-    return file_gc_run(store, NULL);
 }
 
 /* -- the thread -- */
 
 /* One round for all processes: a store that hundreds use is not read hundreds of times a minute.
- * Byte 1 of meta/recover.lk is held for a round; what stands in the file says when the last one
+ * Byte 1 of meta/recover.lk is held for a round; the file says when the last one
  * began. Nothing depends on it: a stamp that cannot be read means that it is time. */
 enum { BYTE_ROUND = 1, STAMP = 24, ROUND_REST_MS = ROUND_MS / 2 };
 
@@ -255,7 +245,7 @@ static bool round_is_due(const struct file_store *store, int fd)
     char stamp[STAMP];
     if (pread(fd, stamp, sizeof stamp, 0) != (ssize_t)sizeof stamp) return true;
     int64_t age = file_now(store) - (int64_t)load_le64(stamp + 16);
-    return memcmp(stamp, store->facts.boot_id, 16) != 0 || age < 0 ||
+    return memcmp(stamp, store->facts.boot_id.b, 16) != 0 || age < 0 ||
            age >= ROUND_REST_MS * NS_IN_MS;
 }
 
@@ -265,10 +255,10 @@ static void run_for_all(struct file_store *store, atomic_bool *stop)
     int fd = lock_open(store, store->meta, "recover.lk");
     if (fd < 0) return;
     if (sys_lock(fd, BYTE_ROUND, LOCK_EXCLUSIVE) == 0 && round_is_due(store, fd)) {
-        memcpy(stamp, store->facts.boot_id, 16);
+        memcpy(stamp, store->facts.boot_id.b, 16);
         store_le64(stamp + 16, (uint64_t)file_now(store));
         (void)sys_write(fd, stamp, sizeof stamp);
-        (void)file_gc_run(store, stop);
+        (void)gc_run(store, stop);
     } else {
         lease_table_sweep(store);
     }

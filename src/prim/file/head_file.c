@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "prim/file/head_file.h"
+/* Head files (store.h): reading without a lock, and publishing under the lock of the key.
+ *
+ * Invariant: a head is complete before it gets its name, and a durable one is synced before, so
+ * that a reader never sees half a head. Any thread. */
+#include "prim/file/store.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,14 +23,6 @@ void head_file_deinit(struct head_file *file)
 {
     free(file->large);
     file->large = NULL;
-}
-
-coord_result head_damaged(struct str key)
-{
-    return prim_answer(
-        COORD_UNAVAILABLE, COORD_R_CORRUPT,
-        "the file of %.*s is damaged or belongs to another key; it was left as it is",
-        (int)min_size(key.len, 80), key.at);
 }
 
 static int read_large(int fd, struct head_file *file, struct str *ret_bytes)
@@ -91,23 +87,19 @@ int head_next_revision(struct file_store *store, const struct head_file *file, b
 
 struct temp {
     int fd;
-    bool named; /* it stands in t/ under `name` */
+    bool named; /* it is in t/ under `name` */
     char name[LAYOUT_TEMP_CAP];
 };
 
-/* Without a name where none is needed: then a crash leaves nothing. What replaces a head needs
- * one. */
+/* Without a name where none is needed: then a crash leaves nothing. A file that replaces a head
+ * needs a name. */
 static int temp_open(struct file_store *store, struct bucket *bucket, bool named, struct temp *temp)
 {
-    mode_t mode = file_mode(store);
-    temp->named = false;
-    file_temp_name(store, temp->name);
-    temp->fd =
-        named ? (errno = EOPNOTSUPP, -1) : sys_open(bucket->temps, ".", O_TMPFILE | O_RDWR, mode);
-    if (temp->fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)) {
-        temp->fd = sys_open(bucket->temps, temp->name, O_RDWR | O_CREAT | O_EXCL, mode);
-        temp->named = temp->fd >= 0;
-    }
+    temp->fd = -1;
+    if (!named) temp->fd = sys_open(bucket->temps, ".", O_TMPFILE | O_RDWR, file_mode(store));
+    temp->named =
+        named || (temp->fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL));
+    if (temp->named) temp->fd = file_temp_make(store, bucket->temps, temp->name);
     return temp->fd < 0 ? errno : 0;
 }
 
@@ -168,7 +160,7 @@ static int publish_over(struct bucket *bucket, struct temp *temp, const char *na
     return 0;
 }
 
-/* Once for each bucket: the directories a durable head stands in must be durable as well. */
+/* Once for each bucket: the directories of a durable head must be durable as well. */
 static int sync_dirs(struct file_store *store, struct bucket *bucket)
 {
     if (atomic_load(&bucket->durable)) return 0;
@@ -200,7 +192,6 @@ static coord_result place(struct file_store *store, struct bucket *bucket, struc
     if (error == EEXIST && network)
         return prim_answer(COORD_CONFLICT, COORD_R_PRESENT, "another host was faster");
     if (error == EEXIST && !replace) {
-        atomic_fetch_add(&store->lock_violations, 1);
         return prim_answer(COORD_UNAVAILABLE, COORD_R_LOCK_VIOLATION,
                            "a head appeared while its key was locked");
     }

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Lease records (lease_file.h): the table of our own leases, whether a lease is over, and
+ * renewals.
+ *
+ * Invariants: a record is read and written under its record lock only. A lease that is found over
+ * is marked so before its entries go to another holder. Any thread; the table has a mutex. */
 #include "prim/file/lease_file.h"
 
 #include <errno.h>
@@ -8,7 +13,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "prim/file/head_file.h"
 #include "prim/file/locks.h"
 #include "prim/lease.h"
 
@@ -17,7 +21,7 @@ enum {
     STUCK_AFTER_MS = 50,
 };
 
-/* A lease of ours. Who renews it has it out of the table. */
+/* A lease of ours. A renewal takes it out of the table and gives it back. */
 struct lease {
     coord_id id;
     int fd;            /* -1: not kept */
@@ -64,14 +68,9 @@ void lease_table_close(struct lease_table *table)
     free(table);
 }
 
-static struct str id_key(const coord_id *id)
-{
-    return str_of(id->b, sizeof id->b);
-}
-
 static struct lease *table_remove(struct lease_table *table, const coord_id *id)
 {
-    struct lease *lease = map_remove(&table->map, id_key(id));
+    struct lease *lease = map_remove(&table->map, str_of(id->b, sizeof id->b));
     if (lease != NULL && lease->fd >= 0) table->kept--;
     return lease;
 }
@@ -87,7 +86,7 @@ static struct lease *lease_take(struct lease_table *table, const coord_id *id)
     return lease;
 }
 
-/* In place of what another thread gave. Its descriptor is kept if there is room. */
+/* In place of the one that another thread gave. Its descriptor is kept if there is room. */
 static void lease_give(struct lease_table *table, struct lease *own_lease)
 {
     (void)pthread_mutex_lock(&table->mutex);
@@ -97,21 +96,14 @@ static void lease_give(struct lease_table *table, struct lease *own_lease)
         own_lease->fd = -1;
         own_lease->alive_locked = false;
     }
-    if (map_put(&table->map, id_key(&own_lease->id), own_lease) != ERR_OK) {
+    if (map_put(&table->map, str_of(own_lease->id.b, sizeof own_lease->id.b), own_lease) !=
+        ERR_OK) {
         lease_free(own_lease); /* the next renewal opens the record anew */
     } else if (own_lease->fd >= 0) {
         table->kept++;
     }
     (void)pthread_mutex_unlock(&table->mutex);
     lease_free(other);
-}
-
-static void lease_drop(struct lease_table *table, const coord_id *id)
-{
-    (void)pthread_mutex_lock(&table->mutex);
-    struct lease *lease = table_remove(table, id);
-    (void)pthread_mutex_unlock(&table->mutex);
-    lease_free(lease);
 }
 
 /* As long as the descriptor is open, its lock says that the process lives. */
@@ -142,23 +134,20 @@ static int lease_record_get(int fd, const coord_id *id, struct lease_record *ret
     return error == 0 && !prim_id_equal(&ret_record->lease_id, id) ? EBADMSG : error;
 }
 
-static bool owner_is_dead(struct file_store *store, int fd)
-{
-    struct lease_record record;
-    return file_record_get(fd, &lease_shape, &record) == 0 &&
-           who_is_dead(&store->facts, &record.who, record.boot_id);
-}
-
 static int record_lock(struct file_store *store, int fd, bool exclusive, int64_t until_ns)
 {
     struct pause pause = {0};
+    struct lease_record record;
     int64_t began = 0;
     for (;;) {
         int error = sys_lock(fd, BYTE_RECORD, exclusive ? LOCK_EXCLUSIVE : LOCK_SHARED);
         if (error != EAGAIN) return error;
         int64_t now = file_now(store);
         if (began == 0) began = now;
-        if (now - began > STUCK_AFTER_MS * NS_IN_MS && owner_is_dead(store, fd)) return 0;
+        if (now - began > STUCK_AFTER_MS * NS_IN_MS &&
+            file_record_get(fd, &lease_shape, &record) == 0 &&
+            who_is_dead(&store->facts, &record.who, &record.boot_id))
+            return 0;
         if (!pause_until(store, &pause, until_ns)) return ETIMEDOUT;
     }
 }
@@ -188,7 +177,7 @@ void record_close(int fd)
 
 bool record_is_over(const struct file_store *store, const struct lease_record *record)
 {
-    return memcmp(record->boot_id, store->facts.boot_id, 16) != 0 || record->state != LEASE_LIVE ||
+    return !prim_id_equal(&record->boot_id, &store->facts.boot_id) || record->state != LEASE_LIVE ||
            file_now(store) >= record->deadline_ns;
 }
 
@@ -196,7 +185,7 @@ bool record_is_over(const struct file_store *store, const struct lease_record *r
 static bool died_early(struct file_store *store, int fd, const struct lease_record *record)
 {
     return store->settings.early_death &&
-           who_is_dead(&store->facts, &record->who, record->boot_id) &&
+           who_is_dead(&store->facts, &record->who, &record->boot_id) &&
            sys_lock_test(fd, BYTE_LIVENESS) == 0;
 }
 
@@ -208,7 +197,7 @@ static int judge_record(struct file_store *store, int fd, struct lease_record *r
     *verdict = (struct lease_verdict){.over = true,
                                       .released = record->state == LEASE_RELEASED,
                                       .deadline_ns = record->deadline_ns};
-    if (memcmp(record->boot_id, store->facts.boot_id, 16) != 0) {
+    if (!prim_id_equal(&record->boot_id, &store->facts.boot_id)) {
         verdict->deadline_ns = 0;
         return 0;
     }
@@ -232,7 +221,7 @@ static int64_t first_sight(struct file_store *store, const coord_id *id)
         map_free(&store->sights);
         map_init(&store->sights, SIGHTS_MAX, 0);
     }
-    int64_t *known = map_make(&store->sights, id_key(id), sizeof *known);
+    int64_t *known = map_make(&store->sights, str_of(id->b, sizeof id->b), sizeof *known);
     if (known != NULL && *known == 0) *known = now;
     if (known != NULL) since = *known;
     (void)pthread_mutex_unlock(&store->mutex);
@@ -251,7 +240,7 @@ coord_result judge(struct file_store *store, const struct head *head, int64_t un
 {
     struct lease_record record = {0};
     int fd = -1;
-    if (memcmp(head->boot_id, store->facts.boot_id, 16) != 0) {
+    if (!prim_id_equal(&head->boot_id, &store->facts.boot_id)) {
         *ret_verdict = (struct lease_verdict){.over = true};
         return prim_ok(COORD_R_NONE);
     }
@@ -276,14 +265,16 @@ static int make_record(struct file_store *store, const coord_id *id, int64_t ttl
                        int64_t *ret_deadline_ns)
 {
     char name[PRIM_ID_TEXT_CAP];
-    struct lease_record record = {.lease_id = *id, .ttl_ms = ttl_ms, .state = LEASE_LIVE};
+    struct lease_record record = {.lease_id = *id,
+                                  .boot_id = store->facts.boot_id,
+                                  .ttl_ms = ttl_ms,
+                                  .state = LEASE_LIVE,
+                                  .who = store->holder};
     prim_id_text(id, name);
     int fd =
         sys_open(store->leases, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, file_mode(store));
     if (fd < 0) return errno;
     if ((store->settings.mode & 077) != 0) (void)fchmod(fd, file_mode(store));
-    memcpy(record.boot_id, store->facts.boot_id, 16);
-    record.who = store->holder;
     record.granted_ns = file_now(store);
     record.deadline_ns = record.granted_ns + ttl_ms * NS_IN_MS;
     int error = file_record_put(fd, &lease_shape, &record);
@@ -353,7 +344,10 @@ static void lease_end(struct file_store *store, const coord_id *id, enum lease_s
     prim_id_text(id, name);
     if (error == 0 && discard) (void)unlinkat(store->leases, name, 0);
     record_close(fd);
-    lease_drop(store->table, id);
+    (void)pthread_mutex_lock(&store->table->mutex);
+    struct lease *lease = table_remove(store->table, id);
+    (void)pthread_mutex_unlock(&store->table->mutex);
+    lease_free(lease);
 }
 
 void lease_abandon(struct file_store *store, const coord_id *id, bool published)
@@ -394,7 +388,7 @@ coord_result lease_alive(struct file_store *store, const coord_id *id, int64_t u
                                              : prim_ok(COORD_R_NONE);
 }
 
-/* -- what became of its keys -- */
+/* -- the state of its keys -- */
 
 /* By the head of the key: COORD_R_NONE, the lease still holds it, or why it is lost. */
 static int lease_key_fate(const coord_id *id, const struct prim_held *held,
@@ -409,8 +403,8 @@ static int lease_key_fate(const coord_id *id, const struct prim_held *held,
     return same && file->head.reason == COORD_R_RELEASED ? COORD_R_RELEASED : COORD_R_REVOKED;
 }
 
-/* OK: the lease has the key, or EXPIRED. `lock`: wait for whoever is changing the key. UNAVAILABLE
- * when it cannot be found out. */
+/* OK: the lease has the key, or EXPIRED. `lock`: wait for a change of the key that is under way.
+ * UNAVAILABLE when it cannot be found out. */
 static coord_result key_check(struct file_store *store, const coord_id *id,
                               const struct prim_held *held, bool lock, int64_t until_ns)
 {
@@ -501,7 +495,7 @@ static int renew_locked(struct renewal *renewal, struct lease *lease)
     int error = lease_record_get(lease->fd, &lease->id, &record);
     if (error != 0) return error;
     int64_t now = file_now(store);
-    if (record_is_over(store, &record) || now >= record.deadline_ns) return RENEW_OVER;
+    if (record_is_over(store, &record)) return RENEW_OVER;
     if (!lease->lost_known || lease->lost_seen != record.lost_count) {
         renewal->lost_count = record.lost_count;
         return RENEW_LOOK;
@@ -530,8 +524,8 @@ static int renew_once(struct renewal *renewal, struct lease *lease)
     return error;
 }
 
-/* The record named somebody else until now. If that one is dead, whoever found our lock stuck was
- * free to judge without it, and may have given the keys away while we were stopped. */
+/* The record named another process until now. If that process is dead, a process that found our
+ * lock stuck could judge without it, and may have given the keys away while we were stopped. */
 static coord_result still_mine(struct renewal *renewal)
 {
     coord_result result = claim_check(renewal->store, renewal->claim, true, renewal->until_ns);
@@ -553,7 +547,7 @@ static coord_result renew_until_clear(struct renewal *renewal, struct lease *lea
         case ENOENT:
         case EBADMSG: return why_over(store, renewal->claim, renewal->until_ns, COORD_R_REVOKED);
         case RENEW_LOOK:
-            /* Whoever told us of a loss may still be about to publish: wait for its lock. */
+            /* The one that raised the lost count may still be about to publish: wait for its lock. */
             result = claim_check(store, renewal->claim, true, renewal->until_ns);
             if (result.code != COORD_OK) return result;
             lease->lost_known = true;
@@ -612,6 +606,6 @@ coord_result lease_take_up(struct file_store *store, const coord_id *id, int64_t
     const struct prim_claim claim = {.lease_id = *id};
     struct renewal renewal = {.store = store, .claim = &claim, .until_ns = until_ns, .mine = true};
     coord_result result = renew_as(&renewal);
-    if (result.code == COORD_OK) *ret_deadline_ns = renewal.deadline_ns;
+    *ret_deadline_ns = renewal.deadline_ns;
     return result;
 }

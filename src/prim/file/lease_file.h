@@ -6,7 +6,7 @@
  * descriptors run short, or after an import, a renewal opens the record anew. */
 #ifndef PRIM_FILE_LEASE_FILE_H
 #define PRIM_FILE_LEASE_FILE_H
-#include "prim/file/head_file.h"
+#include "prim/file/store.h"
 
 /* NULL: no memory. */
 struct lease_table *lease_table_open(void);
@@ -58,6 +58,6 @@ coord_result judge(struct file_store *store, const struct head *head, int64_t un
 int record_open(struct file_store *store, const coord_id *id, bool exclusive, int64_t until_ns,
                 int *ret_fd, struct lease_record *ret_record);
 void record_close(int fd);
-/* By what stands in it, now, without the liveness lock. */
+/* By its contents, now, without the liveness lock. */
 bool record_is_over(const struct file_store *store, const struct lease_record *record);
 #endif

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Buckets and the locks of a file store (locks.h). Any thread; the store's mutex guards the list
+ * of buckets.
+ *
+ * Invariant: a lock counts only if its file still has its name when it is granted. */
 #include "prim/file/locks.h"
 
 #include <errno.h>
@@ -7,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 /* -- buckets -- */
@@ -59,12 +64,6 @@ static coord_result bucket_open(struct file_store *store, const char *name, bool
     return file_trouble(error, "open the directories of a bucket");
 }
 
-static bool bucket_is_gone(const struct bucket *bucket)
-{
-    struct stat info;
-    return fstat(bucket->heads, &info) < 0 || info.st_nlink == 0;
-}
-
 static void bucket_forget(struct file_store *store, struct bucket *bucket)
 {
     list_remove(&bucket->node);
@@ -100,9 +99,10 @@ coord_result bucket_get(struct file_store *store, const char *name, bool create,
                         struct bucket **ret_bucket)
 {
     coord_result result = prim_ok(COORD_R_NONE);
+    struct stat info;
     (void)pthread_mutex_lock(&store->mutex);
     struct bucket *bucket = bucket_find(store, name);
-    if (bucket != NULL && bucket_is_gone(bucket)) {
+    if (bucket != NULL && (fstat(bucket->heads, &info) < 0 || info.st_nlink == 0)) {
         bucket_forget(store, bucket);
         bucket = NULL;
     }
@@ -160,7 +160,8 @@ bool pause_until(struct file_store *store, struct pause *pause, int64_t until_ns
     if (pause->longest_ns > PAUSE_LONGEST_NS) pause->longest_ns = PAUSE_LONGEST_NS;
     int64_t span = pause->longest_ns - PAUSE_FIRST_NS + 1;
     int64_t ns = PAUSE_FIRST_NS + (int64_t)(prim_random() % (uint64_t)span);
-    sys_sleep_ns(ns < left ? ns : left);
+    /* A signal only makes it shorter. */
+    (void)nanosleep(&(struct timespec){0, ns < left ? ns : left}, NULL);
     return true;
 }
 
@@ -198,7 +199,7 @@ static int lock_bucket_file(struct file_store *store, struct bucket *bucket, boo
         int fd = lock_open(store, bucket->locks, ".bucket");
         if (fd < 0) return errno;
         int error = lock_byte(store, fd, BYTE_TURNSTILE, LOCK_EXCLUSIVE, until_ns);
-        /* Who shares only passes through it; who wants to be alone stays in it while it waits. */
+        /* A caller that shares only passes through it; one that wants to be alone waits in it. */
         if (error == 0 && !alone) error = sys_lock(fd, BYTE_TURNSTILE, LOCK_NONE);
         if (error == 0) {
             enum lock_kind kind = alone ? LOCK_EXCLUSIVE : LOCK_SHARED;
@@ -259,19 +260,12 @@ static int64_t refused_for(struct file_store *store, uint64_t hash)
     return refused;
 }
 
-static void was_granted(struct file_store *store, uint64_t hash)
-{
-    (void)pthread_mutex_lock(&store->mutex);
-    struct stuck *stuck = &store->stuck[hash % STUCK_MAX];
-    if (stuck->hash == hash) *stuck = (struct stuck){0};
-    (void)pthread_mutex_unlock(&store->mutex);
-}
-
 static int write_lock_record(const struct file_store *store, int fd, enum file_op op)
 {
-    struct lock_record record = {
-        .who = store->facts.self, .locked_ns = file_now(store), .op = (uint32_t)op};
-    memcpy(record.boot_id, store->facts.boot_id, 16);
+    struct lock_record record = {.who = store->facts.self,
+                                 .boot_id = store->facts.boot_id,
+                                 .locked_ns = file_now(store),
+                                 .op = (uint32_t)op};
     return file_record_put(fd, &lock_shape, &record);
 }
 
@@ -303,7 +297,7 @@ static int try_key(struct locked *locked, const char *name, enum file_op op)
     return error;
 }
 
-/* Holding the gate alone, so that nobody stands between "granted" and "written down": the record
+/* Holding the gate alone, so that nobody is between "granted" and "written down": the record
  * names the holder, or the parent of the child that keeps its descriptor. True: replaced. */
 static bool replace_dead_lock(struct locked *locked, const char *name)
 {
@@ -314,11 +308,10 @@ static bool replace_dead_lock(struct locked *locked, const char *name)
     if (fd < 0) return false;
     bool dead = sys_lock(fd, BYTE_KEY, LOCK_EXCLUSIVE) == EAGAIN &&
                 file_record_get(fd, &lock_shape, &record) == 0 &&
-                who_is_dead(&store->facts, &record.who, record.boot_id);
+                who_is_dead(&store->facts, &record.who, &record.boot_id);
     sys_close(fd);
     if (!dead) return false;
-    file_temp_name(store, temp);
-    fd = sys_open(locked->bucket->temps, temp, O_RDWR | O_CREAT | O_EXCL, file_mode(store));
+    fd = file_temp_make(store, locked->bucket->temps, temp);
     if (fd < 0) return false;
     (void)fchmod(fd, file_mode(store));
     sys_close(fd);
@@ -361,7 +354,10 @@ static int take_key(struct locked *locked, const char *name, enum file_op op, in
             error = try_key(locked, name, op);
             (void)sys_lock(locked->bucket_fd, BYTE_GATE, LOCK_NONE);
             if (error == 0) {
-                was_granted(store, hash);
+                (void)pthread_mutex_lock(&store->mutex);
+                struct stuck *stuck = &store->stuck[hash % STUCK_MAX];
+                if (stuck->hash == hash) *stuck = (struct stuck){0};
+                (void)pthread_mutex_unlock(&store->mutex);
                 return 0;
             }
             if (error == EAGAIN &&

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "prim/file/process.h"
+/* Processes of this host (store.h), by /proc, kill(2) and pidfds. Any thread, no state.
+ *
+ * Invariant: "dead" needs proof; an unreadable process counts as alive. */
+#include "prim/file/store.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,27 +13,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "prim/backend.h"
-#include "prim/file/sys.h"
-
-static bool read_text(const char *path, char *text, size_t cap)
-{
-    size_t got = 0, len = 0;
-    int fd = sys_open(AT_FDCWD, path, O_RDONLY, 0);
-    if (fd < 0) return false;
-    /* Read on from where the last read ended: procfs answers in pieces of its own. */
-    while (len < cap - 1) {
-        ssize_t n = read(fd, text + len, cap - 1 - len);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) break;
-        got = (size_t)n;
-        len += got;
-    }
-    sys_close(fd);
-    text[len] = '\0';
-    return len > 0;
-}
-
 struct stat_line {
     char state;
     uint64_t threads, start_ticks;
@@ -39,9 +21,10 @@ struct stat_line {
 /* Fields 3, 20 and 22. The name, field 2, may hold anything: what counts is its last ')'. */
 static bool read_stat(const char *path, struct stat_line *ret_line)
 {
-    char text[1024];
+    char text[1024] = "";
+    size_t got;
     struct stat_line line = {0};
-    if (!read_text(path, text, sizeof text)) return false;
+    if (sys_read_file(AT_FDCWD, path, text, sizeof text - 1, &got) != 0) return false;
     const char *at = strrchr(text, ')');
     if (at == NULL || at[1] != ' ') return false;
     struct str rest = str_from(at + 2), part;
@@ -55,21 +38,13 @@ static bool read_stat(const char *path, struct stat_line *ret_line)
     return true;
 }
 
-static bool read_boot_id(uint8_t boot_id[16])
-{
-    coord_id id;
-    if (!prim_kernel_boot_id(&id)) return false;
-    memcpy(boot_id, id.b, sizeof id.b);
-    return true;
-}
-
 enum err who_am_i(struct host_facts *ret_facts)
 {
     struct host_facts facts = {0};
     struct stat_line line;
     struct stat namespace;
     char self[32];
-    if (!read_boot_id(facts.boot_id) || !read_stat("/proc/self/stat", &line) ||
+    if (!prim_kernel_boot_id(&facts.boot_id) || !read_stat("/proc/self/stat", &line) ||
         stat("/proc/self/ns/pid", &namespace) < 0)
         return ERR_UNSUPPORTED;
     facts.self.pid = (uint32_t)getpid();
@@ -84,11 +59,11 @@ enum err who_am_i(struct host_facts *ret_facts)
     return ERR_OK;
 }
 
-bool who_is_dead(const struct host_facts *facts, const struct who *who, const uint8_t boot_id[16])
+bool who_is_dead(const struct host_facts *facts, const struct who *who, const coord_id *boot_id)
 {
     char path[64];
     struct stat_line line;
-    if (memcmp(facts->boot_id, boot_id, 16) != 0) return false;
+    if (!prim_id_equal(&facts->boot_id, boot_id)) return false;
     if (who->pid == 0 || who->pid > INT32_MAX || who->pid_namespace != facts->self.pid_namespace)
         return false;
     if (kill((pid_t)who->pid, 0) < 0 && errno == ESRCH) return true;

@@ -42,11 +42,6 @@ static uint32_t crc_around(const char *bytes, size_t len, size_t at)
     return crc32c(crc, bytes + at + sizeof zero, len - at - sizeof zero);
 }
 
-static void seal(char *bytes, size_t len, size_t at)
-{
-    store_le32(bytes + at, crc_around(bytes, len, at));
-}
-
 /* Everything but the checksum. */
 static void fields_store(const struct shape *shape, const void *record, char *out)
 {
@@ -97,7 +92,7 @@ size_t record_encode(const struct shape *shape, const void *record, char out[REC
 {
     assert(shape->len <= RECORD_MAX);
     fields_store(shape, record, out);
-    seal(out, shape->len, shape->crc_at);
+    store_le32(out + shape->crc_at, crc_around(out, shape->len, shape->crc_at));
     return shape->len;
 }
 
@@ -146,14 +141,9 @@ size_t head_size(const struct head *head)
     return HEAD_HEADER + head->key.len + head->owner.len + head->value.len;
 }
 
-static char *record_put(char *at, struct str bytes)
-{
-    if (bytes.len > 0) memcpy(at, bytes.at, bytes.len);
-    return at + bytes.len;
-}
-
 void head_encode(const struct head *head, char *out)
 {
+    char *at = out + HEAD_HEADER;
     assert(head->key.len >= 1 && head->key.len <= PRIM_KEY_MAX);
     assert(head->owner.len <= PRIM_OWNER_MAX && head->value.len <= PRIM_VALUE_LARGE_MAX);
     assert(head->revision > 0 && head->revision <= REVISION_MAX);
@@ -161,8 +151,10 @@ void head_encode(const struct head *head, char *out)
     store_le16(out + 148, (uint16_t)head->key.len);
     store_le16(out + 150, (uint16_t)head->owner.len);
     store_le32(out + 152, (uint32_t)head->value.len);
-    record_put(record_put(record_put(out + HEAD_HEADER, head->key), head->owner), head->value);
-    seal(out, head_size(head), head_shape.crc_at);
+    str_put(&at, head->key);
+    str_put(&at, head->owner);
+    str_put(&at, head->value);
+    store_le32(out + head_shape.crc_at, crc_around(out, head_size(head), head_shape.crc_at));
 }
 
 static bool head_lengths_fit(struct str bytes, size_t *key, size_t *owner, size_t *value)
@@ -328,12 +320,6 @@ enum err format_decode(struct str bytes, coord_id *ret_store_id)
 
 /* -- names -- */
 
-static bool record_is_plain(char c)
-{
-    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '-';
-}
-
 static void hashed(struct str raw, char *name)
 {
     unsigned char digest[EVP_MAX_MD_SIZE];
@@ -351,7 +337,7 @@ void layout_name(struct str raw, char name[LAYOUT_NAME_CAP])
         return;
     }
     for (size_t i = 0; i < raw.len; i++) {
-        size_t need = record_is_plain(raw.at[i]) ? 1 : 3;
+        size_t need = prim_is_plain(raw.at[i]) ? 1 : 3;
         if (len + need > LAYOUT_PLAIN_MAX) {
             hashed(raw, name);
             return;

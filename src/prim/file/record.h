@@ -41,7 +41,7 @@ struct head {
     uint64_t revision, token, create_revision, changes;
     int64_t ttl_ms;
     int64_t deadline_ns; /* the first one; of a tombstone: when it was written */
-    uint8_t boot_id[16]; /* of that time */
+    coord_id boot_id;    /* of that time */
     coord_id lease_id;   /* of a tombstone: of the lease that ended */
     uint64_t wall_ms;    /* for people */
     struct who who;
@@ -57,7 +57,7 @@ enum err head_decode(struct str bytes, struct head *ret_head);
 enum lease_state { LEASE_LIVE = 1, LEASE_RELEASED = 2, LEASE_DEAD = 3 };
 struct lease_record {
     coord_id lease_id;
-    uint8_t boot_id[16];
+    coord_id boot_id;
     int64_t ttl_ms;
     int64_t deadline_ns; /* of a dead one: when it ended */
     int64_t granted_ns;
@@ -67,17 +67,17 @@ struct lease_record {
     uint64_t lost_count; /* changed: somebody took an entry of this lease; read the heads again */
 };
 
-/* Of who holds a key lock. It grants nothing; it is for people and for the recovery of a lock. */
+/* The holder of a key lock. It grants nothing; it is for people and for the recovery of a lock. */
 struct lock_record {
     struct who who;
-    uint8_t boot_id[16];
+    coord_id boot_id;
     int64_t locked_ns;
     uint32_t op; /* enum file_op */
 };
 
 struct epoch_record {
     uint64_t epoch; /* below EPOCH_MAX */
-    uint8_t boot_id[16];
+    coord_id boot_id;
     coord_id store_id;
     uint64_t format_inode;  /* another: this directory is a copy */
     uint32_t format_change; /* seconds xor nanoseconds of its change time */
@@ -97,7 +97,7 @@ size_t record_encode(const struct shape *shape, const void *record, char out[REC
 /* ERR_CORRUPT: not of this kind, or damaged; nothing is written then. */
 enum err record_decode(const struct shape *shape, struct str bytes, void *ret_record);
 
-/* What stands in the value of a group record. `slots_high`: no slot at or above it was ever
+/* The value of a group record. `slots_high`: no slot at or above it was ever
  * used. */
 struct group_value {
     uint32_t slot_count, slots_high;
@@ -111,12 +111,12 @@ size_t format_encode(const coord_id *store_id, char out[FORMAT_CAP]);
 /* ERR_VERSION: a musterfs, but not one we read. */
 enum err format_decode(struct str bytes, coord_id *ret_store_id);
 
-/* Where the files stand below the root of the store, and how keys become file names.
+/* Where the files are below the root of the store, and how keys become file names.
  *
  *   FORMAT  meta/{epoch,floor,recover.lk}  s/<lease id>  lost/
  *   b/<bucket>/h/<name>  b/<bucket>/l/<name>  b/<bucket>/l/.bucket  b/<bucket>/t/<temp> */
 enum {
-    LAYOUT_PLAIN_MAX = 180, /* longer when encoded: a hash stands for it */
+    LAYOUT_PLAIN_MAX = 180, /* longer when encoded: replaced by a hash */
     LAYOUT_NAME_CAP = LAYOUT_PLAIN_MAX + 1,
     LAYOUT_TEMP_CAP = 80,
 };
@@ -125,7 +125,7 @@ enum {
 void layout_name(struct str raw, char name[LAYOUT_NAME_CAP]);
 bool layout_lease_id(const char *name, coord_id *ret_id); /* of s/<lease id>; false: none */
 
-/* Temporary files say whose they are, so that anybody can tell when they are nobody's. */
+/* Temporary files name their process, so that any process can see when they have none. */
 struct layout_temp {
     uint8_t boot[4]; /* the first bytes of the boot id */
     uint32_t pid;

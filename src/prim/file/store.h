@@ -10,7 +10,6 @@
 #include "base/map.h"
 #include "prim/answer.h"
 #include "prim/backend.h"
-#include "prim/file/process.h"
 #include "prim/file/record.h"
 #include "prim/file/sys.h"
 
@@ -31,6 +30,23 @@ enum file_op { /* what a lock record says; in docs/formats/filestore.md */
                OP_CHECK,
                OP_COLLECT = 9,
 };
+
+/* -- process.c -- */
+/* This host's boot, this process, and whether another process is provably dead. */
+struct host_facts {
+    coord_id boot_id;
+    struct who self;
+    bool proc_is_ours; /* /proc shows the pids of our own namespace */
+};
+/* ERR_UNSUPPORTED: the kernel does not show it (no /proc). */
+enum err who_am_i(struct host_facts *ret_facts);
+/* True only with proof: the same boot, the same pid namespace, and no process has that pid, or one
+ * that started at another time, or one that has ended and waits for its parent. */
+bool who_is_dead(const struct host_facts *facts, const struct who *who, const coord_id *boot_id);
+
+/* A descriptor that becomes readable when that process ends; -1: it is ourselves, of another pid
+ * namespace, or cannot be watched. */
+int who_watch(const struct host_facts *facts, const struct who *who);
 
 /* The directories of one bucket. Counted: who uses it keeps its descriptors open. */
 struct bucket {
@@ -75,7 +91,7 @@ struct file_store {
     int scope;
     atomic_bool poll;
     atomic_bool sync_failed; /* an fsync did: reported once the locks are given back */
-    atomic_uint_least64_t temp_number, lock_violations;
+    atomic_uint_least64_t temp_number;
     unsigned damaged; /* heads moved to lost/ when this object opened the store */
 
     pthread_mutex_t mutex; /* of what follows, for moments */
@@ -109,6 +125,8 @@ coord_result file_trouble(int error, const char *what);
 /* S1. OK, UNAVAILABLE/degraded, UNAVAILABLE/storage when the root is gone. */
 coord_result file_usable(struct file_store *store);
 void file_temp_name(struct file_store *store, char name[LAYOUT_TEMP_CAP]);
+/* A new temporary file in `dir`: its descriptor, or -1 with errno. */
+int file_temp_make(struct file_store *store, int dir, char name[LAYOUT_TEMP_CAP]);
 /* A small record that a file begins with. 0, EBADMSG (damaged), or an errno. */
 int file_record_get(int fd, const struct shape *shape, void *ret_record);
 int file_record_put(int fd, const struct shape *shape, const void *record);
@@ -117,6 +135,38 @@ int file_record_put(int fd, const struct shape *shape, const void *record);
 extern const struct prim_ways file_ways;
 prim_cas_fn file_cas;
 prim_release_fn file_release;
+
+/* -- head_file.c -- */
+/* Head files: the one object that says what a key is. Replaced whole, so that a reader without any
+ * lock sees the old content or the new. */
+enum head_found { HEAD_IS_ABSENT, HEAD_IS_THERE, HEAD_IS_DAMAGED };
+struct head_file {
+    enum head_found found;
+    struct head head; /* when there; its strings point below */
+    char *large;
+    char small[1024];
+};
+/* 0 or errno. `key` empty: whatever key it says. Reading a second time frees the first. */
+int head_read(int heads, const char *name, struct str key, struct head_file *file);
+void head_file_init(struct head_file *file);
+void head_file_deinit(struct head_file *file);
+static inline bool head_is_live(const struct head_file *file)
+{
+    return file->found == HEAD_IS_THERE && (file->head.flags & HEAD_LIVE) != 0;
+}
+
+/* S8 to S11: the new head in place of the old one (`replace`) or where there was none. Durable when
+ * the head's flag says so. UNAVAILABLE/storage (MAYBE_APPLIED from S10 on) or /lock_violation. */
+coord_result head_publish(struct file_store *store, struct bucket *bucket, const char *name,
+                          const struct head *head, bool replace);
+/* After a publication that failed, with the key still locked: does the head name this lease, or
+ * can that not be read? */
+bool head_may_have_lease(const struct bucket *bucket, const char *name, const coord_id *id);
+/* The revision of the next change: larger than any this key ever had. `file`: what is there now;
+ * `expired`: it is a leased entry that ran out, whose end may have been shown as its revision + 1.
+ * 0 or errno. */
+int head_next_revision(struct file_store *store, const struct head_file *file, bool expired,
+                       uint64_t *ret_revision);
 
 /* -- locks.c: directories of buckets are made and opened once, and kept for the next call -- */
 
@@ -148,7 +198,8 @@ struct medium {
 /* By statfs and, where it shows the mount, the mount table: both must agree. OK, or
  * UNSUPPORTED/file_system. */
 coord_result admission_look(int dir, struct medium *ret_medium);
-/* Live, in store->meta: what the promises stand on; for create-only, link() that does not replace.
+/* Live, in store->meta: the calls that the promises rely on; for create-only, a link() that does not
+ * replace.
  * UNSUPPORTED/file_system naming the probe. Sets store->poll when no inotify can be had. */
 coord_result admission_probe(struct file_store *store);
 /* A clock shifted by a time namespace would put our deadlines elsewhere than everybody's. */
@@ -178,7 +229,7 @@ struct gc_report {
 };
 /* One round over the whole store. It looks without any lock, and locks a bucket for moments only
  * where there is something to remove; one that is in use is left for the next round. */
-struct gc_report gc_run(struct file_store *store);
+struct gc_report gc_run(struct file_store *store, atomic_bool *stop); /* NULL: to its end */
 /* A thread that does it at once and then every 60 s, give or take half, unless another process did
  * within the last half minute. NULL: none could start. */
 struct collector *collector_open(struct file_store *store);

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* System calls of the file store (sys.h), and the registry of its descriptors. Any thread.
+ *
+ * Invariant: every descriptor that is open here has its bit in `ours`, also at the moment of a
+ * fork(), so that the child closes all of them. */
 #include "prim/file/sys.h"
 
 #include <errno.h>
@@ -10,7 +14,6 @@
 #include <sys/inotify.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "prim/thread.h"
@@ -204,13 +207,6 @@ int sys_read_file(int dir, const char *name, void *into, size_t cap, size_t *ret
     return error != 0 ? error : extra > 0 ? EBADMSG : 0;
 }
 
-void sys_sleep_ns(int64_t ns)
-{
-    if (ns <= 0) return;
-    struct timespec time = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
-    (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &time, NULL); /* a signal only makes it shorter */
-}
-
 /* -- directories -- */
 
 /* As the kernel lays it out: getdents64 needs no descriptor that escapes the fork handler. */
@@ -278,7 +274,7 @@ bool rwlock_take(struct rwlock *lock, bool alone, int64_t wait_ns)
     bool entered = rwlock_is_free(lock, alone);
     if (entered && alone) lock->alone = true;
     if (entered && !alone) lock->sharing++;
-    /* Who gave up waiting alone held the others back. */
+    /* A caller that gave up waiting alone held the others back. */
     if (!entered) (void)pthread_cond_broadcast(&lock->changed);
     (void)pthread_mutex_unlock(&lock->mutex);
     return entered;

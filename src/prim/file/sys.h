@@ -38,7 +38,6 @@ int sys_read_file(int dir, const char *name, void *into, size_t cap, size_t *ret
 /* The names in a directory, without the two that are always there. 0 or errno. */
 typedef bool sys_walk_fn(void *context, const char *name); /* false: enough */
 int sys_walk(int dir, sys_walk_fn *each, void *context);
-void sys_sleep_ns(int64_t ns);
 
 /* A lock among the threads of this process, shared or exclusive, that gives up at a deadline.
  *

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Watches: one thread, one inotify descriptor, the directories of heads it looks at.
  *
- * Only head files are watched; temporary files, locks and lease records stand in directories that
- * nobody watches. An event names a file; what counts is the head that is read then, and whether its
+ * Only head files are watched; temporary files, locks and lease records are in directories that
+ * nobody watches. An event names a file. The thread then reads the head, which counts if its
  * revision is larger than the last one known. Expiry makes no event: deadlines are kept, and judged
  * when they are due, and every now and then before, because a holder may die early. Without inotify
- * the same is done by reading all heads every 250 ms. */
+ * the thread reads all heads every 250 ms instead. */
 #include "prim/file/store.h"
 
 #include <errno.h>
@@ -17,7 +17,6 @@
 #include <unistd.h>
 
 #include "base/heap.h"
-#include "prim/file/head_file.h"
 #include "prim/file/lease_file.h"
 #include "prim/names.h"
 #include "prim/thread.h"
@@ -25,10 +24,10 @@
 enum {
     POLL_MS = 250,
     WAIT_MS = 1000, /* at most: a deadline may come sooner than it seemed, after a suspend */
-    LOOK_MS = 1000, /* at every lease: its holder may have died where no descriptor tells */
+    LOOK_MS = 1000, /* at every lease: its holder may have died where no descriptor shows it */
     JUDGE_MS = 200,
     FIXED_FDS = 2,
-    DEATHS_MAX = 256, /* processes whose end a descriptor tells; the others are looked at */
+    DEATHS_MAX = 256, /* processes whose end a descriptor shows; the others are looked at */
     TRACKS_MAX = 1 << 24,
     EVENTS_BYTES = 64 * 1024,
 };
@@ -46,20 +45,18 @@ struct place {
 struct track {
     struct heap_node timer; /* live and leased */
     struct place *place;
-    uint64_t revision; /* the last one told */
-    struct head head;  /* of a leased one; strings point to `key` and `owner` */
+    uint64_t revision; /* the last one reported */
+    struct head head;  /* of a leased one; its strings are in `text` */
     bool seen;         /* by the scan that runs */
-    char *key, *owner;
+    char *text;
 };
 
 struct watch {
     struct list node;
     struct place *place;
     struct prim_feed *feed;
-    bool bucket, snapshot_due, ended;
-    char name[LAYOUT_NAME_CAP]; /* of a single key */
-    size_t scope_len;
-    char scope[];
+    bool snapshot_due, ended;
+    char name[LAYOUT_NAME_CAP]; /* of a single key; "": the whole place */
 };
 
 struct hub {
@@ -90,8 +87,7 @@ static void hub_wake(void *owner)
 static void track_free(struct hub *hub, struct track *track)
 {
     heap_remove(&hub->timers, &track->timer);
-    free(track->key);
-    free(track->owner);
+    free(track->text);
     free(track);
 }
 
@@ -150,13 +146,7 @@ static coord_result place_get(struct hub *hub, struct str key_bucket, struct pla
     return result;
 }
 
-/* -- telling -- */
-
-static bool watches_key(const struct watch *watch, const struct place *place, struct str key)
-{
-    return watch->place == place && !watch->ended &&
-           prim_in_scope(key, str_of(watch->scope, watch->scope_len), watch->bucket);
-}
+/* -- reporting -- */
 
 static void file_watch_notify(struct hub *hub, struct place *place, int type,
                               const struct head *head, uint64_t revision)
@@ -170,14 +160,14 @@ static void file_watch_notify(struct hub *hub, struct place *place, int type,
     LIST_EACH(&hub->watches, node)
     {
         struct watch *watch = CONTAINER_OF(node, struct watch, node);
-        if (watch->snapshot_due || !watches_key(watch, place, head->key)) continue;
+        if (watch->place != place || watch->ended || watch->snapshot_due) continue;
         if (!prim_feed_put(watch->feed, &event) && prim_feed_wants_snapshot(watch->feed))
             watch->snapshot_due = true;
     }
 }
 
-/* Nothing may go missing in silence: what cannot be remembered is sent as a whole again. */
-static void tell_loss(struct hub *hub, struct place *only)
+/* No event may go missing in silence: after a loss the readers get a new snapshot. */
+static void watch_lose(struct hub *hub, struct place *only)
 {
     LIST_EACH(&hub->watches, node)
     {
@@ -190,13 +180,6 @@ static void tell_loss(struct hub *hub, struct place *only)
 
 /* -- looking -- */
 
-static struct track *track_get(struct place *place, const char *name)
-{
-    struct track *track = map_make(&place->tracks, str_from(name), sizeof(struct track));
-    if (track != NULL) track->place = place;
-    return track;
-}
-
 static void arm(struct hub *hub, struct track *track, int64_t deadline_ns)
 {
     int64_t early = file_now(hub->store) + LOOK_MS * NS_IN_MS;
@@ -205,32 +188,26 @@ static void arm(struct hub *hub, struct track *track, int64_t deadline_ns)
     int64_t due = own || deadline_ns < early ? deadline_ns : early; /* we do not die unseen */
     /* Without room for a timer an expiry would be missed. */
     if (heap_put(&hub->timers, &track->timer, (uint64_t)due) != ERR_OK)
-        tell_loss(hub, track->place);
+        watch_lose(hub, track->place);
 }
 
-/* What is kept of a leased head until its end. */
+/* The part of a leased head that is kept until its end. */
 static bool remember_lease(struct track *track, const struct head *head)
 {
-    char *key = str_dup(head->key), *owner = str_dup(head->owner);
-    if (key == NULL || owner == NULL) {
-        free(key);
-        free(owner);
-        return false;
-    }
-    free(track->key);
-    free(track->owner);
-    track->key = key;
-    track->owner = owner;
+    char *text = malloc(head->key.len + head->owner.len + 1), *at = text;
+    if (text == NULL) return false;
+    free(track->text);
+    track->text = text;
     track->head = *head;
-    track->head.key = str_of(key, head->key.len);
-    track->head.owner = str_of(owner, head->owner.len);
+    track->head.key = str_put(&at, head->key);
+    track->head.owner = str_put(&at, head->owner);
     track->head.value = STR_EMPTY;
     return true;
 }
 
-/* The lease is over, or its entry gone: told once, under the revision that no later change will
- * have. */
-static void tell_end(struct hub *hub, struct track *track, int type)
+/* The lease is over, or its entry is gone. Reported once, under the revision that no later change
+ * will have. */
+static void track_end(struct hub *hub, struct track *track, int type)
 {
     heap_remove(&hub->timers, &track->timer);
     track->revision = track->head.revision + 1;
@@ -245,7 +222,8 @@ static void deaths_forget(struct hub *hub, size_t i)
     hub->pids[i] = hub->pids[hub->deaths];
 }
 
-/* Decides nothing: who hears of a death judges the lease. What does not fit is looked at. */
+/* Decides nothing: a death only causes the lease to be judged. Processes past the limit are looked
+ * at every LOOK_MS. */
 static void deaths_add(struct hub *hub, const struct who *who)
 {
     if (hub->deaths == DEATHS_MAX) return;
@@ -281,13 +259,13 @@ static void learn(struct hub *hub, struct track *track, const struct head *head)
     file_watch_notify(hub, track->place, live ? COORD_PUT : COORD_DELETE, head, head->revision);
     if (!live || !leased) return;
     if (!remember_lease(track, head))
-        tell_loss(hub, track->place);
+        watch_lose(hub, track->place);
     else if (judge_track(hub, track))
-        tell_end(hub, track, COORD_EXPIRE);
+        track_end(hub, track, COORD_EXPIRE);
 }
 
-static bool add_to_snapshot(const struct watch *watch, const struct track *track,
-                            const struct head *head, struct prim_snapshot *snapshot)
+static bool add_to_snapshot(const struct track *track, const struct head *head,
+                            struct prim_snapshot *snapshot)
 {
     struct prim_event entry = {.type = COORD_ENTRY,
                                .revision = head->revision,
@@ -296,19 +274,13 @@ static bool add_to_snapshot(const struct watch *watch, const struct track *track
                                .owner = head->owner,
                                .value = head->value};
     bool live = (head->flags & HEAD_LIVE) != 0 && track->revision == head->revision;
-    return !live || !watches_key(watch, track->place, head->key) ||
-           prim_snapshot_add(snapshot, &entry);
+    return !live || prim_snapshot_add(snapshot, &entry);
 }
 
-/* Of us and of this moment, not of the file: it will be readable later. */
-static bool is_passing(int error)
-{
-    return error == EMFILE || error == ENFILE || error == ENOMEM;
-}
-
-/* Reads a head and tells what is new about it; `watch` and `snapshot` NULL, or what is live is
- * added. False: no memory or descriptor; it must be looked at again. */
-static bool look(struct hub *hub, struct place *place, const char *name, const struct watch *watch,
+/* Reads a head and reports what is new about it; a live one is added to `snapshot`, if there is one.
+ * False: no memory or descriptor; it must be looked at again. `alone`: neither may it be unreadable,
+ * since a single key must not be said to be absent, while one head holds no whole bucket back. */
+static bool look(struct hub *hub, struct place *place, const char *name, bool alone,
                  struct prim_snapshot *snapshot)
 {
     struct head_file file;
@@ -316,15 +288,18 @@ static bool look(struct hub *hub, struct place *place, const char *name, const s
     if (name[0] == '.') return true;
     head_file_init(&file);
     int error = head_read(place->bucket->heads, name, STR_EMPTY, &file);
-    /* A whole bucket is not kept back by one head; a single key is not said to be absent. */
-    if (is_passing(error) || (error != 0 && watch != NULL && !watch->bucket)) good = false;
+    /* Of us and of this moment, not of the file: it will be readable later. */
+    bool passing = error == EMFILE || error == ENFILE || error == ENOMEM;
+    if (passing || (error != 0 && alone)) good = false;
     if (error == 0 && file.found == HEAD_IS_THERE) {
-        struct track *track = track_get(place, name);
+        struct track *track = map_make(&place->tracks, str_from(name), sizeof *track);
         good = track != NULL;
-        if (track != NULL && file.head.revision > track->revision) learn(hub, track, &file.head);
-        if (track != NULL) track->seen = true;
-        if (track != NULL && snapshot != NULL)
-            good = add_to_snapshot(watch, track, &file.head, snapshot);
+        if (track != NULL) {
+            track->place = place;
+            track->seen = true;
+            if (file.head.revision > track->revision) learn(hub, track, &file.head);
+            if (snapshot != NULL) good = add_to_snapshot(track, &file.head, snapshot);
+        }
     }
     head_file_deinit(&file);
     return good;
@@ -333,7 +308,6 @@ static bool look(struct hub *hub, struct place *place, const char *name, const s
 struct scan {
     struct hub *hub;
     struct place *place;
-    const struct watch *watch;
     struct prim_snapshot *snapshot;
     bool good;
 };
@@ -341,7 +315,7 @@ struct scan {
 static bool scan_name(void *context, const char *name)
 {
     struct scan *scan = context;
-    if (!look(scan->hub, scan->place, name, scan->watch, scan->snapshot)) scan->good = false;
+    if (!look(scan->hub, scan->place, name, false, scan->snapshot)) scan->good = false;
     return true;
 }
 
@@ -351,17 +325,15 @@ static void forget_name(struct hub *hub, struct place *place, struct str name)
     struct track *track = map_get(&place->tracks, name);
     if (track == NULL) return;
     if (track->timer.place != 0)
-        tell_end(hub, track, judge_track(hub, track) ? COORD_EXPIRE : COORD_DELETE);
+        track_end(hub, track, judge_track(hub, track) ? COORD_EXPIRE : COORD_DELETE);
     (void)map_remove(&place->tracks, name);
     track_free(hub, track);
 }
 
 /* Reads the whole place. */
-static bool scan_place(struct hub *hub, struct place *place, const struct watch *watch,
-                       struct prim_snapshot *snapshot)
+static bool scan_place(struct hub *hub, struct place *place, struct prim_snapshot *snapshot)
 {
-    struct scan scan = {
-        .hub = hub, .place = place, .watch = watch, .snapshot = snapshot, .good = true};
+    struct scan scan = {.hub = hub, .place = place, .snapshot = snapshot, .good = true};
     struct map_entry *entry;
     for (size_t cursor = 0; (entry = map_next(&place->tracks, &cursor)) != NULL;)
         ((struct track *)entry->value)->seen = false;
@@ -375,10 +347,10 @@ static bool scan_place(struct hub *hub, struct place *place, const struct watch 
 
 static void send_snapshot(struct hub *hub, struct watch *watch)
 {
-    struct prim_snapshot *snapshot = prim_snapshot_open();
+    struct prim_snapshot *snapshot = prim_snapshot_open(watch->feed);
     if (snapshot == NULL) { return; } /* still due: tried again at the next turn */
-    bool good = watch->bucket ? scan_place(hub, watch->place, watch, snapshot)
-                              : look(hub, watch->place, watch->name, watch, snapshot);
+    bool good = watch->name[0] == '\0' ? scan_place(hub, watch->place, snapshot)
+                                       : look(hub, watch->place, watch->name, true, snapshot);
     if (!good) {
         prim_snapshot_close(snapshot);
         return;
@@ -393,7 +365,7 @@ static void send_snapshots(struct hub *hub)
     {
         struct watch *watch = CONTAINER_OF(node, struct watch, node);
         if (!watch->ended && (watch->snapshot_due || prim_feed_wants_snapshot(watch->feed))) {
-            watch->snapshot_due = true; /* nothing is told while it is being made */
+            watch->snapshot_due = true; /* nothing is sent while it is being made */
             send_snapshot(hub, watch);
         }
     }
@@ -419,7 +391,7 @@ static void place_is_gone(struct hub *hub, struct place *place)
 static void take_event(struct hub *hub, const struct inotify_event *event)
 {
     if ((event->mask & IN_Q_OVERFLOW) != 0) {
-        tell_loss(hub, NULL);
+        watch_lose(hub, NULL);
         return;
     }
     LIST_EACH(&hub->places, node)
@@ -431,8 +403,8 @@ static void take_event(struct hub *hub, const struct inotify_event *event)
         } else if (event->len > 0) {
             if ((event->mask & IN_DELETE) != 0)
                 forget_name(hub, place, str_from(event->name));
-            else if (!look(hub, place, event->name, NULL, NULL))
-                tell_loss(hub, place);
+            else if (!look(hub, place, event->name, false, NULL))
+                watch_lose(hub, place);
         }
         return;
     }
@@ -462,13 +434,13 @@ static void poll_places(struct hub *hub)
     {
         struct place *place = CONTAINER_OF(node, struct place, node);
         if (place->gone) continue;
-        /* The kernel tells of a directory's end only when nobody has it open, and we have. */
+        /* The kernel reports the end of a directory only when nobody has it open, and we have. */
         if (fstat(place->bucket->heads, &info) < 0 || info.st_nlink == 0) {
             place_is_gone(hub, place);
             continue;
         }
         if (place->wd >= 0) continue;
-        if (!scan_place(hub, place, NULL, NULL)) tell_loss(hub, place);
+        if (!scan_place(hub, place, NULL)) watch_lose(hub, place);
     }
 }
 
@@ -478,7 +450,7 @@ static void take_deadlines(struct hub *hub)
     uint64_t now = (uint64_t)file_now(hub->store);
     while ((node = heap_pop_due(&hub->timers, now)) != NULL) {
         struct track *track = CONTAINER_OF(node, struct track, timer);
-        if (judge_track(hub, track)) tell_end(hub, track, COORD_EXPIRE);
+        if (judge_track(hub, track)) track_end(hub, track, COORD_EXPIRE);
     }
 }
 
@@ -595,36 +567,33 @@ void file_hub_close(struct hub *hub)
 
 /* -- from outside -- */
 
-coord_result file_watch(struct prim_backend *backend, const struct prim_call *, struct str scope,
-                        bool bucket, struct prim_feed *feed, void **ret_watch)
+coord_result file_watch(struct prim_backend *backend, const struct prim_call *,
+                        struct prim_feed *feed, void **ret_watch)
 {
     struct hub *hub = file_store_of(backend)->hub;
+    struct prim_scope scope = prim_feed_scope(feed);
     coord_result result = file_usable(hub->store);
     if (result.code != COORD_OK) return result;
-    struct watch *watch = calloc(1, sizeof *watch + scope.len);
+    struct watch *watch = calloc(1, sizeof *watch);
     if (watch == NULL) return prim_no_memory();
     list_init(&watch->node);
     watch->feed = feed;
-    watch->bucket = bucket;
     watch->snapshot_due = true;
-    watch->scope_len = scope.len;
-    if (scope.len > 0) memcpy(watch->scope, scope.at, scope.len);
-    layout_name(prim_leaf_of(scope), watch->name);
+    if (!scope.bucket) layout_name(prim_leaf_of(scope.name), watch->name);
     (void)pthread_mutex_lock(&hub->mutex);
     result = hub_start(hub);
     if (result.code == COORD_OK)
-        result = place_get(hub, bucket ? scope : prim_bucket_of(scope), &watch->place);
+        result =
+            place_get(hub, scope.bucket ? scope.name : prim_bucket_of(scope.name), &watch->place);
     if (result.code == COORD_OK) {
         prim_feed_on_room(feed, hub_wake, hub);
         list_append(&hub->watches, &watch->node);
+        *ret_watch = watch;
+    } else {
+        free(watch);
     }
     (void)pthread_mutex_unlock(&hub->mutex);
-    if (result.code != COORD_OK) {
-        free(watch);
-        return result;
-    }
-    hub_wake(hub);
-    *ret_watch = watch;
+    if (result.code == COORD_OK) hub_wake(hub);
     return result;
 }
 

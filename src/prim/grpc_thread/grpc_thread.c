@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The thread behind a gRPC store (grpc_thread.h): servers of a URL, start and end, and calls into
+ * the loop from other threads. */
 #include "prim/grpc_thread/grpc_thread.h"
 
 #include <stdio.h>
@@ -72,14 +74,6 @@ static void *grpc_thread_run(void *owner)
     return NULL;
 }
 
-/* With SIGPIPE blocked a peer that hung up is an error. */
-static enum err start_thread(struct grpc_thread *r, const char *name)
-{
-    if (!prim_thread_start(&r->thread, grpc_thread_run, r)) return ERR_NOMEM;
-    pthread_setname_np(r->thread, name);
-    return ERR_OK;
-}
-
 static enum err open_tls(struct grpc_thread *r, const struct grpc_servers *servers,
                          struct note *note)
 {
@@ -118,11 +112,16 @@ enum err grpc_open(struct grpc_thread *r, const struct grpc_hooks *ways,
         if (!options.connections_max) options.connections_max = CONNECTIONS_MAX;
         err = rpc_channel_open(&options, &r->channel, note);
     }
-    if (!err && (err = start_thread(r, ways->thread_name)) != ERR_OK) {
+    /* With SIGPIPE blocked a peer that hung up is an error. */
+    if (!err && !prim_thread_start(&r->thread, grpc_thread_run, r)) {
+        err = ERR_NOMEM;
         rpc_channel_close(r->channel, NULL, NULL);
         for (int i = 0; i < 4; i++) real_io_turn(r->real, false);
     }
-    if (!err) return ERR_OK;
+    if (!err) {
+        pthread_setname_np(r->thread, ways->thread_name);
+        return ERR_OK;
+    }
     tls_context_unref(r->tls);
     real_io_close(r->real);
     return err;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What stores behind a gRPC server share: which servers a URL names, and one thread of ours inside
- * the host program with a loop and a channel to them, which other threads hand work to and wait
+/* The common part of stores behind a gRPC server: which servers a URL names, and one thread of ours
+ * inside the host program with a loop and a channel to them, which other threads hand work to and wait
  * for.
  *
  * Knows no store: what is asked, what an answer means and when to move on is the store's own. */
@@ -75,7 +75,6 @@ struct grpc_thread { /* first in the store's client */
     struct list streams; /* open ones */
     uint32_t generation; /* how often we moved on */
     _Atomic bool stopping;
-    _Atomic uint64_t requests, moves; /* for tests of restraint */
 };
 /* `channel` has everything but io, addresses and tls. On failure nothing is left. ERR_INVALID,
  * ERR_NOMEM, ERR_IO and what reading certificates gives, with a note. */
@@ -96,18 +95,12 @@ static inline int64_t grpc_now(const struct grpc_thread *grpc_thread) /* the sto
     return prim_clock_now(&grpc_thread->clock);
 }
 
-/* Loop thread. Is there anything open that would hang if its server fell silent? */
-static inline bool grpc_has_open_calls(const struct grpc_thread *grpc_thread)
-{
-    return !list_empty(&grpc_thread->streams) || !list_empty(&grpc_thread->waiting);
-}
-
 /* -- trouble: loop thread -- */
 /* No leader, stopping: another server may do better. */
 bool grpc_should_move(const struct grpc_thread *grpc_thread, const struct rpc_outcome *outcome);
 /* Somebody met trouble on the server of that generation. */
 void grpc_server_trouble(struct grpc_thread *grpc_thread, uint32_t generation);
-/* What answers is of no use: the next address is asked. Not from the loop's thread. */
+/* The server that answers is of no use: the next address is asked. Not from the loop's thread. */
 void grpc_move_on(struct grpc_thread *grpc_thread);
 
 void grpc_streams_reset(struct grpc_thread *grpc_thread); /* stream.c: they begin anew */

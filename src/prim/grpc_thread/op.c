@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Unary calls (op.h). The loop's thread runs them; other threads hand them over and wait.
+ *
+ * Invariants: done() comes exactly once for each call. A call whose earlier slice may have been
+ * heard ends as ERR_UNKNOWN, never as "not done". */
 #include "prim/grpc_thread/op.h"
 
 #include <stdio.h>
@@ -73,8 +77,8 @@ static void op_take(struct grpc_thread_op *op, const struct rpc_outcome *outcome
     }
 }
 
-static void answered(void *owner, const struct rpc_client_call *call,
-                     const struct rpc_outcome *outcome, struct str message)
+static void answered(void *owner, const struct rpc_client_call *, const struct rpc_outcome *outcome,
+                     struct str message)
 {
     struct grpc_thread_op *op = owner;
     struct grpc_thread *r = op->grpc_thread;
@@ -82,7 +86,6 @@ static void answered(void *owner, const struct rpc_client_call *call,
                   outcome->attempts > 0 && !op->waits && op->slice_ms >= SLICE_TROUBLE_MS;
     bool again = silent || op->again;
 
-    (void)call;
     op->call = NULL;
     op->again = false;
     list_remove(&op->link);
@@ -129,7 +132,6 @@ static void op_begin(struct grpc_thread_op *op)
     if (r->ways->prepare && !r->ways->prepare(op, &options)) return;
     op->generation = r->generation;
     op->slice_ms = options.timeout_ms = slice_ms(op, left);
-    r->requests++;
     err = rpc_unary(r->channel, &options, buf_peek(&op->request), answered, op, &op->call);
     if (err) {
         op->call = NULL;
@@ -163,15 +165,20 @@ void grpc_op_start(struct grpc_thread *r, struct grpc_thread_op *op)
     loop_post(r->io->loop, &op->post);
 }
 
-static void wake(struct grpc_thread_op *op)
+static void op_wake(struct grpc_thread_op *op)
 {
     latch_open(&op->wait);
 }
 
-void grpc_op_run(struct grpc_thread *r, struct grpc_thread_op *op)
+void grpc_op_will_wait(struct grpc_thread_op *op)
 {
     latch_init(&op->wait);
-    op->done = wake;
+    op->done = op_wake;
+}
+
+void grpc_op_run(struct grpc_thread *r, struct grpc_thread_op *op)
+{
+    grpc_op_will_wait(op);
     grpc_op_start(r, op);
     latch_wait(&op->wait);
 }
@@ -196,7 +203,6 @@ void grpc_server_trouble(struct grpc_thread *r, uint32_t generation)
 {
     if (r->closing || generation != r->generation) return;
     r->generation++;
-    r->moves++;
     rpc_channel_next_address(r->channel);
     grpc_streams_reset(r);
     LIST_EACH_SAFE(&r->waiting, node, following)

@@ -9,8 +9,9 @@
 #define PRIM_GRPC_THREAD_OP_H
 #include "base/buf.h"
 #include "prim/grpc_thread/grpc_thread.h"
+#include "wire/message.h"
 
-enum { GRPC_REQUEST_ID_CAP = 56 };
+enum { GRPC_REQUEST_ID_CAP = 56, GRPC_ARENA_LEAST = 1024 * 1024, GRPC_ARENA_GROWTH = 16 };
 struct grpc_thread_op {
     /* set by grpc_op_init and the caller */
     const char *path;
@@ -46,10 +47,26 @@ struct grpc_thread_op {
 void grpc_op_init(struct grpc_thread_op *op, const char *path, int64_t deadline_ns,
                   size_t request_max, size_t response_max);
 void grpc_op_deinit(struct grpc_thread_op *op);
+/* Decodes a message into `arena`, whose ceiling follows its size; it is initialised in any case. */
+static inline enum err grpc_read(struct str bytes, const ProtobufCMessageDescriptor *type,
+                                 struct arena *arena, ProtobufCMessage **ret_message)
+{
+    arena_init(arena, GRPC_ARENA_GROWTH * bytes.len + GRPC_ARENA_LEAST);
+    return message_read(type, bytes, NULL, arena, ret_message, NULL);
+}
+static inline ProtobufCBinaryData grpc_bytes(struct str s)
+{
+    return (ProtobufCBinaryData){s.len, (uint8_t *)s.at};
+}
+static inline struct str grpc_str(ProtobufCBinaryData b)
+{
+    return b.len ? str_of(b.data, b.len) : STR_EMPTY;
+}
 int grpc_op_silence(const struct grpc_thread_op *op); /* COORD_R_*: why it was not answered */
 void grpc_op_start(struct grpc_thread *grpc_thread, struct grpc_thread_op *op); /* any thread */
-void grpc_op_run(struct grpc_thread *grpc_thread,
-                 struct grpc_thread_op *op); /* waits; not the loop's */
+/* Waits; not the loop's thread. Or in three steps: will_wait, start, latch_wait(&op->wait). */
+void grpc_op_run(struct grpc_thread *grpc_thread, struct grpc_thread_op *op);
+void grpc_op_will_wait(struct grpc_thread_op *op);
 /* Loop thread: for one that `prepare` kept, and for the store's own. */
 void grpc_op_begin(struct grpc_thread *grpc_thread, struct grpc_thread_op *op);
 void grpc_op_fail(struct grpc_thread_op *op, enum err err, const char *text);

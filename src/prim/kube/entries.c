@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Objects as prim/change.h wants them: what an object says of its key, and which object a plan makes
- * of it. Beside that a memory of our own leases, so that a renewal is one request. */
+/* Objects as prim/change.h wants them: the state of a key that an object shows, and the object that a
+ * plan makes of it. Beside that a memory of our own leases, so that a renewal is one request. */
 #include <stdlib.h>
 
 #include "prim/kube/store.h"
@@ -22,10 +22,10 @@ static void kube_entries_record(struct kube_store *store, const struct doc *doc,
     seen->kind = kube_lease_is_tombstone(view) ? PRIM_SEEN_TOMBSTONE : PRIM_SEEN_LIVE;
     seen->barred = view->foreign;
     seen->envelope = view->envelope;
-    seen->revision = kube_lease_revision(view);
-    seen->create_revision = kube_lease_create_revision(view);
+    seen->revision = view->revision;
+    seen->create_revision = view->create_revision;
     if (kube_lease_is_leased(view)) {
-        seen->token = kube_lease_token(view);
+        seen->token = view->token;
         seen->ttl_ms = (int64_t)view->duration_s * 1000;
     }
     seen->over = !kube_doc_is_live(store, doc, &seen->left_ms);
@@ -65,14 +65,6 @@ static void kube_entries_end(struct prim_change *c, const coord_result *result)
     free(own);
 }
 
-static bool is_known(struct kube_store *store, struct str key)
-{
-    pthread_mutex_lock(&store->lock);
-    bool known = kube_sights_knows(&store->sights, key);
-    pthread_mutex_unlock(&store->lock);
-    return known;
-}
-
 /* Of a key that nothing is known of: one request makes a new one, and 409 says that there is one.
  * T5, without an authority for time: a lease whose last renewal left longer ago than its TTL is over
  * here, although the server would still take one. */
@@ -82,7 +74,10 @@ static bool kube_entries_guess(struct prim_change *c)
     struct kube_store *store = own->ask.store;
 
     if (!c->claim) {
-        if (c->doubt || is_known(store, c->key)) return false;
+        pthread_mutex_lock(&store->lock);
+        bool known = kube_sights_knows(&store->sights, c->key);
+        pthread_mutex_unlock(&store->lock);
+        if (c->doubt || known) return false;
         kube_entries_record(store, &own->doc, &c->seen);
         return true;
     }
@@ -108,10 +103,25 @@ static enum prim_wrote kube_entries_write_key(struct prim_change *c, const struc
                                               coord_result *ret_why)
 {
     struct own *own = c->own;
-    struct lease_write write = kube_doc_write_like(&own->ask, c->key, c->seen.record);
+    const struct kube_store *store = own->ask.store;
+    const struct doc *over = c->seen.record;
     struct doc now = {0};
+    struct timespec wall;
 
-    write.envelope = plan->envelope;
+    (void)clock_gettime(CLOCK_REALTIME, &wall);
+    struct lease_write write = {
+        .prefix = store->prefix,
+        .store_id = store->id_text,
+        .namespace_ = store->namespace_,
+        .key = c->key,
+        .over = over && over->present ? &over->view : NULL,
+        .n = 1,
+        .create_n = 1,
+        .envelope = plan->envelope,
+        .boot = store->boot,
+        .at_ms = store_now(store) / 1000000,
+        .wall_us = (uint64_t)wall.tv_sec * 1000000 + (uint64_t)wall.tv_nsec / 1000,
+        .new_holder = plan->act == PRIM_ACT_MAKE || plan->act == PRIM_ACT_GRANT};
     if (write.over && plan->act != PRIM_ACT_MAKE) {
         write.n = write.over->n + (plan->act != PRIM_ACT_RENEW);
         write.create_n = plan->act == PRIM_ACT_BURY ? write.n : write.over->create_n;
@@ -122,7 +132,6 @@ static enum prim_wrote kube_entries_write_key(struct prim_change *c, const struc
     if (plan->act == PRIM_ACT_UPDATE && plan->envelope.flags & ENVELOPE_LEASED)
         write.envelope.token = c->seen.token; /* F1: stays the same */
     if (plan->act == PRIM_ACT_BURY) write.envelope.flags |= c->seen.envelope.flags & ENVELOPE_SLOT;
-    write.new_holder = plan->act == PRIM_ACT_MAKE || plan->act == PRIM_ACT_GRANT;
     enum prim_wrote wrote = kube_doc_write(&own->ask, &write, &now, ret_why);
     if (wrote == PRIM_WROTE) {
         kube_doc_deinit(&own->doc);
@@ -142,7 +151,8 @@ static coord_result entries_foreign(const struct prim_change *c)
     return result;
 }
 
-static coord_result kube_entries_list(struct prim_change *c, struct str group, uint32_t wanted,
+/* The list comes whole, whatever number of slots is wanted. */
+static coord_result kube_entries_list(struct prim_change *c, struct str group, uint32_t,
                                       struct prim_slots *slots)
 {
     struct own *own = c->own;
@@ -150,7 +160,6 @@ static coord_result kube_entries_list(struct prim_change *c, struct str group, u
     struct prim_seen record = {.kind = PRIM_SEEN_NOTHING, .left_ms = -1};
     coord_result result = prim_no_memory();
 
-    (void)wanted; /* the list comes whole */
     if (!docs) return result;
     result = kube_docs_list(&own->ask, group, docs);
     for (size_t i = 0; i < docs->count; i++)
@@ -176,8 +185,6 @@ static void list_end(struct prim_slots *slots)
 }
 
 const struct prim_ways kube_ways = {.dense = true,
-                                    .atomic = true,
-                                    .certainty = COORD_BY_OBSERVATION,
                                     .begin = kube_entries_begin,
                                     .end = kube_entries_end,
                                     .guess = kube_entries_guess,
@@ -188,18 +195,6 @@ const struct prim_ways kube_ways = {.dense = true,
                                     .list_end = list_end};
 
 /* -- import -- */
-
-/* How long ago the lease was last renewed, by the clock that its holder wrote down: ours too, or
- * nothing is known. -1 then. */
-static int64_t age_ms(const struct kube_store *store, const struct kube_lease_view *view)
-{
-    int64_t now_ms = store_now(store) / 1000000;
-
-    if (view->boot.len == 0 || !str_equal(view->boot, str_from(store->boot)) ||
-        view->at_ms > now_ms)
-        return -1;
-    return now_ms - view->at_ms;
-}
 
 static coord_result adopt_doc(struct kube_store *store, const struct prim_claim *claim,
                               struct doc *doc, int64_t *ret_left_ms)
@@ -212,8 +207,9 @@ static coord_result adopt_doc(struct kube_store *store, const struct prim_claim 
                            "another controller coordinates by this object");
     if (!prim_seen_is_claims(&seen, claim, str_from(claim->held[0].key)))
         return prim_seen_lost(&seen, &claim->lease_id);
-    int64_t ago_ms = age_ms(store, &doc->view);
-    if (ago_ms < 0)
+    /* Since the last renewal, by the clock that its holder wrote down: ours too, or it says nothing. */
+    int64_t ago_ms = store_now(store) / 1000000 - doc->view.at_ms;
+    if (doc->view.boot.len == 0 || !str_equal(doc->view.boot, str_from(store->boot)) || ago_ms < 0)
         return prim_answer(COORD_EXPIRED, COORD_R_DEADLINE,
                            "renewed by another host, or before a restart of this one: that it is "
                            "not over cannot be shown here");

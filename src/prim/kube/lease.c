@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Lease objects as entries and back (lease.h). Pure: no clock, no I/O, any thread.
+ *
+ * Invariant: labels, annotations, owners and finalizers of other programs survive an update. */
 #include "prim/kube/lease.h"
 
 #include <openssl/evp.h>
@@ -137,12 +140,13 @@ enum err kube_lease_decode(const struct json *object, const char *prefix,
     struct str text;
     const char *what = NULL;
     enum err err = ERR_CORRUPT;
+    uint64_t created_s;
 
     if (!read_word(object, "metadata.uid", view.uid, sizeof view.uid) ||
         !read_word(object, "metadata.resourceVersion", view.version, sizeof view.version))
         what = "no uid or version";
     else if (json_get_string(object, "metadata.creationTimestamp", &text, NULL) ||
-             !read_seconds(text, &view.created_s))
+             !read_seconds(text, &created_s))
         what = "no creation time";
     else if (!annotation(object, prefix, "key", &view.key))
         what = "no key";
@@ -167,6 +171,10 @@ enum err kube_lease_decode(const struct json *object, const char *prefix,
         return note_fail(note, ERR_CORRUPT, "not an entry of ours: %s", what);
     }
     read_moment(object, prefix, &view);
+    view.revision = (created_s << REVISION_SHIFT) + view.n;
+    view.create_revision = (created_s << REVISION_SHIFT) + view.create_n;
+    if (view.envelope.flags & ENVELOPE_LEASED)
+        view.token = view.envelope.token ? view.envelope.token : view.revision;
     *ret_view = view;
     return ERR_OK;
 }
@@ -182,22 +190,6 @@ void kube_doc_deinit(struct doc *doc)
     kube_lease_view_deinit(&doc->view);
     json_close(doc->json);
     *doc = (struct doc){0};
-}
-
-uint64_t kube_lease_revision(const struct kube_lease_view *view)
-{
-    return (view->created_s << REVISION_SHIFT) + view->n;
-}
-
-uint64_t kube_lease_create_revision(const struct kube_lease_view *view)
-{
-    return (view->created_s << REVISION_SHIFT) + view->create_n;
-}
-
-uint64_t kube_lease_token(const struct kube_lease_view *view)
-{
-    if (!(view->envelope.flags & ENVELOPE_LEASED)) return 0;
-    return view->envelope.token ? view->envelope.token : kube_lease_revision(view);
 }
 
 /* -- writing -- */

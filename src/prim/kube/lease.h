@@ -27,19 +27,21 @@ enum {
 void kube_lease_hash(struct str text, char ret_hash[LEASE_HASH_CAP]);
 void kube_lease_name(struct str key, char ret_name[LEASE_NAME_CAP]); /* "crd-" before it */
 
-/* What a stored object says. Strings of the envelope point into `bytes`. */
+/* A stored object. Strings of the envelope point into `bytes`. */
 struct kube_lease_view {
     char uid[LEASE_UID_CAP], version[KUBE_VERSION_CAP];
-    uint64_t created_s, n;
+    uint64_t n;
     uint64_t create_n; /* n when the entry came into being, after a tombstone or an expiry */
+    uint64_t revision, create_revision;
+    uint64_t token; /* 0: not leased */
     uint32_t duration_s, transitions;
     bool foreign; /* strategy or preferredHolder is set: somebody else coordinates here */
     struct claim_envelope envelope;
     struct buf bytes;          /* the envelope, decoded from base64 */
-    const struct json *object; /* borrowed: what an update copies foreign labels from */
+    const struct json *object; /* borrowed: an update copies foreign labels from it */
     struct str boot;           /* which clock `at_ms` is of; borrowed; "": not known */
     int64_t at_ms;             /* before the write of the grant or its last renewal left */
-    struct str acquired;       /* acquireTime as it stands; borrowed from the object */
+    struct str acquired;       /* acquireTime as it is; borrowed from the object */
     struct str key;            /* the annotation; borrowed */
 };
 /* ERR_CORRUPT when it is not an entry of ours or is damaged, ERR_NOMEM. `prefix` is of labels. */
@@ -56,9 +58,6 @@ struct doc {
 };
 void kube_doc_deinit(struct doc *doc); /* fine on a zeroed one, and twice */
 
-uint64_t kube_lease_revision(const struct kube_lease_view *view);
-uint64_t kube_lease_create_revision(const struct kube_lease_view *view);
-uint64_t kube_lease_token(const struct kube_lease_view *view); /* 0 when not leased */
 static inline bool kube_lease_is_tombstone(const struct kube_lease_view *view)
 {
     return view->envelope.flags & ENVELOPE_TOMBSTONE;
@@ -68,7 +67,7 @@ static inline bool kube_lease_is_leased(const struct kube_lease_view *view)
     return (view->envelope.flags & ENVELOPE_LEASED) && !kube_lease_is_tombstone(view);
 }
 
-/* What an object should say. */
+/* An object as it shall be written. */
 struct lease_write {
     const char *prefix, *store_id; /* label <prefix>/store */
     const char *namespace_;

@@ -40,7 +40,6 @@ static void kube_close_store(struct prim_backend *backend)
 {
     struct kube_store *store = store_of(backend);
 
-    prim_guards_close(store->base.guards);
     kube_sights_deinit(&store->sights);
     kube_close(store->kube);
     pthread_mutex_destroy(&store->lock);
@@ -54,9 +53,11 @@ static const struct prim_backend_ops ops = {
     .guards_max = 64, /* each watch is a connection and a thread */
     .capabilities = kube_caps,
     PRIM_CHANGE_OPS,
+    .create = prim_change_create,
+    .cas = prim_change_cas,
+    .renew = prim_change_renew,
+    .release = prim_change_release,
     .adopt = kube_op_adopt,
-    .guard = prim_guard,
-    .unguard = prim_unguard,
     .watch = kube_op_watch,
     .unwatch = kube_op_unwatch,
     .close = kube_close_store,
@@ -86,7 +87,7 @@ static coord_result review(struct kube_store *store, const struct prim_open *in,
                        "\"namespace\":\"%s\",\"verb\":\"%s\",\"group\":\"coordination.k8s.io\","
                        "\"resource\":\"leases\"}}}",
                        store->namespace_, verb);
-    assert(len > 0 && len < REVIEW_MAX); /* good_namespace: 63 plain bytes */
+    assert(len > 0 && len < REVIEW_MAX); /* is_dns_word: 63 plain bytes */
     enum err err = kube_create(store->kube, &path, str_of(body, (size_t)len), open_left_ms(in),
                                &answer, &note);
 
@@ -124,7 +125,7 @@ static coord_result check_rights(struct kube_store *store, const struct prim_ope
     return prim_ok(COORD_R_NONE);
 }
 
-/* Finds or makes the object that stands for the store. */
+/* Finds or makes the object that is the identity of the store. */
 static coord_result find_identity(struct kube_store *store, const struct prim_open *in)
 {
     static const char body[] = "{\"apiVersion\":\"coordination.k8s.io/v1\",\"kind\":\"Lease\","
@@ -160,21 +161,16 @@ static coord_result find_identity(struct kube_store *store, const struct prim_op
 
 /* -- opening -- */
 
-static bool good_prefix(const char *prefix)
+/* Neither begins nor ends with a sign. */
+static bool is_dns_word(const char *word, size_t max, const char *signs)
 {
-    size_t len = strlen(prefix);
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyz0123456789";
+    size_t len = strlen(word);
 
-    return len > 0 && len <= LEASE_PREFIX_MAX &&
-           strspn(prefix, "abcdefghijklmnopqrstuvwxyz0123456789-.") == len && prefix[0] != '-' &&
-           prefix[0] != '.' && prefix[len - 1] != '-' && prefix[len - 1] != '.';
-}
-
-static bool good_namespace(const char *name)
-{
-    size_t len = strlen(name);
-
-    return len > 0 && len <= 63 && strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == len &&
-           name[0] != '-' && name[len - 1] != '-';
+    for (size_t i = 0; i < len; i++)
+        if (!strchr(plain, word[i]) && (!strchr(signs, word[i]) || i == 0 || i == len - 1))
+            return false;
+    return len > 0 && len <= max;
 }
 
 static coord_result connect_as(struct kube_store *store, const struct kube_config_options *options,
@@ -195,7 +191,7 @@ static coord_result connect_as(struct kube_store *store, const struct kube_confi
     if (err == ERR_UNSUPPORTED)
         return prim_answer(COORD_UNSUPPORTED, COORD_R_SERVER, "%s", note.text);
     if (err) return prim_answer(COORD_INVALID, COORD_R_URL, "%s", note.text);
-    if (!good_namespace(store->namespace_))
+    if (!is_dns_word(store->namespace_, 63, "-"))
         return prim_answer(COORD_INVALID, COORD_R_URL, "not the name of a namespace");
     return prim_ok(COORD_R_NONE);
 }
@@ -211,7 +207,7 @@ static coord_result open_by_url(struct kube_store *store, const struct prim_open
     if (url->host_count > 1 || (url->path[0] && strcmp(url->path, "/") != 0) || url->user)
         return prim_answer(COORD_INVALID, COORD_R_URL, "url: k8s://namespace, nothing more");
     if (!prefix) prefix = "muster";
-    if (!good_prefix(prefix))
+    if (!is_dns_word(prefix, LEASE_PREFIX_MAX, "-."))
         return prim_answer(COORD_INVALID, COORD_R_URL, "url: prefix is a lower-case DNS name");
     memcpy(store->prefix, prefix, strlen(prefix) + 1);
     result = connect_as(store, &options, url->host_count ? url->hosts[0] : NULL);
@@ -235,9 +231,6 @@ coord_result prim_kube_open(const struct prim_open *in, struct prim_backend **re
     if (!prim_id_is_zero(&boot)) prim_id_text(&boot, store->boot);
     kube_sights_init(&store->sights, prim_random());
     result = open_by_url(store, in);
-    /* Without the right to watch, renewals find what happened. */
-    if (result.code == COORD_OK && store->can_watch && !prim_guards_open(&store->base))
-        result = prim_no_memory();
     if (result.code != COORD_OK) {
         kube_close_store(&store->base);
         return result;

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Observed expiry (sights.h). The store's lock guards it.
+ *
+ * Invariant: a sight keeps the time of the first look at its (uid, version); a newer look at the
+ * same pair does not move it. */
 #include "prim/kube/sights.h"
 
 #include <stdlib.h>

@@ -2,12 +2,12 @@
 /* Observed expiry. No clock of the API server takes part: a contender remembers, per object, which
  * (uid, resourceVersion) it saw and when it first saw it, on its own clock. The version changes
  * with every write and never comes back, so the same pair at a later read means that nothing was
- * written in between; a holder whose pair stood still for its duration and a grace is gone.
+ * written in between; a holder whose pair did not change for its duration and a grace is gone.
  *
  * The surprising rule: a contender that has just started waits a full TTL, even for a holder that
  * died long ago. Forgetting a sight (SIGHTS_MAX) only makes it wait again. Not thread safe.
  *
- * Beside a sight stands the object of a lease of our own, so that a renewal needs no read. */
+ * Beside a sight is the object of a lease of our own, so that a renewal needs no read. */
 #ifndef PRIM_KUBE_SIGHTS_H
 #define PRIM_KUBE_SIGHTS_H
 #include "base/list.h"
@@ -18,7 +18,7 @@ enum { SIGHTS_MAX = 16384 };
 
 struct sights {
     struct map by_key;
-    struct list by_age; /* the longest not looked at stands first */
+    struct list by_age; /* the longest not looked at is first */
 };
 void kube_sights_init(struct sights *sights, uint64_t seed);
 void kube_sights_deinit(struct sights *sights);

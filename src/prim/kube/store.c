@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads, writes and lists Lease objects (store.h), and keeps the pauses that the server asks for.
+ * Any thread; the store's lock guards sights and pause.
+ *
+ * Invariant: every object that was read or written is noted as a sight. */
 #include "prim/kube/store.h"
 
 #include <stdio.h>
@@ -80,23 +84,17 @@ static coord_result check_doc(struct kube_store *store, const struct json *json,
                               struct kube_lease_view *ret_view)
 {
     struct note note = {""};
-    struct kube_lease_view view = {0};
     char name[LEASE_NAME_CAP];
-
-    enum err err = kube_lease_decode(json, store->prefix, &view, &note);
+    enum err err = kube_lease_decode(json, store->prefix, ret_view, &note);
 
     if (err == ERR_NOMEM) return prim_no_memory();
-    if (err) {
-        kube_lease_name(key, name);
-        return prim_answer(COORD_UNAVAILABLE, COORD_R_CORRUPT, "lease %s: %s", name, note.text);
+    if (!err && (key.len == 0 || str_equal(ret_view->key, key))) return prim_ok(COORD_R_NONE);
+    if (!err) {
+        kube_lease_view_deinit(ret_view);
+        note_set(&note, "it has another key");
     }
-    if (key.len && !str_equal(view.key, key)) {
-        kube_lease_view_deinit(&view);
-        kube_lease_name(key, name);
-        return prim_answer(COORD_UNAVAILABLE, COORD_R_CORRUPT, "lease %s has another key", name);
-    }
-    *ret_view = view;
-    return prim_ok(COORD_R_NONE);
+    kube_lease_name(key, name);
+    return prim_answer(COORD_UNAVAILABLE, COORD_R_CORRUPT, "lease %s: %s", name, note.text);
 }
 
 static void note_sight(struct kube_store *store, struct str key, const struct doc *doc)
@@ -109,8 +107,9 @@ static void note_sight(struct kube_store *store, struct str key, const struct do
     pthread_mutex_unlock(&store->lock);
 }
 
-coord_result kube_doc_take(struct kube_store *store, struct json *own_json, struct str key,
-                           int64_t sent_ns, struct doc *ret_doc)
+/* Takes over what the server answered. UNAVAILABLE/corrupt when it is not ours. */
+static coord_result doc_take(struct kube_store *store, struct json *own_json, struct str key,
+                             int64_t sent_ns, struct doc *ret_doc)
 {
     struct doc doc = {
         .present = true, .json = own_json, .sent_ns = sent_ns, .got_ns = store_now(store)};
@@ -141,7 +140,7 @@ coord_result kube_doc_read(struct ask *ask, struct str key, struct doc *ret_doc)
     if (!err) {
         struct json *json = answer.object;
         answer.object = NULL;
-        result = kube_doc_take(store, json, key, sent_ns, ret_doc);
+        result = doc_take(store, json, key, sent_ns, ret_doc);
     } else if (err == ERR_NOT_FOUND) {
         struct doc absent = {.sent_ns = sent_ns, .got_ns = store_now(store)};
         note_sight(store, key, &absent);
@@ -153,39 +152,7 @@ coord_result kube_doc_read(struct ask *ask, struct str key, struct doc *ret_doc)
     return result;
 }
 
-struct lease_write kube_doc_write_like(const struct ask *ask, struct str key,
-                                       const struct doc *over)
-{
-    const struct kube_store *store = ask->store;
-    struct timespec wall;
-
-    (void)clock_gettime(CLOCK_REALTIME, &wall);
-    struct lease_write write = {
-        .prefix = store->prefix,
-        .store_id = store->id_text,
-        .namespace_ = store->namespace_,
-        .key = key,
-        .over = over && over->present ? &over->view : NULL,
-        .n = 1,
-        .create_n = 1,
-        .boot = store->boot,
-        .at_ms = store_now(store) / 1000000,
-        .wall_us = (uint64_t)wall.tv_sec * 1000000 + (uint64_t)wall.tv_nsec / 1000,
-    };
-    return write;
-}
-
-/* Before a new object: not within the second of one that was deleted by hand. */
-static coord_result wait_out_second(const struct ask *ask, struct str key)
-{
-    pthread_mutex_lock(&ask->store->lock);
-    int64_t ms = kube_sights_create_wait_ms(&ask->store->sights, key, store_now(ask->store));
-    pthread_mutex_unlock(&ask->store->lock);
-    return ms ? ask_wait(ask, ms, "the object was deleted by hand a moment ago")
-              : prim_ok(COORD_R_NONE);
-}
-
-/* A third of the time is kept for looking what became of a write that was not answered. */
+/* A third of the time is kept for a look at the key after a write that was not answered. */
 static uint64_t write_limit_ms(const struct ask *ask)
 {
     int64_t left = store_left_ms(ask);
@@ -212,12 +179,12 @@ static enum prim_wrote write_body(struct ask *ask, const struct lease_write *wri
     if (!err) {
         struct json *json = answer.object;
         answer.object = NULL;
-        *ret_why = kube_doc_take(store, json, write->key, sent_ns, ret_doc);
+        *ret_why = doc_take(store, json, write->key, sent_ns, ret_doc);
         if (ret_why->code == COORD_OK)
             wrote = PRIM_WROTE;
         else
             prim_change_doubt(ask->change,
-                              sent_ns); /* it was taken, whatever this server tells of it */
+                              sent_ns); /* it was taken, whatever this server says of it */
     } else if (err == ERR_UNKNOWN) {
         (void)kube_store_err(store, err, &answer, &note); /* for the pause it may ask for */
         prim_change_doubt(ask->change, sent_ns);
@@ -236,11 +203,17 @@ enum prim_wrote kube_doc_write(struct ask *ask, const struct lease_write *write,
                                struct doc *ret_doc, coord_result *ret_why)
 {
     enum prim_wrote wrote = PRIM_WROTE_NOT;
+    struct kube_store *store = ask->store;
     struct buf body;
     enum err err;
 
     *ret_why = wait_for_server(ask);
-    if (ret_why->code == COORD_OK && !write->over) *ret_why = wait_out_second(ask, write->key);
+    if (ret_why->code == COORD_OK && !write->over) {
+        pthread_mutex_lock(&store->lock);
+        int64_t ms = kube_sights_create_wait_ms(&store->sights, write->key, store_now(store));
+        pthread_mutex_unlock(&store->lock);
+        if (ms) *ret_why = ask_wait(ask, ms, "the object was deleted by hand a moment ago");
+    }
     if (ret_why->code != COORD_OK) return PRIM_WROTE_NOT;
     buf_init(&body, LEASE_BODY_MAX);
     err = kube_lease_encode(write, &body);

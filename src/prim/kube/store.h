@@ -6,7 +6,6 @@
 #include "kube/kube.h"
 #include "prim/answer.h"
 #include "prim/change.h"
-#include "prim/guard.h"
 #include "prim/kube/lease.h"
 #include "prim/kube/sights.h"
 #include "prim/thread.h"
@@ -37,24 +36,18 @@ static inline int64_t store_now(const struct kube_store *store)
     return prim_clock_now(&store->base.clock);
 }
 
-/* Who asks the server, and until when. */
+/* A call of ours that asks the server, and until when. */
 struct ask {
     struct kube_store *store;
     const struct prim_call *call;
     struct prim_change *change; /* of a write; else NULL */
 };
 
-/* Takes over what the server answered. UNAVAILABLE/corrupt when it is not ours. */
-coord_result kube_doc_take(struct kube_store *store, struct json *own_json, struct str key,
-                           int64_t sent_ns, struct doc *ret_doc);
 coord_result kube_doc_read(struct ask *ask, struct str key, struct doc *ret_doc);
 
 /* POST when there is nothing to write over, else PUT with its version and uid. */
 enum prim_wrote kube_doc_write(struct ask *ask, const struct lease_write *write,
                                struct doc *ret_doc, coord_result *ret_why);
-/* The fields every write has. */
-struct lease_write kube_doc_write_like(const struct ask *ask, struct str key,
-                                       const struct doc *over);
 
 /* False: no object, a tombstone, or a holder judged gone. *ret_left_ms: until the holder may count
  * as gone; -1: not leased. */

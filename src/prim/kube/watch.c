@@ -18,7 +18,7 @@ enum {
     KEYS_MAX = 1 << 20,
 };
 
-/* What the reader believes of a key. */
+/* A key as the reader knows it. */
 struct known {
     uint64_t revision, token;
     bool live, leased;
@@ -28,8 +28,6 @@ struct known {
 struct watch {
     struct kube_store *store;
     struct prim_feed *feed;
-    char *scope;
-    bool bucket;
     struct map known;
     pthread_t thread;
     pthread_mutex_t lock; /* of `stream` */
@@ -40,22 +38,11 @@ struct watch {
 
 /* -- what is known -- */
 
-static void kube_watch_forget_all(struct watch *w)
-{
-    map_free(&w->known);
-    map_init(&w->known, KEYS_MAX, prim_random());
-}
-
-static struct known *know(struct watch *w, struct str key)
-{
-    return map_make(&w->known, key, sizeof(struct known));
-}
-
 static struct prim_event event_of(int type, const struct kube_lease_view *view)
 {
     struct prim_event event = {.type = type,
-                               .revision = kube_lease_revision(view),
-                               .token = kube_lease_token(view),
+                               .revision = view->revision,
+                               .token = view->token,
                                .key = view->key,
                                .value = view->envelope.value,
                                .owner = STR_EMPTY};
@@ -67,11 +54,11 @@ static struct prim_event event_of(int type, const struct kube_lease_view *view)
 /* Remembers an object of the scope; false without memory. */
 static bool remember(struct watch *w, const struct doc *doc)
 {
-    struct known *known = know(w, doc->view.key);
+    struct known *known = map_make(&w->known, doc->view.key, sizeof(struct known));
 
     if (!known) return false;
-    known->revision = kube_lease_revision(&doc->view);
-    known->token = kube_lease_token(&doc->view);
+    known->revision = doc->view.revision;
+    known->token = doc->view.token;
     known->live = !kube_lease_is_tombstone(&doc->view);
     known->leased = kube_lease_is_leased(&doc->view);
     int64_t ttl_ms = (int64_t)doc->view.duration_s * 1000;
@@ -93,11 +80,10 @@ static bool add_docs(struct watch *w, const struct docs *docs, struct prim_snaps
     for (size_t i = 0; i < docs->count; i++) {
         const struct doc *doc = &docs->at[i];
         int64_t left_ms;
-        if (!prim_in_scope(doc->view.key, str_from(w->scope), w->bucket) || doc->view.foreign)
-            continue;
+        if (!prim_feed_covers(w->feed, doc->view.key) || doc->view.foreign) continue;
         if (!remember(w, doc)) return false;
         if (!kube_doc_is_live(w->store, doc, &left_ms)) {
-            struct known *known = know(w, doc->view.key);
+            struct known *known = map_make(&w->known, doc->view.key, sizeof(struct known));
             if (known) known->live = known->leased = false;
             continue;
         }
@@ -110,7 +96,8 @@ static bool add_docs(struct watch *w, const struct docs *docs, struct prim_snaps
 /* A list as a snapshot, and the stream from there on. */
 static coord_result kube_watch_begin(struct watch *w, struct kube_watch **ret_stream)
 {
-    struct str scope = str_from(w->scope), bucket = w->bucket ? scope : prim_bucket_of(scope);
+    struct prim_scope scope = prim_feed_scope(w->feed);
+    struct str bucket = scope.bucket ? scope.name : prim_bucket_of(scope.name);
     char hash[LEASE_HASH_CAP], selector[LEASE_PREFIX_MAX + LEASE_HASH_CAP + 16];
     struct prim_call call;
     struct ask ask = ask_within(w, &call, LIST_TIMEOUT_MS);
@@ -120,8 +107,9 @@ static coord_result kube_watch_begin(struct watch *w, struct kube_watch **ret_st
     coord_result result = kube_docs_list(&ask, bucket, &docs);
 
     if (result.code != COORD_OK) return result;
-    kube_watch_forget_all(w);
-    snapshot = prim_snapshot_open();
+    map_free(&w->known);
+    map_init(&w->known, KEYS_MAX, prim_random());
+    snapshot = prim_snapshot_open(w->feed);
     if (!snapshot || !add_docs(w, &docs, snapshot)) {
         result = prim_no_memory();
         goto out;
@@ -159,16 +147,6 @@ static bool kube_watch_notify(struct watch *w, int type, struct str key, struct 
     return !prim_feed_put(w->feed, &event);
 }
 
-/* Somebody deleted the object itself; what comes back has a later creation time. */
-static bool on_gone(struct watch *w, const struct kube_lease_view *view)
-{
-    struct known *known = map_get(&w->known, view->key);
-
-    if (!known || !known->live) return false;
-    known->live = known->leased = false;
-    return kube_watch_notify(w, COORD_DELETE, view->key, known);
-}
-
 /* True: the feed is full. *ret_unread: the object or our memory of it is not to be had. */
 static bool watch_on_event(struct watch *w, struct kube_event *event, bool *ret_unread)
 {
@@ -177,24 +155,28 @@ static bool watch_on_event(struct watch *w, struct kube_event *event, bool *ret_
     bool full = false;
 
     if (event->kind == KUBE_BOOKMARK) return false;
-    /* What cannot be read is not shown as a value; the list that follows says "corrupt". */
+    /* An unreadable object is not shown as a value; the list that follows says "corrupt". */
     if (kube_lease_decode(event->object, w->store->prefix, &doc.view, &note)) {
         *ret_unread = true;
         return false;
     }
-    if (prim_in_scope(doc.view.key, str_from(w->scope), w->bucket) && !doc.view.foreign) {
-        const struct known *known = map_get(&w->known, doc.view.key);
+    if (prim_feed_covers(w->feed, doc.view.key) && !doc.view.foreign) {
+        struct known *known = map_get(&w->known, doc.view.key);
         uint64_t before = known ? known->revision : 0;
         bool was_live = known && known->live;
         if (event->kind == KUBE_DELETED) {
-            full = on_gone(w, &doc.view);
+            /* By hand: an object that comes back has a later creation time. */
+            if (was_live) {
+                known->live = known->leased = false;
+                full = kube_watch_notify(w, COORD_DELETE, doc.view.key, known);
+            }
         } else if (!remember(w, &doc)) {
             *ret_unread = true;
-        } else if (kube_lease_revision(&doc.view) > before) { /* R2: a renewal is no change */
+        } else if (doc.view.revision > before) { /* R2: a renewal is no change */
             bool live = !kube_lease_is_tombstone(&doc.view);
-            struct prim_event told = event_of(live ? COORD_PUT : COORD_DELETE, &doc.view);
-            if (!live) told.value = STR_EMPTY;
-            if (live || was_live) full = !prim_feed_put(w->feed, &told);
+            struct prim_event change = event_of(live ? COORD_PUT : COORD_DELETE, &doc.view);
+            if (!live) change.value = STR_EMPTY;
+            if (live || was_live) full = !prim_feed_put(w->feed, &change);
         }
     }
     kube_lease_view_deinit(&doc.view);
@@ -226,8 +208,8 @@ static bool look_at(struct watch *w, struct str key, struct known *known)
     bool full = false;
 
     if (read.code != COORD_OK || !doc.present || kube_lease_is_tombstone(&doc.view) ||
-        kube_lease_revision(&doc.view) != known->revision) {
-        /* Not known now; or changed, and the stream will tell it with its own words. */
+        doc.view.revision != known->revision) {
+        /* Not known now; or changed, and the stream will show the change. */
         known->due_ns = store_now(w->store) + RETRY_MS * PRIM_NS_PER_MS;
     } else if (kube_doc_is_live(w->store, &doc, &left_ms)) {
         known->due_ns = store_now(w->store) + (left_ms > 0 ? left_ms : 1) * PRIM_NS_PER_MS;
@@ -256,11 +238,6 @@ static bool expire_due(struct watch *w)
 
 /* -- the thread -- */
 
-static int reason_of(enum err err)
-{
-    return err == ERR_DENIED || err == ERR_UNAUTHENTICATED ? COORD_R_FORBIDDEN : COORD_R_STORAGE;
-}
-
 /* Why a stream ended. */
 enum end {
     END_BROKEN, /* something may have been missed: RESYNC, then a list */
@@ -287,7 +264,8 @@ static enum end follow(struct watch *w, struct kube_watch *stream)
             if (err == ERR_PRECONDITION || err == ERR_PARSE || err == ERR_TOO_LARGE ||
                 err == ERR_NOMEM)
                 return END_BROKEN;
-            prim_feed_end(w->feed, reason_of(err));
+            bool forbidden = err == ERR_DENIED || err == ERR_UNAUTHENTICATED;
+            prim_feed_end(w->feed, forbidden ? COORD_R_FORBIDDEN : COORD_R_STORAGE);
             return END_OVER;
         }
         if (full || expire_due(w)) return END_FULL;
@@ -361,26 +339,23 @@ static void kube_watch_watch_free(struct watch *w)
     map_free(&w->known);
     pthread_cond_destroy(&w->wake);
     pthread_mutex_destroy(&w->lock);
-    free(w->scope);
     free(w);
 }
 
-coord_result kube_op_watch(struct prim_backend *backend, const struct prim_call *call,
-                           struct str scope, bool bucket, struct prim_feed *feed, void **ret_watch)
+/* The call's time is no limit: the thread tries until the snapshot has come. */
+coord_result kube_op_watch(struct prim_backend *backend, const struct prim_call *,
+                           struct prim_feed *feed, void **ret_watch)
 {
     struct watch *w = calloc(1, sizeof *w);
 
-    (void)call; /* the snapshot comes when it comes: the thread keeps trying */
     if (!w) return prim_no_memory();
     w->store = store_of(backend);
     w->feed = feed;
-    w->bucket = bucket;
-    w->scope = str_dup(scope);
     map_init(&w->known, KEYS_MAX, prim_random());
     (void)pthread_mutex_init(&w->lock, NULL);
     prim_cond_init(&w->wake);
     prim_feed_on_room(feed, watch_on_room, w);
-    if (!w->scope || !prim_thread_start(&w->thread, kube_watch_run, w)) {
+    if (!prim_thread_start(&w->thread, kube_watch_run, w)) {
         kube_watch_watch_free(w);
         return prim_no_memory();
     }

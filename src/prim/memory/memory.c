@@ -9,7 +9,6 @@
 #include <stdlib.h>
 
 #include "prim/answer.h"
-#include "prim/guard.h"
 #include "prim/memory/shared.h"
 #include "prim/names.h"
 #include "prim/stores.h"
@@ -27,9 +26,6 @@ struct watch {
     struct list link;
     struct memory_shared *shared;
     struct prim_feed *feed;
-    bool bucket;
-    size_t scope_len;
-    char scope[];
 };
 
 static pthread_mutex_t names_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -85,12 +81,7 @@ static void *memory_run(void *arg)
 
 /* -- watches -- */
 
-static struct str memory_scope_of(const struct watch *watch)
-{
-    return str_of(watch->scope, watch->scope_len);
-}
-
-/* For a reader: what is live. For a guard: what has become of the key since its grant. */
+/* For a reader: live entries. For a guard: the changes of its keys since the grant. */
 static bool send_record(const struct watch *watch, const struct memory_record *record,
                         struct prim_snapshot *snapshot)
 {
@@ -104,7 +95,6 @@ static bool send_record(const struct watch *watch, const struct memory_record *r
                                      .value = record->envelope.value,
                                      .owner = record->envelope.owner};
 
-    if (!prim_in_scope(record->key, memory_scope_of(watch), watch->bucket)) return true;
     if (snapshot) return record->kind != PRIM_SEEN_LIVE || prim_snapshot_add(snapshot, &event);
     if (record->revision >= prim_feed_since(watch->feed)) (void)prim_feed_put(watch->feed, &event);
     return true;
@@ -113,17 +103,18 @@ static bool send_record(const struct watch *watch, const struct memory_record *r
 static bool send_scope(const struct watch *watch)
 {
     const struct memory_shared *s = watch->shared;
-    struct prim_snapshot *snapshot = prim_feed_since(watch->feed) ? NULL : prim_snapshot_open();
+    struct prim_scope scope = prim_feed_scope(watch->feed);
+    bool guards = prim_feed_since(watch->feed) > 0;
+    struct prim_snapshot *snapshot = guards ? NULL : prim_snapshot_open(watch->feed);
     struct memory_record *record;
-    bool fine = snapshot || prim_feed_since(watch->feed);
+    bool fine = snapshot || guards;
 
-    if (watch->bucket) {
+    if (scope.bucket) {
         struct order_place place =
-            order_behind(&s->records, (struct order_key){memory_scope_of(watch), STR_EMPTY});
-        while (fine && (record = order_next(&place)) &&
-               str_equal(record->place.first, memory_scope_of(watch)))
+            order_behind(&s->records, (struct order_key){scope.name, STR_EMPTY});
+        while (fine && (record = order_next(&place)) && str_equal(record->place.first, scope.name))
             fine = send_record(watch, record, snapshot);
-    } else if (fine && (record = memory_record_of(s, memory_scope_of(watch)))) {
+    } else if (fine && (record = memory_record_of(s, scope.name))) {
         fine = send_record(watch, record, snapshot);
     }
     if (fine && snapshot)
@@ -138,7 +129,6 @@ void memory_publish(struct memory_shared *s, const struct prim_event *event)
     LIST_EACH(&s->watches, node)
     {
         struct watch *watch = CONTAINER_OF(node, struct watch, link);
-        if (!prim_in_scope(event->key, memory_scope_of(watch), watch->bucket)) continue;
         /* A reader that lags asks when it has read so; one that never read gets it now. */
         if (!prim_feed_put(watch->feed, event) && prim_feed_wants_snapshot(watch->feed) &&
             !send_scope(watch))
@@ -156,16 +146,14 @@ static void memory_on_room(void *arg)
 }
 
 static coord_result op_watch(struct prim_backend *backend, const struct prim_call *,
-                             struct str scope, bool bucket, struct prim_feed *feed,
-                             void **ret_watch)
+                             struct prim_feed *feed, void **ret_watch)
 {
     struct memory_shared *s = memory_shared_of(backend);
-    struct watch *watch = malloc(sizeof *watch + scope.len + 1);
+    struct watch *watch = malloc(sizeof *watch);
 
     if (!watch) return prim_no_memory();
-    *watch = (struct watch){.shared = s, .feed = feed, .bucket = bucket, .scope_len = scope.len};
+    *watch = (struct watch){.shared = s, .feed = feed};
     list_init(&watch->link);
-    if (scope.len > 0) memcpy(watch->scope, scope.at, scope.len);
     prim_feed_on_room(feed, memory_on_room, watch);
     memory_enter(s);
     if (!s->running) s->running = prim_thread_start(&s->thread, memory_run, s);
@@ -191,7 +179,7 @@ static void op_unwatch(struct prim_backend *backend, void *arg)
     free(watch);
 }
 
-/* -- open, close, what it can -- */
+/* -- open, close, capabilities -- */
 
 static coord_caps op_capabilities(struct prim_backend *)
 {
@@ -218,23 +206,17 @@ static void shared_free(struct memory_shared *s)
     free(s);
 }
 
-static void mutex_init(pthread_mutex_t *mutex)
-{
-    pthread_mutexattr_t recursive;
-
-    (void)pthread_mutexattr_init(&recursive);
-    (void)pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
-    (void)pthread_mutex_init(mutex, &recursive);
-    (void)pthread_mutexattr_destroy(&recursive);
-}
-
 static struct memory_shared *shared_make(const char *name, const struct prim_clock *clock,
                                          const struct memory_limits *limits)
 {
     struct memory_shared *s = calloc(1, sizeof *s);
+    pthread_mutexattr_t recursive;
 
     if (!s) return NULL;
-    mutex_init(&s->mutex);
+    (void)pthread_mutexattr_init(&recursive);
+    (void)pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+    (void)pthread_mutex_init(&s->mutex, &recursive);
+    (void)pthread_mutexattr_destroy(&recursive);
     prim_cond_init(&s->wake);
     list_init(&s->link);
     list_init(&s->watches);
@@ -295,7 +277,6 @@ static void op_close(struct prim_backend *backend)
 {
     struct memory *memory = CONTAINER_OF(backend, struct memory, backend);
 
-    prim_guards_close(backend->guards);
     shared_drop(memory->shared);
     free(memory);
 }
@@ -304,18 +285,12 @@ static const struct prim_backend_ops memory_ops = {
     .name = "mem",
     .guards_max = 64 * 1024,
     .capabilities = op_capabilities,
+    PRIM_CHANGE_OPS,
     .create = memory_create,
     .cas = prim_change_cas,
-    .remove = prim_change_remove,
-    .get = prim_change_get,
-    .acquire = prim_change_acquire,
-    .resize = prim_change_resize,
-    .holders = prim_change_holders,
     .renew = memory_renew,
     .release = memory_release,
     .adopt = memory_adopt,
-    .guard = prim_guard,
-    .unguard = prim_unguard,
     .watch = op_watch,
     .unwatch = op_unwatch,
     .close = op_close,
@@ -338,10 +313,6 @@ coord_result memory_open(const struct prim_open *in, const struct memory_limits 
                       prim_limits(TTL_MIN_MS, 1, PRIM_VALUE_LARGE_MAX));
     memory->backend.id = s->id;
     memory->shared = s;
-    if (!prim_guards_open(&memory->backend)) {
-        op_close(&memory->backend);
-        return prim_no_memory();
-    }
     *ret_backend = &memory->backend;
     return prim_ok(COORD_R_NONE);
 }

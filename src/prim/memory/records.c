@@ -17,9 +17,7 @@ enum { GONE_MAX = 8192, NS_IN_MS = 1000000 };
 
 static struct order_key place_of(struct str key)
 {
-    struct str leaf = prim_leaf_of(key);
-
-    return (struct order_key){str_of(key.at, key.len - leaf.len - (key.len > leaf.len)), leaf};
+    return (struct order_key){prim_bucket_of(key), prim_leaf_of(key)};
 }
 
 static struct order_key record_place(const void *row)
@@ -108,14 +106,6 @@ static void lease_leave(struct memory_shared *s, struct memory_record *record)
 
 /* -- ends -- */
 
-static void record_forget(struct memory_shared *s, struct memory_record *record)
-{
-    list_remove(&record->link);
-    order_remove(&s->records, record);
-    record_free(record);
-    s->gone_count--;
-}
-
 static int64_t cooldown_ms(const struct memory_shared *s, struct str group)
 {
     const struct memory_record *record =
@@ -144,8 +134,11 @@ static void record_end(struct memory_shared *s, struct memory_record *record,
     record->bytes = NULL;
     record->envelope = *left;
     list_append(&s->gone, &record->link);
-    if (++s->gone_count > GONE_MAX)
-        record_forget(s, CONTAINER_OF(s->gone.next, struct memory_record, link));
+    if (++s->gone_count <= GONE_MAX) return;
+    record = CONTAINER_OF(list_pop(&s->gone), struct memory_record, link);
+    order_remove(&s->records, record);
+    record_free(record);
+    s->gone_count--;
 }
 
 void memory_expire(struct memory_shared *s)
@@ -170,7 +163,7 @@ void memory_expire(struct memory_shared *s)
     }
 }
 
-/* -- what prim/change.h asks -- */
+/* -- for prim/change.h -- */
 
 static int64_t records_left_ms(const struct memory_shared *s, int64_t until_ns)
 {
@@ -240,12 +233,14 @@ static struct memory_lease *lease_for(struct memory_shared *s, const struct prim
     return lease_make(s, plan->envelope.ttl_ms);
 }
 
-/* Takes `own_bytes`, in which the strings of the envelope are. */
+/* Takes `own_bytes`, with room for value and owner. */
 static void record_set(struct memory_shared *s, struct memory_record *record,
                        const struct prim_plan *plan, char *own_bytes, struct memory_lease *lease)
 {
     const struct claim_envelope *to = &plan->envelope;
     bool live = record->kind == PRIM_SEEN_LIVE;
+    char *at = own_bytes;
+    struct str value = str_put(&at, to->value), owner = str_put(&at, to->owner);
 
     s->bytes += to->value.len - (live ? record->envelope.value.len : 0);
     s->count += !live;
@@ -256,8 +251,8 @@ static void record_set(struct memory_shared *s, struct memory_record *record,
     free(record->bytes);
     record->bytes = own_bytes;
     record->envelope = *to;
-    record->envelope.value.at = own_bytes;
-    record->envelope.owner.at = own_bytes + to->value.len;
+    record->envelope.value = value;
+    record->envelope.owner = owner;
     record->kind = PRIM_SEEN_LIVE;
     record->rests_until_ns = 0;
     record->revision = ++s->revision;
@@ -269,19 +264,7 @@ static void record_set(struct memory_shared *s, struct memory_record *record,
     if (lease) list_append(&lease->records, &record->link);
 }
 
-/* Value, then owner. NULL: no memory. */
-static char *bytes_of(const struct claim_envelope *envelope)
-{
-    struct str value = envelope->value, owner = envelope->owner;
-    char *bytes = malloc(value.len + owner.len + 1);
-
-    if (!bytes) return NULL;
-    if (value.len) memcpy(bytes, value.at, value.len);
-    if (owner.len) memcpy(bytes + value.len, owner.at, owner.len);
-    return bytes;
-}
-
-/* *ret_record: what stands there now. */
+/* *ret_record: the record of the key, before and after. */
 static enum prim_wrote records_put(struct memory_shared *s, const struct prim_change *c,
                                    const struct prim_plan *plan, struct memory_record **ret_record,
                                    coord_result *ret_why)
@@ -292,7 +275,7 @@ static enum prim_wrote records_put(struct memory_shared *s, const struct prim_ch
     char *bytes;
 
     if (!has_room(s, old, to->value.len, ret_why)) return PRIM_WROTE_NOT;
-    bytes = bytes_of(to);
+    bytes = malloc(to->value.len + to->owner.len + 1);
     if (!old) record = record_make(c->key);
     if (!bytes || !record) goto no_memory;
     if (!old && order_insert(&s->records, record)) goto no_memory;
@@ -348,7 +331,8 @@ static struct memory_record *next_slot(const struct memory_shared *s, struct ord
     return NULL;
 }
 
-static coord_result records_list(struct prim_change *c, struct str group, uint32_t wanted,
+/* The list comes whole, whatever number of slots is wanted. */
+static coord_result records_list(struct prim_change *c, struct str group, uint32_t,
                                  struct prim_slots *slots)
 {
     const struct memory_shared *s = c->own;
@@ -359,7 +343,6 @@ static coord_result records_list(struct prim_change *c, struct str group, uint32
     struct prim_seen seen;
     uint32_t slot;
 
-    (void)wanted; /* the list comes whole */
     while (next_slot(s, &place, group, &slot))
         if (slot >= slots->room) slots->room = slot + 1;
     records_record(s, memory_record_of(s, c->key), &seen);
@@ -370,10 +353,7 @@ static coord_result records_list(struct prim_change *c, struct str group, uint32
     return result;
 }
 
-const struct prim_ways memory_ways = {.shrinks = true,
-                                      .atomic = true,
-                                      .certainty = COORD_BY_AUTHORITY,
-                                      .begin = records_begin,
+const struct prim_ways memory_ways = {.begin = records_begin,
                                       .end = records_end,
                                       .read = records_read_key,
                                       .write = records_write_key,

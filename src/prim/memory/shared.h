@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the store objects of one name share: records and leases under one mutex.
+/* The common part of the store objects of one name: records and leases under one mutex.
  *
  *   memory.c    open and close, the step around each call, watches, the thread that ends leases
  *   records.c   records and leases, as prim/change.h wants them
@@ -26,7 +26,7 @@ struct memory_lease {
     int64_t ttl_ms, deadline_ns;
     struct list records; /* in the order in which they joined; never empty */
 };
-struct memory_record {              /* a live entry, or what is remembered of one that is gone */
+struct memory_record {              /* a live entry, or the memory of one that is gone */
     enum prim_seen_kind kind;       /* LIVE, TOMBSTONE or EXPIRED */
     struct claim_envelope envelope; /* its strings are in `bytes` */
     char *bytes;

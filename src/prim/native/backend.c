@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Opens and closes a muster:// store, makes one call, and asks once a second whether the server
+ * lives and is the same. Callers' threads; the pulse runs on the loop's. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +22,7 @@ enum {
     STORE_ID_FIELD = 15, /* number of `store_id` in every request */
 };
 
-/* -- what it can -- */
+/* -- capabilities -- */
 
 coord_caps native_capabilities(struct prim_backend *base)
 {
@@ -29,19 +31,17 @@ coord_caps native_capabilities(struct prim_backend *base)
 
 static void native_backend_fill_caps(struct native_backend *b, uint32_t voters)
 {
-    coord_caps *caps = &b->caps;
-
-    caps->bits = COORD_CAP_CREATE | COORD_CAP_CAS | COORD_CAP_TTL | COORD_CAP_SLOTS |
-                 COORD_CAP_SHRINK | COORD_CAP_STORE_ORDER | COORD_CAP_LIST_ATOMIC |
-                 COORD_CAP_COOLDOWN | COORD_CAP_FIFO_WAIT | COORD_CAP_MULTI_KEY |
-                 COORD_CAP_DURABLE | COORD_CAP_DURABLE_LEASED | COORD_CAP_EXACT_OWNER |
-                 COORD_CAP_FORCE | COORD_CAP_STALE_READ;
-    if (voters >= VOTERS_HA) caps->bits |= COORD_CAP_HA;
-    caps->scope = COORD_SCOPE_CLUSTER;
-    caps->watch = COORD_WATCH_RESUMABLE;
-    caps->token = COORD_TOKEN_STORE;
-    caps->replay = COORD_REPLAY_TABLE;
-    (void)snprintf(caps->server, sizeof caps->server, "muster store, replicas: %u", voters);
+    b->caps = (coord_caps){
+        .bits = COORD_CAP_CREATE | COORD_CAP_CAS | COORD_CAP_TTL | COORD_CAP_SLOTS |
+                COORD_CAP_SHRINK | COORD_CAP_STORE_ORDER | COORD_CAP_LIST_ATOMIC |
+                COORD_CAP_COOLDOWN | COORD_CAP_FIFO_WAIT | COORD_CAP_MULTI_KEY | COORD_CAP_DURABLE |
+                COORD_CAP_DURABLE_LEASED | COORD_CAP_EXACT_OWNER | COORD_CAP_FORCE |
+                COORD_CAP_STALE_READ | (voters >= VOTERS_HA ? COORD_CAP_HA : 0),
+        .scope = COORD_SCOPE_CLUSTER,
+        .watch = COORD_WATCH_RESUMABLE,
+        .token = COORD_TOKEN_STORE,
+        .replay = COORD_REPLAY_TABLE};
+    (void)snprintf(b->caps.server, sizeof b->caps.server, "muster store, replicas: %u", voters);
 }
 
 /* -- one call -- */
@@ -63,34 +63,20 @@ enum err native_write(const struct native_backend *b, ProtobufCMessage *message,
     return message_write(message, into, NULL);
 }
 
-static void request_text(const struct native_request *request, char text[GRPC_REQUEST_ID_CAP])
-{
-    char client[PRIM_ID_TEXT_CAP];
-
-    prim_id_text(&request->client, client);
-    (void)snprintf(text, GRPC_REQUEST_ID_CAP, "%s-%" PRIu64, client, request->sequence);
-}
-
 coord_result native_other_store(struct native_backend *b)
 {
     static const char why[] = "another store answers: it was restored, or replaced";
 
-    /* R5: what was granted before is not known there. */
+    /* R5: earlier grants are not known there. */
     prim_degrade(&b->base, why);
     return prim_answer(COORD_INVALID, COORD_R_OTHER_STORE, "muster: %s", why);
-}
-
-static coord_result backend_failed(struct native_backend *b, const struct grpc_thread_op *op,
-                                   bool writes)
-{
-    if (op->err && op->answered && op->status == GRPC_NOT_FOUND) return native_other_store(b);
-    return native_failure(op, writes);
 }
 
 coord_result native_ask(struct native_backend *b, int64_t deadline_ns, const struct native_ask *ask,
                         struct arena *arena, ProtobufCMessage **ret_message)
 {
     coord_result result = prim_ok(COORD_R_NONE);
+    char client[PRIM_ID_TEXT_CAP];
     struct grpc_thread_op op;
 
     arena_init(arena, 1);
@@ -98,15 +84,21 @@ coord_result native_ask(struct native_backend *b, int64_t deadline_ns, const str
     native_op_init(&op, ask->path, deadline_ns);
     op.waits = ask->waits;
     op.hurried = ask->hurried;
-    if (ask->request_of) request_text(ask->request_of, op.request_id);
+    if (ask->request_of) {
+        prim_id_text(&ask->request_of->client, client);
+        (void)snprintf(op.request_id, sizeof op.request_id, "%s-%" PRIu64, client,
+                       ask->request_of->sequence);
+    }
     if (native_write(b, ask->request, &op.request)) {
         grpc_op_deinit(&op);
         return prim_no_memory();
     }
     grpc_op_run(&b->grpc_thread, &op);
-    if (op.err) {
-        result = backend_failed(b, &op, ask->request_of != NULL);
-    } else if (native_read(buf_peek(&op.response), ask->type, arena, ret_message)) {
+    if (op.err && op.answered && op.status == GRPC_NOT_FOUND) {
+        result = native_other_store(b);
+    } else if (op.err) {
+        result = native_failure(&op, ask->request_of != NULL);
+    } else if (grpc_read(buf_peek(&op.response), ask->type, arena, ret_message)) {
         result = native_corrupt("an answer that cannot be read");
         if (ask->request_of) result.flags |= COORD_F_MAYBE_APPLIED;
     } else if (op.doubt) {
@@ -127,8 +119,8 @@ static void on_pulse_answer(struct grpc_thread_op *op)
 
     b->pulsing = false;
     arena_init(&arena, 1);
-    if (!op->err && !native_read(buf_peek(&op->response), &muster__v1__status_response__descriptor,
-                                 &arena, &message)) {
+    if (!op->err && !grpc_read(buf_peek(&op->response), &muster__v1__status_response__descriptor,
+                               &arena, &message)) {
         id = native_id(((const Muster__V1__StatusResponse *)message)->store_id);
         if (!prim_id_is_zero(&id) && !prim_id_equal(&id, &b->base.id)) (void)native_other_store(b);
     }
@@ -145,7 +137,7 @@ static void on_pulse(struct timer *timer)
     Muster__V1__StatusRequest request = MUSTER__V1__STATUS_REQUEST__INIT;
     struct grpc_thread_op *op = &b->pulse_op;
 
-    if (!grpc_has_open_calls(&b->grpc_thread)) {
+    if (list_empty(&b->grpc_thread.streams) && list_empty(&b->grpc_thread.waiting)) {
         timer_start_in(&b->pulse, PULSE_MS);
         return;
     }
@@ -191,7 +183,7 @@ static coord_result native_backend_probe_status(struct native_backend *b, int64_
     return result;
 }
 
-/* Who it is, after one read that needs a leader and our rights. */
+/* Its identity, after one read that needs a leader and our rights. */
 static coord_result native_backend_probe(struct native_backend *b, int64_t deadline_ns)
 {
     const struct prim_call call = {.deadline_ns = deadline_ns};
@@ -213,11 +205,6 @@ static coord_result native_backend_probe(struct native_backend *b, int64_t deadl
         b->bound = true;
     }
     return result;
-}
-
-static coord_result native_backend_url_invalid(const char *what)
-{
-    return prim_answer(COORD_INVALID, COORD_R_URL, "muster: %s", what);
 }
 
 static void backend_leave(struct grpc_thread *grpc_thread)
@@ -242,9 +229,10 @@ static coord_result open_grpc_thread(const struct prim_open *in, struct native_b
     enum err err;
 
     if (url->host_count > 0 && url->path[0] && strcmp(url->path, "/") != 0)
-        return native_backend_url_invalid("it takes no path");
+        return prim_answer(COORD_INVALID, COORD_R_URL, "muster: it takes no path");
     if (url->host_count > 0 && url->user)
-        return native_backend_url_invalid("it takes no user: use certificates");
+        return prim_answer(COORD_INVALID, COORD_R_URL,
+                           "muster: it takes no user: use certificates");
     result = grpc_servers_read(in, &words, &servers);
     if (result.code != COORD_OK) return result;
     err = grpc_open(&b->grpc_thread, &ways, &servers, in->clock,
@@ -279,10 +267,9 @@ void native_close(struct prim_backend *base)
 {
     struct native_backend *b = native_of(base);
 
-    prim_guards_close(b->base.guards);
     grpc_close(&b->grpc_thread);
     assert(!b->pulsing);
-    native_requests_deinit(&b->requests);
+    pthread_mutex_destroy(&b->requests.lock);
     free(b);
 }
 
@@ -299,9 +286,9 @@ coord_result prim_native_open(const struct prim_open *in, struct prim_backend **
         free(b);
         return result;
     }
-    native_requests_init(&b->requests);
-    result =
-        prim_guards_open(&b->base) ? native_backend_probe(b, in->deadline_ns) : prim_no_memory();
+    b->requests = (struct native_requests){.client = prim_id_random(), .next = 1, .acked = 1};
+    pthread_mutex_init(&b->requests.lock, NULL);
+    result = native_backend_probe(b, in->deadline_ns);
     if (result.code == COORD_OK) {
         grpc_loop_call(&b->grpc_thread, start_pulse, b);
         if (!b->pulses) result = prim_no_memory();

@@ -33,11 +33,12 @@ struct change_done {
     int64_t sent_ns; /* 0: an earlier attempt did it */
 };
 
-/* `request` is a part of the message, and is filled in. `waits`: at the server, for a slot. */
+/* `part`: of the message, which request it is. `waits`: at the server, for a slot. */
 static struct change_done change_send(struct prim_backend *base, const struct prim_call *call,
                                       const char *path, ProtobufCMessage *message,
-                                      Muster__V1__Request *request, bool waits)
+                                      Muster__V1__Request **part, bool waits)
 {
+    Muster__V1__Request request = MUSTER__V1__REQUEST__INIT;
     struct native_backend *b = native_of(base);
     struct change_done done = {.sent_ns = grpc_now(&b->grpc_thread)};
     struct native_request known;
@@ -45,9 +46,10 @@ static struct change_done change_send(struct prim_backend *base, const struct pr
     struct arena arena;
 
     native_request_begin(&b->requests, call, waits, done.sent_ns, &known);
-    request->client_id = native_id_bytes(&known.client);
-    request->sequence = known.sequence;
-    request->acked = known.acked;
+    request.client_id = native_id_bytes(&known.client);
+    request.sequence = known.sequence;
+    request.acked = known.acked;
+    *part = &request;
     done.result = native_ask(b, call->deadline_ns,
                              &(struct native_ask){.path = path,
                                                   .request = message,
@@ -67,11 +69,12 @@ static struct change_done change_send(struct prim_backend *base, const struct pr
     /* It may have been done long ago: count from when the call began. */
     if (done.result.reason == COORD_R_REPLAYED) done.sent_ns = 0;
     native_request_end(&b->requests, &known, &done.result);
+    *part = NULL;
     arena_deinit(&arena);
     return done;
 }
 
-/* What a change granted; corrupt when the answer is no grant. */
+/* The grant of a change; corrupt when the answer is none. */
 static coord_result grant_read(const struct change_done *done, bool leased,
                                struct prim_grant *ret_grant)
 {
@@ -97,13 +100,11 @@ static coord_result call_create(struct prim_backend *base, const struct prim_cal
                                 const struct prim_create *in, struct prim_grant *ret_grant)
 {
     Muster__V1__CreateRequest message = MUSTER__V1__CREATE_REQUEST__INIT;
-    Muster__V1__Request request = MUSTER__V1__REQUEST__INIT;
     char owner[PRIM_OWNER_MAX + 1];
     struct change_done done;
 
-    message.request = &request;
-    message.key = native_bytes(in->key);
-    message.value = native_bytes(in->value);
+    message.key = grpc_bytes(in->key);
+    message.value = grpc_bytes(in->value);
     if (in->under) {
         message.under = native_id_bytes(&in->under->lease_id);
     } else if (in->ttl_ms > 0) {
@@ -111,7 +112,7 @@ static coord_result call_create(struct prim_backend *base, const struct prim_cal
         message.owner = owner_text(in->owner, owner);
         message.lease_id = native_id_bytes(&in->lease_id);
     }
-    done = change_send(base, call, NATIVE_PATH("Create"), &message.base, &request, false);
+    done = change_send(base, call, NATIVE_PATH("Create"), &message.base, &message.request, false);
     return grant_read(&done, !in->under && in->ttl_ms > 0, ret_grant);
 }
 
@@ -119,13 +120,11 @@ static coord_result call_cas(struct prim_backend *base, const struct prim_call *
                              const struct prim_cas *in, struct prim_grant *ret_grant)
 {
     Muster__V1__CompareAndSetRequest message = MUSTER__V1__COMPARE_AND_SET_REQUEST__INIT;
-    Muster__V1__Request request = MUSTER__V1__REQUEST__INIT;
     char owner[PRIM_OWNER_MAX + 1];
     struct change_done done;
 
-    message.request = &request;
-    message.key = native_bytes(in->key);
-    message.value = native_bytes(in->value);
+    message.key = grpc_bytes(in->key);
+    message.value = grpc_bytes(in->value);
     message.expected = in->expected;
     message.ttl_ms = in->ttl_ms;
     if (in->claim) {
@@ -136,7 +135,8 @@ static coord_result call_cas(struct prim_backend *base, const struct prim_call *
         message.owner = owner_text(in->owner, owner);
         message.lease_id = native_id_bytes(&in->lease_id);
     }
-    done = change_send(base, call, NATIVE_PATH("CompareAndSet"), &message.base, &request, false);
+    done = change_send(base, call, NATIVE_PATH("CompareAndSet"), &message.base, &message.request,
+                       false);
     return grant_read(&done, in->ttl_ms > 0, ret_grant);
 }
 
@@ -144,11 +144,8 @@ static coord_result call_remove(struct prim_backend *base, const struct prim_cal
                                 const struct prim_delete *in)
 {
     Muster__V1__DeleteRequest message = MUSTER__V1__DELETE_REQUEST__INIT;
-    Muster__V1__Request request = MUSTER__V1__REQUEST__INIT;
-    struct change_done done;
 
-    message.request = &request;
-    message.key = native_bytes(in->key);
+    message.key = grpc_bytes(in->key);
     if (in->expected == COORD_ANY) {
         message.which_case = MUSTER__V1__DELETE_REQUEST__WHICH_ANY;
         message.any = true;
@@ -163,8 +160,9 @@ static coord_result call_remove(struct prim_backend *base, const struct prim_cal
         message.held = native_id_bytes(&in->claim->lease_id);
         message.token = token_of(in->claim, in->key);
     }
-    done = change_send(base, call, NATIVE_PATH("Delete"), &message.base, &request, false);
-    return done.result; /* of a repeat, too: the server knows what the first one did */
+    /* Of a repeat, too: the server knows what the first one did. */
+    return change_send(base, call, NATIVE_PATH("Delete"), &message.base, &message.request, false)
+        .result;
 }
 
 /* -- reads -- */
@@ -178,7 +176,7 @@ coord_result native_look(struct native_backend *b, const struct prim_call *call,
     ProtobufCMessage *message;
     coord_result result;
 
-    request.key = native_bytes(key);
+    request.key = grpc_bytes(key);
     request.serializable = stale;
     result = native_ask(b, call->deadline_ns,
                         &(struct native_ask){.path = NATIVE_PATH("Get"),
@@ -330,15 +328,12 @@ static coord_result release_send(struct prim_backend *base, const struct prim_ca
                                  const struct prim_claim *claim, const char *key, uint64_t token)
 {
     Muster__V1__ReleaseRequest message = MUSTER__V1__RELEASE_REQUEST__INIT;
-    Muster__V1__Request request = MUSTER__V1__REQUEST__INIT;
-    struct change_done done;
 
-    message.request = &request;
     message.lease_id = native_id_bytes(&claim->lease_id);
     message.token = token;
-    if (key) message.key = native_bytes(str_from(key));
-    done = change_send(base, call, NATIVE_PATH("Release"), &message.base, &request, false);
-    return done.result;
+    if (key) message.key = grpc_bytes(str_from(key));
+    return change_send(base, call, NATIVE_PATH("Release"), &message.base, &message.request, false)
+        .result;
 }
 
 static coord_result call_release(struct prim_backend *base, const struct prim_call *call,
@@ -394,7 +389,7 @@ static coord_result call_adopt(struct prim_backend *base, const struct prim_call
         }
         arena_deinit(&arena);
     }
-    /* What is left of it there, less what a slow disk may have hidden of the last entry's age. */
+    /* The time that is left, less the age of the last entry that a slow disk may have hidden. */
     if (left_ms > LEFT_ERROR_MS && left_ms < INT64_MAX) left_ms -= LEFT_ERROR_MS;
     if (result.code == COORD_OK) *ret_left_ms = left_ms == INT64_MAX ? -1 : left_ms;
     return result;
@@ -434,14 +429,12 @@ static coord_result call_acquire(struct prim_backend *base, const struct prim_ca
                                  const struct prim_acquire *in, struct prim_grant *ret_grant)
 {
     Muster__V1__AcquireRequest message = MUSTER__V1__ACQUIRE_REQUEST__INIT;
-    Muster__V1__Request request = MUSTER__V1__REQUEST__INIT;
     struct native_backend *b = native_of(base);
     char owner[PRIM_OWNER_MAX + 1];
     struct change_done done;
     coord_result result;
 
-    message.request = &request;
-    message.group = native_bytes(in->group);
+    message.group = grpc_bytes(in->group);
     message.slot_count = in->slot_count;
     message.flags = in->flags;
     message.prefer_slot = in->prefer_slot < PRIM_SLOTS_MAX ? (int32_t)in->prefer_slot : -1;
@@ -449,10 +442,10 @@ static coord_result call_acquire(struct prim_backend *base, const struct prim_ca
     message.ttl_ms = in->ttl_ms;
     message.wait_ms = slot_wait_ms(b, call, in);
     message.cooldown_ms = (uint64_t)in->cooldown_ms;
-    message.value = native_bytes(in->value);
+    message.value = grpc_bytes(in->value);
     message.lease_id = native_id_bytes(&in->lease_id);
-    done =
-        change_send(base, call, NATIVE_PATH("Acquire"), &message.base, &request, in->wait_ms > 0);
+    done = change_send(base, call, NATIVE_PATH("Acquire"), &message.base, &message.request,
+                       in->wait_ms > 0);
     result = grant_read(&done, true, ret_grant);
     if (result.reason == COORD_R_ALREADY_HOLDER) prim_answer_owner(&result, in->owner);
     if (result.code != COORD_OK) return result;
@@ -465,15 +458,12 @@ static coord_result call_resize(struct prim_backend *base, const struct prim_cal
                                 struct str group, uint64_t expected, uint32_t slot_count)
 {
     Muster__V1__ResizeRequest message = MUSTER__V1__RESIZE_REQUEST__INIT;
-    Muster__V1__Request request = MUSTER__V1__REQUEST__INIT;
-    struct change_done done;
 
-    message.request = &request;
-    message.group = native_bytes(group);
+    message.group = grpc_bytes(group);
     message.expected = expected;
     message.slot_count = slot_count;
-    done = change_send(base, call, NATIVE_PATH("Resize"), &message.base, &request, false);
-    return done.result;
+    return change_send(base, call, NATIVE_PATH("Resize"), &message.base, &message.request, false)
+        .result;
 }
 
 static bool holder_add(coord_holders *holders, const Muster__V1__Holder *row)
@@ -485,10 +475,10 @@ static bool holder_add(coord_holders *holders, const Muster__V1__Holder *row)
 
     if (row->lease_id_prefix.len == sizeof like.lease_id_prefix)
         memcpy(like.lease_id_prefix, row->lease_id_prefix.data, sizeof like.lease_id_prefix);
-    return prim_holders_add(holders, &like, str_from(row->owner), native_str(row->value));
+    return prim_holders_add(holders, &like, str_from(row->owner), grpc_str(row->value));
 }
 
-/* What is gathered page by page: values may be more than one answer has room for. */
+/* Gathered page by page: values may be more than one answer has room for. */
 struct holders_pages {
     coord_holders *holders;
     uint64_t revision;
@@ -533,7 +523,7 @@ static coord_result call_holders(struct prim_backend *base, const struct prim_ca
     struct arena arena;
     bool more;
 
-    request.group = native_bytes(group);
+    request.group = grpc_bytes(group);
     do {
         more = false;
         request.from_slot = all.next;
@@ -571,8 +561,6 @@ const struct prim_backend_ops native_ops = {
     .renew = call_renew,
     .release = call_release,
     .adopt = call_adopt,
-    .guard = prim_guard,
-    .unguard = prim_unguard,
     .watch = native_watch,
     .unwatch = native_unwatch,
     .wake = native_wake,

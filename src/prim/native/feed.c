@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A watch: what the server tells, handed to the reader's queue. Its stream resumes by itself after
- * the last revision that it was told whole.
+/* A watch: the server's changes go to the reader's queue. Its stream resumes by itself after the
+ * last revision that has arrived whole.
  *
  *   SNAPSHOT --whole--> LIVE --queue full--> WAIT_ROOM --reader has room--> SNAPSHOT
  *                        \--history gone----------------------------------> SNAPSHOT
@@ -14,25 +14,17 @@ struct native_feed {
     struct native_backend *backend;
     struct prim_feed *feed;
     struct grpc_stream stream;
-    uint64_t next; /* the first revision it was not told whole; 0: a snapshot first */
-    bool bucket;
-    size_t scope_len;
-    char scope[PRIM_KEY_MAX + 1];
+    uint64_t next; /* the first revision that has not arrived whole; 0: a snapshot first */
     struct prim_snapshot *snapshot;
     bool waits_for_room;
     struct post room;
-    _Atomic bool room_posted, closed;
-    /* who opened it */
+    _Atomic bool room_posted;
+    /* the caller that opens it */
     int64_t deadline_ns;
     struct timer late;
     struct latch *opening; /* until the first snapshot */
     coord_result opened;
 };
-
-static struct str feed_scope_of(const struct native_feed *f)
-{
-    return str_of(f->scope, f->scope_len);
-}
 
 static void native_feed_opened(struct native_feed *f, coord_result result)
 {
@@ -57,13 +49,12 @@ static void feed_end(struct native_feed *f, int reason)
         prim_feed_end(f->feed, reason);
 }
 
-static bool native_feed_to_event(const struct native_feed *f, const Muster__V1__WatchEvent *event,
-                                 int type, struct prim_event *ret_event)
+static bool native_feed_to_event(const Muster__V1__WatchEvent *event, int type,
+                                 struct prim_event *ret_event)
 {
     struct native_entry entry;
 
     if (native_entry(event->entry, false, &entry)) return false;
-    if (!prim_in_scope(entry.key, feed_scope_of(f), f->bucket)) return false;
     *ret_event = (struct prim_event){.type = type,
                                      .revision = entry.revision,
                                      .token = entry.token,
@@ -73,7 +64,7 @@ static bool native_feed_to_event(const struct native_feed *f, const Muster__V1__
     return true;
 }
 
-/* What came of a snapshot so far is void. */
+/* The part of a snapshot that has come so far is void. */
 static void drop_snapshot(struct native_feed *f)
 {
     prim_snapshot_close(f->snapshot);
@@ -85,9 +76,9 @@ static void take_snapshot(struct native_feed *f, const Muster__V1__WatchResponse
 {
     struct prim_event event;
 
-    if (!f->snapshot) f->snapshot = prim_snapshot_open();
+    if (!f->snapshot) f->snapshot = prim_snapshot_open(f->feed);
     for (size_t i = 0; f->snapshot && i < part->n_events; i++) {
-        if (!native_feed_to_event(f, part->events[i], COORD_ENTRY, &event)) continue;
+        if (!native_feed_to_event(part->events[i], COORD_ENTRY, &event)) continue;
         if (prim_snapshot_add(f->snapshot, &event)) continue;
         drop_snapshot(f);
         break;
@@ -109,13 +100,6 @@ static void begin_anew(struct native_feed *f)
     grpc_stream_want(&f->stream);
 }
 
-static void native_feed_overflowed(struct native_feed *f)
-{
-    grpc_stream_leave(&f->stream);
-    f->waits_for_room = true;
-    if (prim_feed_wants_snapshot(f->feed)) begin_anew(f);
-}
-
 static void take_changes(struct native_feed *f, const Muster__V1__WatchResponse *changes)
 {
     static const int types[] = {COORD_PUT, COORD_DELETE, COORD_EXPIRE};
@@ -124,10 +108,12 @@ static void take_changes(struct native_feed *f, const Muster__V1__WatchResponse 
     for (size_t i = 0; i < changes->n_events; i++) {
         unsigned type = (unsigned)changes->events[i]->type;
         if (type >= ARRAY_LEN(types) ||
-            !native_feed_to_event(f, changes->events[i], types[type], &event))
+            !native_feed_to_event(changes->events[i], types[type], &event))
             continue;
         if (prim_feed_put(f->feed, &event)) continue;
-        native_feed_overflowed(f);
+        grpc_stream_leave(&f->stream);
+        f->waits_for_room = true;
+        if (prim_feed_wants_snapshot(f->feed)) begin_anew(f);
         return;
     }
 }
@@ -148,8 +134,8 @@ static void native_feed_on_open(struct grpc_stream *stream)
     Muster__V1__WatchRequest message = MUSTER__V1__WATCH_REQUEST__INIT;
     struct buf request;
 
-    message.scope = native_bytes(feed_scope_of(f));
-    message.bucket = f->bucket;
+    message.scope = grpc_bytes(prim_feed_scope(f->feed).name);
+    message.bucket = prim_feed_scope(f->feed).bucket;
     message.start_revision = f->next;
     buf_init(&request, NATIVE_REQUEST_MAX);
     if (native_write(f->backend, &message.base, &request) ||
@@ -163,7 +149,7 @@ static void native_feed_take(struct native_feed *f, const Muster__V1__WatchRespo
 {
     switch (m->kind) {
     case MUSTER__V1__WATCH_RESPONSE__KIND__CHANGES:
-        /* Of a revision told in parts the rest is still to come. */
+        /* Of a revision sent in parts the rest is still to come. */
         if (m->revision >= f->next) f->next = m->more ? m->revision : m->revision + 1;
         take_changes(f, m);
         break;
@@ -193,14 +179,14 @@ static bool is_good(const Muster__V1__WatchResponse *m)
     return true;
 }
 
-/* An event that cannot be is not passed over: that would be a gap which nobody is told of. */
+/* An impossible event is not passed over: that would be a gap that the reader does not see. */
 static void native_feed_on_message(struct grpc_stream *stream, struct str bytes)
 {
     struct native_feed *f = CONTAINER_OF(stream, struct native_feed, stream);
     ProtobufCMessage *message;
     struct arena arena;
 
-    if (native_read(bytes, &muster__v1__watch_response__descriptor, &arena, &message)) {
+    if (grpc_read(bytes, &muster__v1__watch_response__descriptor, &arena, &message)) {
         grpc_stream_reset(stream);
     } else if (is_good((Muster__V1__WatchResponse *)message)) {
         native_feed_take(f, (Muster__V1__WatchResponse *)message);
@@ -232,14 +218,14 @@ static void native_feed_on_room_post(struct post *post)
     struct native_feed *f = CONTAINER_OF(post, struct native_feed, room);
 
     f->room_posted = false;
-    if (f->waits_for_room && !f->closed) begin_anew(f);
+    if (f->waits_for_room) begin_anew(f);
 }
 
 static void native_feed_on_room(void *owner)
 {
     struct native_feed *f = owner;
 
-    if (f->closed || atomic_exchange(&f->room_posted, true)) return;
+    if (atomic_exchange(&f->room_posted, true)) return;
     post_init(&f->room, native_feed_on_room_post);
     loop_post(grpc_loop(&f->backend->grpc_thread), &f->room);
 }
@@ -277,16 +263,15 @@ static void native_feed_on_unwatch(void *owner)
     drop_snapshot(f);
 }
 
-static void close_feed(struct native_feed *f)
+/* A post for room, if there is one, comes first. */
+void native_unwatch(struct prim_backend *base, void *watch)
 {
-    f->closed = true;
-    grpc_loop_call(&f->backend->grpc_thread, native_feed_on_unwatch,
-                   f); /* after a post for room, if there is one */
-    free(f);
+    grpc_loop_call(&native_of(base)->grpc_thread, native_feed_on_unwatch, watch);
+    free(watch);
 }
 
-coord_result native_watch(struct prim_backend *base, const struct prim_call *call, struct str scope,
-                          bool bucket, struct prim_feed *feed, void **ret_watch)
+coord_result native_watch(struct prim_backend *base, const struct prim_call *call,
+                          struct prim_feed *feed, void **ret_watch)
 {
     struct native_feed *f = calloc(1, sizeof *f);
     struct latch wait;
@@ -295,10 +280,6 @@ coord_result native_watch(struct prim_backend *base, const struct prim_call *cal
     if (!f) return prim_no_memory();
     f->backend = native_of(base);
     f->feed = feed;
-    assert(scope.len < sizeof f->scope);
-    if (scope.len) memcpy(f->scope, scope.at, scope.len);
-    f->scope_len = scope.len;
-    f->bucket = bucket;
     f->next = prim_feed_since(feed);
     f->deadline_ns = call->deadline_ns;
     f->stream.on_open = native_feed_on_open;
@@ -313,11 +294,6 @@ coord_result native_watch(struct prim_backend *base, const struct prim_call *cal
     if (result.code == COORD_OK)
         *ret_watch = f;
     else
-        close_feed(f);
+        native_unwatch(base, f);
     return result;
-}
-
-void native_unwatch(struct prim_backend *, void *watch)
-{
-    close_feed(watch);
 }

@@ -13,10 +13,8 @@
 #ifndef PRIM_NATIVE_INTERNAL_H
 #define PRIM_NATIVE_INTERNAL_H
 #include "prim/grpc_thread/stream.h"
-#include "prim/guard.h"
 #include "prim/names.h"
 #include "prim/native/reply.h"
-#include "prim/native/requests.h"
 
 enum {
     NATIVE_TTL_MIN_MS = 500,
@@ -24,6 +22,40 @@ enum {
     NATIVE_REQUEST_MAX = 4 * 1024 * 1024,
 };
 #define NATIVE_PATH(name) "/muster.v1.Coordination/" name
+
+/* -- requests.c -- */
+/* Which request of ours a call is: (client, sequence), so that a repeat is answered by the server
+ * and not done again.
+ *
+ * A client id is drawn once, each logical call gets the next sequence, and the ids of the last
+ * calls are kept, so that a caller that repeats an id gets its sequence again. The server keeps
+ * the answers of 256 sequences; calls that may still be repeated stay within REQUESTS_WINDOW of the
+ * newest.
+ * A call that finds no room there (very many at once, or one that waits for long) is a client of
+ * its own, with its request id for a name. */
+enum { REQUESTS_WINDOW = 192, REQUESTS_RING = 256 };
+
+struct native_requests { /* begins with a client id, next 1 and acked 1 */
+    pthread_mutex_t lock;
+    coord_id client;
+    uint64_t next, acked;
+    struct request_place {
+        coord_id id;
+        uint64_t sequence;
+        uint32_t inside;  /* calls that are under way with it */
+        int64_t until_ns; /* prim may repeat it until then */
+    } ring[REQUESTS_RING];
+};
+struct native_request {
+    coord_id client;
+    uint64_t sequence, acked;
+    bool own; /* a client of its own */
+};
+void native_request_begin(struct native_requests *requests, const struct prim_call *call,
+                          bool waits, int64_t now_ns, struct native_request *ret_request);
+/* A refusal that was decided left nothing behind: the same id may be decided anew. */
+void native_request_end(struct native_requests *requests, const struct native_request *request,
+                        const coord_result *result);
 
 struct native_backend {
     struct prim_backend base;
@@ -52,7 +84,7 @@ struct native_ask {
     const struct native_request *request_of; /* of a change; NULL: it changes nothing */
     bool waits, hurried;
 };
-/* OK: *ret_message stands in `arena`, which the caller closes in any case; and with
+/* OK: *ret_message is in `arena`, which the caller closes in any case; and with
  * COORD_F_MAYBE_APPLIED an earlier attempt may still come, if this answer decides nothing. */
 coord_result native_ask(struct native_backend *b, int64_t deadline_ns, const struct native_ask *ask,
                         struct arena *arena, ProtobufCMessage **ret_message);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Answers of the coordinators as facts (reply.h). Pure: no I/O, any thread. */
 #include "prim/native/reply.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-
-enum { ARENA_LEAST = 1024 * 1024, ARENA_GROWTH = 16 };
 
 coord_id native_id(ProtobufCBinaryData bytes)
 {
@@ -42,7 +41,7 @@ static int native_reply_reason_of_answer(const struct grpc_thread_op *op)
 coord_result native_failure(const struct grpc_thread_op *op, bool writes)
 {
     int reason = op->answered ? native_reply_reason_of_answer(op) : grpc_op_silence(op);
-    /* What answered last may not have been what heard it first. */
+    /* The server that answered last may not be the one that heard the call first. */
     bool doubt = writes && op->err == ERR_UNKNOWN;
     coord_result result;
 
@@ -59,13 +58,6 @@ coord_result native_failure(const struct grpc_thread_op *op, bool writes)
 }
 
 /* -- answers -- */
-
-enum err native_read(struct str bytes, const ProtobufCMessageDescriptor *type, struct arena *arena,
-                     ProtobufCMessage **ret_message)
-{
-    arena_init(arena, ARENA_GROWTH * bytes.len + ARENA_LEAST);
-    return message_read(type, bytes, NULL, arena, ret_message, NULL);
-}
 
 /* The server sends a text only where it says more than the numbers do. */
 static void outcome_text(coord_result *result, const Muster__V1__Outcome *o)
@@ -126,8 +118,8 @@ enum err native_entry(const Muster__V1__Entry *e, bool whole, struct native_entr
     if (whole && e->create_revision == 0) return ERR_CORRUPT;
     if (whole && e->lease_id.len && (e->token == 0 || e->ttl_ms <= 0)) return ERR_CORRUPT;
     *ret_entry = (struct native_entry){
-        .key = native_str(e->key),
-        .value = native_str(e->value),
+        .key = grpc_str(e->key),
+        .value = grpc_str(e->value),
         .owner = str_from(e->owner),
         .lease_id = native_id(e->lease_id),
         .revision = e->revision,

@@ -8,17 +8,9 @@
 #include "wire/message.h"
 #include "wire/pb/muster_v1_coordination.pb-c.h"
 
-static inline ProtobufCBinaryData native_bytes(struct str s)
-{
-    return (ProtobufCBinaryData){s.len, (uint8_t *)s.at};
-}
 static inline ProtobufCBinaryData native_id_bytes(const coord_id *id)
 {
     return (ProtobufCBinaryData){sizeof id->b, (uint8_t *)id->b};
-}
-static inline struct str native_str(ProtobufCBinaryData b)
-{
-    return b.len ? str_of(b.data, b.len) : STR_EMPTY;
 }
 coord_id native_id(ProtobufCBinaryData bytes); /* zero: not one */
 
@@ -26,9 +18,6 @@ coord_id native_id(ProtobufCBinaryData bytes); /* zero: not one */
 coord_result native_failure(const struct grpc_thread_op *op, bool writes);
 coord_result native_corrupt(const char *what);
 
-/* Decodes into `arena`, whose ceiling follows the size. */
-enum err native_read(struct str bytes, const ProtobufCMessageDescriptor *type, struct arena *arena,
-                     ProtobufCMessage **ret_message);
 /* A decided call, with a text where the server gave none. */
 coord_result native_outcome(const Muster__V1__Outcome *outcome);
 

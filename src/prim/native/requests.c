@@ -1,18 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "prim/native/requests.h"
-
-#include "prim/answer.h"
-
-void native_requests_init(struct native_requests *r)
-{
-    *r = (struct native_requests){.client = prim_id_random(), .next = 1, .acked = 1};
-    pthread_mutex_init(&r->lock, NULL);
-}
-
-void native_requests_deinit(struct native_requests *r)
-{
-    pthread_mutex_destroy(&r->lock);
-}
+/* Request numbers (internal.h). Any thread; one mutex.
+ *
+ * Invariant: a sequence that may be repeated is never below `acked`. */
+#include "prim/native/internal.h"
 
 static struct request_place *requests_find(struct native_requests *r, const coord_id *id)
 {

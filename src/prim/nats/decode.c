@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Answers of a NATS server as plain data (decode.h). Pure: no I/O, any thread.
+ *
+ * Invariant: an answer that lacks a field on which a promise rests is ERR_PARSE. */
 #include "prim/nats/decode.h"
 
 #include <stdio.h>
@@ -212,8 +215,8 @@ static bool is_too_short(const struct claim_envelope *envelope)
            envelope->ttl_ms < JET_TTL_MIN_MS;
 }
 
-void jet_stands(const struct claim_envelope *envelope, uint64_t sequence,
-                struct prim_seen *ret_seen)
+void jet_seen_of(const struct claim_envelope *envelope, uint64_t sequence,
+                 struct prim_seen *ret_seen)
 {
     struct prim_seen seen = {.kind = PRIM_SEEN_LIVE, .envelope = *envelope, .sequence = sequence};
     seen.left_ms = -1;
@@ -239,7 +242,7 @@ void jet_state_of(uint64_t sequence, struct str marker, struct str operation, st
         seen.kind = PRIM_SEEN_DELETED;
     } else if (envelope_decode(payload, &envelope) == ERR_OK && envelope.revision <= sequence &&
                envelope.token <= sequence && !is_too_short(&envelope)) {
-        jet_stands(&envelope, sequence, &seen);
+        jet_seen_of(&envelope, sequence, &seen);
     }
     *ret_state = (struct jet_state){.seen = seen};
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a NATS server answers, as plain data. The client library of Debian 12 knows neither message
+/* The answers of a NATS server, as plain data. The client library of Debian 12 knows neither message
  * TTLs nor markers, so the answers are read here. Every function takes any bytes. */
 #ifndef PRIM_NATS_DECODE_H
 #define PRIM_NATS_DECODE_H
@@ -16,11 +16,9 @@ enum {
 enum {
     JET_E_NO_PEERS = 10005, /* no servers for so many replicas */
     JET_E_NO_MESSAGE = 10037,
-    JET_E_NO_JETSTREAM_ACCOUNT = 10039,
     JET_E_STREAM_EXISTS = 10058,
     JET_E_NO_STREAM = 10059,
     JET_E_WRONG_LAST = 10071,
-    JET_E_NO_JETSTREAM = 10076,
     JET_E_SUBJECT_BUSY = 10163,    /* clusters: another write to this subject is under way; */
     JET_E_SUBJECT_IN_WORK = 10164, /* the same. Nothing done */
     JET_E_TTL_INVALID = 10165,
@@ -41,7 +39,7 @@ struct jet_stream {
     struct jet_error error;
     bool mine;         /* its subjects are exactly those of the bucket */
     bool message_ttl;  /* and the marker's */
-    char fault[160];   /* what makes it unfit, or "" */
+    char fault[160];   /* why it is unfit, or "" */
     uint64_t replicas; /* 1 when not said */
     bool on_disk;
     uint64_t message_max; /* bytes; 0: no limit of its own */
@@ -73,9 +71,9 @@ struct jet_state {
     struct prim_seen seen;
     int64_t stored_ms; /* the server's wall clock; 0 unknown. For hints only */
 };
-/* What a message with this envelope says. */
-void jet_stands(const struct claim_envelope *envelope, uint64_t sequence,
-                struct prim_seen *ret_seen);
+/* A message with this envelope. */
+void jet_seen_of(const struct claim_envelope *envelope, uint64_t sequence,
+                 struct prim_seen *ret_seen);
 /* `marker` and `operation` are the values of Nats-Marker-Reason and KV-Operation, "" when not
  * there. */
 void jet_state_of(uint64_t sequence, struct str marker, struct str operation, struct str payload,

@@ -84,7 +84,7 @@ static coord_result entry_refused(struct jet_store *store, const struct jet_erro
     }
     if (strstr(error->text, "maximum") != NULL || strstr(error->text, "insufficient") != NULL)
         return prim_answer(COORD_UNAVAILABLE, COORD_R_QUOTA, "nats: %s", error->text);
-    /* A cluster may refuse what it has begun to store: not known. */
+    /* A cluster may refuse a message that it has begun to store: not known. */
     return prim_unclear(error->code == 503 ? COORD_R_NO_LEADER : COORD_R_STORAGE,
                         "nats: %s (%" PRIu32 ")", error->text, error->number);
 }
@@ -150,7 +150,7 @@ static enum prim_wrote entry_write_key(struct prim_change *c, const struct prim_
         envelope.token = c->seen.create_revision; /* of the grant, or of the creation */
     *ret_why = entry_publish(jet_of(c->backend), c, &envelope, &sequence);
     if (ret_why->code == COORD_OK) {
-        jet_stands(&envelope, sequence, &c->seen);
+        jet_seen_of(&envelope, sequence, &c->seen);
         return PRIM_WROTE;
     }
     if (ret_why->code == COORD_CONFLICT) return PRIM_WROTE_RACE;
@@ -162,7 +162,7 @@ static enum prim_wrote entry_write_key(struct prim_change *c, const struct prim_
 
 /* -- a change --------------------------------------------------------------------------------- */
 
-/* A change's own is the memory that its last answer stands in. */
+/* A change's own is the memory of its last answer. */
 static void *entry_begin(struct prim_change *)
 {
     struct buf *memory = malloc(sizeof *memory);
@@ -200,8 +200,7 @@ static coord_result entry_foreign(const struct prim_change *c)
                        (int)min_size(c->key.len, 96), c->key.at);
 }
 
-const struct prim_ways jet_ways = {.certainty = COORD_BY_AUTHORITY,
-                                   .begin = entry_begin,
+const struct prim_ways jet_ways = {.begin = entry_begin,
                                    .end = entry_end,
                                    .guess = entry_guess,
                                    .read = entry_read_key,

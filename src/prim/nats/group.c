@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "prim/nats/run.h"
+#include "prim/nats/store.h"
 
 enum {
     RUN_MIN = 64, /* slots up to which asking for each is cheaper */
@@ -106,7 +106,7 @@ static coord_result slots_each(struct slots *slots, int64_t deadline_ns)
     return result;
 }
 
-/* The message goes; what its envelope borrows moves into the slot's own memory. */
+/* The message goes; the strings of its envelope move into the slot's own memory. */
 static coord_result slot_keep(struct slot *slot, struct str payload)
 {
     if (slot->state.seen.kind != PRIM_SEEN_LIVE) return prim_ok(COORD_R_NONE);
@@ -116,7 +116,7 @@ static coord_result slot_keep(struct slot *slot, struct str payload)
     return prim_ok(COORD_R_NONE);
 }
 
-/* A long list comes as a run, much faster than one by one. It may be told by a replica that lags a
+/* A long list comes as a run, much faster than one by one. It may come from a replica that lags a
  * little: a slot that looks free and is not costs a refused publish. */
 static coord_result slots_run(struct slots *slots, int64_t deadline_ns)
 {

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The connection to a NATS cluster (link.h): options, requests, and the meaning of failures. Any
+ * thread.
+ *
+ * Invariant: no call of the library that may write runs without a guard against SIGPIPE. */
 #include "prim/nats/link.h"
 
 #include <stdio.h>
@@ -32,7 +36,7 @@ void jet_pipe_guard_end(struct jet_pipe_guard *guard)
     (void)pthread_sigmask(SIG_SETMASK, &guard->before, NULL);
 }
 
-/* Opening the library makes the process ignore SIGPIPE; what its owner had chosen is put back. */
+/* Opening the library makes the process ignore SIGPIPE; the choice of its owner is put back. */
 static natsStatus library_status;
 static void open_library(void)
 {
@@ -44,11 +48,7 @@ static void open_library(void)
 
 /* -- opening ---------------------------------------------------------------------------------- */
 
-static void ignore_error(natsConnection *connection, natsSubscription *subscription,
-                         natsStatus status, void *arg)
-{
-    (void)connection, (void)subscription, (void)status, (void)arg;
-}
+static void ignore_error(natsConnection *, natsSubscription *, natsStatus, void *) {}
 
 static bool is_file(const char *path)
 {
@@ -129,16 +129,6 @@ static natsStatus set_rest(natsOptions *options, const struct prim_open *in, int
     return status;
 }
 
-static coord_result not_connected(natsStatus status)
-{
-    if (status == NATS_CONNECTION_AUTH_FAILED || status == NATS_NOT_PERMITTED) {
-        return prim_answer(COORD_UNAVAILABLE, COORD_R_FORBIDDEN,
-                           "nats: the server refuses this user");
-    }
-    return prim_answer(COORD_UNAVAILABLE, COORD_R_CONNECTION, "nats: no connection: %s",
-                       natsStatus_GetText(status));
-}
-
 coord_result jet_link_open(struct jet_link *link, const struct prim_open *in)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -160,36 +150,19 @@ coord_result jet_link_open(struct jet_link *link, const struct prim_open *in)
         natsStatus status = set_rest(options, in, wait_ms);
         if (status == NATS_OK) status = natsConnection_Connect(&link->connection, options);
         jet_pipe_guard_end(&guard);
-        if (status != NATS_OK) result = not_connected(status);
+        if (status == NATS_CONNECTION_AUTH_FAILED || status == NATS_NOT_PERMITTED)
+            result = prim_answer(COORD_UNAVAILABLE, COORD_R_FORBIDDEN,
+                                 "nats: the server refuses this user");
+        else if (status != NATS_OK)
+            result = prim_answer(COORD_UNAVAILABLE, COORD_R_CONNECTION, "nats: no connection: %s",
+                                 natsStatus_GetText(status));
     }
     natsOptions_Destroy(options);
     link->clock = in->clock;
     return result;
 }
 
-void jet_link_close(struct jet_link *link)
-{
-    struct jet_pipe_guard guard;
-    jet_pipe_guard_begin(&guard);
-    natsConnection_Destroy(link->connection);
-    jet_pipe_guard_end(&guard);
-    link->connection = NULL;
-    nats_ReleaseThreadMemory();
-}
-
-int64_t jet_link_payload_max(struct jet_link *link)
-{
-    return natsConnection_GetMaxPayload(link->connection);
-}
-
 /* -- requests --------------------------------------------------------------------------------- */
-
-/* The library only tells afterwards, and beside the request, that the server did not allow it. */
-static bool is_forbidden(struct jet_link *link)
-{
-    const char *text = NULL;
-    return natsConnection_GetLastError(link->connection, &text) == NATS_NOT_PERMITTED;
-}
 
 coord_result jet_link_failed(struct jet_link *link, natsStatus status, bool sent)
 {
@@ -205,7 +178,11 @@ coord_result jet_link_failed(struct jet_link *link, natsStatus status, bool sent
     default: break;
     }
     int reason = status == NATS_TIMEOUT ? COORD_R_TIMEOUT : COORD_R_CONNECTION;
-    if (status == NATS_TIMEOUT && is_forbidden(link)) reason = COORD_R_FORBIDDEN;
+    const char *last;
+    /* The library reports only afterwards, and beside the request, that it was not allowed. */
+    if (status == NATS_TIMEOUT &&
+        natsConnection_GetLastError(link->connection, &last) == NATS_NOT_PERMITTED)
+        reason = COORD_R_FORBIDDEN;
     coord_result result =
         prim_answer(COORD_UNAVAILABLE, reason, "nats: %s",
                     reason == COORD_R_FORBIDDEN ? "the server does not allow this user that"

@@ -17,8 +17,6 @@ struct jet_link {
 
 /* Reads user, hosts, tls, ca, cert, key and creds of the URL. */
 coord_result jet_link_open(struct jet_link *link, const struct prim_open *in);
-void jet_link_close(struct jet_link *link);
-int64_t jet_link_payload_max(struct jet_link *link);
 
 struct jet_header_line {
     const char *name, *value;

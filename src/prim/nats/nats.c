@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Opens and closes a nats:// store. Runs on the caller's thread. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -16,9 +17,12 @@ static coord_caps nats_capabilities(struct prim_backend *backend)
 
 static void nats_store_free(struct jet_store *store)
 {
-    prim_guards_close(store->backend.guards);
+    struct jet_pipe_guard guard;
     jet_check_stop(store);
-    if (store->link.connection != NULL) jet_link_close(&store->link);
+    jet_pipe_guard_begin(&guard);
+    natsConnection_Destroy(store->link.connection);
+    jet_pipe_guard_end(&guard);
+    nats_ReleaseThreadMemory();
     (void)pthread_mutex_destroy(&store->lock);
     free(store);
 }
@@ -34,9 +38,11 @@ static const struct prim_backend_ops ops = {
     .guards_alone = 4, /* each watch is a consumer and a thread */
     .capabilities = nats_capabilities,
     PRIM_CHANGE_OPS,
+    .create = prim_change_create,
+    .cas = prim_change_cas,
+    .renew = prim_change_renew,
+    .release = prim_change_release,
     .adopt = jet_adopt,
-    .guard = prim_guard,
-    .unguard = prim_unguard,
     .watch = jet_watch,
     .unwatch = jet_unwatch,
     .close = close_store,
@@ -64,7 +70,6 @@ coord_result prim_nats_open(const struct prim_open *in, struct prim_backend **re
     coord_result result = jet_link_open(&store->link, in);
     if (result.code == COORD_OK) result = jet_stream_open(store, in);
     if (result.code == COORD_OK) result = jet_check_start(store);
-    if (result.code == COORD_OK && !prim_guards_open(&store->backend)) result = prim_no_memory();
     if (result.code != COORD_OK) {
         nats_store_free(store);
         return result;

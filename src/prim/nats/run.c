@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "prim/nats/run.h"
+/* Consumers that deliver in order (store.h). One thread each.
+ *
+ * Invariant: a message is handed out only if its number follows the last one. */
+#include "prim/nats/store.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -11,7 +11,6 @@
 
 #include "prim/answer.h"
 #include "prim/change.h"
-#include "prim/guard.h"
 #include "prim/nats/decode.h"
 #include "prim/nats/link.h"
 #include "prim/nats/subject.h"
@@ -35,7 +34,7 @@ struct jet_store {
     coord_caps caps; /* under the lock: it can lose bits */
 
     pthread_t checker;
-    natsSubscription *edits; /* what the server tells of the stream; NULL: it is not checked */
+    natsSubscription *edits; /* reports of the server about the stream; NULL: it is not checked */
     atomic_bool closing;
 };
 
@@ -46,11 +45,11 @@ static inline struct jet_store *jet_of(struct prim_backend *backend)
 
 /* stream.c: what the server offers. */
 coord_result jet_stream_open(struct jet_store *store, const struct prim_open *in);
-/* C4: a thread looks at the configuration again, when the server tells of an edit and every
+/* C4: a thread looks at the configuration again, when the server reports an edit and every
  * JET_CHECK_MS, and degrades the store when it lost something. */
 coord_result jet_check_start(struct jet_store *store);
 void jet_check_stop(struct jet_store *store);
-/* What the stream's leader has for the time: by the same clock it ends claims. */
+/* The time of the stream's leader: by the same clock it ends claims. */
 coord_result jet_server_ms(struct jet_store *store, int64_t deadline_ns, int64_t *ret_ms);
 void jet_degrade(struct jet_store *store, const char *why);
 
@@ -67,6 +66,37 @@ prim_adopt_fn jet_adopt;
 coord_result jet_list(struct prim_change *c, struct str group, uint32_t wanted,
                       struct prim_slots *slots);
 void jet_list_end(struct prim_slots *slots);
+
+/* -- run.c -- */
+/* A consumer of the stream that begins with the last message of each subject under a filter, then
+ * goes on: what a watch follows and a long list reads. It keeps its own order: a gap in its numbers
+ * or a heartbeat that names another last one breaks it, and its user begins anew. One thread. */
+enum { JET_HEARTBEAT_MS = 1000 };
+
+struct jet_run {
+    natsSubscription *subscription; /* NULL: not open */
+    char name[64];
+    uint64_t delivered; /* its last number */
+    uint64_t pending;   /* messages that were there when it began */
+};
+coord_result jet_run_open(struct jet_store *store, int64_t deadline_ns, const char *filter,
+                          struct jet_run *run);
+void jet_run_close(struct jet_store *store, struct jet_run *run);
+
+enum jet_step {
+    JET_STEP_MESSAGE, /* *ret_message is the caller's; `key` is its key, "" when none of ours */
+    JET_STEP_IDLE,    /* the server says that nothing waits */
+    JET_STEP_SILENT,  /* nothing within wait_ms */
+    JET_STEP_BROKEN,
+};
+struct jet_message {
+    natsMsg *message; /* the state borrows from it */
+    struct jet_state state;
+    uint64_t pending; /* behind it */
+    char key[PRIM_KEY_MAX + 1];
+};
+enum jet_step jet_run_next(struct jet_store *store, struct jet_run *run, int64_t wait_ms,
+                           struct jet_message *ret_message);
 
 /* watch.c */
 prim_watch_fn jet_watch;

@@ -156,7 +156,7 @@ static coord_result probe_state(struct jet_store *store, int64_t deadline_ns, co
     return result;
 }
 
-/* Does a message with a TTL of a second end, and leave its marker? A marker that stands there
+/* Does a message with a TTL of a second end, and leave its marker? A marker that is there
  * already proves it as well: it is at most 15 minutes old, and another opener waited for it. C3: no
  * answer is a no. */
 static bool probe_ttl(struct jet_store *store, int64_t deadline_ns)
@@ -227,7 +227,7 @@ coord_result jet_stream_open(struct jet_store *store, const struct prim_open *in
     if (stream.error.code != 0) return UNFIT("%s", stream.error.text);
     if (stream.fault[0] != '\0')
         return UNFIT("bucket '%s' is not fit: %s", store->bucket, stream.fault);
-    uint64_t room = (uint64_t)jet_link_payload_max(&store->link);
+    uint64_t room = (uint64_t)natsConnection_GetMaxPayload(store->link.connection);
     if (stream.message_max > 0 && stream.message_max < room) room = stream.message_max;
     const uint64_t around = ENVELOPE_HEADER + PRIM_OWNER_MAX + 256; /* headers count, too */
     if (room <= around) return UNFIT("bucket '%s': max_msg_size is too small", store->bucket);

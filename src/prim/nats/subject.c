@@ -1,20 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Keys as subjects and back (subject.h). Pure, any thread.
+ *
+ * Invariant: a subject that decodes encodes to the same subject. */
 #include "prim/nats/subject.h"
 
 #include "base/hex.h"
 
 #include <stdio.h>
 
-static bool subject_is_plain(char c)
-{
-    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' ||
-           c == '_';
-}
-
 bool jet_bucket_is_valid(struct str bucket)
 {
     for (size_t i = 0; i < bucket.len; i++)
-        if (!subject_is_plain(bucket.at[i])) return false;
+        if (!prim_is_plain(bucket.at[i])) return false;
     return bucket.len >= 1 && bucket.len <= JET_BUCKET_MAX;
 }
 
@@ -23,7 +20,7 @@ static char *subject_encode(char *at, struct str key)
 {
     for (size_t i = 0; i < key.len; i++) {
         char c = key.at[i];
-        if (subject_is_plain(c)) {
+        if (prim_is_plain(c)) {
             *at++ = c;
         } else if (c == '/') {
             *at++ = '.';
@@ -74,12 +71,11 @@ bool jet_key_of(struct str bucket, struct str subject, char key[PRIM_KEY_MAX + 1
             int high = hex_digit(rest.at[i + 1]), low = hex_digit(rest.at[i + 2]);
             if (high < 0 || low < 0) return false;
             c = (char)(high * 16 + low);
-            if (subject_is_plain(c) || c == '/' || c < 0x21 || (unsigned char)c > 0x7e)
-                return false;
+            if (prim_is_plain(c) || c == '/' || c < 0x21 || (unsigned char)c > 0x7e) return false;
             i += 2;
         } else if (c == '.') {
             c = '/';
-        } else if (!subject_is_plain(c)) {
+        } else if (!prim_is_plain(c)) {
             return false;
         }
         if (len == PRIM_KEY_MAX) return false;

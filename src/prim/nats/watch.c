@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A watch follows a run (run.h). When that breaks, is silent past its heartbeats or the connection
+/* A watch follows a run (store.h). When that breaks, is silent past its heartbeats or the connection
  * is lost, a new one begins with a new snapshot (RESYNC). */
 #include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/map.h"
-#include "prim/nats/run.h"
+#include "prim/nats/store.h"
 #include "prim/thread.h"
 
 enum {
@@ -20,8 +20,7 @@ struct watch {
     struct prim_feed *feed;
     pthread_t thread;
     atomic_bool stopped;
-    bool bucket;
-    char scope[PRIM_KEY_MAX + 1], filter[JET_SUBJECT_CAP];
+    char filter[JET_SUBJECT_CAP];
 
     pthread_mutex_t lock; /* of the run's being open: unwatch ends its wait */
     struct jet_run run;
@@ -32,12 +31,6 @@ struct watch {
 };
 
 /* -- keys ------------------------------------------------------------------------------------- */
-
-static void nats_watch_forget_all(struct watch *watch)
-{
-    map_free(&watch->live);
-    map_init(&watch->live, MAP_MOST, prim_random());
-}
 
 /* False: it was not live. */
 static bool forget(struct watch *watch, struct str key)
@@ -58,7 +51,7 @@ static void run_close(struct watch *watch)
     watch->snapshot = NULL;
 }
 
-/* Guards are told how new it is: the replica that sent it may not have their keys yet. */
+/* Guards learn how new it is: the replica that sent it may not have their keys yet. */
 static void snapshot_end(struct watch *watch)
 {
     prim_feed_snapshot(watch->feed, watch->snapshot,
@@ -69,7 +62,7 @@ static void snapshot_end(struct watch *watch)
 static coord_result run_open(struct watch *watch, int64_t deadline_ns)
 {
     assert(watch->snapshot == NULL);
-    struct prim_snapshot *snapshot = prim_snapshot_open();
+    struct prim_snapshot *snapshot = prim_snapshot_open(watch->feed);
     struct jet_run nats_watch_run = {NULL};
     coord_result result =
         snapshot == NULL ? prim_no_memory()
@@ -84,7 +77,8 @@ static coord_result run_open(struct watch *watch, int64_t deadline_ns)
     watch->snapshot = snapshot;
     watch->newest = 1;
     watch->heard_ns = prim_clock_now(&watch->store->backend.clock);
-    nats_watch_forget_all(watch);
+    map_free(&watch->live);
+    map_init(&watch->live, MAP_MOST, prim_random());
     if (watch->run.pending == 0) snapshot_end(watch);
     return result;
 }
@@ -121,11 +115,6 @@ static bool show(struct watch *watch, struct str key, const struct prim_seen *st
 
 /* -- the thread ------------------------------------------------------------------------------- */
 
-static void nats_watch_backoff(struct watch *watch, int64_t ms)
-{
-    for (; ms > 0 && !atomic_load(&watch->stopped); ms -= 50) prim_thread_pause_ms(50);
-}
-
 /* One message, or a while without one. False: begin anew. */
 static bool watch_step(struct watch *watch)
 {
@@ -143,8 +132,7 @@ static bool watch_step(struct watch *watch)
     bool fine = true;
     if (watch_step == JET_STEP_MESSAGE) {
         struct str key = str_from(got.key);
-        if (prim_in_scope(key, str_from(watch->scope), watch->bucket))
-            fine = show(watch, key, &got.state.seen);
+        if (prim_feed_covers(watch->feed, key)) fine = show(watch, key, &got.state.seen);
         natsMsg_Destroy(got.message);
     }
     bool all = watch_step == JET_STEP_IDLE || (watch_step == JET_STEP_MESSAGE && got.pending == 0);
@@ -169,7 +157,8 @@ static void *nats_watch_run(void *arg)
         int64_t deadline_ns =
             prim_clock_now(&watch->store->backend.clock) + (int64_t)JET_REQUEST_MS_MAX * 1000000;
         if (run_open(watch, deadline_ns).code != COORD_OK) {
-            nats_watch_backoff(watch, pause_ms);
+            for (int64_t ms = pause_ms; ms > 0 && !atomic_load(&watch->stopped); ms -= 50)
+                prim_thread_pause_ms(50);
             pause_ms = pause_ms * 2 < PAUSE_MAX_MS ? pause_ms * 2 : PAUSE_MAX_MS;
         }
     }
@@ -184,21 +173,19 @@ static void nats_watch_watch_free(struct watch *watch)
     free(watch);
 }
 
-coord_result jet_watch(struct prim_backend *backend, const struct prim_call *call, struct str scope,
-                       bool bucket, struct prim_feed *feed, void **ret_watch)
+coord_result jet_watch(struct prim_backend *backend, const struct prim_call *call,
+                       struct prim_feed *feed, void **ret_watch)
 {
     struct jet_store *store = jet_of(backend);
+    struct prim_scope scope = prim_feed_scope(feed);
     struct watch *watch = calloc(1, sizeof *watch);
     if (watch == NULL) return prim_no_memory();
     watch->store = store;
     watch->feed = feed;
-    watch->bucket = bucket;
-    assert(scope.len <= PRIM_KEY_MAX);
-    if (scope.len > 0) memcpy(watch->scope, scope.at, scope.len);
-    if (bucket)
-        jet_subject_below(str_from(store->bucket), scope, watch->filter);
+    if (scope.bucket)
+        jet_subject_below(str_from(store->bucket), scope.name, watch->filter);
     else
-        jet_subject_of(str_from(store->bucket), scope, watch->filter);
+        jet_subject_of(str_from(store->bucket), scope.name, watch->filter);
     map_init(&watch->live, MAP_MOST, 0);
     (void)pthread_mutex_init(&watch->lock, NULL);
     coord_result result = run_open(watch, call->deadline_ns);

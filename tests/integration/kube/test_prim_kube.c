@@ -364,7 +364,7 @@ TEST(q05_an_object_deleted_by_hand_ends_the_claim_and_comes_back_larger)
 
     check_code("held", first, COORD_OK, COORD_R_CREATED);
     delete_object("q05/key");
-    check_code("the holder is told", coord_renew(lease, NULL), COORD_EXPIRED, COORD_R_REVOKED);
+    check_code("the holder learns it", coord_renew(lease, NULL), COORD_EXPIRED, COORD_R_REVOKED);
     coord_lease_unref(lease);
     second = create(store, "q05/key", 20000, "holder", &lease);
     check_code("made anew", second, COORD_OK, COORD_R_CREATED);
@@ -459,14 +459,14 @@ TEST(q06_without_the_right_nothing_is_absent_and_the_holder_stops_in_time)
     }
     for (began = now_ms(); atomic_load(&lost_count) == 0 && now_ms() - began < LONG_MS;)
         sleep_ms(20);
-    CHECK_I64("told once", atomic_load(&lost_count), 1);
+    CHECK_I64("reported once", atomic_load(&lost_count), 1);
     CHECK_I64("and it knows", coord_check(lease), COORD_EXPIRED);
     coord_lease_unref(lease);
     coord_close(store);
     kube_close(kube);
 }
 
-TEST(o3_a_kept_claim_that_is_deleted_or_taken_by_hand_is_told_long_before_its_renewal)
+TEST(o3_a_kept_claim_that_is_deleted_or_taken_by_hand_is_reported_long_before_its_renewal)
 {
     coord_store *store = open_store("KUBE_ADMIN");
     coord_lease *lease = NULL;
@@ -479,7 +479,7 @@ TEST(o3_a_kept_claim_that_is_deleted_or_taken_by_hand_is_told_long_before_its_re
     delete_object("o3/key");
     for (began = now_ms(); atomic_load(&lost_count) == 0 && now_ms() - began < LONG_MS;)
         sleep_ms(20);
-    CHECK_I64("told once", atomic_load(&lost_count), 1);
+    CHECK_I64("reported once", atomic_load(&lost_count), 1);
     CHECK_I64("and it knows", coord_check(lease), COORD_EXPIRED);
     coord_lease_unref(lease);
     coord_close(store);
@@ -640,7 +640,7 @@ TEST(q11_a_wish_to_wait_is_kept_and_the_claim_is_lost_rather)
             "\"headers\":{\"Retry-After\":\"30\"}}");
     for (began = now_ms(); atomic_load(&lost_count) == 0 && now_ms() - began < LONG_MS;)
         sleep_ms(20);
-    CHECK_I64("told once", atomic_load(&lost_count), 1);
+    CHECK_I64("reported once", atomic_load(&lost_count), 1);
     CHECK_I64("one request, no more", control("GET", "count", "") - before, 1);
     coord_call quick = {.timeout_ms = 1000};
     coord_entry *entry = NULL;
@@ -652,9 +652,9 @@ TEST(q11_a_wish_to_wait_is_kept_and_the_claim_is_lost_rather)
     coord_close(store);
 }
 
-/* -- a server that stands still -- */
+/* -- a server that stops -- */
 
-TEST(l06_while_the_server_stands_still_the_holder_stops_and_nobody_takes_over_before)
+TEST(l06_while_the_server_stops_the_holder_stops_and_nobody_takes_over_before)
 {
     coord_store *store = open_store("KUBE_ADMIN"), *other = open_store("KUBE_ADMIN");
     coord_lease *lease = NULL, *taken = NULL;
@@ -671,12 +671,12 @@ TEST(l06_while_the_server_stands_still_the_holder_stops_and_nobody_takes_over_be
     CHECK("stopped", kill(server, SIGSTOP) == 0);
     for (began = now_ms(); atomic_load(&lost_count) == 0 && now_ms() - began < LONG_MS;)
         sleep_ms(20);
-    int told = atomic_load(&lost_count), checked = coord_check(lease);
+    int reported = atomic_load(&lost_count), checked = coord_check(lease);
     coord_call quick = {.timeout_ms = 1000};
     second = coord_create_if_absent(other, &quick, view("l06/key"), view("v"), TTL_MS, "contender",
                                     &taken);
     CHECK("goes on", kill(server, SIGCONT) == 0); /* before any check can end the test */
-    CHECK_I64("told once", told, 1);
+    CHECK_I64("reported once", reported, 1);
     CHECK_I64("and it knows", checked, COORD_EXPIRED);
     CHECK_I64("nobody takes over unseen", second.code, COORD_UNAVAILABLE);
     take(other, "l06/key", &taken, &second);
@@ -760,7 +760,7 @@ TEST(o1_a_claim_needs_both_lease_id_and_token)
 
 /* -- what a watch shows of a takeover -- */
 
-TEST(a_watch_that_told_an_expiry_tells_the_next_holder_too)
+TEST(a_watch_that_showed_an_expiry_shows_the_next_holder_too)
 {
     coord_store *holder = open_store("KUBE_ADMIN"), *watcher = open_store("KUBE_ADMIN");
     coord_lease *lease = NULL, *taken = NULL;
@@ -822,7 +822,7 @@ TEST(a_group_larger_than_a_page_of_the_server_is_seen_whole)
 
 /* -- A14 and damage -- */
 
-/* Replaces what stands between the quotes of an annotation. */
+/* Replaces the text between the quotes of an annotation. */
 static void replace_annotation(const char *key, const char *name, const char *value)
 {
     struct kube *kube = hand();
@@ -930,7 +930,7 @@ TEST(entries_slots_and_watches_work_together)
     for (int i = 0; i < 3; i++) CHECK_I64("a slot", next_event(watch, &event), COORD_ENTRY);
     CHECK_I64("ends", next_event(watch, &event), COORD_SNAPSHOT_END);
     check_code("released", coord_release(second, NULL), COORD_OK, COORD_R_RELEASED);
-    /* The others run out unseen by anybody but the watch; the released one is told meanwhile. */
+    /* The others run out unseen by anybody but the watch; the released one learns it meanwhile. */
     int released = 0, expired = 0;
     for (int i = 0; i < 3; i++) {
         int type = next_event(watch, &event);

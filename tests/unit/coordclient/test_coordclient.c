@@ -154,13 +154,13 @@ TEST(k1_a_domain_reaches_the_shard_and_is_acked)
     wait_reports(1);
     CHECK_U64("assign", rig_assign("rack", "r-1", "shard-a"), GRPC_OK);
     wait_reports(3);
-    CHECK_U64("told once", shard.assigned, 1);
+    CHECK_U64("reported once", shard.assigned, 1);
     CHECK_TEXT("key", shard.key, "rack");
     CHECK_TEXT("value", shard.value, "r-1");
     CHECK_SIZE("acked", pending()->n_instructions, 0);
     CHECK_U64("unassign", rig_unassign("rack", "r-1"), GRPC_OK);
     wait_reports(3);
-    CHECK_U64("told", shard.unassigned, 1);
+    CHECK_U64("reported", shard.unassigned, 1);
     CHECK_SIZE("acked", pending()->n_instructions, 0);
     close_shard();
 }
@@ -196,7 +196,7 @@ TEST(a_domain_where_machines_serve_is_asked_for_again)
     shard.why = "3 machines of rack=r-1 still serve";
     CHECK_U64("unassign", rig_unassign("rack", "r-1"), GRPC_OK);
     wait_reports(6);
-    CHECK("told with each report", shard.unassigned >= 4);
+    CHECK("reported with each report", shard.unassigned >= 4);
     CHECK_SIZE("it waits on", pending()->n_instructions, 1);
     CHECK_SIZE("one event", RIG_LINES(rig_leader(), "instruction-refused", shard.why), 1);
     CHECK("counted",
@@ -224,7 +224,7 @@ TEST(instructions_of_one_answer_do_not_nest)
     shard.answer = ERR_NO_SPACE;
     shard.waiting(shard.context, ERR_OK, STR_EMPTY);
     wait_reports(4);
-    CHECK_U64("all were told", shard.assigned, 3);
+    CHECK_U64("all were reported", shard.assigned, 3);
     CHECK_U64("one after the other", shard.deepest, 1);
     CHECK_SIZE("acked", pending()->n_instructions, 0);
     close_shard();

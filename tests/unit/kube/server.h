@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An API server that says what a test told it to: one raw answer per request, in order, whoever
+/* An API server that says what a test wants: one raw answer per request, in order, whichever client
  * asks. On loopback, plain http. */
 #ifndef TESTS_UNIT_KUBE_SERVER_H
 #define TESTS_UNIT_KUBE_SERVER_H

@@ -115,7 +115,7 @@ static const struct {
     {"a server that is a list", HEAD CONTEXTS "clusters: [{name: a, cluster: {server: [x]}}]",
      ERR_PARSE, "server"},
     {"an alias", "a: &x 1\nb: *x\n", ERR_UNSUPPORTED, "line 2, column 4: aliases"},
-    {"a key twice", "a: 1\na: 2\n", ERR_PARSE, "line 2, column 1: a key that stands twice"},
+    {"a key twice", "a: 1\na: 2\n", ERR_PARSE, "line 2, column 1: a key that is there twice"},
     {"two documents", "a: 1\n---\nb: 2\n", ERR_PARSE, "second document"},
     {"a key that is a mapping", "? {a: 1}\n: 2\n", ERR_PARSE, "not a word"},
     {"nothing", "# only a comment\n", ERR_PARSE, "no document"},

@@ -148,38 +148,24 @@ static coord_result fake_adopt(struct prim_backend *backend, const struct prim_c
     return called(backend, FAULT_ADOPT, call, COORD_R_NONE);
 }
 
-static void fake_guard(struct prim_backend *backend, const struct prim_claim *claim)
-{
-    struct fake *fake = fake_of(backend);
-    (void)claim;
-    (void)pthread_mutex_lock(&fake->lock);
-    fake->guards++;
-    (void)pthread_mutex_unlock(&fake->lock);
-}
-
-static void fake_unguard(struct prim_backend *backend, const coord_id *lease_id)
-{
-    struct fake *fake = fake_of(backend);
-    (void)lease_id;
-    (void)pthread_mutex_lock(&fake->lock);
-    fake->unguards++;
-    (void)pthread_mutex_unlock(&fake->lock);
-}
-
 static coord_result fake_watch(struct prim_backend *backend, const struct prim_call *call,
-                               struct str scope, bool bucket, struct prim_feed *feed,
-                               void **ret_watch)
+                               struct prim_feed *feed, void **ret_watch)
 {
-    (void)scope;
-    (void)bucket;
+    struct fake *fake = fake_of(backend);
+    if (prim_feed_since(feed) > 0) { /* of a guard */
+        *ret_watch = fake;
+        (void)pthread_mutex_lock(&fake->lock);
+        fake->guarded++;
+        (void)pthread_mutex_unlock(&fake->lock);
+        return prim_ok(COORD_R_NONE);
+    }
     coord_result result = called(backend, FAULT_WATCH, call, COORD_R_NONE);
     if (result.code == COORD_OK) {
-        struct fake *fake = fake_of(backend);
         (void)pthread_mutex_lock(&fake->lock);
         fake->feed = feed;
         (void)pthread_mutex_unlock(&fake->lock);
         *ret_watch = feed;
-        prim_feed_snapshot(feed, prim_snapshot_open(), 0);
+        prim_feed_snapshot(feed, prim_snapshot_open(feed), 0);
     }
     return result;
 }
@@ -188,6 +174,7 @@ static void fake_unwatch(struct prim_backend *backend, void *watch)
 {
     struct fake *fake = fake_of(backend);
     (void)pthread_mutex_lock(&fake->lock);
+    if (watch == fake) { fake->guarded--; }
     if (fake->feed == watch) { fake->feed = NULL; }
     (void)pthread_mutex_unlock(&fake->lock);
 }
@@ -203,6 +190,7 @@ void fake_init(struct fake *fake)
     (void)pthread_mutex_init(&fake->lock, NULL);
     fake->ops = (struct prim_backend_ops){
         .name = "fake",
+        .guards_max = 1024,
         .capabilities = fake_capabilities,
         .create = fake_create,
         .cas = fake_cas,
@@ -214,8 +202,6 @@ void fake_init(struct fake *fake)
         .renew = fake_renew,
         .release = fake_release,
         .adopt = fake_adopt,
-        .guard = fake_guard,
-        .unguard = fake_unguard,
         .watch = fake_watch,
         .unwatch = fake_unwatch,
         .close = fake_close,
@@ -236,7 +222,8 @@ static _Thread_local struct fake *opening;
 
 static coord_result open_fake(const struct prim_open *in, struct prim_backend **ret_backend)
 {
-    opening->host = in->host;
+    opening->host = opening->base.host = in->host;
+    opening->base.clock = in->clock;
     *ret_backend = &opening->base;
     return prim_ok(COORD_R_NONE);
 }
@@ -247,9 +234,8 @@ coord_result fake_open(struct fake *fake, const coord_options *options, coord_st
     struct prim_url url;
     coord_result result = prim_url_parse("mem:", &url);
     if (result.code != COORD_OK) { return result; }
-    struct prim_store_source source = {.open = open_fake, .url = &url};
     opening = fake;
-    result = prim_store_open(&source, options != NULL ? options : &defaults, ret_store);
+    result = prim_store_open(open_fake, &url, options != NULL ? options : &defaults, ret_store);
     prim_url_deinit(&url);
     return result;
 }
@@ -260,6 +246,14 @@ int fake_calls(struct fake *fake, enum fault_op op)
     int calls = fake->calls[op];
     (void)pthread_mutex_unlock(&fake->lock);
     return calls;
+}
+
+int fake_guarded(struct fake *fake)
+{
+    (void)pthread_mutex_lock(&fake->lock);
+    int guarded = fake->guarded;
+    (void)pthread_mutex_unlock(&fake->lock);
+    return guarded;
 }
 
 int64_t turned_clock_now(void *arg)

@@ -146,7 +146,7 @@ TEST(a_replay_of_an_old_request_counts_from_a_renewal_not_from_now)
     coord_result result =
         coord_create_if_absent(store, &call, TEXT("a"), TEXT(""), 60000, "me", &lease);
     CHECK_I64("the first answer again", result.reason, COORD_R_REPLAYED);
-    CHECK_I64("and the store was asked how it stands", fake_calls(&fake, FAULT_RENEW), 1);
+    CHECK_I64("and the store was asked whether it lives", fake_calls(&fake, FAULT_RENEW), 1);
     coord_lease_unref(lease);
     (void)coord_create_if_absent(store, NULL, TEXT("a"), TEXT(""), 60000, "me", &lease);
     CHECK_I64("an id of our own is no older than the call", fake_calls(&fake, FAULT_RENEW), 1);

@@ -91,7 +91,6 @@ static const struct {
     {"create", COORD_CAP_CREATE, "CREATE"},   {"cas", COORD_CAP_CAS, "CAS"},
     {"leases", COORD_CAP_TTL, "TTL"},         {"slots", COORD_CAP_SLOTS, "SLOTS"},
     {"rest", COORD_CAP_COOLDOWN, "COOLDOWN"}, {"force", COORD_CAP_FORCE, "FORCE"},
-    {"shrink", COORD_CAP_SHRINK, "SHRINK"},
 };
 
 static coord_result call_that_needs(coord_store *store, uint32_t bit)
@@ -110,7 +109,6 @@ static coord_result call_that_needs(coord_store *store, uint32_t bit)
         return coord_compare_and_set(store, NULL, TEXT("a"), 0, TEXT(""), 0, NULL, NULL, NULL);
     case COORD_CAP_COOLDOWN: request.cooldown_ms = 1; break;
     case COORD_CAP_FORCE: return coord_delete(store, NULL, TEXT("a"), COORD_FORCE, NULL);
-    case COORD_CAP_SHRINK: return coord_resize_group(store, NULL, TEXT("g"), 9, 2);
     default: break;
     }
     return coord_acquire_slot(store, NULL, &request, &lease);
@@ -127,35 +125,9 @@ TEST(a_missing_bit_is_unsupported_and_named)
         coord_result result = call_that_needs(store, missing[i].bit);
         check_result(missing[i].why, result, COORD_UNSUPPORTED, COORD_R_CAPABILITY);
         CHECK_HAS("names the bit", result.text, missing[i].name);
-        CHECK_I64("and only the group was looked at", all_calls(&fake),
-                  fake_calls(&fake, FAULT_HOLDERS));
+        CHECK_I64("and nothing was asked", all_calls(&fake), 0);
         coord_close(store);
     }
-}
-
-TEST(growing_needs_no_shrink)
-{
-    struct fake fake;
-    coord_store *store;
-    fake_init(&fake);
-    fake.caps.bits &= ~COORD_CAP_SHRINK;
-    check_result("opens", fake_open(&fake, NULL, &store), COORD_OK, COORD_R_NONE);
-    check_result("more slots", coord_resize_group(store, NULL, TEXT("g"), 9, 4), COORD_OK,
-                 COORD_R_RESIZED);
-    coord_close(store);
-}
-
-/* The larger of two growths at once came first: the smaller has lost a race, and wanted no less. */
-TEST(a_group_that_changed_is_no_shrink)
-{
-    struct fake fake;
-    coord_store *store;
-    fake_init(&fake);
-    fake.caps.bits &= ~COORD_CAP_SHRINK;
-    check_result("opens", fake_open(&fake, NULL, &store), COORD_OK, COORD_R_NONE);
-    (void)coord_resize_group(store, NULL, TEXT("g"), 8, 2);
-    CHECK_I64("the backend is asked, which knows the revision", fake_calls(&fake, FAULT_RESIZE), 1);
-    coord_close(store);
 }
 
 TEST(a_narrow_store_is_not_opened_where_a_wide_one_is_required)
@@ -195,7 +167,7 @@ TEST(what_is_unclear_is_asked_again_with_the_same_id)
                  coord_create_if_absent(store, &call, TEXT("a"), TEXT(""), 0, NULL, NULL), COORD_OK,
                  COORD_R_CREATED);
     CHECK_I64("asked three times", fake_calls(&fake, FAULT_CREATE), 3);
-    CHECK_U32("the store is told that it may have happened", fake.attempt, 2);
+    CHECK_U32("the store is reported that it may have happened", fake.attempt, 2);
     CHECK("by the caller's id", prim_id_equal(&fake.request_id, &call.request_id));
     coord_close(store);
 }
@@ -289,7 +261,7 @@ TEST(a_released_handle_is_over_at_once_and_for_good)
     coord_close(store);
 }
 
-TEST(closing_releases_what_is_held_unless_told_otherwise)
+TEST(closing_releases_what_is_held_unless_configured_otherwise)
 {
     for (int keep = 0; keep < 2; keep++) {
         struct fake fake;
@@ -368,7 +340,7 @@ static coord_result replays_without_a_lease(struct fake *fake, enum fault_op op,
     return prim_ok(COORD_R_REPLAYED);
 }
 
-/* What stands there was made by the same id, and without a lease: there is nothing to hold. */
+/* The entry was made by the same id, and without a lease: there is nothing to hold. */
 TEST(a_request_id_that_made_no_lease_gives_none)
 {
     struct fake fake;

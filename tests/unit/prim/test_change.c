@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* prim/change.h over a store in memory that loses races, requests and answers when it is told to. */
+/* prim/change.h over a store in memory that loses races, requests and answers when the test says so. */
 #include "prim/change.h"
 
 #include <stdlib.h>
@@ -162,7 +162,11 @@ static const struct prim_ways ways = {.begin = begin,
                                       .foreign = foreign,
                                       .list = list,
                                       .list_end = list_end};
-static const struct prim_backend_ops ops = {.ways = &ways};
+static coord_caps capabilities(struct prim_backend *)
+{
+    return (coord_caps){.bits = COORD_CAP_SLOTS};
+}
+static const struct prim_backend_ops ops = {.capabilities = capabilities, .ways = &ways};
 
 static struct fake *fake_open(void)
 {
@@ -339,7 +343,7 @@ TEST(a_revision_that_may_have_passed_through_ours_is_no_answer)
     fake_close(fake);
 }
 
-TEST(a_claim_is_renewed_released_and_told_why_it_is_lost)
+TEST(a_claim_is_renewed_released_and_its_loss_has_a_reason)
 {
     struct fake *fake = fake_open();
     struct prim_grant grant;
@@ -445,7 +449,7 @@ TEST(who_loses_a_slot_takes_the_next)
     fake_close(fake);
 }
 
-TEST(of_two_takeovers_at_once_the_second_is_told)
+TEST(of_two_takeovers_at_once_the_second_is_refused)
 {
     struct fake *fake = fake_open();
     struct prim_grant grant;

@@ -11,6 +11,12 @@
 #include "prim/backend.h"
 #include "prim/thread.h"
 
+/* Of the keys at the top. */
+static struct prim_feed *test_feed(void)
+{
+    return prim_feed_open((struct prim_scope){STR_EMPTY, true});
+}
+
 static bool put(struct prim_feed *feed, int type, const char *key, uint64_t revision)
 {
     return prim_feed_put(feed, &(struct prim_event){.type = type,
@@ -23,7 +29,7 @@ static bool put(struct prim_feed *feed, int type, const char *key, uint64_t revi
 
 static void snapshot(struct prim_feed *feed, const char *key, uint64_t revision, uint64_t as_of)
 {
-    struct prim_snapshot *made = prim_snapshot_open();
+    struct prim_snapshot *made = prim_snapshot_open(feed);
     if (key != NULL) {
         CHECK("added", prim_snapshot_add(made, &(struct prim_event){.revision = revision,
                                                                     .key = str_from(key),
@@ -68,7 +74,7 @@ static char *all_of(struct prim_feed *feed)
 
 TEST(a_snapshot_then_changes_in_order)
 {
-    struct prim_feed *feed = prim_feed_open();
+    struct prim_feed *feed = test_feed();
     CHECK("nothing waits", !readable(feed));
     CHECK("a new feed wants a snapshot", prim_feed_wants_snapshot(feed));
     CHECK("before it events are refused", !put(feed, COORD_PUT, "a", 1));
@@ -84,7 +90,7 @@ TEST(a_snapshot_then_changes_in_order)
 
 TEST(everything_of_an_event_arrives_and_stays_until_the_next_call)
 {
-    struct prim_feed *feed = prim_feed_open();
+    struct prim_feed *feed = prim_feed_open((struct prim_scope){STR("a"), true});
     coord_event event;
     snapshot(feed, NULL, 0, 9);
     char key[] = "a/b", value[] = "v\0w", owner[] = "me";
@@ -104,7 +110,7 @@ TEST(everything_of_an_event_arrives_and_stays_until_the_next_call)
 
 TEST(only_a_larger_revision_of_a_key_gets_through)
 {
-    struct prim_feed *feed = prim_feed_open();
+    struct prim_feed *feed = test_feed();
     snapshot(feed, "a", 5, 0);
     CHECK("shown already", put(feed, COORD_PUT, "a", 5));
     CHECK("older", put(feed, COORD_PUT, "a", 4));
@@ -121,7 +127,7 @@ TEST(only_a_larger_revision_of_a_key_gets_through)
 
 TEST(nothing_a_snapshot_covers_follows_it)
 {
-    struct prim_feed *feed = prim_feed_open();
+    struct prim_feed *feed = test_feed();
     snapshot(feed, "a", 5, 20);
     CHECK("of a key it does not have", put(feed, COORD_PUT, "b", 20));
     CHECK("after it", put(feed, COORD_PUT, "b", 21));
@@ -131,7 +137,7 @@ TEST(nothing_a_snapshot_covers_follows_it)
 
 TEST(revisions_of_absent_keys_are_bounded_by_what_lives)
 {
-    struct prim_feed *feed = prim_feed_open();
+    struct prim_feed *feed = test_feed();
     char key[16];
     snapshot(feed, NULL, 0, 0);
     (void)all_of(feed);
@@ -164,7 +170,7 @@ static void overflow(struct prim_feed *feed)
 
 TEST(a_reader_that_lags_gets_resync_and_then_a_snapshot)
 {
-    struct prim_feed *feed = prim_feed_open();
+    struct prim_feed *feed = test_feed();
     int rooms = 0;
     prim_feed_on_room(feed, count_room, &rooms);
     snapshot(feed, "a", 5, 0);
@@ -185,7 +191,7 @@ TEST(a_reader_that_lags_gets_resync_and_then_a_snapshot)
 
 TEST(bytes_overflow_too)
 {
-    struct prim_feed *feed = prim_feed_open();
+    struct prim_feed *feed = test_feed();
     struct str value = str_of(calloc(1, 1 << 20), 1 << 20);
     snapshot(feed, NULL, 0, 0);
     (void)all_of(feed);
@@ -202,8 +208,8 @@ TEST(bytes_overflow_too)
 
 TEST(a_snapshot_of_any_size_is_one_item)
 {
-    struct prim_feed *feed = prim_feed_open();
-    struct prim_snapshot *made = prim_snapshot_open();
+    struct prim_feed *feed = test_feed();
+    struct prim_snapshot *made = prim_snapshot_open(feed);
     char key[16];
     for (int i = 0; i < 2 * FEED_EVENTS_MAX; i++) {
         int len = snprintf(key, sizeof key, "k%d", i);
@@ -222,7 +228,7 @@ TEST(a_snapshot_of_any_size_is_one_item)
 
 TEST(an_overflow_within_a_snapshot_lets_it_end)
 {
-    struct prim_feed *feed = prim_feed_open();
+    struct prim_feed *feed = test_feed();
     coord_event event;
     snapshot(feed, "a", 5, 0);
     CHECK_I64("begin", prim_feed_next(feed, 0, &event), 1);
@@ -235,7 +241,7 @@ TEST(an_overflow_within_a_snapshot_lets_it_end)
 
 TEST(a_broken_stream_says_so)
 {
-    struct prim_feed *feed = prim_feed_open();
+    struct prim_feed *feed = test_feed();
     int rooms = 0;
     prim_feed_on_room(feed, count_room, &rooms);
     prim_feed_resync(feed);
@@ -258,7 +264,7 @@ TEST(a_broken_stream_says_so)
 
 TEST(nothing_follows_the_end)
 {
-    struct prim_feed *feed = prim_feed_open();
+    struct prim_feed *feed = test_feed();
     coord_event event;
     snapshot(feed, "a", 5, 0);
     CHECK("put", put(feed, COORD_PUT, "a", 6));
@@ -284,7 +290,7 @@ struct race {
 
 static void fill(struct race *race)
 {
-    struct prim_snapshot *made = prim_snapshot_open();
+    struct prim_snapshot *made = prim_snapshot_open(race->feed);
     char key[8];
     for (int i = 0; i < KEYS; i++) {
         if (race->state[i] == 0) { continue; }
@@ -318,7 +324,7 @@ static void *produce(void *arg)
 
 TEST(a_fast_producer_and_a_slow_reader_agree_in_the_end)
 {
-    struct race race = {.feed = prim_feed_open()};
+    struct race race = {.feed = test_feed()};
     uint64_t copy[KEYS] = {0}, highest[KEYS] = {0};
     bool listed[KEYS] = {0};
     size_t events = 0, resyncs = 0;
@@ -353,7 +359,7 @@ TEST(a_fast_producer_and_a_slow_reader_agree_in_the_end)
     }
     (void)pthread_join(thread, NULL);
     for (int i = 0; i < KEYS; i++) { CHECK_U64("the producer's state", copy[i], race.state[i]); }
-    CHECK("it was told at least of the broken streams", resyncs >= 1 && events > KEYS);
+    CHECK("it was reported at least of the broken streams", resyncs >= 1 && events > KEYS);
     prim_feed_close(race.feed);
 }
 
@@ -392,7 +398,7 @@ static void *let_return(void *owner)
 
 TEST(no_call_of_on_room_is_under_way_once_it_was_taken_back)
 {
-    struct asking asking = {.feed = prim_feed_open()};
+    struct asking asking = {.feed = test_feed()};
     pthread_t reader, other;
     prim_feed_on_room(asking.feed, ask_slowly, &asking);
     snapshot(asking.feed, NULL, 0, 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A gRPC thread calls over a channel that answers as it is told. */
+/* A gRPC thread calls over a channel that answers as the test says. */
 #include "prim/grpc_thread/op.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 
 enum { START_NS = 1000000000 };
 
-/* -- what the gRPC thread stands on -- */
+/* -- below the gRPC thread -- */
 
 static int64_t now_ns;
 static rpc_unary_fn *answer_fn;
@@ -264,7 +264,7 @@ TEST(a_server_without_a_leader_is_left_if_there_is_another)
                                      .err = ERR_UNAVAILABLE,
                                      .status = GRPC_UNAVAILABLE},
                 "");
-        ends("told", ERR_UNAVAILABLE, 1, addresses == 2);
+        ends("reported", ERR_UNAVAILABLE, 1, addresses == 2);
     }
 }
 

@@ -24,6 +24,7 @@ struct rig {
     struct prim_backend_ops ops;
     struct prim_host host;
     struct prim_guards *guards;
+    struct prim_guard *of[16]; /* of each lease, by the first byte of its id */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     struct watch watches[WATCHES_CAP];
@@ -33,18 +34,19 @@ struct rig {
 };
 
 static coord_result watch(struct prim_backend *backend, const struct prim_call *call,
-                          struct str scope, bool bucket, struct prim_feed *feed, void **ret_watch)
+                          struct prim_feed *feed, void **ret_watch)
 {
     struct rig *r = CONTAINER_OF(backend, struct rig, backend);
+    struct prim_scope scope = prim_feed_scope(feed);
     bool refused;
 
     assert(call->deadline_ns > prim_boottime_ns(NULL));
     pthread_mutex_lock(&r->lock);
     assert(r->opened < WATCHES_CAP);
     struct watch *w = &r->watches[r->opened];
-    (void)snprintf(w->scope, sizeof w->scope, "%.*s", STR_ARG(scope));
+    (void)snprintf(w->scope, sizeof w->scope, "%.*s", STR_ARG(scope.name));
     refused = r->refuse > 0 && r->refuse--;
-    w->bucket = bucket;
+    w->bucket = scope.bucket;
     w->open = !refused;
     w->feed = feed;
     r->opened++;
@@ -88,8 +90,8 @@ static void rig_open(struct rig *r, uint32_t keys_max, uint32_t keys_alone)
     r->backend.clock = (struct prim_clock){prim_boottime_ns, NULL};
     pthread_mutex_init(&r->lock, NULL);
     pthread_cond_init(&r->changed, NULL);
-    CHECK("memory", prim_guards_open(&r->backend));
-    r->guards = r->backend.guards;
+    r->guards = prim_guards_open(&r->backend);
+    CHECK("memory", r->guards != NULL);
 }
 
 static void rig_close(struct rig *r)
@@ -110,11 +112,22 @@ static void wait_for(struct rig *r, const size_t *count, size_t want)
 
 static const coord_id lease_a = {{1}}, lease_b = {{2}};
 
+static void guard(struct rig *r, const coord_id *lease_id, struct prim_held *held, size_t count)
+{
+    prim_guards_add(r->guards, &r->of[lease_id->b[0]],
+                    &(struct prim_claim){*lease_id, "me", 1000, held, count});
+}
+
+static void drop(struct rig *r, const coord_id *lease_id)
+{
+    prim_guards_drop(r->guards, &r->of[lease_id->b[0]]);
+}
+
 static void add(struct rig *r, const coord_id *lease_id, const char *key, uint64_t token)
 {
     struct prim_held held = {(char *)key, token, token, COORD_NO_SLOT};
 
-    prim_guards_add(r->guards, &(struct prim_claim){*lease_id, "me", 1000, &held, 1});
+    guard(r, lease_id, &held, 1);
 }
 
 static void send(struct rig *r, size_t at, int type, const char *key, uint64_t revision,
@@ -129,7 +142,7 @@ static void send(struct rig *r, size_t at, int type, const char *key, uint64_t r
 /* A snapshot of no entry or one. */
 static void send_snapshot(struct rig *r, size_t at, const char *key, uint64_t token, uint64_t as_of)
 {
-    struct prim_snapshot *snapshot = prim_snapshot_open();
+    struct prim_snapshot *snapshot = prim_snapshot_open(r->watches[at].feed);
 
     if (key)
         CHECK("memory", prim_snapshot_add(snapshot, &(struct prim_event){.revision = token,
@@ -144,7 +157,7 @@ TEST(a_key_is_watched_from_its_grant_on_and_its_end_is_reported_once)
         int type;
         uint64_t token;
         int reason;
-        uint64_t told;
+        uint64_t reported;
     } cases[] = {{COORD_DELETE, 0, COORD_R_REVOKED, 0},
                  {COORD_EXPIRE, 0, COORD_R_DEADLINE, 0},
                  {COORD_PUT, 12, COORD_R_SUPERSEDED, 12},
@@ -169,7 +182,7 @@ TEST(a_key_is_watched_from_its_grant_on_and_its_end_is_reported_once)
         send(&r, 0, COORD_DELETE, "a/k", 13, 0);
         CHECK_SIZE("once", r.loss_count, 1);
         CHECK_I64("why", r.losses[0].reason, cases[i].reason);
-        CHECK_U64("who", r.losses[0].token, cases[i].told);
+        CHECK_U64("who", r.losses[0].token, cases[i].reported);
         CHECK("which", memcmp(&r.losses[0].lease_id, &lease_a, sizeof lease_a) == 0);
         rig_close(&r);
     }
@@ -181,17 +194,17 @@ TEST(what_has_left_the_claim_is_no_loss)
     struct prim_held held[] = {{"a/1", 5, 5, 0}, {"a/2", 6, 6, 0}};
 
     rig_open(&r, 8, 0);
-    prim_guards_add(r.guards, &(struct prim_claim){lease_a, "me", 1000, held, 2});
+    guard(&r, &lease_a, held, 2);
     add(&r, &lease_b, "b", 7);
     wait_for(&r, &r.opened, 3);
-    prim_guards_add(r.guards, &(struct prim_claim){lease_a, "me", 1000, held + 1, 1});
+    guard(&r, &lease_a, held + 1, 1);
     wait_for(&r, &r.ended, 1);
     CHECK("of that key", !r.watches[0].open && r.watches[1].open);
     send(&r, 1, COORD_DELETE, "a/2", 9, 0);
     CHECK_SIZE("the other one is still guarded", r.loss_count, 1);
-    prim_guards_drop(r.guards, &lease_a);
+    drop(&r, &lease_a);
     wait_for(&r, &r.ended, 2);
-    prim_guards_drop(r.guards, &lease_a); /* twice is fine */
+    drop(&r, &lease_a); /* twice is fine */
     send(&r, 2, COORD_EXPIRE, "b", 9, 0);
     CHECK_SIZE("another lease's", r.loss_count, 2);
     CHECK("its id", memcmp(&r.losses[1].lease_id, &lease_b, sizeof lease_b) == 0);
@@ -206,10 +219,10 @@ TEST(a_key_that_stays_keeps_its_watch_when_the_claim_changes)
     rig_open(&r, 8, 0);
     add(&r, &lease_a, "a/1", 5);
     wait_for(&r, &r.opened, 1);
-    prim_guards_add(r.guards, &(struct prim_claim){lease_a, "me", 1000, held, 2});
+    guard(&r, &lease_a, held, 2);
     wait_for(&r, &r.opened, 2);
     CHECK_TEXT("only the new one", r.watches[1].scope, "a/2");
-    prim_guards_add(r.guards, &(struct prim_claim){lease_a, "me", 1000, held + 1, 2});
+    guard(&r, &lease_a, held + 1, 2);
     wait_for(&r, &r.opened, 3);
     wait_for(&r, &r.ended, 1);
     CHECK("a new grant is watched anew", !r.watches[0].open && r.watches[2].open);
@@ -290,7 +303,7 @@ TEST(no_key_joins_a_watch_that_cannot_show_its_end)
     prim_feed_end(r.watches[1].feed, COORD_R_FORBIDDEN);
     add(&r, &(coord_id){{3}}, "a/3", 5);
     wait_for(&r, &r.opened, 3); /* the second has ended */
-    send(&r, 2, COORD_SNAPSHOT_BEGIN, "", 0, 0);
+    send(&r, 2, COORD_SNAPSHOT_BEGIN, "a/", 0, 0);
     add(&r, &(coord_id){{4}}, "a/4", 50);
     wait_for(&r, &r.opened, 4); /* its entry may have passed in the snapshot of the third */
     CHECK_SIZE("nothing is lost", r.loss_count, 0);
@@ -306,12 +319,12 @@ TEST(past_the_limit_a_key_is_left_to_renewals)
     add(&r, &lease_a, "a", 5);
     wait_for(&r, &r.opened, 1);
     add(&r, &lease_b, "b", 5);
-    prim_guards_drop(r.guards, &lease_a);
+    drop(&r, &lease_a);
     wait_for(&r, &r.ended, 1);
     add(&r, &lease_a, "c", 6);
     wait_for(&r, &r.opened, 2);
     CHECK_TEXT("not b, which found no room", r.watches[1].scope, "c");
-    prim_guards_add(r.guards, &(struct prim_claim){lease_a, "me", 1000, held, 2});
+    guard(&r, &lease_a, held, 2);
     send(&r, 1, COORD_DELETE, "c", 9, 0);
     CHECK_SIZE("what was guarded stays so", r.loss_count, 1);
     rig_close(&r);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The keeper's threads over a backend that does as it is told. The clock is turned by the test, so
+/* The keeper's threads over a backend that does as the test says. The clock is turned by the test, so
  * that "before the store's deadline" is exact; waiting for a thread has no upper bound but the
  * test's own. */
 #include <stdio.h>
@@ -7,7 +7,7 @@
 
 #include "lib/test.h"
 #include "prim/answer.h"
-#include "prim/keeper.h"
+#include "prim/lease.h"
 #include "unit/prim/fake_backend.h"
 
 #define TEXT(literal) ((coord_str){"" literal, sizeof(literal) - 1})
@@ -99,14 +99,14 @@ TEST(a_kept_lease_lives_as_long_as_it_is_renewed)
         CHECK_I64("and no more than one", fake_calls(&world.fake, FAULT_RENEW), i);
     }
     CHECK_I64("never lost", world.lost, 0);
-    CHECK_I64("guarded all the time", world.fake.guards - world.fake.unguards, 1);
+    WAIT_FOR(fake_guarded(&world.fake) == 1);
     coord_close(world.store);
     CHECK_I64("closing is no loss", world.lost, 0);
     CHECK_I64("released", fake_calls(&world.fake, FAULT_RELEASE), 1);
     coord_lease_unref(lease);
 }
 
-TEST(more_renewals_than_the_store_takes_well_are_told)
+TEST(more_renewals_than_the_store_takes_well_are_reported)
 {
     struct world world;
     coord_lease *leases[3];
@@ -220,7 +220,7 @@ TEST(more_hanging_renewals_than_threads_lose_their_leases_in_time)
     coord_close(world.store);
     CHECK_I64("and those that waited were not sent late", fake_calls(&world.fake, FAULT_RENEW),
               KEEPER_WORKERS_MAX);
-    CHECK_I64("each told once", world.lost, (int)ARRAY_LEN(leases));
+    CHECK_I64("each reported once", world.lost, (int)ARRAY_LEN(leases));
     for (size_t i = 0; i < ARRAY_LEN(leases); i++) { coord_lease_unref(leases[i]); }
 }
 
@@ -255,6 +255,7 @@ TEST(what_the_store_refuses_is_lost_with_its_reason)
     open_world(&world);
     world.answer = COORD_EXPIRED;
     coord_lease *lease = keep(&world, TEXT("a"), 900);
+    WAIT_FOR(fake_guarded(&world.fake) == 1);
     turn_to(&world, 1300);
     WAIT_FOR(world.lost == 1);
     CHECK_I64("reason", world.reason, COORD_R_SUPERSEDED);
@@ -262,8 +263,7 @@ TEST(what_the_store_refuses_is_lost_with_its_reason)
     CHECK_I64("a release too", coord_release(lease, NULL).code, COORD_EXPIRED);
     coord_lease_unref(lease);
     coord_close(world.store);
-    CHECK_I64("guarded", world.fake.guards, 1);
-    CHECK_I64("and not any more", world.fake.unguards, 1);
+    CHECK_I64("guarded no more", fake_guarded(&world.fake), 0);
 }
 
 TEST(what_fails_is_tried_again_until_it_is_lost)
@@ -287,7 +287,7 @@ TEST(what_fails_is_tried_again_until_it_is_lost)
     coord_close(world.store);
 }
 
-TEST(a_key_taken_by_force_is_told_without_being_asked)
+TEST(a_key_taken_by_force_is_reported_without_being_asked)
 {
     struct world world;
     open_world(&world);
@@ -323,7 +323,7 @@ TEST(a_key_that_the_holder_dropped_itself_is_no_loss)
     CHECK_I64("over", coord_check(lease), COORD_EXPIRED);
     CHECK_I64("as released", coord_renew(lease, NULL).reason, COORD_R_RELEASED);
     coord_close(world.store);
-    CHECK_I64("and never told", world.lost, 0);
+    CHECK_I64("and never reported", world.lost, 0);
     coord_lease_unref(lease);
 }
 
@@ -347,7 +347,7 @@ TEST(a_degraded_store_loses_all_and_grants_nothing)
     coord_close(world.store);
 }
 
-TEST(after_a_release_or_the_last_reference_nothing_is_told)
+TEST(after_a_release_or_the_last_reference_nothing_is_reported)
 {
     struct world world;
     open_world(&world);
@@ -425,7 +425,7 @@ static void block_in_lost(void *arg, coord_lease *lease, int reason)
     atomic_fetch_sub(&world->hanging, 1);
 }
 
-TEST(a_loss_not_told_yet_dies_with_the_last_reference)
+TEST(a_loss_not_reported_yet_dies_with_the_last_reference)
 {
     struct world world;
     open_world(&world);
@@ -439,7 +439,7 @@ TEST(a_loss_not_told_yet_dies_with_the_last_reference)
     coord_lease_unref(second);
     world.hang = false;
     coord_close(world.store);
-    CHECK_I64("nobody is left to tell", world.lost, 0);
+    CHECK_I64("nobody is left to report to", world.lost, 0);
     coord_lease_unref(first);
 }
 
@@ -505,7 +505,7 @@ static coord_result moody(struct fake *fake, enum fault_op op, const struct prim
     return prim_ok(COORD_R_NONE);
 }
 
-TEST(races_of_renewal_refusal_timer_and_release_tell_at_most_once)
+TEST(races_of_renewal_refusal_timer_and_release_report_at_most_once)
 {
     enum { LEASES = 300 };
     static struct counted counted[LEASES];
@@ -582,7 +582,7 @@ TEST(giving_back_the_last_reference_waits_for_on_lost)
 }
 
 /* As above, before the loss: nothing comes any more, though a renewal is under way and fails. */
-TEST(after_the_last_reference_a_renewal_under_way_tells_nothing)
+TEST(after_the_last_reference_a_renewal_under_way_reports_nothing)
 {
     struct world world;
     open_world(&world);
@@ -599,5 +599,5 @@ TEST(after_the_last_reference_a_renewal_under_way_tells_nothing)
     WAIT_FOR(world.hanging == 0);
     (void)usleep(20000);
     coord_close(world.store);
-    CHECK_I64("told nothing", world.lost, 0);
+    CHECK_I64("reported nothing", world.lost, 0);
 }

@@ -104,7 +104,7 @@ TEST(an_attempt_never_outlasts_safe_until_nor_ten_seconds)
     CHECK_I64("closing a store waits for it", effects.attempt_until_ns - 28800001 * MS, 10000 * MS);
 }
 
-TEST(a_refusal_is_final_and_told_once)
+TEST(a_refusal_is_final_and_reported_once)
 {
     struct keeper_core core = start(1000, 0);
     struct keeper_event refused = {.kind = KEEPER_REFUSED};

@@ -85,7 +85,7 @@ TEST(what_is_wrong_is_said_and_no_secret_with_it)
         {"mem:?=secret", "a parameter's name"},
         {"mem:?x=1&&y=2", "a parameter's name"},
         {"mem:?X=secret", "a parameter's name"},
-        {"mem:?x=1&x=2", "stands twice"},
+        {"mem:?x=1&x=2", "is there twice"},
         {"mem:?x=%g1", "in a parameter"},
         {"mem: ", "byte 5"},
         {"mem:\x7f", "byte 5"},

@@ -91,7 +91,7 @@ TEST(a_reader_may_close_while_the_store_closes)
     }
 }
 
-static void told(struct wait_view *view, int type, const char *key)
+static void reported(struct wait_view *view, int type, const char *key)
 {
     coord_event event = {.type = type, .key = {key, strlen(key)}};
     wait_view_event(view, &event);
@@ -100,22 +100,22 @@ static void told(struct wait_view *view, int type, const char *key)
 TEST(a_waiter_counts_the_slots_that_are_held)
 {
     struct wait_view view = {.known = false};
-    told(&view, COORD_SNAPSHOT_BEGIN, "");
-    told(&view, COORD_ENTRY, "g/slot-0000");
-    told(&view, COORD_ENTRY, "g/slot-1023");
+    reported(&view, COORD_SNAPSHOT_BEGIN, "");
+    reported(&view, COORD_ENTRY, "g/slot-0000");
+    reported(&view, COORD_ENTRY, "g/slot-1023");
     CHECK("not before it is complete", !view.known);
-    told(&view, COORD_SNAPSHOT_END, "");
+    reported(&view, COORD_SNAPSHOT_END, "");
     CHECK("known", view.known);
     CHECK_U32("two", view.live, 2);
-    told(&view, COORD_PUT, "g/slot-0000"); /* a takeover */
+    reported(&view, COORD_PUT, "g/slot-0000"); /* a takeover */
     CHECK_U32("still two", view.live, 2);
-    told(&view, COORD_EXPIRE, "g/slot-0000");
-    told(&view, COORD_DELETE, "g/slot-0000");
+    reported(&view, COORD_EXPIRE, "g/slot-0000");
+    reported(&view, COORD_DELETE, "g/slot-0000");
     CHECK_U32("one", view.live, 1);
-    told(&view, COORD_PUT, "g/something");
-    told(&view, COORD_PUT, "g/slot-9999");
+    reported(&view, COORD_PUT, "g/something");
+    reported(&view, COORD_PUT, "g/slot-9999");
     CHECK_U32("no others count", view.live, 1);
-    told(&view, COORD_RESYNC, "");
+    reported(&view, COORD_RESYNC, "");
     CHECK("unknown until the next snapshot", !view.known && view.live == 0);
 }
 
@@ -177,7 +177,7 @@ TEST(a_waiter_gets_the_slot_when_it_is_free)
     coord_close(waiting.store);
 }
 
-TEST(a_waiter_that_waits_in_vain_is_told_that_it_is_full)
+TEST(a_waiter_that_waits_in_vain_learns_that_it_is_full)
 {
     struct fake fake;
     atomic_bool room = false;

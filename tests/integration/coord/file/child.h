@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Other processes, for tests of a file store: children that act on it and are killed or stopped at
- * a named step. What they find wrong they tell by exiting with CHILD_WRONG. */
+ * a named step. What they find wrong they report by exiting with CHILD_WRONG. */
 #ifndef TESTS_INTEGRATION_COORD_FILE_CHILD_H
 #define TESTS_INTEGRATION_COORD_FILE_CHILD_H
 #include <sys/types.h>

@@ -48,7 +48,7 @@ TEST(I03_I04_a_stray_temporary_file_goes_with_its_process_and_is_never_seen)
     file_hooks.no_collector = true;
     rig_open(&rig, dir, "");
     CHECK_ANSWER("made", rig_create(&rig, "a/k", "1", 0, "", NULL), COORD_OK, COORD_R_CREATED);
-    const uint8_t *boot = rig.store->facts.boot_id;
+    const uint8_t *boot = rig.store->facts.boot_id.b;
     (void)snprintf(dead, sizeof dead, "b/a/t/%02x%02x%02x%02x.4194300.1.7", boot[0], boot[1],
                    boot[2], boot[3]);
     (void)snprintf(alive, sizeof alive, "b/a/t/%02x%02x%02x%02x.%u.%llu.7", boot[0], boot[1],
@@ -58,7 +58,7 @@ TEST(I03_I04_a_stray_temporary_file_goes_with_its_process_and_is_never_seen)
     put_file(dir, dead, "torn");
     put_file(dir, alive, "torn");
     put_file(dir, foreign, "torn");
-    struct gc_report report = gc_run(rig.store);
+    struct gc_report report = gc_run(rig.store, NULL);
     CHECK_U32("two go", report.temps, 2);
     CHECK("not that of a living process", is_there(dir, alive));
     CHECK_ANSWER("the entry is what it was", rig_get(&rig, "a/k", NULL, 0), COORD_OK, COORD_R_NONE);
@@ -332,7 +332,6 @@ TEST(a_head_that_appears_while_its_key_is_locked_is_reported_and_left)
         coord_result got = rig_create(&rig, "a/k", "1", 60000, "me", &lease);
         file_hooks.step = NULL;
         CHECK_ANSWER("the lock did not hold", got, COORD_UNAVAILABLE, COORD_R_LOCK_VIOLATION);
-        CHECK_U64("counted", atomic_load(&rig.store->lock_violations), 1);
         CHECK_I64("left as it is", rig_file_size(dir, "b/a/h/k"), 0);
         CHECK_I64("no record", rig_count(dir, "s"), 0);
         CHECK_I64("no temporary file", rig_count(dir, "b/a/t"), 0);
@@ -355,7 +354,7 @@ TEST(I12_a_failed_sync_is_final_for_the_store_object)
         step_disarm();
         CHECK_ANSWER("failed", got, COORD_UNAVAILABLE, COORD_R_STORAGE);
         CHECK_U32("unclear when it is visible", got.flags & COORD_F_MAYBE_APPLIED, i);
-        CHECK_I64("the host is told", atomic_load(&rig.degraded), 1);
+        CHECK_I64("the host learns it", atomic_load(&rig.degraded), 1);
         CHECK_ANSWER("nothing after it", rig_create(&rig, "a/m", "1", 0, "", NULL),
                      COORD_UNAVAILABLE, COORD_R_DEGRADED);
         CHECK_ANSWER("no renewal", rig_renew(&rig, &lease), COORD_UNAVAILABLE, COORD_R_DEGRADED);
@@ -484,7 +483,7 @@ TEST(I17_collected_tombstones_never_give_a_revision_back)
         CHECK_ANSWER("one lives", rig_create(&rig, "a/alive", "1", 0, "", NULL),
                      round == 0 ? COORD_OK : COORD_EXISTS,
                      round == 0 ? COORD_R_CREATED : COORD_R_HELD);
-        collected = gc_run(rig.store).heads;
+        collected = gc_run(rig.store, NULL).heads;
         CHECK_U32("all tombstones", collected, 50);
         CHECK_I64("only the living head", rig_count(dir, "b/a/h"), 1);
         CHECK_I64("its lock and the bucket's", rig_count(dir, "b/a/l"), 2);
@@ -504,9 +503,9 @@ TEST(I17_an_expired_entry_is_collected_and_its_revision_is_not_used_again)
     file_hooks.no_collector = true;
     rig_open(&rig, dir, "tombstone_keep=0s");
     coord_result made = rig_create(&rig, "a/k", "1", 1000, "me", &lease);
-    CHECK_U32("not while it lives", gc_run(rig.store).heads, 0);
+    CHECK_U32("not while it lives", gc_run(rig.store, NULL).heads, 0);
     rig_sleep_ms(1050);
-    CHECK_U32("then", gc_run(rig.store).heads, 1);
+    CHECK_U32("then", gc_run(rig.store, NULL).heads, 1);
     coord_result again = rig_create(&rig, "a/k", "1", 60000, "you", &lease);
     CHECK("past the number of its expiry", again.revision > made.revision + 1);
     rig_close(&rig);
@@ -555,7 +554,7 @@ TEST(A16_killed_between_floor_and_removal_a_revision_is_not_used_again)
             struct rig mine = {0};
             if (rig_try(&mine, dir, "tombstone_keep=0s").code != COORD_OK) { _exit(1); }
             step_arm(steps[i], AT_KILL);
-            (void)gc_run(mine.store);
+            (void)gc_run(mine.store, NULL);
             _exit(0);
         }
         CHECK_I64("killed", child_wait(pid), -9);

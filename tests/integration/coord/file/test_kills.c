@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* I01, I02, I20: a process is killed at every step of every procedure. Whoever comes next finds the
+/* I01, I02, I20: a process is killed at every step of every procedure. The process that comes next finds the
  * old state or the new one, at once, and nothing is left over after the collector has passed. */
 #include <signal.h>
 #include <stdio.h>
@@ -202,7 +202,8 @@ static void check_next(struct rig *rig, const struct scene *scene, const char *d
     }
     CHECK_ANSWER(why, rig_renew(rig, &lease), COORD_OK, COORD_R_RENEWED);
     if (scene->step == STEP_S8_DONE || scene->step == STEP_S10_LINKED) {
-        (void)gc_run(rig->store); /* reads every bucket there is: where something can be left */
+        (void)gc_run(rig->store,
+                     NULL); /* reads every bucket there is: where something can be left */
         CHECK_I64("no temporary file is left", rig_count(dir, temps), 0);
     }
 }
@@ -257,13 +258,13 @@ TEST(I02_a_lease_record_without_a_head_is_collected_once_it_is_over)
     rig_open(&rig, scene.dir, "");
     CHECK_I64("a record", rig_count(scene.dir, "s"), 1);
     CHECK_ANSWER("no entry", rig_get(&rig, key, NULL, 0), COORD_NOT_FOUND, COORD_R_NONE);
-    (void)gc_run(rig.store);
+    (void)gc_run(rig.store, NULL);
     CHECK_I64("kept while it may live", rig_count(scene.dir, "s"), 1);
     rig_close(&rig);
     static const uint8_t other_boot[16] = {1, 2, 3};
     file_hooks.boot_id = other_boot;
     rig_open(&rig, scene.dir, "");
-    (void)gc_run(rig.store);
+    (void)gc_run(rig.store, NULL);
     CHECK_I64("collected", rig_count(scene.dir, "s"), 0);
     rig_close(&rig);
     file_hooks.boot_id = NULL;

@@ -33,7 +33,7 @@ static void hold_init(struct hold *hold, const char *dir, int64_t ttl_ms)
     CHECK("pipes", pipe(hold->ready) == 0 && pipe(hold->go) == 0);
 }
 
-/* Takes a slot, says so, and lives on until it is killed or told. */
+/* Takes a slot, says so, and lives on until it is killed or reported. */
 static void hold_a_slot(void *arg)
 {
     struct hold *hold = arg;
@@ -108,7 +108,7 @@ static void check_held_to_the_end(struct hold *hold, const char *params, bool ki
         }
         got = contend(&rig, &lease);
         if (got.code != COORD_OK || prim_boottime_ns(NULL) - begun < hold->ttl_ms * NS_IN_MS) break;
-        /* A machine that stood still for its whole time: again, with another. */
+        /* A machine that stopped for its whole time: again, with another. */
         CHECK_ANSWER("given back", rig_release(&rig, &lease, NULL), COORD_OK, COORD_R_RELEASED);
         rig_close(&rig);
         if (!kill_it) {
@@ -193,7 +193,7 @@ TEST(F03_a_process_stopped_past_its_ttl_finds_its_lease_taken)
     rig_open(&rig, hold.dir, "");
     rig_sleep_ms(350);
     CHECK_ANSWER("free", contend(&rig, &lease), COORD_OK, COORD_R_ACQUIRED);
-    CHECK("told to renew", write(hold.go[1], "r", 1) == 1);
+    CHECK("reported to renew", write(hold.go[1], "r", 1) == 1);
     (void)kill(pid, SIGCONT);
     CHECK_I64("superseded", child_wait(pid), 40 + COORD_R_SUPERSEDED - COORD_R_DEADLINE);
     CHECK_ANSWER("the new holder is untouched", rig_renew(&rig, &lease), COORD_OK, /* J27 */

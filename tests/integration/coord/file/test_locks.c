@@ -53,7 +53,7 @@ static struct bucket *bucket_of(struct rig *rig)
     return bucket;
 }
 
-/* Goes in and out of the key lock until told to stop. */
+/* Goes in and out of the key lock until reported to stop. */
 static void go_in_and_out(struct rig *rig, struct shared *shared, int times)
 {
     struct bucket *bucket = NULL;
@@ -212,12 +212,12 @@ TEST(J05_J06_J07_only_a_record_that_proves_death_lets_a_lock_be_replaced)
     rig_open(&rig, rig_memory_dir(), "lock_timeout=20ms");
     struct bucket *bucket = bucket_of(&rig);
     struct lock_record mine = {.who = rig.store->facts.self, .op = OP_CREATE};
-    memcpy(mine.boot_id, rig.store->facts.boot_id, 16);
+    mine.boot_id = rig.store->facts.boot_id;
     struct lock_record reused = mine, namespaced = mine, rebooted = mine, gone = mine;
     reused.who.start_ticks++;       /* J05: another process has the pid now */
     namespaced.who.pid_namespace++; /* J06: means something else there */
     namespaced.who.pid = 4194300;
-    rebooted.boot_id[0] ^= 1; /* J07 */
+    rebooted.boot_id.b[0] ^= 1; /* J07 */
     rebooted.who.pid = 4194300;
     gone.who.pid = 4194300;
     const struct {
@@ -274,7 +274,7 @@ TEST(J31_a_lock_granted_a_moment_ago_is_not_taken_for_the_dead_ones_of_before)
     struct bucket *bucket = bucket_of(&rig);
     struct lock_record gone = {.who = rig.store->facts.self, .op = OP_CREATE};
     gone.who.pid = 4194300;
-    memcpy(gone.boot_id, rig.store->facts.boot_id, 16);
+    gone.boot_id = rig.store->facts.boot_id;
     sys_close(hold_with_record(&rig, bucket, &gone));
     pid_t pid = child_start(stop_before_the_record, dir);
     child_await_stop(pid);
@@ -324,13 +324,13 @@ TEST(I01_killed_while_it_recovers_a_lock_the_next_one_recovers_it)
         struct bucket *bucket = bucket_of(&rig);
         struct lock_record gone = {.who = rig.store->facts.self, .op = OP_CREATE};
         gone.who.pid = 4194300;
-        memcpy(gone.boot_id, rig.store->facts.boot_id, 16);
+        gone.boot_id = rig.store->facts.boot_id;
         int fd = hold_with_record(&rig, bucket, &gone);
         CHECK_I64("killed", child_wait(child_start(die_recovering, &recoverer)), -SIGKILL);
         CHECK_ANSWER("recovered", take(&rig, bucket, 10000, &locked), COORD_OK, COORD_R_NONE);
         unlock(&locked);
         sys_close(fd);
-        (void)gc_run(rig.store);
+        (void)gc_run(rig.store, NULL);
         CHECK_I64("no temporary file is left", rig_count(recoverer.dir, "b/a/t"), 0);
         bucket_put(rig.store, bucket);
         rig_close(&rig);
@@ -399,7 +399,7 @@ static void recover_and_enter(void *arg)
         if (i % 3 == 0) {
             struct lock_record gone = {.who = rig.store->facts.self, .op = OP_CREATE};
             gone.who.pid = 4194300;
-            memcpy(gone.boot_id, rig.store->facts.boot_id, 16);
+            gone.boot_id = rig.store->facts.boot_id;
             (void)file_record_put(locked.key_fd, &lock_shape, &gone);
             if (dup(locked.key_fd) < 0) { child_wrong("dup"); }
             atomic_fetch_sub(&recovery->shared->inside, 1);
@@ -511,7 +511,7 @@ static void collect_again_and_again(void *arg)
     file_hooks.no_collector = true;
     if (rig_try(&rig, crowd->dir, "tombstone_keep=0s").code != COORD_OK) { child_wrong("open"); }
     while (!atomic_load(&crowd->shared->stop)) {
-        (void)gc_run(rig.store);
+        (void)gc_run(rig.store, NULL);
         rig_sleep_ms(1);
     }
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* I14, I15: the power is cut under a real ext4. The store stands on an image behind a loop device;
+/* I14, I15: the power is cut under a real ext4. The store is on an image behind a loop device;
  * a copy of the image, taken while nothing is being written to it, is what the disk holds at that
  * moment: everything the file system has sent, nothing that is still in memory. The copy is mounted
  * (its journal is replayed), the store on it is opened as in another boot, and compared with what

@@ -28,11 +28,9 @@ static void eye_open(struct eye *eye, struct rig *rig, const char *scope, bool b
     struct prim_call call = {.deadline_ns = prim_boottime_ns(NULL) + RIG_TIMEOUT_MS * NS_IN_MS,
                              .request_id = prim_id_request()};
     eye->rig = rig;
-    eye->feed = prim_feed_open();
+    eye->feed = prim_feed_open((struct prim_scope){str_from(scope), bucket});
     CHECK("a feed", eye->feed != NULL);
-    CHECK_ANSWER("watched",
-                 rig->backend->ops->watch(rig->backend, &call, str_from(scope), bucket, eye->feed,
-                                          &eye->watch),
+    CHECK_ANSWER("watched", rig->backend->ops->watch(rig->backend, &call, eye->feed, &eye->watch),
                  COORD_OK, COORD_R_NONE);
 }
 
@@ -94,7 +92,7 @@ static void watch_everything(const char *params)
         int64_t before = prim_boottime_ns(NULL);
         rig_sleep_ms(40);
         coord_result renewed = rig_renew(&other, &lease);
-        /* Of a machine that stood still for its whole time it is over. */
+        /* Of a machine that stopped for its whole time it is over. */
         if (prim_boottime_ns(NULL) - before >= 1500 * NS_IN_MS && renewed.code != COORD_OK) break;
         CHECK_ANSWER("renewed", renewed, COORD_OK, COORD_R_RENEWED);
     }
@@ -138,7 +136,7 @@ TEST(J17_without_inotify_the_same_is_found_by_looking)
     rig_close(&rig);
 }
 
-TEST(an_early_death_is_told_although_nobody_contends)
+TEST(an_early_death_is_reported_although_nobody_contends)
 {
     struct rig rig;
     struct eye eye;
@@ -253,7 +251,7 @@ static void check_view(struct rig *rig, const struct view *view)
 }
 
 /* Takes in what comes, until it is silent and all is as the store has it. Silence alone says nothing: who reads may wake
- * before who tells. */
+ * before the reporter. */
 static void view_settle(struct eye *eye, struct view *view, bool *snapshot, int silence_ms)
 {
     int64_t end = prim_boottime_ns(NULL) + PATIENCE_MS * NS_IN_MS;
@@ -412,7 +410,7 @@ TEST(H10_a_directory_that_is_removed_ends_the_stream)
     file_hooks.arg = &turns;
     rig_open(&rig, dir, "");
     (void)rig_create(&rig, "a/k", "1", 60000, "me", &lease);
-    rig.backend->ops->guard(rig.backend, &lease.claim);
+    rig_guard(&rig, &lease);
     while (atomic_load(&turns) == 0) { rig_sleep_ms(10); }
     eye_open(&eye, &rig, "a", true);
     (void)snprintf(command, sizeof command, "rm -rf '%s'", dir);
@@ -422,13 +420,13 @@ TEST(H10_a_directory_that_is_removed_ends_the_stream)
     } while (event.type != COORD_CLOSED);
     CHECK_I64("why", event.reason, COORD_R_STORAGE);
     rig_await(&rig.lost);
-    CHECK_I64("its holder is told", atomic_load(&rig.lost_reason), COORD_R_REVOKED);
+    CHECK_I64("its holder learns it", atomic_load(&rig.lost_reason), COORD_R_REVOKED);
     file_hooks.step = NULL;
     eye_close(&eye);
     rig_close(&rig);
 }
 
-TEST(O3_a_head_removed_by_hand_is_told_to_its_holder)
+TEST(O3_a_head_removed_by_hand_is_reported_to_its_holder)
 {
     struct rig rig;
     struct rig_lease lease;
@@ -437,18 +435,18 @@ TEST(O3_a_head_removed_by_hand_is_told_to_its_holder)
     file_hooks.no_collector = true;
     rig_open(&rig, dir, "");
     (void)rig_create(&rig, "a/k", "1", 60000, "me", &lease);
-    rig.backend->ops->guard(rig.backend, &lease.claim);
+    rig_guard(&rig, &lease);
     (void)snprintf(path, sizeof path, "%s/b/a/h/k", dir);
     CHECK("removed", unlink(path) == 0);
     rig_await(&rig.lost);
-    CHECK_I64("told", atomic_load(&rig.lost_reason), COORD_R_REVOKED);
+    CHECK_I64("reported", atomic_load(&rig.lost_reason), COORD_R_REVOKED);
     CHECK_ANSWER("and by a renewal", rig_renew(&rig, &lease), COORD_EXPIRED, COORD_R_REVOKED);
-    rig.backend->ops->unguard(rig.backend, &lease.claim.lease_id);
+    rig_unguard(&rig);
     rig_close(&rig);
 }
 
 /* W4: a change that could not be read is not a change that never was. */
-TEST(a_change_that_could_not_be_read_is_told_when_it_can)
+TEST(a_change_that_could_not_be_read_is_reported_when_it_can)
 {
     struct rig rig, other;
     struct eye eye;
@@ -513,12 +511,12 @@ TEST(a_watch_does_not_spin_over_a_dead_process_whose_lease_lives_on)
     if (child == 0) {
         rig_open(&other, dir, "");
         bool made = rig_create(&other, "a/k", "1", 600000, "me", lease).code == COORD_OK;
-        ssize_t told = write(ready[1], made ? "!" : "?", 1);
-        (void)told;
+        ssize_t reported = write(ready[1], made ? "!" : "?", 1);
+        (void)reported;
         for (;;) { (void)pause(); } /* until it is killed */
     }
     char byte = 0;
-    CHECK_I64("told", read(ready[0], &byte, 1), 1);
+    CHECK_I64("reported", read(ready[0], &byte, 1), 1);
     CHECK_I64("made", byte, '!');
     struct prim_call call = {.deadline_ns = prim_boottime_ns(NULL) + RIG_TIMEOUT_MS * NS_IN_MS,
                              .request_id = prim_id_request()};

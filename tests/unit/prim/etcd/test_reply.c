@@ -82,7 +82,7 @@ TEST(a_lease_number_is_63_bits_of_the_id_and_never_zero)
     CHECK_I64("the sign alone", etcd_lease_number(&(coord_id){{128}}), 1);
 }
 
-TEST(keys_stand_under_their_prefix)
+TEST(keys_are_under_their_prefix)
 {
     struct etcd_key key;
 
@@ -99,7 +99,7 @@ struct sample {
     const char *key;
 };
 
-static enum err read_sample(const struct sample *sample, struct etcd_entry *ret_entry)
+static enum err read_sample(const struct sample *sample, struct prim_seen *ret_entry)
 {
     Mvccpb__KeyValue kv = MVCCPB__KEY_VALUE__INIT;
     struct buf value;
@@ -107,13 +107,15 @@ static enum err read_sample(const struct sample *sample, struct etcd_entry *ret_
 
     buf_init(&value, 4096);
     CHECK_OK("encoded", envelope_encode(&sample->envelope, &value));
-    kv.key = etcd_bytes(str_from(sample->key));
-    kv.value = etcd_bytes(buf_peek(&value));
+    kv.key = grpc_bytes(str_from(sample->key));
+    kv.value = grpc_bytes(buf_peek(&value));
     kv.create_revision = sample->create;
     kv.mod_revision = sample->mod;
     kv.lease = sample->lease;
     err = etcd_entry_read(&space, &kv, ret_entry);
-    if (!err) ret_entry->value = ret_entry->owner = STR_EMPTY; /* gone with the buffer */
+    if (!err)
+        ret_entry->envelope.value = ret_entry->envelope.owner =
+            STR_EMPTY; /* gone with the buffer */
     buf_deinit(&value);
     return err;
 }
@@ -128,7 +130,7 @@ TEST(an_entry_that_cannot_be_is_corrupt)
                                 9,
                                 7,
                                 "muster/app/k"};
-    struct etcd_entry entry;
+    struct prim_seen entry;
     struct sample bad;
 
     CHECK_OK("the granting write", read_sample(&good, &entry));
@@ -157,15 +159,15 @@ TEST(an_entry_that_cannot_be_is_corrupt)
 TEST(a_raw_entry_is_its_value)
 {
     Mvccpb__KeyValue kv = MVCCPB__KEY_VALUE__INIT;
-    struct etcd_entry entry;
+    struct prim_seen entry;
 
-    kv.key = etcd_bytes(STR("app/k"));
-    kv.value = etcd_bytes(STR("hello"));
+    kv.key = grpc_bytes(STR("app/k"));
+    kv.value = grpc_bytes(STR("hello"));
     kv.create_revision = 4;
     kv.mod_revision = 6;
     kv.lease = 12;
     CHECK_OK("read", etcd_entry_read(&bare, &kv, &entry));
-    CHECK_STR("value", entry.value, STR("hello"));
+    CHECK_STR("value", entry.envelope.value, STR("hello"));
     CHECK_U64("token of a leased one", entry.token, 4);
     kv.lease = 0;
     CHECK_OK("read", etcd_entry_read(&bare, &kv, &entry));
@@ -176,9 +178,9 @@ TEST(a_range_of_one_key_answers_for_that_key_only)
 {
     Mvccpb__KeyValue kv = MVCCPB__KEY_VALUE__INIT, *list[] = {&kv, &kv};
     Etcdserverpb__RangeResponse range = ETCDSERVERPB__RANGE_RESPONSE__INIT;
-    struct etcd_entry entry;
+    struct prim_seen entry;
 
-    kv.key = etcd_bytes(STR("app/k"));
+    kv.key = grpc_bytes(STR("app/k"));
     kv.create_revision = kv.mod_revision = 4;
     range.kvs = list;
     CHECK_I64("absent", etcd_range_one(&bare, &range, STR("k"), &entry), 0);

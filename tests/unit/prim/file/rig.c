@@ -98,8 +98,23 @@ void rig_open(struct rig *rig, const char *dir, const char *params)
     CHECK_ANSWER("the store opens", rig_try(rig, dir, params), COORD_OK, COORD_R_NONE);
 }
 
+/* Without memory the lease is not guarded. */
+void rig_guard(struct rig *rig, struct rig_lease *lease)
+{
+    if (rig->guards == NULL) { rig->guards = prim_guards_open(rig->backend); }
+    if (rig->guards != NULL) { prim_guards_add(rig->guards, &rig->guard, &lease->claim); }
+}
+
+void rig_unguard(struct rig *rig)
+{
+    if (rig->guards != NULL) { prim_guards_drop(rig->guards, &rig->guard); }
+}
+
 void rig_close(struct rig *rig)
 {
+    prim_guards_close(rig->guards);
+    rig->guards = NULL;
+    rig->guard = NULL;
     if (rig->backend != NULL) { rig->backend->ops->close(rig->backend); }
     rig->backend = NULL;
 }

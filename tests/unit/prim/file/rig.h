@@ -6,6 +6,7 @@
 
 #include "hooks.h"
 #include "prim/file/store.h"
+#include "prim/guard.h"
 
 enum { RIG_KEYS = 4, RIG_TIMEOUT_MS = 60000 /* against a hang only */ };
 
@@ -20,6 +21,8 @@ struct rig {
     uint32_t attempt;
     coord_id lease_id; /* for the next lease; zero: a fresh one */
     coord_options options;
+    struct prim_guards *guards; /* by rig_guard */
+    struct prim_guard *guard;
 };
 /* A lease as prim would keep it. */
 struct rig_lease {
@@ -51,6 +54,8 @@ coord_result rig_get(struct rig *rig, const char *key, char *value, size_t cap);
 coord_result rig_acquire(struct rig *rig, const char *group, uint32_t slots, const char *owner,
                          int64_t ttl_ms, uint32_t flags, struct rig_lease *lease);
 coord_result rig_renew(struct rig *rig, struct rig_lease *lease);
+void rig_guard(struct rig *rig, struct rig_lease *lease); /* of one lease at a time */
+void rig_unguard(struct rig *rig);
 coord_result rig_release(struct rig *rig, struct rig_lease *lease, const char *key);
 coord_result rig_holders(struct rig *rig, const char *group, coord_holders **ret_holders);
 

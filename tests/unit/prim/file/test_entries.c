@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Entries and leases of a file store, in one process: the answers of the contract, and what stands
+/* Entries and leases of a file store, in one process: the answers of the contract, and the contents
  * on the disk after them. */
 #include <errno.h>
 #include <stdio.h>
@@ -193,17 +193,17 @@ TEST(dropping_or_replacing_the_lease_of_an_entry)
     rig_close(&rig);
 }
 
-TEST(a_forced_delete_is_told_to_the_holder)
+TEST(a_forced_delete_is_reported_to_the_holder)
 {
     struct rig rig;
     struct rig_lease lease;
     rig_open(&rig, rig_dir(), "");
     (void)rig_create(&rig, "k", "1", 60000, "me", &lease);
-    rig.backend->ops->guard(rig.backend, &lease.claim);
+    rig_guard(&rig, &lease);
     CHECK_ANSWER("deleted", rig_remove(&rig, "k", COORD_FORCE, NULL), COORD_OK, COORD_R_DELETED);
     CHECK_ANSWER("revoked", rig_renew(&rig, &lease), COORD_EXPIRED, COORD_R_REVOKED);
     rig_await(&rig.lost);
-    CHECK_I64("told once", atomic_load(&rig.lost), 1);
+    CHECK_I64("reported once", atomic_load(&rig.lost), 1);
     CHECK_I64("as revoked", atomic_load(&rig.lost_reason), COORD_R_REVOKED);
     rig_close(&rig);
 }

@@ -34,8 +34,8 @@ static void use_everything(struct rig *rig, int number)
     expect_answer(held);
     if (held.code == COORD_OK) {
         expect_answer(rig_renew(rig, &lease));
-        rig->backend->ops->guard(rig->backend, &lease.claim);
-        rig->backend->ops->unguard(rig->backend, &lease.claim.lease_id);
+        rig_guard(rig, &lease);
+        rig_unguard(rig);
         expect_answer(rig_release(rig, &lease, NULL));
     }
     coord_result got = rig_acquire(rig, group, 2, "me", 60000, 0, &slot);

@@ -17,7 +17,7 @@ static const struct head sample = {.flags = HEAD_LIVE | HEAD_LEASED | HEAD_SLOT,
                                    .changes = 2,
                                    .ttl_ms = 30000,
                                    .deadline_ns = 123456789012,
-                                   .boot_id = {1, 2, 3},
+                                   .boot_id = {{1, 2, 3}},
                                    .lease_id = {{4, 5, 6}},
                                    .wall_ms = 1767225600000,
                                    .who = {77, 88, 99},
@@ -104,7 +104,7 @@ TEST(a_head_that_makes_no_sense_is_damaged_though_its_checksum_is_right)
 TEST(the_small_records_come_back_as_they_were_and_are_sealed)
 {
     const struct lease_record lease = {.lease_id = {{1}},
-                                       .boot_id = {2},
+                                       .boot_id = {{2}},
                                        .ttl_ms = 1000,
                                        .deadline_ns = 5,
                                        .granted_ns = 4,
@@ -112,9 +112,9 @@ TEST(the_small_records_come_back_as_they_were_and_are_sealed)
                                        .who = {7, 8, 9},
                                        .renew_count = 10,
                                        .lost_count = 11};
-    const struct lock_record lock = {.who = {7, 8, 9}, .boot_id = {2}, .locked_ns = 3, .op = 4};
+    const struct lock_record lock = {.who = {7, 8, 9}, .boot_id = {{2}}, .locked_ns = 3, .op = 4};
     const struct epoch_record epoch = {
-        .epoch = 5, .boot_id = {1}, .store_id = {{2}}, .format_inode = 3, .format_change = 4};
+        .epoch = 5, .boot_id = {{1}}, .store_id = {{2}}, .format_inode = 3, .format_change = 4};
     const struct floor_record floor = {.floor = 77, .store_id = {{9}}};
     char bytes[128], again[128];
     struct lease_record lease_back;

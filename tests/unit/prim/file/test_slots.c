@@ -46,7 +46,7 @@ TEST(a_takeover_by_the_same_owner_supersedes_at_once)
     struct rig_lease old, new;
     rig_open(&rig, rig_dir(), "");
     (void)rig_acquire(&rig, "g", 2, "me", 60000, 0, &old);
-    rig.backend->ops->guard(rig.backend, &old.claim);
+    rig_guard(&rig, &old);
     coord_result got = rig_acquire(&rig, "g", 2, "me", 60000, COORD_TAKEOVER_SAME_OWNER, &new);
     CHECK_ANSWER("taken over", got, COORD_OK, COORD_R_ACQUIRED);
     CHECK_U32("the same slot", got.slot, 0);
@@ -56,7 +56,7 @@ TEST(a_takeover_by_the_same_owner_supersedes_at_once)
     CHECK_U64("by", late.token, got.token);
     CHECK_ANSWER("the new one lives", rig_renew(&rig, &new), COORD_OK, COORD_R_RENEWED);
     rig_await(&rig.lost);
-    CHECK_I64("told without being asked", atomic_load(&rig.lost_reason), COORD_R_SUPERSEDED);
+    CHECK_I64("reported without being asked", atomic_load(&rig.lost_reason), COORD_R_SUPERSEDED);
     rig_close(&rig);
 }
 
@@ -184,7 +184,7 @@ TEST(a_slot_rests_though_tombstones_are_kept_for_no_time)
     CHECK_ANSWER("acquired", rig.backend->ops->acquire(rig.backend, &call, &in, &grant), COORD_OK,
                  COORD_R_ACQUIRED);
     rig_sleep_ms(150);
-    (void)gc_run(rig.store);
+    (void)gc_run(rig.store, NULL);
     CHECK_ANSWER("at rest", rig_acquire(&rig, "g", 1, "b", 60000, 0, &lease), COORD_EXISTS,
                  COORD_R_FULL);
     rig_close(&rig);

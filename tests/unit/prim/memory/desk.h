@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Short words for tests of the memory store: a store, a time, what its watches told, one lease a
+/* Short words for tests of the memory store: a store, a time, what its watches reported, one lease a
  * handle. */
 #ifndef TESTS_UNIT_PRIM_MEMORY_DESK_H
 #define TESTS_UNIT_PRIM_MEMORY_DESK_H
@@ -85,19 +85,19 @@ static inline void desk_on_event(void *owner, const struct prim_event *event)
     if (event->type != COORD_PUT && event->type != COORD_DELETE && event->type != COORD_EXPIRE)
         return;
     assert(d->event_count < DESK_EVENTS);
-    struct desk_event *told = &d->events[d->event_count++];
-    *told = (struct desk_event){event->type, event->revision, event->token, ""};
-    (void)snprintf(told->key, sizeof told->key, "%.*s", STR_ARG(event->key));
+    struct desk_event *reported = &d->events[d->event_count++];
+    *reported = (struct desk_event){event->type, event->revision, event->token, ""};
+    (void)snprintf(reported->key, sizeof reported->key, "%.*s", STR_ARG(event->key));
 }
-/* From now on the changes of that bucket's keys are told. */
+/* From now on the changes of that bucket's keys are reported. */
 static inline void desk_watch(struct desk *d, const char *bucket)
 {
     struct prim_call call = desk_call(d);
     size_t i = d->watch_count++;
     assert(i < DESK_WATCHES);
-    d->feeds[i] = prim_feed_open_direct(0, desk_on_event, d);
-    coord_result r =
-        d->b->ops->watch(d->b, &call, str_from(bucket), true, d->feeds[i], &d->watches[i]);
+    d->feeds[i] =
+        prim_feed_open_direct((struct prim_scope){str_from(bucket), true}, 0, desk_on_event, d);
+    coord_result r = d->b->ops->watch(d->b, &call, d->feeds[i], &d->watches[i]);
     assert(r.code == COORD_OK);
 }
 /* Ends what is due. */
@@ -106,8 +106,8 @@ static inline void desk_expire(struct desk *d)
     memory_enter(d->shared);
     memory_leave(d->shared);
 }
-/* What was told since the last time; at most `max`, which is checked. */
-static inline size_t desk_told(struct desk *d, struct desk_event *events, size_t max)
+/* What was reported since the last time; at most `max`, which is checked. */
+static inline size_t desk_events_of(struct desk *d, struct desk_event *events, size_t max)
 {
     memory_enter(d->shared);
     size_t count = d->event_count;

@@ -9,9 +9,9 @@
         CHECK_TEXT(why, coord_reason_name(answer_.reason), coord_reason_name(want_reason));        \
     } while (0)
 
-static size_t told(struct desk *d, struct desk_event events[DESK_EVENTS])
+static size_t reported(struct desk *d, struct desk_event events[DESK_EVENTS])
 {
-    return desk_told(d, events, DESK_EVENTS);
+    return desk_events_of(d, events, DESK_EVENTS);
 }
 
 TEST(a_key_is_created_once_and_every_change_has_a_larger_revision)
@@ -46,14 +46,14 @@ TEST(leases_end_in_the_order_of_their_deadlines_each_key_with_a_revision)
     desk_watch(&d, "");
     d.now += 50 * MS;
     desk_expire(&d);
-    CHECK_SIZE("all that is due", told(&d, events), ARRAY_LEN(order));
+    CHECK_SIZE("all that is due", reported(&d, events), ARRAY_LEN(order));
     for (size_t i = 0; i < ARRAY_LEN(order); i++) {
         CHECK_TEXT("by deadline, then as they were granted", events[i].key, order[i]);
         CHECK_I64("kind", events[i].type, COORD_EXPIRE);
         CHECK_U64("one each", events[i].revision, last + 1 + i);
     }
     CHECK("not yet due", desk_get(&d, "later") != NULL);
-    CHECK_SIZE("told once", told(&d, events), 0);
+    CHECK_SIZE("reported once", reported(&d, events), 0);
     desk_close(&d);
 }
 
@@ -67,10 +67,10 @@ TEST(a_call_that_meets_the_deadline_finds_the_lease_over)
     desk_watch(&d, "");
     d.now += 20 * MS - 1;
     ANSWERS("in time", desk_renew(&d, &h), COORD_OK, COORD_R_RENEWED);
-    CHECK_SIZE("a renewal is no event", told(&d, events), 0);
+    CHECK_SIZE("a renewal is no event", reported(&d, events), 0);
     d.now += 20 * MS;
     ANSWERS("too late", desk_renew(&d, &h), COORD_EXPIRED, COORD_R_DEADLINE);
-    CHECK_SIZE("and tells the end", told(&d, events), 1);
+    CHECK_SIZE("and moves the end", reported(&d, events), 1);
     CHECK("absent", desk_get(&d, "k") == NULL);
     coord_result r = desk_create(&d, "k", 20, "p", &other);
     ANSWERS("free", r, COORD_OK, COORD_R_CREATED);
@@ -147,7 +147,7 @@ TEST(compare_and_set_needs_the_revision_and_the_lease)
     desk_close(&d);
 }
 
-TEST(force_takes_a_leased_key_and_its_holder_is_told)
+TEST(force_takes_a_leased_key_and_its_holder_learns_it)
 {
     struct desk d;
     struct hand h = {0};
@@ -235,7 +235,7 @@ TEST(a_takeover_is_one_change_and_ends_the_earlier_lease)
     coord_result r = desk_acquire(&d, "g", 1, "a", 50, COORD_TAKEOVER_SAME_OWNER, &now);
     ANSWERS("taken", r, COORD_OK, COORD_R_ACQUIRED);
     CHECK_U64("one revision", r.revision, old.grant.token + 1);
-    CHECK_SIZE("one event", told(&d, events), 1);
+    CHECK_SIZE("one event", reported(&d, events), 1);
     CHECK_I64("another grant", events[0].type, COORD_PUT);
     coord_result late = desk_renew(&d, &old);
     ANSWERS("the earlier one", late, COORD_EXPIRED, COORD_R_SUPERSEDED);

@@ -9,6 +9,7 @@
 
 #include "lib/test.h"
 #include "prim/answer.h"
+#include "prim/guard.h"
 #include "prim/stores.h"
 #include "prim/url.h"
 
@@ -46,6 +47,8 @@ static int64_t stepped(void *arg)
 
 struct box {
     struct prim_backend *b;
+    struct prim_guards *guards;
+    struct prim_guard *guard;
     struct host host;
     struct prim_url url;
 };
@@ -61,9 +64,12 @@ static void open_box(struct box *box, const char *url, bool step)
                            .host = &box->host.host,
                            .deadline_ns = INT64_MAX};
     CHECK_I64("open", prim_memory_open(&in, &box->b).code, COORD_OK);
+    box->guards = prim_guards_open(box->b);
+    CHECK("guards", box->guards != NULL);
 }
 static void close_box(struct box *box)
 {
+    prim_guards_close(box->guards);
     box->b->ops->close(box->b);
     prim_url_deinit(&box->url);
 }
@@ -94,37 +100,36 @@ static int next_type(struct prim_feed *feed, coord_event *event)
     return prim_feed_next(feed, -1, event) ? event->type : 0;
 }
 
-TEST(a_lease_ends_without_anybody_calling_and_its_guard_is_told)
+TEST(a_lease_ends_without_anybody_calling_and_its_guard_reports_it)
 {
     struct box box;
     struct prim_grant grant;
     open_box(&box, "mem:", false);
-    struct prim_feed *feed = prim_feed_open();
+    struct prim_feed *feed = prim_feed_open((struct prim_scope){STR("k"), false});
     void *watch;
     coord_event event;
     struct prim_call call = call_now();
-    CHECK_I64("watch", box.b->ops->watch(box.b, &call, STR("k"), false, feed, &watch).code,
-              COORD_OK);
+    CHECK_I64("watch", box.b->ops->watch(box.b, &call, feed, &watch).code, COORD_OK);
     CHECK_I64("begin", next_type(feed, &event), COORD_SNAPSHOT_BEGIN);
     CHECK_I64("end", next_type(feed, &event), COORD_SNAPSHOT_END);
     CHECK_I64("create", create(&box, "k", 10, &grant).code, COORD_OK);
     struct prim_held held = {(char *)"k", grant.token, grant.create_revision, COORD_NO_SLOT};
     struct prim_claim claim = {grant.lease_id, "o", 10, &held, 1};
-    box.b->ops->guard(box.b, &claim);
+    prim_guards_add(box.guards, &box.guard, &claim);
     CHECK_I64("put", next_type(feed, &event), COORD_PUT);
     CHECK_I64("the end", next_type(feed, &event), COORD_EXPIRE);
     CHECK("a change", event.revision > grant.token);
-    /* The guard may have come after the end: then only a renewal tells. */
+    /* The guard may have come after the end: then only a renewal shows it. */
     int64_t sent = 0;
     coord_result late = box.b->ops->renew(box.b, &call, &claim, &sent);
     CHECK_I64("over", late.code, COORD_EXPIRED);
-    box.b->ops->unguard(box.b, &grant.lease_id);
+    prim_guards_drop(box.guards, &box.guard);
     box.b->ops->unwatch(box.b, watch);
     prim_feed_close(feed);
     close_box(&box);
 }
 
-TEST(a_guarded_lease_is_told_once_and_why)
+TEST(a_guarded_lease_is_reported_once_and_why)
 {
     struct box box;
     struct prim_grant grant;
@@ -132,7 +137,7 @@ TEST(a_guarded_lease_is_told_once_and_why)
     (void)create(&box, "k", 60000, &grant);
     struct prim_held held = {(char *)"k", grant.token, grant.create_revision, COORD_NO_SLOT};
     struct prim_claim claim = {grant.lease_id, "o", 60000, &held, 1};
-    box.b->ops->guard(box.b, &claim);
+    prim_guards_add(box.guards, &box.guard, &claim);
     CHECK_I64("force", drop(&box, "k", COORD_FORCE).code, COORD_OK);
     wait_for_loss(&box.host);
     CHECK_I64("why", box.host.reason, COORD_R_REVOKED);
@@ -142,7 +147,7 @@ TEST(a_guarded_lease_is_told_once_and_why)
     close_box(&box);
 }
 
-TEST(an_orderly_release_is_not_told)
+TEST(an_orderly_release_is_not_reported)
 {
     struct box box;
     struct prim_grant grant;
@@ -151,8 +156,8 @@ TEST(an_orderly_release_is_not_told)
     struct prim_held held = {(char *)"k", grant.token, grant.create_revision, COORD_NO_SLOT};
     struct prim_claim claim = {grant.lease_id, "o", 60000, &held, 1};
     struct prim_call call = call_now();
-    box.b->ops->guard(box.b, &claim);
-    box.b->ops->unguard(box.b, &grant.lease_id); /* as prim does before a release */
+    prim_guards_add(box.guards, &box.guard, &claim);
+    prim_guards_drop(box.guards, &box.guard); /* as prim does before a release */
     CHECK_I64("release", box.b->ops->release(box.b, &call, &claim, NULL).code, COORD_OK);
     CHECK_I64("silence", box.host.calls, 0);
     close_box(&box);
@@ -197,7 +202,7 @@ TEST(a_stepped_clock_ends_leases)
     (void)create(&box, "k", 1000, &grant);
     struct prim_held held = {(char *)"k", grant.token, grant.create_revision, COORD_NO_SLOT};
     struct prim_claim claim = {grant.lease_id, "o", 1000, &held, 1};
-    box.b->ops->guard(box.b, &claim);
+    prim_guards_add(box.guards, &box.guard, &claim);
     atomic_fetch_add(&stepped_ns, 999999999);
     CHECK_I64("not before", box.b->ops->get(box.b, &call, STR("k"), 0, &entry).code, COORD_OK);
     coord_entry_free(entry);
@@ -220,8 +225,8 @@ TEST(a_watch_of_a_bucket_shows_its_own_keys_only)
     open_box(&box, "mem:", false);
     for (size_t i = 0; i < ARRAY_LEN(outside); i++) { (void)create(&box, outside[i], 0, &grant); }
     for (size_t i = 0; i < ARRAY_LEN(inside); i++) { (void)create(&box, inside[i], 0, &grant); }
-    struct prim_feed *feed = prim_feed_open();
-    (void)box.b->ops->watch(box.b, &call, STR("a"), true, feed, &watch);
+    struct prim_feed *feed = prim_feed_open((struct prim_scope){STR("a"), true});
+    (void)box.b->ops->watch(box.b, &call, feed, &watch);
     CHECK_I64("begin", next_type(feed, &event), COORD_SNAPSHOT_BEGIN);
     for (size_t i = 0; i < ARRAY_LEN(inside); i++) {
         CHECK_I64("an entry", next_type(feed, &event), COORD_ENTRY);
@@ -246,8 +251,8 @@ static void lag(bool read_first)
     void *watch;
     struct prim_call call = call_now();
     open_box(&box, "mem:", false);
-    struct prim_feed *feed = prim_feed_open();
-    (void)box.b->ops->watch(box.b, &call, STR("k"), false, feed, &watch);
+    struct prim_feed *feed = prim_feed_open((struct prim_scope){STR("k"), false});
+    (void)box.b->ops->watch(box.b, &call, feed, &watch);
     if (read_first) {
         CHECK_I64("begin", next_type(feed, &event), COORD_SNAPSHOT_BEGIN);
         CHECK_I64("end", next_type(feed, &event), COORD_SNAPSHOT_END);
@@ -263,7 +268,7 @@ static void lag(bool read_first)
     }
     CHECK_I64("begin", next_type(feed, &event), COORD_SNAPSHOT_BEGIN);
     uint64_t seen = 0;
-    while (seen != last.revision) { /* ends: the last state is always told */
+    while (seen != last.revision) { /* ends: the last state is always reported */
         CHECK("more", next_type(feed, &event) != 0);
         if (event.type == COORD_ENTRY || event.type == COORD_PUT) { seen = event.revision; }
     }
