@@ -20,7 +20,7 @@
 #include "text/ndjson.h"
 #include "text/rfc3339.h"
 
-enum { LOG_FILE_MODE = 0640, LOG_REPEATS_PER_SECOND = 20 }; /* 20: a reload tells all it changed */
+enum { LOG_FILE_MODE = 0640, LOG_REPEATS_PER_SECOND = 20 }; /* 20: a reload logs every change */
 
 /* -- the log file: one descriptor for the logger, and another file behind it after a reopen -- */
 

@@ -78,16 +78,17 @@ const struct role dev_role = {.name = "dev", .table = &dev_table, .check = check
 /* The port of a log is part of what the others know of it, so it is never drawn. */
 static enum err check_raft(const struct conf *conf, struct note *note)
 {
-    const char *bind = conf_text(conf, "raft-bind"), *told = conf_text(conf, "raft-advertise");
+    const char *bind = conf_text(conf, "raft-bind"),
+               *advertised = conf_text(conf, "raft-advertise");
     struct address_parts parts;
 
-    if (address_split(told ? told : bind, &parts, note)) return ERR_INVALID;
+    if (address_split(advertised ? advertised : bind, &parts, note)) return ERR_INVALID;
     if (parts.is_unix || parts.port == 0 || parts.host.len == 0 ||
         str_equal(parts.host, STR("0.0.0.0")) || str_equal(parts.host, STR("::")))
         return note_fail(note, ERR_INVALID,
                          "%s %s: nobody can reach it there; name a host and a port%s",
-                         told ? "raft-advertise" : "raft-bind", told ? told : bind,
-                         told ? "" : " in raft-advertise");
+                         advertised ? "raft-advertise" : "raft-bind",
+                         advertised ? advertised : bind, advertised ? "" : " in raft-advertise");
     return ERR_OK;
 }
 

@@ -26,11 +26,11 @@
 OPTION_TABLES(DECLARE_TABLE)
 extern const struct option_table *const all_tables[]; /* ends with NULL */
 
-/* What a role's settings must obey as a whole, beside what the table says of each: the first thing
- * that could not start, as ERR_INVALID with a note. Looks at the settings only, at no file and no
+/* What a role's settings must obey as a whole, beside what the table says of each: the first
+ * problem, as ERR_INVALID with a note. Looks at the settings only, at no file and no
  * network. */
 typedef enum err role_check_fn(const struct conf *conf, struct note *note);
-/* The same where all that is wrong is told, one line each. */
+/* The same, but every problem is reported, one line each. */
 typedef enum err role_gather_fn(const struct conf *conf, struct buf *problems);
 struct role {
     const char *name;
@@ -63,6 +63,22 @@ enum backend_choice { BACKEND_CATALOGUE, BACKEND_PROCESS, BACKEND_COMMAND };
 #define TABLE(name, ...)                                                                           \
     static const struct option name##_options[] = {__VA_ARGS__};                                   \
     const struct option_table name##_table = {name##_options, ARRAY_LEN(name##_options)}
-/* A row that says something about one call only. */
-#define FLAG(name, kind, ...) OPTION(name, kind, .flags = OPTION_FLAG_ONLY, __VA_ARGS__)
+enum { HOUR_MS = 3600 * 1000, DAY_MS = 24 * HOUR_MS };
+/* The commonest rows: a number with its default and bounds (`most` 0: none), a switch and a text with
+ * their defaults, and a file. */
+#define NUMBER(name, kind, otherwise, least, most, what)                                           \
+    OPTION(name, kind, .fallback = (otherwise), .min = (least), .max = (most), .help = (what))
+#define SWITCH(name, otherwise, what) OPTION(name, BOOL, .fallback = (otherwise), .help = (what))
+#define TEXT(name, otherwise, shown, what)                                                         \
+    OPTION(name, STRING, .fallback = (otherwise), .placeholder = (shown), .help = (what))
+#define FILE_OPTION(name, use, sample, what)                                                       \
+    OPTION(name, STRING, .file = OPTION_FILE_##use, .placeholder = "FILE", .example = (sample),    \
+           .help = (what))
+/* Rows that say something about one call only. */
+#define FLAG(name, kind, ...)   OPTION(name, kind, .flags = OPTION_FLAG_ONLY, __VA_ARGS__)
+#define FLAG_SWITCH(name, what) FLAG(name, BOOL, .help = (what))
+#define FLAG_NUMBER(name, kind, otherwise, least, most, what)                                      \
+    FLAG(name, kind, .fallback = (otherwise), .min = (least), .max = (most), .help = (what))
+#define FLAG_TEXT(name, otherwise, shown, what)                                                    \
+    FLAG(name, STRING, .fallback = (otherwise), .placeholder = (shown), .help = (what))
 #endif

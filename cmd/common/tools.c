@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* `version`, `completion` and `man`: what they print is made from the tree of commands and the
+ * option tables of the program. One thread. */
 #include "common/tools.h"
-#include "common/help.h"
 
 #include <stdio.h>
 #include <string.h>
 
+#include "common/help.h"
 #include "common/program.h"
 #include "common/tables.h"
 #include "common/version.h"
 
 const struct command version_command = {
     HELP_MUSTER_VERSION,
-    PROGRAM_ACT(program_version),
+    PROGRAM_ACT(0, program_version),
 };
 
 /* -- completion -- */
@@ -22,11 +24,11 @@ static enum err tools_completion(struct program_run *run)
 }
 
 static const struct command bash_command = {HELP_MUSTER_COMPLETION_BASH,
-                                            PROGRAM_ACT(tools_completion)};
+                                            PROGRAM_ACT(0, tools_completion)};
 static const struct command zsh_command = {HELP_MUSTER_COMPLETION_ZSH,
-                                           PROGRAM_ACT(tools_completion)};
+                                           PROGRAM_ACT(0, tools_completion)};
 static const struct command fish_command = {HELP_MUSTER_COMPLETION_FISH,
-                                            PROGRAM_ACT(tools_completion)};
+                                            PROGRAM_ACT(0, tools_completion)};
 
 const struct command completion_command = {
     HELP_MUSTER_COMPLETION,
@@ -75,7 +77,7 @@ static enum err role_section(const struct role *role, struct buf *into)
     buf_init(&reference, PROGRAM_TEXT_MAX);
     err = conf_print_reference(role->table, title, &reference);
     if (!err) err = buf_appendf(into, ".SH MUSTER %s\n.EX\n", role->name);
-    if (!err) err = command_man_literal(buf_peek(&reference), into);
+    if (!err) err = command_man_text(buf_peek(&reference), true, into);
     buf_deinit(&reference);
     return err ? err : buf_append_c(into, ".EE\n");
 }
@@ -113,6 +115,8 @@ static enum err print_page(struct program_run *run)
 }
 
 const struct command man_command = {
-    HELP_MUSTER_MAN, COMMAND_ARGUMENTS("[PAGE]", 0, 1), .exits = BIT(5), PROGRAM_ACT(print_page),
+    HELP_MUSTER_MAN,
+    COMMAND_ARGUMENTS("[PAGE]", 0, 1),
+    PROGRAM_ACT(BIT(5), print_page),
     .hidden = true,
 };

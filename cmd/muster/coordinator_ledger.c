@@ -96,7 +96,8 @@ static enum err print_ledger(struct program_run *run)
 }
 
 const struct command coordinator_ledger_command = {
-    HELP_MUSTER_COORDINATOR_LEDGER,  .options = &coordinator_ledger_table,
-    COMMAND_ARGUMENTS("FILE", 1, 1), .exits = BIT(4) | BIT(5),
-    PROGRAM_ACT(print_ledger),
+    HELP_MUSTER_COORDINATOR_LEDGER,
+    .options = &coordinator_ledger_table,
+    COMMAND_ARGUMENTS("FILE", 1, 1),
+    PROGRAM_ACT(BIT(4) | BIT(5), print_ledger),
 };

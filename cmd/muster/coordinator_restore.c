@@ -19,6 +19,5 @@ const struct command coordinator_restore_command = {
     HELP_MUSTER_COORDINATOR_RESTORE,
     .options = &coordinator_restore_table,
     COMMAND_ARGUMENTS("ARCHIVE", 1, 1),
-    .exits = BIT(4) | BIT(5),
-    PROGRAM_ACT(restore),
+    PROGRAM_ACT(BIT(4) | BIT(5), restore),
 };

@@ -211,8 +211,9 @@ static const struct chassis_hooks operator_run_hooks = {
 };
 
 static const struct command operator_run_command = {
-    HELP_MUSTER_OPERATOR_RUN, .options = &operator_run_table, .exits = BIT(4) | BIT(6),
-    .run = chassis_run,       .data = &operator_run_hooks,
+    HELP_MUSTER_OPERATOR_RUN,
+    .options = &operator_run_table,
+    CHASSIS_RUN(operator_run_hooks),
 };
 
 const struct command operator_command = {

@@ -1,30 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* muster plan: what would the engine do with this fleet, and why? Nothing is touched. */
-#include "shard/plan/plan.h"
-#include "common/help.h"
-
 #include <stdio.h>
 
+#include "common/help.h"
 #include "common/program.h"
 #include "common/tables.h"
 #include "io/fs.h"
 #include "muster/commands.h"
+#include "shard/plan/plan.h"
 
 enum { FILE_TEXT_CAP = 64 << 10 };
 #define INPUT_MAX ((size_t)4 << 30)
 
 /* ---- the fleet ---- */
 
-static enum plan_form form_of(const char *path)
-{
-    return str_ends(str_from(path), STR(".ndjson")) ? PLAN_LINES : PLAN_DOCUMENT;
-}
-
 typedef enum err add_fn(struct planner *planner, struct str text, enum plan_form form,
                         struct note *note);
 
 static enum err add_file(struct planner *planner, const char *path, add_fn *add, struct note *note)
 {
+    enum plan_form form = str_ends(str_from(path), STR(".ndjson")) ? PLAN_LINES : PLAN_DOCUMENT;
     struct buf text;
     enum err err;
 
@@ -33,7 +28,7 @@ static enum err add_file(struct planner *planner, const char *path, add_fn *add,
     if (err) {
         note_set(note, "%s", err_text(err));
     } else {
-        err = add(planner, buf_peek(&text), form_of(path), note);
+        err = add(planner, buf_peek(&text), form, note);
         if (err && err != ERR_NOMEM) err = ERR_INVALID; /* whatever is wrong in it: one exit code */
     }
     if (err) note_prefix(note, "%s", path);
@@ -161,28 +156,28 @@ static enum err plan_print_totals(const struct planner *planner, struct buf *out
     return err ? err : buf_append_byte(out, '\n');
 }
 
-static enum err plan_print_rest(size_t told, size_t all, struct buf *out)
+static enum err plan_print_rest(size_t shown, size_t all, struct buf *out)
 {
-    if (told == all) return ERR_OK;
-    return buf_appendf(out, "... and %zu more (--limit 0 tells all)\n", all - told);
+    if (shown == all) return ERR_OK;
+    return buf_appendf(out, "... and %zu more (--limit 0 shows all)\n", all - shown);
 }
 
 static enum err plan_print(const struct planner *planner, const struct conf *conf, struct buf *out)
 {
     struct planner_totals t = planner_totals(planner);
-    size_t limit = conf_number(conf, "limit"), told, actions = 0;
+    size_t limit = conf_number(conf, "limit"), shown, actions = 0;
     bool all = conf_bool(conf, "all");
     enum err err = plan_print_totals(planner, out);
 
     if (limit == 0) limit = SIZE_MAX;
     for (int kind = 0; kind <= ACTION_DELETE; kind++) actions += t.actions[kind];
     if (!err && actions) err = buf_append_c(out, "\nactions\n");
-    if (!err) err = planner_print_actions(planner, 0, limit, out, &told);
-    if (!err) err = plan_print_rest(told, actions, out);
+    if (!err) err = planner_print_actions(planner, 0, limit, out, &shown);
+    if (!err) err = plan_print_rest(shown, actions, out);
     if (!err && (all || t.served < t.needs))
         err = buf_append_c(out, all ? "\nneeds\n" : "\nneeds that are not served\n");
-    if (!err) err = planner_print_needs(planner, all, 0, limit, out, &told);
-    return err ? err : plan_print_rest(told, all ? t.needs : t.needs - t.served, out);
+    if (!err) err = planner_print_needs(planner, all, 0, limit, out, &shown);
+    return err ? err : plan_print_rest(shown, all ? t.needs : t.needs - t.served, out);
 }
 
 static enum err plan(struct program_run *run)
@@ -202,6 +197,5 @@ static enum err plan(struct program_run *run)
 const struct command plan_command = {
     HELP_MUSTER_PLAN,
     .options = &plan_table,
-    .exits = BIT(5),
-    PROGRAM_ACT(plan),
+    PROGRAM_ACT(BIT(5), plan),
 };

@@ -158,8 +158,9 @@ static const struct chassis_hooks provider_run_hooks = {
 };
 
 static const struct command provider_run_command = {
-    HELP_MUSTER_PROVIDER_RUN, .options = &provider_run_table, .exits = BIT(4) | BIT(6),
-    .run = chassis_run,       .data = &provider_run_hooks,
+    HELP_MUSTER_PROVIDER_RUN,
+    .options = &provider_run_table,
+    CHASSIS_RUN(provider_run_hooks),
 };
 
 const struct command provider_command = {

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Each function opens or closes one part of struct role_base. A part that was not opened is NULL,
+ * and closing it does nothing. Runs on the loop's thread. */
 #include "muster/role.h"
 
 #include "io/tls.h"
@@ -10,16 +12,15 @@
 enum err role_open_ready(void *state, struct note *)
 {
     struct role_base *role = state;
-    const struct chassis_hooks *hooks = chassis_hooks(role->chassis);
 
-    return health_check_add(role->instruments->health, hooks->ready_check, hooks->ready_reason,
-                            &role->ready);
+    return health_check_add(role->instruments->health, role->hooks->ready_check,
+                            role->hooks->ready_reason, &role->ready);
 }
 
 enum err role_open_tls(void *state, struct note *note)
 {
     struct role_base *role = state;
-    unsigned tls = chassis_hooks(role->chassis)->tls;
+    unsigned tls = role->hooks->tls;
     enum err err = ERR_OK;
 
     if (!conf_is_set(role->conf, "tls.cert-file")) return ERR_OK;

@@ -16,13 +16,7 @@
 #include "member/ledger/file.h"
 #include "muster/commands.h"
 
-enum {
-    ITEMS_MAX = 1000,
-    WORKERS_MAX = 64,
-    STORAGE_BYTES = 64 << 20,
-    KEY_CAP = 128,
-    HEX_CAP = 2 * BLAKE3_BYTES + 1
-};
+enum { WORKERS_MAX = 64, STORAGE_BYTES = 64 << 20, KEY_CAP = 128, HEX_CAP = 2 * BLAKE3_BYTES + 1 };
 
 static void new_ulid(struct ulid_maker *maker, char text[ULID_TEXT_CAP])
 {
@@ -74,7 +68,7 @@ const struct command test_fence_command = {
     HELP_MUSTER_TEST_FENCE,
     .options = &test_fence_table,
     COMMAND_ARGUMENTS("STALE OBSERVED", 2, 2),
-    PROGRAM_ACT(test_fence),
+    PROGRAM_ACT(0, test_fence),
     .hidden = true,
 };
 
@@ -85,7 +79,7 @@ struct mock {
     struct member_events *events;
     struct buf rows; /* of the items: what --storage gets */
     const char *run;
-    uint64_t index, told;
+    uint64_t index, reported;
     uint64_t items, done, stolen;
     size_t worker_count;
     char workers[WORKERS_MAX][ULID_TEXT_CAP];
@@ -112,7 +106,7 @@ static enum err mock_emit_events(struct mock *m)
     struct member_event event;
     enum err err = ERR_OK;
 
-    while (!err && member_next_event(m->membership, &m->told, &event)) {
+    while (!err && member_next_event(m->membership, &m->reported, &event)) {
         bool stolen = event.topic == MEMBER_EV_WORK_STOLEN;
         struct log_field fields[3];
         char hex[HEX_CAP];
@@ -183,7 +177,7 @@ static enum err mock_share(struct mock *m)
     return err;
 }
 
-/* Each item is done by whoever has it, and its row says so. */
+/* The worker of each item does it, and the row says so. */
 static enum err mock_finish(struct mock *m)
 {
     struct member_item item;
@@ -285,6 +279,6 @@ static enum err run_mock_run(struct program_run *run)
 const struct command mock_run_command = {
     HELP_MUSTER_MOCK_RUN,
     .options = &mock_run_table,
-    PROGRAM_ACT(run_mock_run),
+    PROGRAM_ACT(0, run_mock_run),
     .hidden = true,
 };

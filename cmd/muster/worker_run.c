@@ -337,8 +337,9 @@ static const struct chassis_hooks worker_run_hooks = {
 };
 
 static const struct command worker_run_command = {
-    HELP_MUSTER_WORKER_RUN, .options = &worker_run_table, .exits = BIT(4) | BIT(6),
-    .run = chassis_run,     .data = &worker_run_hooks,
+    HELP_MUSTER_WORKER_RUN,
+    .options = &worker_run_table,
+    CHASSIS_RUN(worker_run_hooks),
 };
 
 const struct command worker_command = {

@@ -23,7 +23,7 @@ extern const struct command doctor_command, explain_command;
 extern const struct command coord_command;
 extern const struct command snapshot_command, backup_command, restore_command;
 
-/* The run under the name bigfleetctl, in whose command lines options may stand before the command,
+/* The run under the name bigfleetctl, in whose command lines options may come before the command,
  * with one dash or two. Every failure is 1, as there. */
 int bigfleetctl_main(int argc, char **argv);
 #endif

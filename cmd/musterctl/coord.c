@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* musterctl coord: the primitives of libmuster from a shell, over whatever store there is. */
 #include "musterctl/coord.h"
-#include "common/help.h"
 
 #include <inttypes.h>
 #include <pwd.h>
@@ -10,6 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "common/help.h"
 #include "common/program.h"
 #include "io/fs.h"
 #include "musterctl/commands.h"
@@ -50,7 +50,7 @@ enum err coord_ctl_error(struct ctl *ctl, const coord_result *result)
 
 /* Where claims live when nobody says: a directory that outlasts a reboot and belongs to the user,
  * so that two shells of one person meet, and no other person's shell can stop them. */
-static enum err find_url(struct ctl *ctl, char memory[512], const char **ret_url)
+static enum err coord_find_url(struct ctl *ctl, char memory[512], const char **ret_url)
 {
     const char *url = conf_text(ctl->conf, "store"), *state = getenv("XDG_STATE_HOME");
     const struct passwd *user;
@@ -80,7 +80,7 @@ static enum err find_url(struct ctl *ctl, char memory[512], const char **ret_url
     return ERR_OK;
 }
 
-static enum err coord_with_store(struct ctl *ctl, coord_ctl_fn *act, bool keep)
+enum err coord_ctl_with_store(struct ctl *ctl, coord_ctl_fn *act, bool keep)
 {
     struct coord_ctl coord = {.ctl = ctl};
     /* A claim is to outlast this process; and when `exec` is killed, its command is stopped a
@@ -93,7 +93,7 @@ static enum err coord_with_store(struct ctl *ctl, coord_ctl_fn *act, bool keep)
         .keep_on_close = keep,
         .no_early_death = 1,
     };
-    enum err err = find_url(ctl, coord.url_memory, &coord.url);
+    enum err err = coord_find_url(ctl, coord.url_memory, &coord.url);
 
     if (err) return err;
     coord.call.timeout_ms = options.open_timeout_ms;
@@ -110,13 +110,8 @@ static enum err coord_with_store(struct ctl *ctl, coord_ctl_fn *act, bool keep)
 
 enum err coord_ctl_act(struct ctl *ctl)
 {
-    return coord_with_store(ctl, ((const struct coord_action *)(const void *)ctl->action)->act,
-                            true);
-}
-
-enum err coord_ctl_while_open(struct ctl *ctl, coord_ctl_fn *act)
-{
-    return coord_with_store(ctl, act, false);
+    return coord_ctl_with_store(ctl, ((const struct coord_action *)(const void *)ctl->action)->act,
+                                true);
 }
 
 enum err coord_ctl_say(struct coord_ctl *coord, const coord_result *result, const char *what,

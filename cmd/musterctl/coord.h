@@ -28,9 +28,11 @@ enum err coord_ctl_act(struct ctl *ctl);
     {                                                                                              \
         .ctl = {.act = coord_ctl_act, .offline = true}, .act = (fn)                                \
     }
-#define COORD_ACT(fn) .run = ctl_run, COORD_DATA(fn)
-/* The same by hand, but what is still held at the end is released. */
-enum err coord_ctl_while_open(struct ctl *ctl, coord_ctl_fn *act);
+/* What all of them can end with, and `more`. */
+#define COORD_EXITS         (BIT(4) | BIT(6))
+#define COORD_ACT(more, fn) .exits = COORD_EXITS | (more), .run = ctl_run, COORD_DATA(fn)
+/* The same by hand. Without `keep` the claims that are left at the end are released. */
+enum err coord_ctl_with_store(struct ctl *ctl, coord_ctl_fn *act, bool keep);
 
 enum err coord_ctl_code(int code); /* of enum coord_code */
 /* ERR_OK, or the error whose exit code fits, with a note such as "held by a@b (token 7)". */
@@ -49,9 +51,6 @@ void coord_ctl_slot(struct ctl *ctl, coord_slot_request *request, char memory[13
 enum err coord_ctl_value(struct ctl *ctl, size_t place, coord_str *ret_value);
 enum err coord_ctl_keep_lease(struct coord_ctl *coord, const coord_lease *lease, const char *path);
 enum err coord_ctl_load_lease(struct coord_ctl *coord, const char *path, coord_lease **ret_lease);
-
-/* What all of them can end with. */
-#define COORD_EXITS (BIT(4) | BIT(6))
 
 extern const struct command coord_create_command, coord_cas_command, coord_get_command;
 extern const struct command coord_delete_command, coord_acquire_command, coord_holders_command;

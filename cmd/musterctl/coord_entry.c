@@ -7,10 +7,9 @@
 #include "common/tables.h"
 #include "musterctl/coord.h"
 
-#define SHOWN(name) (int)(name).len, (name).at
-
 /* A handle that is wanted goes to its file; one that is not kept ends by itself. */
-static enum err keep(struct coord_ctl *coord, const coord_result *result, coord_lease *lease)
+static enum err entry_keep_lease(struct coord_ctl *coord, const coord_result *result,
+                                 coord_lease *lease)
 {
     const char *path = conf_text(coord->ctl->conf, "lease");
     enum err err = ERR_OK;
@@ -25,7 +24,7 @@ static enum err keep(struct coord_ctl *coord, const coord_result *result, coord_
     return err;
 }
 
-static enum err create(struct coord_ctl *coord)
+static enum err entry_create(struct coord_ctl *coord)
 {
     struct ctl *ctl = coord->ctl;
     coord_str key = coord_ctl_argument(ctl, 0), value;
@@ -41,11 +40,11 @@ static enum err create(struct coord_ctl *coord)
         coord_create_if_absent(coord->store, &coord->call, key, value, ttl,
                                ttl > 0 ? coord_ctl_owner(ctl, memory) : NULL, &lease);
     err = coord_ctl_say(coord, &result, key.at, conf_text(ctl->conf, "lease"),
-                        "created %.*s at revision %" PRIu64, SHOWN(key), result.revision);
-    return err ? err : keep(coord, &result, lease);
+                        "created %.*s at revision %" PRIu64, STR_ARG(key), result.revision);
+    return err ? err : entry_keep_lease(coord, &result, lease);
 }
 
-static enum err cas(struct coord_ctl *coord)
+static enum err entry_cas(struct coord_ctl *coord)
 {
     struct ctl *ctl = coord->ctl;
     coord_str key = coord_ctl_argument(ctl, 0), value;
@@ -65,13 +64,13 @@ static enum err cas(struct coord_ctl *coord)
         coord->store, &coord->call, key, expected, value, ttl,
         ttl > 0 && mine == NULL ? coord_ctl_owner(ctl, memory) : NULL, mine, &made);
     err = coord_ctl_say(coord, &result, key.at, path, "%s %.*s at revision %" PRIu64,
-                        coord_reason_name(result.reason), SHOWN(key), result.revision);
+                        coord_reason_name(result.reason), STR_ARG(key), result.revision);
     coord_lease_unref(mine);
-    return err ? err : keep(coord, &result, made);
+    return err ? err : entry_keep_lease(coord, &result, made);
 }
 
 /* As it is into a pipe; so that it cannot steer a terminal otherwise. */
-static void print_value(struct ctl *ctl, coord_str value)
+static void entry_print_value(struct ctl *ctl, coord_str value)
 {
     struct str bytes = str_of(value.at, value.len);
 
@@ -79,7 +78,7 @@ static void print_value(struct ctl *ctl, coord_str value)
     ctl_append(ctl, STR("\n"));
 }
 
-static void print_entry(struct ctl *ctl, const coord_entry *entry)
+static void entry_print(struct ctl *ctl, const coord_entry *entry)
 {
     struct ndjson json;
 
@@ -95,7 +94,7 @@ static void print_entry(struct ctl *ctl, const coord_entry *entry)
     ctl_json_end(ctl, &json);
 }
 
-static enum err get(struct coord_ctl *coord)
+static enum err entry_get(struct coord_ctl *coord)
 {
     struct ctl *ctl = coord->ctl;
     coord_entry *entry = NULL;
@@ -104,13 +103,13 @@ static enum err get(struct coord_ctl *coord)
                   conf_bool(ctl->conf, "stale") ? COORD_STALE_OK : COORD_LATEST, &entry);
     enum err err = coord_ctl_error(ctl, &result);
 
-    if (!err && ctl->json) print_entry(ctl, entry);
-    if (!err && !ctl->json) print_value(ctl, entry->value);
+    if (!err && ctl->json) entry_print(ctl, entry);
+    if (!err && !ctl->json) entry_print_value(ctl, entry->value);
     coord_entry_free(entry);
     return err;
 }
 
-static enum err delete_entry(struct coord_ctl *coord)
+static enum err entry_delete(struct coord_ctl *coord)
 {
     struct ctl *ctl = coord->ctl;
     coord_str key = coord_ctl_argument(ctl, 0);
@@ -128,31 +127,30 @@ static enum err delete_entry(struct coord_ctl *coord)
         coord_delete(coord->store, &coord->call, key,
                      force ? COORD_FORCE : (revision > 0 ? revision : COORD_ANY), mine);
     coord_lease_unref(mine);
-    return coord_ctl_say(coord, &result, key.at, NULL, "deleted %.*s", SHOWN(key));
+    return coord_ctl_say(coord, &result, key.at, NULL, "deleted %.*s", STR_ARG(key));
 }
 
 const struct command coord_create_command = {
     HELP_MUSTERCTL_COORD_CREATE,
     .options = &coord_create_table,
     COMMAND_ARGUMENTS("KEY [VALUE]", 1, 2),
-    .exits = COORD_EXITS,
-    COORD_ACT(create),
+    COORD_ACT(0, entry_create),
 };
 const struct command coord_cas_command = {
     HELP_MUSTERCTL_COORD_CAS,
     .options = &coord_cas_table,
     COMMAND_ARGUMENTS("KEY REVISION [VALUE]", 2, 3),
-    .exits = COORD_EXITS,
-    COORD_ACT(cas),
+    COORD_ACT(0, entry_cas),
 };
 const struct command coord_get_command = {
     HELP_MUSTERCTL_COORD_GET,
     .options = &coord_get_table,
     COMMAND_ARGUMENTS("KEY", 1, 1),
-    .exits = COORD_EXITS | BIT(5),
-    COORD_ACT(get),
+    COORD_ACT(BIT(5), entry_get),
 };
 const struct command coord_delete_command = {
-    HELP_MUSTERCTL_COORD_DELETE,   .options = &coord_delete_table, COMMAND_ARGUMENTS("KEY", 1, 1),
-    .exits = COORD_EXITS | BIT(5), COORD_ACT(delete_entry),
+    HELP_MUSTERCTL_COORD_DELETE,
+    .options = &coord_delete_table,
+    COMMAND_ARGUMENTS("KEY", 1, 1),
+    COORD_ACT(BIT(5), entry_delete),
 };

@@ -18,7 +18,7 @@ enum err coord_ctl_keep_lease(struct coord_ctl *coord, const coord_lease *lease,
     enum err err = blob == NULL ? ERR_NOMEM : ERR_OK;
 
     if (!err && coord_lease_export(lease, blob, len) != len) err = ERR_FENCED;
-    /* 0600: whoever reads it holds the claim. */
+    /* 0600: every reader of it holds the claim. */
     if (!err)
         err = fs_publish(fs_real(), path, str_of(blob, len), 0600, entropy_u64(entropy_real()));
     free(blob);
@@ -62,7 +62,7 @@ static enum err coord_lease_renew(struct coord_ctl *coord)
     return err;
 }
 
-static enum err release(struct coord_ctl *coord)
+static enum err coord_lease_release(struct coord_ctl *coord)
 {
     const char *path = conf_text(coord->ctl->conf, "lease");
     const char *key = conf_text(coord->ctl->conf, "key");
@@ -85,12 +85,10 @@ static enum err release(struct coord_ctl *coord)
 const struct command coord_renew_command = {
     HELP_MUSTERCTL_COORD_RENEW,
     .options = &coord_lease_table,
-    .exits = COORD_EXITS | BIT(5),
-    COORD_ACT(coord_lease_renew),
+    COORD_ACT(BIT(5), coord_lease_renew),
 };
 const struct command coord_release_command = {
     HELP_MUSTERCTL_COORD_RELEASE,
     .options = &coord_release_table,
-    .exits = COORD_EXITS | BIT(5),
-    COORD_ACT(release),
+    COORD_ACT(BIT(5), coord_lease_release),
 };

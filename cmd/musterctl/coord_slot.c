@@ -34,7 +34,7 @@ static enum err coord_slot_acquire(struct coord_ctl *coord)
                          result.slot, group, result.token, result.granted_ttl_ms);
 }
 
-static void print_holders_json(struct ctl *ctl, const coord_holders *holders)
+static void slot_print_holders_json(struct ctl *ctl, const coord_holders *holders)
 {
     struct ndjson json;
 
@@ -63,7 +63,7 @@ static void print_holders_json(struct ctl *ctl, const coord_holders *holders)
     ctl_json_end(ctl, &json);
 }
 
-static void print_holders(struct ctl *ctl, const coord_holders *holders)
+static void slot_print_holders(struct ctl *ctl, const coord_holders *holders)
 {
     static const char *const columns[] = {"SLOT", "OWNER", "TOKEN", "REMAINING_MS", NULL};
     struct text_table table;
@@ -79,19 +79,19 @@ static void print_holders(struct ctl *ctl, const coord_holders *holders)
     ctl_line(ctl, "%zu of %" PRIu32 " slots held", holders->count, holders->slot_count);
 }
 
-static enum err holders(struct coord_ctl *coord)
+static enum err slot_holders(struct coord_ctl *coord)
 {
     coord_holders *found = NULL;
     coord_result result =
         coord_list_holders(coord->store, &coord->call, coord_ctl_argument(coord->ctl, 0), &found);
     enum err err = coord_ctl_error(coord->ctl, &result);
 
-    if (!err) (coord->ctl->json ? print_holders_json : print_holders)(coord->ctl, found);
+    if (!err) (coord->ctl->json ? slot_print_holders_json : slot_print_holders)(coord->ctl, found);
     coord_holders_free(found);
     return err;
 }
 
-static enum err resize(struct coord_ctl *coord)
+static enum err slot_resize(struct coord_ctl *coord)
 {
     struct ctl *ctl = coord->ctl;
     coord_str group = coord_ctl_argument(ctl, 0);
@@ -139,13 +139,14 @@ static const char *const scopes[] = {"?", "process", "mount", "host", "cluster"}
 static const char *const watches[] = {"none", "poll", "coalescing", "ordered", "resumable"};
 static const char *const tokens[] = {"none", "process", "store"};
 
-static const char *word(const char *const *words, size_t count, int which)
+static const char *slot_word(const char *const *words, size_t count, int which)
 {
     return which >= 0 && (size_t)which < count ? words[which] : "?";
 }
-#define WORD(words, which) word(words, ARRAY_LEN(words), which)
+#define WORD(words, which) slot_word(words, ARRAY_LEN(words), which)
 
-static void print_caps_json(struct ctl *ctl, const coord_caps *caps, const coord_limits *limits)
+static void slot_print_caps_json(struct ctl *ctl, const coord_caps *caps,
+                                 const coord_limits *limits)
 {
     struct ndjson json;
 
@@ -163,15 +164,15 @@ static void print_caps_json(struct ctl *ctl, const coord_caps *caps, const coord
     ctl_json_end(ctl, &json);
 }
 
-static void caps_row(struct text_table *table, const char *name, const char *here,
-                     const char *means)
+static void slot_caps_row(struct text_table *table, const char *name, const char *here,
+                          const char *means)
 {
     table_text(table, name);
     table_text(table, here);
     table_text(table, means);
 }
 
-static enum err caps(struct coord_ctl *coord)
+static enum err slot_caps(struct coord_ctl *coord)
 {
     static const char *const columns[] = {"CAPABILITY", "HERE", "MEANS", NULL};
     struct ctl *ctl = coord->ctl;
@@ -181,18 +182,18 @@ static enum err caps(struct coord_ctl *coord)
     struct text_table table;
 
     if (ctl->json) {
-        print_caps_json(ctl, &found, &limits);
+        slot_print_caps_json(ctl, &found, &limits);
         return ERR_OK;
     }
     table_init(&table, columns, &ctl->memory);
-    caps_row(&table, "server", found.server, "what was found there");
-    caps_row(&table, "scope", WORD(scopes, found.scope), "\"the only one\" where");
-    caps_row(&table, "watch", WORD(watches, found.watch), "how changes are seen");
-    caps_row(&table, "token", WORD(tokens, found.token), "how far fencing tokens increase");
+    slot_caps_row(&table, "server", found.server, "what was found there");
+    slot_caps_row(&table, "scope", WORD(scopes, found.scope), "\"the only one\" where");
+    slot_caps_row(&table, "watch", WORD(watches, found.watch), "how changes are seen");
+    slot_caps_row(&table, "token", WORD(tokens, found.token), "how far fencing tokens increase");
     (void)snprintf(number, sizeof number, "%" PRId64, limits.ttl_min_ms);
-    caps_row(&table, "ttl_min_ms", number, "the shortest claim");
+    slot_caps_row(&table, "ttl_min_ms", number, "the shortest claim");
     for (size_t i = 0; i < ARRAY_LEN(bits); i++)
-        caps_row(&table, bits[i].name, found.bits & bits[i].bit ? "yes" : "no", bits[i].means);
+        slot_caps_row(&table, bits[i].name, found.bits & bits[i].bit ? "yes" : "no", bits[i].means);
     ctl_print_table(ctl, &table);
     if (found.note[0]) ctl_line(ctl, "%s", found.note);
     if (found.degraded) ctl_line(ctl, "degraded: new claims are refused");
@@ -200,24 +201,25 @@ static enum err caps(struct coord_ctl *coord)
 }
 
 const struct command coord_acquire_command = {
-    HELP_MUSTERCTL_COORD_ACQUIRE,       .options = &coord_acquire_table,
-    COMMAND_ARGUMENTS("[VALUE]", 0, 1), .exits = COORD_EXITS,
-    COORD_ACT(coord_slot_acquire),
+    HELP_MUSTERCTL_COORD_ACQUIRE,
+    .options = &coord_acquire_table,
+    COMMAND_ARGUMENTS("[VALUE]", 0, 1),
+    COORD_ACT(0, coord_slot_acquire),
 };
 const struct command coord_holders_command = {
-    HELP_MUSTERCTL_COORD_HOLDERS,  .options = &coord_table, COMMAND_ARGUMENTS("GROUP", 1, 1),
-    .exits = COORD_EXITS | BIT(5), COORD_ACT(holders),
+    HELP_MUSTERCTL_COORD_HOLDERS,
+    .options = &coord_table,
+    COMMAND_ARGUMENTS("GROUP", 1, 1),
+    COORD_ACT(BIT(5), slot_holders),
 };
 const struct command coord_resize_command = {
     HELP_MUSTERCTL_COORD_RESIZE,
     .options = &coord_resize_table,
     COMMAND_ARGUMENTS("GROUP SLOTS", 2, 2),
-    .exits = COORD_EXITS | BIT(5),
-    COORD_ACT(resize),
+    COORD_ACT(BIT(5), slot_resize),
 };
 const struct command coord_caps_command = {
     HELP_MUSTERCTL_COORD_CAPS,
     .options = &coord_table,
-    .exits = COORD_EXITS,
-    COORD_ACT(caps),
+    COORD_ACT(0, slot_caps),
 };

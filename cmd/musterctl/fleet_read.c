@@ -13,8 +13,7 @@
 const struct command list_shards_command = {
     HELP_MUSTERCTL_LIST_SHARDS,
     .options = &ctl_table,
-    .exits = CTL_EXITS,
-    CTL_RPC(CTL_READ(COORDINATOR_PATH "ListShards", bigfleet__v1alpha1__list_shards),
+    CTL_RPC(0, CTL_READ(COORDINATOR_PATH "ListShards", bigfleet__v1alpha1__list_shards),
             CTL_COLUMNS(CTL_COLUMN("SHARD", "shard_id"), CTL_COLUMN("ADDRESS", "address"),
                         CTL_COLUMN("REGISTERED", "registered_at_unix_ns", .cell = CTL_TIME),
                         CTL_COLUMN("LAST_HEARTBEAT", "last_heartbeat_unix_ns", .cell = CTL_TIME))),
@@ -23,8 +22,8 @@ const struct command list_shards_command = {
 const struct command list_domain_assignments_command = {
     HELP_MUSTERCTL_LIST_DOMAIN_ASSIGNMENTS,
     .options = &ctl_table,
-    .exits = CTL_EXITS,
-    CTL_RPC(CTL_READ(COORDINATOR_PATH "ListDomainAssignments",
+    CTL_RPC(0,
+            CTL_READ(COORDINATOR_PATH "ListDomainAssignments",
                      bigfleet__v1alpha1__list_domain_assignments),
             CTL_COLUMNS(CTL_COLUMN("TOPOLOGY_KEY", "topology_key"),
                         CTL_COLUMN("TOPOLOGY_VALUE", "topology_value"),
@@ -34,8 +33,7 @@ const struct command list_domain_assignments_command = {
 const struct command list_leaving_domains_command = {
     HELP_MUSTERCTL_LIST_LEAVING_DOMAINS,
     .options = &ctl_table,
-    .exits = CTL_EXITS,
-    CTL_RPC(CTL_READ(FLEET_PATH "ListOwnershipIssues", muster__v1__list_ownership_issues),
+    CTL_RPC(0, CTL_READ(FLEET_PATH "ListOwnershipIssues", muster__v1__list_ownership_issues),
             .more_rows = "contested", /* that a shard acts on against the tables */
             CTL_COLUMNS(CTL_COLUMN("TOPOLOGY_KEY", "topology_key"),
                         CTL_COLUMN("TOPOLOGY_VALUE", "topology_value"),
@@ -71,8 +69,7 @@ static void quota_rows(struct text_table *table, const ProtobufCMessage *answer)
 const struct command list_quotas_command = {
     HELP_MUSTERCTL_LIST_QUOTAS,
     .options = &ctl_table,
-    .exits = CTL_EXITS,
-    CTL_RPC(CTL_READ(COORDINATOR_PATH "ListQuotas", bigfleet__v1alpha1__list_quotas),
+    CTL_RPC(0, CTL_READ(COORDINATOR_PATH "ListQuotas", bigfleet__v1alpha1__list_quotas),
             .rows = quota_rows,
             CTL_COLUMNS(CTL_COLUMN("PROVIDER", NULL), CTL_COLUMN("REGION", NULL),
                         CTL_COLUMN("SHARD", NULL), CTL_COLUMN("SLICE", NULL))),
@@ -81,8 +78,7 @@ const struct command list_quotas_command = {
 const struct command list_providers_command = {
     HELP_MUSTERCTL_LIST_PROVIDERS,
     .options = &ctl_table,
-    .exits = CTL_EXITS,
-    CTL_RPC(CTL_READ(COORDINATOR_PATH "ListProviders", bigfleet__v1alpha1__list_providers),
+    CTL_RPC(0, CTL_READ(COORDINATOR_PATH "ListProviders", bigfleet__v1alpha1__list_providers),
             CTL_COLUMNS(CTL_COLUMN("PROVIDER", "name"), CTL_COLUMN("ADDRESS", "address"),
                         CTL_COLUMN("REGION", "region"))),
 };
@@ -90,16 +86,15 @@ const struct command list_providers_command = {
 const struct command list_clusters_command = {
     HELP_MUSTERCTL_LIST_CLUSTERS,
     .options = &ctl_table,
-    .exits = CTL_EXITS,
-    CTL_RPC(CTL_READ(FLEET_PATH "ListClusters", muster__v1__list_clusters),
+    CTL_RPC(0, CTL_READ(FLEET_PATH "ListClusters", muster__v1__list_clusters),
             CTL_COLUMNS(CTL_COLUMN("CLUSTER", "cluster_id"), CTL_COLUMN("SHARD", "shard_id"))),
 };
 
 const struct command list_shard_reports_command = {
     HELP_MUSTERCTL_LIST_SHARD_REPORTS,
     .options = &list_shard_reports_table,
-    .exits = CTL_EXITS,
-    CTL_RPC(CTL_READ(COORDINATOR_PATH "ListShardReports", bigfleet__v1alpha1__list_shard_reports),
+    CTL_RPC(0,
+            CTL_READ(COORDINATOR_PATH "ListShardReports", bigfleet__v1alpha1__list_shard_reports),
             CTL_FILL({"shard_id", "shard"}),
             CTL_COLUMNS(CTL_COLUMN("SHARD", "shard_id"), CTL_COLUMN("CYCLE", "cycle"),
                         CTL_COLUMN("RECEIVED", "received_at_unix_ns", .cell = CTL_TIME),

@@ -10,8 +10,8 @@
 const struct command assign_domain_command = {
     HELP_MUSTERCTL_ASSIGN_DOMAIN,
     .options = &assign_domain_table,
-    .exits = CTL_EXITS | BIT(4) | BIT(5),
-    CTL_RPC(CTL_WRITE(COORDINATOR_PATH "AssignDomain", bigfleet__v1alpha1__assign_domain,
+    CTL_RPC(BIT(4) | BIT(5),
+            CTL_WRITE(COORDINATOR_PATH "AssignDomain", bigfleet__v1alpha1__assign_domain,
                       "musterctl domain list"),
             CTL_FILL({"topology_key", "key"}, {"topology_value", "value"}, {"shard_id", "shard"},
                      {"force_two_owners", "force-two-owners"}),
@@ -21,8 +21,8 @@ const struct command assign_domain_command = {
 const struct command unassign_domain_command = {
     HELP_MUSTERCTL_UNASSIGN_DOMAIN,
     .options = &unassign_domain_table,
-    .exits = CTL_EXITS,
-    CTL_RPC(CTL_WRITE(COORDINATOR_PATH "UnassignDomain", bigfleet__v1alpha1__unassign_domain,
+    CTL_RPC(0,
+            CTL_WRITE(COORDINATOR_PATH "UnassignDomain", bigfleet__v1alpha1__unassign_domain,
                       "musterctl domain list"),
             CTL_FILL({"topology_key", "key"}, {"topology_value", "value"}),
             .done = "unassigned {topology_key}={topology_value}"),
@@ -31,8 +31,8 @@ const struct command unassign_domain_command = {
 const struct command remove_shard_command = {
     HELP_MUSTERCTL_REMOVE_SHARD,
     .options = &remove_shard_table,
-    .exits = CTL_EXITS | BIT(4) | BIT(5),
-    CTL_RPC(CTL_WRITE(COORDINATOR_PATH "RemoveShard", bigfleet__v1alpha1__remove_shard,
+    CTL_RPC(BIT(4) | BIT(5),
+            CTL_WRITE(COORDINATOR_PATH "RemoveShard", bigfleet__v1alpha1__remove_shard,
                       "musterctl shard list"),
             CTL_FILL({"shard_id", "shard"}, {"force_two_owners", "force-two-owners"}),
             .asks = "The domains and clusters of the shard lose their owner.",
@@ -42,8 +42,7 @@ const struct command remove_shard_command = {
 const struct command add_shard_command = {
     HELP_MUSTERCTL_ADD_SHARD,
     .options = &add_shard_table,
-    .exits = CTL_EXITS | BIT(4),
-    CTL_RPC(CTL_WRITE(FLEET_PATH "AddShard", muster__v1__add_shard, "musterctl shard list"),
+    CTL_RPC(BIT(4), CTL_WRITE(FLEET_PATH "AddShard", muster__v1__add_shard, "musterctl shard list"),
             CTL_FILL({"shard_id", "shard"}, {"address", "address"}),
             .done = "added shard {shard_id} at {address}"),
 };
@@ -51,8 +50,8 @@ const struct command add_shard_command = {
 const struct command bind_cluster_command = {
     HELP_MUSTERCTL_BIND_CLUSTER,
     .options = &bind_cluster_table,
-    .exits = CTL_EXITS | BIT(4) | BIT(5),
-    CTL_RPC(CTL_WRITE(FLEET_PATH "BindCluster", muster__v1__bind_cluster, "musterctl cluster list"),
+    CTL_RPC(BIT(4) | BIT(5),
+            CTL_WRITE(FLEET_PATH "BindCluster", muster__v1__bind_cluster, "musterctl cluster list"),
             CTL_FILL({"cluster_id", "cluster"}, {"shard_id", "shard"}),
             .done = "bound cluster {cluster_id} \xe2\x86\x92 {shard_id}"),
 };
@@ -103,8 +102,8 @@ static enum err quota_read_slices(struct ctl *ctl, ProtobufCMessage *message)
 const struct command set_quota_command = {
     HELP_MUSTERCTL_SET_QUOTA,
     .options = &set_quota_table,
-    .exits = CTL_EXITS | BIT(4) | BIT(5),
-    CTL_RPC(CTL_WRITE(FLEET_PATH "SetQuota", muster__v1__set_quota, "musterctl quota list"),
+    CTL_RPC(BIT(4) | BIT(5),
+            CTL_WRITE(FLEET_PATH "SetQuota", muster__v1__set_quota, "musterctl quota list"),
             CTL_FILL({"provider", "provider"}, {"region", "region"}), .prepare = quota_read_slices,
             .done = "set quota {provider}/{region}: {per_shard} slices"),
 };
@@ -112,8 +111,8 @@ const struct command set_quota_command = {
 const struct command upsert_provider_command = {
     HELP_MUSTERCTL_UPSERT_PROVIDER,
     .options = &upsert_provider_table,
-    .exits = CTL_EXITS,
-    CTL_RPC(CTL_WRITE(FLEET_PATH "UpsertProvider", muster__v1__upsert_provider,
+    CTL_RPC(0,
+            CTL_WRITE(FLEET_PATH "UpsertProvider", muster__v1__upsert_provider,
                       "musterctl provider list"),
             CTL_FILL({"provider.name", "name"}, {"provider.address", "address"},
                      {"provider.region", "region"}),

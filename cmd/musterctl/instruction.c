@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* musterctl instruction: what waits to be told to shards, and telling it by hand. One thread. */
+/* musterctl instruction: what waits to be sent to shards, and sending it by hand. One thread. */
 #include <stdio.h>
 
 #include "common/help.h"
@@ -14,9 +14,9 @@
 static void kind_cell(struct text_table *table, const ProtobufCMessage *row)
 {
     const Muster__V1__PendingInstruction *pending = (const void *)row;
-    const Bigfleet__V1alpha1__CoordinatorInstruction *told = pending->instruction;
+    const Bigfleet__V1alpha1__CoordinatorInstruction *sent = pending->instruction;
     const ProtobufCFieldDescriptor *payload =
-        told ? protobuf_c_message_descriptor_get_field(told->base.descriptor, told->payload_case)
+        sent ? protobuf_c_message_descriptor_get_field(sent->base.descriptor, sent->payload_case)
              : NULL;
     char name[32];
 
@@ -29,8 +29,7 @@ static void kind_cell(struct text_table *table, const ProtobufCMessage *row)
 static const struct command instruction_list_command = {
     HELP_MUSTERCTL_INSTRUCTION_LIST,
     .options = &instruction_list_table,
-    .exits = CTL_EXITS,
-    CTL_RPC(CTL_READ(FLEET_PATH "ListInstructions", muster__v1__list_instructions),
+    CTL_RPC(0, CTL_READ(FLEET_PATH "ListInstructions", muster__v1__list_instructions),
             CTL_FILL({"shard_id", "shard"}),
             CTL_COLUMNS(CTL_COLUMN("SHARD", "shard_id"),
                         CTL_COLUMN("TERM", "instruction.coordinator_term"),
@@ -90,8 +89,8 @@ static enum err queue_prepare(struct ctl *ctl, ProtobufCMessage *message)
 static const struct command queue_command = {
     HELP_MUSTERCTL_INSTRUCTION_QUEUE,
     .options = &instruction_queue_table,
-    .exits = CTL_EXITS | BIT(4) | BIT(5),
-    CTL_RPC(CTL_WRITE(FLEET_PATH "QueueInstruction", muster__v1__queue_instruction,
+    CTL_RPC(BIT(4) | BIT(5),
+            CTL_WRITE(FLEET_PATH "QueueInstruction", muster__v1__queue_instruction,
                       "musterctl instruction list"),
             .prepare = queue_prepare, .done = "queued {instruction_id} for {shard_ids} shards"),
 };

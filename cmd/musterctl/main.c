@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* musterctl: the tool beside a fleet. */
-#include "common/help.h"
 #include <string.h>
 
+#include "common/help.h"
 #include "common/program.h"
 #include "common/tools.h"
 #include "common/words.h"
@@ -10,49 +10,23 @@
 
 /* -- nouns; each command keeps its name of older releases, too -- */
 
-static const struct command shard_group = {
-    HELP_MUSTERCTL_SHARD,
-    .verbs = true,
-    .children = COMMAND_CHILDREN(&list_shards_command, &list_shard_reports_command,
-                                 &add_shard_command, &remove_shard_command),
-};
-static const struct command domain_group = {
-    HELP_MUSTERCTL_DOMAIN,
-    .verbs = true,
-    .children = COMMAND_CHILDREN(&list_domain_assignments_command, &list_leaving_domains_command,
-                                 &assign_domain_command, &unassign_domain_command),
-};
-static const struct command cluster_group = {
-    HELP_MUSTERCTL_CLUSTER,
-    .verbs = true,
-    .children = COMMAND_CHILDREN(&list_clusters_command, &bind_cluster_command),
-};
-static const struct command quota_group = {
-    HELP_MUSTERCTL_QUOTA,
-    .verbs = true,
-    .children = COMMAND_CHILDREN(&list_quotas_command, &set_quota_command),
-};
-static const struct command need_group = {
-    HELP_MUSTERCTL_NEED,
-    .verbs = true,
-    .children = COMMAND_CHILDREN(&needs_command),
-};
-static const struct command worker_group = {
-    HELP_MUSTERCTL_WORKER,
-    .verbs = true,
-    .children = COMMAND_CHILDREN(&workers_command, &member_status_command, &assignment_command,
-                                 &drain_command, &evict_command, &release_hold_command),
-};
-static const struct command partition_group = {
-    HELP_MUSTERCTL_PARTITION,
-    .verbs = true,
-    .children = COMMAND_CHILDREN(&partitions_command),
-};
-static const struct command queue_group = {
-    HELP_MUSTERCTL_QUEUE,
-    .verbs = true,
-    .children = COMMAND_CHILDREN(&work_command),
-};
+static const struct command shard_group =
+    COMMAND_GROUP(HELP_MUSTERCTL_SHARD, &list_shards_command, &list_shard_reports_command,
+                  &add_shard_command, &remove_shard_command);
+static const struct command domain_group =
+    COMMAND_GROUP(HELP_MUSTERCTL_DOMAIN, &list_domain_assignments_command,
+                  &list_leaving_domains_command, &assign_domain_command, &unassign_domain_command);
+static const struct command cluster_group =
+    COMMAND_GROUP(HELP_MUSTERCTL_CLUSTER, &list_clusters_command, &bind_cluster_command);
+static const struct command quota_group =
+    COMMAND_GROUP(HELP_MUSTERCTL_QUOTA, &list_quotas_command, &set_quota_command);
+static const struct command need_group = COMMAND_GROUP(HELP_MUSTERCTL_NEED, &needs_command);
+static const struct command worker_group =
+    COMMAND_GROUP(HELP_MUSTERCTL_WORKER, &workers_command, &member_status_command,
+                  &assignment_command, &drain_command, &evict_command, &release_hold_command);
+static const struct command partition_group =
+    COMMAND_GROUP(HELP_MUSTERCTL_PARTITION, &partitions_command);
+static const struct command queue_group = COMMAND_GROUP(HELP_MUSTERCTL_QUEUE, &work_command);
 
 static const struct command main_program = {
     HELP_MUSTERCTL,

@@ -80,11 +80,10 @@ static enum err status_print(struct ctl *ctl, const Muster__V1__ClusterStatusRes
 
 static enum err member_status_show(struct ctl *ctl)
 {
-    static const struct remote_method method =
-        REMOTE_READS(MEMBERSHIP_PATH "ClusterStatus", muster__v1__cluster_status);
-    Muster__V1__ClusterStatusRequest request = MUSTER__V1__CLUSTER_STATUS_REQUEST__INIT;
     enum err err;
-    const Muster__V1__ClusterStatusResponse *status = ctl_ask(ctl, &method, &request.base, &err);
+    const Muster__V1__ClusterStatusResponse *status =
+        ctl_ask(ctl, REMOTE_READ_OF(MEMBERSHIP_PATH "ClusterStatus", muster__v1__cluster_status),
+                NULL, &err);
 
     if (status) err = status_print(ctl, status);
     if (err || strcmp(status->status, "ok") == 0 || conf_bool(ctl->conf, "watch")) return err;
@@ -129,16 +128,14 @@ static const char *const partition_states[] = {"FREE", "OWNED", "REVOKING", "FEN
 const struct command partitions_command = {
     HELP_MUSTERCTL_PARTITIONS,
     .options = &partitions_table,
-    .exits = CTL_EXITS,
-    CTL_RUN(.rpc = PARTITIONS_RPC("worker")),
+    CTL_RUN(0, .rpc = PARTITIONS_RPC("worker")),
 };
 
 const struct command assignment_command = {
     HELP_MUSTERCTL_ASSIGNMENT,
     .options = &member_list_table,
     COMMAND_ARGUMENTS("WORKER", 1, 1),
-    .exits = CTL_EXITS,
-    CTL_RUN(.rpc = PARTITIONS_RPC(NULL)),
+    CTL_RUN(0, .rpc = PARTITIONS_RPC(NULL)),
 };
 
 /* -- checkpoints -- */
@@ -155,8 +152,7 @@ static void checkpoints_head(struct ctl *ctl, const ProtobufCMessage *answer)
 const struct command checkpoints_command = {
     HELP_MUSTERCTL_CHECKPOINTS,
     .options = &member_list_table,
-    .exits = CTL_EXITS,
-    CTL_RPC(CTL_READ(MEMBERSHIP_PATH "ListCheckpoints", muster__v1__list_checkpoints),
+    CTL_RPC(0, CTL_READ(MEMBERSHIP_PATH "ListCheckpoints", muster__v1__list_checkpoints),
             .head = checkpoints_head, .page_request = "from", .page_row = "partition",
             CTL_COLUMNS(CTL_COLUMN("PARTITION", "partition"),
                         CTL_COLUMN("CHECKPOINT", "checkpoint", .cell = CTL_OR_DASH),
@@ -172,8 +168,7 @@ static const char *const work_states[] = {"PENDING", "RUNNING", "DONE", "FAILED"
 const struct command work_command = {
     HELP_MUSTERCTL_WORK,
     .options = &work_table,
-    .exits = CTL_EXITS,
-    CTL_RPC(CTL_READ(MEMBERSHIP_PATH "ListWork", muster__v1__list_work),
+    CTL_RPC(0, CTL_READ(MEMBERSHIP_PATH "ListWork", muster__v1__list_work),
             CTL_FILL({"unfinished", "unfinished"}), .page_request = "after", .page_row = "id",
             CTL_COLUMNS(CTL_COLUMN("ITEM", "id"),
                         CTL_COLUMN("STATE", "state", .words = work_states),
@@ -189,19 +184,19 @@ const struct command drain_command = {
     HELP_MUSTERCTL_DRAIN,
     .options = &drain_table,
     COMMAND_ARGUMENTS("WORKER", 1, 1),
-    .exits = CTL_EXITS | BIT(4) | BIT(5),
-    CTL_RPC(CTL_ONCE(MEMBERSHIP_PATH "Drain", muster__v1__drain_worker, "musterctl worker list"),
+    CTL_RPC(BIT(4) | BIT(5),
+            CTL_ONCE(MEMBERSHIP_PATH "Drain", muster__v1__drain_worker, "musterctl worker list"),
             CTL_FILL({"worker_id", NULL}, {"deadline_ms", "deadline"}), .done_if = "delivered",
-            .done = "{worker_id} has been told to drain",
-            .done_else = "{worker_id} will be told to drain with its next beat"),
+            .done = "{worker_id} has been ordered to drain",
+            .done_else = "{worker_id} will be ordered to drain with its next beat"),
 };
 
 const struct command evict_command = {
     HELP_MUSTERCTL_EVICT,
     .options = &removal_table,
     COMMAND_ARGUMENTS("WORKER", 1, 1),
-    .exits = CTL_EXITS | BIT(4) | BIT(5),
-    CTL_RPC(CTL_ONCE(MEMBERSHIP_PATH "Evict", muster__v1__evict, "musterctl worker list"),
+    CTL_RPC(BIT(4) | BIT(5),
+            CTL_ONCE(MEMBERSHIP_PATH "Evict", muster__v1__evict, "musterctl worker list"),
             CTL_FILL({"worker_id", NULL}),
             .asks = "The worker counts as failed, and its partitions go to other workers.",
             .done = "evicted {worker_id}, incarnation {incarnation}"),
@@ -210,8 +205,8 @@ const struct command evict_command = {
 const struct command release_hold_command = {
     HELP_MUSTERCTL_RELEASE_HOLD,
     .options = &ctl_table,
-    .exits = CTL_EXITS,
-    CTL_RPC(CTL_ONCE(MEMBERSHIP_PATH "ReleaseHold", muster__v1__release_hold,
+    CTL_RPC(0,
+            CTL_ONCE(MEMBERSHIP_PATH "ReleaseHold", muster__v1__release_hold,
                      "musterctl worker status"),
             .done_if = "held", .done = "failures are declared again",
             .done_else = "nothing was held back"),
@@ -220,14 +215,11 @@ const struct command release_hold_command = {
 static const struct command now_command = {
     HELP_MUSTERCTL_CHECKPOINT_NOW,
     .options = &ctl_table,
-    .exits = CTL_EXITS,
-    CTL_RPC(CTL_ONCE(MEMBERSHIP_PATH "CheckpointNow", muster__v1__checkpoint_now,
+    CTL_RPC(0,
+            CTL_ONCE(MEMBERSHIP_PATH "CheckpointNow", muster__v1__checkpoint_now,
                      "musterctl checkpoint list"),
             .done = "round {round} asks {workers} workers"),
 };
 
-const struct command checkpoint_command = {
-    HELP_MUSTERCTL_CHECKPOINT,
-    .verbs = true,
-    .children = COMMAND_CHILDREN(&checkpoints_command, &now_command),
-};
+const struct command checkpoint_command =
+    COMMAND_GROUP(HELP_MUSTERCTL_CHECKPOINT, &checkpoints_command, &now_command);

@@ -31,8 +31,7 @@ static void silence_cell(struct text_table *table, const ProtobufCMessage *row)
 static const struct command replica_list_command = {
     HELP_MUSTERCTL_REPLICA_LIST,
     .options = &ctl_table,
-    .exits = CTL_EXITS,
-    CTL_RPC(CTL_READ(FLEET_PATH "ListReplicas", muster__v1__list_replicas),
+    CTL_RPC(0, CTL_READ(FLEET_PATH "ListReplicas", muster__v1__list_replicas),
             CTL_COLUMNS(CTL_COLUMN("NAME", "name", .cell = CTL_OR_DASH),
                         CTL_COLUMN("ID", "replica_id"), CTL_COLUMN("ROLE", NULL, .put = role_cell),
                         CTL_COLUMN("RAFT_ADDRESS", "raft_address", .cell = CTL_OR_DASH),
@@ -59,9 +58,8 @@ static enum err add_read_id(struct ctl *ctl, ProtobufCMessage *message)
 static const struct command add_command = {
     HELP_MUSTERCTL_REPLICA_ADD,
     .options = &replica_add_table,
-    .exits = CTL_EXITS | BIT(4),
     /* The server knows the identity: said again, it changes nothing. */
-    CTL_RPC(CTL_WRITE(FLEET_PATH "JoinReplica", muster__v1__join_replica, look),
+    CTL_RPC(BIT(4), CTL_WRITE(FLEET_PATH "JoinReplica", muster__v1__join_replica, look),
             CTL_FILL({"name", "name"}, {"raft_address", "raft-address"},
                      {"grpc_address", "grpc-address"}, {"http_address", "http-address"}),
             .prepare = add_read_id, .done_if = "voter", .done = "{name} is a voter",
@@ -72,8 +70,7 @@ static const struct command remove_command = {
     HELP_MUSTERCTL_REPLICA_REMOVE,
     .options = &removal_table,
     COMMAND_ARGUMENTS("REPLICA", 1, 1),
-    .exits = CTL_EXITS | BIT(4) | BIT(5),
-    CTL_RPC(CTL_ONCE(FLEET_PATH "RemoveReplica", muster__v1__remove_replica, look),
+    CTL_RPC(BIT(4) | BIT(5), CTL_ONCE(FLEET_PATH "RemoveReplica", muster__v1__remove_replica, look),
             CTL_FILL({"replica", NULL}),
             .asks =
                 "The replica leaves the cluster for good; its data directory cannot be used again.",
@@ -84,8 +81,8 @@ static const struct command transfer_command = {
     HELP_MUSTERCTL_REPLICA_TRANSFER,
     .options = &ctl_table,
     COMMAND_ARGUMENTS("[REPLICA]", 0, 1),
-    .exits = CTL_EXITS | BIT(4) | BIT(5),
-    CTL_RPC(CTL_ONCE(FLEET_PATH "TransferLeadership", muster__v1__transfer_leadership, look),
+    CTL_RPC(BIT(4) | BIT(5),
+            CTL_ONCE(FLEET_PATH "TransferLeadership", muster__v1__transfer_leadership, look),
             CTL_FILL({"replica", NULL}), .done_if = "replica",
             .done = "leadership handed to {replica}",
             .done_else = "leadership handed to another replica"),
@@ -101,15 +98,11 @@ static enum err bootstrap_check(struct ctl *ctl, ProtobufCMessage *)
 static const struct command bootstrap_command = {
     HELP_MUSTERCTL_REPLICA_BOOTSTRAP,
     .options = &ctl_table,
-    .exits = CTL_EXITS | BIT(4),
-    CTL_RPC(CTL_ONCE(FLEET_PATH "BootstrapReplica", muster__v1__bootstrap_replica, look),
+    CTL_RPC(BIT(4), CTL_ONCE(FLEET_PATH "BootstrapReplica", muster__v1__bootstrap_replica, look),
             .prepare = bootstrap_check,
             .done = "replica {replica_id} bootstraps cluster {cluster_id}"),
 };
 
-const struct command replica_command = {
-    HELP_MUSTERCTL_REPLICA,
-    .verbs = true,
-    .children = COMMAND_CHILDREN(&replica_list_command, &add_command, &remove_command,
-                                 &transfer_command, &bootstrap_command, &state_hash_command),
-};
+const struct command replica_command =
+    COMMAND_GROUP(HELP_MUSTERCTL_REPLICA, &replica_list_command, &add_command, &remove_command,
+                  &transfer_command, &bootstrap_command, &state_hash_command);

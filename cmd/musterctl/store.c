@@ -84,8 +84,7 @@ static const struct command get_command = {
     HELP_MUSTERCTL_STORE_GET,
     .options = &store_get_table,
     COMMAND_ARGUMENTS("KEY", 1, 1),
-    .exits = CTL_EXITS | BIT(5),
-    CTL_RPC(CTL_READ(STORE_PATH "Range", muster__v1__range),
+    CTL_RPC(BIT(5), CTL_READ(STORE_PATH "Range", muster__v1__range),
             CTL_FILL({"key", NULL}, {"revision", "revision"}), .show = get_show),
 };
 
@@ -103,8 +102,8 @@ static const struct command put_command = {
     HELP_MUSTERCTL_STORE_PUT,
     .options = &store_write_table,
     COMMAND_ARGUMENTS("KEY VALUE", 2, 2),
-    .exits = CTL_EXITS,
-    CTL_RPC(.method = {STORE_PATH "Put", &muster__v1__outcome__descriptor, REMOTE_WRITE,
+    CTL_RPC(0,
+            .method = {STORE_PATH "Put", &muster__v1__outcome__descriptor, REMOTE_WRITE,
                        "musterctl store get"},
             .request = &muster__v1__put_request__descriptor, CTL_FILL({"key", NULL}),
             .prepare = put_prepare, .check = outcome_check, .answer_only = true,
@@ -127,8 +126,8 @@ static const struct command del_command = {
     HELP_MUSTERCTL_STORE_DEL,
     .options = &store_del_table,
     COMMAND_ARGUMENTS("KEY", 1, 1),
-    .exits = CTL_EXITS | BIT(5),
-    CTL_RPC(.method = {STORE_PATH "DeleteRange", &muster__v1__outcome__descriptor, REMOTE_WRITE,
+    CTL_RPC(BIT(5),
+            .method = {STORE_PATH "DeleteRange", &muster__v1__outcome__descriptor, REMOTE_WRITE,
                        "musterctl store ls"},
             .request = &muster__v1__delete_range_request__descriptor, CTL_FILL({"key", NULL}),
             .prepare = del_prepare, .check = outcome_check, .answer_only = true,
@@ -154,7 +153,6 @@ static void ls_entry(struct ctl *ctl, const Muster__V1__Entry *entry, struct tex
 
 static enum err ls_act(struct ctl *ctl)
 {
-    static const struct remote_method method = REMOTE_READS(STORE_PATH "Range", muster__v1__range);
     static const char *const columns[] = {"KEY", "REVISION", "OWNER", NULL};
     Muster__V1__RangeRequest request = MUSTER__V1__RANGE_REQUEST__INIT;
     const Muster__V1__RangeResponse *page;
@@ -169,7 +167,8 @@ static enum err ls_act(struct ctl *ctl)
     request.revision = conf_number(ctl->conf, "revision");
     table_init(&table, columns, &ctl->memory);
     do { /* ends with the keys there were at the first page's revision */
-        page = ctl_ask(ctl, &method, &request.base, &err);
+        page = ctl_ask(ctl, REMOTE_READ_OF(STORE_PATH "Range", muster__v1__range), &request.base,
+                       &err);
         if (!page) return err;
         for (size_t i = 0; i < page->n_entries; i++) ls_entry(ctl, page->entries[i], &table);
         if (!request.revision) request.revision = page->revision;
@@ -188,8 +187,7 @@ static const struct command ls_command = {
     HELP_MUSTERCTL_STORE_LS,
     .options = &store_get_table,
     COMMAND_ARGUMENTS("[PREFIX]", 0, 1),
-    .exits = CTL_EXITS,
-    CTL_ACT(ls_act),
+    CTL_ACT(0, ls_act),
 };
 
 /* -- watch -- */
@@ -211,22 +209,22 @@ static void watch_event(struct ctl *ctl, const char *what, const Muster__V1__Ent
 static enum err watch_on_message(void *owner, const ProtobufCMessage *message, struct note *note)
 {
     static const char *const words[] = {"put", "delete", "expired"};
-    const Muster__V1__WatchResponse *told = (const void *)message;
+    const Muster__V1__WatchResponse *update = (const void *)message;
     struct ctl *ctl = owner;
     enum err err;
 
-    if (told->kind == MUSTER__V1__WATCH_RESPONSE__KIND__COMPACTED)
+    if (update->kind == MUSTER__V1__WATCH_RESPONSE__KIND__COMPACTED)
         return note_fail(note, ERR_NOT_FOUND,
-                         "that revision is gone; the oldest there is: %" PRIu64, told->revision);
-    for (size_t i = 0; i < told->n_events; i++) {
-        const Muster__V1__WatchEvent *event = told->events[i];
-        bool there = told->kind == MUSTER__V1__WATCH_RESPONSE__KIND__SNAPSHOT;
+                         "that revision is gone; the oldest there is: %" PRIu64, update->revision);
+    for (size_t i = 0; i < update->n_events; i++) {
+        const Muster__V1__WatchEvent *event = update->events[i];
+        bool there = update->kind == MUSTER__V1__WATCH_RESPONSE__KIND__SNAPSHOT;
         size_t type = (size_t)event->type;
 
         if (event->entry && type < ARRAY_LEN(words))
             watch_event(ctl, there ? "there" : words[type], event->entry);
     }
-    if (told->kind == MUSTER__V1__WATCH_RESPONSE__KIND__RESYNC)
+    if (update->kind == MUSTER__V1__WATCH_RESPONSE__KIND__RESYNC)
         ctl_append(ctl, ctl->json ? STR("{\"event\":\"resync\"}\n")
                                   : STR("resync: what follows is all there is\n"));
     err = ctl_flush(ctl);
@@ -235,18 +233,20 @@ static enum err watch_on_message(void *owner, const ProtobufCMessage *message, s
 
 static enum err watch_act(struct ctl *ctl)
 {
-    static const struct remote_method method = REMOTE_READS(STORE_PATH "Watch", muster__v1__watch);
     Muster__V1__WatchRequest request = MUSTER__V1__WATCH_REQUEST__INIT;
 
     request.scope = ctl_bytes(conf_argument(ctl->conf, 0));
     request.raw = true;
     request.start_revision = conf_number(ctl->conf, "revision");
-    return remote_stream(ctl->remote, &method, &request.base, watch_on_message, ctl, &ctl->note);
+    return remote_stream(ctl->remote, REMOTE_READ_OF(STORE_PATH "Watch", muster__v1__watch),
+                         &request.base, watch_on_message, ctl, &ctl->note);
 }
 
 static const struct command watch_command = {
-    HELP_MUSTERCTL_STORE_WATCH,  .options = &store_get_table, COMMAND_ARGUMENTS("[PREFIX]", 0, 1),
-    .exits = CTL_EXITS | BIT(5), CTL_ACT(watch_act),
+    HELP_MUSTERCTL_STORE_WATCH,
+    .options = &store_get_table,
+    COMMAND_ARGUMENTS("[PREFIX]", 0, 1),
+    CTL_ACT(BIT(5), watch_act),
 };
 
 /* -- compact -- */
@@ -266,9 +266,9 @@ static const struct command compact_command = {
     HELP_MUSTERCTL_STORE_COMPACT,
     .options = &ctl_table,
     COMMAND_ARGUMENTS("REVISION", 1, 1),
-    .exits = CTL_EXITS | BIT(4),
-    /* No command number goes with it: a repeat after a lost answer would be told of a conflict. */
-    CTL_RPC(.method = {STORE_PATH "Compact", &muster__v1__outcome__descriptor, REMOTE_ONCE,
+    /* No command number goes with it: a repeat after a lost answer would be a conflict. */
+    CTL_RPC(BIT(4),
+            .method = {STORE_PATH "Compact", &muster__v1__outcome__descriptor, REMOTE_ONCE,
                        "musterctl store status"},
             .request = &muster__v1__compact_request__descriptor, .prepare = compact_prepare,
             .check = outcome_check, .answer_only = true, .done = "compacted up to {revision}"),
@@ -287,7 +287,7 @@ static enum err store_status_show(struct ctl *ctl, const ProtobufCMessage *,
         return ERR_OK;
     }
     hex_write(s->store_id.data, min_size(s->store_id.len, 16), id);
-    ctl_line(ctl, "store %s%s", id, s->is_leader ? ", told by the leader" : "");
+    ctl_line(ctl, "store %s%s", id, s->is_leader ? ", as the leader has it" : "");
     ctl_line(ctl, "revision %" PRIu64 ", compacted up to %" PRIu64, s->revision, s->compacted);
     ctl_line(ctl, "%" PRIu64 " keys, %" PRIu64 " of %" PRIu64 " bytes%s", s->keys, s->bytes,
              s->quota, s->no_space ? ": FULL" : "");
@@ -301,8 +301,7 @@ static enum err store_status_show(struct ctl *ctl, const ProtobufCMessage *,
 static const struct command status_command = {
     HELP_MUSTERCTL_STORE_STATUS,
     .options = &ctl_table,
-    .exits = CTL_EXITS,
-    CTL_RPC(CTL_READ(STORE_PATH "Status", muster__v1__status), .show = store_status_show),
+    CTL_RPC(0, CTL_READ(STORE_PATH "Status", muster__v1__status), .show = store_status_show),
 };
 
 /* -- import, export -- */
@@ -310,15 +309,13 @@ static const struct command status_command = {
 static const struct command import_command = {
     HELP_MUSTERCTL_STORE_IMPORT,
     .options = &store_import_table,
-    .exits = CTL_EXITS | BIT(4),
-    CTL_OFFLINE(store_copy_import),
+    CTL_OFFLINE(CTL_EXITS | BIT(4), store_copy_import),
 };
 
 static const struct command export_command = {
     HELP_MUSTERCTL_STORE_EXPORT,
     .options = &store_export_table,
-    .exits = CTL_EXITS | BIT(4),
-    CTL_OFFLINE(store_copy_export),
+    CTL_OFFLINE(CTL_EXITS | BIT(4), store_copy_export),
 };
 
 const struct command store_command = {

@@ -56,6 +56,11 @@ struct command {
     {                                                                                              \
         __VA_ARGS__, NULL                                                                          \
     }
+/* A group whose children are called by their verbs. */
+#define COMMAND_GROUP(help, ...)                                                                   \
+    {                                                                                              \
+        help, .verbs = true, .children = COMMAND_CHILDREN(__VA_ARGS__)                             \
+    }
 /* What it takes, at least and at most. */
 #define COMMAND_ARGUMENTS(usage, min, max)                                                         \
     .arguments = (usage), .arguments_min = (min), .arguments_max = (max)
@@ -103,14 +108,13 @@ enum err command_completion(const struct command *program, const char *shell, st
 /* The page of one command for man(1), as troff; of the program it lists all commands. `release` is
  * what the page's foot says: "muster 0.1.0". */
 enum err command_man(const struct command_call *call, const char *release, struct buf *into);
-/* Any text as troff: what steers troff is escaped, `words` of ours between backticks are bold. */
-enum err command_man_text(struct str text, struct buf *into);
-/* The same for what is typed or stands in a file: every character is itself. */
-enum err command_man_literal(struct str text, struct buf *into);
+/* Any text as troff: what steers troff is escaped. `literal`: a text that is typed, or the content
+ * of a file, every character of which is itself; else words between backticks are bold. */
+enum err command_man_text(struct str text, bool literal, struct buf *into);
 
 /* -- pieces that help and man pages share -- */
 const char *command_exit_meaning(size_t code); /* NULL past the last */
-/* "--timeout" into `flag` ("--[no-]x" for a switch), and what stands behind it: "DURATION", "". */
+/* "--timeout" into `flag` ("--[no-]x" for a switch), and the value behind it: "DURATION", "". */
 const char *command_option_usage(const struct option *option, char flag[OPTION_NAME_CAP]);
 /* Choices, bounds, default, other spellings: sentences, maybe none, with a space at the end. */
 enum err command_option_facts(const struct option *option, struct buf *facts);

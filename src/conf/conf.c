@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Life, sources and values of a configuration. Invariant: an entry has the value of the strongest
+ * source so far, and every problem is a line of `problems`. One thread. */
 #include "conf/conf.h"
 
 #include <stdio.h>
@@ -272,13 +274,6 @@ static bool known_elsewhere(const struct option_table *const *others, struct str
     return false;
 }
 
-static bool all_digits(struct str text)
-{
-    for (size_t i = 0; i < text.len; i++)
-        if (text.at[i] < '0' || text.at[i] > '9') return false;
-    return text.len > 0;
-}
-
 /* Kubernetes puts variables for every Service into each container: a Service called muster-x gives
  * MUSTER_X_SERVICE_HOST, _SERVICE_PORT, _SERVICE_PORT_<NAME>, _PORT=tcp://... and
  * _PORT_<NUMBER>_TCP[_PROTO|_PORT|_ADDR]. Nobody set them for us. */
@@ -287,6 +282,7 @@ static bool is_service_link(struct str name, struct str text)
     static const char *const protocols[] = {"TCP", "UDP", "SCTP"};
     const char *port;
     struct str rest;
+    uint64_t number;
 
     if (str_ends(name, STR("_SERVICE_HOST")) || str_ends(name, STR("_SERVICE_PORT")) ||
         memmem(name.at, name.len, "_SERVICE_PORT_", sizeof "_SERVICE_PORT_" - 1))
@@ -295,7 +291,7 @@ static bool is_service_link(struct str name, struct str text)
     port = memmem(name.at, name.len, "_PORT_", sizeof "_PORT_" - 1);
     if (!port) return false;
     rest = str_tail(name, (size_t)(port - name.at) + sizeof "_PORT_" - 1);
-    if (!all_digits(str_of(rest.at, str_find(rest, '_')))) return false;
+    if (str_to_u64(str_of(rest.at, str_find(rest, '_')), &number)) return false;
     rest = str_tail(rest, str_find(rest, '_') + 1);
     rest = str_of(rest.at, str_find(rest, '_'));
     for (size_t i = 0; i < ARRAY_LEN(protocols); i++)

@@ -14,10 +14,11 @@ enum { NOT_HERE = OPTION_NOT_IN_FILE | OPTION_FLAG_ONLY };
 struct reader {
     struct conf *conf;
     const char *file_name;
-    enum err first; /* the first thing that went wrong */
+    enum err first; /* the first error */
 };
 
-static void refuse(struct reader *r, struct toml_position at, const char *what, const char *hint)
+static void file_refuse(struct reader *r, struct toml_position at, const char *what,
+                        const char *hint)
 {
     enum err err =
         conf_problem(r->conf, "%s:%u:%u: %s%s", r->file_name, at.line, at.column, what, hint);
@@ -62,7 +63,7 @@ static void unknown_key(struct reader *r, const struct toml_value *value, const 
 
     if (option) { /* it exists, but not for files */
         option_flag_name(option, flag);
-        snprintf(what, sizeof what, "'%s' cannot stand in a file; use the flag %s", path, flag);
+        snprintf(what, sizeof what, "'%s' cannot be in a file; use the flag %s", path, flag);
     } else {
         bool empty_or_table = toml_type(value) == TOML_TABLE;
         snprintf(what, sizeof what, "unknown %s '%s'", empty_or_table ? "section" : "key", path);
@@ -72,34 +73,27 @@ static void unknown_key(struct reader *r, const struct toml_value *value, const 
             hint[0] = '\0';
         }
     }
-    refuse(r, toml_key_position(value), what, hint);
+    file_refuse(r, toml_key_position(value), what, hint);
 }
 
-/* What a value of each kind looks like in a file, for the message about another type. */
-static const char *wanted_form(enum option_kind kind)
-{
-    static const char *const forms[] = {
-        [OPTION_STRING] = "a string",
-        [OPTION_U64] = "an integer",
-        [OPTION_DURATION] = "a string with a duration, such as \"10s\"",
-        [OPTION_SIZE] = "a string with a size, such as \"64KiB\", or an integer of bytes",
-        [OPTION_DECIMAL] = "a number, such as 0.05",
-        [OPTION_BOOL] = "a boolean, true or false",
-        [OPTION_ADDRESS] = "a string with an address, such as \"127.0.0.1:8790\"",
-        [OPTION_ENUM] = "a string with one of the choices",
-        [OPTION_LIST] = "an array of strings",
-    };
-    return forms[kind];
-}
+/* What a value of each kind is in a file: in words for errors, and its types. */
+static const struct {
+    const char *form;
+    uint32_t types; /* BIT(enum toml_type) */
+} forms[] = {
+    [OPTION_STRING] = {"a string", BIT(TOML_STRING)},
+    [OPTION_U64] = {"an integer", BIT(TOML_INTEGER)},
+    [OPTION_DURATION] = {"a string with a duration, such as \"10s\"", BIT(TOML_STRING)},
+    [OPTION_SIZE] = {"a string with a size, such as \"64KiB\", or an integer of bytes",
+                     BIT(TOML_STRING) | BIT(TOML_INTEGER)},
+    [OPTION_DECIMAL] = {"a number, such as 0.05", BIT(TOML_INTEGER) | BIT(TOML_FLOAT)},
+    [OPTION_BOOL] = {"a boolean, true or false", BIT(TOML_BOOLEAN)},
+    [OPTION_ADDRESS] = {"a string with an address, such as \"127.0.0.1:8790\"", BIT(TOML_STRING)},
+    [OPTION_ENUM] = {"a string with one of the choices", BIT(TOML_STRING)},
+    [OPTION_LIST] = {"an array of strings", BIT(TOML_ARRAY)},
+};
 
-static enum err wrong_type(const struct option *option, const struct toml_value *value,
-                           struct note *note)
-{
-    return note_fail(note, ERR_PARSE, "must be %s, not %s", wanted_form(option->kind),
-                     toml_type_article_name(toml_type(value)));
-}
-
-/* A double is as near to what was written as no digit in the sixth place can tell. */
+/* The nearest millionth: a double is exact enough for six digits behind the point. */
 static enum err read_millionths(const struct option *option, double number,
                                 struct option_value *ret_value, struct note *note)
 {
@@ -112,23 +106,11 @@ static enum err read_millionths(const struct option *option, double number,
     return option_check_number(option, ret_value->number, note);
 }
 
-static enum err read_decimal(const struct option *option, const struct toml_value *value,
-                             struct option_value *ret_value, struct note *note)
-{
-    double number = 0;
-
-    if (option->kind != OPTION_DECIMAL) return wrong_type(option, value, note);
-    if (toml_double(value, &number, note)) return ERR_PARSE;
-    return read_millionths(option, number, ret_value, note);
-}
-
 static enum err read_integer(const struct option *option, const struct toml_value *value,
                              struct option_value *ret_value, struct note *note)
 {
     int64_t number = 0;
 
-    if (option->kind != OPTION_U64 && option->kind != OPTION_SIZE && option->kind != OPTION_DECIMAL)
-        return wrong_type(option, value, note);
     if (toml_i64(value, &number, NULL) || number < 0)
         return note_fail(note, ERR_INVALID, "must not be negative");
     if (option->kind == OPTION_DECIMAL)
@@ -144,7 +126,6 @@ static enum err read_array(struct reader *r, const struct option *option,
     struct str items[OPTION_LIST_MAX + 1];
     size_t count = 0;
 
-    if (option->kind != OPTION_LIST) return wrong_type(option, value, note);
     for (const struct toml_value *item = toml_first(value); item; item = toml_next(item)) {
         if (count == ARRAY_LEN(items)) break; /* one too many: refused just below */
         if (toml_string(item, &items[count++], NULL))
@@ -158,34 +139,33 @@ static enum err read_value(struct reader *r, const struct option *option,
                            const struct toml_value *value, struct option_value *ret_value,
                            struct note *note)
 {
+    enum toml_type type = toml_type(value);
+    bool lone = type == TOML_STRING && (option->flags & OPTION_ONE_OR_LIST);
     struct str text = STR_EMPTY;
+    double number = 0;
     bool truth = false;
 
-    switch (toml_type(value)) {
+    if (!lone && !(forms[option->kind].types & BIT(type)))
+        return note_fail(note, ERR_PARSE, "must be %s, not %s", forms[option->kind].form,
+                         toml_type_article_name(type));
+    switch (type) {
     case TOML_STRING:
-        if (option->kind == OPTION_LIST && (option->flags & OPTION_ONE_OR_LIST)) {
-            if (toml_string(value, &text, note)) return ERR_PARSE;
-            return option_make_list(option, &text, 1, &r->conf->memory, ret_value, note);
-        }
-        if (option->kind == OPTION_U64 || option->kind == OPTION_BOOL ||
-            option->kind == OPTION_LIST || option->kind == OPTION_DECIMAL) {
-            return wrong_type(option, value, note);
-        }
         if (toml_string(value, &text, note)) return ERR_PARSE;
-        return option_parse(option, text, &r->conf->memory, ret_value, note);
+        return lone ? option_make_list(option, &text, 1, &r->conf->memory, ret_value, note)
+                    : option_parse(option, text, &r->conf->memory, ret_value, note);
     case TOML_INTEGER: return read_integer(option, value, ret_value, note);
-    case TOML_FLOAT: return read_decimal(option, value, ret_value, note);
-    case TOML_BOOLEAN:
-        if (option->kind != OPTION_BOOL) return wrong_type(option, value, note);
+    case TOML_FLOAT:
+        if (toml_double(value, &number, note)) return ERR_PARSE;
+        return read_millionths(option, number, ret_value, note);
+    case TOML_ARRAY: return read_array(r, option, value, ret_value, note);
+    default:
         if (toml_bool(value, &truth, note)) return ERR_PARSE;
         *ret_value = (struct option_value){.number = truth, .text = STR_EMPTY};
         return ERR_OK;
-    case TOML_ARRAY: return read_array(r, option, value, ret_value, note);
-    default: return wrong_type(option, value, note);
     }
 }
 
-/* An option with two names may stand under one of them. */
+/* An option with two names may be given under one of them only. */
 static void take_entry(struct reader *r, const struct option *option,
                        const struct option_value *value, struct conf_place place)
 {
@@ -197,7 +177,7 @@ static void take_entry(struct reader *r, const struct option *option,
         snprintf(what, sizeof what,
                  "'%s' and '%s' are two names of one option; line %u has the other", option->name,
                  option->also_key, before->line);
-        refuse(r, (struct toml_position){place.line, place.column}, what, "");
+        file_refuse(r, (struct toml_position){place.line, place.column}, what, "");
         return;
     }
     conf_set(r->conf, index, value, place);
@@ -216,16 +196,11 @@ static void take_value(struct reader *r, const struct option *option,
         r->first = err;
     } else if (err) {
         snprintf(what, sizeof what, "'%s': %s", option->name, conf_note_text(option, &note));
-        refuse(r, at, what, "");
+        file_refuse(r, at, what, "");
     } else {
         struct conf_place place = {.source = CONF_FILE, .line = at.line, .column = at.column};
         take_entry(r, option, &read, place);
     }
-}
-
-static void join_path(char path[PATH_CAP], const char *section, struct str key)
-{
-    snprintf(path, PATH_CAP, "%s%s%.*s", section, section[0] ? "." : "", STR_ARG(key));
 }
 
 static void quoted_key(struct reader *r, const struct toml_value *value, const char *path)
@@ -233,7 +208,7 @@ static void quoted_key(struct reader *r, const struct toml_value *value, const c
     char what[NOTE_CAP];
     snprintf(what, sizeof what, "unknown key '%s': in quotes it is one word; write it without",
              path);
-    refuse(r, toml_key_position(value), what, "");
+    file_refuse(r, toml_key_position(value), what, "");
 }
 
 static void note_section(struct reader *r, const char *section)
@@ -257,7 +232,7 @@ static void take_table(struct reader *r, const struct toml_value *table, const c
          v = toml_next(v)) {
         char path[PATH_CAP];
         struct str key = toml_key(v);
-        join_path(path, section, key);
+        snprintf(path, sizeof path, "%s%s%.*s", section, section[0] ? "." : "", STR_ARG(key));
         const struct option *option = find_key(known, path);
         if (str_has(key, '.') || str_has(key, '\0'))
             quoted_key(r, v, path);
@@ -276,7 +251,7 @@ static enum err not_toml(struct reader *r, struct toml_position where, const str
     char prefix[64];
     snprintf(prefix, sizeof prefix, "line %u, column %u: ", where.line, where.column);
     size_t skip = strncmp(note->text, prefix, strlen(prefix)) == 0 ? strlen(prefix) : 0;
-    refuse(r, where, note->text + skip, "");
+    file_refuse(r, where, note->text + skip, "");
     return r->first;
 }
 

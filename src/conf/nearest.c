@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Damerau-Levenshtein distance in three rows on the stack. Pure; any thread may call. */
 #include "conf/nearest.h"
 
 #include <string.h>

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads, checks and prints one value by the row of its option. Copies go into the caller's arena.
+ * Pure otherwise; any thread may call. */
 #include "conf/option.h"
 
 #include <stdio.h>
@@ -281,7 +283,7 @@ bool option_value_equal(const struct option *option, const struct option_value *
 }
 
 /* A TOML basic string that reads back as the same text: what TOML wants escaped is, and what would
- * steer the terminal it is shown on; everything else stands as it is. */
+ * steer the terminal it is shown on; everything else stays as it is. */
 static enum err format_quoted(struct str text, struct buf *into)
 {
     enum err err = buf_append_byte(into, '"');

@@ -44,7 +44,7 @@ static void print_section(struct writer *w, const struct option *option,
                STR_ARG(section));
 }
 
-/* What stands after the comment sign on a line whose value begins at `start`. */
+/* The comment sign, on a line whose value begins at `start`. */
 static void pad_to_comment(struct writer *w, size_t start)
 {
     size_t used = w->into->len - start;
@@ -144,7 +144,7 @@ static void print_manual(struct writer *w, const struct option *option)
                : option->flags & OPTION_RELOAD_ON ? "SIGHUP switches it on"
                                                   : "read at start");
     if (option->flags & OPTION_NOT_IN_FILE)
-        writer_add(w, "# It cannot stand in a file itself.\n");
+        writer_add(w, "# It cannot be in a file itself.\n");
     else
         print_sample(w, option);
 }

@@ -78,8 +78,8 @@ enum err conf_reload(const struct conf *current, struct conf *next,
     return ERR_OK;
 }
 
-static void value_text(struct writer *w, const struct option *option,
-                       const struct option_value *value, struct conf_place place)
+static void reload_value_text(struct writer *w, const struct option *option,
+                              const struct option_value *value, struct conf_place place)
 {
     if (place.source == CONF_UNSET)
         writer_add(w, "none");
@@ -100,12 +100,12 @@ enum err conf_change_text(const struct conf *current, const struct conf *next,
         writer_add(&w, "changed (secret)%s", change->applied ? "" : ", needs a restart");
         return w.err;
     }
-    value_text(&w, option, &was->value, was->place);
+    reload_value_text(&w, option, &was->value, was->place);
     writer_add(&w, change->applied ? " -> " : " stays in force; ");
     if (change->applied)
-        value_text(&w, option, &now->value, now->place);
+        reload_value_text(&w, option, &now->value, now->place);
     else
-        value_text(&w, option, &now->next_value, now->next_place);
+        reload_value_text(&w, option, &now->next_value, now->next_place);
     if (!change->applied) writer_add(&w, " needs a restart");
     return w.err;
 }

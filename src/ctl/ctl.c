@@ -38,18 +38,12 @@ bool ctl_has_option(const struct ctl *ctl, const char *name)
 
 /* -- calling -- */
 
-enum err ctl_call(struct ctl *ctl, const struct remote_method *method,
-                  const ProtobufCMessage *request, ProtobufCMessage **ret_answer)
-{
-    return remote_call(ctl->remote, method, request, &ctl->memory, ret_answer, &ctl->note);
-}
-
-const void *ctl_ask(struct ctl *ctl, const struct remote_method *method,
-                    const ProtobufCMessage *request, enum err *ret_err)
+void *ctl_ask(struct ctl *ctl, const struct remote_method *method, const ProtobufCMessage *request,
+              enum err *ret_err)
 {
     ProtobufCMessage *answer = NULL;
 
-    *ret_err = ctl_call(ctl, method, request, &answer);
+    *ret_err = remote_call(ctl->remote, method, request, &ctl->memory, &answer, &ctl->note);
     return *ret_err ? NULL : answer;
 }
 

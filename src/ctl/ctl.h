@@ -44,11 +44,9 @@ bool ctl_has_option(const struct ctl *ctl, const char *name);
 
 /* -- calling -- */
 
-enum err ctl_call(struct ctl *ctl, const struct remote_method *method,
-                  const ProtobufCMessage *request, ProtobufCMessage **ret_answer);
-/* The same for one expression: NULL when *ret_err says why. */
-const void *ctl_ask(struct ctl *ctl, const struct remote_method *method,
-                    const ProtobufCMessage *request, enum err *ret_err);
+/* The answer; NULL with *ret_err and a note. */
+void *ctl_ask(struct ctl *ctl, const struct remote_method *method, const ProtobufCMessage *request,
+              enum err *ret_err);
 /* protobuf-c wants its strings writable, and never writes. NULL is the empty text. */
 char *ctl_text(const char *text);
 ProtobufCBinaryData ctl_bytes(const char *text);

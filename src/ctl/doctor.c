@@ -15,7 +15,6 @@
 enum {
     SILENT_MS = 5000,   /* a voter that is well answers every heartbeat */
     LAG_ENTRIES = 1000, /* more than what is ever in flight on a quiet cluster */
-    HEARTBEAT_MS = 60000,
     CYCLES_LATE = 10,
     WHAT_CAP = 512,
     NUMBER_CAP = 32,
@@ -194,7 +193,7 @@ static void doctor_contested(struct doctor *d, const Muster__V1__ListOwnershipIs
     if (first)
         doctor_says(d, FINDING_FAIL,
                     "the tables are older than the shards, as after a restore? The second shard is "
-                    "told to give them up and does when no machine serves there; "
+                    "ordered to give them up and does when no machine serves there; "
                     "`musterctl domain leaving`",
                     "domain %s=%s: %s owns it, and %s acts on it (%" PRIu64 " such domains)%s%s",
                     first->topology_key, first->topology_value,
@@ -260,7 +259,7 @@ static void doctor_fence(struct doctor *d, const char *id, const Muster__V1__Sha
 static void doctor_rails(struct doctor *d, const char *id, const Muster__V1__ShardStatusResponse *s)
 {
     static const char *const held[] = {NULL, "the kill switch is on",
-                                       "it only tells what it would do",
+                                       "it only logs what it would do",
                                        "the kill switch and dry-run are on"};
 
     doctor_fence(d, id, s);

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* musterctl doctor, in two files: what the fleet says together (doctor.c), and what one replica's
- * pages say of the machine it runs on (doctor_replica.c). Both only judge; nobody mends. */
+ * pages say of the machine it runs on (doctor_replica.c). Both only judge and change nothing. */
 #ifndef CTL_DOCTOR_H
 #define CTL_DOCTOR_H
 #include "ctl/ctl.h"
-#include "ctl/http_get.h"
 #include "ctl/survey.h"
 
 enum finding { FINDING_OK, FINDING_WARN, FINDING_FAIL };
 struct doctor_page { /* one page of a replica; to be ended with buf_deinit(&page.text) */
-    struct fetched_page page;
-    enum err err;
+    long status;
+    wall_time asked, answered; /* by this machine's clock: before the request, after the answer */
+    wall_time date;  /* by the server's clock, in whole seconds; ms 0: not in the answer */
+    struct buf text; /* the body */
+    enum err err;    /* UNAVAILABLE (also: not trusted), TIMEOUT, FULL, NOMEM */
     struct note why;
 };
 struct doctor {

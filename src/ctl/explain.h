@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* musterctl explain: one file for each kind of thing that can be asked after. Every sentence stands
- * on something that a part of the fleet said in this very call; what nobody said is not guessed.
+/* musterctl explain: one file for each kind of object. Every sentence
+ * is based on an answer of a part of the fleet to this very call; nothing is guessed.
  *
  * Asking and saying are apart: what is said of given answers needs no fleet. */
 #ifndef CTL_EXPLAIN_H

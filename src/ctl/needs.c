@@ -178,23 +178,24 @@ static enum err needs_on_frame(void *owner, const ProtobufCMessage *message, str
 
 enum err needs_act(struct ctl *ctl)
 {
-    static const struct remote_method method = REMOTE_READS(
-        "/bigfleet.v1alpha1.ShardRead/InspectNeeds", bigfleet__v1alpha1__inspect_needs);
     static const char *const columns[] = {"CLUSTER", "PRIORITY", "MACHINES_THAT", "WANTS", "HAS",
                                           "COMING",  "LACKS",    "CYCLES_UNMET",  "WHY",   "SUPPLY",
                                           NULL};
     Bigfleet__V1alpha1__InspectNeedsRequest request =
         BIGFLEET__V1ALPHA1__INSPECT_NEEDS_REQUEST__INIT;
     struct needs_view l = {.ctl = ctl};
-    enum err err =
-        remote_open_shard(ctl->conf, conf_text(ctl->conf, "shard"), &ctl->remote, &ctl->note);
+    enum err err = remote_open_at(ctl->conf, REMOTE_SHARD, conf_text(ctl->conf, "shard"),
+                                  &ctl->remote, &ctl->note);
 
     if (err) return err;
     request.cluster_id = ctl_text(conf_text(ctl->conf, "cluster"));
     request.limit = (int32_t)conf_number(ctl->conf, "limit");
     table_init(&l.table, columns, &ctl->memory);
     if (ctl->json) ctl_json_begin(ctl, &l.json);
-    err = remote_stream(ctl->remote, &method, &request.base, needs_on_frame, &l, &ctl->note);
+    err = remote_stream(ctl->remote,
+                        REMOTE_READ_OF("/bigfleet.v1alpha1.ShardRead/InspectNeeds",
+                                       bigfleet__v1alpha1__inspect_needs),
+                        &request.base, needs_on_frame, &l, &ctl->note);
     if (!err && !l.headed)
         err = ctl_fail(ctl, ERR_PARSE, "the shard ended its answer before it began");
     if (err) {

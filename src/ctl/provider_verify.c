@@ -158,7 +158,7 @@ enum err provider_verify(struct ctl *ctl)
     if (!err) err = probe_open(&options, &facts.probe, &ctl->note);
     if (!err)
         err = provider_verify_facts(ctl, &facts, options.address, conf_bool(ctl->conf, "dry-run"));
-    facts_deinit(&facts);
+    probe_listing_deinit(&facts.listing);
     probe_close(facts.probe);
     tls_context_unref(options.tls);
     buf_deinit(&blob);

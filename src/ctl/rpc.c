@@ -357,11 +357,11 @@ enum err ctl_rpc_fetch(struct ctl *ctl, const struct ctl_rpc *rpc, ProtobufCMess
     bool more = true;
 
     for (size_t page = 0; more && page < RPC_PAGES_MAX; page++) {
-        ProtobufCMessage *answer;
         struct rpc_value rows;
-        enum err err = ctl_call(ctl, &rpc->method, request, &answer);
+        enum err err;
+        ProtobufCMessage *answer = ctl_ask(ctl, &rpc->method, request, &err);
 
-        if (err) return err;
+        if (!answer) return err;
         more = rpc->page_request && rpc_number(rpc_value_in(answer, "more"));
         rows = more ? rpc_rows(answer) : (struct rpc_value){NULL, NULL, 0};
         more = rows.count > 0;

@@ -228,7 +228,7 @@ struct screen {
     struct buf coming, frame, picture;
 };
 
-static bool screen_tell(struct screen *s, struct str text)
+static bool screen_write(struct screen *s, struct str text)
 {
     if (!s->gone && !screen_write_all(STDOUT_FILENO, text)) s->gone = errno;
     return !s->gone;
@@ -246,12 +246,12 @@ static void screen_enter(struct screen *s)
         quiet.c_cc[VTIME] = 0;
         (void)tcsetattr(STDIN_FILENO, TCSADRAIN, &quiet);
     }
-    (void)screen_tell(s, str_from(enter_screen));
+    (void)screen_write(s, str_from(enter_screen));
 }
 
 static void screen_leave(struct screen *s)
 {
-    (void)screen_tell(s, str_from(leave_screen));
+    (void)screen_write(s, str_from(leave_screen));
     if (s->typed) (void)tcsetattr(STDIN_FILENO, TCSADRAIN, &s->before);
 }
 
@@ -286,7 +286,7 @@ static void screen_draw(struct screen *s)
         err = screen_append_line(&s->picture, line);
     }
     if (!err) err = buf_append_c(&s->picture, "\033[J");
-    if (!err) (void)screen_tell(s, buf_peek(&s->picture));
+    if (!err) (void)screen_write(s, buf_peek(&s->picture));
     buf_deinit(&fitted);
 }
 
@@ -358,7 +358,7 @@ static enum err screen_show(struct screen *s, const struct maker *maker, struct 
         if (polls[0].fd >= 0 && polls[0].revents && screen_take_keys(s, &polls[0])) return ERR_OK;
         if (polls[1].revents && !screen_take_frames(s, maker->frames))
             return note_fail(note, ERR_INTERNAL, "the process that asks the fleet has ended");
-        if (s->gone) { /* where it is not the session's terminal no SIGHUP tells */
+        if (s->gone) { /* not the session's terminal: there is no SIGHUP */
             note_set(note, "the terminal is gone: %s", strerror(s->gone));
             return ERR_INTERNAL; /* 1: not as if no coordinator answered */
         }

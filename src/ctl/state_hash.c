@@ -30,17 +30,17 @@ struct inquiry {
 
 /* -- who is asked -- */
 
-/* One address stands for its cluster, several for themselves. */
+/* One address means all replicas of its cluster; several mean themselves. */
 static enum err state_hash_find_witnesses(struct inquiry *inquiry)
 {
-    static const struct remote_method method =
-        REMOTE_READS("/muster.v1.Fleet/ListReplicas", muster__v1__list_replicas);
-    Muster__V1__ListReplicasRequest request = MUSTER__V1__LIST_REPLICAS_REQUEST__INIT;
     struct option_value given = conf_list(inquiry->ctl->conf, "coordinator");
     const Muster__V1__ListReplicasResponse *list = NULL;
     enum err err = ERR_OK;
 
-    if (given.item_count <= 1) list = ctl_ask(inquiry->ctl, &method, &request.base, &err);
+    if (given.item_count <= 1)
+        list = ctl_ask(inquiry->ctl,
+                       REMOTE_READ_OF(FLEET_PATH "ListReplicas", muster__v1__list_replicas), NULL,
+                       &err);
     if (err) return err;
     size_t count = list ? list->n_replicas : given.item_count;
     inquiry->list = arena_calloc(&inquiry->ctl->memory, count + 1, sizeof *inquiry->list);
@@ -58,18 +58,18 @@ static enum err state_hash_find_witnesses(struct inquiry *inquiry)
 
 static void state_hash_ask(struct inquiry *inquiry, struct witness *witness, uint64_t at_least)
 {
-    static const struct remote_method method =
-        REMOTE_READS("/muster.v1.Fleet/StateHash", muster__v1__state_hash);
     Muster__V1__StateHashRequest request = MUSTER__V1__STATE_HASH_REQUEST__INIT;
     ProtobufCMessage *answer = NULL;
     enum err err = ERR_OK;
 
     if (!witness->remote)
-        err = remote_open_at(inquiry->ctl->conf, witness->address, &witness->remote, &witness->why);
+        err = remote_open_at(inquiry->ctl->conf, REMOTE_COORDINATOR, witness->address,
+                             &witness->remote, &witness->why);
     request.at_least = at_least;
     if (!err)
-        err = remote_call(witness->remote, &method, &request.base, &inquiry->ctl->memory, &answer,
-                          &witness->why);
+        err = remote_call(witness->remote,
+                          REMOTE_READ_OF(FLEET_PATH "StateHash", muster__v1__state_hash),
+                          &request.base, &inquiry->ctl->memory, &answer, &witness->why);
     witness->said = err ? NULL : (const void *)answer;
 }
 

@@ -33,6 +33,7 @@ enum { SURVEY_SHARDS_MAX = 64, SURVEY_ID_CAP = 256, SURVEY_ADDRESS_CAP = 280 };
 
 struct survey_shard {
     char id[SURVEY_ID_CAP], address[SURVEY_ADDRESS_CAP];
+    const struct conf *conf;                     /* the survey's */
     struct remote *remote;                       /* kept from one round to the next */
     struct arena memory;                         /* of its answer: shards are asked side by side */
     const Muster__V1__ShardStatusResponse *said; /* NULL: it did not answer */

@@ -11,7 +11,7 @@ enum { TABLE_COLUMNS_MAX = 32 };
 enum table_flags {
     TABLE_NO_HEADERS = BIT(0),
     TABLE_NAMES = BIT(1), /* the first column alone, without its title */
-    TABLE_BOLD = BIT(2),  /* titles stand out on a terminal */
+    TABLE_BOLD = BIT(2),  /* titles are bold on a terminal */
 };
 struct table_cell;
 struct text_table {

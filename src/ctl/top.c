@@ -183,7 +183,7 @@ static bool top_is_well(const Muster__V1__Worker *worker)
     return worker->standing == MUSTER__V1__STANDING__STANDING_ACTIVE && !worker->draining;
 }
 
-/* Who needs a look stands above, then by load. */
+/* Workers that need a look first, then by load. */
 static int top_by_trouble(const void *a, const void *b)
 {
     const Muster__V1__Worker *left = *(Muster__V1__Worker *const *)a;

@@ -220,7 +220,7 @@ TEST(what_is_wrong_is_refused_with_its_source_and_the_right_name)
     }
 }
 
-TEST(all_mistakes_are_told_in_order)
+TEST(all_mistakes_are_reported_in_order)
 {
     static const char *const flags[] = {"--nmae=x", "--http-listen=nowhere", NULL};
     static const char *const environment[] = {"MUSTER_COLOR=blue", NULL};

@@ -97,7 +97,7 @@ TEST(text_is_broken_between_words)
         {"fits", "a b c", "> a b c\n"},
         {"to the last column", "aaa bbbb", "> aaa bbbb\n"},
         {"one more", "aaa bbbbb", "> aaa\n. bbbbb\n"},
-        {"a long word stands alone", "a bbbbbbbbbbbbbb c", "> a\n. bbbbbbbbbbbbbb\n. c\n"},
+        {"a long word has its own line", "a bbbbbbbbbbbbbb c", "> a\n. bbbbbbbbbbbbbb\n. c\n"},
         {"blanks collapse", "a    b", "> a b\n"},
         {"a newline ends a line", "a\nb", "> a\n. b\n"},
         {"nothing", "", "> \n"},
