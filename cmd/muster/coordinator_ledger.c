@@ -96,8 +96,6 @@ static enum err print_ledger(struct program_run *run)
 }
 
 const struct command coordinator_ledger_command = {
-    HELP_MUSTER_COORDINATOR_LEDGER,
-    .options = &coordinator_ledger_table,
-    COMMAND_ARGUMENTS("FILE", 1, 1),
+    COMMAND_ROW_WITH(HELP_MUSTER_COORDINATOR_LEDGER, coordinator_ledger, "FILE", 1, 1),
     PROGRAM_ACT(BIT(4) | BIT(5), print_ledger),
 };

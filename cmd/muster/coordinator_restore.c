@@ -16,8 +16,6 @@ static enum err restore(struct program_run *run)
 }
 
 const struct command coordinator_restore_command = {
-    HELP_MUSTER_COORDINATOR_RESTORE,
-    .options = &coordinator_restore_table,
-    COMMAND_ARGUMENTS("ARCHIVE", 1, 1),
+    COMMAND_ROW_WITH(HELP_MUSTER_COORDINATOR_RESTORE, coordinator_restore, "ARCHIVE", 1, 1),
     PROGRAM_ACT(BIT(4) | BIT(5), restore),
 };

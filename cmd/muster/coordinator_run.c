@@ -561,8 +561,7 @@ static const struct chassis_hooks coordinator_run_hooks = {
 };
 
 static const struct command coordinator_run_command = {
-    HELP_MUSTER_COORDINATOR_RUN,
-    .options = &coordinator_run_table,
+    COMMAND_ROW(HELP_MUSTER_COORDINATOR_RUN, coordinator_run),
     CHASSIS_RUN(coordinator_run_hooks),
 };
 

@@ -68,14 +68,10 @@ const struct command check_command = {
     PROGRAM_ACT(BIT(4) | BIT(5), tools_check),
 };
 const struct command force_config_command = {
-    HELP_MUSTER_COORDINATOR_FORCE_CONFIG,
-    .options = &force_config_table,
-    COMMAND_ARGUMENTS("DIR", 1, 1),
+    COMMAND_ROW_WITH(HELP_MUSTER_COORDINATOR_FORCE_CONFIG, force_config, "DIR", 1, 1),
     PROGRAM_ACT(BIT(4) | BIT(5), tools_force_config),
 };
 const struct command rejoin_command = {
-    HELP_MUSTER_COORDINATOR_REJOIN,
-    .options = &rejoin_table,
-    COMMAND_ARGUMENTS("DIR", 1, 1),
+    COMMAND_ROW_WITH(HELP_MUSTER_COORDINATOR_REJOIN, rejoin, "DIR", 1, 1),
     PROGRAM_ACT(BIT(4) | BIT(5), tools_rejoin),
 };

@@ -178,7 +178,6 @@ static const struct chassis_hooks dev_hooks = {
 };
 
 const struct command dev_command = {
-    HELP_MUSTER_DEV,
-    .options = &dev_table,
+    COMMAND_ROW(HELP_MUSTER_DEV, dev),
     CHASSIS_RUN(dev_hooks),
 };

@@ -211,8 +211,7 @@ static const struct chassis_hooks operator_run_hooks = {
 };
 
 static const struct command operator_run_command = {
-    HELP_MUSTER_OPERATOR_RUN,
-    .options = &operator_run_table,
+    COMMAND_ROW(HELP_MUSTER_OPERATOR_RUN, operator_run),
     CHASSIS_RUN(operator_run_hooks),
 };
 

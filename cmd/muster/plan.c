@@ -195,7 +195,6 @@ static enum err plan(struct program_run *run)
 }
 
 const struct command plan_command = {
-    HELP_MUSTER_PLAN,
-    .options = &plan_table,
+    COMMAND_ROW(HELP_MUSTER_PLAN, plan),
     PROGRAM_ACT(BIT(5), plan),
 };

@@ -158,8 +158,7 @@ static const struct chassis_hooks provider_run_hooks = {
 };
 
 static const struct command provider_run_command = {
-    HELP_MUSTER_PROVIDER_RUN,
-    .options = &provider_run_table,
+    COMMAND_ROW(HELP_MUSTER_PROVIDER_RUN, provider_run),
     CHASSIS_RUN(provider_run_hooks),
 };
 

@@ -65,9 +65,7 @@ static enum err test_fence(struct program_run *run)
 }
 
 const struct command test_fence_command = {
-    HELP_MUSTER_TEST_FENCE,
-    .options = &test_fence_table,
-    COMMAND_ARGUMENTS("STALE OBSERVED", 2, 2),
+    COMMAND_ROW_WITH(HELP_MUSTER_TEST_FENCE, test_fence, "STALE OBSERVED", 2, 2),
     PROGRAM_ACT(0, test_fence),
     .hidden = true,
 };
@@ -277,8 +275,7 @@ static enum err run_mock_run(struct program_run *run)
 }
 
 const struct command mock_run_command = {
-    HELP_MUSTER_MOCK_RUN,
-    .options = &mock_run_table,
+    COMMAND_ROW(HELP_MUSTER_MOCK_RUN, mock_run),
     PROGRAM_ACT(0, run_mock_run),
     .hidden = true,
 };

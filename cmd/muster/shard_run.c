@@ -432,15 +432,12 @@ static enum err set_epoch(struct program_run *run)
 }
 
 static const struct command set_epoch_command = {
-    HELP_MUSTER_SHARD_SET_EPOCH,
-    .options = &set_epoch_table,
-    COMMAND_ARGUMENTS("EPOCH", 1, 1),
+    COMMAND_ROW_WITH(HELP_MUSTER_SHARD_SET_EPOCH, set_epoch, "EPOCH", 1, 1),
     PROGRAM_ACT(BIT(4) | BIT(5), set_epoch),
 };
 
 static const struct command shard_run_command = {
-    HELP_MUSTER_SHARD_RUN,
-    .options = &shard_run_table,
+    COMMAND_ROW(HELP_MUSTER_SHARD_RUN, shard_run),
     CHASSIS_RUN(shard_run_hooks),
 };
 

@@ -337,8 +337,7 @@ static const struct chassis_hooks worker_run_hooks = {
 };
 
 static const struct command worker_run_command = {
-    HELP_MUSTER_WORKER_RUN,
-    .options = &worker_run_table,
+    COMMAND_ROW(HELP_MUSTER_WORKER_RUN, worker_run),
     CHASSIS_RUN(worker_run_hooks),
 };
 

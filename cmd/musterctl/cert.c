@@ -39,21 +39,20 @@ static void cert_print_report_json(struct ctl *ctl, const struct cert_report *re
                                    const char *done, const char *cert_file, const char *key_file)
 {
     bool is_leaf = report->roots == 0;
-    struct ndjson json;
+    struct ndjson *json = ctl_json_begin(ctl);
 
-    ctl_json_begin(ctl, &json);
-    ndjson_c_string(&json, STR("result"), done);
-    ndjson_c_string(&json, STR("cert"), cert_file);
-    if (is_leaf) ndjson_c_string(&json, STR("key"), key_file);
-    ndjson_c_string(&json, STR("why"), report->why[0] ? report->why : NULL);
-    if (is_leaf) cert_json_time(&json, STR("not_before"), report->not_before);
-    cert_json_time(&json, STR("not_after"), report->not_after);
+    ndjson_c_string(json, STR("result"), done);
+    ndjson_c_string(json, STR("cert"), cert_file);
+    if (is_leaf) ndjson_c_string(json, STR("key"), key_file);
+    ndjson_c_string(json, STR("why"), report->why[0] ? report->why : NULL);
+    if (is_leaf) cert_json_time(json, STR("not_before"), report->not_before);
+    cert_json_time(json, STR("not_after"), report->not_after);
     if (is_leaf)
-        ndjson_bool(&json, STR("key_made"), report->key_made);
+        ndjson_bool(json, STR("key_made"), report->key_made);
     else
-        ndjson_u64(&json, STR("roots"), report->roots);
-    ndjson_bool(&json, STR("key_exposed"), report->key_exposed);
-    ctl_json_end(ctl, &json);
+        ndjson_u64(json, STR("roots"), report->roots);
+    ndjson_bool(json, STR("key_exposed"), report->key_exposed);
+    ctl_json_end(ctl);
 }
 
 /* What became of a root or a leaf; `done` is the word for it. */
@@ -380,40 +379,37 @@ static void cert_show_text(struct ctl *ctl, const struct cert_description *d, co
 
 static void cert_show_json(struct ctl *ctl, const struct cert_description *d, const char *path)
 {
-    struct ndjson line;
+    struct ndjson *json = ctl_json_begin(ctl);
 
-    ctl_json_begin(ctl, &line);
-    ndjson_c_string(&line, STR("file"), path);
-    ndjson_c_string(&line, STR("subject"), d->subject);
-    ndjson_c_string(&line, STR("issuer"), d->issuer);
-    ndjson_open_array(&line, STR("names"));
-    for (size_t i = 0; i < d->name_count; i++) ndjson_c_string(&line, NDJSON_ITEM, d->names[i]);
-    ndjson_close_array(&line);
-    cert_json_time(&line, STR("not_before"), d->not_before);
-    cert_json_time(&line, STR("not_after"), d->not_after);
-    ndjson_i64(&line, STR("days_left"), d->days_left);
-    ndjson_bool(&line, STR("ca"), d->is_ca);
-    ndjson_bool(&line, STR("server"), d->server_use);
-    ndjson_bool(&line, STR("client"), d->client_use);
-    ndjson_c_string(&line, STR("key"), d->key);
-    ndjson_c_string(&line, STR("serial"), d->serial_hex);
-    ndjson_c_string(&line, STR("fingerprint"), d->fingerprint);
-    ctl_json_end(ctl, &line);
+    ndjson_c_string(json, STR("file"), path);
+    ndjson_c_string(json, STR("subject"), d->subject);
+    ndjson_c_string(json, STR("issuer"), d->issuer);
+    ndjson_open_array(json, STR("names"));
+    for (size_t i = 0; i < d->name_count; i++) ndjson_c_string(json, NDJSON_ITEM, d->names[i]);
+    ndjson_close_array(json);
+    cert_json_time(json, STR("not_before"), d->not_before);
+    cert_json_time(json, STR("not_after"), d->not_after);
+    ndjson_i64(json, STR("days_left"), d->days_left);
+    ndjson_bool(json, STR("ca"), d->is_ca);
+    ndjson_bool(json, STR("server"), d->server_use);
+    ndjson_bool(json, STR("client"), d->client_use);
+    ndjson_c_string(json, STR("key"), d->key);
+    ndjson_c_string(json, STR("serial"), d->serial_hex);
+    ndjson_c_string(json, STR("fingerprint"), d->fingerprint);
+    ctl_json_end(ctl);
 }
 
 static void cert_show_key(struct ctl *ctl, const char *path)
 {
-    struct ndjson line;
-
     if (!ctl->json) {
         ctl_line(ctl, "%s", path);
         ctl_line(ctl, "  a private key");
         return;
     }
-    ctl_json_begin(ctl, &line);
-    ndjson_c_string(&line, STR("file"), path);
-    ndjson_bool(&line, STR("private_key"), true);
-    ctl_json_end(ctl, &line);
+    struct ndjson *json = ctl_json_begin(ctl);
+    ndjson_c_string(json, STR("file"), path);
+    ndjson_bool(json, STR("private_key"), true);
+    ctl_json_end(ctl);
 }
 
 static enum err cert_show_file(struct ctl *ctl, const char *path)
@@ -440,41 +436,32 @@ static enum err cert_show(struct ctl *ctl)
 /* -- the commands ------------------------------------------------------------------------------ */
 
 static const struct command cert_ca_command = {
-    HELP_MUSTERCTL_CERT_CA,
-    .options = &cert_ca_table,
+    COMMAND_ROW(HELP_MUSTERCTL_CERT_CA, cert_ca),
     CTL_OFFLINE(BIT(4) | BIT(6), ca_ensure),
 };
 
 static const struct command cert_rotate_command = {
-    HELP_MUSTERCTL_CERT_ROTATE,
-    .options = &cert_rotate_table,
+    COMMAND_ROW(HELP_MUSTERCTL_CERT_ROTATE, cert_rotate),
     CTL_OFFLINE(BIT(4) | BIT(5) | BIT(6), ca_rotate),
 };
 
 static const struct command cert_retire_command = {
-    HELP_MUSTERCTL_CERT_RETIRE,
-    .options = &cert_retire_table,
+    COMMAND_ROW(HELP_MUSTERCTL_CERT_RETIRE, cert_retire),
     CTL_OFFLINE(BIT(4) | BIT(5) | BIT(6), ca_retire),
 };
 
 static const struct command cert_issue_command = {
-    HELP_MUSTERCTL_CERT_ISSUE,
-    .options = &cert_issue_table,
-    COMMAND_ARGUMENTS("KIND", 1, 1),
+    COMMAND_ROW_WITH(HELP_MUSTERCTL_CERT_ISSUE, cert_issue, "KIND", 1, 1),
     CTL_OFFLINE(BIT(4) | BIT(5) | BIT(6), cert_issue),
 };
 
 static const struct command cert_renew_command = {
-    HELP_MUSTERCTL_CERT_RENEW,
-    .options = &cert_renew_table,
-    COMMAND_ARGUMENTS("[FILE]...", 0, CONF_ARGUMENTS_MAX),
+    COMMAND_ROW_WITH(HELP_MUSTERCTL_CERT_RENEW, cert_renew, "[FILE]...", 0, CONF_ARGUMENTS_MAX),
     CTL_OFFLINE(BIT(4) | BIT(5) | BIT(6), cert_renew),
 };
 
 static const struct command cert_show_command = {
-    HELP_MUSTERCTL_CERT_SHOW,
-    .options = &cert_show_table,
-    COMMAND_ARGUMENTS("FILE...", 1, CONF_ARGUMENTS_MAX),
+    COMMAND_ROW_WITH(HELP_MUSTERCTL_CERT_SHOW, cert_show, "FILE...", 1, CONF_ARGUMENTS_MAX),
     CTL_OFFLINE(BIT(5), cert_show),
 };
 

@@ -57,15 +57,12 @@ static enum err print_reference(struct program_run *run)
 }
 
 static const struct command check_command = {
-    HELP_MUSTERCTL_CONFIG_CHECK,
-    .options = &config_check_table,
-    COMMAND_ARGUMENTS("FILE", 1, 1),
+    COMMAND_ROW_WITH(HELP_MUSTERCTL_CONFIG_CHECK, config_check, "FILE", 1, 1),
     PROGRAM_ACT(BIT(5), check_file),
 };
 
 static const struct command reference_command = {
-    HELP_MUSTERCTL_CONFIG_REFERENCE,
-    .options = &config_reference_table,
+    COMMAND_ROW(HELP_MUSTERCTL_CONFIG_REFERENCE, config_reference),
     PROGRAM_ACT(0, print_reference),
 };
 

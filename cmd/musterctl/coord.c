@@ -117,7 +117,6 @@ enum err coord_ctl_act(struct ctl *ctl)
 enum err coord_ctl_say(struct coord_ctl *coord, const coord_result *result, const char *what,
                        const char *lease_file, const char *format, ...)
 {
-    struct ndjson json;
     char line[1024];
     va_list args;
 
@@ -129,15 +128,15 @@ enum err coord_ctl_say(struct coord_ctl *coord, const coord_result *result, cons
         ctl_line(coord->ctl, "%s", line);
         return ERR_OK;
     }
-    ctl_json_begin(coord->ctl, &json);
-    ndjson_c_string(&json, STR("result"), coord_reason_name(result->reason));
-    ndjson_c_string(&json, STR("name"), what);
-    ndjson_u64(&json, STR("revision"), result->revision);
-    ndjson_u64(&json, STR("token"), result->token);
-    ndjson_i64(&json, STR("ttl_ms"), result->granted_ttl_ms);
-    ndjson_u64(&json, STR("slot"), result->slot);
-    ndjson_c_string(&json, STR("lease_file"), lease_file);
-    ctl_json_end(coord->ctl, &json);
+    struct ndjson *json = ctl_json_begin(coord->ctl);
+    ndjson_c_string(json, STR("result"), coord_reason_name(result->reason));
+    ndjson_c_string(json, STR("name"), what);
+    ndjson_u64(json, STR("revision"), result->revision);
+    ndjson_u64(json, STR("token"), result->token);
+    ndjson_i64(json, STR("ttl_ms"), result->granted_ttl_ms);
+    ndjson_u64(json, STR("slot"), result->slot);
+    ndjson_c_string(json, STR("lease_file"), lease_file);
+    ctl_json_end(coord->ctl);
     return ERR_OK;
 }
 

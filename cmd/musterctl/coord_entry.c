@@ -80,18 +80,17 @@ static void entry_print_value(struct ctl *ctl, coord_str value)
 
 static void entry_print(struct ctl *ctl, const coord_entry *entry)
 {
-    struct ndjson json;
+    struct ndjson *json = ctl_json_begin(ctl);
 
-    ctl_json_begin(ctl, &json);
-    ndjson_string(&json, STR("key"), str_of(entry->key.at, entry->key.len));
-    ndjson_string(&json, STR("value"), str_of(entry->value.at, entry->value.len));
-    ndjson_u64(&json, STR("revision"), entry->revision);
-    ndjson_u64(&json, STR("create_revision"), entry->create_revision);
-    ndjson_c_string(&json, STR("owner"), entry->ttl_ms > 0 ? entry->owner : NULL);
-    ndjson_u64(&json, STR("token"), entry->token);
-    ndjson_i64(&json, STR("ttl_ms"), entry->ttl_ms);
-    ndjson_i64(&json, STR("remaining_ms"), entry->remaining_ms);
-    ctl_json_end(ctl, &json);
+    ndjson_string(json, STR("key"), str_of(entry->key.at, entry->key.len));
+    ndjson_string(json, STR("value"), str_of(entry->value.at, entry->value.len));
+    ndjson_u64(json, STR("revision"), entry->revision);
+    ndjson_u64(json, STR("create_revision"), entry->create_revision);
+    ndjson_c_string(json, STR("owner"), entry->ttl_ms > 0 ? entry->owner : NULL);
+    ndjson_u64(json, STR("token"), entry->token);
+    ndjson_i64(json, STR("ttl_ms"), entry->ttl_ms);
+    ndjson_i64(json, STR("remaining_ms"), entry->remaining_ms);
+    ctl_json_end(ctl);
 }
 
 static enum err entry_get(struct coord_ctl *coord)
@@ -131,26 +130,18 @@ static enum err entry_delete(struct coord_ctl *coord)
 }
 
 const struct command coord_create_command = {
-    HELP_MUSTERCTL_COORD_CREATE,
-    .options = &coord_create_table,
-    COMMAND_ARGUMENTS("KEY [VALUE]", 1, 2),
+    COMMAND_ROW_WITH(HELP_MUSTERCTL_COORD_CREATE, coord_create, "KEY [VALUE]", 1, 2),
     COORD_ACT(0, entry_create),
 };
 const struct command coord_cas_command = {
-    HELP_MUSTERCTL_COORD_CAS,
-    .options = &coord_cas_table,
-    COMMAND_ARGUMENTS("KEY REVISION [VALUE]", 2, 3),
+    COMMAND_ROW_WITH(HELP_MUSTERCTL_COORD_CAS, coord_cas, "KEY REVISION [VALUE]", 2, 3),
     COORD_ACT(0, entry_cas),
 };
 const struct command coord_get_command = {
-    HELP_MUSTERCTL_COORD_GET,
-    .options = &coord_get_table,
-    COMMAND_ARGUMENTS("KEY", 1, 1),
+    COMMAND_ROW_WITH(HELP_MUSTERCTL_COORD_GET, coord_get, "KEY", 1, 1),
     COORD_ACT(BIT(5), entry_get),
 };
 const struct command coord_delete_command = {
-    HELP_MUSTERCTL_COORD_DELETE,
-    .options = &coord_delete_table,
-    COMMAND_ARGUMENTS("KEY", 1, 1),
+    COMMAND_ROW_WITH(HELP_MUSTERCTL_COORD_DELETE, coord_delete, "KEY", 1, 1),
     COORD_ACT(BIT(5), entry_delete),
 };

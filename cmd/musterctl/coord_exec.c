@@ -193,9 +193,7 @@ static int run_exec(void *context, const struct command_call *call)
 }
 
 const struct command coord_exec_command = {
-    HELP_MUSTERCTL_COORD_EXEC,
-    .options = &coord_exec_table,
-    COMMAND_ARGUMENTS("-- COMMAND...", 1, CONF_ARGUMENTS_MAX),
+    COMMAND_ROW_WITH(HELP_MUSTERCTL_COORD_EXEC, coord_exec, "-- COMMAND...", 1, CONF_ARGUMENTS_MAX),
     .exits = COORD_EXITS,
     .run = run_exec,
     .data = &(const struct ctl_action){.act = exec_act, .offline = true},

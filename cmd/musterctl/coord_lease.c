@@ -83,12 +83,10 @@ static enum err coord_lease_release(struct coord_ctl *coord)
 }
 
 const struct command coord_renew_command = {
-    HELP_MUSTERCTL_COORD_RENEW,
-    .options = &coord_lease_table,
+    COMMAND_ROW(HELP_MUSTERCTL_COORD_RENEW, coord_lease),
     COORD_ACT(BIT(5), coord_lease_renew),
 };
 const struct command coord_release_command = {
-    HELP_MUSTERCTL_COORD_RELEASE,
-    .options = &coord_release_table,
+    COMMAND_ROW(HELP_MUSTERCTL_COORD_RELEASE, coord_release),
     COORD_ACT(BIT(5), coord_lease_release),
 };

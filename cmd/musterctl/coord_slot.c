@@ -36,39 +36,37 @@ static enum err coord_slot_acquire(struct coord_ctl *coord)
 
 static void slot_print_holders_json(struct ctl *ctl, const coord_holders *holders)
 {
-    struct ndjson json;
+    struct ndjson *json = ctl_json_begin(ctl);
 
-    ctl_json_begin(ctl, &json);
-    ndjson_u64(&json, STR("slot_count"), holders->slot_count);
-    ndjson_u64(&json, STR("revision"), holders->revision);
-    ndjson_bool(&json, STR("atomic"), holders->atomic != 0);
-    ndjson_c_string(&json, STR("certainty"),
+    ndjson_u64(json, STR("slot_count"), holders->slot_count);
+    ndjson_u64(json, STR("revision"), holders->revision);
+    ndjson_bool(json, STR("atomic"), holders->atomic != 0);
+    ndjson_c_string(json, STR("certainty"),
                     holders->certainty == COORD_BY_AUTHORITY ? "authority" : "observed");
-    ndjson_open_array(&json, STR("holders"));
+    ndjson_open_array(json, STR("holders"));
     for (size_t i = 0; i < holders->count; i++) {
         const coord_holder *row = &holders->rows[i];
         char lease[2 * sizeof row->lease_id_prefix + 1];
-        ndjson_open_object(&json, NDJSON_ITEM);
-        ndjson_u64(&json, STR("slot"), row->slot);
-        ndjson_c_string(&json, STR("owner"), row->owner);
-        ndjson_u64(&json, STR("token"), row->token);
-        ndjson_u64(&json, STR("revision"), row->revision);
+        ndjson_open_object(json, NDJSON_ITEM);
+        ndjson_u64(json, STR("slot"), row->slot);
+        ndjson_c_string(json, STR("owner"), row->owner);
+        ndjson_u64(json, STR("token"), row->token);
+        ndjson_u64(json, STR("revision"), row->revision);
         hex_write(row->lease_id_prefix, sizeof row->lease_id_prefix, lease);
-        ndjson_c_string(&json, STR("lease_id_prefix"), lease);
-        ndjson_i64(&json, STR("remaining_ms"), row->remaining_ms);
-        ndjson_string(&json, STR("value"), str_of(row->value.at, row->value.len));
-        ndjson_close_object(&json);
+        ndjson_c_string(json, STR("lease_id_prefix"), lease);
+        ndjson_i64(json, STR("remaining_ms"), row->remaining_ms);
+        ndjson_string(json, STR("value"), str_of(row->value.at, row->value.len));
+        ndjson_close_object(json);
     }
-    ndjson_close_array(&json);
-    ctl_json_end(ctl, &json);
+    ndjson_close_array(json);
+    ctl_json_end(ctl);
 }
 
 static void slot_print_holders(struct ctl *ctl, const coord_holders *holders)
 {
-    static const char *const columns[] = {"SLOT", "OWNER", "TOKEN", "REMAINING_MS", NULL};
     struct text_table table;
 
-    table_init(&table, columns, &ctl->memory);
+    table_init(&table, TABLE_COLUMNS("SLOT", "OWNER", "TOKEN", "REMAINING_MS"), &ctl->memory);
     for (size_t i = 0; i < holders->count; i++) {
         table_number(&table, holders->rows[i].slot);
         table_text(&table, holders->rows[i].owner);
@@ -148,20 +146,19 @@ static const char *slot_word(const char *const *words, size_t count, int which)
 static void slot_print_caps_json(struct ctl *ctl, const coord_caps *caps,
                                  const coord_limits *limits)
 {
-    struct ndjson json;
+    struct ndjson *json = ctl_json_begin(ctl);
 
-    ctl_json_begin(ctl, &json);
-    ndjson_c_string(&json, STR("server"), caps->server);
-    ndjson_c_string(&json, STR("scope"), WORD(scopes, caps->scope));
-    ndjson_c_string(&json, STR("watch"), WORD(watches, caps->watch));
-    ndjson_c_string(&json, STR("token"), WORD(tokens, caps->token));
-    ndjson_bool(&json, STR("degraded"), caps->degraded != 0);
-    ndjson_i64(&json, STR("ttl_min_ms"), limits->ttl_min_ms);
-    ndjson_u64(&json, STR("value_max"), limits->value_max);
+    ndjson_c_string(json, STR("server"), caps->server);
+    ndjson_c_string(json, STR("scope"), WORD(scopes, caps->scope));
+    ndjson_c_string(json, STR("watch"), WORD(watches, caps->watch));
+    ndjson_c_string(json, STR("token"), WORD(tokens, caps->token));
+    ndjson_bool(json, STR("degraded"), caps->degraded != 0);
+    ndjson_i64(json, STR("ttl_min_ms"), limits->ttl_min_ms);
+    ndjson_u64(json, STR("value_max"), limits->value_max);
     for (size_t i = 0; i < ARRAY_LEN(bits); i++)
-        ndjson_bool(&json, str_from(bits[i].name), (caps->bits & bits[i].bit) != 0);
-    ndjson_c_string(&json, STR("note"), caps->note);
-    ctl_json_end(ctl, &json);
+        ndjson_bool(json, str_from(bits[i].name), (caps->bits & bits[i].bit) != 0);
+    ndjson_c_string(json, STR("note"), caps->note);
+    ctl_json_end(ctl);
 }
 
 static void slot_caps_row(struct text_table *table, const char *name, const char *here,
@@ -174,7 +171,6 @@ static void slot_caps_row(struct text_table *table, const char *name, const char
 
 static enum err slot_caps(struct coord_ctl *coord)
 {
-    static const char *const columns[] = {"CAPABILITY", "HERE", "MEANS", NULL};
     struct ctl *ctl = coord->ctl;
     coord_caps found = coord_capabilities(coord->store);
     coord_limits limits = coord_store_limits(coord->store);
@@ -185,7 +181,7 @@ static enum err slot_caps(struct coord_ctl *coord)
         slot_print_caps_json(ctl, &found, &limits);
         return ERR_OK;
     }
-    table_init(&table, columns, &ctl->memory);
+    table_init(&table, TABLE_COLUMNS("CAPABILITY", "HERE", "MEANS"), &ctl->memory);
     slot_caps_row(&table, "server", found.server, "what was found there");
     slot_caps_row(&table, "scope", WORD(scopes, found.scope), "\"the only one\" where");
     slot_caps_row(&table, "watch", WORD(watches, found.watch), "how changes are seen");
@@ -201,25 +197,18 @@ static enum err slot_caps(struct coord_ctl *coord)
 }
 
 const struct command coord_acquire_command = {
-    HELP_MUSTERCTL_COORD_ACQUIRE,
-    .options = &coord_acquire_table,
-    COMMAND_ARGUMENTS("[VALUE]", 0, 1),
+    COMMAND_ROW_WITH(HELP_MUSTERCTL_COORD_ACQUIRE, coord_acquire, "[VALUE]", 0, 1),
     COORD_ACT(0, coord_slot_acquire),
 };
 const struct command coord_holders_command = {
-    HELP_MUSTERCTL_COORD_HOLDERS,
-    .options = &coord_table,
-    COMMAND_ARGUMENTS("GROUP", 1, 1),
+    COMMAND_ROW_WITH(HELP_MUSTERCTL_COORD_HOLDERS, coord, "GROUP", 1, 1),
     COORD_ACT(BIT(5), slot_holders),
 };
 const struct command coord_resize_command = {
-    HELP_MUSTERCTL_COORD_RESIZE,
-    .options = &coord_resize_table,
-    COMMAND_ARGUMENTS("GROUP SLOTS", 2, 2),
+    COMMAND_ROW_WITH(HELP_MUSTERCTL_COORD_RESIZE, coord_resize, "GROUP SLOTS", 2, 2),
     COORD_ACT(BIT(5), slot_resize),
 };
 const struct command coord_caps_command = {
-    HELP_MUSTERCTL_COORD_CAPS,
-    .options = &coord_table,
+    COMMAND_ROW(HELP_MUSTERCTL_COORD_CAPS, coord),
     COORD_ACT(0, slot_caps),
 };

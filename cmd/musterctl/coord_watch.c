@@ -21,8 +21,6 @@ static const char *watch_event_name(int type)
 
 static void watch_print_event(struct ctl *ctl, const coord_event *event)
 {
-    struct ndjson json;
-
     if (!ctl->json) {
         if (event->type == COORD_SNAPSHOT_BEGIN || event->type == COORD_PROGRESS) return;
         if (event->key.len == 0)
@@ -33,16 +31,16 @@ static void watch_print_event(struct ctl *ctl, const coord_event *event)
                      event->value.len > 0 ? " " : "", STR_ARG(event->value));
         return;
     }
-    ctl_json_begin(ctl, &json);
-    ndjson_c_string(&json, STR("event"), watch_event_name(event->type));
-    ndjson_string(&json, STR("key"), str_of(event->key.at, event->key.len));
-    ndjson_u64(&json, STR("revision"), event->revision);
-    ndjson_u64(&json, STR("token"), event->token);
-    ndjson_c_string(&json, STR("owner"), event->owner[0] ? event->owner : NULL);
-    ndjson_string(&json, STR("value"), str_of(event->value.at, event->value.len));
+    struct ndjson *json = ctl_json_begin(ctl);
+    ndjson_c_string(json, STR("event"), watch_event_name(event->type));
+    ndjson_string(json, STR("key"), str_of(event->key.at, event->key.len));
+    ndjson_u64(json, STR("revision"), event->revision);
+    ndjson_u64(json, STR("token"), event->token);
+    ndjson_c_string(json, STR("owner"), event->owner[0] ? event->owner : NULL);
+    ndjson_string(json, STR("value"), str_of(event->value.at, event->value.len));
     if (event->type == COORD_CLOSED)
-        ndjson_c_string(&json, STR("reason"), coord_reason_name(event->reason));
-    ctl_json_end(ctl, &json);
+        ndjson_c_string(json, STR("reason"), coord_reason_name(event->reason));
+    ctl_json_end(ctl);
 }
 
 /* Line by line as they come: a reader in a pipe waits for each. */
@@ -108,9 +106,7 @@ static int watch_run(void *context, const struct command_call *call)
 }
 
 const struct command coord_watch_command = {
-    HELP_MUSTERCTL_COORD_WATCH,
-    .options = &coord_watch_table,
-    COMMAND_ARGUMENTS("SCOPE", 1, 1),
+    COMMAND_ROW_WITH(HELP_MUSTERCTL_COORD_WATCH, coord_watch, "SCOPE", 1, 1),
     .exits = COORD_EXITS,
     .run = watch_run,
     COORD_DATA(watch_scope),

@@ -11,8 +11,7 @@
 #include "wire/pb/muster_v1_fleet.pb-c.h"
 
 const struct command list_shards_command = {
-    HELP_MUSTERCTL_LIST_SHARDS,
-    .options = &ctl_table,
+    COMMAND_ROW(HELP_MUSTERCTL_LIST_SHARDS, ctl),
     CTL_RPC(0, CTL_READ(COORDINATOR_PATH "ListShards", bigfleet__v1alpha1__list_shards),
             CTL_COLUMNS(CTL_COLUMN("SHARD", "shard_id"), CTL_COLUMN("ADDRESS", "address"),
                         CTL_COLUMN("REGISTERED", "registered_at_unix_ns", .cell = CTL_TIME),
@@ -20,8 +19,7 @@ const struct command list_shards_command = {
 };
 
 const struct command list_domain_assignments_command = {
-    HELP_MUSTERCTL_LIST_DOMAIN_ASSIGNMENTS,
-    .options = &ctl_table,
+    COMMAND_ROW(HELP_MUSTERCTL_LIST_DOMAIN_ASSIGNMENTS, ctl),
     CTL_RPC(0,
             CTL_READ(COORDINATOR_PATH "ListDomainAssignments",
                      bigfleet__v1alpha1__list_domain_assignments),
@@ -31,8 +29,7 @@ const struct command list_domain_assignments_command = {
 };
 
 const struct command list_leaving_domains_command = {
-    HELP_MUSTERCTL_LIST_LEAVING_DOMAINS,
-    .options = &ctl_table,
+    COMMAND_ROW(HELP_MUSTERCTL_LIST_LEAVING_DOMAINS, ctl),
     CTL_RPC(0, CTL_READ(FLEET_PATH "ListOwnershipIssues", muster__v1__list_ownership_issues),
             .more_rows = "contested", /* that a shard acts on against the tables */
             CTL_COLUMNS(CTL_COLUMN("TOPOLOGY_KEY", "topology_key"),
@@ -67,8 +64,7 @@ static void quota_rows(struct text_table *table, const ProtobufCMessage *answer)
 }
 
 const struct command list_quotas_command = {
-    HELP_MUSTERCTL_LIST_QUOTAS,
-    .options = &ctl_table,
+    COMMAND_ROW(HELP_MUSTERCTL_LIST_QUOTAS, ctl),
     CTL_RPC(0, CTL_READ(COORDINATOR_PATH "ListQuotas", bigfleet__v1alpha1__list_quotas),
             .rows = quota_rows,
             CTL_COLUMNS(CTL_COLUMN("PROVIDER", NULL), CTL_COLUMN("REGION", NULL),
@@ -76,23 +72,20 @@ const struct command list_quotas_command = {
 };
 
 const struct command list_providers_command = {
-    HELP_MUSTERCTL_LIST_PROVIDERS,
-    .options = &ctl_table,
+    COMMAND_ROW(HELP_MUSTERCTL_LIST_PROVIDERS, ctl),
     CTL_RPC(0, CTL_READ(COORDINATOR_PATH "ListProviders", bigfleet__v1alpha1__list_providers),
             CTL_COLUMNS(CTL_COLUMN("PROVIDER", "name"), CTL_COLUMN("ADDRESS", "address"),
                         CTL_COLUMN("REGION", "region"))),
 };
 
 const struct command list_clusters_command = {
-    HELP_MUSTERCTL_LIST_CLUSTERS,
-    .options = &ctl_table,
+    COMMAND_ROW(HELP_MUSTERCTL_LIST_CLUSTERS, ctl),
     CTL_RPC(0, CTL_READ(FLEET_PATH "ListClusters", muster__v1__list_clusters),
             CTL_COLUMNS(CTL_COLUMN("CLUSTER", "cluster_id"), CTL_COLUMN("SHARD", "shard_id"))),
 };
 
 const struct command list_shard_reports_command = {
-    HELP_MUSTERCTL_LIST_SHARD_REPORTS,
-    .options = &list_shard_reports_table,
+    COMMAND_ROW(HELP_MUSTERCTL_LIST_SHARD_REPORTS, list_shard_reports),
     CTL_RPC(0,
             CTL_READ(COORDINATOR_PATH "ListShardReports", bigfleet__v1alpha1__list_shard_reports),
             CTL_FILL({"shard_id", "shard"}),

@@ -8,8 +8,7 @@
 #include "wire/pb/muster_v1_fleet.pb-c.h"
 
 const struct command assign_domain_command = {
-    HELP_MUSTERCTL_ASSIGN_DOMAIN,
-    .options = &assign_domain_table,
+    COMMAND_ROW(HELP_MUSTERCTL_ASSIGN_DOMAIN, assign_domain),
     CTL_RPC(BIT(4) | BIT(5),
             CTL_WRITE(COORDINATOR_PATH "AssignDomain", bigfleet__v1alpha1__assign_domain,
                       "musterctl domain list"),
@@ -19,8 +18,7 @@ const struct command assign_domain_command = {
 };
 
 const struct command unassign_domain_command = {
-    HELP_MUSTERCTL_UNASSIGN_DOMAIN,
-    .options = &unassign_domain_table,
+    COMMAND_ROW(HELP_MUSTERCTL_UNASSIGN_DOMAIN, unassign_domain),
     CTL_RPC(0,
             CTL_WRITE(COORDINATOR_PATH "UnassignDomain", bigfleet__v1alpha1__unassign_domain,
                       "musterctl domain list"),
@@ -29,8 +27,7 @@ const struct command unassign_domain_command = {
 };
 
 const struct command remove_shard_command = {
-    HELP_MUSTERCTL_REMOVE_SHARD,
-    .options = &remove_shard_table,
+    COMMAND_ROW(HELP_MUSTERCTL_REMOVE_SHARD, remove_shard),
     CTL_RPC(BIT(4) | BIT(5),
             CTL_WRITE(COORDINATOR_PATH "RemoveShard", bigfleet__v1alpha1__remove_shard,
                       "musterctl shard list"),
@@ -40,16 +37,14 @@ const struct command remove_shard_command = {
 };
 
 const struct command add_shard_command = {
-    HELP_MUSTERCTL_ADD_SHARD,
-    .options = &add_shard_table,
+    COMMAND_ROW(HELP_MUSTERCTL_ADD_SHARD, add_shard),
     CTL_RPC(BIT(4), CTL_WRITE(FLEET_PATH "AddShard", muster__v1__add_shard, "musterctl shard list"),
             CTL_FILL({"shard_id", "shard"}, {"address", "address"}),
             .done = "added shard {shard_id} at {address}"),
 };
 
 const struct command bind_cluster_command = {
-    HELP_MUSTERCTL_BIND_CLUSTER,
-    .options = &bind_cluster_table,
+    COMMAND_ROW(HELP_MUSTERCTL_BIND_CLUSTER, bind_cluster),
     CTL_RPC(BIT(4) | BIT(5),
             CTL_WRITE(FLEET_PATH "BindCluster", muster__v1__bind_cluster, "musterctl cluster list"),
             CTL_FILL({"cluster_id", "cluster"}, {"shard_id", "shard"}),
@@ -100,8 +95,7 @@ static enum err quota_read_slices(struct ctl *ctl, ProtobufCMessage *message)
 }
 
 const struct command set_quota_command = {
-    HELP_MUSTERCTL_SET_QUOTA,
-    .options = &set_quota_table,
+    COMMAND_ROW(HELP_MUSTERCTL_SET_QUOTA, set_quota),
     CTL_RPC(BIT(4) | BIT(5),
             CTL_WRITE(FLEET_PATH "SetQuota", muster__v1__set_quota, "musterctl quota list"),
             CTL_FILL({"provider", "provider"}, {"region", "region"}), .prepare = quota_read_slices,
@@ -109,8 +103,7 @@ const struct command set_quota_command = {
 };
 
 const struct command upsert_provider_command = {
-    HELP_MUSTERCTL_UPSERT_PROVIDER,
-    .options = &upsert_provider_table,
+    COMMAND_ROW(HELP_MUSTERCTL_UPSERT_PROVIDER, upsert_provider),
     CTL_RPC(0,
             CTL_WRITE(FLEET_PATH "UpsertProvider", muster__v1__upsert_provider,
                       "musterctl provider list"),

@@ -12,35 +12,27 @@
 #include "rpc/access.h"
 
 const struct command top_command = {
-    HELP_MUSTERCTL_TOP,
-    .options = &top_table,
+    COMMAND_ROW(HELP_MUSTERCTL_TOP, top),
     CTL_OFFLINE(BIT(6), top_act),
 };
 
 const struct command doctor_command = {
-    HELP_MUSTERCTL_DOCTOR,
-    .options = &doctor_table,
+    COMMAND_ROW(HELP_MUSTERCTL_DOCTOR, doctor),
     CTL_OFFLINE(0, doctor_act),
 };
 
 static const struct command need_command = {
-    HELP_MUSTERCTL_EXPLAIN_NEED,
-    .options = &explain_table,
-    COMMAND_ARGUMENTS("CLUSTER[/WHICH]", 1, 1),
+    COMMAND_ROW_WITH(HELP_MUSTERCTL_EXPLAIN_NEED, explain, "CLUSTER[/WHICH]", 1, 1),
     CTL_OFFLINE(CTL_EXITS | BIT(5), explain_need),
 };
 
 static const struct command machine_command = {
-    HELP_MUSTERCTL_EXPLAIN_MACHINE,
-    .options = &explain_table,
-    COMMAND_ARGUMENTS("MACHINE", 1, 1),
+    COMMAND_ROW_WITH(HELP_MUSTERCTL_EXPLAIN_MACHINE, explain, "MACHINE", 1, 1),
     CTL_OFFLINE(CTL_EXITS | BIT(5), explain_machine),
 };
 
 static const struct command worker_command = {
-    HELP_MUSTERCTL_EXPLAIN_WORKER,
-    .options = &explain_table,
-    COMMAND_ARGUMENTS("WORKER", 1, 1),
+    COMMAND_ROW_WITH(HELP_MUSTERCTL_EXPLAIN_WORKER, explain, "WORKER", 1, 1),
     CTL_ACT(BIT(5), explain_worker),
 };
 
@@ -50,21 +42,17 @@ const struct command explain_command = {
 };
 
 const struct command state_hash_command = {
-    HELP_MUSTERCTL_STATE_HASH,
-    .options = &ctl_table,
+    COMMAND_ROW(HELP_MUSTERCTL_STATE_HASH, ctl),
     CTL_ACT(BIT(4), state_hash_act),
 };
 
 const struct command needs_command = {
-    HELP_MUSTERCTL_NEEDS,
-    .options = &needs_table,
+    COMMAND_ROW(HELP_MUSTERCTL_NEEDS, needs),
     CTL_OFFLINE(CTL_EXITS, needs_act),
 };
 
 static const struct command verify_command = {
-    HELP_MUSTERCTL_PROVIDER_VERIFY,
-    .options = &provider_verify_table,
-    COMMAND_ARGUMENTS("ADDRESS", 1, 1),
+    COMMAND_ROW_WITH(HELP_MUSTERCTL_PROVIDER_VERIFY, provider_verify, "ADDRESS", 1, 1),
     CTL_OFFLINE(BIT(4) | BIT(5) | BIT(6), provider_verify),
 };
 const struct command provider_command = COMMAND_GROUP(
@@ -74,23 +62,21 @@ const struct command provider_command = COMMAND_GROUP(
 
 static void auth_json(struct ctl *ctl, const struct rpc_access_row *rows, size_t count)
 {
-    struct ndjson json;
+    struct ndjson *json = ctl_json_begin(ctl);
 
-    ctl_json_begin(ctl, &json);
-    ndjson_open_array(&json, STR("methods"));
+    ndjson_open_array(json, STR("methods"));
     for (size_t i = 0; i < count; i++) {
-        ndjson_open_object(&json, NDJSON_ITEM);
-        ndjson_c_string(&json, STR("method"), rows[i].path);
-        ndjson_c_string(&json, STR("identity"), rpc_access_text(rows[i].access));
-        ndjson_close_object(&json);
+        ndjson_open_object(json, NDJSON_ITEM);
+        ndjson_c_string(json, STR("method"), rows[i].path);
+        ndjson_c_string(json, STR("identity"), rpc_access_text(rows[i].access));
+        ndjson_close_object(json);
     }
-    ndjson_close_array(&json);
-    ctl_json_end(ctl, &json);
+    ndjson_close_array(json);
+    ctl_json_end(ctl);
 }
 
 static enum err auth_table(struct ctl *ctl)
 {
-    static const char *const columns[] = {"METHOD", "IDENTITY", NULL};
     const struct rpc_access_row *rows;
     size_t count = rpc_access_table(&rows);
     struct text_table table;
@@ -99,7 +85,7 @@ static enum err auth_table(struct ctl *ctl)
         auth_json(ctl, rows, count);
         return ERR_OK;
     }
-    table_init(&table, columns, &ctl->memory);
+    table_init(&table, TABLE_COLUMNS("METHOD", "IDENTITY"), &ctl->memory);
     for (size_t i = 0; i < count; i++) {
         table_text(&table, rows[i].path);
         table_text(&table, rpc_access_text(rows[i].access));
@@ -109,8 +95,7 @@ static enum err auth_table(struct ctl *ctl)
 }
 
 static const struct command table_command = {
-    HELP_MUSTERCTL_AUTH_TABLE,
-    .options = &ctl_offline_table,
+    COMMAND_ROW(HELP_MUSTERCTL_AUTH_TABLE, ctl_offline),
     CTL_OFFLINE(0, auth_table),
 };
 const struct command auth_command = {

@@ -27,8 +27,7 @@ static void kind_cell(struct text_table *table, const ProtobufCMessage *row)
 }
 
 static const struct command instruction_list_command = {
-    HELP_MUSTERCTL_INSTRUCTION_LIST,
-    .options = &instruction_list_table,
+    COMMAND_ROW(HELP_MUSTERCTL_INSTRUCTION_LIST, instruction_list),
     CTL_RPC(0, CTL_READ(FLEET_PATH "ListInstructions", muster__v1__list_instructions),
             CTL_FILL({"shard_id", "shard"}),
             CTL_COLUMNS(CTL_COLUMN("SHARD", "shard_id"),
@@ -87,8 +86,7 @@ static enum err queue_prepare(struct ctl *ctl, ProtobufCMessage *message)
 }
 
 static const struct command queue_command = {
-    HELP_MUSTERCTL_INSTRUCTION_QUEUE,
-    .options = &instruction_queue_table,
+    COMMAND_ROW(HELP_MUSTERCTL_INSTRUCTION_QUEUE, instruction_queue),
     CTL_RPC(BIT(4) | BIT(5),
             CTL_WRITE(FLEET_PATH "QueueInstruction", muster__v1__queue_instruction,
                       "musterctl instruction list"),

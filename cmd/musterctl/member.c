@@ -44,8 +44,10 @@ static const struct ctl_action workers_action = {
                         CTL_COLUMN("REGISTERED", "registered_at_ms", .cell = CTL_TIME),
                         CTL_COLUMN("REASON", "reason", .cell = CTL_OR_DASH))}};
 const struct command workers_command = {
-    HELP_MUSTERCTL_WORKERS, .options = &workers_table, .exits = CTL_EXITS,
-    .run = ctl_run,         .data = &workers_action,
+    COMMAND_ROW(HELP_MUSTERCTL_WORKERS, workers),
+    .exits = CTL_EXITS,
+    .run = ctl_run,
+    .data = &workers_action,
 };
 
 /* -- status -- */
@@ -55,16 +57,15 @@ static enum err status_print(struct ctl *ctl, const Muster__V1__ClusterStatusRes
     const struct ctl_rpc *rpc = &workers_action.rpc;
     Muster__V1__ListWorkersRequest request = MUSTER__V1__LIST_WORKERS_REQUEST__INIT;
     ProtobufCMessage *workers;
-    struct ndjson json;
     enum err err;
 
     if (ctl->json) {
-        ctl_json_begin(ctl, &json);
-        ndjson_u64(&json, STR("active"), status->active);
-        ndjson_u64(&json, STR("known"), status->known);
-        ndjson_u64(&json, STR("total_partitions"), status->total_partitions);
-        ndjson_u64(&json, STR("assignment_epoch"), status->assignment_epoch);
-        ctl_json_end(ctl, &json);
+        struct ndjson *json = ctl_json_begin(ctl);
+        ndjson_u64(json, STR("active"), status->active);
+        ndjson_u64(json, STR("known"), status->known);
+        ndjson_u64(json, STR("total_partitions"), status->total_partitions);
+        ndjson_u64(json, STR("assignment_epoch"), status->assignment_epoch);
+        ctl_json_end(ctl);
         return ERR_OK;
     }
     err = ctl_rpc_fetch(ctl, rpc, &request.base, &workers);
@@ -100,8 +101,7 @@ static int run_status(void *context, const struct command_call *call)
 }
 
 const struct command member_status_command = {
-    HELP_MUSTERCTL_STATUS,
-    .options = &status_table,
+    COMMAND_ROW(HELP_MUSTERCTL_STATUS, status),
     .run = run_status,
     .data = &(const struct ctl_action){.act = member_status_show},
 };
@@ -126,15 +126,12 @@ static const char *const partition_states[] = {"FREE", "OWNED", "REVOKING", "FEN
     }
 
 const struct command partitions_command = {
-    HELP_MUSTERCTL_PARTITIONS,
-    .options = &partitions_table,
+    COMMAND_ROW(HELP_MUSTERCTL_PARTITIONS, partitions),
     CTL_RUN(0, .rpc = PARTITIONS_RPC("worker")),
 };
 
 const struct command assignment_command = {
-    HELP_MUSTERCTL_ASSIGNMENT,
-    .options = &member_list_table,
-    COMMAND_ARGUMENTS("WORKER", 1, 1),
+    COMMAND_ROW_WITH(HELP_MUSTERCTL_ASSIGNMENT, member_list, "WORKER", 1, 1),
     CTL_RUN(0, .rpc = PARTITIONS_RPC(NULL)),
 };
 
@@ -150,8 +147,7 @@ static void checkpoints_head(struct ctl *ctl, const ProtobufCMessage *answer)
 }
 
 const struct command checkpoints_command = {
-    HELP_MUSTERCTL_CHECKPOINTS,
-    .options = &member_list_table,
+    COMMAND_ROW(HELP_MUSTERCTL_CHECKPOINTS, member_list),
     CTL_RPC(0, CTL_READ(MEMBERSHIP_PATH "ListCheckpoints", muster__v1__list_checkpoints),
             .head = checkpoints_head, .page_request = "from", .page_row = "partition",
             CTL_COLUMNS(CTL_COLUMN("PARTITION", "partition"),
@@ -166,8 +162,7 @@ const struct command checkpoints_command = {
 static const char *const work_states[] = {"PENDING", "RUNNING", "DONE", "FAILED", NULL};
 
 const struct command work_command = {
-    HELP_MUSTERCTL_WORK,
-    .options = &work_table,
+    COMMAND_ROW(HELP_MUSTERCTL_WORK, work),
     CTL_RPC(0, CTL_READ(MEMBERSHIP_PATH "ListWork", muster__v1__list_work),
             CTL_FILL({"unfinished", "unfinished"}), .page_request = "after", .page_row = "id",
             CTL_COLUMNS(CTL_COLUMN("ITEM", "id"),
@@ -181,9 +176,7 @@ const struct command work_command = {
 /* -- what a person may do to workers -- */
 
 const struct command drain_command = {
-    HELP_MUSTERCTL_DRAIN,
-    .options = &drain_table,
-    COMMAND_ARGUMENTS("WORKER", 1, 1),
+    COMMAND_ROW_WITH(HELP_MUSTERCTL_DRAIN, drain, "WORKER", 1, 1),
     CTL_RPC(BIT(4) | BIT(5),
             CTL_ONCE(MEMBERSHIP_PATH "Drain", muster__v1__drain_worker, "musterctl worker list"),
             CTL_FILL({"worker_id", NULL}, {"deadline_ms", "deadline"}), .done_if = "delivered",
@@ -192,9 +185,7 @@ const struct command drain_command = {
 };
 
 const struct command evict_command = {
-    HELP_MUSTERCTL_EVICT,
-    .options = &removal_table,
-    COMMAND_ARGUMENTS("WORKER", 1, 1),
+    COMMAND_ROW_WITH(HELP_MUSTERCTL_EVICT, removal, "WORKER", 1, 1),
     CTL_RPC(BIT(4) | BIT(5),
             CTL_ONCE(MEMBERSHIP_PATH "Evict", muster__v1__evict, "musterctl worker list"),
             CTL_FILL({"worker_id", NULL}),
@@ -203,8 +194,7 @@ const struct command evict_command = {
 };
 
 const struct command release_hold_command = {
-    HELP_MUSTERCTL_RELEASE_HOLD,
-    .options = &ctl_table,
+    COMMAND_ROW(HELP_MUSTERCTL_RELEASE_HOLD, ctl),
     CTL_RPC(0,
             CTL_ONCE(MEMBERSHIP_PATH "ReleaseHold", muster__v1__release_hold,
                      "musterctl worker status"),
@@ -213,8 +203,7 @@ const struct command release_hold_command = {
 };
 
 static const struct command now_command = {
-    HELP_MUSTERCTL_CHECKPOINT_NOW,
-    .options = &ctl_table,
+    COMMAND_ROW(HELP_MUSTERCTL_CHECKPOINT_NOW, ctl),
     CTL_RPC(0,
             CTL_ONCE(MEMBERSHIP_PATH "CheckpointNow", muster__v1__checkpoint_now,
                      "musterctl checkpoint list"),

@@ -29,8 +29,7 @@ static void silence_cell(struct text_table *table, const ProtobufCMessage *row)
 }
 
 static const struct command replica_list_command = {
-    HELP_MUSTERCTL_REPLICA_LIST,
-    .options = &ctl_table,
+    COMMAND_ROW(HELP_MUSTERCTL_REPLICA_LIST, ctl),
     CTL_RPC(0, CTL_READ(FLEET_PATH "ListReplicas", muster__v1__list_replicas),
             CTL_COLUMNS(CTL_COLUMN("NAME", "name", .cell = CTL_OR_DASH),
                         CTL_COLUMN("ID", "replica_id"), CTL_COLUMN("ROLE", NULL, .put = role_cell),
@@ -56,8 +55,7 @@ static enum err add_read_id(struct ctl *ctl, ProtobufCMessage *message)
 }
 
 static const struct command add_command = {
-    HELP_MUSTERCTL_REPLICA_ADD,
-    .options = &replica_add_table,
+    COMMAND_ROW(HELP_MUSTERCTL_REPLICA_ADD, replica_add),
     /* The server knows the identity: said again, it changes nothing. */
     CTL_RPC(BIT(4), CTL_WRITE(FLEET_PATH "JoinReplica", muster__v1__join_replica, look),
             CTL_FILL({"name", "name"}, {"raft_address", "raft-address"},
@@ -67,9 +65,7 @@ static const struct command add_command = {
 };
 
 static const struct command remove_command = {
-    HELP_MUSTERCTL_REPLICA_REMOVE,
-    .options = &removal_table,
-    COMMAND_ARGUMENTS("REPLICA", 1, 1),
+    COMMAND_ROW_WITH(HELP_MUSTERCTL_REPLICA_REMOVE, removal, "REPLICA", 1, 1),
     CTL_RPC(BIT(4) | BIT(5), CTL_ONCE(FLEET_PATH "RemoveReplica", muster__v1__remove_replica, look),
             CTL_FILL({"replica", NULL}),
             .asks =
@@ -78,9 +74,7 @@ static const struct command remove_command = {
 };
 
 static const struct command transfer_command = {
-    HELP_MUSTERCTL_REPLICA_TRANSFER,
-    .options = &ctl_table,
-    COMMAND_ARGUMENTS("[REPLICA]", 0, 1),
+    COMMAND_ROW_WITH(HELP_MUSTERCTL_REPLICA_TRANSFER, ctl, "[REPLICA]", 0, 1),
     CTL_RPC(BIT(4) | BIT(5),
             CTL_ONCE(FLEET_PATH "TransferLeadership", muster__v1__transfer_leadership, look),
             CTL_FILL({"replica", NULL}), .done_if = "replica",
@@ -96,8 +90,7 @@ static enum err bootstrap_check(struct ctl *ctl, ProtobufCMessage *)
 }
 
 static const struct command bootstrap_command = {
-    HELP_MUSTERCTL_REPLICA_BOOTSTRAP,
-    .options = &ctl_table,
+    COMMAND_ROW(HELP_MUSTERCTL_REPLICA_BOOTSTRAP, ctl),
     CTL_RPC(BIT(4), CTL_ONCE(FLEET_PATH "BootstrapReplica", muster__v1__bootstrap_replica, look),
             .prepare = bootstrap_check,
             .done = "replica {replica_id} bootstraps cluster {cluster_id}"),

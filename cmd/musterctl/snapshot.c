@@ -31,21 +31,19 @@ static enum err snapshot_on_chunk(void *owner, const ProtobufCMessage *message, 
 static void snapshot_print_saved(struct ctl *ctl, const char *what, const char *path,
                                  const struct save_facts *facts)
 {
-    struct ndjson json;
-
     if (!ctl->json) {
         ctl_line(ctl, "saved %s index=%" PRIu64 " term=%" PRIu64 " to %s", what, facts->index,
                  facts->term, path);
         return;
     }
-    ctl_json_begin(ctl, &json);
-    ndjson_c_string(&json, STR("result"), "saved");
-    ndjson_c_string(&json, STR("kind"), what);
-    ndjson_u64(&json, STR("index"), facts->index);
-    ndjson_u64(&json, STR("term"), facts->term);
-    ndjson_u64(&json, STR("bytes"), facts->bytes);
-    ndjson_c_string(&json, STR("file"), path);
-    ctl_json_end(ctl, &json);
+    struct ndjson *json = ctl_json_begin(ctl);
+    ndjson_c_string(json, STR("result"), "saved");
+    ndjson_c_string(json, STR("kind"), what);
+    ndjson_u64(json, STR("index"), facts->index);
+    ndjson_u64(json, STR("term"), facts->term);
+    ndjson_u64(json, STR("bytes"), facts->bytes);
+    ndjson_c_string(json, STR("file"), path);
+    ctl_json_end(ctl);
 }
 
 static enum err snapshot_save_as(struct ctl *ctl, enum save_kind kind, const char *path)
@@ -96,15 +94,11 @@ static enum err snapshot_restore_backup(struct ctl *ctl)
 }
 
 static const struct command snapshot_save_command = {
-    HELP_MUSTERCTL_SNAPSHOT_SAVE,
-    .options = &ctl_table,
-    COMMAND_ARGUMENTS("FILE", 1, 1),
+    COMMAND_ROW_WITH(HELP_MUSTERCTL_SNAPSHOT_SAVE, ctl, "FILE", 1, 1),
     CTL_ACT(BIT(5), snapshot_save),
 };
 static const struct command snapshot_restore_command = {
-    HELP_MUSTERCTL_SNAPSHOT_RESTORE,
-    .options = &snapshot_restore_table,
-    COMMAND_ARGUMENTS("FILE-OR-DIR", 1, 1),
+    COMMAND_ROW_WITH(HELP_MUSTERCTL_SNAPSHOT_RESTORE, snapshot_restore, "FILE-OR-DIR", 1, 1),
     CTL_OFFLINE(BIT(4) | BIT(5), snapshot_restore),
 };
 const struct command snapshot_command = {
@@ -113,9 +107,7 @@ const struct command snapshot_command = {
 };
 
 const struct command restore_command = {
-    HELP_MUSTERCTL_RESTORE,
-    .options = &coordinator_restore_table,
-    COMMAND_ARGUMENTS("ARCHIVE", 1, 1),
+    COMMAND_ROW_WITH(HELP_MUSTERCTL_RESTORE, coordinator_restore, "ARCHIVE", 1, 1),
     CTL_OFFLINE(BIT(4) | BIT(5), snapshot_restore_backup),
 };
 
@@ -138,8 +130,6 @@ static enum err snapshot_backup(struct ctl *ctl)
 }
 
 const struct command backup_command = {
-    HELP_MUSTERCTL_BACKUP,
-    .options = &ctl_table,
-    COMMAND_ARGUMENTS("FILE | verify FILE", 1, 2),
+    COMMAND_ROW_WITH(HELP_MUSTERCTL_BACKUP, ctl, "FILE | verify FILE", 1, 2),
     CTL_ACT(BIT(5), snapshot_backup),
 };

@@ -66,13 +66,12 @@ static void entry_json(struct ndjson *json, const Muster__V1__Entry *entry, bool
 static enum err get_show(struct ctl *ctl, const ProtobufCMessage *, const ProtobufCMessage *answer)
 {
     const Muster__V1__RangeResponse *found = (const void *)answer;
-    struct ndjson json;
 
     if (found->n_entries == 0) return ctl_fail(ctl, ERR_NOT_FOUND, "no such key");
     if (ctl->json) {
-        ctl_json_begin(ctl, &json);
-        entry_json(&json, found->entries[0], true);
-        ctl_json_end(ctl, &json);
+        struct ndjson *json = ctl_json_begin(ctl);
+        entry_json(json, found->entries[0], true);
+        ctl_json_end(ctl);
     } else { /* the value as it is, for a pipe */
         ctl_append(ctl, ctl_view(found->entries[0]->value));
         ctl_append(ctl, STR("\n"));
@@ -81,9 +80,7 @@ static enum err get_show(struct ctl *ctl, const ProtobufCMessage *, const Protob
 }
 
 static const struct command get_command = {
-    HELP_MUSTERCTL_STORE_GET,
-    .options = &store_get_table,
-    COMMAND_ARGUMENTS("KEY", 1, 1),
+    COMMAND_ROW_WITH(HELP_MUSTERCTL_STORE_GET, store_get, "KEY", 1, 1),
     CTL_RPC(BIT(5), CTL_READ(STORE_PATH "Range", muster__v1__range),
             CTL_FILL({"key", NULL}, {"revision", "revision"}), .show = get_show),
 };
@@ -99,9 +96,7 @@ static enum err put_prepare(struct ctl *ctl, ProtobufCMessage *message)
 }
 
 static const struct command put_command = {
-    HELP_MUSTERCTL_STORE_PUT,
-    .options = &store_write_table,
-    COMMAND_ARGUMENTS("KEY VALUE", 2, 2),
+    COMMAND_ROW_WITH(HELP_MUSTERCTL_STORE_PUT, store_write, "KEY VALUE", 2, 2),
     CTL_RPC(0,
             .method = {STORE_PATH "Put", &muster__v1__outcome__descriptor, REMOTE_WRITE,
                        "musterctl store get"},
@@ -123,9 +118,7 @@ static enum err del_prepare(struct ctl *ctl, ProtobufCMessage *message)
 }
 
 static const struct command del_command = {
-    HELP_MUSTERCTL_STORE_DEL,
-    .options = &store_del_table,
-    COMMAND_ARGUMENTS("KEY", 1, 1),
+    COMMAND_ROW_WITH(HELP_MUSTERCTL_STORE_DEL, store_del, "KEY", 1, 1),
     CTL_RPC(BIT(5),
             .method = {STORE_PATH "DeleteRange", &muster__v1__outcome__descriptor, REMOTE_WRITE,
                        "musterctl store ls"},
@@ -138,12 +131,10 @@ static const struct command del_command = {
 
 static void ls_entry(struct ctl *ctl, const Muster__V1__Entry *entry, struct text_table *table)
 {
-    struct ndjson json;
-
     if (ctl->json) {
-        ctl_json_begin(ctl, &json);
-        entry_json(&json, entry, false);
-        ctl_json_end(ctl, &json);
+        struct ndjson *json = ctl_json_begin(ctl);
+        entry_json(json, entry, false);
+        ctl_json_end(ctl);
     } else {
         table_text(table, arena_dup(&ctl->memory, ctl_view(entry->key)));
         table_number(table, (int64_t)entry->revision);
@@ -153,7 +144,6 @@ static void ls_entry(struct ctl *ctl, const Muster__V1__Entry *entry, struct tex
 
 static enum err ls_act(struct ctl *ctl)
 {
-    static const char *const columns[] = {"KEY", "REVISION", "OWNER", NULL};
     Muster__V1__RangeRequest request = MUSTER__V1__RANGE_REQUEST__INIT;
     const Muster__V1__RangeResponse *page;
     struct text_table table;
@@ -165,7 +155,7 @@ static enum err ls_act(struct ctl *ctl)
     request.keys_only = true;
     request.limit = PAGE_KEYS;
     request.revision = conf_number(ctl->conf, "revision");
-    table_init(&table, columns, &ctl->memory);
+    table_init(&table, TABLE_COLUMNS("KEY", "REVISION", "OWNER"), &ctl->memory);
     do { /* ends with the keys there were at the first page's revision */
         page = ctl_ask(ctl, REMOTE_READ_OF(STORE_PATH "Range", muster__v1__range), &request.base,
                        &err);
@@ -184,9 +174,7 @@ static enum err ls_act(struct ctl *ctl)
 }
 
 static const struct command ls_command = {
-    HELP_MUSTERCTL_STORE_LS,
-    .options = &store_get_table,
-    COMMAND_ARGUMENTS("[PREFIX]", 0, 1),
+    COMMAND_ROW_WITH(HELP_MUSTERCTL_STORE_LS, store_get, "[PREFIX]", 0, 1),
     CTL_ACT(0, ls_act),
 };
 
@@ -194,16 +182,14 @@ static const struct command ls_command = {
 
 static void watch_event(struct ctl *ctl, const char *what, const Muster__V1__Entry *entry)
 {
-    struct ndjson json;
-
     if (!ctl->json) {
         ctl_line(ctl, "%" PRIu64 " %s %.*s", entry->revision, what, STR_ARG(ctl_view(entry->key)));
         return;
     }
-    ctl_json_begin(ctl, &json);
-    ndjson_c_string(&json, STR("event"), what);
-    entry_json(&json, entry, true);
-    ctl_json_end(ctl, &json);
+    struct ndjson *json = ctl_json_begin(ctl);
+    ndjson_c_string(json, STR("event"), what);
+    entry_json(json, entry, true);
+    ctl_json_end(ctl);
 }
 
 static enum err watch_on_message(void *owner, const ProtobufCMessage *message, struct note *note)
@@ -243,9 +229,7 @@ static enum err watch_act(struct ctl *ctl)
 }
 
 static const struct command watch_command = {
-    HELP_MUSTERCTL_STORE_WATCH,
-    .options = &store_get_table,
-    COMMAND_ARGUMENTS("[PREFIX]", 0, 1),
+    COMMAND_ROW_WITH(HELP_MUSTERCTL_STORE_WATCH, store_get, "[PREFIX]", 0, 1),
     CTL_ACT(BIT(5), watch_act),
 };
 
@@ -263,9 +247,7 @@ static enum err compact_prepare(struct ctl *ctl, ProtobufCMessage *message)
 }
 
 static const struct command compact_command = {
-    HELP_MUSTERCTL_STORE_COMPACT,
-    .options = &ctl_table,
-    COMMAND_ARGUMENTS("REVISION", 1, 1),
+    COMMAND_ROW_WITH(HELP_MUSTERCTL_STORE_COMPACT, ctl, "REVISION", 1, 1),
     /* No command number goes with it: a repeat after a lost answer would be a conflict. */
     CTL_RPC(BIT(4),
             .method = {STORE_PATH "Compact", &muster__v1__outcome__descriptor, REMOTE_ONCE,
@@ -299,22 +281,19 @@ static enum err store_status_show(struct ctl *ctl, const ProtobufCMessage *,
 }
 
 static const struct command status_command = {
-    HELP_MUSTERCTL_STORE_STATUS,
-    .options = &ctl_table,
+    COMMAND_ROW(HELP_MUSTERCTL_STORE_STATUS, ctl),
     CTL_RPC(0, CTL_READ(STORE_PATH "Status", muster__v1__status), .show = store_status_show),
 };
 
 /* -- import, export -- */
 
 static const struct command import_command = {
-    HELP_MUSTERCTL_STORE_IMPORT,
-    .options = &store_import_table,
+    COMMAND_ROW(HELP_MUSTERCTL_STORE_IMPORT, store_import),
     CTL_OFFLINE(CTL_EXITS | BIT(4), store_copy_import),
 };
 
 static const struct command export_command = {
-    HELP_MUSTERCTL_STORE_EXPORT,
-    .options = &store_export_table,
+    COMMAND_ROW(HELP_MUSTERCTL_STORE_EXPORT, store_export),
     CTL_OFFLINE(CTL_EXITS | BIT(4), store_copy_export),
 };
 

@@ -56,6 +56,10 @@ struct command {
     {                                                                                              \
         __VA_ARGS__, NULL                                                                          \
     }
+/* The beginning of a command that runs: its texts, its options, and the arguments it takes. */
+#define COMMAND_ROW(help, table) help, .options = &table##_table
+#define COMMAND_ROW_WITH(help, table, usage, min, max)                                             \
+    help, .options = &table##_table, COMMAND_ARGUMENTS(usage, min, max)
 /* A group whose children are called by their verbs. */
 #define COMMAND_GROUP(help, ...)                                                                   \
     {                                                                                              \

@@ -29,6 +29,7 @@ struct ctl {
     bool yaml;     /* and that as YAML */
     bool wide;     /* a list has a column for each scalar field of its rows */
     uint32_t table_flags;
+    struct ndjson document;            /* that is being written */
     size_t json_begin;                 /* of the document in `out` */
     bool (*confirm)(const char *what); /* asks a person; NULL: there is none, or --yes is given */
     int (*print)(struct str text);     /* to standard output, at once; an exit code */
@@ -59,8 +60,8 @@ void ctl_append_shown(struct ctl *ctl, struct str text); /* so that it cannot st
 /* A line for people; what it shows of others' text is made printable. */
 void ctl_line(struct ctl *ctl, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void ctl_print_table(struct ctl *ctl, const struct text_table *table);
-void ctl_json_begin(struct ctl *ctl, struct ndjson *json);
-void ctl_json_end(struct ctl *ctl, struct ndjson *json);
+struct ndjson *ctl_json_begin(struct ctl *ctl); /* one document at a time */
+void ctl_json_end(struct ctl *ctl);
 void ctl_json(struct ctl *ctl, const ProtobufCMessage *answer); /* the answer as it is */
 /* Writes what is in `out` to standard output now. ERR_CANCELLED: nobody reads it any more. */
 enum err ctl_flush(struct ctl *ctl);

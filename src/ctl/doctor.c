@@ -35,11 +35,11 @@ void doctor_says(struct doctor *d, enum finding finding, const char *advice, con
     va_end(args);
     d->found[finding]++;
     if (d->ctl->json) {
-        ndjson_open_object(&d->json, NDJSON_ITEM);
-        ndjson_c_string(&d->json, STR("result"), words[finding]);
-        ndjson_c_string(&d->json, STR("what"), what);
-        ndjson_c_string(&d->json, STR("advice"), advice);
-        ndjson_close_object(&d->json);
+        ndjson_open_object(d->json, NDJSON_ITEM);
+        ndjson_c_string(d->json, STR("result"), words[finding]);
+        ndjson_c_string(d->json, STR("what"), what);
+        ndjson_c_string(d->json, STR("advice"), advice);
+        ndjson_close_object(d->json);
     } else {
         ctl_line(d->ctl, "%-4s  %s%s%s", words[finding], what, advice ? "  -- " : "",
                  advice ? advice : "");
@@ -345,8 +345,8 @@ void doctor_begin(struct doctor *d, struct ctl *ctl)
 {
     d->ctl = ctl;
     if (!ctl->json) return;
-    ctl_json_begin(ctl, &d->json);
-    ndjson_open_array(&d->json, STR("findings"));
+    d->json = ctl_json_begin(ctl);
+    ndjson_open_array(d->json, STR("findings"));
 }
 
 void doctor_judge(struct doctor *d)
@@ -371,10 +371,10 @@ void doctor_end(struct doctor *d)
                  d->found[FINDING_FAIL]);
         return;
     }
-    ndjson_close_array(&d->json);
+    ndjson_close_array(d->json);
     for (size_t i = 0; i < ARRAY_LEN(words); i++)
-        ndjson_u64(&d->json, str_from(words[i]), d->found[i]);
-    ctl_json_end(ctl, &d->json);
+        ndjson_u64(d->json, str_from(words[i]), d->found[i]);
+    ctl_json_end(ctl);
 }
 
 enum err doctor_act(struct ctl *ctl)

@@ -22,7 +22,7 @@ struct doctor {
     /* Asks `address` for a page. */
     void (*fetch)(const struct doctor *doctor, const char *address, const char *path,
                   struct doctor_page *ret_page);
-    struct ndjson json;
+    struct ndjson *json;
     size_t found[3];
     /* of the replicas that answered */
     char version[128]; /* of the first */

@@ -143,24 +143,23 @@ static enum err state_hash_verdict(struct inquiry *inquiry)
 static void state_hash_print_json(struct inquiry *inquiry)
 {
     bool judged = inquiry->together && inquiry->silent == 0;
-    struct ndjson json;
+    struct ndjson *json = ctl_json_begin(inquiry->ctl);
 
-    ctl_json_begin(inquiry->ctl, &json);
     if (judged || inquiry->differs)
-        ndjson_bool(&json, STR("equal"), !inquiry->differs);
+        ndjson_bool(json, STR("equal"), !inquiry->differs);
     else
-        ndjson_null(&json, STR("equal"));
-    ndjson_open_array(&json, STR("replicas"));
+        ndjson_null(json, STR("equal"));
+    ndjson_open_array(json, STR("replicas"));
     for (size_t i = 0; i < inquiry->count; i++) {
         const struct witness *witness = &inquiry->list[i];
-        ndjson_open_object(&json, NDJSON_ITEM);
-        ndjson_c_string(&json, STR("address"), witness->address);
-        ndjson_c_string(&json, STR("error"), witness->said ? NULL : witness->why.text);
-        message_json(&json, STR("state"), witness->said ? &witness->said->base : NULL);
-        ndjson_close_object(&json);
+        ndjson_open_object(json, NDJSON_ITEM);
+        ndjson_c_string(json, STR("address"), witness->address);
+        ndjson_c_string(json, STR("error"), witness->said ? NULL : witness->why.text);
+        message_json(json, STR("state"), witness->said ? &witness->said->base : NULL);
+        ndjson_close_object(json);
     }
-    ndjson_close_array(&json);
-    ctl_json_end(inquiry->ctl, &json);
+    ndjson_close_array(json);
+    ctl_json_end(inquiry->ctl);
 }
 
 static void state_hash_print_witness(struct text_table *table, const struct witness *witness)
@@ -186,8 +185,6 @@ static void state_hash_print_witness(struct text_table *table, const struct witn
 
 static void state_hash_print(struct inquiry *inquiry, enum err judged)
 {
-    static const char *const columns[] = {"REPLICA", "ADDRESS", "APPLIED", "TERM",
-                                          "MACHINE", "HASH",    "BYTES",   NULL};
     struct ctl *ctl = inquiry->ctl;
     struct text_table table;
 
@@ -195,7 +192,9 @@ static void state_hash_print(struct inquiry *inquiry, enum err judged)
         state_hash_print_json(inquiry);
         return;
     }
-    table_init(&table, columns, &ctl->memory);
+    table_init(&table,
+               TABLE_COLUMNS("REPLICA", "ADDRESS", "APPLIED", "TERM", "MACHINE", "HASH", "BYTES"),
+               &ctl->memory);
     for (size_t i = 0; i < inquiry->count; i++) state_hash_print_witness(&table, &inquiry->list[i]);
     ctl_print_table(ctl, &table);
     if (!judged)

@@ -207,22 +207,21 @@ static void store_copy_say_copied(struct copy *copy)
 {
     const struct tally *source = &copy->source_tally, *target = &copy->target_tally;
     struct ctl *ctl = copy->ctl;
-    struct ndjson json;
     char hash[17];
 
     (void)snprintf(hash, sizeof hash, "%016" PRIx64, source->hash);
     if (ctl->json) {
-        ctl_json_begin(ctl, &json);
-        ndjson_c_string(&json, STR("result"), "copied");
-        ndjson_u64(&json, STR("keys"), source->keys);
-        ndjson_c_string(&json, STR("hash"), hash);
-        ndjson_u64(&json, STR("source_revision"), (uint64_t)source->revision);
-        ndjson_u64(&json, STR("target_revision"), (uint64_t)target->revision);
-        ndjson_u64(&json, STR("written"), copy->written);
-        ndjson_u64(&json, STR("removed"), copy->removed);
-        ndjson_u64(&json, STR("leased_left_out"), copy->skipped);
-        ndjson_u64(&json, STR("beside"), copy->replace ? 0 : copy->extra);
-        ctl_json_end(ctl, &json);
+        struct ndjson *json = ctl_json_begin(ctl);
+        ndjson_c_string(json, STR("result"), "copied");
+        ndjson_u64(json, STR("keys"), source->keys);
+        ndjson_c_string(json, STR("hash"), hash);
+        ndjson_u64(json, STR("source_revision"), (uint64_t)source->revision);
+        ndjson_u64(json, STR("target_revision"), (uint64_t)target->revision);
+        ndjson_u64(json, STR("written"), copy->written);
+        ndjson_u64(json, STR("removed"), copy->removed);
+        ndjson_u64(json, STR("leased_left_out"), copy->skipped);
+        ndjson_u64(json, STR("beside"), copy->replace ? 0 : copy->extra);
+        ctl_json_end(ctl);
         return;
     }
     ctl_line(ctl,

@@ -24,6 +24,7 @@ struct text_table {
 };
 
 /* `columns` ends with NULL and outlives the table. */
+#define TABLE_COLUMNS(...) ((const char *const[]){__VA_ARGS__, NULL})
 void table_init(struct text_table *table, const char *const *columns, struct arena *memory);
 /* Cell by cell, from left to right; a row is whole before the next begins. The text is borrowed
  * until table_print when it is printable as it is. */

@@ -93,12 +93,12 @@ static enum err top_section(struct buf *into, const char *title, const struct te
 
 static enum err top_replicas(struct ctl_survey *survey, struct buf *into)
 {
-    static const char *const columns[] = {"NAME", "ROLE", "TERM", "LAG", "SILENT", "ADDRESS", NULL};
     const Muster__V1__ListReplicasResponse *list = survey->replicas;
     struct text_table table;
 
     if (!list) return top_section(into, "REPLICAS", NULL, &survey->why[SURVEY_REPLICAS]);
-    table_init(&table, columns, &survey->memory);
+    table_init(&table, TABLE_COLUMNS("NAME", "ROLE", "TERM", "LAG", "SILENT", "ADDRESS"),
+               &survey->memory);
     for (size_t i = 0; i < list->n_replicas; i++) {
         const Muster__V1__Replica *replica = list->replicas[i];
         table_text(&table, replica->name);
@@ -161,15 +161,15 @@ static void top_shard_row(struct text_table *table, const struct survey_shard *s
 
 static enum err top_shards(struct ctl_survey *survey, struct buf *into)
 {
-    static const char *const columns[] = {"SHARD", "CYCLE",  "MS",     "MACHINES",    "CONFIGURED",
-                                          "IDLE",  "MOVING", "FAILED", "SPECULATIVE", "UNMET",
-                                          "CALLS", "NOTE",   NULL};
     struct text_table table;
     enum err err;
 
     if (!survey->listed && survey->shard_count == 0)
         return top_section(into, "SHARDS", NULL, &survey->why[SURVEY_SHARDS]);
-    table_init(&table, columns, &survey->memory);
+    table_init(&table,
+               TABLE_COLUMNS("SHARD", "CYCLE", "MS", "MACHINES", "CONFIGURED", "IDLE", "MOVING",
+                             "FAILED", "SPECULATIVE", "UNMET", "CALLS", "NOTE"),
+               &survey->memory);
     for (size_t i = 0; i < survey->shard_count; i++) top_shard_row(&table, &survey->shards[i]);
     err = top_section(into, "SHARDS", &table, NULL);
     if (!err && survey->shards_left_out)
@@ -217,27 +217,27 @@ static void top_worker_row(struct text_table *table, const Muster__V1__Worker *w
 
 static enum err top_workers(struct ctl_survey *survey, struct buf *into)
 {
-    static const char *const columns[] = {"WORKER", "STANDING", "PHASE",  "PARTITIONS",
-                                          "LOAD",   "SILENT",   "REASON", NULL};
     const Muster__V1__ListWorkersResponse *list = survey->workers;
     struct text_table table;
 
     if (!list) return top_section(into, "WORKERS", NULL, &survey->why[SURVEY_WORKERS]);
     if (list->n_workers > 1)
         qsort(list->workers, list->n_workers, sizeof *list->workers, top_by_trouble);
-    table_init(&table, columns, &survey->memory);
+    table_init(
+        &table,
+        TABLE_COLUMNS("WORKER", "STANDING", "PHASE", "PARTITIONS", "LOAD", "SILENT", "REASON"),
+        &survey->memory);
     for (size_t i = 0; i < list->n_workers; i++) top_worker_row(&table, list->workers[i]);
     return top_section(into, "WORKERS", &table, NULL);
 }
 
 static enum err top_claims(struct ctl_survey *survey, struct buf *into)
 {
-    static const char *const columns[] = {"CLAIM", "OWNER", "TOKEN", "LEFT", NULL};
     const Muster__V1__RangeResponse *range = survey->claims;
     struct text_table table;
 
     if (!range) return top_section(into, "CLAIMS", NULL, &survey->why[SURVEY_CLAIMS]);
-    table_init(&table, columns, &survey->memory);
+    table_init(&table, TABLE_COLUMNS("CLAIM", "OWNER", "TOKEN", "LEFT"), &survey->memory);
     for (size_t i = 0; i < range->n_entries; i++) {
         const Muster__V1__Entry *e = range->entries[i];
         struct str key = str_tail(str_of(e->key.data, e->key.len), sizeof SURVEY_CLAIMS_PREFIX - 1);
