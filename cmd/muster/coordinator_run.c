@@ -560,13 +560,10 @@ static const struct chassis_hooks coordinator_run_hooks = {
     .close = close_coordinator,
 };
 
-static const struct command coordinator_run_command = {
-    COMMAND_ROW(HELP_MUSTER_COORDINATOR_RUN, coordinator_run),
-    CHASSIS_RUN(coordinator_run_hooks),
-};
-
 const struct command coordinator_command = {
     HELP_MUSTER_COORDINATOR,
-    .children = COMMAND_CHILDREN(&coordinator_run_command, &force_config_command, &rejoin_command,
+    .children = COMMAND_CHILDREN(COMMAND(COMMAND_ROW(HELP_MUSTER_COORDINATOR_RUN, coordinator_run),
+                                         CHASSIS_RUN(coordinator_run_hooks)),
+                                 &force_config_command, &rejoin_command,
                                  &coordinator_restore_command, &coordinator_ledger_command),
 };

@@ -210,12 +210,8 @@ static const struct chassis_hooks operator_run_hooks = {
     .close = close_operator,
 };
 
-static const struct command operator_run_command = {
-    COMMAND_ROW(HELP_MUSTER_OPERATOR_RUN, operator_run),
-    CHASSIS_RUN(operator_run_hooks),
-};
-
 const struct command operator_command = {
     HELP_MUSTER_OPERATOR,
-    .children = COMMAND_CHILDREN(&operator_run_command),
+    .children = COMMAND_CHILDREN(COMMAND(COMMAND_ROW(HELP_MUSTER_OPERATOR_RUN, operator_run),
+                                         CHASSIS_RUN(operator_run_hooks))),
 };

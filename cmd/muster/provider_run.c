@@ -157,12 +157,8 @@ static const struct chassis_hooks provider_run_hooks = {
     .close = close_provider,
 };
 
-static const struct command provider_run_command = {
-    COMMAND_ROW(HELP_MUSTER_PROVIDER_RUN, provider_run),
-    CHASSIS_RUN(provider_run_hooks),
-};
-
 const struct command provider_command = {
     HELP_MUSTER_PROVIDER,
-    .children = COMMAND_CHILDREN(&provider_run_command),
+    .children = COMMAND_CHILDREN(COMMAND(COMMAND_ROW(HELP_MUSTER_PROVIDER_RUN, provider_run),
+                                         CHASSIS_RUN(provider_run_hooks))),
 };

@@ -431,17 +431,10 @@ static enum err set_epoch(struct program_run *run)
     return err;
 }
 
-static const struct command set_epoch_command = {
-    COMMAND_ROW_WITH(HELP_MUSTER_SHARD_SET_EPOCH, set_epoch, "EPOCH", 1, 1),
-    PROGRAM_ACT(BIT(4) | BIT(5), set_epoch),
-};
-
-static const struct command shard_run_command = {
-    COMMAND_ROW(HELP_MUSTER_SHARD_RUN, shard_run),
-    CHASSIS_RUN(shard_run_hooks),
-};
-
 const struct command shard_command = {
     HELP_MUSTER_SHARD,
-    .children = COMMAND_CHILDREN(&shard_run_command, &set_epoch_command),
+    .children = COMMAND_CHILDREN(
+        COMMAND(COMMAND_ROW(HELP_MUSTER_SHARD_RUN, shard_run), CHASSIS_RUN(shard_run_hooks)),
+        COMMAND(COMMAND_ROW_WITH(HELP_MUSTER_SHARD_SET_EPOCH, set_epoch, "EPOCH", 1, 1),
+                PROGRAM_ACT(BIT(4) | BIT(5), set_epoch))),
 };

@@ -336,12 +336,8 @@ static const struct chassis_hooks worker_run_hooks = {
     .close = close_worker,
 };
 
-static const struct command worker_run_command = {
-    COMMAND_ROW(HELP_MUSTER_WORKER_RUN, worker_run),
-    CHASSIS_RUN(worker_run_hooks),
-};
-
 const struct command worker_command = {
     HELP_MUSTER_WORKER,
-    .children = COMMAND_CHILDREN(&worker_run_command),
+    .children = COMMAND_CHILDREN(
+        COMMAND(COMMAND_ROW(HELP_MUSTER_WORKER_RUN, worker_run), CHASSIS_RUN(worker_run_hooks))),
 };

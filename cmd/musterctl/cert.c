@@ -435,38 +435,21 @@ static enum err cert_show(struct ctl *ctl)
 
 /* -- the commands ------------------------------------------------------------------------------ */
 
-static const struct command cert_ca_command = {
-    COMMAND_ROW(HELP_MUSTERCTL_CERT_CA, cert_ca),
-    CTL_OFFLINE(BIT(4) | BIT(6), ca_ensure),
-};
-
-static const struct command cert_rotate_command = {
-    COMMAND_ROW(HELP_MUSTERCTL_CERT_ROTATE, cert_rotate),
-    CTL_OFFLINE(BIT(4) | BIT(5) | BIT(6), ca_rotate),
-};
-
-static const struct command cert_retire_command = {
-    COMMAND_ROW(HELP_MUSTERCTL_CERT_RETIRE, cert_retire),
-    CTL_OFFLINE(BIT(4) | BIT(5) | BIT(6), ca_retire),
-};
-
-static const struct command cert_issue_command = {
-    COMMAND_ROW_WITH(HELP_MUSTERCTL_CERT_ISSUE, cert_issue, "KIND", 1, 1),
-    CTL_OFFLINE(BIT(4) | BIT(5) | BIT(6), cert_issue),
-};
-
-static const struct command cert_renew_command = {
-    COMMAND_ROW_WITH(HELP_MUSTERCTL_CERT_RENEW, cert_renew, "[FILE]...", 0, CONF_ARGUMENTS_MAX),
-    CTL_OFFLINE(BIT(4) | BIT(5) | BIT(6), cert_renew),
-};
-
-static const struct command cert_show_command = {
-    COMMAND_ROW_WITH(HELP_MUSTERCTL_CERT_SHOW, cert_show, "FILE...", 1, CONF_ARGUMENTS_MAX),
-    CTL_OFFLINE(BIT(5), cert_show),
-};
-
 const struct command cert_command = {
     HELP_MUSTERCTL_CERT,
-    .children = COMMAND_CHILDREN(&cert_ca_command, &cert_issue_command, &cert_show_command,
-                                 &cert_renew_command, &cert_rotate_command, &cert_retire_command),
+    .children = COMMAND_CHILDREN(
+        COMMAND(COMMAND_ROW(HELP_MUSTERCTL_CERT_CA, cert_ca),
+                CTL_OFFLINE(BIT(4) | BIT(6), ca_ensure)),
+        COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_CERT_ISSUE, cert_issue, "KIND", 1, 1),
+                CTL_OFFLINE(BIT(4) | BIT(5) | BIT(6), cert_issue)),
+        COMMAND(
+            COMMAND_ROW_WITH(HELP_MUSTERCTL_CERT_SHOW, cert_show, "FILE...", 1, CONF_ARGUMENTS_MAX),
+            CTL_OFFLINE(BIT(5), cert_show)),
+        COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_CERT_RENEW, cert_renew, "[FILE]...", 0,
+                                 CONF_ARGUMENTS_MAX),
+                CTL_OFFLINE(BIT(4) | BIT(5) | BIT(6), cert_renew)),
+        COMMAND(COMMAND_ROW(HELP_MUSTERCTL_CERT_ROTATE, cert_rotate),
+                CTL_OFFLINE(BIT(4) | BIT(5) | BIT(6), ca_rotate)),
+        COMMAND(COMMAND_ROW(HELP_MUSTERCTL_CERT_RETIRE, cert_retire),
+                CTL_OFFLINE(BIT(4) | BIT(5) | BIT(6), ca_retire))),
 };

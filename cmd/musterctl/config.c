@@ -56,17 +56,11 @@ static enum err print_reference(struct program_run *run)
     return conf_print_reference(role->table, title, &run->out);
 }
 
-static const struct command check_command = {
-    COMMAND_ROW_WITH(HELP_MUSTERCTL_CONFIG_CHECK, config_check, "FILE", 1, 1),
-    PROGRAM_ACT(BIT(5), check_file),
-};
-
-static const struct command reference_command = {
-    COMMAND_ROW(HELP_MUSTERCTL_CONFIG_REFERENCE, config_reference),
-    PROGRAM_ACT(0, print_reference),
-};
-
 const struct command config_command = {
     HELP_MUSTERCTL_CONFIG,
-    .children = COMMAND_CHILDREN(&check_command, &reference_command),
+    .children = COMMAND_CHILDREN(
+        COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_CONFIG_CHECK, config_check, "FILE", 1, 1),
+                PROGRAM_ACT(BIT(5), check_file)),
+        COMMAND(COMMAND_ROW(HELP_MUSTERCTL_CONFIG_REFERENCE, config_reference),
+                PROGRAM_ACT(0, print_reference))),
 };

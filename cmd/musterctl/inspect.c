@@ -21,24 +21,15 @@ const struct command doctor_command = {
     CTL_OFFLINE(0, doctor_act),
 };
 
-static const struct command need_command = {
-    COMMAND_ROW_WITH(HELP_MUSTERCTL_EXPLAIN_NEED, explain, "CLUSTER[/WHICH]", 1, 1),
-    CTL_OFFLINE(CTL_EXITS | BIT(5), explain_need),
-};
-
-static const struct command machine_command = {
-    COMMAND_ROW_WITH(HELP_MUSTERCTL_EXPLAIN_MACHINE, explain, "MACHINE", 1, 1),
-    CTL_OFFLINE(CTL_EXITS | BIT(5), explain_machine),
-};
-
-static const struct command worker_command = {
-    COMMAND_ROW_WITH(HELP_MUSTERCTL_EXPLAIN_WORKER, explain, "WORKER", 1, 1),
-    CTL_ACT(BIT(5), explain_worker),
-};
-
 const struct command explain_command = {
     HELP_MUSTERCTL_EXPLAIN,
-    .children = COMMAND_CHILDREN(&need_command, &machine_command, &worker_command),
+    .children = COMMAND_CHILDREN(
+        COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_EXPLAIN_NEED, explain, "CLUSTER[/WHICH]", 1, 1),
+                CTL_OFFLINE(CTL_EXITS | BIT(5), explain_need)),
+        COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_EXPLAIN_MACHINE, explain, "MACHINE", 1, 1),
+                CTL_OFFLINE(CTL_EXITS | BIT(5), explain_machine)),
+        COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_EXPLAIN_WORKER, explain, "WORKER", 1, 1),
+                CTL_ACT(BIT(5), explain_worker))),
 };
 
 const struct command state_hash_command = {
@@ -51,12 +42,10 @@ const struct command needs_command = {
     CTL_OFFLINE(CTL_EXITS, needs_act),
 };
 
-static const struct command verify_command = {
-    COMMAND_ROW_WITH(HELP_MUSTERCTL_PROVIDER_VERIFY, provider_verify, "ADDRESS", 1, 1),
-    CTL_OFFLINE(BIT(4) | BIT(5) | BIT(6), provider_verify),
-};
 const struct command provider_command = COMMAND_GROUP(
-    HELP_MUSTERCTL_PROVIDER, &list_providers_command, &upsert_provider_command, &verify_command);
+    HELP_MUSTERCTL_PROVIDER, &list_providers_command, &upsert_provider_command,
+    COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_PROVIDER_VERIFY, provider_verify, "ADDRESS", 1, 1),
+            CTL_OFFLINE(BIT(4) | BIT(5) | BIT(6), provider_verify)));
 
 /* -- auth: who may call what -- */
 
@@ -94,11 +83,8 @@ static enum err auth_table(struct ctl *ctl)
     return ERR_OK;
 }
 
-static const struct command table_command = {
-    COMMAND_ROW(HELP_MUSTERCTL_AUTH_TABLE, ctl_offline),
-    CTL_OFFLINE(0, auth_table),
-};
 const struct command auth_command = {
     HELP_MUSTERCTL_AUTH,
-    .children = COMMAND_CHILDREN(&table_command),
+    .children = COMMAND_CHILDREN(
+        COMMAND(COMMAND_ROW(HELP_MUSTERCTL_AUTH_TABLE, ctl_offline), CTL_OFFLINE(0, auth_table))),
 };

@@ -26,18 +26,6 @@ static void kind_cell(struct text_table *table, const ProtobufCMessage *row)
     table_format(table, "%s", name);
 }
 
-static const struct command instruction_list_command = {
-    COMMAND_ROW(HELP_MUSTERCTL_INSTRUCTION_LIST, instruction_list),
-    CTL_RPC(0, CTL_READ(FLEET_PATH "ListInstructions", muster__v1__list_instructions),
-            CTL_FILL({"shard_id", "shard"}),
-            CTL_COLUMNS(CTL_COLUMN("SHARD", "shard_id"),
-                        CTL_COLUMN("TERM", "instruction.coordinator_term"),
-                        CTL_COLUMN("SEQUENCE", "instruction.sequence_number"),
-                        CTL_COLUMN("ID", "instruction.instruction_id"),
-                        CTL_COLUMN("KIND", NULL, .put = kind_cell),
-                        CTL_COLUMN("DELIVERIES", "deliveries"))),
-};
-
 /* -- queue -- */
 
 enum { PARTS_MAX = 4 };
@@ -85,15 +73,22 @@ static enum err queue_prepare(struct ctl *ctl, ProtobufCMessage *message)
     return ERR_OK;
 }
 
-static const struct command queue_command = {
-    COMMAND_ROW(HELP_MUSTERCTL_INSTRUCTION_QUEUE, instruction_queue),
-    CTL_RPC(BIT(4) | BIT(5),
-            CTL_WRITE(FLEET_PATH "QueueInstruction", muster__v1__queue_instruction,
-                      "musterctl instruction list"),
-            .prepare = queue_prepare, .done = "queued {instruction_id} for {shard_ids} shards"),
-};
-
 const struct command instruction_command = {
     HELP_MUSTERCTL_INSTRUCTION,
-    .children = COMMAND_CHILDREN(&instruction_list_command, &queue_command),
+    .children = COMMAND_CHILDREN(
+        COMMAND(COMMAND_ROW(HELP_MUSTERCTL_INSTRUCTION_LIST, instruction_list),
+                CTL_RPC(0, CTL_READ(FLEET_PATH "ListInstructions", muster__v1__list_instructions),
+                        CTL_FILL({"shard_id", "shard"}),
+                        CTL_COLUMNS(CTL_COLUMN("SHARD", "shard_id"),
+                                    CTL_COLUMN("TERM", "instruction.coordinator_term"),
+                                    CTL_COLUMN("SEQUENCE", "instruction.sequence_number"),
+                                    CTL_COLUMN("ID", "instruction.instruction_id"),
+                                    CTL_COLUMN("KIND", NULL, .put = kind_cell),
+                                    CTL_COLUMN("DELIVERIES", "deliveries")))),
+        COMMAND(COMMAND_ROW(HELP_MUSTERCTL_INSTRUCTION_QUEUE, instruction_queue),
+                CTL_RPC(BIT(4) | BIT(5),
+                        CTL_WRITE(FLEET_PATH "QueueInstruction", muster__v1__queue_instruction,
+                                  "musterctl instruction list"),
+                        .prepare = queue_prepare,
+                        .done = "queued {instruction_id} for {shard_ids} shards"))),
 };

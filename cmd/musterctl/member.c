@@ -202,13 +202,10 @@ const struct command release_hold_command = {
             .done_else = "nothing was held back"),
 };
 
-static const struct command now_command = {
-    COMMAND_ROW(HELP_MUSTERCTL_CHECKPOINT_NOW, ctl),
-    CTL_RPC(0,
-            CTL_ONCE(MEMBERSHIP_PATH "CheckpointNow", muster__v1__checkpoint_now,
-                     "musterctl checkpoint list"),
-            .done = "round {round} asks {workers} workers"),
-};
-
 const struct command checkpoint_command =
-    COMMAND_GROUP(HELP_MUSTERCTL_CHECKPOINT, &checkpoints_command, &now_command);
+    COMMAND_GROUP(HELP_MUSTERCTL_CHECKPOINT, &checkpoints_command,
+                  COMMAND(COMMAND_ROW(HELP_MUSTERCTL_CHECKPOINT_NOW, ctl),
+                          CTL_RPC(0,
+                                  CTL_ONCE(MEMBERSHIP_PATH "CheckpointNow",
+                                           muster__v1__checkpoint_now, "musterctl checkpoint list"),
+                                  .done = "round {round} asks {workers} workers")));

@@ -28,19 +28,6 @@ static void silence_cell(struct text_table *table, const ProtobufCMessage *row)
         table_format(table, "%" PRId64 "ms", replica->silent_ms);
 }
 
-static const struct command replica_list_command = {
-    COMMAND_ROW(HELP_MUSTERCTL_REPLICA_LIST, ctl),
-    CTL_RPC(0, CTL_READ(FLEET_PATH "ListReplicas", muster__v1__list_replicas),
-            CTL_COLUMNS(CTL_COLUMN("NAME", "name", .cell = CTL_OR_DASH),
-                        CTL_COLUMN("ID", "replica_id"), CTL_COLUMN("ROLE", NULL, .put = role_cell),
-                        CTL_COLUMN("RAFT_ADDRESS", "raft_address", .cell = CTL_OR_DASH),
-                        CTL_COLUMN("GRPC_ADDRESS", "grpc_address", .cell = CTL_OR_DASH),
-                        CTL_COLUMN("HTTP_ADDRESS", "http_address", .cell = CTL_OR_DASH),
-                        CTL_COLUMN("MATCH", "match"),
-                        CTL_COLUMN("SILENT", NULL, .put = silence_cell),
-                        CTL_COLUMN("LEVEL", "level"))),
-};
-
 static enum err add_read_id(struct ctl *ctl, ProtobufCMessage *message)
 {
     Muster__V1__JoinReplicaRequest *request = (void *)message;
@@ -54,34 +41,6 @@ static enum err add_read_id(struct ctl *ctl, ProtobufCMessage *message)
                                           "`muster check DIR` shows that of a data directory");
 }
 
-static const struct command add_command = {
-    COMMAND_ROW(HELP_MUSTERCTL_REPLICA_ADD, replica_add),
-    /* The server knows the identity: said again, it changes nothing. */
-    CTL_RPC(BIT(4), CTL_WRITE(FLEET_PATH "JoinReplica", muster__v1__join_replica, look),
-            CTL_FILL({"name", "name"}, {"raft_address", "raft-address"},
-                     {"grpc_address", "grpc-address"}, {"http_address", "http-address"}),
-            .prepare = add_read_id, .done_if = "voter", .done = "{name} is a voter",
-            .done_else = "{name} waits: {waiting}"),
-};
-
-static const struct command remove_command = {
-    COMMAND_ROW_WITH(HELP_MUSTERCTL_REPLICA_REMOVE, removal, "REPLICA", 1, 1),
-    CTL_RPC(BIT(4) | BIT(5), CTL_ONCE(FLEET_PATH "RemoveReplica", muster__v1__remove_replica, look),
-            CTL_FILL({"replica", NULL}),
-            .asks =
-                "The replica leaves the cluster for good; its data directory cannot be used again.",
-            .done = "removed replica {replica}"),
-};
-
-static const struct command transfer_command = {
-    COMMAND_ROW_WITH(HELP_MUSTERCTL_REPLICA_TRANSFER, ctl, "[REPLICA]", 0, 1),
-    CTL_RPC(BIT(4) | BIT(5),
-            CTL_ONCE(FLEET_PATH "TransferLeadership", muster__v1__transfer_leadership, look),
-            CTL_FILL({"replica", NULL}), .done_if = "replica",
-            .done = "leadership handed to {replica}",
-            .done_else = "leadership handed to another replica"),
-};
-
 static enum err bootstrap_check(struct ctl *ctl, ProtobufCMessage *)
 {
     if (conf_list(ctl->conf, "coordinator").item_count <= 1) return ERR_OK;
@@ -89,13 +48,44 @@ static enum err bootstrap_check(struct ctl *ctl, ProtobufCMessage *)
                     "--coordinator: name the one replica that waits to bootstrap");
 }
 
-static const struct command bootstrap_command = {
-    COMMAND_ROW(HELP_MUSTERCTL_REPLICA_BOOTSTRAP, ctl),
-    CTL_RPC(BIT(4), CTL_ONCE(FLEET_PATH "BootstrapReplica", muster__v1__bootstrap_replica, look),
-            .prepare = bootstrap_check,
-            .done = "replica {replica_id} bootstraps cluster {cluster_id}"),
-};
-
-const struct command replica_command =
-    COMMAND_GROUP(HELP_MUSTERCTL_REPLICA, &replica_list_command, &add_command, &remove_command,
-                  &transfer_command, &bootstrap_command, &state_hash_command);
+const struct command replica_command = COMMAND_GROUP(
+    HELP_MUSTERCTL_REPLICA,
+    COMMAND(COMMAND_ROW(HELP_MUSTERCTL_REPLICA_LIST, ctl),
+            CTL_RPC(0, CTL_READ(FLEET_PATH "ListReplicas", muster__v1__list_replicas),
+                    CTL_COLUMNS(CTL_COLUMN("NAME", "name", .cell = CTL_OR_DASH),
+                                CTL_COLUMN("ID", "replica_id"),
+                                CTL_COLUMN("ROLE", NULL, .put = role_cell),
+                                CTL_COLUMN("RAFT_ADDRESS", "raft_address", .cell = CTL_OR_DASH),
+                                CTL_COLUMN("GRPC_ADDRESS", "grpc_address", .cell = CTL_OR_DASH),
+                                CTL_COLUMN("HTTP_ADDRESS", "http_address", .cell = CTL_OR_DASH),
+                                CTL_COLUMN("MATCH", "match"),
+                                CTL_COLUMN("SILENT", NULL, .put = silence_cell),
+                                CTL_COLUMN("LEVEL", "level")))),
+    COMMAND(COMMAND_ROW(HELP_MUSTERCTL_REPLICA_ADD, replica_add),
+            /* The server knows the identity: said again, it changes nothing. */
+            CTL_RPC(BIT(4), CTL_WRITE(FLEET_PATH "JoinReplica", muster__v1__join_replica, look),
+                    CTL_FILL({"name", "name"}, {"raft_address", "raft-address"},
+                             {"grpc_address", "grpc-address"}, {"http_address", "http-address"}),
+                    .prepare = add_read_id, .done_if = "voter", .done = "{name} is a voter",
+                    .done_else = "{name} waits: {waiting}")),
+    COMMAND(
+        COMMAND_ROW_WITH(HELP_MUSTERCTL_REPLICA_REMOVE, removal, "REPLICA", 1, 1),
+        CTL_RPC(
+            BIT(4) | BIT(5), CTL_ONCE(FLEET_PATH "RemoveReplica", muster__v1__remove_replica, look),
+            CTL_FILL({"replica", NULL}),
+            .asks =
+                "The replica leaves the cluster for good; its data directory cannot be used again.",
+            .done = "removed replica {replica}")),
+    COMMAND(
+        COMMAND_ROW_WITH(HELP_MUSTERCTL_REPLICA_TRANSFER, ctl, "[REPLICA]", 0, 1),
+        CTL_RPC(BIT(4) | BIT(5),
+                CTL_ONCE(FLEET_PATH "TransferLeadership", muster__v1__transfer_leadership, look),
+                CTL_FILL({"replica", NULL}), .done_if = "replica",
+                .done = "leadership handed to {replica}",
+                .done_else = "leadership handed to another replica")),
+    COMMAND(COMMAND_ROW(HELP_MUSTERCTL_REPLICA_BOOTSTRAP, ctl),
+            CTL_RPC(BIT(4),
+                    CTL_ONCE(FLEET_PATH "BootstrapReplica", muster__v1__bootstrap_replica, look),
+                    .prepare = bootstrap_check,
+                    .done = "replica {replica_id} bootstraps cluster {cluster_id}")),
+    &state_hash_command);

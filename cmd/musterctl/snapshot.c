@@ -93,17 +93,14 @@ static enum err snapshot_restore_backup(struct ctl *ctl)
     return snapshot_restore_as(ctl, conf_text(ctl->conf, "id"), conf_bool(ctl->conf, "yes"));
 }
 
-static const struct command snapshot_save_command = {
-    COMMAND_ROW_WITH(HELP_MUSTERCTL_SNAPSHOT_SAVE, ctl, "FILE", 1, 1),
-    CTL_ACT(BIT(5), snapshot_save),
-};
-static const struct command snapshot_restore_command = {
-    COMMAND_ROW_WITH(HELP_MUSTERCTL_SNAPSHOT_RESTORE, snapshot_restore, "FILE-OR-DIR", 1, 1),
-    CTL_OFFLINE(BIT(4) | BIT(5), snapshot_restore),
-};
 const struct command snapshot_command = {
     HELP_MUSTERCTL_SNAPSHOT,
-    .children = COMMAND_CHILDREN(&snapshot_save_command, &snapshot_restore_command),
+    .children =
+        COMMAND_CHILDREN(COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_SNAPSHOT_SAVE, ctl, "FILE", 1, 1),
+                                 CTL_ACT(BIT(5), snapshot_save)),
+                         COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_SNAPSHOT_RESTORE, snapshot_restore,
+                                                  "FILE-OR-DIR", 1, 1),
+                                 CTL_OFFLINE(BIT(4) | BIT(5), snapshot_restore))),
 };
 
 const struct command restore_command = {

@@ -79,12 +79,6 @@ static enum err get_show(struct ctl *ctl, const ProtobufCMessage *, const Protob
     return ERR_OK;
 }
 
-static const struct command get_command = {
-    COMMAND_ROW_WITH(HELP_MUSTERCTL_STORE_GET, store_get, "KEY", 1, 1),
-    CTL_RPC(BIT(5), CTL_READ(STORE_PATH "Range", muster__v1__range),
-            CTL_FILL({"key", NULL}, {"revision", "revision"}), .show = get_show),
-};
-
 /* -- put -- */
 
 static enum err put_prepare(struct ctl *ctl, ProtobufCMessage *message)
@@ -94,16 +88,6 @@ static enum err put_prepare(struct ctl *ctl, ProtobufCMessage *message)
     request->value = ctl_bytes(conf_argument(ctl->conf, 1));
     return request_identify(ctl, &request->request);
 }
-
-static const struct command put_command = {
-    COMMAND_ROW_WITH(HELP_MUSTERCTL_STORE_PUT, store_write, "KEY VALUE", 2, 2),
-    CTL_RPC(0,
-            .method = {STORE_PATH "Put", &muster__v1__outcome__descriptor, REMOTE_WRITE,
-                       "musterctl store get"},
-            .request = &muster__v1__put_request__descriptor, CTL_FILL({"key", NULL}),
-            .prepare = put_prepare, .check = outcome_check, .answer_only = true,
-            .done = "revision {revision}"),
-};
 
 /* -- del -- */
 
@@ -116,16 +100,6 @@ static enum err del_prepare(struct ctl *ctl, ProtobufCMessage *message)
         err = store_prefix_end(ctl, ctl_view(request->key), &request->range_end);
     return err;
 }
-
-static const struct command del_command = {
-    COMMAND_ROW_WITH(HELP_MUSTERCTL_STORE_DEL, store_del, "KEY", 1, 1),
-    CTL_RPC(BIT(5),
-            .method = {STORE_PATH "DeleteRange", &muster__v1__outcome__descriptor, REMOTE_WRITE,
-                       "musterctl store ls"},
-            .request = &muster__v1__delete_range_request__descriptor, CTL_FILL({"key", NULL}),
-            .prepare = del_prepare, .check = outcome_check, .answer_only = true,
-            .done = "deleted {live}, revision {revision}"),
-};
 
 /* -- ls -- */
 
@@ -172,11 +146,6 @@ static enum err ls_act(struct ctl *ctl)
     if (!ctl->json) ctl_print_table(ctl, &table);
     return ERR_OK;
 }
-
-static const struct command ls_command = {
-    COMMAND_ROW_WITH(HELP_MUSTERCTL_STORE_LS, store_get, "[PREFIX]", 0, 1),
-    CTL_ACT(0, ls_act),
-};
 
 /* -- watch -- */
 
@@ -228,11 +197,6 @@ static enum err watch_act(struct ctl *ctl)
                          &request.base, watch_on_message, ctl, &ctl->note);
 }
 
-static const struct command watch_command = {
-    COMMAND_ROW_WITH(HELP_MUSTERCTL_STORE_WATCH, store_get, "[PREFIX]", 0, 1),
-    CTL_ACT(BIT(5), watch_act),
-};
-
 /* -- compact -- */
 
 static enum err compact_prepare(struct ctl *ctl, ProtobufCMessage *message)
@@ -245,16 +209,6 @@ static enum err compact_prepare(struct ctl *ctl, ProtobufCMessage *message)
                : ctl_fail(ctl, ERR_INVALID, "REVISION: needs a whole number from 1, got '%s'",
                           text);
 }
-
-static const struct command compact_command = {
-    COMMAND_ROW_WITH(HELP_MUSTERCTL_STORE_COMPACT, ctl, "REVISION", 1, 1),
-    /* No command number goes with it: a repeat after a lost answer would be a conflict. */
-    CTL_RPC(BIT(4),
-            .method = {STORE_PATH "Compact", &muster__v1__outcome__descriptor, REMOTE_ONCE,
-                       "musterctl store status"},
-            .request = &muster__v1__compact_request__descriptor, .prepare = compact_prepare,
-            .check = outcome_check, .answer_only = true, .done = "compacted up to {revision}"),
-};
 
 /* -- status -- */
 
@@ -280,26 +234,46 @@ static enum err store_status_show(struct ctl *ctl, const ProtobufCMessage *,
     return ERR_OK;
 }
 
-static const struct command status_command = {
-    COMMAND_ROW(HELP_MUSTERCTL_STORE_STATUS, ctl),
-    CTL_RPC(0, CTL_READ(STORE_PATH "Status", muster__v1__status), .show = store_status_show),
-};
-
 /* -- import, export -- */
-
-static const struct command import_command = {
-    COMMAND_ROW(HELP_MUSTERCTL_STORE_IMPORT, store_import),
-    CTL_OFFLINE(CTL_EXITS | BIT(4), store_copy_import),
-};
-
-static const struct command export_command = {
-    COMMAND_ROW(HELP_MUSTERCTL_STORE_EXPORT, store_export),
-    CTL_OFFLINE(CTL_EXITS | BIT(4), store_copy_export),
-};
 
 const struct command store_command = {
     HELP_MUSTERCTL_STORE,
-    .children =
-        COMMAND_CHILDREN(&get_command, &put_command, &del_command, &ls_command, &watch_command,
-                         &compact_command, &status_command, &import_command, &export_command),
+    .children = COMMAND_CHILDREN(
+        COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_STORE_GET, store_get, "KEY", 1, 1),
+                CTL_RPC(BIT(5), CTL_READ(STORE_PATH "Range", muster__v1__range),
+                        CTL_FILL({"key", NULL}, {"revision", "revision"}), .show = get_show)),
+        COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_STORE_PUT, store_write, "KEY VALUE", 2, 2),
+                CTL_RPC(0,
+                        .method = {STORE_PATH "Put", &muster__v1__outcome__descriptor, REMOTE_WRITE,
+                                   "musterctl store get"},
+                        .request = &muster__v1__put_request__descriptor, CTL_FILL({"key", NULL}),
+                        .prepare = put_prepare, .check = outcome_check, .answer_only = true,
+                        .done = "revision {revision}")),
+        COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_STORE_DEL, store_del, "KEY", 1, 1),
+                CTL_RPC(BIT(5),
+                        .method = {STORE_PATH "DeleteRange", &muster__v1__outcome__descriptor,
+                                   REMOTE_WRITE, "musterctl store ls"},
+                        .request = &muster__v1__delete_range_request__descriptor,
+                        CTL_FILL({"key", NULL}), .prepare = del_prepare, .check = outcome_check,
+                        .answer_only = true, .done = "deleted {live}, revision {revision}")),
+        COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_STORE_LS, store_get, "[PREFIX]", 0, 1),
+                CTL_ACT(0, ls_act)),
+        COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_STORE_WATCH, store_get, "[PREFIX]", 0, 1),
+                CTL_ACT(BIT(5), watch_act)),
+        COMMAND(
+            COMMAND_ROW_WITH(HELP_MUSTERCTL_STORE_COMPACT, ctl, "REVISION", 1, 1),
+            /* No command number goes with it: a repeat after a lost answer would be a conflict. */
+            CTL_RPC(BIT(4),
+                    .method = {STORE_PATH "Compact", &muster__v1__outcome__descriptor, REMOTE_ONCE,
+                               "musterctl store status"},
+                    .request = &muster__v1__compact_request__descriptor, .prepare = compact_prepare,
+                    .check = outcome_check, .answer_only = true,
+                    .done = "compacted up to {revision}")),
+        COMMAND(COMMAND_ROW(HELP_MUSTERCTL_STORE_STATUS, ctl),
+                CTL_RPC(0, CTL_READ(STORE_PATH "Status", muster__v1__status),
+                        .show = store_status_show)),
+        COMMAND(COMMAND_ROW(HELP_MUSTERCTL_STORE_IMPORT, store_import),
+                CTL_OFFLINE(CTL_EXITS | BIT(4), store_copy_import)),
+        COMMAND(COMMAND_ROW(HELP_MUSTERCTL_STORE_EXPORT, store_export),
+                CTL_OFFLINE(CTL_EXITS | BIT(4), store_copy_export))),
 };

@@ -65,6 +65,8 @@ struct command {
     {                                                                                              \
         help, .verbs = true, .children = COMMAND_CHILDREN(__VA_ARGS__)                             \
     }
+/* One of them, in place. */
+#define COMMAND(...) (&(const struct command){__VA_ARGS__})
 /* What it takes, at least and at most. */
 #define COMMAND_ARGUMENTS(usage, min, max)                                                         \
     .arguments = (usage), .arguments_min = (min), .arguments_max = (max)
