@@ -21,6 +21,10 @@ const struct command doctor_command = {
     CTL_OFFLINE(0, doctor_act),
 };
 
+const struct command need_command =
+    COMMAND_GROUP(HELP_MUSTERCTL_NEED, COMMAND(COMMAND_ROW(HELP_MUSTERCTL_NEEDS, needs),
+                                               CTL_OFFLINE(CTL_EXITS, needs_act)));
+
 const struct command explain_command = {
     HELP_MUSTERCTL_EXPLAIN,
     .children = COMMAND_CHILDREN(
@@ -31,21 +35,6 @@ const struct command explain_command = {
         COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_EXPLAIN_WORKER, explain, "WORKER", 1, 1),
                 CTL_ACT(BIT(5), explain_worker))),
 };
-
-const struct command state_hash_command = {
-    COMMAND_ROW(HELP_MUSTERCTL_STATE_HASH, ctl),
-    CTL_ACT(BIT(4), state_hash_act),
-};
-
-const struct command needs_command = {
-    COMMAND_ROW(HELP_MUSTERCTL_NEEDS, needs),
-    CTL_OFFLINE(CTL_EXITS, needs_act),
-};
-
-const struct command provider_command = COMMAND_GROUP(
-    HELP_MUSTERCTL_PROVIDER, &list_providers_command, &upsert_provider_command,
-    COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_PROVIDER_VERIFY, provider_verify, "ADDRESS", 1, 1),
-            CTL_OFFLINE(BIT(4) | BIT(5) | BIT(6), provider_verify)));
 
 /* -- auth: who may call what -- */
 

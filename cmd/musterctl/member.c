@@ -43,12 +43,6 @@ static const struct ctl_action workers_action = {
                         CTL_COLUMN("SILENT", NULL, .put = worker_silent_cell),
                         CTL_COLUMN("REGISTERED", "registered_at_ms", .cell = CTL_TIME),
                         CTL_COLUMN("REASON", "reason", .cell = CTL_OR_DASH))}};
-const struct command workers_command = {
-    COMMAND_ROW(HELP_MUSTERCTL_WORKERS, workers),
-    .exits = CTL_EXITS,
-    .run = ctl_run,
-    .data = &workers_action,
-};
 
 /* -- status -- */
 
@@ -100,12 +94,6 @@ static int run_status(void *context, const struct command_call *call)
     return code == 3 || code == 6 ? 2 : code;
 }
 
-const struct command member_status_command = {
-    COMMAND_ROW(HELP_MUSTERCTL_STATUS, status),
-    .run = run_status,
-    .data = &(const struct ctl_action){.act = member_status_show},
-};
-
 /* -- partitions -- */
 
 static const char *const partition_states[] = {"FREE", "OWNED", "REVOKING", "FENCING", NULL};
@@ -125,16 +113,6 @@ static const char *const partition_states[] = {"FREE", "OWNED", "REVOKING", "FEN
                         CTL_COLUMN("CHECKPOINT", "checkpoint", .cell = CTL_OR_DASH))               \
     }
 
-const struct command partitions_command = {
-    COMMAND_ROW(HELP_MUSTERCTL_PARTITIONS, partitions),
-    CTL_RUN(0, .rpc = PARTITIONS_RPC("worker")),
-};
-
-const struct command assignment_command = {
-    COMMAND_ROW_WITH(HELP_MUSTERCTL_ASSIGNMENT, member_list, "WORKER", 1, 1),
-    CTL_RUN(0, .rpc = PARTITIONS_RPC(NULL)),
-};
-
 /* -- checkpoints -- */
 
 static void checkpoints_head(struct ctl *ctl, const ProtobufCMessage *answer)
@@ -146,66 +124,67 @@ static void checkpoints_head(struct ctl *ctl, const ProtobufCMessage *answer)
     ctl_append(ctl, STR("\n"));
 }
 
-const struct command checkpoints_command = {
-    COMMAND_ROW(HELP_MUSTERCTL_CHECKPOINTS, member_list),
-    CTL_RPC(0, CTL_READ(MEMBERSHIP_PATH "ListCheckpoints", muster__v1__list_checkpoints),
-            .head = checkpoints_head, .page_request = "from", .page_row = "partition",
-            CTL_COLUMNS(CTL_COLUMN("PARTITION", "partition"),
-                        CTL_COLUMN("CHECKPOINT", "checkpoint", .cell = CTL_OR_DASH),
-                        CTL_COLUMN("GRANT_EPOCH", "grant_epoch"),
-                        CTL_COLUMN("AT", "at_ms", .cell = CTL_TIME),
-                        CTL_COLUMN("WORKER", "worker_id", .cell = CTL_OR_DASH))),
-};
-
 /* -- work -- */
 
 static const char *const work_states[] = {"PENDING", "RUNNING", "DONE", "FAILED", NULL};
 
-const struct command work_command = {
-    COMMAND_ROW(HELP_MUSTERCTL_WORK, work),
-    CTL_RPC(0, CTL_READ(MEMBERSHIP_PATH "ListWork", muster__v1__list_work),
-            CTL_FILL({"unfinished", "unfinished"}), .page_request = "after", .page_row = "id",
-            CTL_COLUMNS(CTL_COLUMN("ITEM", "id"),
-                        CTL_COLUMN("STATE", "state", .words = work_states),
-                        CTL_COLUMN("WORKER", "worker_id", .cell = CTL_OR_DASH),
-                        CTL_COLUMN("STARTED", "started_at_ms", .cell = CTL_TIME),
-                        CTL_COLUMN("ATTEMPTS", "attempts"), CTL_COLUMN("BYTES", "bytes"),
-                        CTL_COLUMN("REASON", "reason", .cell = CTL_OR_DASH))),
-};
+const struct command checkpoint_command = COMMAND_GROUP(
+    HELP_MUSTERCTL_CHECKPOINT,
+    COMMAND(COMMAND_ROW(HELP_MUSTERCTL_CHECKPOINTS, member_list),
+            CTL_RPC(0, CTL_READ(MEMBERSHIP_PATH "ListCheckpoints", muster__v1__list_checkpoints),
+                    .head = checkpoints_head, .page_request = "from", .page_row = "partition",
+                    CTL_COLUMNS(CTL_COLUMN("PARTITION", "partition"),
+                                CTL_COLUMN("CHECKPOINT", "checkpoint", .cell = CTL_OR_DASH),
+                                CTL_COLUMN("GRANT_EPOCH", "grant_epoch"),
+                                CTL_COLUMN("AT", "at_ms", .cell = CTL_TIME),
+                                CTL_COLUMN("WORKER", "worker_id", .cell = CTL_OR_DASH)))),
+    COMMAND(COMMAND_ROW(HELP_MUSTERCTL_CHECKPOINT_NOW, ctl),
+            CTL_RPC(0,
+                    CTL_ONCE(MEMBERSHIP_PATH "CheckpointNow", muster__v1__checkpoint_now,
+                             "musterctl checkpoint list"),
+                    .done = "round {round} asks {workers} workers")));
 
-/* -- what a person may do to workers -- */
+const struct command worker_command = COMMAND_GROUP(
+    HELP_MUSTERCTL_WORKER,
+    COMMAND(COMMAND_ROW(HELP_MUSTERCTL_WORKERS, workers), .exits = CTL_EXITS, .run = ctl_run,
+            .data = &workers_action),
+    COMMAND(COMMAND_ROW(HELP_MUSTERCTL_STATUS, status), .run = run_status,
+            .data = &(const struct ctl_action){.act = member_status_show}),
+    COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_ASSIGNMENT, member_list, "WORKER", 1, 1),
+            CTL_RUN(0, .rpc = PARTITIONS_RPC(NULL))),
+    COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_DRAIN, drain, "WORKER", 1, 1),
+            CTL_RPC(BIT(4) | BIT(5),
+                    CTL_ONCE(MEMBERSHIP_PATH "Drain", muster__v1__drain_worker,
+                             "musterctl worker list"),
+                    CTL_FILL({"worker_id", NULL}, {"deadline_ms", "deadline"}),
+                    .done_if = "delivered", .done = "{worker_id} has been ordered to drain",
+                    .done_else = "{worker_id} will be ordered to drain with its next beat")),
+    COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_EVICT, removal, "WORKER", 1, 1),
+            CTL_RPC(BIT(4) | BIT(5),
+                    CTL_ONCE(MEMBERSHIP_PATH "Evict", muster__v1__evict, "musterctl worker list"),
+                    CTL_FILL({"worker_id", NULL}),
+                    .asks = "The worker counts as failed, and its partitions go to other workers.",
+                    .done = "evicted {worker_id}, incarnation {incarnation}")),
+    COMMAND(COMMAND_ROW(HELP_MUSTERCTL_RELEASE_HOLD, ctl),
+            CTL_RPC(0,
+                    CTL_ONCE(MEMBERSHIP_PATH "ReleaseHold", muster__v1__release_hold,
+                             "musterctl worker status"),
+                    .done_if = "held", .done = "failures are declared again",
+                    .done_else = "nothing was held back")));
 
-const struct command drain_command = {
-    COMMAND_ROW_WITH(HELP_MUSTERCTL_DRAIN, drain, "WORKER", 1, 1),
-    CTL_RPC(BIT(4) | BIT(5),
-            CTL_ONCE(MEMBERSHIP_PATH "Drain", muster__v1__drain_worker, "musterctl worker list"),
-            CTL_FILL({"worker_id", NULL}, {"deadline_ms", "deadline"}), .done_if = "delivered",
-            .done = "{worker_id} has been ordered to drain",
-            .done_else = "{worker_id} will be ordered to drain with its next beat"),
-};
+const struct command partition_command = COMMAND_GROUP(
+    HELP_MUSTERCTL_PARTITION, COMMAND(COMMAND_ROW(HELP_MUSTERCTL_PARTITIONS, partitions),
+                                      CTL_RUN(0, .rpc = PARTITIONS_RPC("worker"))));
 
-const struct command evict_command = {
-    COMMAND_ROW_WITH(HELP_MUSTERCTL_EVICT, removal, "WORKER", 1, 1),
-    CTL_RPC(BIT(4) | BIT(5),
-            CTL_ONCE(MEMBERSHIP_PATH "Evict", muster__v1__evict, "musterctl worker list"),
-            CTL_FILL({"worker_id", NULL}),
-            .asks = "The worker counts as failed, and its partitions go to other workers.",
-            .done = "evicted {worker_id}, incarnation {incarnation}"),
-};
-
-const struct command release_hold_command = {
-    COMMAND_ROW(HELP_MUSTERCTL_RELEASE_HOLD, ctl),
-    CTL_RPC(0,
-            CTL_ONCE(MEMBERSHIP_PATH "ReleaseHold", muster__v1__release_hold,
-                     "musterctl worker status"),
-            .done_if = "held", .done = "failures are declared again",
-            .done_else = "nothing was held back"),
-};
-
-const struct command checkpoint_command =
-    COMMAND_GROUP(HELP_MUSTERCTL_CHECKPOINT, &checkpoints_command,
-                  COMMAND(COMMAND_ROW(HELP_MUSTERCTL_CHECKPOINT_NOW, ctl),
-                          CTL_RPC(0,
-                                  CTL_ONCE(MEMBERSHIP_PATH "CheckpointNow",
-                                           muster__v1__checkpoint_now, "musterctl checkpoint list"),
-                                  .done = "round {round} asks {workers} workers")));
+const struct command queue_command = COMMAND_GROUP(
+    HELP_MUSTERCTL_QUEUE,
+    COMMAND(COMMAND_ROW(HELP_MUSTERCTL_WORK, work),
+            CTL_RPC(0, CTL_READ(MEMBERSHIP_PATH "ListWork", muster__v1__list_work),
+                    CTL_FILL({"unfinished", "unfinished"}), .page_request = "after",
+                    .page_row = "id",
+                    CTL_COLUMNS(CTL_COLUMN("ITEM", "id"),
+                                CTL_COLUMN("STATE", "state", .words = work_states),
+                                CTL_COLUMN("WORKER", "worker_id", .cell = CTL_OR_DASH),
+                                CTL_COLUMN("STARTED", "started_at_ms", .cell = CTL_TIME),
+                                CTL_COLUMN("ATTEMPTS", "attempts"), CTL_COLUMN("BYTES", "bytes"),
+                                CTL_COLUMN("REASON", "reason", .cell = CTL_OR_DASH)))));

@@ -5,6 +5,7 @@
 
 #include "common/help.h"
 #include "common/tables.h"
+#include "ctl/inspect.h"
 #include "musterctl/commands.h"
 #include "musterctl/run.h"
 #include "wire/pb/muster_v1_fleet.pb-c.h"
@@ -88,4 +89,4 @@ const struct command replica_command = COMMAND_GROUP(
                     CTL_ONCE(FLEET_PATH "BootstrapReplica", muster__v1__bootstrap_replica, look),
                     .prepare = bootstrap_check,
                     .done = "replica {replica_id} bootstraps cluster {cluster_id}")),
-    &state_hash_command);
+    COMMAND(COMMAND_ROW(HELP_MUSTERCTL_STATE_HASH, ctl), CTL_ACT(BIT(4), state_hash_act)));
