@@ -74,6 +74,15 @@ enum { HOUR_MS = 3600 * 1000, DAY_MS = 24 * HOUR_MS };
 #define FILE_OPTION(name, use, sample, what)                                                       \
     OPTION(name, STRING, .file = OPTION_FILE_##use, .placeholder = "FILE", .example = (sample),    \
            .help = (what))
+/* The three TLS files of a process whose peers show certificates, too. */
+#define OPTIONS_ROLE_TLS(pair, certificate_help, authority_help)                                   \
+    OPTION("tls.cert-file", STRING, .also = "--tls-cert", .file = OPTION_FILE_INPUT,               \
+           .placeholder = "FILE", .example = "tls/" pair ".pem", .help = certificate_help),        \
+        OPTION("tls.key-file", STRING, .also = "--tls-key", .file = OPTION_FILE_INPUT,             \
+               .placeholder = "FILE", .example = "tls/" pair ".key.pem",                           \
+               .help = "the private key of tls.cert-file"),                                        \
+        OPTION("tls.ca-file", STRING, .also = "--tls-ca", .file = OPTION_FILE_INPUT,               \
+               .placeholder = "FILE", .example = "tls/ca.pem", .help = authority_help)
 /* Rows that say something about one call only. */
 #define FLAG(name, kind, ...)   OPTION(name, kind, .flags = OPTION_FLAG_ONLY, __VA_ARGS__)
 #define FLAG_SWITCH(name, what) FLAG(name, BOOL, .help = (what))

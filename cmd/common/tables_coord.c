@@ -11,12 +11,8 @@
                        "this user on this host"),                                                  \
         NUMBER("timeout", DURATION, "5s", 1, 600 * 1000ull,                                        \
                "how long one call may take; waiting for a slot has --wait"),                       \
-        OPTION("tls.cert-file", STRING, .also = "--tls-cert", .placeholder = "FILE",               \
-               .help = "certificate to show to a server over TLS"),                                \
-        OPTION("tls.key-file", STRING, .also = "--tls-key", .placeholder = "FILE",                 \
-               .help = "the private key of tls.cert-file"),                                        \
-        OPTION("tls.ca-file", STRING, .also = "--tls-ca", .placeholder = "FILE",                   \
-               .help = "the authority the server's certificate comes from")
+        OPTIONS_ROLE_TLS("client", "certificate to show to a server over TLS",                     \
+                         "the authority the server's certificate comes from")
 #define OPTION_OWNER                                                                               \
     FLAG("owner", STRING, .placeholder = "NAME", .example = "indexer-3",                           \
          .help = "who is shown as the holder, 1-128 bytes of A-Z a-z 0-9 . _ : @ / -; without "    \

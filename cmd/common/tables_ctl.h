@@ -24,14 +24,10 @@ enum ctl_output {
         FLAG_SWITCH("no-headers", "print the rows of a table without their titles")
 /* `who` it is that shows a certificate, and `whose` the authority must have made, too. */
 #define OPTIONS_CTL_TLS(who, whose)                                                                \
-    OPTION("tls.cert-file", STRING, .also = "--tls-cert", .placeholder = "FILE",                   \
-           .example = "tls/" who ".pem",                                                           \
-           .help = "certificate to show, as `musterctl cert issue " who                            \
-                   "` makes it; all three TLS files, or none for plaintext"),                      \
-        OPTION("tls.key-file", STRING, .also = "--tls-key", .placeholder = "FILE",                 \
-               .example = "tls/" who ".key.pem", .help = "the private key of tls.cert-file"),      \
-        OPTION("tls.ca-file", STRING, .also = "--tls-ca", .placeholder = "FILE",                   \
-               .example = "tls/ca.pem", .help = "the authority " whose " certificate comes from")
+    OPTIONS_ROLE_TLS(who,                                                                          \
+                     "certificate to show, as `musterctl cert issue " who                          \
+                     "` makes it; all three TLS files, or none for plaintext",                     \
+                     "the authority " whose " certificate comes from")
 /* Where the coordinators are and how to be one of those they answer; `wait` is --timeout's default. */
 #define CTL_CONNECTION_OPTIONS(wait)                                                               \
     OPTION("coordinator", LIST, .fallback = "127.0.0.1:7790", .placeholder = "ADDRESS,...",        \

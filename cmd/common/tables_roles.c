@@ -26,15 +26,6 @@ static const char *const event_sinks[] = {"none", "stdout", "file", NULL};
                 "noticed and read again; a pair that does not match leaves the old one in force"), \
         FILE_OPTION("tls.key-file", INPUT, "tls/server.key.pem",                                   \
                     "the private key of tls.cert-file")
-/* Of a role whose peers show certificates, too. */
-#define OPTIONS_ROLE_TLS(pair, certificate_help, authority_help)                                   \
-    OPTION("tls.cert-file", STRING, .also = "--tls-cert", .file = OPTION_FILE_INPUT,               \
-           .placeholder = "FILE", .example = "tls/" pair ".pem", .help = certificate_help),        \
-        OPTION("tls.key-file", STRING, .also = "--tls-key", .file = OPTION_FILE_INPUT,             \
-               .placeholder = "FILE", .example = "tls/" pair ".key.pem",                           \
-               .help = "its private key"),                                                         \
-        OPTION("tls.ca-file", STRING, .also = "--tls-ca", .file = OPTION_FILE_INPUT,               \
-               .placeholder = "FILE", .example = "tls/ca.pem", .help = authority_help)
 #define OPTIONS_LOG                                                                                \
     OPTION("log.level", ENUM, .flags = OPTION_RELOAD, .choices = log_levels, .fallback = "info",   \
            .help = "the least serious line that is written"),                                      \

@@ -14,6 +14,8 @@
 static const char *const names[] = {"?",      "snapshot", "entry",  "end",      "put",
                                     "delete", "expired",  "resync", "progress", "closed"};
 
+static sigset_t watch_stop; /* signals that end the command */
+
 static const char *watch_event_name(int type)
 {
     return type > 0 && type < (int)ARRAY_LEN(names) ? names[type] : "?";
@@ -75,17 +77,13 @@ static enum err watch_scope(struct coord_ctl *coord)
 {
     struct ctl *ctl = coord->ctl;
     coord_watch *watch;
-    sigset_t stop;
     coord_result opened =
         coord_watch_open(coord->store, &coord->call, coord_ctl_argument(ctl, 0),
                          conf_bool(ctl->conf, "key") ? 0 : COORD_WATCH_BUCKET, &watch);
     enum err err = coord_ctl_error(ctl, &opened);
 
     if (err) return err;
-    sigemptyset(&stop);
-    sigaddset(&stop, SIGINT);
-    sigaddset(&stop, SIGTERM);
-    int signals = signalfd(-1, &stop, SFD_CLOEXEC);
+    int signals = signalfd(-1, &watch_stop, SFD_CLOEXEC);
     err = signals < 0 ? ERR_IO : watch_follow(ctl, watch, signals);
     if (signals >= 0) (void)close(signals);
     coord_watch_close(watch);
@@ -94,14 +92,12 @@ static enum err watch_scope(struct coord_ctl *coord)
 
 static int watch_run(void *context, const struct command_call *call)
 {
-    sigset_t stop;
-
     /* Before the store's threads are made, so that they inherit it: else one of them would take
      * the signal and end us. */
-    sigemptyset(&stop);
-    sigaddset(&stop, SIGINT);
-    sigaddset(&stop, SIGTERM);
-    (void)sigprocmask(SIG_BLOCK, &stop, NULL);
+    sigemptyset(&watch_stop);
+    sigaddset(&watch_stop, SIGINT);
+    sigaddset(&watch_stop, SIGTERM);
+    (void)sigprocmask(SIG_BLOCK, &watch_stop, NULL);
     return ctl_run(context, call);
 }
 
