@@ -4,7 +4,6 @@
  * because its state machine is in every log. Runs on the loop's thread. */
 #include <string.h>
 
-#include "cert/workers.h"
 #include "common/files.h"
 #include "common/version.h"
 #include "member/events/events.h"
@@ -133,31 +132,6 @@ static enum err workers_open_service(struct coordinator *c, struct note *note)
     return member_service_open(&service, &w->service, note);
 }
 
-static enum err workers_open_ca(struct coordinator *c, struct note *note)
-{
-    struct coordinator_workers *w = &c->workers;
-    const struct member_transport *t = &w->config.transport;
-    enum err err = cert_workers_open(c->role.io->fs,
-                                     &(struct cert_workers_options){
-                                         .tls_dir = t->tls_dir,
-                                         .ca_file = t->ca_file,
-                                         .cert_file = t->cert_file,
-                                         .key_file = t->key_file,
-                                         .strict_permissions = t->strict_permissions,
-                                     },
-                                     clock_wall(c->role.io->clock), &w->ca, note);
-
-    if (err) {
-        note_prefix(note, "transport");
-        return err;
-    }
-    if (cert_workers_notice(w->ca)[0]) fprintf(stderr, "%s\n", cert_workers_notice(w->ca));
-    if (cert_workers_warning(w->ca)[0])
-        LOG_WARN(c->log, "workers' certificates need attention",
-                 log_text("about", cert_workers_warning(w->ca)));
-    return ERR_OK;
-}
-
 /* A page that cannot be written stays as it was. */
 static void workers_publish_page(struct coordinator *c, const char *path, const char *type,
                                  enum err (*write)(const struct member_service *, struct buf *))
@@ -267,7 +241,7 @@ static enum err coordinator_workers_listen(struct coordinator *c, struct note *n
                    .connections_per_identity_max = (uint32_t)t->max_connections,
                    .calls_max = 2 * (uint32_t)t->max_connections},
     };
-    enum err err = workers_open_ca(c, note);
+    enum err err = role_open_worker_ca(&c->role, c->log, t, NULL, &w->ca, note);
 
     if (!err) err = role_listener_open(&w->listener, &options, note);
     if (!err) err = member_service_methods(w->service, w->listener.server, true, note);

@@ -84,6 +84,32 @@ void role_warn_of_listener(const struct role_base *role)
                  log_text("at", address));
 }
 
+/* -- the certificates of workers -- */
+
+enum err role_open_worker_ca(const struct role_base *role, const struct log_source *log,
+                             const struct member_transport *t, const struct ulid *worker,
+                             struct cert_workers **ret_ca, struct note *note)
+{
+    const struct cert_workers_options options = {.tls_dir = t->tls_dir,
+                                                 .ca_file = t->ca_file,
+                                                 .cert_file = t->cert_file,
+                                                 .key_file = t->key_file,
+                                                 .strict_permissions = t->strict_permissions,
+                                                 .worker = worker};
+    enum err err =
+        cert_workers_open(role->io->fs, &options, clock_wall(role->io->clock), ret_ca, note);
+
+    if (err) {
+        note_prefix(note, "transport");
+        return err;
+    }
+    if (cert_workers_notice(*ret_ca)[0]) fprintf(stderr, "%s\n", cert_workers_notice(*ret_ca));
+    if (cert_workers_warning(*ret_ca)[0])
+        LOG_WARN(log, "workers' certificates need attention",
+                 log_text("about", cert_workers_warning(*ret_ca)));
+    return ERR_OK;
+}
+
 /* -- a listener beside it -- */
 
 enum err role_listener_open(struct role_listener *listener,

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "cert/workers.h"
 #include "common/help.h"
 #include "common/tables.h"
 #include "io/clock.h"
@@ -55,22 +54,9 @@ static enum err name_worker(struct worker_role_state *s)
 static enum err open_certificate(void *state, struct note *note)
 {
     struct worker_role_state *s = state;
-    const struct member_transport *t = &s->config.transport;
-    struct cert_workers_options options = {.tls_dir = t->tls_dir,
-                                           .ca_file = t->ca_file,
-                                           .cert_file = t->cert_file,
-                                           .key_file = t->key_file,
-                                           .strict_permissions = t->strict_permissions,
-                                           .worker = &s->config.worker_id};
-    enum err err =
-        cert_workers_open(s->role.io->fs, &options, clock_wall(s->role.io->clock), &s->ca, note);
 
-    if (err) return err;
-    if (cert_workers_notice(s->ca)[0]) fprintf(stderr, "%s\n", cert_workers_notice(s->ca));
-    if (cert_workers_warning(s->ca)[0])
-        LOG_WARN(&s->role.log, "certificates need attention",
-                 log_text("warning", cert_workers_warning(s->ca)));
-    return ERR_OK;
+    return role_open_worker_ca(&s->role, &s->role.log, &s->config.transport, &s->config.worker_id,
+                               &s->ca, note);
 }
 
 static void refresh_now(struct worker_role_state *s)

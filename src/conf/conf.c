@@ -163,18 +163,28 @@ static enum err join_lists(struct conf *conf, size_t index, struct option_value 
     return option_make_list(&conf->table->options[index], items, count, &conf->memory, value, note);
 }
 
-static enum err set_flag(struct conf *conf, size_t index, struct str name, struct str text)
+/* A value as it was typed, of the flag or variable `name`; `where` is put before the name. */
+static enum err conf_take_text(struct conf *conf, size_t index, struct str text,
+                               enum conf_source source, const char *where, struct str name)
 {
     const struct option *option = &conf->table->options[index];
     struct option_value value;
     struct note note = {""};
     enum err err = option_parse(option, text, &conf->memory, &value, &note);
 
-    if (!err && option->kind == OPTION_LIST) err = join_lists(conf, index, &value, &note);
+    if (!err && source == CONF_FLAG && option->kind == OPTION_LIST)
+        err = join_lists(conf, index, &value, &note);
     if (err == ERR_NOMEM) return err;
-    if (err) return conf_problem(conf, "%.*s: %s", STR_ARG(name), conf_note_text(option, &note));
-    conf_set(conf, index, &value, (struct conf_place){.source = CONF_FLAG});
+    if (err)
+        return conf_problem(conf, "%s%.*s: %s", where, STR_ARG(name),
+                            conf_note_text(option, &note));
+    conf_set(conf, index, &value, (struct conf_place){.source = source});
     return ERR_OK;
+}
+
+static enum err set_flag(struct conf *conf, size_t index, struct str name, struct str text)
+{
+    return conf_take_text(conf, index, text, CONF_FLAG, "", name);
 }
 
 static enum err unknown_flag(struct conf *conf, struct str name)
@@ -302,11 +312,8 @@ static bool is_service_link(struct str name, struct str text)
 static enum err take_variable(struct conf *conf, struct str name, struct str text,
                               const struct option_table *const *others)
 {
-    struct option_value value;
-    struct note note = {""};
     char hint[CONF_HINT_CAP];
     size_t index = find_variable(conf->table, name);
-    enum err err;
 
     if (index == conf->table->count) {
         if (known_elsewhere(others, name) || is_service_link(name, text)) return ERR_OK;
@@ -315,14 +322,7 @@ static enum err take_variable(struct conf *conf, struct str name, struct str tex
         return conf_problem(conf, "environment %.*s: unknown%s", STR_ARG(name), hint);
     }
     if (text.len == 0) return ERR_OK;
-    err = option_parse(&conf->table->options[index], text, &conf->memory, &value, &note);
-    if (err == ERR_NOMEM) return err;
-    if (err) {
-        return conf_problem(conf, "environment %.*s: %s", STR_ARG(name),
-                            conf_note_text(&conf->table->options[index], &note));
-    }
-    conf_set(conf, index, &value, (struct conf_place){.source = CONF_ENVIRONMENT});
-    return ERR_OK;
+    return conf_take_text(conf, index, text, CONF_ENVIRONMENT, "environment ", name);
 }
 
 enum err conf_add_environment(struct conf *conf, const char *const *environment,
