@@ -11,6 +11,7 @@
 
 #include "common/help.h"
 #include "common/program.h"
+#include "common/tables.h"
 #include "io/fs.h"
 #include "musterctl/commands.h"
 
@@ -214,7 +215,25 @@ enum err coord_ctl_value(struct ctl *ctl, size_t place, coord_str *ret_value)
 const struct command coord_command = {
     HELP_MUSTERCTL_COORD,
     .children = COMMAND_CHILDREN(
-        &coord_exec_command, &coord_create_command, &coord_cas_command, &coord_get_command,
-        &coord_delete_command, &coord_acquire_command, &coord_renew_command, &coord_release_command,
-        &coord_holders_command, &coord_resize_command, &coord_watch_command, &coord_caps_command),
+        &coord_exec_command,
+        COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_COORD_CREATE, coord_create, "KEY [VALUE]", 1, 2),
+                COORD_ACT(0, coord_ctl_create)),
+        COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_COORD_CAS, coord_cas, "KEY REVISION [VALUE]", 2, 3),
+                COORD_ACT(0, coord_ctl_cas)),
+        COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_COORD_GET, coord_get, "KEY", 1, 1),
+                COORD_ACT(BIT(5), coord_ctl_get)),
+        COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_COORD_DELETE, coord_delete, "KEY", 1, 1),
+                COORD_ACT(BIT(5), coord_ctl_delete)),
+        COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_COORD_ACQUIRE, coord_acquire, "[VALUE]", 0, 1),
+                COORD_ACT(0, coord_ctl_acquire)),
+        COMMAND(COMMAND_ROW(HELP_MUSTERCTL_COORD_RENEW, coord_lease),
+                COORD_ACT(BIT(5), coord_ctl_renew)),
+        COMMAND(COMMAND_ROW(HELP_MUSTERCTL_COORD_RELEASE, coord_release),
+                COORD_ACT(BIT(5), coord_ctl_release)),
+        COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_COORD_HOLDERS, coord, "GROUP", 1, 1),
+                COORD_ACT(BIT(5), coord_ctl_holders)),
+        COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_COORD_RESIZE, coord_resize, "GROUP SLOTS", 2, 2),
+                COORD_ACT(BIT(5), coord_ctl_resize)),
+        &coord_watch_command,
+        COMMAND(COMMAND_ROW(HELP_MUSTERCTL_COORD_CAPS, coord), COORD_ACT(0, coord_ctl_caps))),
 };

@@ -52,8 +52,8 @@ enum err coord_ctl_value(struct ctl *ctl, size_t place, coord_str *ret_value);
 enum err coord_ctl_keep_lease(struct coord_ctl *coord, const coord_lease *lease, const char *path);
 enum err coord_ctl_load_lease(struct coord_ctl *coord, const char *path, coord_lease **ret_lease);
 
-extern const struct command coord_create_command, coord_cas_command, coord_get_command;
-extern const struct command coord_delete_command, coord_acquire_command, coord_holders_command;
-extern const struct command coord_resize_command, coord_renew_command, coord_release_command;
-extern const struct command coord_watch_command, coord_exec_command, coord_caps_command;
+coord_ctl_fn coord_ctl_create, coord_ctl_cas, coord_ctl_get, coord_ctl_delete, coord_ctl_acquire;
+coord_ctl_fn coord_ctl_renew, coord_ctl_release, coord_ctl_holders, coord_ctl_resize,
+    coord_ctl_caps;
+extern const struct command coord_watch_command, coord_exec_command;
 #endif

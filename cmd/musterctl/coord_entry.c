@@ -3,8 +3,6 @@
 #include <inttypes.h>
 #include <unistd.h>
 
-#include "common/help.h"
-#include "common/tables.h"
 #include "musterctl/coord.h"
 
 /* A handle that is wanted goes to its file; one that is not kept ends by itself. */
@@ -24,7 +22,7 @@ static enum err entry_keep_lease(struct coord_ctl *coord, const coord_result *re
     return err;
 }
 
-static enum err entry_create(struct coord_ctl *coord)
+enum err coord_ctl_create(struct coord_ctl *coord)
 {
     struct ctl *ctl = coord->ctl;
     coord_str key = coord_ctl_argument(ctl, 0), value;
@@ -44,7 +42,7 @@ static enum err entry_create(struct coord_ctl *coord)
     return err ? err : entry_keep_lease(coord, &result, lease);
 }
 
-static enum err entry_cas(struct coord_ctl *coord)
+enum err coord_ctl_cas(struct coord_ctl *coord)
 {
     struct ctl *ctl = coord->ctl;
     coord_str key = coord_ctl_argument(ctl, 0), value;
@@ -93,7 +91,7 @@ static void entry_print(struct ctl *ctl, const coord_entry *entry)
     ctl_json_end(ctl);
 }
 
-static enum err entry_get(struct coord_ctl *coord)
+enum err coord_ctl_get(struct coord_ctl *coord)
 {
     struct ctl *ctl = coord->ctl;
     coord_entry *entry = NULL;
@@ -108,7 +106,7 @@ static enum err entry_get(struct coord_ctl *coord)
     return err;
 }
 
-static enum err entry_delete(struct coord_ctl *coord)
+enum err coord_ctl_delete(struct coord_ctl *coord)
 {
     struct ctl *ctl = coord->ctl;
     coord_str key = coord_ctl_argument(ctl, 0);
@@ -128,20 +126,3 @@ static enum err entry_delete(struct coord_ctl *coord)
     coord_lease_unref(mine);
     return coord_ctl_say(coord, &result, key.at, NULL, "deleted %.*s", STR_ARG(key));
 }
-
-const struct command coord_create_command = {
-    COMMAND_ROW_WITH(HELP_MUSTERCTL_COORD_CREATE, coord_create, "KEY [VALUE]", 1, 2),
-    COORD_ACT(0, entry_create),
-};
-const struct command coord_cas_command = {
-    COMMAND_ROW_WITH(HELP_MUSTERCTL_COORD_CAS, coord_cas, "KEY REVISION [VALUE]", 2, 3),
-    COORD_ACT(0, entry_cas),
-};
-const struct command coord_get_command = {
-    COMMAND_ROW_WITH(HELP_MUSTERCTL_COORD_GET, coord_get, "KEY", 1, 1),
-    COORD_ACT(BIT(5), entry_get),
-};
-const struct command coord_delete_command = {
-    COMMAND_ROW_WITH(HELP_MUSTERCTL_COORD_DELETE, coord_delete, "KEY", 1, 1),
-    COORD_ACT(BIT(5), entry_delete),
-};

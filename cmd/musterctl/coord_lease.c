@@ -3,8 +3,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "common/help.h"
-#include "common/tables.h"
 #include "io/clock.h"
 #include "io/fs.h"
 #include "musterctl/coord.h"
@@ -45,7 +43,7 @@ enum err coord_ctl_load_lease(struct coord_ctl *coord, const char *path, coord_l
     return err;
 }
 
-static enum err coord_lease_renew(struct coord_ctl *coord)
+enum err coord_ctl_renew(struct coord_ctl *coord)
 {
     const char *path = conf_text(coord->ctl->conf, "lease");
     coord_lease *lease;
@@ -62,7 +60,7 @@ static enum err coord_lease_renew(struct coord_ctl *coord)
     return err;
 }
 
-static enum err coord_lease_release(struct coord_ctl *coord)
+enum err coord_ctl_release(struct coord_ctl *coord)
 {
     const char *path = conf_text(coord->ctl->conf, "lease");
     const char *key = conf_text(coord->ctl->conf, "key");
@@ -81,12 +79,3 @@ static enum err coord_lease_release(struct coord_ctl *coord)
     coord_lease_unref(lease);
     return err;
 }
-
-const struct command coord_renew_command = {
-    COMMAND_ROW(HELP_MUSTERCTL_COORD_RENEW, coord_lease),
-    COORD_ACT(BIT(5), coord_lease_renew),
-};
-const struct command coord_release_command = {
-    COMMAND_ROW(HELP_MUSTERCTL_COORD_RELEASE, coord_release),
-    COORD_ACT(BIT(5), coord_lease_release),
-};

@@ -4,11 +4,9 @@
 #include <stdio.h>
 
 #include "base/hex.h"
-#include "common/help.h"
-#include "common/tables.h"
 #include "musterctl/coord.h"
 
-static enum err coord_slot_acquire(struct coord_ctl *coord)
+enum err coord_ctl_acquire(struct coord_ctl *coord)
 {
     struct ctl *ctl = coord->ctl;
     const char *group = conf_text(ctl->conf, "group");
@@ -77,7 +75,7 @@ static void slot_print_holders(struct ctl *ctl, const coord_holders *holders)
     ctl_line(ctl, "%zu of %" PRIu32 " slots held", holders->count, holders->slot_count);
 }
 
-static enum err slot_holders(struct coord_ctl *coord)
+enum err coord_ctl_holders(struct coord_ctl *coord)
 {
     coord_holders *found = NULL;
     coord_result result =
@@ -89,7 +87,7 @@ static enum err slot_holders(struct coord_ctl *coord)
     return err;
 }
 
-static enum err slot_resize(struct coord_ctl *coord)
+enum err coord_ctl_resize(struct coord_ctl *coord)
 {
     struct ctl *ctl = coord->ctl;
     coord_str group = coord_ctl_argument(ctl, 0);
@@ -169,7 +167,7 @@ static void slot_caps_row(struct text_table *table, const char *name, const char
     table_text(table, means);
 }
 
-static enum err slot_caps(struct coord_ctl *coord)
+enum err coord_ctl_caps(struct coord_ctl *coord)
 {
     struct ctl *ctl = coord->ctl;
     coord_caps found = coord_capabilities(coord->store);
@@ -195,20 +193,3 @@ static enum err slot_caps(struct coord_ctl *coord)
     if (found.degraded) ctl_line(ctl, "degraded: new claims are refused");
     return ERR_OK;
 }
-
-const struct command coord_acquire_command = {
-    COMMAND_ROW_WITH(HELP_MUSTERCTL_COORD_ACQUIRE, coord_acquire, "[VALUE]", 0, 1),
-    COORD_ACT(0, coord_slot_acquire),
-};
-const struct command coord_holders_command = {
-    COMMAND_ROW_WITH(HELP_MUSTERCTL_COORD_HOLDERS, coord, "GROUP", 1, 1),
-    COORD_ACT(BIT(5), slot_holders),
-};
-const struct command coord_resize_command = {
-    COMMAND_ROW_WITH(HELP_MUSTERCTL_COORD_RESIZE, coord_resize, "GROUP SLOTS", 2, 2),
-    COORD_ACT(BIT(5), slot_resize),
-};
-const struct command coord_caps_command = {
-    COMMAND_ROW(HELP_MUSTERCTL_COORD_CAPS, coord),
-    COORD_ACT(0, slot_caps),
-};
