@@ -3,9 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/help.h"
 #include "common/program.h"
-#include "common/tables.h"
 #include "member/ledger/file.h"
 #include "member/ledger/rows.h"
 #include "muster/commands.h"
@@ -79,7 +77,7 @@ static enum err print_all(struct str records, struct printing *p)
     return p->err;
 }
 
-static enum err print_ledger(struct program_run *run)
+enum err coordinator_ledger_act(struct program_run *run)
 {
     struct printing p = {.out = &run->out};
     struct str records;
@@ -94,8 +92,3 @@ static enum err print_ledger(struct program_run *run)
     return note_fail(&run->note, ERR_CORRUPT, "%zu rows could not be read and were left out",
                      p.unreadable);
 }
-
-const struct command coordinator_ledger_command = {
-    COMMAND_ROW_WITH(HELP_MUSTER_COORDINATOR_LEDGER, coordinator_ledger, "FILE", 1, 1),
-    PROGRAM_ACT(BIT(4) | BIT(5), print_ledger),
-};

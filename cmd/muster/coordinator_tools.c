@@ -3,9 +3,7 @@
  * thread; no process may run on the directory. */
 #include <inttypes.h>
 
-#include "common/help.h"
 #include "common/program.h"
-#include "common/tables.h"
 #include "log/datadir.h"
 #include "muster/commands.h"
 
@@ -15,7 +13,7 @@ static enum err tools_confirm(struct program_run *run, const char *what)
     return note_fail(&run->note, ERR_INVALID, "%s; say --yes if that is what you want", what);
 }
 
-static enum err tools_force_config(struct program_run *run)
+enum err force_config_act(struct program_run *run)
 {
     struct datadir_force force = {.fs = fs_real(),
                                   .entropy = entropy_real(),
@@ -38,7 +36,7 @@ static enum err tools_force_config(struct program_run *run)
                        made.replica_id, made.cluster_id);
 }
 
-static enum err tools_rejoin(struct program_run *run)
+enum err rejoin_act(struct program_run *run)
 {
     const char *dir = conf_argument(run->conf, 0);
     struct datadir old, made;
@@ -57,21 +55,7 @@ static enum err tools_rejoin(struct program_run *run)
                        old.replica_id, made.replica_id, dir, old.replica_id);
 }
 
-static enum err tools_check(struct program_run *run)
+enum err check_act(struct program_run *run)
 {
     return datadir_check(fs_real(), conf_argument(run->conf, 0), &run->out, &run->note);
 }
-
-const struct command check_command = {
-    HELP_MUSTER_CHECK,
-    COMMAND_ARGUMENTS("DIR", 1, 1),
-    PROGRAM_ACT(BIT(4) | BIT(5), tools_check),
-};
-const struct command force_config_command = {
-    COMMAND_ROW_WITH(HELP_MUSTER_COORDINATOR_FORCE_CONFIG, force_config, "DIR", 1, 1),
-    PROGRAM_ACT(BIT(4) | BIT(5), tools_force_config),
-};
-const struct command rejoin_command = {
-    COMMAND_ROW_WITH(HELP_MUSTER_COORDINATOR_REJOIN, rejoin, "DIR", 1, 1),
-    PROGRAM_ACT(BIT(4) | BIT(5), tools_rejoin),
-};

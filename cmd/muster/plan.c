@@ -2,9 +2,7 @@
 /* muster plan: what would the engine do with this fleet, and why? Nothing is touched. */
 #include <stdio.h>
 
-#include "common/help.h"
 #include "common/program.h"
-#include "common/tables.h"
 #include "io/fs.h"
 #include "muster/commands.h"
 #include "shard/plan/plan.h"
@@ -180,7 +178,7 @@ static enum err plan_print(const struct planner *planner, const struct conf *con
     return err ? err : plan_print_rest(shown, all ? t.needs : t.needs - t.served, out);
 }
 
-static enum err plan(struct program_run *run)
+enum err plan_act(struct program_run *run)
 {
     struct planner *planner = NULL;
     enum err err = planner_open(&planner);
@@ -193,8 +191,3 @@ static enum err plan(struct program_run *run)
     planner_close(planner);
     return err;
 }
-
-const struct command plan_command = {
-    COMMAND_ROW(HELP_MUSTER_PLAN, plan),
-    PROGRAM_ACT(BIT(5), plan),
-};

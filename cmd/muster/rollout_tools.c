@@ -7,9 +7,7 @@
 
 #include "base/hex.h"
 #include "base/ulid.h"
-#include "common/help.h"
 #include "common/program.h"
-#include "common/tables.h"
 #include "member/blake3.h"
 #include "member/core/member.h"
 #include "member/events/events.h"
@@ -38,7 +36,7 @@ static enum err read_epoch(struct program_run *run, size_t place, uint64_t *ret_
     return note_fail(&run->note, ERR_INVALID, "'%s' is no epoch", text);
 }
 
-static enum err test_fence(struct program_run *run)
+enum err test_fence_act(struct program_run *run)
 {
     struct ulid_maker maker = {0};
     char id[ULID_TEXT_CAP], message[96];
@@ -63,12 +61,6 @@ static enum err test_fence(struct program_run *run)
     if (!err) (void)program_print(buf_peek(&run->out));
     abort(); /* as a coordinator that finds itself deposed */
 }
-
-const struct command test_fence_command = {
-    COMMAND_ROW_WITH(HELP_MUSTER_TEST_FENCE, test_fence, "STALE OBSERVED", 2, 2),
-    PROGRAM_ACT(0, test_fence),
-    .hidden = true,
-};
 
 /* -- mock-run: the work queue from its first item to its last, without a coordinator -- */
 
@@ -259,7 +251,7 @@ static enum err open_mock(struct mock *m, const struct conf *conf, struct events
     return err ? err : member_events_open(&options, &m->events);
 }
 
-static enum err run_mock_run(struct program_run *run)
+enum err mock_run_act(struct program_run *run)
 {
     struct mock mock = {.run = conf_text(run->conf, "run-id")};
     struct events *sink = NULL;
@@ -273,9 +265,3 @@ static enum err run_mock_run(struct program_run *run)
     member_close(mock.membership);
     return err;
 }
-
-const struct command mock_run_command = {
-    COMMAND_ROW(HELP_MUSTER_MOCK_RUN, mock_run),
-    PROGRAM_ACT(0, run_mock_run),
-    .hidden = true,
-};

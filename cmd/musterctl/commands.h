@@ -2,14 +2,14 @@
 /* The commands of musterctl. */
 #ifndef MUSTERCTL_COMMANDS_H
 #define MUSTERCTL_COMMANDS_H
-#include "conf/command.h"
+#include "ctl/ctl.h"
 
 extern const struct command shard_command, domain_command, cluster_command, quota_command;
 extern const struct command provider_command, instruction_command, replica_command;
 extern const struct command worker_command, partition_command, checkpoint_command, queue_command;
-extern const struct command need_command, top_command, doctor_command, explain_command;
 extern const struct command store_command, coord_command, cert_command, config_command;
-extern const struct command auth_command, snapshot_command, backup_command, restore_command;
+extern const struct command auth_command, snapshot_command;
+ctl_fn backup_act, restore_act;
 /* of bigfleetctl, too */
 extern const struct command list_shards_command, list_domain_assignments_command;
 extern const struct command list_quotas_command, assign_domain_command;

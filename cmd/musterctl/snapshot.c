@@ -88,7 +88,7 @@ static enum err snapshot_restore(struct ctl *ctl)
     return snapshot_restore_as(ctl, conf_text(ctl->conf, "node-id"), true);
 }
 
-static enum err snapshot_restore_backup(struct ctl *ctl)
+enum err restore_act(struct ctl *ctl)
 {
     return snapshot_restore_as(ctl, conf_text(ctl->conf, "id"), conf_bool(ctl->conf, "yes"));
 }
@@ -103,11 +103,6 @@ const struct command snapshot_command = {
                                  CTL_OFFLINE(BIT(4) | BIT(5), snapshot_restore))),
 };
 
-const struct command restore_command = {
-    COMMAND_ROW_WITH(HELP_MUSTERCTL_RESTORE, coordinator_restore, "ARCHIVE", 1, 1),
-    CTL_OFFLINE(BIT(4) | BIT(5), snapshot_restore_backup),
-};
-
 /* -- backup -- */
 
 static bool snapshot_wants_verify(const struct conf *conf)
@@ -115,7 +110,7 @@ static bool snapshot_wants_verify(const struct conf *conf)
     return strcmp(conf_argument(conf, 0), "verify") == 0;
 }
 
-static enum err snapshot_backup(struct ctl *ctl)
+enum err backup_act(struct ctl *ctl)
 {
     size_t count = conf_argument_count(ctl->conf);
 
@@ -125,8 +120,3 @@ static enum err snapshot_backup(struct ctl *ctl)
         return snapshot_save_as(ctl, SAVE_BACKUP, conf_argument(ctl->conf, 0));
     return ctl_fail(ctl, ERR_INVALID, "say `backup FILE` or `backup verify FILE`");
 }
-
-const struct command backup_command = {
-    COMMAND_ROW_WITH(HELP_MUSTERCTL_BACKUP, ctl, "FILE | verify FILE", 1, 2),
-    CTL_ACT(BIT(5), snapshot_backup),
-};

@@ -1,42 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* musterctl top, doctor, explain, needs, state-hash, provider and auth: their options and help. The
- * commands themselves are in src/ctl, but for auth, which prints the table that the servers read.
- * One thread. */
-#include "ctl/inspect.h"
+/* musterctl auth: who may call what, from the very table the servers read. One thread. */
 #include "common/help.h"
 #include "common/tables.h"
-#include "ctl/doctor.h"
-#include "ctl/explain.h"
 #include "musterctl/commands.h"
 #include "musterctl/run.h"
 #include "rpc/access.h"
-
-const struct command top_command = {
-    COMMAND_ROW(HELP_MUSTERCTL_TOP, top),
-    CTL_OFFLINE(BIT(6), top_act),
-};
-
-const struct command doctor_command = {
-    COMMAND_ROW(HELP_MUSTERCTL_DOCTOR, doctor),
-    CTL_OFFLINE(0, doctor_act),
-};
-
-const struct command need_command =
-    COMMAND_GROUP(HELP_MUSTERCTL_NEED, COMMAND(COMMAND_ROW(HELP_MUSTERCTL_NEEDS, needs),
-                                               CTL_OFFLINE(CTL_EXITS, needs_act)));
-
-const struct command explain_command = {
-    HELP_MUSTERCTL_EXPLAIN,
-    .children = COMMAND_CHILDREN(
-        COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_EXPLAIN_NEED, explain, "CLUSTER[/WHICH]", 1, 1),
-                CTL_OFFLINE(CTL_EXITS | BIT(5), explain_need)),
-        COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_EXPLAIN_MACHINE, explain, "MACHINE", 1, 1),
-                CTL_OFFLINE(CTL_EXITS | BIT(5), explain_machine)),
-        COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_EXPLAIN_WORKER, explain, "WORKER", 1, 1),
-                CTL_ACT(BIT(5), explain_worker))),
-};
-
-/* -- auth: who may call what -- */
 
 static void auth_json(struct ctl *ctl, const struct rpc_access_row *rows, size_t count)
 {
