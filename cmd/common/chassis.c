@@ -183,7 +183,7 @@ static enum err open_status_server(struct chassis *c, struct note *note)
     return status_server_open(&c->status, c->instruments, &facts, &http, note);
 }
 
-/* What a setting names and cannot be opened is a wrong configuration, however the opener calls it;
+/* A file of the settings that cannot be opened is a wrong configuration, whatever the opener returns;
  * what another process or the machine is to blame for keeps its own exit code. */
 static enum err as_setting(enum err err)
 {
@@ -252,7 +252,7 @@ static void say_refused(struct chassis *c, enum err err, struct str problems)
     LOG_ERROR(log, "reload failed: the old configuration stays in force", log_err("err", err));
 }
 
-/* Counted before it is said: who reads the line finds the number. */
+/* Counted before it is logged: a reader of the line finds the number. */
 static bool chassis_reload_conf(struct chassis *c)
 {
     struct conf_changes changes;

@@ -25,7 +25,7 @@
 #include "common/tables.h"
 
 struct chassis;
-/* What the state of every role begins with. What the role does not use stays NULL; muster/role.h
+/* The state of every role begins with this. Parts that the role does not use stay NULL; muster/role.h
  * fills in what is below `metrics`, and closes it. */
 struct role_base {
     struct chassis *chassis;
@@ -48,7 +48,7 @@ struct role_base {
 typedef enum err chassis_step_fn(void *state, struct note *note);
 typedef void chassis_drain_fn(void *state);
 
-/* What a role adds; all but the first three may be NULL. All on the loop's thread. */
+/* A role's own part; all but the first three may be NULL. All on the loop's thread. */
 struct chassis_hooks {
     const struct role *role;
     size_t state_size; /* zeroed before the first step; see CHASSIS_STATE */
@@ -60,9 +60,9 @@ struct chassis_hooks {
     const char *ready_check, *ready_reason; /* of role_open_ready */
     unsigned tls;                           /* of role_open_tls */
     bool locks_data_dir;                    /* the role does it itself */
-    bool knows_callers;      /* HTTPS asks who calls: a certificate of tls.ca-file, or none */
+    bool knows_callers;      /* HTTPS asks for the identity of callers: a certificate of tls.ca-file, or none */
     bool second_signal_ends; /* SIGTERM or SIGINT while it stops: 143 or 130, at once */
-    /* What the files that the settings name contain, before a directory is made or a port is
+    /* Checks the contents of the files that the settings name, before a directory is made or a port is
      * bound; that they can be opened was checked (common/files.h). */
     enum err (*check)(const struct conf *conf, struct fs *fs, struct note *note);
     /* The first lines on the terminal, before the status page; no log line precedes them. */

@@ -215,8 +215,7 @@ void instruments_close(struct instruments *instruments)
 
 /* -- the part that meets HTTP -- */
 
-/* The pages come last: who asks meanwhile must not hear that all is well of a process that has only
- * begun to open its parts. */
+/* The pages come last: while its parts are being opened, no request may find the process healthy. */
 enum err instruments_serve(struct instruments *instruments, struct http_server *http,
                            struct note *note)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What both programs do before and after a command: find it, load its configuration, print help and
+/* The frame of a command in both programs: find it, load its configuration, print help and
  * mistakes, turn errors into exit codes. Commands themselves are functions in cmd/<program>/. */
 #ifndef COMMON_PROGRAM_H
 #define COMMON_PROGRAM_H
@@ -22,8 +22,8 @@ enum err program_read_conf(const struct program *program, const struct command_c
 /* The same for a command that starts: problems go to stderr. ERR_INVALID, ERR_NOMEM. */
 enum err program_load_conf(const struct program *program, const struct command_call *call,
                            struct conf **ret_conf);
-/* Adds a file to the sources of `conf`. What is wrong in it, or with reading it at all, becomes a
- * problem of `conf`. ERR_INVALID, ERR_NOMEM, and what fs_read_whole answers. */
+/* Adds a file to the sources of `conf`. Every error in it, or in reading it, becomes a problem of
+ * `conf`. ERR_INVALID, ERR_NOMEM, and what fs_read_whole answers. */
 enum err program_add_file(struct conf *conf, const char *path);
 
 /* -- what is printed; text from outside is made printable on stderr -- */

@@ -140,7 +140,7 @@ static enum err settings_check_tls(const struct conf *conf, struct note *note)
     return note_fail(note, ERR_INVALID, "%s belong together; one of them is missing", tls_files);
 }
 
-/* What the dashboard shows to shards. */
+/* The certificate that the dashboard shows to shards. */
 static enum err check_dashboard(const struct conf *conf, struct note *note)
 {
     bool cert = conf_is_set(conf, "dashboard.cert-file");

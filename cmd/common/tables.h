@@ -26,9 +26,8 @@
 OPTION_TABLES(DECLARE_TABLE)
 extern const struct option_table *const all_tables[]; /* ends with NULL */
 
-/* What a role's settings must obey as a whole, beside what the table says of each: the first
- * problem, as ERR_INVALID with a note. Looks at the settings only, at no file and no
- * network. */
+/* The rules that a role's settings obey as a whole, beside the table's rules for each option: the
+ * first problem, as ERR_INVALID with a note. Looks at the settings only, at no file and no network. */
 typedef enum err role_check_fn(const struct conf *conf, struct note *note);
 /* The same, but every problem is reported, one line each. */
 typedef enum err role_gather_fn(const struct conf *conf, struct buf *problems);
@@ -54,7 +53,7 @@ enum instruction_choice {
     INSTRUCTION_DRAIN,
     INSTRUCTION_TRANSFER,
 };
-/* What conf_choice answers: log.level and log.format in the order of obs/log.h, events.sink in that
+/* Values of conf_choice: log.level and log.format in the order of obs/log.h, events.sink in that
  * of obs/events.h. */
 enum backend_choice { BACKEND_CATALOGUE, BACKEND_PROCESS, BACKEND_COMMAND };
 

@@ -22,13 +22,13 @@ enum ctl_output {
          .help = "a table; a document for programs, json or yaml; wide: a table with every "       \
                  "field; name: the first column alone"),                                           \
         FLAG_SWITCH("no-headers", "print the rows of a table without their titles")
-/* `who` it is that shows a certificate, and `whose` the authority must have made, too. */
+/* `who`: the kind of certificate that is shown; `whose`: the peer, of the same authority. */
 #define OPTIONS_CTL_TLS(who, whose)                                                                \
     OPTIONS_ROLE_TLS(who,                                                                          \
                      "certificate to show, as `musterctl cert issue " who                          \
                      "` makes it; all three TLS files, or none for plaintext",                     \
                      "the authority " whose " certificate comes from")
-/* Where the coordinators are and how to be one of those they answer; `wait` is --timeout's default. */
+/* The coordinators' addresses, and the certificate to show to them; `wait` is --timeout's default. */
 #define CTL_CONNECTION_OPTIONS(wait)                                                               \
     OPTION("coordinator", LIST, .fallback = "127.0.0.1:7790", .placeholder = "ADDRESS,...",        \
            .example = "c1.example:7790,c2.example:7790,c3.example:7790",                           \

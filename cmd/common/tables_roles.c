@@ -185,10 +185,10 @@ TABLE(
         "listener speaks TLS and callers show who they are. A changed file is noticed",
         "the authority that callers' and replicas' certificates come from"),
     OPTION_HTTP("127.0.0.1:8790"), OPTION_LIVE_EVERY, OPTIONS_LOG,
-    OPTIONS_EVENTS("file"), /* who changed what is always accounted for */
+    OPTIONS_EVENTS("file"), /* every change is always accounted for */
     MEMBER_OPTIONS_EVENTS, MEMBER_OPTIONS_SECTIONS);
 
-/* What a worker does with its partitions. */
+/* The work on a worker's partitions. */
 static const char *const process_kinds[] = {"totals", "plugin", NULL};
 #define OPTIONS_PROCESS                                                                            \
     OPTION("process.input", STRING, .placeholder = "DIR", .example = "/var/lib/input",             \

@@ -100,7 +100,7 @@ static void print_tour(const struct dev *dev, FILE *out)
 
 /* -- how far it is -- */
 
-/* Where people look: stdout, unless that belongs to the events. */
+/* The stream for people: stdout, unless that belongs to the events. */
 static FILE *dev_out(const struct dev *dev)
 {
     const struct conf *conf = dev->role.conf;

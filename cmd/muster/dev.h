@@ -46,6 +46,6 @@ void dev_fleet_close(void *dev);      /* from any half-built state; turns the lo
 /* The coordinators have a leader, every shard reports and every worker beats, or not any more;
  * `reason` says what is missing. */
 void dev_on_ready(struct dev *dev, bool ready, const char *reason);
-/* A line for who looks at the terminal: what chaos did, how far the end is. */
+/* A line on the terminal, about chaos or about how far the end is. */
 void dev_say(struct dev *dev, const char *about, const char *text);
 #endif

@@ -19,7 +19,7 @@ struct dev_chaos_options {
     void (*say)(void *owner, const char *text); /* what was done, and that it healed */
     void *owner;
 };
-/* What a look saw. */
+/* The result of one look. */
 struct dev_sight {
     bool whole;                        /* leader, voters, reports, workers: all there */
     size_t leader;                     /* SIZE_MAX: none */

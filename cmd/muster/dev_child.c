@@ -23,7 +23,7 @@ struct dev_child {
     struct timer again;
     bool stopping, paused, settled;
     char said[LINE_CAP]; /* its last words on stderr */
-    /* What it wrote to stderr before the fleet was ready, so that no log line divides the banner. */
+    /* Lines on stderr before the fleet was ready, held so that no log line divides the banner. */
     char held[HELD_MAX][LINE_CAP];
     size_t held_count;
     bool held_all; /* no line is held any more */

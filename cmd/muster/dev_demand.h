@@ -16,7 +16,7 @@ struct dev_demand_options {
     const struct log_source *log;
     const char *dir;
     uint64_t every_ms; /* 0: it does not move */
-    /* What was moved; `yours`: a file was edited, and moves no more. */
+    /* Reports a move; `yours`: a file was edited, and moves no more. */
     void (*say)(void *owner, const char *text, bool yours);
     void *owner;
 };

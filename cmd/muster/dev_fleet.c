@@ -101,7 +101,7 @@ static void fleet_report(struct dev *dev, bool ready, const char *reason)
     fleet_look_ended(dev, ready);
 }
 
-/* What is asked of the coordinators while the fleet is looked at, in this order. */
+/* The questions to the coordinators in one look at the fleet, in this order. */
 enum { REPLICAS, REPORTS, MEMBERS, QUESTIONS };
 enum { REASON_CAP = 64 };
 struct dev_question {
@@ -286,7 +286,7 @@ static enum err begin_demand(struct dev *dev, struct note *note)
 
 /* -- life -- */
 
-/* So that nobody wonders whether it hangs. */
+/* Shows that the end has not hung. */
 static void fleet_on_end_report(struct timer *timer)
 {
     struct dev *dev = CONTAINER_OF(timer, struct dev, end_report);

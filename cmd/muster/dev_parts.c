@@ -6,7 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* -- who is whose -- */
+/* -- zones and clusters of each shard -- */
 
 const char *dev_zone(size_t number)
 {
@@ -64,7 +64,7 @@ static void parts_port(struct dev_line *line, const char *name, uint16_t port)
     parts_option(line, name, "127.0.0.1:%u", port);
 }
 
-/* What coordinators and workers must agree on. */
+/* Options that must be equal for coordinators and workers. */
 static void parts_run_options(struct dev_line *line, const struct dev_parts *parts)
 {
     parts_option(line, "--run-id", "%s", DEV_RUN);

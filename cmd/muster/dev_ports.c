@@ -60,7 +60,7 @@ static enum err ports_draw(struct io *io, uint16_t *ports, size_t count, struct 
     return drawn == count ? ERR_OK : err;
 }
 
-/* How many a file of this or an earlier release holds. */
+/* Counts the ports in a file of this or an earlier release. */
 static enum err ports_parse(struct str text, uint16_t *ports, size_t *ret_count)
 {
     struct str line;

@@ -69,7 +69,7 @@ static bool bigfleet_sets_concurrency(int argc, char **argv)
 }
 
 /* Its defaults hold where ours differ and theirs is safe: a coordinator is node-1 and bootstraps
- * nothing unless asked to. What listens stays on loopback without TLS, as everywhere. */
+ * nothing unless asked to. Listeners stay on loopback without TLS, as everywhere. */
 static int bigfleet_main(int argc, char **argv)
 {
     static char run[] = "run", id[] = "--id=node-1", no_bootstrap[] = "--no-bootstrap";

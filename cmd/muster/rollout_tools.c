@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* muster test-fence, mock-run: rollout's two hidden commands, for those who test against them. */
+/* muster test-fence, mock-run: rollout's two hidden commands, for tests against them. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -86,7 +86,7 @@ static enum err mock_apply(struct mock *m, struct member_op op, struct member_re
     return member_status_err(ret_result->status);
 }
 
-/* What the queue says of itself since the last time. */
+/* Emits the events of the queue since the last call. */
 static enum err mock_emit_events(struct mock *m)
 {
     static const enum event_topic topics[MEMBER_EV_LAST + 1] = {

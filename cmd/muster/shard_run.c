@@ -170,7 +170,7 @@ static void on_first_list(void *owner)
     health_check_remark(s->role.ready, s->remark);
 }
 
-/* One line for a person who is called at night: both causes, and what to do about each. */
+/* One line with both causes, and the remedy for each. */
 static void shard_run_on_fenced(void *owner, const struct shard_fence *fence)
 {
     struct shard_role_state *s = owner;

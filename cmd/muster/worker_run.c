@@ -32,7 +32,7 @@ struct worker_role_state {
     struct note plugin_note;
 };
 
-/* -- who we are -- */
+/* -- identity -- */
 
 static enum err name_worker(struct worker_role_state *s)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* musterctl auth: who may call what, from the very table the servers read. One thread. */
+/* musterctl auth: the identity that each method requires, from the table that the servers read. One
+ * thread. */
 #include "common/help.h"
 #include "common/tables.h"
 #include "musterctl/commands.h"

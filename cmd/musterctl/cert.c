@@ -55,7 +55,7 @@ static void cert_print_report_json(struct ctl *ctl, const struct cert_report *re
     ctl_json_end(ctl);
 }
 
-/* What became of a root or a leaf; `done` is the word for it. */
+/* The result for a root or a leaf; `done` is its verb. */
 static enum err cert_print_report(struct ctl *ctl, const struct cert_report *report,
                                   const char *done, const char *cert_file, const char *key_file)
 {
@@ -76,7 +76,7 @@ static enum err cert_print_report(struct ctl *ctl, const struct cert_report *rep
     return ERR_OK;
 }
 
-/* Where --days was given and what is kept was made for another number of them: says so. */
+/* Notes in the report that --days was given, and the certificate that is kept has another number. */
 static void compare_days(const struct conf *conf, const char *advice, struct cert_report *report)
 {
     const uint64_t day_ms = 86400ull * MS_PER_SECOND;

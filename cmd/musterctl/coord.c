@@ -49,7 +49,7 @@ enum err coord_ctl_error(struct ctl *ctl, const coord_result *result)
                : coord_ctl_code(result->code);
 }
 
-/* Where claims live when nobody says: a directory that outlasts a reboot and belongs to the user,
+/* The default store of claims: a directory that outlasts a reboot and belongs to the user,
  * so that two shells of one person meet, and no other person's shell can stop them. */
 static enum err coord_find_url(struct ctl *ctl, char memory[512], const char **ret_url)
 {

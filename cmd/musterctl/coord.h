@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every `musterctl coord` command does before and after its own few lines: opens the store,
+/* The frame of every `musterctl coord` command: opens the store,
  * turns a result into a line and an exit code, keeps handles in files. */
 #ifndef MUSTERCTL_COORD_H
 #define MUSTERCTL_COORD_H
@@ -28,7 +28,7 @@ enum err coord_ctl_act(struct ctl *ctl);
     {                                                                                              \
         .ctl = {.act = coord_ctl_act, .offline = true}, .act = (fn)                                \
     }
-/* What all of them can end with, and `more`. */
+/* Exit codes of all of them, and `more`. */
 #define COORD_EXITS         (BIT(4) | BIT(6))
 #define COORD_ACT(more, fn) .exits = COORD_EXITS | (more), .run = ctl_run, COORD_DATA(fn)
 /* The same by hand. Without `keep` the claims that are left at the end are released. */
@@ -45,7 +45,7 @@ enum err coord_ctl_say(struct coord_ctl *coord, const coord_result *result, cons
 coord_str coord_ctl_argument(const struct ctl *ctl, size_t place);
 /* --owner, or user@host:pid. */
 const char *coord_ctl_owner(struct ctl *ctl, char memory[132]);
-/* What --group, --slots, --ttl, --wait, --takeover and --owner say; `memory` is the owner's. */
+/* The values of --group, --slots, --ttl, --wait, --takeover and --owner; `memory` is the owner's. */
 void coord_ctl_slot(struct ctl *ctl, coord_slot_request *request, char memory[132]);
 /* The argument at `place` if it is there, or --value-file, or nothing; ERR_INVALID for both. */
 enum err coord_ctl_value(struct ctl *ctl, size_t place, coord_str *ret_value);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* musterctl coord renew and release: a claim whose handle lies in a file between two commands. */
+/* musterctl coord renew and release: a claim whose handle is in a file between two commands. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -54,7 +54,7 @@ enum err coord_ctl_renew(struct coord_ctl *coord)
     err =
         coord_ctl_say(coord, &result, path, path, "renewed for %" PRId64 " ms (token %" PRIu64 ")",
                       coord_lease_ttl_ms(lease), coord_lease_token(lease));
-    /* What is stored beside the keys may have moved with the renewal. */
+    /* The state that is stored beside the keys may have changed with the renewal. */
     if (!err) err = coord_ctl_keep_lease(coord, lease, path);
     coord_lease_unref(lease);
     return err;

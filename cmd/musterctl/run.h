@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a command of musterctl names what it does: one of these in its struct command. */
+/* The action of a command of musterctl: one of these macros in its struct command. */
 #ifndef MUSTERCTL_RUN_H
 #define MUSTERCTL_RUN_H
 #include "ctl/ctl.h"

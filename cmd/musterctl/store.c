@@ -33,7 +33,7 @@ static enum err request_identify(struct ctl *ctl, Muster__V1__Request **ret_requ
     return ERR_OK;
 }
 
-/* What was decided, as the command's end. */
+/* The store's decision, as the command's error. */
 static enum err outcome_check(struct ctl *ctl, const ProtobufCMessage *answer)
 {
     const Muster__V1__Outcome *outcome = (const void *)answer;

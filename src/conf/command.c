@@ -157,7 +157,7 @@ bool command_takes_value(const struct command *program, const char *word)
     return false;
 }
 
-/* How many words from `words` on belong to options. */
+/* Counts the words at the front that belong to options. */
 static size_t command_skip_options(const struct command *program, size_t count,
                                    const char *const *words)
 {

@@ -24,7 +24,7 @@ struct command_example {
 };
 struct command {
     const char *name;
-    /* What a group with `verbs` calls it: "list" of "list-shards", which is "shard list" then. The
+    /* Its name in a group with `verbs`: "list" of "list-shards", which is "shard list" then. The
      * program knows it by its name, too, in no list. NULL: its name. */
     const char *verb;
     const char *summary; /* one line in its parent's list; lower case, no full stop */
@@ -67,7 +67,7 @@ struct command {
     }
 /* One of them, in place. */
 #define COMMAND(...) (&(const struct command){__VA_ARGS__})
-/* What it takes, at least and at most. */
+/* Its arguments, at least `min` and at most `max`. */
 #define COMMAND_ARGUMENTS(usage, min, max)                                                         \
     .arguments = (usage), .arguments_min = (min), .arguments_max = (max)
 
@@ -89,7 +89,7 @@ struct command_call {
  * own first. ERR_INVALID with a note such as "unknown command 'dve' (did you mean 'dev'?)". */
 enum err command_resolve(const struct command *program, size_t count, const char **words,
                          struct command_call *ret_call, struct note *note);
-/* What `parent` calls its child. */
+/* The child's name in its parent. */
 const char *command_name(const struct command *parent, const struct command *child);
 /* Is the word a flag, of any command of the program, that takes the next word as its value? */
 bool command_takes_value(const struct command *program, const char *word);

@@ -76,7 +76,7 @@ static void unknown_key(struct reader *r, const struct toml_value *value, const 
     file_refuse(r, toml_key_position(value), what, hint);
 }
 
-/* What a value of each kind is in a file: in words for errors, and its types. */
+/* The form of each kind of value in a file: in words for errors, and its types. */
 static const struct {
     const char *form;
     uint32_t types; /* BIT(enum toml_type) */

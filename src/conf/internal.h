@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of conf share and nobody else sees: the loaded state and how it is filled. */
+/* Shared by the files of conf alone: the loaded state and how it is filled. */
 #ifndef CONF_INTERNAL_H
 #define CONF_INTERNAL_H
 #include "conf/conf.h"
@@ -35,7 +35,7 @@ struct conf {
 /* Keeps the value unless a stronger source has spoken. */
 void conf_set(struct conf *conf, size_t index, const struct option_value *value,
               struct conf_place place);
-/* What a note about a value of this option may say: nothing of a secret. */
+/* The note about a value of this option, without the value of a secret. */
 const char *conf_note_text(const struct option *option, const struct note *note);
 /* " (did you mean x?)" for the option nearest to `wanted`, in the spelling of `spell`; "" when
  * none is near. Options with one of `excluded_flags` are not offered. */

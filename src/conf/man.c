@@ -70,7 +70,7 @@ static void man_text(struct writer *w, const char *words)
     man_put_text(w, str_from(words), false);
 }
 
-/* What is typed as it is (names, flags, command lines), in bold, with `after` behind it. */
+/* Literal text (names, flags, command lines) in bold, with `after` behind it. */
 static void man_bold(struct writer *w, const char *words, const char *after)
 {
     writer_add(w, "\\fB");

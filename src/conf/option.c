@@ -218,7 +218,7 @@ static enum err parse_list(const struct option *option, struct str text, struct 
     return option_make_list(option, items, count, arena, ret_value, note);
 }
 
-/* Where one listens, no host means every interface, as many programs write it. */
+/* A listener without a host means every interface, as in many programs. */
 static enum err with_host(const struct option *option, struct arena *arena, struct str *text)
 {
     static const char everywhere[] = "0.0.0.0";

@@ -9,7 +9,7 @@
 
 enum { COMMENT_COLUMN = 40 }; /* where sources line up, when values are short */
 
-/* Where an entry came from, for people: "flag --http-listen". */
+/* The source of an entry, for people: "flag --http-listen". */
 static void place_text(struct writer *w, const struct conf *conf, const struct option *option,
                        struct conf_place place)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a reload changed, what it could not, and the configuration that is in force after it. */
+/* The changes of a reload, applied or waiting, and the configuration in force after it. */
 #include "conf/internal.h"
 #include "conf/writer.h"
 

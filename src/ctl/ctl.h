@@ -158,7 +158,7 @@ enum err ctl_rpc_fetch(struct ctl *ctl, const struct ctl_rpc *rpc, ProtobufCMess
                        ProtobufCMessage **ret_answer);
 void ctl_rpc_print(struct ctl *ctl, const struct ctl_rpc *rpc, const ProtobufCMessage *answer);
 
-/* What a command does: `act`, or else `rpc`. With an option --watch that is given it is done again
+/* The action of a command: `act`, or else `rpc`. With an option --watch that is given it is done again
  * with every change of worker membership, --count times or until somebody interrupts it. */
 struct ctl_action {
     ctl_fn *act;
@@ -167,6 +167,6 @@ struct ctl_action {
 };
 enum err ctl_do(struct ctl *ctl);
 
-/* What every command that calls a coordinator can end with. */
+/* Exit codes of every command that calls a coordinator. */
 #define CTL_EXITS (BIT(3) | BIT(6))
 #endif

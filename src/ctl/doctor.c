@@ -160,7 +160,7 @@ static void doctor_workers(struct doctor *d)
                     s->active, s->known);
 }
 
-/* -- who owns what -- */
+/* -- ownership of domains -- */
 
 static void doctor_leaving(struct doctor *d, const Muster__V1__ListOwnershipIssuesResponse *list)
 {

@@ -49,7 +49,7 @@ void doctor_says(struct doctor *doctor, enum finding finding, const char *advice
 void doctor_replica(struct doctor *doctor, const Muster__V1__Replica *replica);
 /* After the last replica: do they run the same, does this machine's own clock differ from all? */
 void doctor_compare_replicas(struct doctor *doctor);
-/* How long a certificate lasts still. */
+/* The rest of a certificate's life. */
 void doctor_certificate(struct doctor *doctor, const char *whose, wall_time not_after);
 /* Free room of a file system. */
 void doctor_room(struct doctor *doctor, const char *where, uint64_t free_bytes);

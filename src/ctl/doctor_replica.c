@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a replica's own pages say of the machine it runs on: /readyz, /metrics, and the clock that
+/* Findings about a replica's machine, from its own pages: /readyz, /metrics, and the clock that
  * every answer shows. One thread. */
 #include <inttypes.h>
 #include <stdio.h>

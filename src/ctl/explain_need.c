@@ -205,7 +205,7 @@ static void need_say_rails(struct ctl *ctl, const Muster__V1__ShardStatusRespons
                      "the shard runs dry: all of this is decided and logged, and nothing is done");
 }
 
-/* What is taken for this Need may be among them. */
+/* Machines for this Need may be among them. */
 static void need_say_waits(struct ctl *ctl, const Muster__V1__ShardStatusResponse *shard)
 {
     uint32_t waiting = shard->drains_waiting;

@@ -143,7 +143,7 @@ static bool guarded_reap(struct guarded_command *command)
     if (waitid(P_PID, (id_t)command->pid, &end, WEXITED | WNOHANG | WNOWAIT) != 0 ||
         end.si_pid == 0)
         return false;
-    /* What it left behind in its group ends with the claim. */
+    /* Processes that are left in its group end with the claim. */
     (void)kill(-command->pid, SIGKILL);
     coord_guard_forget(&command->guard);
     atomic_store(&command->group, 0);

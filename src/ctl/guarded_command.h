@@ -7,7 +7,8 @@
 #define CTL_GUARDED_COMMAND_H
 #include "ctl/coord_guard.h"
 
-/* What a shell answers: no such command, one that cannot be run, and a signal's number above 128. */
+/* Exit codes as a shell has them: no such command, one that cannot be run, and a signal's number
+ * above 128. */
 enum { GUARDED_NO_COMMAND = 127, GUARDED_NOT_RUNNABLE = 126, GUARDED_SIGNAL_BASE = 128 };
 struct guarded_command {
     struct coord_guard guard;

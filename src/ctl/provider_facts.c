@@ -48,7 +48,7 @@ struct binding { /* what a Configure said */
 static const struct binding first_binding = {first_metadata, ARRAY_LEN(first_metadata)};
 static const struct binding second_binding = {second_metadata, ARRAY_LEN(second_metadata)};
 
-/* What each change does: wire.md 8.1. */
+/* The states of each change: wire.md 8.1. */
 static const struct move {
     const char *name;
     enum machine_state from, passing, final;
@@ -466,7 +466,7 @@ static bool facts_is_taken(struct provider_facts *f, struct spare *spare,
     return false;
 }
 
-/* What one look at a machine on its way shows beside its state. */
+/* Judges one look at a machine on its way, beside its state. */
 static void facts_judge_on_the_way(struct provider_facts *f, const struct change *change,
                                    const struct machine_seen *machine)
 {
@@ -483,7 +483,7 @@ static void facts_judge_on_the_way(struct provider_facts *f, const struct change
                     facts_bound_text(f, machine));
 }
 
-/* How far it is on its way; -1: it is not on it. */
+/* Its position on the way, from 0 to 2; -1: it is not on it. */
 static int facts_place_of(const struct move *move, enum machine_state state)
 {
     return state == move->final ? 2 : state == move->passing ? 1 : state == move->from ? 0 : -1;

@@ -4,7 +4,7 @@
  * First everything that only reads; then the life of one spare machine, with a second one where the
  * rule is about two. Facts share one life, because a machine of a cloud takes minutes to create.
  *
- * What it changes. Only machines that were Speculative or Idle when they were chosen; it stops at
+ * It changes only machines that were Speculative or Idle when they were chosen; it stops at
  * once when one shows a cluster that is not ours. An Idle machine is never deleted. At the end, and
  * after an interrupt, each is brought back to the state it was in.
  *

@@ -2,8 +2,8 @@
 /* A provider asked one question at a time.
  *
  * Over src/provider's client and readers, so that what is seen here is what a shard would see; only
- * the tokens are the caller's own. Every call waits for its answer. What is kept of an answer is
- * copied and bounded.
+ * the tokens are the caller's own. Every call waits for its answer. Answers are
+ * copied, and bounded.
  *
  * The surprising rule: SIGINT and SIGTERM do not end the program while a probe is open. They are
  * noted, and the caller stops, because it may have machines to put back first. */

@@ -16,7 +16,7 @@
 enum {
     DIAL_MS_MIN = 250,
     DIAL_MS_MAX = 5000,
-    ATTEMPTS_MAX = 6, /* in one go; then it is looked again who leads */
+    ATTEMPTS_MAX = 6, /* in one go; then the leader is looked for again */
     LEADER_WAIT_MS = 100,
     PING_AFTER_MS = 10000, /* a stream has no deadline: this is how a dead peer is noticed */
     PING_TIMEOUT_MS = 10000,
@@ -46,7 +46,7 @@ struct remote {
     bool woken, closed;
 };
 
-/* How one call went, copied out of the callbacks. */
+/* The result of one call, copied out of the callbacks. */
 struct answer {
     struct remote *remote;
     const struct remote_method *method;
@@ -447,7 +447,7 @@ static void remote_ask(struct answer *a, struct str request)
         if (mono_elapsed_ms(clock_mono(clock_real()), deadline) <= LEADER_WAIT_MS) break;
         remote_wait_for(remote, LEADER_WAIT_MS);
     }
-    /* That time ran out says less than why it did. */
+    /* The refusal says more than the time-out after it. */
     if (was_refused && a->err == ERR_TIMEOUT) *a = refused;
 }
 

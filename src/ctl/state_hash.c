@@ -24,11 +24,11 @@ struct inquiry {
     struct witness *list;
     size_t count, silent;
     uint64_t index;      /* of the furthest */
-    bool together;       /* all who answered are there */
+    bool together;       /* all that answered are at `index` */
     const char *differs; /* the first machine with two hashes; NULL: none */
 };
 
-/* -- who is asked -- */
+/* -- the replicas to ask -- */
 
 /* One address means all replicas of its cluster; several mean themselves. */
 static enum err state_hash_find_witnesses(struct inquiry *inquiry)

@@ -182,7 +182,7 @@ static void store_copy_count_row(struct tally *tally, const Mvccpb__KeyValue *ro
     tally->hash = str_hash(ctl_view(row->value), tally->hash);
 }
 
-/* What the target has beside the source counts only when it should not be there. */
+/* Keys that only the target has count only when they should not be there. */
 static enum err store_copy_verify_row(struct copy *copy, const Mvccpb__KeyValue *from,
                                       const Mvccpb__KeyValue *at, int order)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A table for people: columns as wide as they have to be, two spaces between them, nothing after
- * the last. What came from elsewhere is made printable first: no cell steers a terminal. */
+ * the last. Foreign text is made printable first: no cell steers a terminal. */
 #ifndef CTL_TABLE_H
 #define CTL_TABLE_H
 #include "base/arena.h"

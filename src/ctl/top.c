@@ -124,7 +124,7 @@ static uint64_t top_in_state(const Muster__V1__ShardStatusResponse *s, const cha
     return ctl_survey_count(s->n_states, s->states, state);
 }
 
-/* What a person should know first of a shard that answers. */
+/* The most important states of a shard that answers. */
 static void top_rails_cell(struct text_table *table, const Muster__V1__ShardStatusResponse *s)
 {
     if (s->cycle == 0)
