@@ -81,13 +81,6 @@ void conf_set(struct conf *conf, size_t index, const struct option_value *value,
     entry->place = place;
 }
 
-const char *conf_note_text(const struct option *option, const struct note *note)
-{
-    if (option->flags & OPTION_SECRET)
-        return "the value cannot be used (it is secret, so not shown)";
-    return note->text;
-}
-
 /* Every spelling in one plain form, so that nearness is judged on letters and not on joints:
  * "HTTP_LISTEN", "http-listen" and "http.listen" are all "http-listen". */
 static struct str plain_name(struct str spelled, char name[NEAREST_NAME_MAX])
@@ -175,9 +168,7 @@ static enum err conf_take_text(struct conf *conf, size_t index, struct str text,
     if (!err && source == CONF_FLAG && option->kind == OPTION_LIST)
         err = join_lists(conf, index, &value, &note);
     if (err == ERR_NOMEM) return err;
-    if (err)
-        return conf_problem(conf, "%s%.*s: %s", where, STR_ARG(name),
-                            conf_note_text(option, &note));
+    if (err) return conf_problem(conf, "%s%.*s: %s", where, STR_ARG(name), note.text);
     conf_set(conf, index, &value, (struct conf_place){.source = source});
     return ERR_OK;
 }

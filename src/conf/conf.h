@@ -68,8 +68,8 @@ size_t conf_argument_count(const struct conf *conf);
 const char *conf_argument(const struct conf *conf, size_t place);
 
 /* -- printing; ERR_FULL, ERR_NOMEM -- */
-/* The values in force as TOML that loads again, each with a comment that names its source. Secrets
- * and options that cannot be in a file are comments only; a gated section that was not given is left
+/* The values in force as TOML that loads again, each with a comment that names its source. Options
+ * that cannot be in a file are comments only; a gated section that was not given is left
  * out. */
 enum err conf_print(const struct conf *conf, const char *title, struct buf *into);
 /* The whole table as a commented TOML file with every default: a manual and a starting point. */
@@ -92,7 +92,7 @@ struct conf_changes {
 enum err conf_reload(const struct conf *current, struct conf *next,
                      struct conf_changes *ret_changes);
 /* "log.level: "info" -> "debug"" for an applied change; for one that waits, what the new value is
- * and that it needs a restart. Secrets are not shown. */
+ * and that it needs a restart. */
 enum err conf_change_text(const struct conf *current, const struct conf *next,
                           const struct conf_change *change, struct buf *into);
 #endif

@@ -195,7 +195,7 @@ static void take_value(struct reader *r, const struct option *option,
     if (err == ERR_NOMEM) {
         r->first = err;
     } else if (err) {
-        snprintf(what, sizeof what, "'%s': %s", option->name, conf_note_text(option, &note));
+        snprintf(what, sizeof what, "'%s': %s", option->name, note.text);
         file_refuse(r, at, what, "");
     } else {
         struct conf_place place = {.source = CONF_FILE, .line = at.line, .column = at.column};

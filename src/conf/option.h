@@ -40,7 +40,7 @@ enum option_kind {
 
 enum option_flags {
     OPTION_RELOAD = BIT(0),      /* a change takes effect on SIGHUP */
-    OPTION_SECRET = BIT(1),      /* the value is never printed */
+    OPTION_RELOAD_ON = BIT(1),   /* BOOL: SIGHUP switches it on; off needs a restart */
     OPTION_REQUIRED = BIT(2),    /* refused when no source gives a value */
     OPTION_NOT_IN_FILE = BIT(3), /* a flag or the environment only */
     OPTION_FLAG_ONLY = BIT(4),   /* says something about this call, such as --json */
@@ -50,7 +50,6 @@ enum option_flags {
     /* The presence of its section has a meaning (conf_has_section): a configuration is printed
      * without one that was not given. */
     OPTION_GATED = BIT(8),
-    OPTION_RELOAD_ON = BIT(9), /* BOOL: SIGHUP switches it on; off needs a restart */
 };
 
 /* The kind of file that a path names. A role checks it before it makes a directory or binds a port;

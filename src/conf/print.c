@@ -5,7 +5,6 @@
 
 #include "conf/internal.h"
 #include "conf/printable.h"
-#include "conf/writer.h"
 
 enum { COMMENT_COLUMN = 40 }; /* where sources line up, when values are short */
 
@@ -56,10 +55,7 @@ static void print_waiting(struct writer *w, const struct conf *conf, const struc
                           const struct conf_entry *entry)
 {
     writer_add(w, "; restart to take ");
-    if (entry->next_place.source == CONF_UNSET)
-        writer_add(w, "none");
-    else
-        writer_value(w, option, &entry->next_value);
+    conf_value_text(w, option, &entry->next_value, entry->next_place);
     writer_add(w, " from ");
     place_text(w, conf, option, entry->next_place);
 }
@@ -68,22 +64,16 @@ static void print_entry(struct writer *w, const struct conf *conf, size_t index)
 {
     const struct option *option = &conf->table->options[index];
     const struct conf_entry *entry = &conf->entries[index];
-    bool secret = option->flags & OPTION_SECRET, set = entry->place.source != CONF_UNSET;
-    bool comment = secret || !set || (option->flags & OPTION_NOT_IN_FILE);
+    bool set = entry->place.source != CONF_UNSET;
+    bool comment = !set || (option->flags & OPTION_NOT_IN_FILE);
     size_t start = w->into->len;
 
     writer_add(w, "%s%.*s =%s", comment ? "# " : "", STR_ARG(option_key(option)), set ? " " : "");
-    if (set && secret)
-        writer_add(w, "(secret)");
-    else if (set)
-        writer_value(w, option, &entry->value);
+    if (set) writer_value(w, option, &entry->value);
     pad_to_comment(w, start);
     if (entry->waiting) writer_add(w, "at start: ");
     place_text(w, conf, option, entry->place);
-    if (entry->waiting && !secret)
-        print_waiting(w, conf, option, entry);
-    else if (entry->waiting)
-        writer_add(w, "; restart to take a new value");
+    if (entry->waiting) print_waiting(w, conf, option, entry);
     writer_add(w, "\n");
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The changes of a reload, applied or waiting, and the configuration in force after it. */
 #include "conf/internal.h"
-#include "conf/writer.h"
 
 static bool entries_equal(const struct option *option, const struct conf_entry *a,
                           const struct conf_entry *b)
@@ -78,8 +77,8 @@ enum err conf_reload(const struct conf *current, struct conf *next,
     return ERR_OK;
 }
 
-static void reload_value_text(struct writer *w, const struct option *option,
-                              const struct option_value *value, struct conf_place place)
+void conf_value_text(struct writer *w, const struct option *option,
+                     const struct option_value *value, struct conf_place place)
 {
     if (place.source == CONF_UNSET)
         writer_add(w, "none");
@@ -96,16 +95,12 @@ enum err conf_change_text(const struct conf *current, const struct conf *next,
     struct writer w = {.into = into};
 
     writer_add(&w, "%s: ", option->name);
-    if (option->flags & OPTION_SECRET) {
-        writer_add(&w, "changed (secret)%s", change->applied ? "" : ", needs a restart");
-        return w.err;
-    }
-    reload_value_text(&w, option, &was->value, was->place);
+    conf_value_text(&w, option, &was->value, was->place);
     writer_add(&w, change->applied ? " -> " : " stays in force; ");
     if (change->applied)
-        reload_value_text(&w, option, &now->value, now->place);
+        conf_value_text(&w, option, &now->value, now->place);
     else
-        reload_value_text(&w, option, &now->next_value, now->next_place);
+        conf_value_text(&w, option, &now->next_value, now->next_place);
     if (!change->applied) writer_add(&w, " needs a restart");
     return w.err;
 }

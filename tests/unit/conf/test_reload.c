@@ -65,7 +65,7 @@ TEST(what_can_change_does_and_the_rest_waits)
     CHECK_SIZE("two of them wait", changes.waiting, 2);
     check_text(current, next, &changes.each[0],
                "name: \"a\" stays in force; \"b\" needs a restart");
-    check_text(current, next, &changes.each[1], "token: changed (secret)");
+    check_text(current, next, &changes.each[1], "token: \"s1\" -> \"s2\"");
     check_text(current, next, &changes.each[2],
                "peers: [\"x:1\"] stays in force; [\"x:1\", \"y:1\"] needs a restart");
     check_text(current, next, &changes.each[3], "log.level: \"info\" -> \"debug\"");
