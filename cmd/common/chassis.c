@@ -119,7 +119,7 @@ static const char *chassis_warning_of(const struct conf *conf)
 
 /* -- opening, in this order -- */
 
-static enum err lock_data_dir(struct chassis *c, struct note *note)
+static enum err chassis_lock_data_dir(struct chassis *c, struct note *note)
 {
     const char *dir = conf_text(c->conf, "data-dir");
     struct fs *fs = chassis_io(c)->fs;
@@ -153,7 +153,7 @@ static enum err chassis_open_tls(struct chassis *c, struct note *note)
     return err;
 }
 
-static void publish_numbers(struct chassis *c)
+static void chassis_publish_numbers(struct chassis *c)
 {
     struct loop *loop = chassis_io(c)->loop;
 
@@ -163,11 +163,11 @@ static void publish_numbers(struct chassis *c)
 static void chassis_on_live(struct timer *timer)
 {
     struct chassis *c = CONTAINER_OF(timer, struct chassis, live_timer);
-    publish_numbers(c);
+    chassis_publish_numbers(c);
     timer_start_in(timer, conf_number(c->conf, "http.live-every"));
 }
 
-static enum err open_status_server(struct chassis *c, struct note *note)
+static enum err chassis_open_status_server(struct chassis *c, struct note *note)
 {
     const struct status_facts facts = {.command = c->name,
                                        .version = version_number(),
@@ -185,7 +185,7 @@ static enum err open_status_server(struct chassis *c, struct note *note)
 
 /* A file of the settings that cannot be opened is a wrong configuration, whatever the opener returns;
  * what another process or the machine is to blame for keeps its own exit code. */
-static enum err as_setting(enum err err)
+static enum err chassis_as_setting(enum err err)
 {
     switch (err) {
     case ERR_NOT_FOUND:
@@ -219,8 +219,8 @@ static void chassis_close_parts(struct chassis *c)
 
 /* -- reload -- */
 
-static void say_changes(struct chassis *c, const struct conf *next,
-                        const struct conf_changes *changes)
+static void chassis_say_changes(struct chassis *c, const struct conf *next,
+                                const struct conf_changes *changes)
 {
     const struct log_source *log = &c->instruments->log;
     struct buf text;
@@ -241,7 +241,7 @@ static void say_changes(struct chassis *c, const struct conf *next,
 }
 
 /* Wrong in any way: say so, line by line, and change nothing. */
-static void say_refused(struct chassis *c, enum err err, struct str problems)
+static void chassis_say_refused(struct chassis *c, enum err err, struct str problems)
 {
     const struct log_source *log = &c->instruments->log;
     struct str line;
@@ -266,11 +266,11 @@ static bool chassis_reload_conf(struct chassis *c)
     if (!err) err = conf_reload(c->conf, next, &changes);
     if (err) {
         instruments_count_reload(c->instruments, false, 0);
-        say_refused(c, err, buf_peek(&problems));
+        chassis_say_refused(c, err, buf_peek(&problems));
         conf_close(next);
     } else {
         instruments_count_reload(c->instruments, true, changes.waiting);
-        say_changes(c, next, &changes);
+        chassis_say_changes(c, next, &changes);
         if (c->conf != c->conf_at_start) conf_close(c->conf);
         c->conf = next;
         c->state->conf_now = next;
@@ -360,7 +360,7 @@ static void chassis_on_signal(void *owner, int signal)
     chassis_look_at_tls(c, true);
     if (c->hooks->reload) c->hooks->reload(c->state);
     instruments_event(c->instruments, reloaded ? "reloaded" : "reload-refused");
-    publish_numbers(c);
+    chassis_publish_numbers(c);
 }
 
 /* -- opening the role, and all parts -- */
@@ -390,11 +390,11 @@ static enum err chassis_open_parts(struct chassis *c, struct note *note)
     static const int numbers[] = {SIGTERM, SIGINT, SIGHUP, 0};
     enum err err = real_io_open(&c->real);
 
-    if (!err) err = lock_data_dir(c, note);
+    if (!err) err = chassis_lock_data_dir(c, note);
     if (!err) err = instruments_open(chassis_io(c), c->conf, c->name, &c->instruments, note);
     if (!err) err = chassis_open_tls(c, note);
     if (!err) instruments_set_tls(c->instruments, c->tls);
-    if (!err) err = open_status_server(c, note);
+    if (!err) err = chassis_open_status_server(c, note);
     if (!err) err = timer_init(&c->live_timer, chassis_io(c)->loop, chassis_on_live);
     if (!err) err = timer_init(&c->look_timer, chassis_io(c)->loop, chassis_on_look);
     if (!err) err = signals_open(chassis_io(c)->loop, numbers, chassis_on_signal, c, &c->signals);
@@ -403,7 +403,7 @@ static enum err chassis_open_parts(struct chassis *c, struct note *note)
 
 /* -- the run -- */
 
-static int print_conf(const struct chassis *c)
+static int chassis_print_conf(const struct chassis *c)
 {
     struct buf text;
     int exit_code;
@@ -453,7 +453,7 @@ static void chassis_run_role(struct chassis *c)
     instruments_event(c->instruments, "started");
     instruments_set_ready(c->instruments, true);
     if (!banner_first) chassis_say_started(c);
-    publish_numbers(c);
+    chassis_publish_numbers(c);
     timer_start_in(&c->live_timer, conf_number(c->conf, "http.live-every"));
     timer_start_in(&c->look_timer, LOOK_EVERY_MS);
     c->running = true;
@@ -493,7 +493,7 @@ int chassis_run(void *program, const struct command_call *call)
     c.conf = c.conf_at_start;
     command_path_text(call, c.name);
     if (conf_bool(c.conf, "print-config")) {
-        exit_code = print_conf(&c);
+        exit_code = chassis_print_conf(&c);
         conf_close(c.conf_at_start);
         return exit_code;
     }
@@ -502,8 +502,8 @@ int chassis_run(void *program, const struct command_call *call)
         conf_close(c.conf_at_start);
         return err_exit_code(err);
     }
-    err = as_setting(chassis_check_files(&c, &note));
-    if (!err) err = as_setting(chassis_open_parts(&c, &note));
+    err = chassis_as_setting(chassis_check_files(&c, &note));
+    if (!err) err = chassis_as_setting(chassis_open_parts(&c, &note));
     if (err && c.stopping) {
         LOG_INFO(&c.instruments->log, "stopped during start-up");
     } else if (err) {

@@ -46,7 +46,7 @@ struct page {
 };
 
 /* "musterctl-cert-issue.1" */
-static void page_name(const char *path, char name[COMMAND_PATH_CAP + 2])
+static void tools_page_name(const char *path, char name[COMMAND_PATH_CAP + 2])
 {
     snprintf(name, COMMAND_PATH_CAP + 2, "%s.1", path);
     for (char *c = name; *c; c++)
@@ -54,12 +54,12 @@ static void page_name(const char *path, char name[COMMAND_PATH_CAP + 2])
 }
 
 /* Prints the page that is wanted; lists the names of all when none is. */
-static enum err visit_page(void *owner, const struct command_call *call, const char *path)
+static enum err tools_visit_page(void *owner, const struct command_call *call, const char *path)
 {
     struct page *page = owner;
     char release[64], name[COMMAND_PATH_CAP + 2];
 
-    page_name(path, name);
+    tools_page_name(path, name);
     if (page->wanted.len == 0) return buf_appendf(page->into, "%s\n", name);
     if (!str_equal(page->wanted, str_from(name))) return ERR_OK;
     page->found = true;
@@ -67,7 +67,7 @@ static enum err visit_page(void *owner, const struct command_call *call, const c
     return command_man(call, release, page->into);
 }
 
-static enum err role_section(const struct role *role, struct buf *into)
+static enum err tools_role_section(const struct role *role, struct buf *into)
 {
     struct buf reference;
     char title[64];
@@ -82,7 +82,7 @@ static enum err role_section(const struct role *role, struct buf *into)
     return err ? err : buf_append_c(into, ".EE\n");
 }
 
-static enum err file_page(struct buf *into)
+static enum err tools_file_page(struct buf *into)
 {
     enum err err = buf_appendf(
         into,
@@ -96,19 +96,19 @@ static enum err file_page(struct buf *into)
         "\\fBmusterctl config check\\fP looks at a file.\n",
         version_number());
 
-    for (size_t i = 0; roles[i] && !err; i++) err = role_section(roles[i], into);
+    for (size_t i = 0; roles[i] && !err; i++) err = tools_role_section(roles[i], into);
     return err ? err
                : buf_append_c(into, ".SH SEE ALSO\n\\fBmuster\\fP(1),\n\\fBmusterctl\\fP(1)\n");
 }
 
-static enum err print_page(struct program_run *run)
+static enum err tools_print_page(struct program_run *run)
 {
     struct page page = {.wanted = str_from(conf_argument(run->conf, 0)), .into = &run->out};
     bool is_ctl = strcmp(run->call->path[0]->name, "musterctl") == 0;
     enum err err;
 
-    if (is_ctl && str_equal(page.wanted, STR(FILE_PAGE))) return file_page(page.into);
-    err = command_visit(run->call->path[0], visit_page, &page);
+    if (is_ctl && str_equal(page.wanted, STR(FILE_PAGE))) return tools_file_page(page.into);
+    err = command_visit(run->call->path[0], tools_visit_page, &page);
     if (err || page.found) return err;
     if (page.wanted.len > 0) return ERR_NOT_FOUND;
     return is_ctl ? buf_append_c(page.into, FILE_PAGE "\n") : ERR_OK;
@@ -117,6 +117,6 @@ static enum err print_page(struct program_run *run)
 const struct command man_command = {
     HELP_MUSTER_MAN,
     COMMAND_ARGUMENTS("[PAGE]", 0, 1),
-    PROGRAM_ACT(BIT(5), print_page),
+    PROGRAM_ACT(BIT(5), tools_print_page),
     .hidden = true,
 };

@@ -15,7 +15,8 @@ enum { FILE_TEXT_CAP = 64 << 10 };
 typedef enum err add_fn(struct planner *planner, struct str text, enum plan_form form,
                         struct note *note);
 
-static enum err add_file(struct planner *planner, const char *path, add_fn *add, struct note *note)
+static enum err plan_add_file(struct planner *planner, const char *path, add_fn *add,
+                              struct note *note)
 {
     enum plan_form form = str_ends(str_from(path), STR(".ndjson")) ? PLAN_LINES : PLAN_DOCUMENT;
     struct buf text;
@@ -34,8 +35,8 @@ static enum err add_file(struct planner *planner, const char *path, add_fn *add,
     return err;
 }
 
-static enum err generate_options_of(const struct conf *conf, struct generate_options *ret_options,
-                                    struct note *note)
+static enum err plan_generate_options_of(const struct conf *conf,
+                                         struct generate_options *ret_options, struct note *note)
 {
     const char *needs = conf_text(conf, "needs");
     uint64_t rows = 0;
@@ -63,7 +64,7 @@ struct dump {
     struct buf pending;
 };
 
-static enum err dump_flush(struct dump *dump)
+static enum err plan_dump_flush(struct dump *dump)
 {
     enum err err = fs_write_at(fs_real(), dump->file, dump->offset, buf_peek(&dump->pending));
 
@@ -73,19 +74,20 @@ static enum err dump_flush(struct dump *dump)
     return ERR_OK;
 }
 
-static enum err dump_line(void *context, struct str line)
+static enum err plan_dump_line(void *context, struct str line)
 {
     struct dump *dump = context;
     enum err err = buf_append(&dump->pending, line);
 
-    return err || dump->pending.len < FILE_TEXT_CAP ? err : dump_flush(dump);
+    return err || dump->pending.len < FILE_TEXT_CAP ? err : plan_dump_flush(dump);
 }
 
 typedef enum err dump_fn(const struct generate_options *options, plan_write_fn *write,
                          void *context);
 
-static enum err dump_file(const char *prefix, const char *name,
-                          const struct generate_options *options, dump_fn *make, struct note *note)
+static enum err plan_dump_file(const char *prefix, const char *name,
+                               const struct generate_options *options, dump_fn *make,
+                               struct note *note)
 {
     struct dump dump = {0};
     char path[FS_PATH_CAP];
@@ -96,8 +98,8 @@ static enum err dump_file(const char *prefix, const char *name,
     buf_init(&dump.pending, INPUT_MAX);
     err = fs_open(fs_real(), path, FS_WRITE | FS_CREATE | FS_TRUNCATE, 0644, &dump.file);
     if (!err) {
-        err = make(options, dump_line, &dump);
-        if (!err) err = dump_flush(&dump);
+        err = make(options, plan_dump_line, &dump);
+        if (!err) err = plan_dump_flush(&dump);
         fs_close(fs_real(), dump.file);
     }
     buf_deinit(&dump.pending);
@@ -105,23 +107,24 @@ static enum err dump_file(const char *prefix, const char *name,
     return err;
 }
 
-static enum err make_fleet(struct planner *planner, const struct conf *conf, struct note *note)
+static enum err plan_make_fleet(struct planner *planner, const struct conf *conf, struct note *note)
 {
     struct generate_options options;
     const char *prefix = conf_text(conf, "dump");
-    enum err err = generate_options_of(conf, &options, note);
+    enum err err = plan_generate_options_of(conf, &options, note);
 
-    if (!err && prefix) err = dump_file(prefix, "inventory", &options, planner_dump_machines, note);
-    if (!err && prefix) err = dump_file(prefix, "needs", &options, planner_dump_needs, note);
+    if (!err && prefix)
+        err = plan_dump_file(prefix, "inventory", &options, planner_dump_machines, note);
+    if (!err && prefix) err = plan_dump_file(prefix, "needs", &options, planner_dump_needs, note);
     return err ? err : planner_generate(planner, &options, note);
 }
 
-static enum err load_fleet(struct planner *planner, const struct conf *conf, struct note *note)
+static enum err plan_load_fleet(struct planner *planner, const struct conf *conf, struct note *note)
 {
     enum err err;
 
     if (conf_bool(conf, "generate")) {
-        if (!conf_is_set(conf, "inventory")) return make_fleet(planner, conf, note);
+        if (!conf_is_set(conf, "inventory")) return plan_make_fleet(planner, conf, note);
         return note_fail(note, ERR_INVALID,
                          "--generate makes a fleet, --inventory reads one: give one of the two");
     }
@@ -130,8 +133,9 @@ static enum err load_fleet(struct planner *planner, const struct conf *conf, str
                          "give --inventory FILE and --needs FILE, or --generate");
     if (conf_is_set(conf, "dump"))
         return note_fail(note, ERR_INVALID, "--dump writes what --generate makes");
-    err = add_file(planner, conf_text(conf, "needs"), planner_add_needs, note);
-    return err ? err : add_file(planner, conf_text(conf, "inventory"), planner_add_machines, note);
+    err = plan_add_file(planner, conf_text(conf, "needs"), planner_add_needs, note);
+    return err ? err
+               : plan_add_file(planner, conf_text(conf, "inventory"), planner_add_machines, note);
 }
 
 /* ---- the answer ---- */
@@ -183,7 +187,7 @@ enum err plan_act(struct program_run *run)
     struct planner *planner = NULL;
     enum err err = planner_open(&planner);
 
-    if (!err) err = load_fleet(planner, run->conf, &run->note);
+    if (!err) err = plan_load_fleet(planner, run->conf, &run->note);
     if (!err) err = planner_decide(planner);
     if (!err)
         err = conf_bool(run->conf, "transcript") ? planner_transcript(planner, &run->out)

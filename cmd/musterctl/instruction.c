@@ -11,7 +11,7 @@
 /* -- list -- */
 
 /* The name of the payload's field, with dashes. */
-static void kind_cell(struct text_table *table, const ProtobufCMessage *row)
+static void instruction_kind_cell(struct text_table *table, const ProtobufCMessage *row)
 {
     const Muster__V1__PendingInstruction *pending = (const void *)row;
     const Bigfleet__V1alpha1__CoordinatorInstruction *sent = pending->instruction;
@@ -44,14 +44,14 @@ static const struct ctl_fill kind_parts[][PARTS_MAX] = {
                               {"instruction.transfer_ownership.machine_ids", "machines"}},
 };
 
-static bool part_needed(const struct ctl_fill *parts, const char *name)
+static bool instruction_part_needed(const struct ctl_fill *parts, const char *name)
 {
     for (; parts->field; parts++)
         if (strcmp(parts->option, name) == 0) return true;
     return false;
 }
 
-static enum err queue_prepare(struct ctl *ctl, ProtobufCMessage *message)
+static enum err instruction_queue_prepare(struct ctl *ctl, ProtobufCMessage *message)
 {
     static const struct ctl_fill shards[] = {{"shard_ids", "shards"}, {NULL, NULL}};
     Muster__V1__QueueInstructionRequest *request = (void *)message;
@@ -60,7 +60,7 @@ static enum err queue_prepare(struct ctl *ctl, ProtobufCMessage *message)
 
     for (size_t i = 0; i < ARRAY_LEN(part_names); i++) {
         bool given = conf_is_set(ctl->conf, part_names[i]);
-        if (given != part_needed(parts, part_names[i]))
+        if (given != instruction_part_needed(parts, part_names[i]))
             return ctl_fail(ctl, ERR_INVALID, "--kind %s %s --%s", conf_text(ctl->conf, "kind"),
                             given ? "takes no" : "needs", part_names[i]);
     }
@@ -83,12 +83,12 @@ const struct command instruction_command = {
                                     CTL_COLUMN("TERM", "instruction.coordinator_term"),
                                     CTL_COLUMN("SEQUENCE", "instruction.sequence_number"),
                                     CTL_COLUMN("ID", "instruction.instruction_id"),
-                                    CTL_COLUMN("KIND", NULL, .put = kind_cell),
+                                    CTL_COLUMN("KIND", NULL, .put = instruction_kind_cell),
                                     CTL_COLUMN("DELIVERIES", "deliveries")))),
         COMMAND(COMMAND_ROW(HELP_MUSTERCTL_INSTRUCTION_QUEUE, instruction_queue),
                 CTL_RPC(BIT(4) | BIT(5),
                         CTL_WRITE(FLEET_PATH "QueueInstruction", muster__v1__queue_instruction,
                                   "musterctl instruction list"),
-                        .prepare = queue_prepare,
+                        .prepare = instruction_queue_prepare,
                         .done = "queued {instruction_id} for {shard_ids} shards"))),
 };

@@ -17,7 +17,7 @@ enum { PAGE_KEYS = 1000 };
 /* -- what they share -- */
 
 /* The store knows a repeat by client and sequence: both come of the command's request id. */
-static enum err request_identify(struct ctl *ctl, Muster__V1__Request **ret_request)
+static enum err store_request_identify(struct ctl *ctl, Muster__V1__Request **ret_request)
 {
     struct str id = str_from(remote_request_id(ctl->remote));
     Muster__V1__Request *request = arena_alloc(&ctl->memory, sizeof *request);
@@ -34,7 +34,7 @@ static enum err request_identify(struct ctl *ctl, Muster__V1__Request **ret_requ
 }
 
 /* The store's decision, as the command's error. */
-static enum err outcome_check(struct ctl *ctl, const ProtobufCMessage *answer)
+static enum err store_outcome_check(struct ctl *ctl, const ProtobufCMessage *answer)
 {
     const Muster__V1__Outcome *outcome = (const void *)answer;
     enum err err = coord_ctl_code(outcome->code);
@@ -44,7 +44,7 @@ static enum err outcome_check(struct ctl *ctl, const ProtobufCMessage *answer)
                : ERR_OK;
 }
 
-static void entry_json(struct ndjson *json, const Muster__V1__Entry *entry, bool with_value)
+static void store_entry_json(struct ndjson *json, const Muster__V1__Entry *entry, bool with_value)
 {
     struct str value = ctl_view(entry->value);
 
@@ -63,14 +63,15 @@ static void entry_json(struct ndjson *json, const Muster__V1__Entry *entry, bool
 
 /* -- get -- */
 
-static enum err get_show(struct ctl *ctl, const ProtobufCMessage *, const ProtobufCMessage *answer)
+static enum err store_get_show(struct ctl *ctl, const ProtobufCMessage *,
+                               const ProtobufCMessage *answer)
 {
     const Muster__V1__RangeResponse *found = (const void *)answer;
 
     if (found->n_entries == 0) return ctl_fail(ctl, ERR_NOT_FOUND, "no such key");
     if (ctl->json) {
         struct ndjson *json = ctl_json_begin(ctl);
-        entry_json(json, found->entries[0], true);
+        store_entry_json(json, found->entries[0], true);
         ctl_json_end(ctl);
     } else { /* the value as it is, for a pipe */
         ctl_append(ctl, ctl_view(found->entries[0]->value));
@@ -81,20 +82,20 @@ static enum err get_show(struct ctl *ctl, const ProtobufCMessage *, const Protob
 
 /* -- put -- */
 
-static enum err put_prepare(struct ctl *ctl, ProtobufCMessage *message)
+static enum err store_put_prepare(struct ctl *ctl, ProtobufCMessage *message)
 {
     Muster__V1__PutRequest *request = (void *)message;
 
     request->value = ctl_bytes(conf_argument(ctl->conf, 1));
-    return request_identify(ctl, &request->request);
+    return store_request_identify(ctl, &request->request);
 }
 
 /* -- del -- */
 
-static enum err del_prepare(struct ctl *ctl, ProtobufCMessage *message)
+static enum err store_del_prepare(struct ctl *ctl, ProtobufCMessage *message)
 {
     Muster__V1__DeleteRangeRequest *request = (void *)message;
-    enum err err = request_identify(ctl, &request->request);
+    enum err err = store_request_identify(ctl, &request->request);
 
     if (!err && conf_bool(ctl->conf, "prefix"))
         err = store_prefix_end(ctl, ctl_view(request->key), &request->range_end);
@@ -103,11 +104,12 @@ static enum err del_prepare(struct ctl *ctl, ProtobufCMessage *message)
 
 /* -- ls -- */
 
-static void ls_entry(struct ctl *ctl, const Muster__V1__Entry *entry, struct text_table *table)
+static void store_ls_entry(struct ctl *ctl, const Muster__V1__Entry *entry,
+                           struct text_table *table)
 {
     if (ctl->json) {
         struct ndjson *json = ctl_json_begin(ctl);
-        entry_json(json, entry, false);
+        store_entry_json(json, entry, false);
         ctl_json_end(ctl);
     } else {
         table_text(table, arena_dup(&ctl->memory, ctl_view(entry->key)));
@@ -116,7 +118,7 @@ static void ls_entry(struct ctl *ctl, const Muster__V1__Entry *entry, struct tex
     }
 }
 
-static enum err ls_act(struct ctl *ctl)
+static enum err store_ls_act(struct ctl *ctl)
 {
     Muster__V1__RangeRequest request = MUSTER__V1__RANGE_REQUEST__INIT;
     const Muster__V1__RangeResponse *page;
@@ -134,7 +136,7 @@ static enum err ls_act(struct ctl *ctl)
         page = ctl_ask(ctl, REMOTE_READ_OF(STORE_PATH "Range", muster__v1__range), &request.base,
                        &err);
         if (!page) return err;
-        for (size_t i = 0; i < page->n_entries; i++) ls_entry(ctl, page->entries[i], &table);
+        for (size_t i = 0; i < page->n_entries; i++) store_ls_entry(ctl, page->entries[i], &table);
         if (!request.revision) request.revision = page->revision;
         if (page->more && page->n_entries) {
             struct str last = ctl_view(page->entries[page->n_entries - 1]->key);
@@ -149,7 +151,7 @@ static enum err ls_act(struct ctl *ctl)
 
 /* -- watch -- */
 
-static void watch_event(struct ctl *ctl, const char *what, const Muster__V1__Entry *entry)
+static void store_watch_event(struct ctl *ctl, const char *what, const Muster__V1__Entry *entry)
 {
     if (!ctl->json) {
         ctl_line(ctl, "%" PRIu64 " %s %.*s", entry->revision, what, STR_ARG(ctl_view(entry->key)));
@@ -157,11 +159,12 @@ static void watch_event(struct ctl *ctl, const char *what, const Muster__V1__Ent
     }
     struct ndjson *json = ctl_json_begin(ctl);
     ndjson_c_string(json, STR("event"), what);
-    entry_json(json, entry, true);
+    store_entry_json(json, entry, true);
     ctl_json_end(ctl);
 }
 
-static enum err watch_on_message(void *owner, const ProtobufCMessage *message, struct note *note)
+static enum err store_watch_on_message(void *owner, const ProtobufCMessage *message,
+                                       struct note *note)
 {
     static const char *const words[] = {"put", "delete", "expired"};
     const Muster__V1__WatchResponse *update = (const void *)message;
@@ -177,7 +180,7 @@ static enum err watch_on_message(void *owner, const ProtobufCMessage *message, s
         size_t type = (size_t)event->type;
 
         if (event->entry && type < ARRAY_LEN(words))
-            watch_event(ctl, there ? "there" : words[type], event->entry);
+            store_watch_event(ctl, there ? "there" : words[type], event->entry);
     }
     if (update->kind == MUSTER__V1__WATCH_RESPONSE__KIND__RESYNC)
         ctl_append(ctl, ctl->json ? STR("{\"event\":\"resync\"}\n")
@@ -186,7 +189,7 @@ static enum err watch_on_message(void *owner, const ProtobufCMessage *message, s
     return err == ERR_CANCELLED ? ERR_IO : err;
 }
 
-static enum err watch_act(struct ctl *ctl)
+static enum err store_watch_act(struct ctl *ctl)
 {
     Muster__V1__WatchRequest request = MUSTER__V1__WATCH_REQUEST__INIT;
 
@@ -194,12 +197,12 @@ static enum err watch_act(struct ctl *ctl)
     request.raw = true;
     request.start_revision = conf_number(ctl->conf, "revision");
     return remote_stream(ctl->remote, REMOTE_READ_OF(STORE_PATH "Watch", muster__v1__watch),
-                         &request.base, watch_on_message, ctl, &ctl->note);
+                         &request.base, store_watch_on_message, ctl, &ctl->note);
 }
 
 /* -- compact -- */
 
-static enum err compact_prepare(struct ctl *ctl, ProtobufCMessage *message)
+static enum err store_compact_prepare(struct ctl *ctl, ProtobufCMessage *message)
 {
     Muster__V1__CompactRequest *request = (void *)message;
     const char *text = conf_argument(ctl->conf, 0);
@@ -241,34 +244,35 @@ const struct command store_command = {
     .children = COMMAND_CHILDREN(
         COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_STORE_GET, store_get, "KEY", 1, 1),
                 CTL_RPC(BIT(5), CTL_READ(STORE_PATH "Range", muster__v1__range),
-                        CTL_FILL({"key", NULL}, {"revision", "revision"}), .show = get_show)),
+                        CTL_FILL({"key", NULL}, {"revision", "revision"}), .show = store_get_show)),
         COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_STORE_PUT, store_write, "KEY VALUE", 2, 2),
                 CTL_RPC(0,
                         .method = {STORE_PATH "Put", &muster__v1__outcome__descriptor, REMOTE_WRITE,
                                    "musterctl store get"},
                         .request = &muster__v1__put_request__descriptor, CTL_FILL({"key", NULL}),
-                        .prepare = put_prepare, .check = outcome_check, .answer_only = true,
-                        .done = "revision {revision}")),
+                        .prepare = store_put_prepare, .check = store_outcome_check,
+                        .answer_only = true, .done = "revision {revision}")),
         COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_STORE_DEL, store_del, "KEY", 1, 1),
                 CTL_RPC(BIT(5),
                         .method = {STORE_PATH "DeleteRange", &muster__v1__outcome__descriptor,
                                    REMOTE_WRITE, "musterctl store ls"},
                         .request = &muster__v1__delete_range_request__descriptor,
-                        CTL_FILL({"key", NULL}), .prepare = del_prepare, .check = outcome_check,
-                        .answer_only = true, .done = "deleted {live}, revision {revision}")),
+                        CTL_FILL({"key", NULL}), .prepare = store_del_prepare,
+                        .check = store_outcome_check, .answer_only = true,
+                        .done = "deleted {live}, revision {revision}")),
         COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_STORE_LS, store_get, "[PREFIX]", 0, 1),
-                CTL_ACT(0, ls_act)),
+                CTL_ACT(0, store_ls_act)),
         COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_STORE_WATCH, store_get, "[PREFIX]", 0, 1),
-                CTL_ACT(BIT(5), watch_act)),
+                CTL_ACT(BIT(5), store_watch_act)),
         COMMAND(
             COMMAND_ROW_WITH(HELP_MUSTERCTL_STORE_COMPACT, ctl, "REVISION", 1, 1),
             /* No command number goes with it: a repeat after a lost answer would be a conflict. */
             CTL_RPC(BIT(4),
                     .method = {STORE_PATH "Compact", &muster__v1__outcome__descriptor, REMOTE_ONCE,
                                "musterctl store status"},
-                    .request = &muster__v1__compact_request__descriptor, .prepare = compact_prepare,
-                    .check = outcome_check, .answer_only = true,
-                    .done = "compacted up to {revision}")),
+                    .request = &muster__v1__compact_request__descriptor,
+                    .prepare = store_compact_prepare, .check = store_outcome_check,
+                    .answer_only = true, .done = "compacted up to {revision}")),
         COMMAND(COMMAND_ROW(HELP_MUSTERCTL_STORE_STATUS, ctl),
                 CTL_RPC(0, CTL_READ(STORE_PATH "Status", muster__v1__status),
                         .show = store_status_show)),

@@ -9,8 +9,8 @@
 enum { COMMENT_COLUMN = 40 }; /* where sources line up, when values are short */
 
 /* The source of an entry, for people: "flag --http-listen". */
-static void place_text(struct writer *w, const struct conf *conf, const struct option *option,
-                       struct conf_place place)
+static void print_place_text(struct writer *w, const struct conf *conf, const struct option *option,
+                             struct conf_place place)
 {
     char name[OPTION_NAME_CAP];
 
@@ -44,7 +44,7 @@ static void print_section(struct writer *w, const struct option *option,
 }
 
 /* The comment sign, on a line whose value begins at `start`. */
-static void pad_to_comment(struct writer *w, size_t start)
+static void print_pad_to_comment(struct writer *w, size_t start)
 {
     size_t used = w->into->len - start;
 
@@ -57,7 +57,7 @@ static void print_waiting(struct writer *w, const struct conf *conf, const struc
     writer_add(w, "; restart to take ");
     conf_value_text(w, option, &entry->next_value, entry->next_place);
     writer_add(w, " from ");
-    place_text(w, conf, option, entry->next_place);
+    print_place_text(w, conf, option, entry->next_place);
 }
 
 static void print_entry(struct writer *w, const struct conf *conf, size_t index)
@@ -70,15 +70,15 @@ static void print_entry(struct writer *w, const struct conf *conf, size_t index)
 
     writer_add(w, "%s%.*s =%s", comment ? "# " : "", STR_ARG(option_key(option)), set ? " " : "");
     if (set) writer_value(w, option, &entry->value);
-    pad_to_comment(w, start);
+    print_pad_to_comment(w, start);
     if (entry->waiting) writer_add(w, "at start: ");
-    place_text(w, conf, option, entry->place);
+    print_place_text(w, conf, option, entry->place);
     if (entry->waiting) print_waiting(w, conf, option, entry);
     writer_add(w, "\n");
 }
 
 /* Printed, the section would be there when this is read again, and switch something on. */
-static bool gated_away(const struct conf *conf, const struct option *option)
+static bool print_gated_away(const struct conf *conf, const struct option *option)
 {
     char section[OPTION_NAME_CAP];
 
@@ -95,7 +95,7 @@ enum err conf_print(const struct conf *conf, const char *title, struct buf *into
     writer_add(&w, "# %s: the configuration in force, each value with its source.\n", title);
     for (size_t i = 0; i < conf->table->count; i++) {
         const struct option *option = &conf->table->options[i];
-        if ((option->flags & OPTION_FLAG_ONLY) || gated_away(conf, option)) continue;
+        if ((option->flags & OPTION_FLAG_ONLY) || print_gated_away(conf, option)) continue;
         print_section(&w, option, before, false);
         print_entry(&w, conf, i);
         before = option;
