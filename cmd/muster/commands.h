@@ -7,5 +7,5 @@
 extern const struct command dev_command, coordinator_command, shard_command, operator_command;
 extern const struct command provider_command, worker_command;
 program_act_fn check_act, plan_act, test_fence_act, mock_run_act;
-program_act_fn force_config_act, rejoin_act, coordinator_restore_act, coordinator_ledger_act;
+program_act_fn force_config_act, rejoin_act, coordinator_ledger_act;
 #endif

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/help.h"
+#include "common/restore_archive.h"
 #include "common/tables.h"
 #include "dash/token.h"
 #include "fleet/export.h"
@@ -571,7 +572,7 @@ const struct command coordinator_command = {
                 PROGRAM_ACT(BIT(4) | BIT(5), rejoin_act)),
         COMMAND(
             COMMAND_ROW_WITH(HELP_MUSTER_COORDINATOR_RESTORE, coordinator_restore, "ARCHIVE", 1, 1),
-            PROGRAM_ACT(BIT(4) | BIT(5), coordinator_restore_act)),
+            PROGRAM_ACT(BIT(4) | BIT(5), restore_act)),
         COMMAND(COMMAND_ROW_WITH(HELP_MUSTER_COORDINATOR_LEDGER, coordinator_ledger, "FILE", 1, 1),
                 PROGRAM_ACT(BIT(4) | BIT(5), coordinator_ledger_act))),
 };

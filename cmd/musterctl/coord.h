@@ -50,7 +50,6 @@ void coord_ctl_slot(struct ctl *ctl, coord_slot_request *request, char memory[13
 /* The argument at `place` if it is there, or --value-file, or nothing; ERR_INVALID for both. */
 enum err coord_ctl_value(struct ctl *ctl, size_t place, coord_str *ret_value);
 enum err coord_ctl_keep_lease(struct coord_ctl *coord, const coord_lease *lease, const char *path);
-enum err coord_ctl_load_lease(struct coord_ctl *coord, const char *path, coord_lease **ret_lease);
 
 coord_ctl_fn coord_ctl_create, coord_ctl_cas, coord_ctl_get, coord_ctl_delete, coord_ctl_acquire;
 coord_ctl_fn coord_ctl_renew, coord_ctl_release, coord_ctl_holders, coord_ctl_resize,

@@ -4,6 +4,7 @@
 
 #include "common/help.h"
 #include "common/program.h"
+#include "common/restore_archive.h"
 #include "common/tables.h"
 #include "common/tools.h"
 #include "common/words.h"
@@ -39,7 +40,7 @@ static const struct command main_program = {
         COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_BACKUP, ctl, "FILE | verify FILE", 1, 2),
                 CTL_ACT(BIT(5), backup_act)),
         COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_RESTORE, coordinator_restore, "ARCHIVE", 1, 1),
-                CTL_OFFLINE(BIT(4) | BIT(5), restore_act)),
+                PROGRAM_ACT(BIT(4) | BIT(5), restore_act)),
         &snapshot_command, &auth_command, &cert_command, &config_command, &completion_command,
         &man_command, &version_command),
 };

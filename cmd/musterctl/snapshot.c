@@ -77,20 +77,11 @@ static enum err snapshot_save(struct ctl *ctl)
 
 /* -- restoring -- */
 
-static enum err snapshot_restore_as(struct ctl *ctl, const char *name, bool replaces)
-{
-    return restore_archive(ctl->conf, name, replaces, ctl->json, &ctl->out, &ctl->note);
-}
-
 /* As the original: what is in the directory goes, unasked. */
 static enum err snapshot_restore(struct ctl *ctl)
 {
-    return snapshot_restore_as(ctl, conf_text(ctl->conf, "node-id"), true);
-}
-
-enum err restore_act(struct ctl *ctl)
-{
-    return snapshot_restore_as(ctl, conf_text(ctl->conf, "id"), conf_bool(ctl->conf, "yes"));
+    return restore_archive(ctl->conf, conf_text(ctl->conf, "node-id"), true, ctl->json, &ctl->out,
+                           &ctl->note);
 }
 
 const struct command snapshot_command = {
