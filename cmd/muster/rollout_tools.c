@@ -71,19 +71,20 @@ struct mock {
     const char *run;
     uint64_t index, reported;
     uint64_t items, done, stolen;
+    struct member_result result; /* of the last operation */
     size_t worker_count;
     char workers[WORKERS_MAX][ULID_TEXT_CAP];
     uint64_t incarnations[WORKERS_MAX];
 };
 
-static enum err mock_apply(struct mock *m, struct member_op op, struct member_result *ret_result)
+static enum err mock_apply(struct mock *m, struct member_op op)
 {
     struct member_command command = {
         .wall_ms = (int64_t)clock_wall(clock_real()).ms, .ops = &op, .op_count = 1};
 
     m->index++;
-    member_apply(m->membership, m->index, m->index * NS_PER_MS, &command, ret_result);
-    return member_status_err(ret_result->status);
+    member_apply(m->membership, m->index, m->index * NS_PER_MS, &command, &m->result);
+    return member_status_err(m->result.status);
 }
 
 /* Emits the events of the queue since the last call. */
@@ -118,7 +119,6 @@ static enum err mock_emit_events(struct mock *m)
 
 static enum err mock_enqueue(struct mock *m)
 {
-    struct member_result result;
     char payload[32];
     enum err err = ERR_OK;
 
@@ -127,7 +127,7 @@ static enum err mock_enqueue(struct mock *m)
         snprintf(payload, sizeof payload, "mock-item-%" PRIu64, i);
         op.bytes = str_from(payload);
         blake3(op.bytes, op.item.b);
-        err = mock_apply(m, op, &result);
+        err = mock_apply(m, op);
     }
     return err;
 }
@@ -135,15 +135,13 @@ static enum err mock_enqueue(struct mock *m)
 static enum err mock_join(struct mock *m)
 {
     struct ulid_maker maker = {0};
-    struct member_result result = {0};
     enum err err = ERR_OK;
 
     for (size_t i = 0; i < m->worker_count && !err; i++) {
         new_ulid(&maker, m->workers[i]);
         err = mock_apply(
-            m, (struct member_op){.kind = MEMBER_OP_REGISTER, .worker = str_from(m->workers[i])},
-            &result);
-        m->incarnations[i] = result.incarnation;
+            m, (struct member_op){.kind = MEMBER_OP_REGISTER, .worker = str_from(m->workers[i])});
+        m->incarnations[i] = m->result.incarnation;
     }
     return err;
 }
@@ -152,18 +150,15 @@ static enum err mock_join(struct mock *m)
 static enum err mock_share(struct mock *m)
 {
     size_t pulling = m->worker_count > 1 ? m->worker_count - 1 : 1;
-    struct member_result result;
     enum err err = ERR_OK;
 
     for (size_t i = 0; i < m->worker_count && !err; i++)
-        err = mock_apply(m,
-                         (struct member_op){
-                             .kind = i < pulling ? MEMBER_OP_PULL : MEMBER_OP_STEAL,
-                             .worker = str_from(m->workers[i]),
-                             .incarnation = m->incarnations[i],
-                             .number = (m->items + pulling - 1) / pulling,
-                         },
-                         &result);
+        err = mock_apply(m, (struct member_op){
+                                .kind = i < pulling ? MEMBER_OP_PULL : MEMBER_OP_STEAL,
+                                .worker = str_from(m->workers[i]),
+                                .incarnation = m->incarnations[i],
+                                .number = (m->items + pulling - 1) / pulling,
+                            });
     return err;
 }
 
@@ -176,18 +171,15 @@ static enum err mock_finish(struct mock *m)
     enum err err = ledger_file_begin(&m->rows);
 
     for (; more && !err; more = member_next_item(m->membership, &at, &item)) {
-        struct member_result result;
         char hex[HEX_CAP], key[KEY_CAP];
 
         at = item.id;
         hex_write(at.b, BLAKE3_BYTES, hex);
         snprintf(key, sizeof key, "work/%s/item/%s", m->run, hex);
-        err = mock_apply(m,
-                         (struct member_op){.kind = MEMBER_OP_SUBMIT,
-                                            .worker = item.worker,
-                                            .incarnation = item.incarnation,
-                                            .item = at},
-                         &result);
+        err = mock_apply(m, (struct member_op){.kind = MEMBER_OP_SUBMIT,
+                                               .worker = item.worker,
+                                               .incarnation = item.incarnation,
+                                               .item = at});
         if (!err) err = ledger_record_add(&m->rows, str_from(key), STR("done"));
     }
     return err;
@@ -210,11 +202,10 @@ static enum err mock_store(struct mock *m, const char *path, struct note *note)
 static enum err mock_run(struct mock *m, const char *storage, struct note *note)
 {
     struct member_rules rules;
-    struct member_result result;
     enum err err;
 
     member_rules_defaults(&rules);
-    err = mock_apply(m, (struct member_op){.kind = MEMBER_OP_CONFIGURE, .rules = &rules}, &result);
+    err = mock_apply(m, (struct member_op){.kind = MEMBER_OP_CONFIGURE, .rules = &rules});
     if (!err) err = mock_join(m);
     if (!err) err = mock_enqueue(m);
     if (!err) err = mock_share(m);

@@ -78,20 +78,17 @@ static void guard_loop(struct coord_guard_shared *shared, int life)
 
 enum err coord_guard_start(struct coord_guard *guard, struct note *note)
 {
-    int ends[2];
+    int ends[2] = {-1, -1};
+    pid_t pid = -1;
     struct coord_guard_shared *shared =
         mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (shared == MAP_FAILED || pipe2(ends, O_CLOEXEC) != 0) {
-        note_set(note, "guard: %s", strerror(errno));
-        if (shared != MAP_FAILED) (void)munmap(shared, sizeof *shared);
-        return ERR_IO;
-    }
-    pid_t pid = fork();
+
+    if (shared != MAP_FAILED && pipe2(ends, O_CLOEXEC) == 0) pid = fork();
     if (pid < 0) {
-        note_set(note, "guard: fork: %s", strerror(errno));
-        (void)close(ends[0]);
-        (void)close(ends[1]);
-        (void)munmap(shared, sizeof *shared);
+        note_set(note, "guard: %s", strerror(errno));
+        if (ends[0] >= 0) (void)close(ends[0]);
+        if (ends[1] >= 0) (void)close(ends[1]);
+        if (shared != MAP_FAILED) (void)munmap(shared, sizeof *shared);
         return ERR_IO;
     }
     if (pid == 0) {
