@@ -35,7 +35,8 @@ static void program_print_line(const struct command_call *call, struct str line)
     else
         command_path_text(call, path);
     buf_init(&shown, PROGRAM_TEXT_MAX);
-    if (printable_append(line, &shown)) buf_clear(&shown); /* the name of the command is printed all the same */
+    if (printable_append(line, &shown))
+        buf_clear(&shown); /* the name of the command is printed all the same */
     fprintf(stderr, "%s: %.*s\n", path, STR_ARG(buf_peek(&shown)));
     buf_deinit(&shown);
 }

@@ -23,17 +23,10 @@ static enum err tools_completion(struct program_run *run)
     return command_completion(run->call->path[0], command_of(run->call)->name, &run->out);
 }
 
-static const struct command bash_command = {HELP_MUSTER_COMPLETION_BASH,
-                                            PROGRAM_ACT(0, tools_completion)};
-static const struct command zsh_command = {HELP_MUSTER_COMPLETION_ZSH,
-                                           PROGRAM_ACT(0, tools_completion)};
-static const struct command fish_command = {HELP_MUSTER_COMPLETION_FISH,
-                                            PROGRAM_ACT(0, tools_completion)};
-
-const struct command completion_command = {
-    HELP_MUSTER_COMPLETION,
-    .children = COMMAND_CHILDREN(&bash_command, &zsh_command, &fish_command),
-};
+const struct command completion_command = COMMAND_TREE(
+    HELP_MUSTER_COMPLETION, COMMAND(HELP_MUSTER_COMPLETION_BASH, PROGRAM_ACT(0, tools_completion)),
+    COMMAND(HELP_MUSTER_COMPLETION_ZSH, PROGRAM_ACT(0, tools_completion)),
+    COMMAND(HELP_MUSTER_COMPLETION_FISH, PROGRAM_ACT(0, tools_completion)));
 
 /* -- manual pages -- */
 

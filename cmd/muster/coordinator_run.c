@@ -561,18 +561,15 @@ static const struct chassis_hooks coordinator_run_hooks = {
     .close = close_coordinator,
 };
 
-const struct command coordinator_command = {
+const struct command coordinator_command = COMMAND_TREE(
     HELP_MUSTER_COORDINATOR,
-    .children = COMMAND_CHILDREN(
-        COMMAND(COMMAND_ROW(HELP_MUSTER_COORDINATOR_RUN, coordinator_run),
-                CHASSIS_RUN(coordinator_run_hooks)),
-        COMMAND(COMMAND_ROW_WITH(HELP_MUSTER_COORDINATOR_FORCE_CONFIG, force_config, "DIR", 1, 1),
-                PROGRAM_ACT(BIT(4) | BIT(5), force_config_act)),
-        COMMAND(COMMAND_ROW_WITH(HELP_MUSTER_COORDINATOR_REJOIN, rejoin, "DIR", 1, 1),
-                PROGRAM_ACT(BIT(4) | BIT(5), rejoin_act)),
-        COMMAND(
-            COMMAND_ROW_WITH(HELP_MUSTER_COORDINATOR_RESTORE, coordinator_restore, "ARCHIVE", 1, 1),
+    COMMAND(COMMAND_ROW(HELP_MUSTER_COORDINATOR_RUN, coordinator_run),
+            CHASSIS_RUN(coordinator_run_hooks)),
+    COMMAND(COMMAND_ROW_WITH(HELP_MUSTER_COORDINATOR_FORCE_CONFIG, force_config, "DIR", 1, 1),
+            PROGRAM_ACT(BIT(4) | BIT(5), force_config_act)),
+    COMMAND(COMMAND_ROW_WITH(HELP_MUSTER_COORDINATOR_REJOIN, rejoin, "DIR", 1, 1),
+            PROGRAM_ACT(BIT(4) | BIT(5), rejoin_act)),
+    COMMAND(COMMAND_ROW_WITH(HELP_MUSTER_COORDINATOR_RESTORE, coordinator_restore, "ARCHIVE", 1, 1),
             PROGRAM_ACT(BIT(4) | BIT(5), restore_act)),
-        COMMAND(COMMAND_ROW_WITH(HELP_MUSTER_COORDINATOR_LEDGER, coordinator_ledger, "FILE", 1, 1),
-                PROGRAM_ACT(BIT(4) | BIT(5), coordinator_ledger_act))),
-};
+    COMMAND(COMMAND_ROW_WITH(HELP_MUSTER_COORDINATOR_LEDGER, coordinator_ledger, "FILE", 1, 1),
+            PROGRAM_ACT(BIT(4) | BIT(5), coordinator_ledger_act)));

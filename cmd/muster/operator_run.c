@@ -210,8 +210,6 @@ static const struct chassis_hooks operator_run_hooks = {
     .close = close_operator,
 };
 
-const struct command operator_command = {
-    HELP_MUSTER_OPERATOR,
-    .children = COMMAND_CHILDREN(COMMAND(COMMAND_ROW(HELP_MUSTER_OPERATOR_RUN, operator_run),
-                                         CHASSIS_RUN(operator_run_hooks))),
-};
+const struct command operator_command =
+    COMMAND_TREE(HELP_MUSTER_OPERATOR, COMMAND(COMMAND_ROW(HELP_MUSTER_OPERATOR_RUN, operator_run),
+                                               CHASSIS_RUN(operator_run_hooks)));

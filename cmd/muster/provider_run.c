@@ -157,8 +157,6 @@ static const struct chassis_hooks provider_run_hooks = {
     .close = close_provider,
 };
 
-const struct command provider_command = {
-    HELP_MUSTER_PROVIDER,
-    .children = COMMAND_CHILDREN(COMMAND(COMMAND_ROW(HELP_MUSTER_PROVIDER_RUN, provider_run),
-                                         CHASSIS_RUN(provider_run_hooks))),
-};
+const struct command provider_command =
+    COMMAND_TREE(HELP_MUSTER_PROVIDER, COMMAND(COMMAND_ROW(HELP_MUSTER_PROVIDER_RUN, provider_run),
+                                               CHASSIS_RUN(provider_run_hooks)));

@@ -431,10 +431,8 @@ static enum err set_epoch(struct program_run *run)
     return err;
 }
 
-const struct command shard_command = {
+const struct command shard_command = COMMAND_TREE(
     HELP_MUSTER_SHARD,
-    .children = COMMAND_CHILDREN(
-        COMMAND(COMMAND_ROW(HELP_MUSTER_SHARD_RUN, shard_run), CHASSIS_RUN(shard_run_hooks)),
-        COMMAND(COMMAND_ROW_WITH(HELP_MUSTER_SHARD_SET_EPOCH, set_epoch, "EPOCH", 1, 1),
-                PROGRAM_ACT(BIT(4) | BIT(5), set_epoch))),
-};
+    COMMAND(COMMAND_ROW(HELP_MUSTER_SHARD_RUN, shard_run), CHASSIS_RUN(shard_run_hooks)),
+    COMMAND(COMMAND_ROW_WITH(HELP_MUSTER_SHARD_SET_EPOCH, set_epoch, "EPOCH", 1, 1),
+            PROGRAM_ACT(BIT(4) | BIT(5), set_epoch)));

@@ -322,8 +322,6 @@ static const struct chassis_hooks worker_run_hooks = {
     .close = close_worker,
 };
 
-const struct command worker_command = {
-    HELP_MUSTER_WORKER,
-    .children = COMMAND_CHILDREN(
-        COMMAND(COMMAND_ROW(HELP_MUSTER_WORKER_RUN, worker_run), CHASSIS_RUN(worker_run_hooks))),
-};
+const struct command worker_command =
+    COMMAND_TREE(HELP_MUSTER_WORKER, COMMAND(COMMAND_ROW(HELP_MUSTER_WORKER_RUN, worker_run),
+                                             CHASSIS_RUN(worker_run_hooks)));

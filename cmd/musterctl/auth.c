@@ -41,8 +41,6 @@ static enum err auth_table(struct ctl *ctl)
     return ERR_OK;
 }
 
-const struct command auth_command = {
-    HELP_MUSTERCTL_AUTH,
-    .children = COMMAND_CHILDREN(
-        COMMAND(COMMAND_ROW(HELP_MUSTERCTL_AUTH_TABLE, ctl_offline), CTL_OFFLINE(0, auth_table))),
-};
+const struct command auth_command =
+    COMMAND_TREE(HELP_MUSTERCTL_AUTH, COMMAND(COMMAND_ROW(HELP_MUSTERCTL_AUTH_TABLE, ctl_offline),
+                                              CTL_OFFLINE(0, auth_table)));

@@ -435,21 +435,17 @@ static enum err cert_show(struct ctl *ctl)
 
 /* -- the commands ------------------------------------------------------------------------------ */
 
-const struct command cert_command = {
+const struct command cert_command = COMMAND_TREE(
     HELP_MUSTERCTL_CERT,
-    .children = COMMAND_CHILDREN(
-        COMMAND(COMMAND_ROW(HELP_MUSTERCTL_CERT_CA, cert_ca),
-                CTL_OFFLINE(BIT(4) | BIT(6), ca_ensure)),
-        COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_CERT_ISSUE, cert_issue, "KIND", 1, 1),
-                CTL_OFFLINE(BIT(4) | BIT(5) | BIT(6), cert_issue)),
-        COMMAND(
-            COMMAND_ROW_WITH(HELP_MUSTERCTL_CERT_SHOW, cert_show, "FILE...", 1, CONF_ARGUMENTS_MAX),
+    COMMAND(COMMAND_ROW(HELP_MUSTERCTL_CERT_CA, cert_ca), CTL_OFFLINE(BIT(4) | BIT(6), ca_ensure)),
+    COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_CERT_ISSUE, cert_issue, "KIND", 1, 1),
+            CTL_OFFLINE(BIT(4) | BIT(5) | BIT(6), cert_issue)),
+    COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_CERT_SHOW, cert_show, "FILE...", 1, CONF_ARGUMENTS_MAX),
             CTL_OFFLINE(BIT(5), cert_show)),
-        COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_CERT_RENEW, cert_renew, "[FILE]...", 0,
-                                 CONF_ARGUMENTS_MAX),
-                CTL_OFFLINE(BIT(4) | BIT(5) | BIT(6), cert_renew)),
-        COMMAND(COMMAND_ROW(HELP_MUSTERCTL_CERT_ROTATE, cert_rotate),
-                CTL_OFFLINE(BIT(4) | BIT(5) | BIT(6), ca_rotate)),
-        COMMAND(COMMAND_ROW(HELP_MUSTERCTL_CERT_RETIRE, cert_retire),
-                CTL_OFFLINE(BIT(4) | BIT(5) | BIT(6), ca_retire))),
-};
+    COMMAND(
+        COMMAND_ROW_WITH(HELP_MUSTERCTL_CERT_RENEW, cert_renew, "[FILE]...", 0, CONF_ARGUMENTS_MAX),
+        CTL_OFFLINE(BIT(4) | BIT(5) | BIT(6), cert_renew)),
+    COMMAND(COMMAND_ROW(HELP_MUSTERCTL_CERT_ROTATE, cert_rotate),
+            CTL_OFFLINE(BIT(4) | BIT(5) | BIT(6), ca_rotate)),
+    COMMAND(COMMAND_ROW(HELP_MUSTERCTL_CERT_RETIRE, cert_retire),
+            CTL_OFFLINE(BIT(4) | BIT(5) | BIT(6), ca_retire)));

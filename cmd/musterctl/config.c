@@ -56,11 +56,9 @@ static enum err config_print_reference(struct program_run *run)
     return conf_print_reference(role->table, title, &run->out);
 }
 
-const struct command config_command = {
-    HELP_MUSTERCTL_CONFIG,
-    .children = COMMAND_CHILDREN(
-        COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_CONFIG_CHECK, config_check, "FILE", 1, 1),
-                PROGRAM_ACT(BIT(5), config_check_file)),
-        COMMAND(COMMAND_ROW(HELP_MUSTERCTL_CONFIG_REFERENCE, config_reference),
-                PROGRAM_ACT(0, config_print_reference))),
-};
+const struct command config_command =
+    COMMAND_TREE(HELP_MUSTERCTL_CONFIG,
+                 COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_CONFIG_CHECK, config_check, "FILE", 1, 1),
+                         PROGRAM_ACT(BIT(5), config_check_file)),
+                 COMMAND(COMMAND_ROW(HELP_MUSTERCTL_CONFIG_REFERENCE, config_reference),
+                         PROGRAM_ACT(0, config_print_reference)));

@@ -73,22 +73,20 @@ static enum err instruction_queue_prepare(struct ctl *ctl, ProtobufCMessage *mes
     return ERR_OK;
 }
 
-const struct command instruction_command = {
+const struct command instruction_command = COMMAND_TREE(
     HELP_MUSTERCTL_INSTRUCTION,
-    .children = COMMAND_CHILDREN(
-        COMMAND(COMMAND_ROW(HELP_MUSTERCTL_INSTRUCTION_LIST, instruction_list),
-                CTL_RPC(0, CTL_READ(FLEET_PATH "ListInstructions", muster__v1__list_instructions),
-                        CTL_FILL({"shard_id", "shard"}),
-                        CTL_COLUMNS(CTL_COLUMN("SHARD", "shard_id"),
-                                    CTL_COLUMN("TERM", "instruction.coordinator_term"),
-                                    CTL_COLUMN("SEQUENCE", "instruction.sequence_number"),
-                                    CTL_COLUMN("ID", "instruction.instruction_id"),
-                                    CTL_COLUMN("KIND", NULL, .put = instruction_kind_cell),
-                                    CTL_COLUMN("DELIVERIES", "deliveries")))),
-        COMMAND(COMMAND_ROW(HELP_MUSTERCTL_INSTRUCTION_QUEUE, instruction_queue),
-                CTL_RPC(BIT(4) | BIT(5),
-                        CTL_WRITE(FLEET_PATH "QueueInstruction", muster__v1__queue_instruction,
-                                  "musterctl instruction list"),
-                        .prepare = instruction_queue_prepare,
-                        .done = "queued {instruction_id} for {shard_ids} shards"))),
-};
+    COMMAND(COMMAND_ROW(HELP_MUSTERCTL_INSTRUCTION_LIST, instruction_list),
+            CTL_RPC(0, CTL_READ(FLEET_PATH "ListInstructions", muster__v1__list_instructions),
+                    CTL_FILL({"shard_id", "shard"}),
+                    CTL_COLUMNS(CTL_COLUMN("SHARD", "shard_id"),
+                                CTL_COLUMN("TERM", "instruction.coordinator_term"),
+                                CTL_COLUMN("SEQUENCE", "instruction.sequence_number"),
+                                CTL_COLUMN("ID", "instruction.instruction_id"),
+                                CTL_COLUMN("KIND", NULL, .put = instruction_kind_cell),
+                                CTL_COLUMN("DELIVERIES", "deliveries")))),
+    COMMAND(COMMAND_ROW(HELP_MUSTERCTL_INSTRUCTION_QUEUE, instruction_queue),
+            CTL_RPC(BIT(4) | BIT(5),
+                    CTL_WRITE(FLEET_PATH "QueueInstruction", muster__v1__queue_instruction,
+                              "musterctl instruction list"),
+                    .prepare = instruction_queue_prepare,
+                    .done = "queued {instruction_id} for {shard_ids} shards")));

@@ -84,15 +84,13 @@ static enum err snapshot_restore(struct ctl *ctl)
                            &ctl->note);
 }
 
-const struct command snapshot_command = {
-    HELP_MUSTERCTL_SNAPSHOT,
-    .children =
-        COMMAND_CHILDREN(COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_SNAPSHOT_SAVE, ctl, "FILE", 1, 1),
-                                 CTL_ACT(BIT(5), snapshot_save)),
-                         COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_SNAPSHOT_RESTORE, snapshot_restore,
-                                                  "FILE-OR-DIR", 1, 1),
-                                 CTL_OFFLINE(BIT(4) | BIT(5), snapshot_restore))),
-};
+const struct command snapshot_command =
+    COMMAND_TREE(HELP_MUSTERCTL_SNAPSHOT,
+                 COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_SNAPSHOT_SAVE, ctl, "FILE", 1, 1),
+                         CTL_ACT(BIT(5), snapshot_save)),
+                 COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_SNAPSHOT_RESTORE, snapshot_restore,
+                                          "FILE-OR-DIR", 1, 1),
+                         CTL_OFFLINE(BIT(4) | BIT(5), snapshot_restore)));
 
 /* -- backup -- */
 

@@ -60,7 +60,11 @@ struct command {
 #define COMMAND_ROW(help, table) help, .options = &table##_table
 #define COMMAND_ROW_WITH(help, table, usage, min, max)                                             \
     help, .options = &table##_table, COMMAND_ARGUMENTS(usage, min, max)
-/* A group whose children are called by their verbs. */
+/* A group; one whose children are called by their verbs. */
+#define COMMAND_TREE(help, ...)                                                                    \
+    {                                                                                              \
+        help, .children = COMMAND_CHILDREN(__VA_ARGS__)                                            \
+    }
 #define COMMAND_GROUP(help, ...)                                                                   \
     {                                                                                              \
         help, .verbs = true, .children = COMMAND_CHILDREN(__VA_ARGS__)                             \
