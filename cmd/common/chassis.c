@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Start, reload and stop of every role, in the order that chassis.h describes. Runs on the loop's
- * thread; a step of a start that fails leaves a half-built state, which close_parts accepts. */
+ * thread; a step of a start that fails leaves a half-built state, which chassis_close_parts
+ * accepts. */
 #include "common/chassis.h"
 
 #include <signal.h>
@@ -10,9 +11,6 @@
 #include <unistd.h>
 
 #include "common/files.h"
-#include "common/instruments.h"
-#include "common/status.h"
-#include "common/tables.h"
 #include "common/version.h"
 #include "io/real.h"
 #include "io/signals.h"
@@ -67,21 +65,6 @@ enum err chassis_tls(const struct chassis *chassis, enum tls_side side, const ch
     return tls_context_open(chassis_io(chassis)->fs, &options, ret_context, note);
 }
 
-const struct conf *chassis_conf_now(const struct chassis *chassis)
-{
-    return chassis->conf;
-}
-
-const struct chassis_hooks *chassis_hooks(const struct chassis *chassis)
-{
-    return chassis->hooks;
-}
-
-const char *chassis_http_address(const struct chassis *chassis)
-{
-    return chassis->status.address;
-}
-
 void chassis_publish(struct chassis *chassis, const char *path, int status,
                      const char *content_type, struct str content)
 {
@@ -126,7 +109,7 @@ void chassis_give_up(struct chassis *chassis, int exit_code, enum err err, const
     real_io_stop(chassis->real);
 }
 
-static const char *warning_of(const struct conf *conf)
+static const char *chassis_warning_of(const struct conf *conf)
 {
     const char *listen = conf_text(conf, "http.listen");
     bool exposed = !conf_is_set(conf, "tls.cert-file") && !option_address_off(listen) &&
@@ -134,19 +117,9 @@ static const char *warning_of(const struct conf *conf)
     return exposed ? "Insecure: this listener is open to the network without TLS." : NULL;
 }
 
-const char *chassis_warning(const struct chassis *chassis)
-{
-    return warning_of(chassis->conf_at_start);
-}
-
-struct http_server *chassis_http(const struct chassis *chassis)
-{
-    return chassis->status.http;
-}
-
 /* -- opening, in this order -- */
 
-static enum err lock_data_dir(struct chassis *c, struct note *note)
+static enum err chassis_lock_data_dir(struct chassis *c, struct note *note)
 {
     const char *dir = conf_text(c->conf, "data-dir");
     struct fs *fs = chassis_io(c)->fs;
@@ -165,7 +138,7 @@ static enum err lock_data_dir(struct chassis *c, struct note *note)
     return err;
 }
 
-static enum err open_tls(struct chassis *c, struct note *note)
+static enum err chassis_open_tls(struct chassis *c, struct note *note)
 {
     struct tls_options options = {
         .side = TLS_SERVER,
@@ -180,27 +153,27 @@ static enum err open_tls(struct chassis *c, struct note *note)
     return err;
 }
 
-static void publish_numbers(struct chassis *c)
+static void chassis_publish_numbers(struct chassis *c)
 {
     struct loop *loop = chassis_io(c)->loop;
 
     status_server_send(&c->status, mono_elapsed_ms(c->started, loop_now(loop)), loop_stats(loop));
 }
 
-static void on_live_timer(struct timer *timer)
+static void chassis_on_live(struct timer *timer)
 {
     struct chassis *c = CONTAINER_OF(timer, struct chassis, live_timer);
-    publish_numbers(c);
+    chassis_publish_numbers(c);
     timer_start_in(timer, conf_number(c->conf, "http.live-every"));
 }
 
-static enum err open_status_server(struct chassis *c, struct note *note)
+static enum err chassis_open_status_server(struct chassis *c, struct note *note)
 {
     const struct status_facts facts = {.command = c->name,
                                        .version = version_number(),
                                        .commit = version_commit(),
                                        .data_dir = conf_text(c->conf, "data-dir"),
-                                       .warning = warning_of(c->conf)};
+                                       .warning = chassis_warning_of(c->conf)};
     const struct http_options http = {
         .address = conf_text(c->conf, "http.listen"),
         .cert_file = conf_text(c->conf, "tls.cert-file"),
@@ -210,44 +183,9 @@ static enum err open_status_server(struct chassis *c, struct note *note)
     return status_server_open(&c->status, c->instruments, &facts, &http, note);
 }
 
-static void on_signal(void *owner, int signal);
-static void on_look_timer(struct timer *timer);
-
-static enum err open_role(struct chassis *c, struct note *note)
-{
-    chassis_step_fn *const *step = c->hooks->steps;
-    enum err err = ERR_OK;
-
-    c->state = calloc(1, c->hooks->state_size);
-    if (!c->state) return ERR_NOMEM;
-    *c->state = (struct role_base){.chassis = c,
-                                   .io = chassis_io(c),
-                                   .conf = c->conf_at_start,
-                                   .instruments = c->instruments,
-                                   .metrics = c->instruments->metrics};
-    while (!err && *step) err = (*step++)(c->state, note);
-    return err;
-}
-
-static enum err open_parts(struct chassis *c, struct note *note)
-{
-    static const int numbers[] = {SIGTERM, SIGINT, SIGHUP, 0};
-    enum err err = real_io_open(&c->real);
-
-    if (!err) err = lock_data_dir(c, note);
-    if (!err) err = instruments_open(chassis_io(c), c->conf, c->name, &c->instruments, note);
-    if (!err) err = open_tls(c, note);
-    if (!err) instruments_set_tls(c->instruments, c->tls);
-    if (!err) err = open_status_server(c, note);
-    if (!err) err = timer_init(&c->live_timer, chassis_io(c)->loop, on_live_timer);
-    if (!err) err = timer_init(&c->look_timer, chassis_io(c)->loop, on_look_timer);
-    if (!err) err = signals_open(chassis_io(c)->loop, numbers, on_signal, c, &c->signals);
-    return err ? err : open_role(c, note);
-}
-
-/* What a setting names and cannot be opened is a wrong configuration, however the opener calls it;
+/* A file of the settings that cannot be opened is a wrong configuration, whatever the opener returns;
  * what another process or the machine is to blame for keeps its own exit code. */
-static enum err as_setting(enum err err)
+static enum err chassis_as_setting(enum err err)
 {
     switch (err) {
     case ERR_NOT_FOUND:
@@ -263,7 +201,7 @@ static enum err as_setting(enum err err)
 }
 
 /* In reverse order, from any half-built state. */
-static void close_parts(struct chassis *c)
+static void chassis_close_parts(struct chassis *c)
 {
     signals_close(c->signals);
     if (c->state) c->hooks->close(c->state);
@@ -281,8 +219,8 @@ static void close_parts(struct chassis *c)
 
 /* -- reload -- */
 
-static void say_changes(struct chassis *c, const struct conf *next,
-                        const struct conf_changes *changes)
+static void chassis_say_changes(struct chassis *c, const struct conf *next,
+                                const struct conf_changes *changes)
 {
     const struct log_source *log = &c->instruments->log;
     struct buf text;
@@ -303,7 +241,7 @@ static void say_changes(struct chassis *c, const struct conf *next,
 }
 
 /* Wrong in any way: say so, line by line, and change nothing. */
-static void say_refused(struct chassis *c, enum err err, struct str problems)
+static void chassis_say_refused(struct chassis *c, enum err err, struct str problems)
 {
     const struct log_source *log = &c->instruments->log;
     struct str line;
@@ -314,8 +252,8 @@ static void say_refused(struct chassis *c, enum err err, struct str problems)
     LOG_ERROR(log, "reload failed: the old configuration stays in force", log_err("err", err));
 }
 
-/* Counted before it is said: who reads the line finds the number. */
-static bool reload_conf(struct chassis *c)
+/* Counted before it is logged: a reader of the line finds the number. */
+static bool chassis_reload_conf(struct chassis *c)
 {
     struct conf_changes changes;
     struct conf *next = NULL;
@@ -328,13 +266,14 @@ static bool reload_conf(struct chassis *c)
     if (!err) err = conf_reload(c->conf, next, &changes);
     if (err) {
         instruments_count_reload(c->instruments, false, 0);
-        say_refused(c, err, buf_peek(&problems));
+        chassis_say_refused(c, err, buf_peek(&problems));
         conf_close(next);
     } else {
         instruments_count_reload(c->instruments, true, changes.waiting);
-        say_changes(c, next, &changes);
+        chassis_say_changes(c, next, &changes);
         if (c->conf != c->conf_at_start) conf_close(c->conf);
         c->conf = next;
+        c->state->conf_now = next;
         logger_set_level(c->instruments->logger, (enum log_level)conf_choice(c->conf, "log.level"));
     }
     buf_deinit(&problems);
@@ -343,7 +282,7 @@ static bool reload_conf(struct chassis *c)
 
 /* Asked by a person (SIGHUP), it says again what is wrong; from the timer, only what is new. The
  * count of loads is compared, because a new connection may have taken the change in before us. */
-static void look_at_tls(struct chassis *c, bool asked)
+static void chassis_look_at_tls(struct chassis *c, bool asked)
 {
     const struct log_source *log = &c->instruments->log;
     struct note note = {""};
@@ -368,11 +307,11 @@ static void look_at_tls(struct chassis *c, bool asked)
     c->tls_refused = note;
 }
 
-static void on_look_timer(struct timer *timer)
+static void chassis_on_look(struct timer *timer)
 {
     struct chassis *c = CONTAINER_OF(timer, struct chassis, look_timer);
 
-    look_at_tls(c, false);
+    chassis_look_at_tls(c, false);
     timer_start_in(timer, LOOK_EVERY_MS);
 }
 
@@ -389,14 +328,14 @@ void chassis_drained(void *chassis)
     drain(c->state);
 }
 
-static void begin_stop(struct chassis *c)
+static void chassis_begin_stop(struct chassis *c)
 {
     instruments_event(c->instruments, "stopping");
     instruments_set_ready(c->instruments, false);
     chassis_drained(c);
 }
 
-static void on_signal(void *owner, int signal)
+static void chassis_on_signal(void *owner, int signal)
 {
     struct chassis *c = owner;
     const struct log_source *log = &c->instruments->log;
@@ -408,7 +347,7 @@ static void on_signal(void *owner, int signal)
     if (signal != SIGHUP) {
         c->stopping = true;
         LOG_INFO(log, "stopping", log_text("signal", signal == SIGINT ? "SIGINT" : "SIGTERM"));
-        if (c->running) begin_stop(c); /* else the opener looks, and run() */
+        if (c->running) chassis_begin_stop(c); /* else the opener looks, and run() */
         return;
     }
     if (!c->running) { /* parts of the new settings would meet parts of the old */
@@ -417,16 +356,54 @@ static void on_signal(void *owner, int signal)
     }
     instruments_reopen(c->instruments); /* first, so that what follows is in the new file */
     LOG_INFO(log, "reloading", log_text("signal", "SIGHUP"));
-    bool reloaded = reload_conf(c);
-    look_at_tls(c, true);
+    bool reloaded = chassis_reload_conf(c);
+    chassis_look_at_tls(c, true);
     if (c->hooks->reload) c->hooks->reload(c->state);
     instruments_event(c->instruments, reloaded ? "reloaded" : "reload-refused");
-    publish_numbers(c);
+    chassis_publish_numbers(c);
+}
+
+/* -- opening the role, and all parts -- */
+
+static enum err chassis_open_role(struct chassis *c, struct note *note)
+{
+    chassis_step_fn *const *step = c->hooks->steps;
+    enum err err = ERR_OK;
+
+    c->state = calloc(1, c->hooks->state_size);
+    if (!c->state) return ERR_NOMEM;
+    *c->state = (struct role_base){.chassis = c,
+                                   .io = chassis_io(c),
+                                   .hooks = c->hooks,
+                                   .conf = c->conf_at_start,
+                                   .conf_now = c->conf_at_start,
+                                   .status = &c->status,
+                                   .warning = chassis_warning_of(c->conf_at_start),
+                                   .instruments = c->instruments,
+                                   .metrics = c->instruments->metrics};
+    while (!err && *step) err = (*step++)(c->state, note);
+    return err;
+}
+
+static enum err chassis_open_parts(struct chassis *c, struct note *note)
+{
+    static const int numbers[] = {SIGTERM, SIGINT, SIGHUP, 0};
+    enum err err = real_io_open(&c->real);
+
+    if (!err) err = chassis_lock_data_dir(c, note);
+    if (!err) err = instruments_open(chassis_io(c), c->conf, c->name, &c->instruments, note);
+    if (!err) err = chassis_open_tls(c, note);
+    if (!err) instruments_set_tls(c->instruments, c->tls);
+    if (!err) err = chassis_open_status_server(c, note);
+    if (!err) err = timer_init(&c->live_timer, chassis_io(c)->loop, chassis_on_live);
+    if (!err) err = timer_init(&c->look_timer, chassis_io(c)->loop, chassis_on_look);
+    if (!err) err = signals_open(chassis_io(c)->loop, numbers, chassis_on_signal, c, &c->signals);
+    return err ? err : chassis_open_role(c, note);
 }
 
 /* -- the run -- */
 
-static int print_conf(const struct chassis *c)
+static int chassis_print_conf(const struct chassis *c)
 {
     struct buf text;
     int exit_code;
@@ -439,8 +416,8 @@ static int print_conf(const struct chassis *c)
     return exit_code;
 }
 
-/* On stdout for whoever started it; on stderr when stdout belongs to the events. */
-static void say_started(const struct chassis *c)
+/* On stdout, for the person at the terminal; on stderr when stdout belongs to the events. */
+static void chassis_say_started(const struct chassis *c)
 {
     bool events = conf_choice(c->conf, "events.sink") == EVENTS_STDOUT;
     const char *scheme = c->tls ? "https" : "http", *trust = c->tls ? "--insecure " : "";
@@ -451,7 +428,8 @@ static void say_started(const struct chassis *c)
     if (c->hooks->say_first) c->hooks->say_first(c->state, out);
     fprintf(out, "%s %s is running (pid %d). Ctrl-C stops it.\n", c->name, version_number(),
             (int)getpid());
-    if (warning_of(c->conf)) fprintf(out, "  warning      %s\n", warning_of(c->conf));
+    if (chassis_warning_of(c->conf))
+        fprintf(out, "  warning      %s\n", chassis_warning_of(c->conf));
     if (address[0]) {
         fprintf(out, "  status page  %s://%s/\n", scheme, address);
         fprintf(out, "  try          curl %s%s://%s/readyz\n", trust, scheme, address);
@@ -461,30 +439,30 @@ static void say_started(const struct chassis *c)
     fflush(out);
 }
 
-static void run(struct chassis *c)
+static void chassis_run_role(struct chassis *c)
 {
     const struct log_source *log = &c->instruments->log;
-    const char *warning = warning_of(c->conf);
+    const char *warning = chassis_warning_of(c->conf);
     bool banner_first = c->hooks->say_first != NULL;
 
-    if (banner_first) say_started(c);
+    if (banner_first) chassis_say_started(c);
     LOG_INFO(log, "started", log_text("version", version_number()),
              log_text("commit", version_commit()), log_text("http", c->status.address),
              log_text("data_dir", conf_text(c->conf, "data-dir")));
     if (warning) LOG_WARN(log, "listener is open to the network without TLS");
     instruments_event(c->instruments, "started");
     instruments_set_ready(c->instruments, true);
-    if (!banner_first) say_started(c);
-    publish_numbers(c);
+    if (!banner_first) chassis_say_started(c);
+    chassis_publish_numbers(c);
     timer_start_in(&c->live_timer, conf_number(c->conf, "http.live-every"));
     timer_start_in(&c->look_timer, LOOK_EVERY_MS);
     c->running = true;
-    if (c->stopping) begin_stop(c); /* asked while it was starting */
+    if (c->stopping) chassis_begin_stop(c); /* asked while it was starting */
     real_io_run(c->real);
     LOG_INFO(log, "stopped");
 }
 
-static enum err check_role(const struct chassis *c)
+static enum err chassis_check_role(const struct chassis *c)
 {
     struct buf problems;
     enum err err;
@@ -497,7 +475,7 @@ static enum err check_role(const struct chassis *c)
 }
 
 /* Nothing is made and nothing is bound for settings that cannot work. */
-static enum err check_files(const struct chassis *c, struct note *note)
+static enum err chassis_check_files(const struct chassis *c, struct note *note)
 {
     enum err err = files_check(c->hooks->role->table, c->conf, fs_real(), note);
 
@@ -515,29 +493,29 @@ int chassis_run(void *program, const struct command_call *call)
     c.conf = c.conf_at_start;
     command_path_text(call, c.name);
     if (conf_bool(c.conf, "print-config")) {
-        exit_code = print_conf(&c);
+        exit_code = chassis_print_conf(&c);
         conf_close(c.conf_at_start);
         return exit_code;
     }
-    err = check_role(&c);
+    err = chassis_check_role(&c);
     if (err) {
         conf_close(c.conf_at_start);
         return err_exit_code(err);
     }
-    err = as_setting(check_files(&c, &note));
-    if (!err) err = as_setting(open_parts(&c, &note));
+    err = chassis_as_setting(chassis_check_files(&c, &note));
+    if (!err) err = chassis_as_setting(chassis_open_parts(&c, &note));
     if (err && c.stopping) {
         LOG_INFO(&c.instruments->log, "stopped during start-up");
     } else if (err) {
         exit_code = program_fail(call, err, &note);
     } else {
         c.started = loop_now(chassis_io(&c)->loop);
-        run(&c);
+        chassis_run_role(&c);
         if (c.failed) {
             (void)program_fail(call, c.failed, &c.failed_note);
             exit_code = c.failed_code;
         }
     }
-    close_parts(&c);
+    chassis_close_parts(&c);
     return exit_code;
 }

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every role stands on: configuration, data directory, loop, log, metrics, events, probes,
+/* The ground of every role: configuration, data directory, loop, log, metrics, events, probes,
  * status page, signals, TLS files and reload; and the one sequence that all of them start and stop
  * by. A role is a table of what is its own:
  *
  *     static const struct chassis_hooks hooks = {.role = &shard_role, .steps = CHASSIS_STEPS(...), ...};
- *     ... .run = chassis_run, .data = &hooks
+ *     ... CHASSIS_RUN(hooks)
  *
  * Start: settings checked -> files checked -> data directory -> log, metrics, events, pages ->
  * the role's steps, in their order. The first that fails ends the process.
- * Stop: the role's drains, one after the other -> the loop ends -> the role is closed, then what
- * it stands on, in reverse order. After a start that failed only the closing.
+ * Stop: the role's drains, one after the other -> the loop ends -> the role is closed, then the
+ * parts below it, in reverse order. After a start that failed only the closing.
  *
  * SIGTERM and SIGINT stop it in order: exit code 0. SIGHUP reads the configuration again, says
  * what changed and what needs a restart, opens the log file anew and looks at the TLS files; a
@@ -21,15 +21,19 @@
 
 #include "common/instruments.h"
 #include "common/program.h"
+#include "common/status.h"
 #include "common/tables.h"
 
 struct chassis;
-/* What the state of every role begins with. What the role does not use stays NULL; muster/role.h
+/* The state of every role begins with this. Parts that the role does not use stay NULL; muster/role.h
  * fills in what is below `metrics`, and closes it. */
 struct role_base {
     struct chassis *chassis;
     struct io *io;
-    const struct conf *conf; /* as it was at the start */
+    const struct chassis_hooks *hooks;
+    const struct conf *conf, *conf_now; /* as it was at the start; as of the last reload */
+    const struct status_server *status; /* its HTTP server and address */
+    const char *warning; /* the HTTP listener is open to the network without TLS; NULL: it is not */
     struct instruments *instruments;
     struct metrics *metrics;
     struct log_source log; /* with the name of the role's own on every line */
@@ -44,7 +48,7 @@ struct role_base {
 typedef enum err chassis_step_fn(void *state, struct note *note);
 typedef void chassis_drain_fn(void *state);
 
-/* What a role adds; all but the first three may be NULL. All on the loop's thread. */
+/* A role's own part; all but the first three may be NULL. All on the loop's thread. */
 struct chassis_hooks {
     const struct role *role;
     size_t state_size; /* zeroed before the first step; see CHASSIS_STATE */
@@ -56,14 +60,14 @@ struct chassis_hooks {
     const char *ready_check, *ready_reason; /* of role_open_ready */
     unsigned tls;                           /* of role_open_tls */
     bool locks_data_dir;                    /* the role does it itself */
-    bool knows_callers;      /* HTTPS asks who calls: a certificate of tls.ca-file, or none */
+    bool knows_callers;      /* HTTPS asks for the identity of callers: a certificate of tls.ca-file, or none */
     bool second_signal_ends; /* SIGTERM or SIGINT while it stops: 143 or 130, at once */
-    /* What the files that the settings name contain, before a directory is made or a port is
+    /* Checks the contents of the files that the settings name, before a directory is made or a port is
      * bound; that they can be opened was checked (common/files.h). */
     enum err (*check)(const struct conf *conf, struct fs *fs, struct note *note);
-    /* The first lines for whoever started it, before the status page; no log line precedes them. */
+    /* The first lines on the terminal, before the status page; no log line precedes them. */
     void (*say_first)(void *state, FILE *out);
-    /* More lines for whoever started it. */
+    /* More lines on the terminal. */
     void (*say_started)(void *state, FILE *out);
     bool (*owns_stdout)(const void *state); /* then such lines go to stderr */
     /* SIGHUP, after the settings were looked at, right or wrong. */
@@ -82,14 +86,9 @@ struct chassis_hooks {
 #define CHASSIS_DRAINS(...) ((chassis_drain_fn *const[]){__VA_ARGS__, NULL})
 /* The `run` of a role's command, whose `data` are the hooks: the whole life of its process. */
 int chassis_run(void *program, const struct command_call *call);
+#define CHASSIS_RUN(hooks) .exits = BIT(4) | BIT(6), .run = chassis_run, .data = &(hooks)
 
 /* -- for a role's hooks -- */
-const struct chassis_hooks *chassis_hooks(const struct chassis *chassis);
-const struct conf *chassis_conf_now(const struct chassis *chassis); /* until the next reload */
-const char *chassis_http_address(const struct chassis *chassis);    /* with the real port */
-struct http_server *chassis_http(const struct chassis *chassis);    /* NULL: it is off */
-/* What is said of a listener that is open to the network without TLS; NULL: it is not. */
-const char *chassis_warning(const struct chassis *chassis);
 enum { CHASSIS_HTTP_OK = 200 };
 /* A page of the role's own; nothing when there is no HTTP. One that cannot be published stays as it
  * was. */

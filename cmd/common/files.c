@@ -27,13 +27,14 @@ static const struct {
 };
 
 /* NULL: not set, or no option of this role. */
-static const char *text_of(const struct option_table *table, const struct conf *conf,
-                           const char *name)
+static const char *files_text_of(const struct option_table *table, const struct conf *conf,
+                                 const char *name)
 {
     return option_find(table, name) ? conf_text(conf, name) : NULL;
 }
 
-static bool is_used(const struct option_table *table, const struct conf *conf, const char *name)
+static bool files_is_used(const struct option_table *table, const struct conf *conf,
+                          const char *name)
 {
     for (size_t i = 0; i < ARRAY_LEN(used_by); i++) {
         const struct option *by = option_find(table, used_by[i].by);
@@ -44,7 +45,8 @@ static bool is_used(const struct option_table *table, const struct conf *conf, c
 }
 
 /* Anything but a directory; a pipe is not opened, because it can be read only once. */
-static enum err check_input(struct fs *fs, const char *name, const char *path, struct note *note)
+static enum err files_check_input(struct fs *fs, const char *name, const char *path,
+                                  struct note *note)
 {
     struct fs_file *file = NULL;
     struct fs_info info;
@@ -59,8 +61,8 @@ static enum err check_input(struct fs *fs, const char *name, const char *path, s
 }
 
 /* `base` may be NULL: the path is as given. */
-static enum err join_path(const char *name, const char *base, const char *given,
-                          char path[FS_PATH_CAP], struct note *note)
+static enum err files_join_path(const char *name, const char *base, const char *given,
+                                char path[FS_PATH_CAP], struct note *note)
 {
     bool below = base && given[0] != '/';
     int len = snprintf(path, FS_PATH_CAP, "%s%s%s", below ? base : "", below ? "/" : "", given);
@@ -73,18 +75,18 @@ static enum err join_path(const char *name, const char *base, const char *given,
 enum err files_below_data_dir(const struct conf *conf, const char *name, const char *given,
                               char path[FS_PATH_CAP], struct note *note)
 {
-    return join_path(name, conf_text(conf, "data-dir"), given, path, note);
+    return files_join_path(name, conf_text(conf, "data-dir"), given, path, note);
 }
 
 /* `base`, unless it is NULL, is made later when it does not exist. */
-static enum err check_output(struct fs *fs, const char *name, const char *given, const char *base,
-                             struct note *note)
+static enum err files_check_output(struct fs *fs, const char *name, const char *given,
+                                   const char *base, struct note *note)
 {
     bool below = base && given[0] != '/';
     char path[FS_PATH_CAP];
     struct fs_info info;
     const char *slash;
-    enum err err = join_path(name, base, given, path, note);
+    enum err err = files_join_path(name, base, given, path, note);
 
     if (err) return err;
     if (!fs_stat(fs, path, &info)) {
@@ -101,8 +103,8 @@ static enum err check_output(struct fs *fs, const char *name, const char *given,
     return err ? err : ERR_INVALID;
 }
 
-static enum err check_option(const struct option_table *table, const struct option *option,
-                             const struct conf *conf, struct fs *fs, struct note *note)
+static enum err files_check_option(const struct option_table *table, const struct option *option,
+                                   const struct conf *conf, struct fs *fs, struct note *note)
 {
     enum err err = ERR_OK;
 
@@ -113,15 +115,15 @@ static enum err check_option(const struct option_table *table, const struct opti
         if (option->kind == OPTION_LIST) {
             struct option_value list = conf_list(conf, option->name);
             for (size_t i = 0; i < list.item_count && !err; i++)
-                err = check_input(fs, option->name, list.items[i].at, note);
+                err = files_check_input(fs, option->name, list.items[i].at, note);
             return err;
         }
-        return check_input(fs, option->name, conf_text(conf, option->name), note);
+        return files_check_input(fs, option->name, conf_text(conf, option->name), note);
     case OPTION_FILE_OUTPUT:
-        return check_output(fs, option->name, conf_text(conf, option->name), NULL, note);
+        return files_check_output(fs, option->name, conf_text(conf, option->name), NULL, note);
     case OPTION_FILE_OUTPUT_BELOW:
-        return check_output(fs, option->name, conf_text(conf, option->name),
-                            text_of(table, conf, "data-dir"), note);
+        return files_check_output(fs, option->name, conf_text(conf, option->name),
+                                  files_text_of(table, conf, "data-dir"), note);
     }
     return ERR_INTERNAL;
 }
@@ -132,15 +134,15 @@ static enum err files_check_tls(const struct option_table *table, const struct c
     struct tls_options options = {
         .side = TLS_SERVER,
         .version_min = TLS_V1_2,
-        .cert_file = text_of(table, conf, tls_files[which].cert),
-        .key_file = text_of(table, conf, tls_files[which].key),
-        .ca_files = {text_of(table, conf, tls_files[which].ca)},
+        .cert_file = files_text_of(table, conf, tls_files[which].cert),
+        .key_file = files_text_of(table, conf, tls_files[which].key),
+        .ca_files = {files_text_of(table, conf, tls_files[which].ca)},
         .peer_optional = true,
     };
     struct tls_context *tls = NULL;
     enum err err;
 
-    if (!options.cert_file || !text_of(table, conf, tls_files[which].what)) return ERR_OK;
+    if (!options.cert_file || !files_text_of(table, conf, tls_files[which].what)) return ERR_OK;
     err = tls_context_open(fs, &options, &tls, note);
     tls_context_unref(tls);
     if (err) note_prefix(note, "%s", tls_files[which].what);
@@ -153,8 +155,8 @@ enum err files_check(const struct option_table *table, const struct conf *conf, 
     enum err err = ERR_OK;
 
     for (size_t i = 0; i < table->count && !err; i++)
-        if (is_used(table, conf, table->options[i].name))
-            err = check_option(table, &table->options[i], conf, fs, note);
+        if (files_is_used(table, conf, table->options[i].name))
+            err = files_check_option(table, &table->options[i], conf, fs, note);
     for (size_t i = 0; i < ARRAY_LEN(tls_files) && !err; i++)
         err = files_check_tls(table, conf, i, fs, note);
     return err;

@@ -2,9 +2,9 @@
 /* Checks every file that a role's settings name, before a data directory is made or a port is
  * bound.
  *
- * What an option names is declared in its table (enum option_file), so that a new option cannot
- * be forgotten here. What a file must contain, a certificate apart, is checked by the role's
- * own hook. */
+ * The kind of file that an option names is declared in its table (enum option_file), so that a new
+ * option cannot be forgotten here. What a file must contain, a certificate apart, is checked by the
+ * role's own hook. */
 #ifndef COMMON_FILES_H
 #define COMMON_FILES_H
 #include "conf/conf.h"

@@ -20,11 +20,11 @@
 #include "text/ndjson.h"
 #include "text/rfc3339.h"
 
-enum { LOG_FILE_MODE = 0640, LOG_REPEATS_PER_SECOND = 20 }; /* 20: a reload tells all it changed */
+enum { LOG_FILE_MODE = 0640, LOG_REPEATS_PER_SECOND = 20 }; /* 20: a reload logs every change */
 
 /* -- the log file: one descriptor for the logger, and another file behind it after a reopen -- */
 
-static enum err open_log_file(const char *path, int *ret_fd, struct note *note)
+static enum err instruments_open_log_file(const char *path, int *ret_fd, struct note *note)
 {
     int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, LOG_FILE_MODE);
 
@@ -54,7 +54,7 @@ void instruments_reopen(struct instruments *in)
     int fd = -1;
 
     if (!in->log_file) return;
-    if (open_log_file(in->log_file, &fd, &note)) {
+    if (instruments_open_log_file(in->log_file, &fd, &note)) {
         LOG_ERROR(&in->log, "log file could not be reopened: logging continues to the old file",
                   log_text("why", note.text));
         return;
@@ -65,8 +65,8 @@ void instruments_reopen(struct instruments *in)
     close(fd);
 }
 
-static enum err open_log(struct instruments *in, struct io *io, const struct conf *conf,
-                         struct note *note)
+static enum err instruments_open_log(struct instruments *in, struct io *io, const struct conf *conf,
+                                     struct note *note)
 {
     const char *path = conf_text(conf, "log.file");
     struct logger_options options = {
@@ -80,7 +80,7 @@ static enum err open_log(struct instruments *in, struct io *io, const struct con
 
     if (path) {
         in->log_file = str_dup(str_from(path));
-        err = in->log_file ? open_log_file(path, &in->log_fd, note) : ERR_NOMEM;
+        err = in->log_file ? instruments_open_log_file(path, &in->log_fd, note) : ERR_NOMEM;
         options.fd = in->log_fd;
     }
     if (!err) err = logger_open(&options, &in->logger);
@@ -90,8 +90,8 @@ static enum err open_log(struct instruments *in, struct io *io, const struct con
 
 /* -- events -- */
 
-static enum err open_events(struct instruments *in, struct io *io, const struct conf *conf,
-                            struct note *note)
+static enum err instruments_open_events(struct instruments *in, struct io *io,
+                                        const struct conf *conf, struct note *note)
 {
     char path[FS_PATH_CAP];
     enum err err =
@@ -137,7 +137,7 @@ void instruments_event(struct instruments *instruments, const char *what)
 
 /* -- numbers of the process itself -- */
 
-static enum err add_metrics(struct instruments *in, struct note *note)
+static enum err instruments_add_metrics(struct instruments *in, struct note *note)
 {
     struct metric_options reloads = {
         .name = "muster_config_reloads_total",
@@ -191,9 +191,9 @@ enum err instruments_open(struct io *io, const struct conf *conf, const char *pr
     in->loop = io->loop;
     ring_use_clock(io->clock);
     err = crash_install(&crash);
-    if (!err) err = open_log(in, io, conf, note);
-    if (!err) err = add_metrics(in, note);
-    if (!err) err = open_events(in, io, conf, note);
+    if (!err) err = instruments_open_log(in, io, conf, note);
+    if (!err) err = instruments_add_metrics(in, note);
+    if (!err) err = instruments_open_events(in, io, conf, note);
     if (err)
         instruments_close(in);
     else
@@ -215,8 +215,7 @@ void instruments_close(struct instruments *instruments)
 
 /* -- the part that meets HTTP -- */
 
-/* The pages come last: who asks meanwhile must not hear that all is well of a process that has only
- * begun to open its parts. */
+/* The pages come last: while its parts are being opened, no request may find the process healthy. */
 enum err instruments_serve(struct instruments *instruments, struct http_server *http,
                            struct note *note)
 {

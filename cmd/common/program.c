@@ -35,7 +35,8 @@ static void program_print_line(const struct command_call *call, struct str line)
     else
         command_path_text(call, path);
     buf_init(&shown, PROGRAM_TEXT_MAX);
-    if (printable_append(line, &shown)) buf_clear(&shown); /* still say who failed */
+    if (printable_append(line, &shown))
+        buf_clear(&shown); /* the name of the command is printed all the same */
     fprintf(stderr, "%s: %.*s\n", path, STR_ARG(buf_peek(&shown)));
     buf_deinit(&shown);
 }
@@ -90,7 +91,7 @@ enum err program_add_file(struct conf *conf, const char *path)
     return err;
 }
 
-/* All sources are read, whatever is wrong with one: conf_finish tells all of it together. */
+/* All sources are read, whatever is wrong with one: conf_finish reports all of it together. */
 static enum err program_add_sources(const struct program *program, const struct command_call *call,
                                     const struct option_table *table, struct conf *conf)
 {
@@ -197,8 +198,8 @@ static int program_help_as_mistake(const struct command_call *call)
     return err ? program_fail(call, err, NULL) : err_exit_code(ERR_INVALID);
 }
 
-/* A process started with one of its three standard files closed would get the number for something
- * of its own, and whoever prints would write into that. */
+/* A process started with one of its three standard files closed would reuse the number for a file of
+ * its own, and output would be written into that file. */
 static bool program_fill_standard_files(void)
 {
     int fd;

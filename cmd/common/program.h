@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What both programs do before and after a command: find it, load its configuration, print help and
+/* The frame of a command in both programs: find it, load its configuration, print help and
  * mistakes, turn errors into exit codes. Commands themselves are functions in cmd/<program>/. */
 #ifndef COMMON_PROGRAM_H
 #define COMMON_PROGRAM_H
@@ -16,14 +16,14 @@ int program_main(const struct command *root, int argc, char **argv);
 
 /* Reads flags, environment and, when the command has an option `config` that is set, that file. On
  * success the number of arguments has been checked too. On failure `problems` holds a line for each
- * thing wrong. Nothing is printed, so a reload can use it. */
+ * problem. Nothing is printed, so a reload can use it. */
 enum err program_read_conf(const struct program *program, const struct command_call *call,
                            struct conf **ret_conf, struct buf *problems);
 /* The same for a command that starts: problems go to stderr. ERR_INVALID, ERR_NOMEM. */
 enum err program_load_conf(const struct program *program, const struct command_call *call,
                            struct conf **ret_conf);
-/* Adds a file to the sources of `conf`. What is wrong in it, or with reading it at all, becomes a
- * problem of `conf`. ERR_INVALID, ERR_NOMEM, and what fs_read_whole answers. */
+/* Adds a file to the sources of `conf`. Every error in it, or in reading it, becomes a problem of
+ * `conf`. ERR_INVALID, ERR_NOMEM, and what fs_read_whole answers. */
 enum err program_add_file(struct conf *conf, const char *path);
 
 /* -- what is printed; text from outside is made printable on stderr -- */
@@ -34,7 +34,8 @@ int program_fail(const struct command_call *call, enum err err, const struct not
 /* Writes all of it to stdout. An exit code: a write that failed is said on stderr, and is 1. */
 int program_print(struct str text);
 
-/* -- a command that works by itself and prints: PROGRAM_ACT(fn) in its struct command -- */
+/* -- a command that works by itself and prints: PROGRAM_ACT(exit codes, fn) in its struct command
+ * -- */
 struct program_run {
     const struct command_call *call;
     const struct conf *conf;
@@ -47,8 +48,8 @@ struct program_action {
     program_act_fn *act;
 };
 int program_act(void *context, const struct command_call *call); /* what `data` says */
-#define PROGRAM_ACT(fn)                                                                            \
-    .run = program_act, .data = &(const struct program_action)                                     \
+#define PROGRAM_ACT(codes, fn)                                                                     \
+    .exits = (codes), .run = program_act, .data = &(const struct program_action)                   \
     {                                                                                              \
         .act = (fn)                                                                                \
     }

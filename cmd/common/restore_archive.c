@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Opens the state machines of a coordinator without a log, so that an archive is restored or
+ * verified with all of them. Runs in one thread, and blocks. */
 #include "common/restore_archive.h"
 
-#include "common/program.h"
+#include "common/tables_ctl.h"
 #include "member/machine.h"
 #include "store/machine.h"
 
@@ -48,6 +50,14 @@ enum err restore_archive(const struct conf *conf, const char *name, bool replace
     machines_close(&machines);
     program_give_to_owner(wish.to.dir);
     return err;
+}
+
+enum err restore_act(struct program_run *run)
+{
+    const struct conf *conf = run->conf;
+
+    return restore_archive(conf, conf_text(conf, "id"), conf_bool(conf, "yes"),
+                           conf_choice(conf, "output") == CTL_OUTPUT_JSON, &run->out, &run->note);
 }
 
 enum err verify_archive(const char *path, bool json, struct buf *out, struct note *note)

@@ -12,8 +12,8 @@
 #include "store/etcd/access/access.h"
 
 /* An empty path is a mistake everywhere; without this the kernel would say so, in other words. */
-static enum err check_paths(const struct option_table *table, const struct conf *conf,
-                            struct note *note)
+static enum err settings_check_paths(const struct option_table *table, const struct conf *conf,
+                                     struct note *note)
 {
     for (size_t i = 0; i < table->count; i++) {
         const struct option *option = &table->options[i];
@@ -29,7 +29,7 @@ static enum err check_paths(const struct option_table *table, const struct conf 
 enum err role_problems(const struct role *role, const struct conf *conf, struct buf *problems)
 {
     struct note note = {""};
-    enum err err = check_paths(role->table, conf, &note);
+    enum err err = settings_check_paths(role->table, conf, &note);
     enum err gathered = role->gather ? role->gather(conf, problems) : ERR_OK;
 
     if (!err) err = role->check(conf, &note);
@@ -39,8 +39,8 @@ enum err role_problems(const struct role *role, const struct conf *conf, struct 
 
 /* A listener that anybody on the network could use needs TLS, or to be asked for in so many
  * words. */
-static enum err check_listener(const struct conf *conf, const char *name, const char *wanted,
-                               struct note *note)
+static enum err settings_check_listener(const struct conf *conf, const char *name,
+                                        const char *wanted, struct note *note)
 {
     const char *listen = conf_text(conf, name);
 
@@ -52,46 +52,49 @@ static enum err check_listener(const struct conf *conf, const char *name, const 
                      listen, wanted);
 }
 
-static enum err check_http(const struct conf *conf, const char *wanted, struct note *note)
+static enum err settings_check_http(const struct conf *conf, const char *wanted, struct note *note)
 {
     const char *listen = conf_text(conf, "http.listen");
 
     if (option_address_off(listen)) return ERR_OK;
-    if (strncmp(listen, "unix:", 5) != 0) return check_listener(conf, "http.listen", wanted, note);
+    if (strncmp(listen, "unix:", 5) != 0)
+        return settings_check_listener(conf, "http.listen", wanted, note);
     return note_fail(note, ERR_INVALID, "http.listen %s: HTTP needs host:port", listen);
 }
 
-static enum err check_dev(const struct conf *conf, struct note *note)
+static enum err settings_check_dev(const struct conf *conf, struct note *note)
 {
     const char *cert = conf_text(conf, "tls.cert-file"), *key = conf_text(conf, "tls.key-file");
 
     if (!cert != !key)
         return note_fail(note, ERR_INVALID,
                          "tls.cert-file and tls.key-file belong together; one of them is missing");
-    return check_http(conf, "tls.cert-file and tls.key-file", note);
+    return settings_check_http(conf, "tls.cert-file and tls.key-file", note);
 }
 
-const struct role dev_role = {.name = "dev", .table = &dev_table, .check = check_dev};
+const struct role dev_role = {.name = "dev", .table = &dev_table, .check = settings_check_dev};
 
 /* -- coordinator -- */
 
 /* The port of a log is part of what the others know of it, so it is never drawn. */
-static enum err check_raft(const struct conf *conf, struct note *note)
+static enum err settings_check_raft(const struct conf *conf, struct note *note)
 {
-    const char *bind = conf_text(conf, "raft-bind"), *told = conf_text(conf, "raft-advertise");
+    const char *bind = conf_text(conf, "raft-bind"),
+               *advertised = conf_text(conf, "raft-advertise");
     struct address_parts parts;
 
-    if (address_split(told ? told : bind, &parts, note)) return ERR_INVALID;
+    if (address_split(advertised ? advertised : bind, &parts, note)) return ERR_INVALID;
     if (parts.is_unix || parts.port == 0 || parts.host.len == 0 ||
         str_equal(parts.host, STR("0.0.0.0")) || str_equal(parts.host, STR("::")))
         return note_fail(note, ERR_INVALID,
                          "%s %s: nobody can reach it there; name a host and a port%s",
-                         told ? "raft-advertise" : "raft-bind", told ? told : bind,
-                         told ? "" : " in raft-advertise");
+                         advertised ? "raft-advertise" : "raft-bind",
+                         advertised ? advertised : bind, advertised ? "" : " in raft-advertise");
     return ERR_OK;
 }
 
-static enum err check_addresses(const struct conf *conf, const char *name, struct note *note)
+static enum err settings_check_addresses(const struct conf *conf, const char *name,
+                                         struct note *note)
 {
     struct option_value list = conf_list(conf, name);
     struct address_parts parts;
@@ -105,7 +108,7 @@ static enum err check_addresses(const struct conf *conf, const char *name, struc
 }
 
 /* As the log scales them (replica_open). */
-static enum err check_timing(const struct conf *conf, struct note *note)
+static enum err settings_check_timing(const struct conf *conf, struct note *note)
 {
     uint64_t scale = conf_number(conf, "timing-scale");
     uint64_t election = max_u64(conf_number(conf, "election") * scale / 100, 2);
@@ -118,10 +121,10 @@ static enum err check_timing(const struct conf *conf, struct note *note)
                      conf_number(conf, "election"), conf_number(conf, "heartbeat"));
 }
 
-static enum err check_join(const struct conf *conf, struct note *note)
+static enum err settings_check_join(const struct conf *conf, struct note *note)
 {
     struct str id = str_from(conf_text(conf, "id"));
-    enum err err = check_addresses(conf, "join-addr", note);
+    enum err err = settings_check_addresses(conf, "join-addr", note);
     uint64_t ordinal;
 
     if (err || conf_list(conf, "join-addr").item_count == 0) return err;
@@ -139,8 +142,8 @@ static enum err settings_check_tls(const struct conf *conf, struct note *note)
     return note_fail(note, ERR_INVALID, "%s belong together; one of them is missing", tls_files);
 }
 
-/* What the dashboard shows to shards. */
-static enum err check_dashboard(const struct conf *conf, struct note *note)
+/* The certificate that the dashboard shows to shards. */
+static enum err settings_check_dashboard(const struct conf *conf, struct note *note)
 {
     bool cert = conf_is_set(conf, "dashboard.cert-file");
     bool key = conf_is_set(conf, "dashboard.key-file");
@@ -151,7 +154,7 @@ static enum err check_dashboard(const struct conf *conf, struct note *note)
                      tls_files);
 }
 
-static bool is_version(struct str text)
+static bool settings_is_version(struct str text)
 {
     struct str part;
     uint64_t number;
@@ -162,7 +165,7 @@ static bool is_version(struct str text)
     return parts == 3;
 }
 
-static enum err check_etcd(const struct conf *conf, struct note *note)
+static enum err settings_check_etcd(const struct conf *conf, struct note *note)
 {
     struct option_value access = conf_list(conf, "etcd-access");
     struct etcd_rule rule;
@@ -174,7 +177,7 @@ static enum err check_etcd(const struct conf *conf, struct note *note)
         note_prefix(note, "etcd-access");
         return err;
     }
-    if (!is_version(str_from(conf_text(conf, "etcd-version"))))
+    if (!settings_is_version(str_from(conf_text(conf, "etcd-version"))))
         return note_fail(note, ERR_INVALID, "etcd-version: three numbers are needed, as 3.6.5");
     if (!conf_is_set(conf, "etcd-ca-file") ||
         (conf_is_set(conf, "tls.cert-file") && conf_text(conf, "etcd-listen")))
@@ -183,24 +186,24 @@ static enum err check_etcd(const struct conf *conf, struct note *note)
                      "etcd-ca-file is for etcd-listen under TLS: it needs both, and tls.cert-file");
 }
 
-static enum err check_coordinator(const struct conf *conf, struct note *note)
+static enum err settings_check_coordinator(const struct conf *conf, struct note *note)
 {
     enum err err = join_name(str_from(conf_text(conf, "id")), note);
 
-    if (!err) err = check_timing(conf, note);
+    if (!err) err = settings_check_timing(conf, note);
     if (!err) err = settings_check_tls(conf, note);
-    if (!err) err = check_listener(conf, "listen", tls_files, note);
-    if (!err) err = check_listener(conf, "raft-bind", tls_files, note);
+    if (!err) err = settings_check_listener(conf, "listen", tls_files, note);
+    if (!err) err = settings_check_listener(conf, "raft-bind", tls_files, note);
     if (!err && conf_text(conf, "etcd-listen"))
-        err = check_listener(conf, "etcd-listen", tls_files, note);
-    if (!err) err = check_etcd(conf, note);
-    if (!err) err = check_dashboard(conf, note);
-    if (!err) err = check_http(conf, tls_files, note);
-    if (!err) err = check_raft(conf, note);
-    return err ? err : check_join(conf, note);
+        err = settings_check_listener(conf, "etcd-listen", tls_files, note);
+    if (!err) err = settings_check_etcd(conf, note);
+    if (!err) err = settings_check_dashboard(conf, note);
+    if (!err) err = settings_check_http(conf, tls_files, note);
+    if (!err) err = settings_check_raft(conf, note);
+    return err ? err : settings_check_join(conf, note);
 }
 
-static enum err gather_coordinator(const struct conf *conf, struct buf *problems)
+static enum err settings_gather_coordinator(const struct conf *conf, struct buf *problems)
 {
     struct member_config config;
     return member_config_read(conf, &config, problems, NULL);
@@ -208,12 +211,12 @@ static enum err gather_coordinator(const struct conf *conf, struct buf *problems
 
 const struct role coordinator_role = {.name = "coordinator",
                                       .table = &coordinator_run_table,
-                                      .check = check_coordinator,
-                                      .gather = gather_coordinator};
+                                      .check = settings_check_coordinator,
+                                      .gather = settings_gather_coordinator};
 
 /* -- worker -- */
 
-static enum err gather_worker(const struct conf *conf, struct buf *problems)
+static enum err settings_gather_worker(const struct conf *conf, struct buf *problems)
 {
     struct worker_config config;
     return worker_config_read(conf, &config, problems, NULL);
@@ -221,12 +224,12 @@ static enum err gather_worker(const struct conf *conf, struct buf *problems)
 
 const struct role worker_role = {.name = "worker",
                                  .table = &worker_run_table,
-                                 .check = check_dev, /* of its own pages, as there */
-                                 .gather = gather_worker};
+                                 .check = settings_check_dev, /* of its own pages, as there */
+                                 .gather = settings_gather_worker};
 
 /* -- shard -- */
 
-static enum err check_domains(const struct conf *conf, struct note *note)
+static enum err settings_check_domains(const struct conf *conf, struct note *note)
 {
     struct option_value list = conf_list(conf, "domains");
 
@@ -245,15 +248,15 @@ static enum err check_domains(const struct conf *conf, struct note *note)
     return ERR_OK;
 }
 
-static enum err check_shard(const struct conf *conf, struct note *note)
+static enum err settings_check_shard(const struct conf *conf, struct note *note)
 {
     enum err err = id_check("id", str_from(conf_text(conf, "id")), ID_MAX, note);
 
     if (!err) err = settings_check_tls(conf, note);
-    if (!err) err = check_listener(conf, "listen", tls_files, note);
-    if (!err) err = check_http(conf, tls_files, note);
-    if (!err) err = check_addresses(conf, "coordinator-addr", note);
-    if (!err) err = check_domains(conf, note);
+    if (!err) err = settings_check_listener(conf, "listen", tls_files, note);
+    if (!err) err = settings_check_http(conf, tls_files, note);
+    if (!err) err = settings_check_addresses(conf, "coordinator-addr", note);
+    if (!err) err = settings_check_domains(conf, note);
     if (!err && conf_number(conf, "rest-most") < conf_number(conf, "rest-first")) {
         note_set(note, "rest-most must not be less than rest-first");
         err = ERR_INVALID;
@@ -261,12 +264,13 @@ static enum err check_shard(const struct conf *conf, struct note *note)
     return err;
 }
 
-const struct role shard_role = {.name = "shard", .table = &shard_run_table, .check = check_shard};
+const struct role shard_role = {
+    .name = "shard", .table = &shard_run_table, .check = settings_check_shard};
 
 /* -- operator -- */
 
 /* Demand comes from one place. */
-static enum err check_source(const struct conf *conf, struct note *note)
+static enum err settings_check_source(const struct conf *conf, struct note *note)
 {
     bool kube = conf_bool(conf, "kubernetes") || conf_is_set(conf, "kubeconfig");
 
@@ -276,21 +280,21 @@ static enum err check_source(const struct conf *conf, struct note *note)
                           : "where does demand come from? --demand FILE, or --kubernetes");
 }
 
-static enum err check_operator(const struct conf *conf, struct note *note)
+static enum err settings_check_operator(const struct conf *conf, struct note *note)
 {
     enum err err = id_check("cluster-id", str_from(conf_text(conf, "cluster-id")), ID_MAX, note);
 
-    if (!err) err = check_source(conf, note);
+    if (!err) err = settings_check_source(conf, note);
     if (!err) err = settings_check_tls(conf, note);
-    if (!err) err = check_http(conf, tls_files, note);
-    return err ? err : check_addresses(conf, "shard-addr", note);
+    if (!err) err = settings_check_http(conf, tls_files, note);
+    return err ? err : settings_check_addresses(conf, "shard-addr", note);
 }
 const struct role operator_role = {
-    .name = "operator", .table = &operator_run_table, .check = check_operator};
+    .name = "operator", .table = &operator_run_table, .check = settings_check_operator};
 
 /* -- provider -- */
 
-static enum err check_provider(const struct conf *conf, struct note *note)
+static enum err settings_check_provider(const struct conf *conf, struct note *note)
 {
     enum err err = id_check("name", str_from(conf_text(conf, "name")), ID_MAX, note);
 
@@ -300,9 +304,9 @@ static enum err check_provider(const struct conf *conf, struct note *note)
         err = ERR_INVALID;
     }
     if (!err) err = settings_check_tls(conf, note);
-    if (!err) err = check_listener(conf, "listen", tls_files, note);
-    return err ? err : check_http(conf, tls_files, note);
+    if (!err) err = settings_check_listener(conf, "listen", tls_files, note);
+    return err ? err : settings_check_http(conf, tls_files, note);
 }
 
 const struct role provider_role = {
-    .name = "provider", .table = &provider_run_table, .check = check_provider};
+    .name = "provider", .table = &provider_run_table, .check = settings_check_provider};

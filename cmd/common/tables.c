@@ -5,25 +5,22 @@
 /* -- musterctl: these say something about one call, so they are flags only -- */
 
 #define OPTION_DIR                                                                                 \
-    FLAG("dir", STRING, .fallback = "tls", .placeholder = "DIR",                                   \
-         .help = "the directory of the authority: ca.pem and ca.key.pem")
-#define OPTION_JSON FLAG("json", BOOL, .help = "print one JSON object a line instead of text")
+    FLAG_TEXT("dir", "tls", "DIR", "the directory of the authority: ca.pem and ca.key.pem")
+#define OPTION_JSON FLAG_SWITCH("json", "print one JSON object a line instead of text")
 #define OPTION_DAYS(otherwise, most)                                                               \
-    FLAG("days", U64, .fallback = (otherwise), .min = 1, .max = (most),                            \
-         .help = "how long it is valid")
+    FLAG_NUMBER("days", U64, (otherwise), 1, (most), "how long it is valid")
 #define OPTION_COMMON_NAME                                                                         \
-    FLAG("common-name", STRING, .fallback = "muster-dev-ca", .placeholder = "NAME",                \
-         .help = "how the authority calls itself")
+    FLAG_TEXT("common-name", "muster-dev-ca", "NAME", "how the authority calls itself")
 #define OPTION_STRICT                                                                              \
-    FLAG("strict-permissions", BOOL,                                                               \
-         .help = "refuse a key that others may read, instead of warning about it")
+    FLAG_SWITCH("strict-permissions",                                                              \
+                "refuse a key that others may read, instead of warning about it")
 #define OPTION_ROLLOUT                                                                             \
-    FLAG("rollout", BOOL,                                                                          \
-         .help = "make the development authority that rollout workers expect: rollout-dev-ca, "    \
-                 "valid from 1975 to 4096; --days and --common-name do not matter then")
-#define OPTION_FORCE(what) FLAG("force", BOOL, .help = (what))
+    FLAG_SWITCH("rollout",                                                                         \
+                "make the development authority that rollout workers expect: rollout-dev-ca, "     \
+                "valid from 1975 to 4096; --days and --common-name do not matter then")
+#define OPTION_FORCE(what) FLAG_SWITCH("force", (what))
 #define OPTION_NEW_KEY                                                                             \
-    FLAG("new-key", BOOL, .help = "with a renewal, make a fresh key too; otherwise the key stays")
+    FLAG_SWITCH("new-key", "with a renewal, make a fresh key too; otherwise the key stays")
 
 TABLE(cert_ca, OPTION_DIR, OPTION_COMMON_NAME, OPTION_DAYS("3650", 36500), OPTION_ROLLOUT,
       OPTION_STRICT, OPTION_JSON);
@@ -66,14 +63,13 @@ static_assert(ARRAY_LEN(role_names) == ARRAY_LEN(roles), "a role for each name")
 TABLE(config_check, OPTION_ROLE);
 TABLE(config_reference, OPTION_ROLE);
 
-#define OPTION_YES                                                                                 \
-    FLAG("yes", BOOL, .help = "do it; without this it is only said what would be done")
+#define OPTION_YES FLAG_SWITCH("yes", "do it; without this it is only said what would be done")
 TABLE(force_config, OPTION_YES,
       FLAG("address", ADDRESS,
            .help = "its address in the new configuration; without it, as it was"));
 TABLE(rejoin, OPTION_YES);
-TABLE(set_epoch, FLAG("data-dir", STRING, .fallback = "shard-data", .placeholder = "DIR",
-                      .help = "the shard's directory, which must be there"));
+TABLE(set_epoch,
+      FLAG_TEXT("data-dir", "shard-data", "DIR", "the shard's directory, which must be there"));
 
 TABLE(plan,
       FLAG("inventory", STRING,
@@ -81,18 +77,16 @@ TABLE(plan,
       FLAG("needs", STRING,
            .help = "the demand: a file as above; with --generate, how many rows (a tenth of the "
                    "machines)"),
-      FLAG("generate", BOOL, .help = "make a fleet up instead"),
-      FLAG("machines", U64, .fallback = "1000", .max = 8 << 20, .help = "of a generated fleet"),
-      FLAG("clusters", U64, .fallback = "10", .min = 1, .max = 100000,
-           .help = "of a generated fleet"),
-      FLAG("seed", U64, .fallback = "1", .help = "the same seed makes the same fleet"),
-      FLAG("adversarial", BOOL, .help = "no two generated machines alike"),
+      FLAG_SWITCH("generate", "make a fleet up instead"),
+      FLAG_NUMBER("machines", U64, "1000", 0, 8 << 20, "of a generated fleet"),
+      FLAG_NUMBER("clusters", U64, "10", 1, 100000, "of a generated fleet"),
+      FLAG_NUMBER("seed", U64, "1", 0, 0, "the same seed makes the same fleet"),
+      FLAG_SWITCH("adversarial", "no two generated machines alike"),
       FLAG("dump", STRING,
            .help = "write what was generated to DUMP-inventory.ndjson and DUMP-needs.ndjson"),
-      FLAG("limit", U64, .fallback = "40", .help = "lines of each list; 0 for all"),
-      FLAG("all", BOOL, .help = "tell of every need, not only of those that lack something"),
-      FLAG("transcript", BOOL,
-           .help = "every field of the decision, one line each, for comparing"));
+      FLAG_NUMBER("limit", U64, "40", 0, 0, "lines of each list; 0 for all"),
+      FLAG_SWITCH("all", "list every need, not only of those that lack something"),
+      FLAG_SWITCH("transcript", "every field of the decision, one line each, for comparing"));
 
 #define ADDRESS_OF(name) &name##_table,
 const struct option_table *const all_tables[] = {OPTION_TABLES(ADDRESS_OF) NULL};

@@ -26,11 +26,10 @@
 OPTION_TABLES(DECLARE_TABLE)
 extern const struct option_table *const all_tables[]; /* ends with NULL */
 
-/* What a role's settings must obey as a whole, beside what the table says of each: the first thing
- * that could not start, as ERR_INVALID with a note. Looks at the settings only, at no file and no
- * network. */
+/* The rules that a role's settings obey as a whole, beside the table's rules for each option: the
+ * first problem, as ERR_INVALID with a note. Looks at the settings only, at no file and no network. */
 typedef enum err role_check_fn(const struct conf *conf, struct note *note);
-/* The same where all that is wrong is told, one line each. */
+/* The same, but every problem is reported, one line each. */
 typedef enum err role_gather_fn(const struct conf *conf, struct buf *problems);
 struct role {
     const char *name;
@@ -54,7 +53,7 @@ enum instruction_choice {
     INSTRUCTION_DRAIN,
     INSTRUCTION_TRANSFER,
 };
-/* What conf_choice answers: log.level and log.format in the order of obs/log.h, events.sink in that
+/* Values of conf_choice: log.level and log.format in the order of obs/log.h, events.sink in that
  * of obs/events.h. */
 enum backend_choice { BACKEND_CATALOGUE, BACKEND_PROCESS, BACKEND_COMMAND };
 
@@ -63,6 +62,31 @@ enum backend_choice { BACKEND_CATALOGUE, BACKEND_PROCESS, BACKEND_COMMAND };
 #define TABLE(name, ...)                                                                           \
     static const struct option name##_options[] = {__VA_ARGS__};                                   \
     const struct option_table name##_table = {name##_options, ARRAY_LEN(name##_options)}
-/* A row that says something about one call only. */
-#define FLAG(name, kind, ...) OPTION(name, kind, .flags = OPTION_FLAG_ONLY, __VA_ARGS__)
+enum { HOUR_MS = 3600 * 1000, DAY_MS = 24 * HOUR_MS };
+/* The commonest rows: a number with its default and bounds (`most` 0: none), a switch and a text with
+ * their defaults, and a file. */
+#define NUMBER(name, kind, otherwise, least, most, what)                                           \
+    OPTION(name, kind, .fallback = (otherwise), .min = (least), .max = (most), .help = (what))
+#define SWITCH(name, otherwise, what) OPTION(name, BOOL, .fallback = (otherwise), .help = (what))
+#define TEXT(name, otherwise, shown, what)                                                         \
+    OPTION(name, STRING, .fallback = (otherwise), .placeholder = (shown), .help = (what))
+#define FILE_OPTION(name, use, sample, what)                                                       \
+    OPTION(name, STRING, .file = OPTION_FILE_##use, .placeholder = "FILE", .example = (sample),    \
+           .help = (what))
+/* The three TLS files of a process whose peers show certificates, too. */
+#define OPTIONS_ROLE_TLS(pair, certificate_help, authority_help)                                   \
+    OPTION("tls.cert-file", STRING, .also = "--tls-cert", .file = OPTION_FILE_INPUT,               \
+           .placeholder = "FILE", .example = "tls/" pair ".pem", .help = certificate_help),        \
+        OPTION("tls.key-file", STRING, .also = "--tls-key", .file = OPTION_FILE_INPUT,             \
+               .placeholder = "FILE", .example = "tls/" pair ".key.pem",                           \
+               .help = "the private key of tls.cert-file"),                                        \
+        OPTION("tls.ca-file", STRING, .also = "--tls-ca", .file = OPTION_FILE_INPUT,               \
+               .placeholder = "FILE", .example = "tls/ca.pem", .help = authority_help)
+/* Rows that say something about one call only. */
+#define FLAG(name, kind, ...)   OPTION(name, kind, .flags = OPTION_FLAG_ONLY, __VA_ARGS__)
+#define FLAG_SWITCH(name, what) FLAG(name, BOOL, .help = (what))
+#define FLAG_NUMBER(name, kind, otherwise, least, most, what)                                      \
+    FLAG(name, kind, .fallback = (otherwise), .min = (least), .max = (most), .help = (what))
+#define FLAG_TEXT(name, otherwise, shown, what)                                                    \
+    FLAG(name, STRING, .fallback = (otherwise), .placeholder = (shown), .help = (what))
 #endif

@@ -9,20 +9,16 @@
                .help = "where claims live: file:///dir, etcd://hosts, k8s://namespace, "           \
                        "nats://host/bucket, mem: (this process only); without it, a directory of " \
                        "this user on this host"),                                                  \
-        OPTION("timeout", DURATION, .fallback = "5s", .min = 1, .max = 600 * 1000ull,              \
-               .help = "how long one call may take; waiting for a slot has --wait"),               \
-        OPTION("tls.cert-file", STRING, .also = "--tls-cert", .placeholder = "FILE",               \
-               .help = "certificate to show to a server over TLS"),                                \
-        OPTION("tls.key-file", STRING, .also = "--tls-key", .placeholder = "FILE",                 \
-               .help = "the private key of tls.cert-file"),                                        \
-        OPTION("tls.ca-file", STRING, .also = "--tls-ca", .placeholder = "FILE",                   \
-               .help = "the authority the server's certificate comes from")
+        NUMBER("timeout", DURATION, "5s", 1, 600 * 1000ull,                                        \
+               "how long one call may take; waiting for a slot has --wait"),                       \
+        OPTIONS_ROLE_TLS("client", "certificate to show to a server over TLS",                     \
+                         "the authority the server's certificate comes from")
 #define OPTION_OWNER                                                                               \
     FLAG("owner", STRING, .placeholder = "NAME", .example = "indexer-3",                           \
          .help = "who is shown as the holder, 1-128 bytes of A-Z a-z 0-9 . _ : @ / -; without "    \
                  "it, user@host:pid")
 #define OPTION_TTL(fallback_text, what)                                                            \
-    FLAG("ttl", DURATION, .fallback = (fallback_text), .max = 86400 * 1000ull, .help = (what))
+    FLAG_NUMBER("ttl", DURATION, (fallback_text), 0, DAY_MS, (what))
 #define OPTION_LEASE(what)                                                                         \
     FLAG("lease", STRING, .placeholder = "FILE", .example = "/run/indexer.lease", .help = (what))
 #define OPTION_LEASE_NEEDED                                                                        \
@@ -36,15 +32,13 @@
     OPTION("group", STRING, .flags = OPTION_FLAG_ONLY | OPTION_REQUIRED, .placeholder = "NAME",    \
            .example = "jobs/indexer", .help = "the group of slots")
 #define OPTION_SLOTS                                                                               \
-    FLAG("slots", U64, .fallback = "1", .min = 1, .max = 1024,                                     \
-         .help = "how many may hold at once; fixed by whoever is first")
+    FLAG_NUMBER("slots", U64, "1", 1, 1024, "how many may hold at once; fixed by the first holder")
 #define OPTION_WAIT(fallback_text)                                                                 \
-    FLAG("wait", DURATION, .fallback = (fallback_text), .max = 30 * 86400 * 1000ull,               \
-         .help = "how long to wait for a slot; 0: answer at once")
+    FLAG_NUMBER("wait", DURATION, (fallback_text), 0, 30ull * DAY_MS,                              \
+                "how long to wait for a slot; 0: answer at once")
 #define OPTION_TAKEOVER                                                                            \
-    FLAG("takeover", BOOL,                                                                         \
-         .help = "if --owner holds a slot already, take that one over: for a restarted program "   \
-                 "that must not wait for its own TTL")
+    FLAG_SWITCH("takeover", "if --owner holds a slot already, take that one over: for a "          \
+                            "restarted program that must not wait for its own TTL")
 
 TABLE(coord, COORD_OPTIONS);
 
@@ -56,26 +50,25 @@ TABLE(coord_create, OPTION_TTL("0", "the entry ends after this unless renewed; 0
 TABLE(coord_cas, OPTION_TTL("0", "with revision 0: make it a leased entry that ends after this"),
       OPTION_OWNER,
       OPTION_LEASE("your claim, when the entry is leased; with --ttl: where the handle goes"),
-      FLAG("drop-lease", BOOL, .help = "with --lease: the entry stays for good, the claim ends"),
+      FLAG_SWITCH("drop-lease", "with --lease: the entry stays for good, the claim ends"),
       OPTION_VALUE_FILE, COORD_OPTIONS);
 
-TABLE(coord_get, FLAG("stale", BOOL, .help = "any replica may answer, possibly with the past"),
+TABLE(coord_get, FLAG_SWITCH("stale", "any replica may answer, possibly with the past"),
       COORD_OPTIONS);
 
 TABLE(coord_delete,
-      FLAG("revision", U64, .fallback = "0",
-           .help = "only if it is at this revision; 0: whatever is there"),
+      FLAG_NUMBER("revision", U64, "0", 0, 0,
+                  "only if it is at this revision; 0: whatever is there"),
       OPTION_LEASE("your claim, when the entry is leased"),
-      FLAG("force", BOOL,
-           .help = "even if another holds it; its holder is told that it is revoked"),
+      FLAG_SWITCH("force", "even if another holds it; its holder is notified that it is revoked"),
       COORD_OPTIONS);
 
 TABLE(coord_acquire, OPTION_GROUP, OPTION_SLOTS,
       OPTION_TTL("30s", "the claim ends after this unless renewed"), OPTION_WAIT("0"), OPTION_OWNER,
       OPTION_TAKEOVER,
       FLAG("prefer", U64, .max = 1023, .help = "this slot if it is free, else the lowest free one"),
-      FLAG("cooldown", DURATION, .fallback = "0", .max = 60 * 1000ull,
-           .help = "a slot whose holder expired rests that long"),
+      FLAG_NUMBER("cooldown", DURATION, "0", 0, 60 * 1000ull,
+                  "a slot whose holder expired rests that long"),
       OPTION("lease", STRING, .flags = OPTION_FLAG_ONLY | OPTION_REQUIRED, .placeholder = "FILE",
              .example = "/run/indexer.lease",
              .help = "write the handle here: renew and release take it"),
@@ -89,17 +82,16 @@ TABLE(coord_release, OPTION_LEASE_NEEDED,
       COORD_OPTIONS);
 
 TABLE(coord_resize,
-      FLAG("revision", U64, .fallback = "0",
-           .help = "only if the group is at this revision; 0: as it is now"),
+      FLAG_NUMBER("revision", U64, "0", 0, 0,
+                  "only if the group is at this revision; 0: as it is now"),
       COORD_OPTIONS);
 
 TABLE(
     coord_watch,
-    FLAG(
-        "key", BOOL,
-        .help = "SCOPE is one key; without it, a bucket or a group: its own keys, not deeper ones"),
-    FLAG("count", U64, .fallback = "0",
-         .help = "end after so many changes (what is there at the start is not counted); 0: never"),
+    FLAG_SWITCH("key",
+                "SCOPE is one key; without it, a bucket or a group: its own keys, not deeper ones"),
+    FLAG_NUMBER("count", U64, "0", 0, 0,
+                "end after so many changes (what is there at the start is not counted); 0: never"),
     COORD_OPTIONS);
 
 TABLE(

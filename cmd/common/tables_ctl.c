@@ -21,24 +21,22 @@ TABLE(ctl_offline, OPTION_OUTPUT);
 TABLE(list_shard_reports, WANTED("shard", "ID", "shard-0", "only this one's report"), CTL_OPTIONS);
 
 TABLE(needs,
-      FLAG("shard", STRING, .fallback = "127.0.0.1:7780", .placeholder = "ADDRESS",
-           .help = "gRPC address of the shard, as `musterctl shard list` shows it"),
+      FLAG_TEXT("shard", "127.0.0.1:7780", "ADDRESS",
+                "gRPC address of the shard, as `musterctl shard list` shows it"),
       WANTED("cluster", "ID", "prod-eu-1", "only this one's Needs"),
-      FLAG("limit", U64, .fallback = "0", .max = INT32_MAX,
-           .help = "at most so many, the most important first; 0: all"),
+      FLAG_NUMBER("limit", U64, "0", 0, INT32_MAX,
+                  "at most so many, the most important first; 0: all"),
       OPTIONS_OUTPUT,
-      OPTION("timeout", DURATION, .fallback = "10s", .min = 1, .max = 86400 * 1000ull,
-             .help = "how long it may take to reach the shard"),
+      NUMBER("timeout", DURATION, "10s", 1, DAY_MS, "how long it may take to reach the shard"),
       OPTIONS_CTL_TLS("readonly", "the shard's"));
 
-TABLE(
-    top,
-    FLAG("once", BOOL,
-         .help =
-             "print one picture, all of it, and end; for scripts, and where there is no terminal"),
-    FLAG("every", DURATION, .fallback = "1s", .min = 100, .max = 3600 * 1000ull,
-         .help = "how long to wait before everybody is asked again"),
-    CTL_CONNECTION_OPTIONS("2s"));
+TABLE(top,
+      FLAG_SWITCH(
+          "once",
+          "print one picture, all of it, and end; for scripts, and where there is no terminal"),
+      FLAG_NUMBER("every", DURATION, "1s", 100, HOUR_MS,
+                  "how long to wait before everybody is asked again"),
+      CTL_CONNECTION_OPTIONS("2s"));
 
 TABLE(doctor,
       FLAG("data-dir", LIST, .placeholder = "DIR,...", .example = "/var/lib/muster",
@@ -50,9 +48,9 @@ TABLE(assign_domain,
       NEEDED("key", "KEY", "topology.kubernetes.io/zone", "topology key of the domain"),
       NEEDED("value", "VALUE", "eu-1a", "topology value of the domain"),
       NEEDED("shard", "ID", "shard-0", "the shard that gets it"),
-      FLAG("force-two-owners", BOOL,
-           .help = "assign it although another shard has not acknowledged that it gave the domain "
-                   "up; if that shard's process still runs, both act on the same machines"),
+      FLAG_SWITCH("force-two-owners",
+                  "assign it although another shard has not acknowledged that it gave the domain "
+                  "up; if that shard's process still runs, both act on the same machines"),
       OPTION_REQUEST_ID, CTL_OPTIONS);
 
 TABLE(unassign_domain,
@@ -61,9 +59,8 @@ TABLE(unassign_domain,
       CTL_OPTIONS);
 
 TABLE(remove_shard, NEEDED("shard", "ID", "shard-0", "the shard to forget"),
-      FLAG("force-two-owners", BOOL,
-           .help = "remove it although it reported within its silence time; its process goes on "
-                   "acting on its machines until it is stopped"),
+      FLAG_SWITCH("force-two-owners", "remove it although it reported within its silence time; its "
+                                      "process goes on acting on its machines until it is stopped"),
       OPTION_YES, OPTION_REQUEST_ID, CTL_OPTIONS);
 
 TABLE(add_shard, NEEDED("shard", "ID", "shard-0", "the new shard"),
@@ -77,7 +74,7 @@ TABLE(set_quota, NEEDED("provider", "NAME", "aws", "whose machines"),
       NEEDED("region", "NAME", "eu-west-1", "in which region"),
       FLAG("slices", LIST, .placeholder = "SHARD=N,...", .example = "shard-0=40,shard-1=20",
            .help = "how many speculative machines each shard may order; the whole row is replaced"),
-      FLAG("none", BOOL, .help = "take every slice away"), OPTION_REQUEST_ID, CTL_OPTIONS);
+      FLAG_SWITCH("none", "take every slice away"), OPTION_REQUEST_ID, CTL_OPTIONS);
 
 TABLE(upsert_provider, NEEDED("name", "NAME", "aws", "the provider"),
       NEEDED("address", "ADDRESS", "provider.example:7770", "where shards reach it"),
@@ -90,19 +87,19 @@ TABLE(provider_verify,
            .help = "work on these, one or two; without it, on the cheapest that are Speculative, "
                    "else Idle"),
       WANTED("machine-type", "TYPE", "m5.large", "work on machines of this type only"),
-      FLAG("cluster", STRING, .fallback = "muster-verify", .placeholder = "ID",
-           .help = "the cluster a machine is configured for; a provider that waits for the node "
-                   "needs one that is there"),
+      FLAG_TEXT("cluster", "muster-verify", "ID",
+                "the cluster a machine is configured for; a provider that waits for the node needs "
+                "one that is there"),
       WANTED("blob", "FILE", "user-data", "bootstrap blob of that cluster"),
       WANTED("shard", "ID", "verify",
              "call as this shard, where the provider compares it with the certificate; never one "
              "that exists, because it would be fenced off; without it, a name nobody has"),
-      FLAG("wait", DURATION, .fallback = "5m", .min = 1000, .max = 86400 * 1000ull,
-           .help = "how long a machine may take from one state to the next"),
-      FLAG("dry-run", BOOL, .help = "only read, and say which machines would be worked on"),
-      FLAG("json", BOOL, .help = "print one JSON document instead of a table"),
-      OPTION("timeout", DURATION, .fallback = "30s", .min = 1, .max = 86400 * 1000ull,
-             .help = "how long one call may take; a List, four times as long"),
+      FLAG_NUMBER("wait", DURATION, "5m", 1000, DAY_MS,
+                  "how long a machine may take from one state to the next"),
+      FLAG_SWITCH("dry-run", "only read, and say which machines would be worked on"),
+      FLAG_SWITCH("json", "print one JSON document instead of a table"),
+      NUMBER("timeout", DURATION, "30s", 1, DAY_MS,
+             "how long one call may take; a List, four times as long"),
       OPTIONS_CTL_TLS("shard", "the provider's"));
 
 static const char *const instruction_kinds[] = {"assign-domain",        "unassign-domain",
@@ -134,15 +131,14 @@ TABLE(store_get,
 
 TABLE(store_write, OPTION_REQUEST_ID, CTL_OPTIONS);
 
-TABLE(store_del, FLAG("prefix", BOOL, .help = "every key that begins with KEY"), OPTION_REQUEST_ID,
+TABLE(store_del, FLAG_SWITCH("prefix", "every key that begins with KEY"), OPTION_REQUEST_ID,
       CTL_OPTIONS);
 
 #define STORE_COPY_OPTIONS                                                                         \
     WANTED("prefix", "PREFIX", "app/", "only keys that begin with it; without it, every key"),     \
-        FLAG("leased", BOOL,                                                                       \
-             .help = "also keys that hang on a lease: they stay until somebody deletes them"),     \
-        FLAG("replace", BOOL,                                                                      \
-             .help = "remove what the target has of these keys and the source has not"),           \
+        FLAG_SWITCH("leased",                                                                      \
+                    "also keys that hang on a lease: they stay until somebody deletes them"),      \
+        FLAG_SWITCH("replace", "remove what the target has of these keys and the source has not"), \
         CTL_OPTIONS
 TABLE(store_import,
       NEEDED("from", "URL", "etcd://old:2379",
@@ -167,9 +163,8 @@ TABLE(snapshot_restore,
 
 TABLE(coordinator_restore, NEEDED("data-dir", "DIR", "coord-data", "the data directory to make"),
       OPTION_RESTORE_ADDRESS,
-      FLAG("id", STRING, .fallback = "node-0", .placeholder = "NAME",
-           .help = "name of the node, as it is started with --id"),
-      FLAG("yes", BOOL, .help = "replace the data that is there"), OPTION_OUTPUT);
+      FLAG_TEXT("id", "node-0", "NAME", "name of the node, as it is started with --id"),
+      FLAG_SWITCH("yes", "replace the data that is there"), OPTION_OUTPUT);
 
 TABLE(replica_add,
       NEEDED("id", "HEX", "00c0ffee00c0ffee", "identity of its data directory, 16 digits"),
@@ -185,23 +180,19 @@ TABLE(replica_add,
 /* -- workers -- */
 
 #define OPTIONS_WATCH                                                                              \
-    FLAG("watch", BOOL, .help = "again with every change, until it is interrupted"),               \
-        FLAG("count", U64, .fallback = "0",                                                        \
-             .help = "with --watch: end after so many times; 0: never")
+    FLAG_SWITCH("watch", "again with every change, until it is interrupted"),                      \
+        FLAG_NUMBER("count", U64, "0", 0, 0, "with --watch: end after so many times; 0: never")
 TABLE(member_list, OPTIONS_WATCH, CTL_OPTIONS);
-TABLE(status, FLAG("json", BOOL, .help = "the same as --output json"), OPTIONS_WATCH, CTL_OPTIONS);
+TABLE(status, FLAG_SWITCH("json", "the same as --output json"), OPTIONS_WATCH, CTL_OPTIONS);
 static const char *const standings[] = {"all", "active", "suspected", "dead", "removed", NULL};
 TABLE(workers,
       FLAG("standing", ENUM, .choices = standings, .fallback = "all",
-           .help = "only those that stand so; all: all but removed ones"),
+           .help = "only workers of this standing; all: all but removed ones"),
       OPTIONS_WATCH, CTL_OPTIONS);
 TABLE(partitions, WANTED("worker", "ID", "01JFEAVS7C5DE5XEAEAB91EBT6", "only this one's"),
       OPTIONS_WATCH, CTL_OPTIONS);
-TABLE(work, FLAG("unfinished", BOOL, .help = "only what waits or runs"), OPTIONS_WATCH,
-      CTL_OPTIONS);
-TABLE(drain,
-      FLAG("deadline", DURATION, .fallback = "60s", .max = 86400 * 1000ull,
-           .help = "how long it may take"),
+TABLE(work, FLAG_SWITCH("unfinished", "only what waits or runs"), OPTIONS_WATCH, CTL_OPTIONS);
+TABLE(drain, FLAG_NUMBER("deadline", DURATION, "60s", 0, DAY_MS, "how long it may take"),
       CTL_OPTIONS);
 
 /* -- rollout's hidden commands -- */
@@ -210,6 +201,5 @@ const struct option_table test_fence_table = {NULL, 0}, coordinator_ledger_table
 TABLE(mock_run,
       NEEDED("storage", "FILE", "run.db", "a file for the rows of the items; made when absent"),
       NEEDED("run-id", "ULID", "01JFEAVS7C5DE5XEAEAB91EBT5", "the run the items belong to"),
-      FLAG("items", U64, .fallback = "8", .min = 1, .max = 1000, .help = "how many"),
-      FLAG("workers", U64, .fallback = "3", .min = 1, .max = 64,
-           .help = "who share them; the last begins with none"));
+      FLAG_NUMBER("items", U64, "8", 1, 1000, "how many"),
+      FLAG_NUMBER("workers", U64, "3", 1, 64, "who share them; the last begins with none"));

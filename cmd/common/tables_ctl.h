@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The options of every command of musterctl that calls a coordinator; they stand last in its table.
+/* The options of every command of musterctl that calls a coordinator; they are last in its table.
  * The names of the three TLS files are those every program of the original has. */
 #ifndef COMMON_TABLES_CTL_H
 #define COMMON_TABLES_CTL_H
@@ -19,30 +19,25 @@ enum ctl_output {
          .help = "a table for people, or one JSON document for programs")
 #define OPTIONS_OUTPUT                                                                             \
     FLAG("output", ENUM, .also = "-o", .choices = ctl_outputs, .fallback = "table",                \
-         .help =                                                                                   \
-             "a table; a document for programs, json or yaml; wide: a table with every field; "    \
-             "name: the first column alone"),                                                      \
-        FLAG("no-headers", BOOL, .help = "print the rows of a table without their titles")
-/* `who` it is that shows a certificate, and `whose` the authority must have made, too. */
+         .help = "a table; a document for programs, json or yaml; wide: a table with every "       \
+                 "field; name: the first column alone"),                                           \
+        FLAG_SWITCH("no-headers", "print the rows of a table without their titles")
+/* `who`: the kind of certificate that is shown; `whose`: the peer, of the same authority. */
 #define OPTIONS_CTL_TLS(who, whose)                                                                \
-    OPTION("tls.cert-file", STRING, .also = "--tls-cert", .placeholder = "FILE",                   \
-           .example = "tls/" who ".pem",                                                           \
-           .help = "certificate to show, as `musterctl cert issue " who                            \
-                   "` makes it; all three TLS files, or none for plaintext"),                      \
-        OPTION("tls.key-file", STRING, .also = "--tls-key", .placeholder = "FILE",                 \
-               .example = "tls/" who ".key.pem", .help = "the private key of tls.cert-file"),      \
-        OPTION("tls.ca-file", STRING, .also = "--tls-ca", .placeholder = "FILE",                   \
-               .example = "tls/ca.pem", .help = "the authority " whose " certificate comes from")
-/* Where the coordinators are and how to be one of those they answer; `wait` is --timeout's default. */
+    OPTIONS_ROLE_TLS(who,                                                                          \
+                     "certificate to show, as `musterctl cert issue " who                          \
+                     "` makes it; all three TLS files, or none for plaintext",                     \
+                     "the authority " whose " certificate comes from")
+/* The coordinators' addresses, and the certificate to show to them; `wait` is --timeout's default. */
 #define CTL_CONNECTION_OPTIONS(wait)                                                               \
     OPTION("coordinator", LIST, .fallback = "127.0.0.1:7790", .placeholder = "ADDRESS,...",        \
            .example = "c1.example:7790,c2.example:7790,c3.example:7790",                           \
            .help = "gRPC addresses of the replicas, any of them or all; the leader is found"),     \
-        OPTION("timeout", DURATION, .fallback = (wait), .min = 1, .max = 86400 * 1000ull,          \
-               .help = "how long one call may take, with finding the leader and trying again"),    \
+        NUMBER("timeout", DURATION, (wait), 1, DAY_MS,                                             \
+               "how long one call may take, with finding the leader and trying again"),            \
         OPTIONS_CTL_TLS("admin", "the coordinator's")
 #define CTL_OPTIONS OPTIONS_OUTPUT, CTL_CONNECTION_OPTIONS("10s")
-#define OPTION_YES  FLAG("yes", BOOL, .help = "do not ask; only a person at a terminal is asked")
+#define OPTION_YES  FLAG_SWITCH("yes", "do not ask; only a person at a terminal is asked")
 #define OPTION_REQUEST_ID                                                                          \
     FLAG("request-id", STRING, .placeholder = "ID",                                                \
          .help = "the id of a command whose outcome stayed unknown: repeated under the same id "   \

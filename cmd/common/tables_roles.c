@@ -17,35 +17,23 @@ static const char *const event_sinks[] = {"none", "stdout", "file", NULL};
     OPTION("print-config", BOOL, .flags = OPTION_FLAG_ONLY,                                        \
            .help = "print every value as TOML with where it came from, and end")
 #define OPTION_INSECURE                                                                            \
-    OPTION("insecure", BOOL, .fallback = "false",                                                  \
-           .help = "allow addresses other than loopback without TLS; said in the log and on the "  \
-                   "status page")
+    SWITCH(                                                                                        \
+        "insecure", "false",                                                                       \
+        "allow addresses other than loopback without TLS; said in the log and on the status page")
 #define OPTIONS_TLS                                                                                \
-    OPTION("tls.cert-file", STRING, .file = OPTION_FILE_INPUT, .placeholder = "FILE",              \
-           .example = "tls/server.pem",                                                            \
-           .help =                                                                                 \
-               "certificate chain in PEM; with it every listener speaks TLS. A changed file is "   \
-               "noticed and read again; a pair that does not match leaves the old one in force"),  \
-        OPTION("tls.key-file", STRING, .file = OPTION_FILE_INPUT, .placeholder = "FILE",           \
-               .example = "tls/server.key.pem", .help = "the private key of tls.cert-file")
-/* Of a role whose peers show certificates, too. */
-#define OPTIONS_ROLE_TLS(pair, certificate_help, authority_help)                                   \
-    OPTION("tls.cert-file", STRING, .also = "--tls-cert", .file = OPTION_FILE_INPUT,               \
-           .placeholder = "FILE", .example = "tls/" pair ".pem", .help = certificate_help),        \
-        OPTION("tls.key-file", STRING, .also = "--tls-key", .file = OPTION_FILE_INPUT,             \
-               .placeholder = "FILE", .example = "tls/" pair ".key.pem",                           \
-               .help = "its private key"),                                                         \
-        OPTION("tls.ca-file", STRING, .also = "--tls-ca", .file = OPTION_FILE_INPUT,               \
-               .placeholder = "FILE", .example = "tls/ca.pem", .help = authority_help)
+    FILE_OPTION("tls.cert-file", INPUT, "tls/server.pem",                                          \
+                "certificate chain in PEM; with it every listener speaks TLS. A changed file is "  \
+                "noticed and read again; a pair that does not match leaves the old one in force"), \
+        FILE_OPTION("tls.key-file", INPUT, "tls/server.key.pem",                                   \
+                    "the private key of tls.cert-file")
 #define OPTIONS_LOG                                                                                \
     OPTION("log.level", ENUM, .flags = OPTION_RELOAD, .choices = log_levels, .fallback = "info",   \
            .help = "the least serious line that is written"),                                      \
         OPTION("log.format", ENUM, .choices = log_formats, .fallback = "logfmt",                   \
                .help = "how a line is written: key=value for people, JSON for machines"),          \
-        OPTION("log.file", STRING, .file = OPTION_FILE_OUTPUT, .placeholder = "FILE",              \
-               .example = "muster.log",                                                            \
-               .help = "where log lines go; without it, stderr. Opened again on SIGHUP, so a "     \
-                       "file that was moved away is let go")
+        FILE_OPTION("log.file", OUTPUT, "muster.log",                                              \
+                    "where log lines go; without it, stderr. Opened again on SIGHUP, so a file "   \
+                    "that was moved away is let go")
 #define OPTIONS_EVENTS(otherwise)                                                                  \
     OPTION("events.sink", ENUM, .choices = event_sinks, .fallback = (otherwise),                   \
            .help = "where events go, one JSON object a line"),                                     \
@@ -53,11 +41,9 @@ static const char *const event_sinks[] = {"none", "stdout", "file", NULL};
                .file = OPTION_FILE_OUTPUT_BELOW, .placeholder = "FILE",                            \
                .help = "the file of events.sink = \"file\"; a path that does not begin with / is " \
                        "below data-dir"),                                                          \
-        OPTION("events.file-max", SIZE, .fallback = "64MiB", .min = 64 * 1024ull,                  \
-               .max = 1ull << 40,                                                                  \
-               .help = "when the file has this size it is set aside and a new one begun"),         \
-        OPTION("events.files-kept", U64, .fallback = "4", .min = 1, .max = 1000,                   \
-               .help = "how many files set aside are kept")
+        NUMBER("events.file-max", SIZE, "64MiB", 64 * 1024ull, 1ull << 40,                         \
+               "when the file has this size it is set aside and a new one begun"),                 \
+        NUMBER("events.files-kept", U64, "4", 1, 1000, "how many files set aside are kept")
 
 #define OPTION_HTTP(at)                                                                            \
     OPTION("http.listen", ADDRESS, .also = "--metrics-addr", .also_key = "http.addr",              \
@@ -74,44 +60,42 @@ static const char *const event_sinks[] = {"none", "stdout", "file", NULL};
         .min = 10, .max = 60000,                                                                   \
         .help =                                                                                    \
             "how long a leader may be silent before it is replaced, at least; up to twice this"),  \
-        OPTION("heartbeat", DURATION, .fallback = "50ms", .min = 1, .max = 10000,                  \
-               .help = "how often a leader speaks"),                                               \
-        OPTION("timing-scale", U64, .fallback = "100", .min = 10, .max = 10000,                    \
-               .help = "multiplies every time of the log, in per cent: 300 for a slow network"),   \
-        OPTION("snapshot-entries", U64, .fallback = "1024", .min = 1, .max = 1000000000,           \
-               .help = "entries since the last snapshot before the next"),                         \
-        OPTION("snapshot-every", DURATION, .fallback = "30s", .min = 10,                           \
-               .help = "how often it is looked whether a snapshot is due"),                        \
-        OPTION("trailing-entries", U64, .fallback = "4096", .min = 1, .max = 1000000000,           \
-               .help = "entries kept behind a snapshot for replicas that lag")
+        NUMBER("heartbeat", DURATION, "50ms", 1, 10000, "how often a leader speaks"),              \
+        NUMBER("timing-scale", U64, "100", 10, 10000,                                              \
+               "multiplies every time of the log, in per cent: 300 for a slow network"),           \
+        NUMBER("snapshot-entries", U64, "1024", 1, 1000000000,                                     \
+               "entries since the last snapshot before the next"),                                 \
+        NUMBER("snapshot-every", DURATION, "30s", 10, 0,                                           \
+               "how often it is looked whether a snapshot is due"),                                \
+        NUMBER("trailing-entries", U64, "4096", 1, 1000000000,                                     \
+               "entries kept behind a snapshot for replicas that lag")
 #define OPTION_SEGMENT_SIZE                                                                        \
-    OPTION("segment-size", SIZE, .fallback = "64MiB", .min = 1048576, .max = 1073741824,           \
-           .help = "size of one file of the log; three are allocated before they are needed")
+    NUMBER("segment-size", SIZE, "64MiB", 1048576, 1073741824,                                     \
+           "size of one file of the log; three are allocated before they are needed")
 
 TABLE(
     dev, OPTION_CONFIG, OPTION_PRINT_CONFIG,
-    OPTION("data-dir", STRING, .fallback = "dev-data", .placeholder = "DIR",
-           .help = "the directory of this process and, below it, of each replica; made when "
-                   "absent, and locked while it runs"),
-    OPTION("replicas", U64, .fallback = "3", .max = 7, .help = "how many coordinators; 0 for none"),
-    OPTION("shards", U64, .fallback = "2", .max = 2,
-           .help = "how many shards, with the provider and the operators of three clusters; 0 for "
-                   "none of them"),
-    OPTION("workers", U64, .fallback = "20", .max = 64,
-           .help = "how many workers, which count words in DIR/input; 0 for none, and no listener "
-                   "for them"),
-    OPTION("free-ports", BOOL, .fallback = "false",
-           .help = "give them free ports, the same in every run over one data-dir, instead of "
-                   "7790, 7791 and 8790, each + 10 for the next, for coordinators, 7780 and 7781 "
-                   "for shards, 7770 for the provider"),
-    OPTION("demand-every", DURATION, .fallback = "15s", .max = 86400ull * 1000,
-           .help = "how often the demand of one of the clusters moves, as long as nobody has "
-                   "edited its file; 0: it stands still"),
-    OPTION("chaos", BOOL, .fallback = "false",
-           .help =
-               "kill and pause parts of the fleet, one at a time, and the next when it has healed"),
-    OPTION("chaos-every", DURATION, .fallback = "10s", .min = 100, .max = 86400ull * 1000,
-           .help = "with --chaos: how long all is well before something is done again"),
+    TEXT("data-dir", "dev-data", "DIR",
+         "the directory of this process and, below it, of each replica; made when absent, and "
+         "locked while it runs"),
+    NUMBER("replicas", U64, "3", 0, 7, "how many coordinators; 0 for none"),
+    NUMBER("shards", U64, "2", 0, 2,
+           "how many shards, with the provider and the operators of three clusters; 0 for none of "
+           "them"),
+    NUMBER(
+        "workers", U64, "20", 0, 64,
+        "how many workers, which count words in DIR/input; 0 for none, and no listener for them"),
+    SWITCH("free-ports", "false",
+           "give them free ports, the same in every run over one data-dir, instead of 7790, 7791 "
+           "and 8790, each + 10 for the next, for coordinators, 7780 and 7781 for shards, 7770 for "
+           "the provider"),
+    NUMBER("demand-every", DURATION, "15s", 0, DAY_MS,
+           "how often the demand of one of the clusters moves, as long as nobody has edited its "
+           "file; 0: it does not move"),
+    SWITCH("chaos", "false",
+           "kill and pause parts of the fleet, one at a time, and the next when it has healed"),
+    NUMBER("chaos-every", DURATION, "10s", 100, DAY_MS,
+           "with --chaos: how long all is well before something is done again"),
     OPTION_INSECURE,
     OPTION("http.listen", ADDRESS, .fallback = "127.0.0.1:8750",
            .help =
@@ -123,8 +107,8 @@ TABLE(
     OPTION("id", STRING, .also_key = "cluster.id", .fallback = "node-0", .placeholder = "NAME",
            .help = "name of this replica, the same for its whole life. With join addresses it ends "
                    "in an ordinal, as the pods of a stateful set do; ordinal 0 founds the cluster"),
-    OPTION("data-dir", STRING, .fallback = "coord-data", .placeholder = "DIR",
-           .help = "where log, snapshots and identity are kept; made when it is not there"),
+    TEXT("data-dir", "coord-data", "DIR",
+         "where log, snapshots and identity are kept; made when it is not there"),
     OPTION_INSECURE,
     OPTION(
         "listen", ADDRESS, .flags = OPTION_LISTEN, .fallback = "127.0.0.1:7790",
@@ -135,87 +119,76 @@ TABLE(
     OPTION("etcd-listen", ADDRESS, .flags = OPTION_LISTEN, .example = "127.0.0.1:2379",
            .help = "where etcd's clients call, by etcd's v3 API; it is served on `listen` too"),
     OPTION("etcd-advertise", ADDRESS, .example = "node-0.example:2379",
-           .help = "how they reach it, as MemberList tells them; without it, as it listens, or at "
+           .help = "how they reach it, as MemberList returns it; without it, as it listens, or at "
                    "the host of raft-advertise if it listens on every interface"),
-    OPTION("etcd-ca-file", STRING, .file = OPTION_FILE_INPUT, .placeholder = "FILE",
-           .example = "tls/store-ca.pem",
-           .help = "the authority that certificates of callers at etcd-listen come from; without "
-                   "it, tls.ca-file. It cannot name administrators, replicas or shards"),
+    FILE_OPTION("etcd-ca-file", INPUT, "tls/store-ca.pem",
+                "the authority that certificates of callers at etcd-listen come from; without it, "
+                "tls.ca-file. It cannot name administrators, replicas or shards"),
     OPTION("etcd-access", LIST, .placeholder = "NAME=PREFIX:read|write,...",
            .example = "app-a=/app-a/:write,app-b=/app-a/:read",
            .help = "under TLS: which keys a certificate's common name or URI may read, or read and "
                    "write, by etcd's API. An administrator may all"),
-    OPTION("store-history", DURATION, .fallback = "5m", .max = 365 * 86400ull * 1000,
-           .help = "how long the store's past can be read and watched from; 0: until the quota "
-                   "needs the room, or a client compacts it"),
-    OPTION("store-history-revisions", U64, .fallback = "0", .max = 1ull << 40,
-           .help = "and at most so many revisions of it; 0: as many as there are"),
-    OPTION("etcd-progress", DURATION, .fallback = "10m", .min = 100, .max = 86400000,
-           .help =
-               "etcd's watches that ask for it are told the revision after so long without events"),
-    OPTION("etcd-version", STRING, .fallback = "3.6.5", .placeholder = "X.Y.Z",
-           .help = "the release of etcd that its clients are told"),
+    NUMBER("store-history", DURATION, "5m", 0, 365ull * DAY_MS,
+           "how long the store's past can be read and watched from; 0: until the quota needs the "
+           "room, or a client compacts it"),
+    NUMBER("store-history-revisions", U64, "0", 0, 1ull << 40,
+           "and at most so many revisions of it; 0: as many as there are"),
+    NUMBER("etcd-progress", DURATION, "10m", 100, DAY_MS,
+           "etcd's watches that ask for it get the revision after so long without events"),
+    TEXT("etcd-version", "3.6.5", "X.Y.Z", "the release of etcd that its clients see"),
     OPTION("raft-bind", ADDRESS, .flags = OPTION_LISTEN, .fallback = "127.0.0.1:7791",
            .help = "where the other replicas' logs reach this one"),
     OPTION("raft-advertise", ADDRESS, .example = "node-0.example:7791",
-           .help = "the address told to them, which may be a name; without it, raft-bind"),
-    OPTION("bootstrap", BOOL, .fallback = "true",
-           .help = "bootstrap a cluster when the data directory is empty: at once without join "
-                   "addresses, with them only as ordinal 0 and only as bootstrap-expect says"),
-    OPTION(
-        "bootstrap-expect", U64, .fallback = "3", .min = 1, .max = 7,
-        .help =
-            "with join addresses: the number of replicas. Ordinal 0 bootstraps a cluster only when "
-            "all others answered, have no log and promised. 1: for a start replica by replica; "
-            "silent replicas are not waited for, and a warning is logged at every start"),
+           .help = "the address they use, which may be a name; without it, raft-bind"),
+    SWITCH("bootstrap", "true",
+           "bootstrap a cluster when the data directory is empty: at once without join addresses, "
+           "with them only as ordinal 0 and only as bootstrap-expect says"),
+    NUMBER("bootstrap-expect", U64, "3", 1, 7,
+           "with join addresses: the number of replicas. Ordinal 0 bootstraps a cluster only when "
+           "all others answered, have no log and promised. 1: for a start replica by replica; "
+           "silent replicas are not waited for, and a warning is logged at every start"),
     OPTION("join-addr", LIST, .also_key = "cluster.peers", .placeholder = "ADDRESS,...",
            .example = "node-0:7790,node-1:7790,node-2:7790",
-           .help = "where the replicas answer gRPC: one name that stands for all of them, or each. "
-                   "The same on every replica"),
-    OPTION("bootstrap-state", STRING, .file = OPTION_FILE_INPUT, .placeholder = "FILE",
-           .example = "fleet.json",
-           .help = "quotas and providers to begin with, as JSON; rows that are there already stay "
-                   "as they are"),
-    OPTION("shard-silent-after", DURATION, .fallback = "60s", .min = 100,
-           .max = 7 * 86400ull * 1000,
-           .help = "how long a shard may send no report before it is called silent: an event, a "
-                   "log line and a metric, nothing else"),
+           .help = "where the replicas answer gRPC: one name that resolves to all of them, or "
+                   "each. The same on every replica"),
+    FILE_OPTION("bootstrap-state", INPUT, "fleet.json",
+                "quotas and providers to begin with, as JSON; rows that are there already stay as "
+                "they are"),
+    NUMBER("shard-silent-after", DURATION, "60s", 100, 7 * DAY_MS,
+           "how long a shard may send no report before it is called silent: an event, a log line "
+           "and a metric, nothing else"),
     OPTIONS_TIMING, OPTION_SEGMENT_SIZE,
     OPTION("snapshot-export-dir", STRING, .placeholder = "DIR", .example = "/var/backups/muster",
            .help = "where the leader exports the fleet tables; one for each replica, and without "
                    "it nothing is exported"),
-    OPTION("snapshot-export-interval", DURATION, .fallback = "5m", .max = 7 * 86400ull * 1000,
-           .help = "how often, whether or not the tables have changed. 0: 5m"),
-    OPTION("snapshot-export-keep", U64, .fallback = "48", .min = 1, .max = 10000,
-           .help = "exports that stay; older ones are removed"),
+    NUMBER("snapshot-export-interval", DURATION, "5m", 0, 7 * DAY_MS,
+           "how often, whether or not the tables have changed. 0: 5m"),
+    NUMBER("snapshot-export-keep", U64, "48", 1, 10000,
+           "exports that stay; older ones are removed"),
     MEMBER_OPTIONS_TOP,
-    OPTION("dashboard.enabled", BOOL, .fallback = "true",
-           .help = "serve the dashboard on the HTTP listener; without it a plain status page"),
-    OPTION("dashboard.token-file", STRING, .file = OPTION_FILE_OTHER, .placeholder = "FILE",
-           .example = "coord-data/dashboard-token",
-           .help = "file with the token that lets the dashboard act, one line; created with mode "
-                   "0600 when it does not exist. Give every replica the same token. Default: "
-                   "dashboard-token in the data directory"),
-    OPTION("dashboard.cert-file", STRING, .file = OPTION_FILE_INPUT, .placeholder = "FILE",
-           .example = "tls/readonly.pem",
-           .help = "under TLS, what the dashboard shows to shards: a reader's certificate, as "
-                   "`musterctl cert issue readonly` makes it; without it, this replica's own"),
-    OPTION("dashboard.key-file", STRING, .file = OPTION_FILE_INPUT, .placeholder = "FILE",
-           .example = "tls/readonly.key.pem", .help = "its private key"),
-    OPTION("dashboard.notes-file", STRING, .file = OPTION_FILE_OTHER, .placeholder = "FILE",
-           .example = "notes.ndjson",
-           .help = "a file of lines such as {\"at_ms\": 1790000000000, \"from\": \"deploy\", "
-                   "\"text\": \"release 7\"}; the dashboard shows the last of them on every view"),
+    SWITCH("dashboard.enabled", "true",
+           "serve the dashboard on the HTTP listener; without it a plain status page"),
+    FILE_OPTION("dashboard.token-file", OTHER, "coord-data/dashboard-token",
+                "file with the token that lets the dashboard act, one line; created with mode 0600 "
+                "when it does not exist. Give every replica the same token. Default: "
+                "dashboard-token in the data directory"),
+    FILE_OPTION("dashboard.cert-file", INPUT, "tls/readonly.pem",
+                "under TLS, what the dashboard shows to shards: a reader's certificate, as "
+                "`musterctl cert issue readonly` makes it; without it, this replica's own"),
+    FILE_OPTION("dashboard.key-file", INPUT, "tls/readonly.key.pem", "its private key"),
+    FILE_OPTION("dashboard.notes-file", OTHER, "notes.ndjson",
+                "a file of lines such as {\"at_ms\": 1790000000000, \"from\": \"deploy\", "
+                "\"text\": \"release 7\"}; the dashboard shows the last of them on every view"),
     OPTIONS_ROLE_TLS(
         "replica-0",
         "certificate of this replica, as `musterctl cert issue replica` makes it; with it every "
         "listener speaks TLS and callers show who they are. A changed file is noticed",
         "the authority that callers' and replicas' certificates come from"),
     OPTION_HTTP("127.0.0.1:8790"), OPTION_LIVE_EVERY, OPTIONS_LOG,
-    OPTIONS_EVENTS("file"), /* who changed what is always accounted for */
+    OPTIONS_EVENTS("file"), /* every change is always accounted for */
     MEMBER_OPTIONS_EVENTS, MEMBER_OPTIONS_SECTIONS);
 
-/* What a worker does with its partitions. */
+/* The work on a worker's partitions. */
 static const char *const process_kinds[] = {"totals", "plugin", NULL};
 #define OPTIONS_PROCESS                                                                            \
     OPTION("process.input", STRING, .placeholder = "DIR", .example = "/var/lib/input",             \
@@ -225,27 +198,26 @@ static const char *const process_kinds[] = {"totals", "plugin", NULL};
         OPTION("process.kind", ENUM, .choices = process_kinds, .fallback = "totals",               \
                .help = "what becomes of a record, a line of input: it is added to the totals of "  \
                        "its key, or what the first plugin makes of it is"),                        \
-        OPTION("process.rate", U64, .fallback = "0", .max = 1000000000,                            \
-               .help = "how many records a second are read at most; 0: as many as there are"),     \
-        OPTION("process.plugin_timeout", DURATION, .fallback = "5s", .min = 100, .max = 600000,    \
-               .help = "how long a sidecar may take until it can be called")
+        NUMBER("process.rate", U64, "0", 0, 1000000000,                                            \
+               "how many records a second are read at most; 0: as many as there are"),             \
+        NUMBER("process.plugin_timeout", DURATION, "5s", 100, 600000,                              \
+               "how long a sidecar may take until it can be called")
 
 TABLE(
     worker_run, OPTION_CONFIG, OPTION_PRINT_CONFIG, WORKER_OPTIONS_TOP,
-    OPTION("data-dir", STRING, .fallback = "worker-data", .placeholder = "DIR",
-           .help = "where its event and log files are; made when it is not there, and locked while "
-                   "it runs"),
+    TEXT("data-dir", "worker-data", "DIR",
+         "where its event and log files are; made when it is not there, and locked while it runs"),
     OPTION_INSECURE, WORKER_OPTIONS_SECTIONS, OPTIONS_PROCESS, OPTION_HTTP("0"), OPTION_LIVE_EVERY,
     OPTIONS_TLS, OPTIONS_LOG, OPTIONS_EVENTS("none"));
 
 TABLE(
     shard_run, OPTION_CONFIG, OPTION_PRINT_CONFIG,
-    OPTION("id", STRING, .fallback = "shard-0", .placeholder = "NAME",
-           .help = "name of this shard, the same for its whole life; under TLS its certificate is "
-                   "for bigfleet://shard/NAME"),
-    OPTION("data-dir", STRING, .fallback = "shard-data", .placeholder = "DIR",
-           .help = "where its epoch and its domains are kept; made when it is not there. Machines "
-                   "and demand are not: they are asked for again"),
+    TEXT("id", "shard-0", "NAME",
+         "name of this shard, the same for its whole life; under TLS its certificate is for "
+         "bigfleet://shard/NAME"),
+    TEXT("data-dir", "shard-data", "DIR",
+         "where its epoch and its domains are kept; made when it is not there. Machines and demand "
+         "are not: they are asked for again"),
     OPTION_INSECURE,
     OPTION("listen", ADDRESS, .flags = OPTION_LISTEN, .fallback = "127.0.0.1:7780",
            .help = "where operators call, by gRPC; :7780 is every interface"),
@@ -261,85 +233,79 @@ TABLE(
     OPTION("coordinator-addr", LIST, .placeholder = "ADDRESS,...",
            .example = "node-0:7790,node-1:7790,node-2:7790",
            .help = "whom to report to. The shard works without any"),
-    OPTION("coordinator-heartbeat-interval", DURATION, .fallback = "10s", .min = 10,
-           .max = 3600 * 1000ull, .help = "how often it reports"),
-    OPTION("cycle-interval", DURATION, .fallback = "10s", .min = 10, .max = 3600 * 1000ull,
-           .help = "how often machines are listed and decided about; new demand is decided about "
-                   "soon after it came, whatever this is"),
-    OPTION("incremental-reconcile", BOOL, .fallback = "false",
-           .help = "ask the provider only for what changed. Used when it also tells what it "
-                   "removed, else every list is whole"),
-    OPTION("list-timeout", DURATION, .fallback = "1m", .min = 10, .max = 3600 * 1000ull,
-           .help = "how long one list may take"),
-    OPTION("execute-timeout", DURATION, .fallback = "30s", .min = 10, .max = 3600 * 1000ull,
-           .help = "how long one call to the provider may take; one without an answer is not taken "
-                   "for failed, the machine is asked for again"),
-    OPTION("bootstrap-timeout", DURATION, .fallback = "30s", .min = 10, .max = 3600 * 1000ull,
-           .help = "how long an operator may take to give a bootstrap blob"),
-    OPTION("operator-return-timeout", DURATION, .fallback = "2m", .min = 10, .max = 3600 * 1000ull,
-           .help = "how long the drain of a machine waits for an operator that reports its drains "
-                   "and is away; never beyond the grace of the drain"),
-    OPTION("stuck-after", DURATION, .fallback = "10m", .min = 1000, .max = 7 * 86400ull * 1000,
-           .help = "how long a machine may be created, configured or deleted (and drained, beyond "
-                   "its grace) before the provider is asked and the call made again"),
-    OPTION("rest-first", DURATION, .fallback = "30s", .min = 10, .max = 3600 * 1000ull,
-           .help = "how long a machine is left alone after the provider refused to do something "
-                   "with it; doubles with every refusal"),
-    OPTION("rest-most", DURATION, .fallback = "1h", .min = 10, .max = 7 * 86400ull * 1000,
-           .help = "and at most"),
-    OPTION("execute-concurrency", U64, .fallback = "64", .min = 1, .max = 1000000,
-           .help = "calls that change a machine under way at the provider at once, about 2 KiB of "
-                   "memory each. A provider that takes 7 seconds for each of the two calls of a "
-                   "purchase is given 5 machines a second by 64, and 5,000 by 80000"),
-    OPTION("blob-budget", SIZE, .fallback = "256MiB", .min = 1, .max = 1ull << 40,
-           .help = "bootstrap blobs of all operators that wait for their machine's Configure; past "
-                   "it one is not taken, and its action is decided again"),
-    OPTION("action-queue", U64, .fallback = "65536", .min = 1, .max = 16000000,
-           .help = "actions that may wait for their turn; what finds no place is decided again"),
-    OPTION("max-actions-per-cycle", U64, .fallback = "0",
-           .help = "of one decision, at most so many are begun and the rest decided again; 0: all"),
-    OPTION("reclaim-cap-fraction", DECIMAL, .fallback = "0.05", .max = 1000000,
-           .help = "of a cluster's configured machines, at most this share is reclaimed in one "
-                   "cycle, and at least one; 0: no cap"),
-    OPTION("removal-fraction", DECIMAL, .fallback = "0.1", .min = 1, .max = 1000000,
-           .help = "a list that leaves out more than this share of the machines is believed only "
-                   "when it was said three times in a row"),
-    OPTION("empty-rollup-guard", BOOL, .fallback = "true",
-           .help = "demand that falls below a tenth at once counts only when it was said three "
-                   "times in a row"),
+    NUMBER("coordinator-heartbeat-interval", DURATION, "10s", 10, HOUR_MS, "how often it reports"),
+    NUMBER("cycle-interval", DURATION, "10s", 10, HOUR_MS,
+           "how often machines are listed and decided about; new demand is decided about soon "
+           "after it came, whatever this is"),
+    SWITCH("incremental-reconcile", "false",
+           "ask the provider only for what changed. Used when it also reports what it removed, "
+           "else every list is whole"),
+    NUMBER("list-timeout", DURATION, "1m", 10, HOUR_MS, "how long one list may take"),
+    NUMBER("execute-timeout", DURATION, "30s", 10, HOUR_MS,
+           "how long one call to the provider may take; one without an answer is not taken for "
+           "failed, the machine is asked for again"),
+    NUMBER("bootstrap-timeout", DURATION, "30s", 10, HOUR_MS,
+           "how long an operator may take to give a bootstrap blob"),
+    NUMBER("operator-return-timeout", DURATION, "2m", 10, HOUR_MS,
+           "how long the drain of a machine waits for an operator that reports its drains and is "
+           "away; never beyond the grace of the drain"),
+    NUMBER("stuck-after", DURATION, "10m", 1000, 7 * DAY_MS,
+           "how long a machine may be created, configured or deleted (and drained, beyond its "
+           "grace) before the provider is asked and the call made again"),
+    NUMBER("rest-first", DURATION, "30s", 10, HOUR_MS,
+           "how long a machine is left alone after the provider refused to do something with it; "
+           "doubles with every refusal"),
+    NUMBER("rest-most", DURATION, "1h", 10, 7 * DAY_MS, "and at most"),
+    NUMBER("execute-concurrency", U64, "64", 1, 1000000,
+           "calls that change a machine under way at the provider at once, about 2 KiB of memory "
+           "each. A provider that takes 7 seconds for each of the two calls of a purchase is given "
+           "5 machines a second by 64, and 5,000 by 80000"),
+    NUMBER("blob-budget", SIZE, "256MiB", 1, 1ull << 40,
+           "bootstrap blobs of all operators that wait for their machine's Configure; past it one "
+           "is not taken, and its action is decided again"),
+    NUMBER("action-queue", U64, "65536", 1, 16000000,
+           "actions that may wait for their turn; what finds no place is decided again"),
+    NUMBER("max-actions-per-cycle", U64, "0", 0, 0,
+           "of one decision, at most so many are begun and the rest decided again; 0: all"),
+    NUMBER("reclaim-cap-fraction", DECIMAL, "0.05", 0, 1000000,
+           "of a cluster's configured machines, at most this share is reclaimed in one cycle, and "
+           "at least one; 0: no cap"),
+    NUMBER("removal-fraction", DECIMAL, "0.1", 1, 1000000,
+           "a list that leaves out more than this share of the machines is believed only when it "
+           "was said three times in a row"),
+    SWITCH("empty-rollup-guard", "true",
+           "demand that falls below a tenth at once counts only when it was said three times in a "
+           "row"),
     OPTION("actuation-paused", BOOL, .flags = OPTION_RELOAD_ON, .fallback = "false",
            .help =
                "the kill switch: everything is decided, counted and written down, nothing is done"),
-    OPTION(
-        "dry-run", BOOL, .fallback = "false",
-        .help = "shadow mode, for the first days: the same, and every action is told in the log"),
-    OPTION("audit-log", STRING, .file = OPTION_FILE_OUTPUT_BELOW, .placeholder = "FILE",
-           .example = "audit.ndjson",
-           .help = "every action and how it ended, one JSON object a line; a path that does not "
-                   "begin with / is below data-dir"),
-    OPTION(
-        "available-capacity-interval", DURATION, .fallback = "5s", .min = 10, .max = 3600 * 1000ull,
-        .help = "how often, at most, an operator hears how much more of one profile could be had"),
-    OPTION("metrics-warmup-cycles", U64, .fallback = "0", .max = 1000000,
-           .help = "durations of the first cycles that are not observed"),
-    OPTION("phase-attribution-log", BOOL, .fallback = "false",
-           .help = "every twentieth cycle, say in the log who got what and why the rest did not"),
-    OPTION("idle-hold.on-demand", DURATION, .fallback = "10m",
-           .help = "how long an idle machine is kept before it is given back; 0: for ever"),
-    OPTION("idle-hold.spot", DURATION, .fallback = "1m", .help = "the same of a spot machine"),
-    OPTION("idle-hold.reserved", DURATION, .fallback = "0",
-           .help = "the same of a reserved one, which is paid for anyway"),
-    OPTION("idle-hold.bare-metal", DURATION, .fallback = "0", .help = "the same of bare metal"),
-    OPTION("victim.priority-weight", DECIMAL, .fallback = "1", .max = 1000000000,
-           .help = "who gives way first: how much the gap of priorities counts"),
-    OPTION("victim.drain-weight", DECIMAL, .fallback = "0.1", .max = 1000000000,
-           .help = "how much the time of a drain counts"),
-    OPTION("victim.interruption-weight", DECIMAL, .fallback = "0.1", .max = 1000000000,
-           .help = "how much the victim's interruption penalty counts"),
-    OPTION("victim.reclamation-weight", DECIMAL, .fallback = "0.1", .max = 1000000000,
-           .help = "how much its reclamation penalty counts"),
-    OPTION("victim.drain-estimate", DURATION, .fallback = "30s", .max = 86400ull * 1000,
-           .help = "how long a drain is thought to take"),
+    SWITCH("dry-run", "false",
+           "shadow mode, for the first days: the same, and every action is logged"),
+    FILE_OPTION("audit-log", OUTPUT_BELOW, "audit.ndjson",
+                "every action and how it ended, one JSON object a line; a path that does not begin "
+                "with / is below data-dir"),
+    NUMBER("available-capacity-interval", DURATION, "5s", 10, HOUR_MS,
+           "how often, at most, an operator hears how much more of one profile could be had"),
+    NUMBER("metrics-warmup-cycles", U64, "0", 0, 1000000,
+           "durations of the first cycles that are not observed"),
+    SWITCH("phase-attribution-log", "false",
+           "every twentieth cycle, say in the log who got what and why the rest did not"),
+    NUMBER("idle-hold.on-demand", DURATION, "10m", 0, 0,
+           "how long an idle machine is kept before it is given back; 0: for ever"),
+    NUMBER("idle-hold.spot", DURATION, "1m", 0, 0, "the same of a spot machine"),
+    NUMBER("idle-hold.reserved", DURATION, "0", 0, 0,
+           "the same of a reserved one, which is paid for anyway"),
+    NUMBER("idle-hold.bare-metal", DURATION, "0", 0, 0, "the same of bare metal"),
+    NUMBER("victim.priority-weight", DECIMAL, "1", 0, 1000000000,
+           "who gives way first: how much the gap of priorities counts"),
+    NUMBER("victim.drain-weight", DECIMAL, "0.1", 0, 1000000000,
+           "how much the time of a drain counts"),
+    NUMBER("victim.interruption-weight", DECIMAL, "0.1", 0, 1000000000,
+           "how much the victim's interruption penalty counts"),
+    NUMBER("victim.reclamation-weight", DECIMAL, "0.1", 0, 1000000000,
+           "how much its reclamation penalty counts"),
+    NUMBER("victim.drain-estimate", DURATION, "30s", 0, DAY_MS,
+           "how long a drain is thought to take"),
     OPTIONS_ROLE_TLS(
         "shard-shard-0",
         "certificate of this shard, as `musterctl cert issue shard` makes it; with it every "
@@ -347,117 +313,108 @@ TABLE(
         "the authority that all certificates come from"),
     OPTION_HTTP("127.0.0.1:8780"), OPTION_LIVE_EVERY, OPTIONS_LOG, OPTIONS_EVENTS("none"));
 
-TABLE(
-    operator_run, OPTION_CONFIG, OPTION_PRINT_CONFIG,
-    OPTION("cluster-id", STRING, .flags = OPTION_REQUIRED, .placeholder = "NAME",
-           .example = "cluster-a",
-           .help = "the cluster it speaks for, the same for the cluster's whole life; under TLS "
-                   "its certificate is for bigfleet://cluster/NAME"),
-    OPTION("data-dir", STRING, .also = "--state-dir", .fallback = "operator-data",
-           .placeholder = "DIR",
-           .help = "where it keeps the reclaims that were begun and the last good demand, and "
-                   "writes nodes.json; made when it is not there, and locked while it runs"),
-    OPTION_INSECURE,
-    OPTION("shard-addr", LIST, .flags = OPTION_REQUIRED, .placeholder = "ADDRESS,...",
-           .example = "127.0.0.1:7780",
-           .help = "where the shard of this cluster answers gRPC; of several addresses the first "
-                   "that answers is used"),
-    OPTION("demand", STRING, .file = OPTION_FILE_OTHER, .placeholder = "FILE",
-           .example = "demand.toml",
-           .help = "what the cluster wants, as TOML or JSON; looked at every second. A bad edit "
-                   "changes nothing: the last good demand stays"),
-    OPTION("kubernetes", BOOL, .fallback = "false",
-           .help =
-               "take demand from a Kubernetes cluster instead of a file: every pod asks for its "
-               "room, machines are shown as UpcomingNodes, nodes that are taken back are emptied. "
-               "The API server is found as kubectl finds it, or by a pod's own account"),
-    OPTION("kubeconfig", STRING, .file = OPTION_FILE_INPUT, .placeholder = "FILE",
-           .example = "/etc/muster/kubeconfig",
-           .help = "with --kubernetes, which it implies: where the API server is and who we are"),
-    OPTION("kube-namespace", STRING, .placeholder = "NAME",
-           .help = "with --kubernetes: only pods and requests of this namespace count"),
-    OPTION("kube-no-pods", BOOL, .fallback = "false",
-           .help = "with --kubernetes: make no requests for pods; others write CapacityRequests"),
-    OPTION("drain-command", STRING, .placeholder = "PROGRAM", .example = "/usr/local/bin/drain",
-           .help = "run as PROGRAM MACHINE GRACE_SECONDS when the shard takes a machine back; "
-                   "status 0 says it is empty, and when the grace is over it is killed with all it "
-                   "started. Without it a machine is given up at once"),
-    OPTION("bootstrap-template", STRING, .file = OPTION_FILE_INPUT, .placeholder = "FILE",
-           .example = "user-data.tmpl",
-           .help = "what a new machine is started with; {{cluster_id}} and its like are filled in. "
-                   "A changed file is noticed. Without it machines get nothing"),
-    OPTION("rollup-interval", DURATION, .fallback = "10s", .min = 10, .max = 3600 * 1000ull,
-           .help = "how often all demand is told to the shard, whether or not it changed; a change "
-                   "is told at once"),
-    OPTION("stale-after", DURATION, .fallback = "1m", .min = 10, .max = 86400ull * 1000,
-           .help = "how long after a new connection a machine is still shown that the shard has "
-                   "not told of again"),
-    OPTIONS_ROLE_TLS("cluster-cluster-a",
-                     "certificate of this cluster, as `musterctl cert issue cluster` makes it; "
-                     "with it every connection is TLS. A changed file is noticed",
-                     "the authority that all certificates come from"),
-    OPTION_HTTP("127.0.0.1:8770"), OPTION_LIVE_EVERY, OPTIONS_LOG, OPTIONS_EVENTS("none"));
+TABLE(operator_run, OPTION_CONFIG, OPTION_PRINT_CONFIG,
+      OPTION("cluster-id", STRING, .flags = OPTION_REQUIRED, .placeholder = "NAME",
+             .example = "cluster-a",
+             .help = "the cluster it speaks for, the same for the cluster's whole life; under TLS "
+                     "its certificate is for bigfleet://cluster/NAME"),
+      OPTION("data-dir", STRING, .also = "--state-dir", .fallback = "operator-data",
+             .placeholder = "DIR",
+             .help = "where it keeps the reclaims that were begun and the last good demand, and "
+                     "writes nodes.json; made when it is not there, and locked while it runs"),
+      OPTION_INSECURE,
+      OPTION("shard-addr", LIST, .flags = OPTION_REQUIRED, .placeholder = "ADDRESS,...",
+             .example = "127.0.0.1:7780",
+             .help = "where the shard of this cluster answers gRPC; of several addresses the first "
+                     "that answers is used"),
+      FILE_OPTION("demand", OTHER, "demand.toml",
+                  "what the cluster wants, as TOML or JSON; looked at every second. A bad edit "
+                  "changes nothing: the last good demand stays"),
+      SWITCH("kubernetes", "false",
+             "take demand from a Kubernetes cluster instead of a file: every pod asks for its "
+             "room, machines are shown as UpcomingNodes, nodes that are taken back are emptied. "
+             "The API server is found as kubectl finds it, or by a pod's own account"),
+      FILE_OPTION("kubeconfig", INPUT, "/etc/muster/kubeconfig",
+                  "with --kubernetes, which it implies: where the API server is and who we are"),
+      OPTION("kube-namespace", STRING, .placeholder = "NAME",
+             .help = "with --kubernetes: only pods and requests of this namespace count"),
+      SWITCH("kube-no-pods", "false",
+             "with --kubernetes: make no requests for pods; others write CapacityRequests"),
+      OPTION("drain-command", STRING, .placeholder = "PROGRAM", .example = "/usr/local/bin/drain",
+             .help = "run as PROGRAM MACHINE GRACE_SECONDS when the shard takes a machine back; "
+                     "status 0 says it is empty, and when the grace is over it is killed with all "
+                     "it started. Without it a machine is given up at once"),
+      FILE_OPTION("bootstrap-template", INPUT, "user-data.tmpl",
+                  "what a new machine is started with; {{cluster_id}} and its like are filled in. "
+                  "A changed file is noticed. Without it machines get nothing"),
+      NUMBER("rollup-interval", DURATION, "10s", 10, HOUR_MS,
+             "how often all demand is sent to the shard, whether or not it changed; a change is "
+             "sent at once"),
+      NUMBER("stale-after", DURATION, "1m", 10, DAY_MS,
+             "how long after a new connection a machine is still shown that the shard has not "
+             "reported again"),
+      OPTIONS_ROLE_TLS("cluster-cluster-a",
+                       "certificate of this cluster, as `musterctl cert issue cluster` makes it; "
+                       "with it every connection is TLS. A changed file is noticed",
+                       "the authority that all certificates come from"),
+      OPTION_HTTP("127.0.0.1:8770"), OPTION_LIVE_EVERY, OPTIONS_LOG, OPTIONS_EVENTS("none"));
 
 static const char *const provider_backends[] = {"catalogue", "process", "command", NULL};
 TABLE(
     provider_run, OPTION_CONFIG, OPTION_PRINT_CONFIG,
-    OPTION("name", STRING, .fallback = "muster", .placeholder = "NAME",
-           .help = "how hosts call their provider: the first half of a machine's host"),
-    OPTION("data-dir", STRING, .fallback = "provider-data", .placeholder = "DIR",
-           .help = "where it keeps its state, unless --state says where; made when it is not "
-                   "there. Two providers need two of them"),
-    OPTION("state", STRING, .file = OPTION_FILE_OTHER, .placeholder = "FILE",
-           .example = "provider-data/state",
-           .help = "the file with every machine, operation and fencing mark; made when it is not "
-                   "there. What was answered is in it, whenever the provider dies. Default: state, "
-                   "below data-dir"),
-    OPTION("state-rewrite", SIZE, .fallback = "64MiB", .min = 4096,
-           .help = "a state file smaller than this only grows; a larger one is written anew beside "
-                   "when it is four times what it says"),
+    TEXT("name", "muster", "NAME",
+         "how hosts call their provider: the first half of a machine's host"),
+    TEXT("data-dir", "provider-data", "DIR",
+         "where it keeps its state, unless --state says where; made when it is not there. Two "
+         "providers need two of them"),
+    FILE_OPTION(
+        "state", OTHER, "provider-data/state",
+        "the file with every machine, operation and fencing mark; made when it is not there. What "
+        "was answered is in it, whenever the provider dies. Default: state, below data-dir"),
+    NUMBER("state-rewrite", SIZE, "64MiB", 4096, 0,
+           "a state file smaller than this only grows; a larger one is written anew beside when it "
+           "is four times what it says"),
     OPTION_INSECURE,
     OPTION("listen", ADDRESS, .also = "--addr", .flags = OPTION_LISTEN,
            .fallback = "127.0.0.1:7770",
            .help = "where shards call, by gRPC; :7770 is every interface"),
     OPTION("backend", ENUM, .choices = provider_backends, .fallback = "catalogue",
-           .help = "what stands behind the machines: a simulated cloud, processes on this host, or "
-                   "a script of yours"),
-    OPTION("catalogue", STRING, .file = OPTION_FILE_INPUT, .placeholder = "FILE",
-           .example = "examples/catalogue.toml",
-           .help = "what the simulated cloud sells and how it behaves, as TOML; read again when it "
-                   "changes. Without it a small lively cloud, the one of the example"),
+           .help = "what the machines are: a simulated cloud, processes on this host, or a script "
+                   "of yours"),
+    FILE_OPTION("catalogue", INPUT, "examples/catalogue.toml",
+                "what the simulated cloud sells and how it behaves, as TOML; read again when it "
+                "changes. Without it a small lively cloud, the one of the example"),
     OPTION("seed-count", U64, .fallback = "1000", .max = 4 << 20, .placeholder = "MACHINES",
            .help = "how many machines there could be: quota slots, Speculative at first, shared "
                    "out over the pools of the catalogue, or local-1 and so on; a script says "
                    "itself which there are"),
     OPTION("process.directory", STRING, .placeholder = "DIR", .example = "provider-data/machines",
            .help = "one directory below it for each machine; default: machines, below data-dir"),
-    OPTION("process.host", STRING, .fallback = "exec sleep infinity", .placeholder = "COMMAND",
-           .help = "what runs from Create to Delete, by sh"),
-    OPTION("process.node", STRING, .fallback = "exec sleep infinity", .placeholder = "COMMAND",
-           .help = "what runs from Configure to Drain, by sh; it finds MUSTER_CLUSTER and "
-                   "MUSTER_BLOB_FILE"),
+    TEXT("process.host", "exec sleep infinity", "COMMAND",
+         "what runs from Create to Delete, by sh"),
+    TEXT("process.node", "exec sleep infinity", "COMMAND",
+         "what runs from Configure to Drain, by sh; it finds MUSTER_CLUSTER and MUSTER_BLOB_FILE"),
     OPTION("process.ready-file", STRING, .placeholder = "NAME", .example = "ready",
            .help = "Configured only when the node has made this file in its directory; without it, "
                    "as soon as it runs"),
-    OPTION("process.ready-within", DURATION, .fallback = "5m", .min = 1, .max = 86400 * 1000ull,
-           .help = "how long it may take for that; then the machine is Failed"),
-    OPTION("process.type", STRING, .fallback = "local", .placeholder = "TYPE",
-           .help = "instance type of these machines"),
+    NUMBER("process.ready-within", DURATION, "5m", 1, DAY_MS,
+           "how long it may take for that; then the machine is Failed"),
+    TEXT("process.type", "local", "TYPE", "instance type of these machines"),
     OPTION("process.resources", LIST, .fallback = "cpu=1,memory=1Gi",
            .placeholder = "NAME=AMOUNT,...", .help = "what each of them has"),
-    OPTION("process.cgroups", BOOL, .fallback = "true",
-           .help = "a cgroup for each process where they can be made, so that nothing it starts is "
-                   "left behind"),
+    SWITCH("process.cgroups", "true",
+           "a cgroup for each process where they can be made, so that nothing it starts is left "
+           "behind"),
     OPTION("command.script", STRING, .placeholder = "PROGRAM",
            .example = "examples/command-provider.sh",
            .help = "what runs for each operation: docs/providers.md says what it reads and prints"),
     OPTION("command.running-max", U64, .fallback = "16", .min = 1, .max = 1024, .placeholder = "N",
            .help = "so many at once; the rest waits"),
-    OPTION("command.timeout", DURATION, .fallback = "10m", .min = 1, .max = 7 * 86400000ull,
-           .help = "how long one may take, a drain beside its grace; then it is killed with all it "
-                   "started"),
-    OPTION("command.list-every", DURATION, .fallback = "30s", .min = 10, .max = 86400 * 1000ull,
-           .help = "how often it is asked which machines there are"),
+    NUMBER(
+        "command.timeout", DURATION, "10m", 1, 7 * DAY_MS,
+        "how long one may take, a drain beside its grace; then it is killed with all it started"),
+    NUMBER("command.list-every", DURATION, "30s", 10, DAY_MS,
+           "how often it is asked which machines there are"),
     OPTIONS_ROLE_TLS("provider-p0",
                      "certificate of this provider, as `musterctl cert issue provider` makes it; "
                      "with it every connection is TLS, and a shard may only speak for itself",

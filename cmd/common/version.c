@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The release and the commit are compiled in; the engines report their own versions at run time.
+ * libraft must be the one release that the simulator runs against. */
 #include "common/version.h"
 
 #include <jansson.h>
@@ -34,14 +36,9 @@ const char *version_commit(void)
     return MUSTER_COMMIT;
 }
 
-static enum err print_raft(int version, struct buf *into)
-{
-    return buf_appendf(into, "libraft %d.%d.%d\n", version / 10000, version / 100 % 100,
-                       version % 100);
-}
-
 enum err version_print(const char *program, struct buf *into)
 {
+    int raft = loaded_raft();
     enum err err =
         buf_appendf(into, "%s %s (commit %s, %s)\n", program, MUSTER_VERSION, MUSTER_COMMIT,
 #ifdef __clang__
@@ -54,7 +51,9 @@ enum err version_print(const char *program, struct buf *into)
     if (!err)
         err = buf_appendf(into, "jansson %s\nnghttp2 %s\nprotobuf-c %s\n", jansson_version_str(),
                           nghttp2_version(0)->version_str, protobuf_c_version());
-    return err ? err : print_raft(loaded_raft(), into);
+    return err ? err
+               : buf_appendf(into, "libraft %d.%d.%d\n", raft / 10000, raft / 100 % 100,
+                             raft % 100);
 }
 
 enum err version_check_raft(int loaded, struct note *note)

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Appends words to a bounded command line, and gives Go's flags their second dash. After the
+ * first word without room `too_many` is set. One thread. */
 #include "common/words.h"
 
 #include <stdio.h>

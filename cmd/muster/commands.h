@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The commands of muster, one file each. */
+/* The commands of muster: its roles, and what each of the others does. */
 #ifndef MUSTER_COMMANDS_H
 #define MUSTER_COMMANDS_H
-#include "conf/command.h"
+#include "common/program.h"
 
-extern const struct command dev_command, check_command, coordinator_command;
-extern const struct command test_fence_command, mock_run_command;
-extern const struct command operator_command, provider_command, plan_command, shard_command;
-extern const struct command worker_command;
-extern const struct command force_config_command, rejoin_command, coordinator_restore_command;
-extern const struct command coordinator_ledger_command;
+extern const struct command dev_command, coordinator_command, shard_command, operator_command;
+extern const struct command provider_command, worker_command;
+program_act_fn check_act, plan_act, test_fence_act, mock_run_act;
+program_act_fn force_config_act, rejoin_act, coordinator_ledger_act;
 #endif

@@ -67,7 +67,7 @@ struct coordinator {
     size_t machine_count;
     struct replica *replica;
     struct replica_service *replicas;
-    bool told_to_join; /* the other replicas named a cluster when this one asked to bootstrap */
+    bool join_ordered; /* the other replicas named a cluster when this one asked to bootstrap */
     bool bootstrapped_alone; /* at this start, without join addresses */
     struct task foreign;     /* judges the last hello of another cluster */
     mono_time foreign_at;    /* 0: none came */
@@ -95,12 +95,11 @@ enum err coordinator_directory(struct coordinator *c, struct note *note);
 /* After the gRPC port's server, which does not listen yet; listens itself when the options say. */
 enum err coordinator_etcd_open(struct coordinator *c, struct note *note);
 
-/* The state machine and what it stands on, before the replica. */
+/* The state machine and the parts below it, before the replica. */
 enum err coordinator_workers_open(struct coordinator *c, struct note *note);
 /* Methods on the gRPC port's server, which does not listen yet; then the workers' own listener. */
 enum err coordinator_workers_serve(struct coordinator *c, struct note *note);
-void coordinator_workers_reload(
-    struct coordinator *c); /* takes what may change, new certificates */
+void coordinator_workers_reload(void *state); /* takes what may change, new certificates */
 /* After the replica; turns the loop. */
 void coordinator_workers_close(struct coordinator *c);
 

@@ -18,12 +18,12 @@ struct waiting {
     enum bootstrap_verdict verdict; /* BOOTSTRAP_WAIT: none yet */
 };
 
-static void on_done(void *owner, enum bootstrap_verdict verdict)
+static void bootstrap_on_verdict(void *owner, enum bootstrap_verdict verdict)
 {
     ((struct waiting *)owner)->verdict = verdict;
 }
 
-static void on_waits(void *owner, const char *for_what)
+static void bootstrap_on_waits(void *owner, const char *for_what)
 {
     struct waiting *w = owner;
     char text[NOTE_CAP];
@@ -42,8 +42,8 @@ static enum err open_waiting(struct waiting *w, const char *dir, struct note *no
         .dir = dir,
         .name = conf_text(conf, "id"),
         .expect = (uint32_t)conf_number(conf, "bootstrap-expect"),
-        .done = on_done,
-        .waits = on_waits,
+        .done = bootstrap_on_verdict,
+        .waits = bootstrap_on_waits,
         .owner = w,
     };
     struct rpc_server_options server = {.io = c->role.io, .log = options.log};
@@ -73,8 +73,8 @@ static void close_waiting(struct waiting *w)
 
 /* -- making the directory -- */
 
-static enum err format(const struct waiting *w, const char *dir, enum bootstrap_start start,
-                       struct note *note)
+static enum err bootstrap_format(const struct waiting *w, const char *dir,
+                                 enum bootstrap_start start, struct note *note)
 {
     const struct log_source *log = w->c->log;
     struct io *io = w->c->role.io;
@@ -124,7 +124,7 @@ static enum err ask_others(struct waiting *w, const char *dir, struct note *note
     return err;
 }
 
-static enum err make(struct coordinator *c, const char *dir, struct note *note)
+static enum err bootstrap_make(struct coordinator *c, const char *dir, struct note *note)
 {
     const struct conf *conf = c->role.conf;
     struct bootstrap_facts facts = {.allowed = conf_bool(conf, "bootstrap"),
@@ -138,8 +138,8 @@ static enum err make(struct coordinator *c, const char *dir, struct note *note)
     if (err) return err;
     start = bootstrap_start(&facts);
     if (start == BOOTSTRAP_ASK) err = ask_others(&w, dir, note);
-    c->told_to_join = w.verdict == BOOTSTRAP_JOIN;
-    if (!err) err = format(&w, dir, start, note);
+    c->join_ordered = w.verdict == BOOTSTRAP_JOIN;
+    if (!err) err = bootstrap_format(&w, dir, start, note);
     c->bootstrapped_alone = !err && start == BOOTSTRAP_ALONE;
     close_waiting(&w);
     return err;
@@ -156,7 +156,7 @@ enum err coordinator_directory(struct coordinator *c, struct note *note)
         LOG_WARN(c->log, "bootstrap-expect is 1: if ordinal 0 loses its data directory, it "
                          "bootstraps a second cluster while the other replicas are down; set it to "
                          "the number of replicas once all are started");
-    if (err == ERR_NOT_FOUND) return make(c, dir, note);
+    if (err == ERR_NOT_FOUND) return bootstrap_make(c, dir, note);
     if (err) return err;
     err = datadir_mark_read(fs, dir, DATADIR_CONFLICT, &refused, note);
     if (err == ERR_NOT_FOUND) return ERR_OK;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The dashboard of a coordinator: its token, its certificate for shards, and what the replica
+ * reports of itself. Without a token the dashboard is read-only. Runs on the loop's thread. */
 #include "common/version.h"
 #include "dash/token.h"
 #include "muster/coordinator.h"
 
-static void self(void *owner, struct dash_self *ret_self)
+static void dash_describe_self(void *owner, struct dash_self *ret_self)
 {
     static const char *const words[] = {"follower", "candidate", "leader"};
     const struct coordinator *c = owner;
@@ -31,8 +33,8 @@ static void self(void *owner, struct dash_self *ret_self)
 }
 
 /* The identity of a reader, for shards; NULL: none was given. */
-static enum err open_reader(const struct conf *conf, struct io *io, struct tls_context **ret_tls,
-                            struct note *note)
+static enum err dash_open_reader(const struct conf *conf, struct io *io,
+                                 struct tls_context **ret_tls, struct note *note)
 {
     struct tls_options options = {
         .side = TLS_CLIENT,
@@ -53,7 +55,7 @@ static enum err open_reader(const struct conf *conf, struct io *io, struct tls_c
 
 /* A replica whose disk is full must still start: without the token nobody may act on the
  * dashboard. */
-static enum err read_token(struct coordinator *c, struct note *note)
+static enum err dash_read_token(struct coordinator *c, struct note *note)
 {
     struct coordinator_dash *d = &c->dash;
     const char *file = conf_text(c->role.conf, "dashboard.token-file");
@@ -78,12 +80,12 @@ enum err coordinator_dash_open(void *state, struct note *note)
 {
     struct coordinator *c = state;
     const struct conf *conf = c->role.conf;
-    const char *warning = chassis_warning(c->role.chassis);
+    const char *warning = c->role.warning;
     const char *addresses[JOIN_ADDRESSES_MAX + 2] = {c->grpc_address};
     struct dash_options options = {
         .io = c->role.io,
         .log = c->log,
-        .http = chassis_http(c->role.chassis),
+        .http = c->role.status->http,
         .addresses = addresses,
         .tls = c->role.client_tls,
         .node = conf_text(conf, "id"),
@@ -93,16 +95,16 @@ enum err coordinator_dash_open(void *state, struct note *note)
         .notes_file = conf_text(conf, "dashboard.notes-file"),
         .read_only = warning ? "this listener is open to the network without TLS"
                              : "the file with the admin token could not be written",
-        .self = self,
+        .self = dash_describe_self,
         .owner = c,
     };
     enum err err;
 
     if (!conf_bool(conf, "dashboard.enabled") || !options.http) return ERR_OK;
     memcpy(addresses + 1, c->join_addresses, sizeof c->join_addresses);
-    err = warning ? ERR_OK : read_token(c, note);
+    err = warning ? ERR_OK : dash_read_token(c, note);
     if (c->dash.token[0]) options.token = c->dash.token;
-    if (!err) err = open_reader(conf, c->role.io, &options.shard_tls, note);
+    if (!err) err = dash_open_reader(conf, c->role.io, &options.shard_tls, note);
     if (!err) err = dash_open(&options, &c->dash.dash, note);
     tls_context_unref(options.shard_tls); /* the dashboard holds its own reference */
     return err;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* etcd's API of a coordinator: on the gRPC port always, on a listener of its own when --etcd-
+ * listen is given. Runs on the loop's thread. */
 #include "muster/coordinator.h"
 
-static enum err open_listener(struct coordinator *c, const char *address, struct note *note)
+static enum err etcd_open_listener(struct coordinator *c, const char *address, struct note *note)
 {
     struct role_listener *l = &c->etcd.listener;
     struct rpc_server_options options = {.io = c->role.io,
@@ -18,7 +20,7 @@ static enum err open_listener(struct coordinator *c, const char *address, struct
 }
 
 /* Clients of other makers: TLS 1.2, too, and an authority that may be theirs alone. */
-static enum err open_tls(struct coordinator *c, struct note *note)
+static enum err etcd_open_tls(struct coordinator *c, struct note *note)
 {
     const char *authority = conf_text(c->role.conf, "etcd-ca-file");
     struct tls_options tls = {
@@ -34,7 +36,7 @@ static enum err open_tls(struct coordinator *c, struct note *note)
     return tls_context_open(c->role.io->fs, &tls, &c->etcd.tls, note);
 }
 
-static size_t members_of(void *owner, struct etcd_member members[REPLICA_MEMBERS_MAX])
+static size_t etcd_list_members(void *owner, struct etcd_member members[REPLICA_MEMBERS_MAX])
 {
     static const struct roster_entry nobody;
     static struct replica_member known[REPLICA_MEMBERS_MAX]; /* valid as long as the call */
@@ -67,7 +69,7 @@ enum err coordinator_etcd_open(struct coordinator *c, struct note *note)
         .replica = c->replica,
         .leader_address = coordinator_leader_address,
         .owner = c,
-        .members = members_of,
+        .members = etcd_list_members,
         .version = conf_text(conf, "etcd-version"),
         .tls = c->role.client_tls,
         .election_ms = (uint32_t)conf_number(conf, "election"),
@@ -80,10 +82,10 @@ enum err coordinator_etcd_open(struct coordinator *c, struct note *note)
     static_assert((int)ETCD_RULES_MAX >= (int)OPTION_LIST_MAX, "every item of the list fits");
     for (size_t i = 0; !err && i < access.item_count; i++)
         err = etcd_rule_parse(access.items[i], &c->etcd.rules[i], note);
-    if (!err) err = open_tls(c, note);
+    if (!err) err = etcd_open_tls(c, note);
     if (!err) err = etcd_open(&options, &c->etcd.api);
     if (!err) err = etcd_methods(c->etcd.api, c->role.server, note);
     if (!err) err = snapshot_service_etcd(c->snapshots, c->role.server, note);
     if (!err) rpc_server_pages(c->role.server, etcd_page, c->etcd.api);
-    return err || !address ? err : open_listener(c, address, note);
+    return err || !address ? err : etcd_open_listener(c, address, note);
 }

@@ -3,9 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/help.h"
 #include "common/program.h"
-#include "common/tables.h"
 #include "member/ledger/file.h"
 #include "member/ledger/rows.h"
 #include "muster/commands.h"
@@ -17,7 +15,7 @@ struct printing {
     size_t unreadable;
 };
 
-static void print_worker(struct printing *p, struct str value)
+static void ledger_print_worker(struct printing *p, struct str value)
 {
     static const char *const standings[] = {"active", "suspected", "dead", "removed"};
     static const char *const reasons[] = {NULL, "left", "dead", "evicted", "replaced"};
@@ -40,7 +38,7 @@ static void print_worker(struct printing *p, struct str value)
     p->err = ndjson_end(&line);
 }
 
-static void print_beat(struct printing *p, struct str value)
+static void ledger_print_beat(struct printing *p, struct str value)
 {
     static const char *const phases[] = {NULL, "init", "ready", "running", "draining"};
     struct heartbeat_row row;
@@ -65,12 +63,12 @@ static void print_beat(struct printing *p, struct str value)
 }
 
 /* The workers, then the beats. */
-static enum err print_all(struct str records, struct printing *p)
+static enum err ledger_print_all(struct str records, struct printing *p)
 {
     static const struct {
         const char *space;
         void (*print)(struct printing *p, struct str value);
-    } parts[] = {{"workers/", print_worker}, {"heartbeats/", print_beat}};
+    } parts[] = {{"workers/", ledger_print_worker}, {"heartbeats/", ledger_print_beat}};
     struct str left, key, value;
 
     for (size_t i = 0; i < ARRAY_LEN(parts); i++)
@@ -79,7 +77,7 @@ static enum err print_all(struct str records, struct printing *p)
     return p->err;
 }
 
-static enum err print_ledger(struct program_run *run)
+enum err coordinator_ledger_act(struct program_run *run)
 {
     struct printing p = {.out = &run->out};
     struct str records;
@@ -88,15 +86,9 @@ static enum err print_ledger(struct program_run *run)
 
     buf_init(&content, LEDGER_FILE_MAX);
     err = ledger_file_read(fs_real(), conf_argument(run->conf, 0), &content, &records, &run->note);
-    if (!err) err = print_all(records, &p);
+    if (!err) err = ledger_print_all(records, &p);
     buf_deinit(&content);
     if (err || !p.unreadable) return err;
     return note_fail(&run->note, ERR_CORRUPT, "%zu rows could not be read and were left out",
                      p.unreadable);
 }
-
-const struct command coordinator_ledger_command = {
-    HELP_MUSTER_COORDINATOR_LEDGER,  .options = &coordinator_ledger_table,
-    COMMAND_ARGUMENTS("FILE", 1, 1), .exits = BIT(4) | BIT(5),
-    PROGRAM_ACT(print_ledger),
-};

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/help.h"
+#include "common/restore_archive.h"
 #include "common/tables.h"
 #include "dash/token.h"
 #include "fleet/export.h"
@@ -41,8 +42,8 @@ struct survey_to coordinator_join(const struct coordinator *c)
 
 const char *coordinator_raft_address(const struct coordinator *c)
 {
-    const char *told = conf_text(c->role.conf, "raft-advertise");
-    return told ? told : conf_text(c->role.conf, "raft-bind");
+    const char *given = conf_text(c->role.conf, "raft-advertise");
+    return given ? given : conf_text(c->role.conf, "raft-bind");
 }
 
 /* A listener on every interface is reached at the host the log is reached at. */
@@ -115,12 +116,27 @@ static bool cluster_known(void *owner)
 {
     struct coordinator *c = owner;
 
-    return c->told_to_join ||
+    return c->join_ordered ||
            (c->foreign_at.ms &&
             mono_elapsed_ms(c->foreign_at, loop_now(c->role.io->loop)) < FOREIGN_KNOWN_MS);
 }
 
-static void on_rival(void *owner, const struct note *note);
+/* The next start finds the mark and serves nobody (coordinator_bootstrap.c). */
+static void on_rival(void *owner, const struct note *note)
+{
+    struct coordinator *c = owner;
+    struct replica_status status = replica_status(c->replica);
+    struct datadir mark = {.replica_id = status.id, .cluster_id = status.cluster_id};
+    struct note why;
+
+    if (datadir_mark_write(c->role.io->fs, c->role.io->entropy, conf_text(c->role.conf, "data-dir"),
+                           DATADIR_CONFLICT, &mark, &why))
+        LOG_ERROR(c->log,
+                  "could not record the conflict with another cluster: the next start does not "
+                  "know of it",
+                  log_text("why", why.text));
+    chassis_fail(c->role.chassis, ERR_CONFLICT, note);
+}
 
 /* A cluster of one that began in this process has no join address to ask. A cluster that takes it
  * for an older replica of its address is the one that it was wiped out of. */
@@ -324,7 +340,7 @@ static enum err open_quorum(void *state, struct note *note)
 {
     struct coordinator *c = state;
     const char *etcd = role_listener_address(&c->etcd.listener);
-    const char *told = conf_text(c->role.conf, "advertise");
+    const char *given = conf_text(c->role.conf, "advertise");
     struct quorum_options options = {
         .to = coordinator_join(c),
         .log = c->log,
@@ -333,39 +349,22 @@ static enum err open_quorum(void *state, struct note *note)
         .raft = coordinator_raft_address(c),
     };
     enum err err =
-        reached_at(c, told ? told : rpc_server_address(c->role.server, 0), c->grpc_address, note);
+        reached_at(c, given ? given : rpc_server_address(c->role.server, 0), c->grpc_address, note);
 
-    if (!err && chassis_http_address(c->role.chassis)[0])
-        err = reached_at(c, chassis_http_address(c->role.chassis), c->http_address, note);
+    if (!err && c->role.status->http)
+        err = reached_at(c, c->role.status->address, c->http_address, note);
     if (err) return err;
     snprintf(options.self.name, sizeof options.self.name, "%s", conf_text(c->role.conf, "id"));
     memcpy(options.self.grpc, c->grpc_address, sizeof options.self.grpc);
     memcpy(options.self.http, c->http_address, sizeof options.self.http);
     if (etcd[0]) {
-        told = conf_text(c->role.conf, "etcd-advertise");
-        err = reached_at(c, told ? told : etcd, options.self.etcd, note);
+        given = conf_text(c->role.conf, "etcd-advertise");
+        err = reached_at(c, given ? given : etcd, options.self.etcd, note);
         if (err) return err;
     }
     err = quorum_open(&options, &c->quorum, note);
     if (!err) replica_service_attach(c->replicas, c->quorum);
     return err;
-}
-
-/* The next start finds the mark and serves nobody (coordinator_bootstrap.c). */
-static void on_rival(void *owner, const struct note *note)
-{
-    struct coordinator *c = owner;
-    struct replica_status status = replica_status(c->replica);
-    struct datadir mark = {.replica_id = status.id, .cluster_id = status.cluster_id};
-    struct note why;
-
-    if (datadir_mark_write(c->role.io->fs, c->role.io->entropy, conf_text(c->role.conf, "data-dir"),
-                           DATADIR_CONFLICT, &mark, &why))
-        LOG_ERROR(c->log,
-                  "could not record the conflict with another cluster: the next start does not "
-                  "know of it",
-                  log_text("why", why.text));
-    chassis_fail(c->role.chassis, ERR_CONFLICT, note);
 }
 
 static enum err open_rival(void *state, struct note *note)
@@ -388,13 +387,13 @@ static enum err coordinator_begin(void *state, struct note *note)
 {
     struct coordinator *c = state;
     struct option_value join = conf_list(c->role.conf, "join-addr");
-    const char *told = conf_text(c->role.conf, "advertise");
+    const char *given = conf_text(c->role.conf, "advertise");
 
     task_init(&c->foreign, judge_foreign);
     c->log = &c->role.instruments->log;
     for (size_t i = 0; i < join.item_count; i++) c->join_addresses[i] = join.items[i].at;
     /* good enough to know ourselves among the others */
-    return reached_at(c, told ? told : conf_text(c->role.conf, "listen"), c->grpc_address, note);
+    return reached_at(c, given ? given : conf_text(c->role.conf, "listen"), c->grpc_address, note);
 }
 
 static enum err warn_of_open_listeners(void *state, struct note *)
@@ -427,11 +426,6 @@ static void coordinator_run_say_started(void *state, FILE *out)
     if (workers[0]) fprintf(out, "  workers      %s\n", workers);
     fprintf(out, "  Raft         %s\n", replica_address(c->replica));
     fprintf(out, "  replica      %016" PRIx64 " (%s)\n", status.id, conf_text(c->role.conf, "id"));
-}
-
-static void coordinator_run_reload(void *state)
-{
-    coordinator_workers_reload(state);
 }
 
 static bool owns_stdout(const void *state)
@@ -563,17 +557,19 @@ static const struct chassis_hooks coordinator_run_hooks = {
     .check = check_coordinator,
     .say_started = coordinator_run_say_started,
     .owns_stdout = owns_stdout,
-    .reload = coordinator_run_reload,
+    .reload = coordinator_workers_reload,
     .close = close_coordinator,
 };
 
-static const struct command coordinator_run_command = {
-    HELP_MUSTER_COORDINATOR_RUN, .options = &coordinator_run_table, .exits = BIT(4) | BIT(6),
-    .run = chassis_run,          .data = &coordinator_run_hooks,
-};
-
-const struct command coordinator_command = {
+const struct command coordinator_command = COMMAND_TREE(
     HELP_MUSTER_COORDINATOR,
-    .children = COMMAND_CHILDREN(&coordinator_run_command, &force_config_command, &rejoin_command,
-                                 &coordinator_restore_command, &coordinator_ledger_command),
-};
+    COMMAND(COMMAND_ROW(HELP_MUSTER_COORDINATOR_RUN, coordinator_run),
+            CHASSIS_RUN(coordinator_run_hooks)),
+    COMMAND(COMMAND_ROW_WITH(HELP_MUSTER_COORDINATOR_FORCE_CONFIG, force_config, "DIR", 1, 1),
+            PROGRAM_ACT(BIT(4) | BIT(5), force_config_act)),
+    COMMAND(COMMAND_ROW_WITH(HELP_MUSTER_COORDINATOR_REJOIN, rejoin, "DIR", 1, 1),
+            PROGRAM_ACT(BIT(4) | BIT(5), rejoin_act)),
+    COMMAND(COMMAND_ROW_WITH(HELP_MUSTER_COORDINATOR_RESTORE, coordinator_restore, "ARCHIVE", 1, 1),
+            PROGRAM_ACT(BIT(4) | BIT(5), restore_act)),
+    COMMAND(COMMAND_ROW_WITH(HELP_MUSTER_COORDINATOR_LEDGER, coordinator_ledger, "FILE", 1, 1),
+            PROGRAM_ACT(BIT(4) | BIT(5), coordinator_ledger_act)));

@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* muster coordinator force-config, rejoin: the offline tools for bad days. */
+/* muster check; muster coordinator force-config, rejoin: the offline tools over a data directory. One
+ * thread; no process may run on the directory. */
 #include <inttypes.h>
 
-#include "common/help.h"
 #include "common/program.h"
-#include "common/tables.h"
 #include "log/datadir.h"
 #include "muster/commands.h"
 
-static enum err agreed(struct program_run *run, const char *what)
+static enum err tools_confirm(struct program_run *run, const char *what)
 {
     if (conf_bool(run->conf, "yes")) return ERR_OK;
     return note_fail(&run->note, ERR_INVALID, "%s; say --yes if that is what you want", what);
 }
 
-static enum err force_config(struct program_run *run)
+enum err force_config_act(struct program_run *run)
 {
     struct datadir_force force = {.fs = fs_real(),
                                   .entropy = entropy_real(),
@@ -22,9 +21,9 @@ static enum err force_config(struct program_run *run)
                                   .address = conf_text(run->conf, "address"),
                                   .wall_ms = clock_wall(clock_real()).ms};
     struct datadir made;
-    enum err err =
-        agreed(run, "this makes the replica the only voter of a new cluster, and what only the "
-                    "others have is lost");
+    enum err err = tools_confirm(
+        run, "this makes the replica the only voter of a new cluster, and what only the "
+             "others have is lost");
 
     if (err) return err;
     err = datadir_force_config(&force, &made, &run->note);
@@ -37,12 +36,12 @@ static enum err force_config(struct program_run *run)
                        made.replica_id, made.cluster_id);
 }
 
-static enum err rejoin(struct program_run *run)
+enum err rejoin_act(struct program_run *run)
 {
     const char *dir = conf_argument(run->conf, 0);
     struct datadir old, made;
-    enum err err =
-        agreed(run, "this puts the replica's log and snapshots aside and gives it a new identity");
+    enum err err = tools_confirm(
+        run, "this puts the replica's log and snapshots aside and gives it a new identity");
 
     if (err) return err;
     err = datadir_rejoin(fs_real(), entropy_real(), dir, &old, &made, &run->note);
@@ -56,14 +55,7 @@ static enum err rejoin(struct program_run *run)
                        old.replica_id, made.replica_id, dir, old.replica_id);
 }
 
-const struct command force_config_command = {
-    HELP_MUSTER_COORDINATOR_FORCE_CONFIG,
-    .options = &force_config_table,
-    COMMAND_ARGUMENTS("DIR", 1, 1),
-    .exits = BIT(4) | BIT(5),
-    PROGRAM_ACT(force_config),
-};
-const struct command rejoin_command = {
-    HELP_MUSTER_COORDINATOR_REJOIN, .options = &rejoin_table, COMMAND_ARGUMENTS("DIR", 1, 1),
-    .exits = BIT(4) | BIT(5),       PROGRAM_ACT(rejoin),
-};
+enum err check_act(struct program_run *run)
+{
+    return datadir_check(fs_real(), conf_argument(run->conf, 0), &run->out, &run->note);
+}

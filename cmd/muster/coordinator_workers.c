@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Worker membership of a coordinator: settings, events, ledger, service, the workers' listener,
+ * and the pages of rollout's HTTP API. The service is open without a [transport] section, too,
+ * because its state machine is in every log. Runs on the loop's thread. */
 #include <string.h>
 
-#include "cert/workers.h"
 #include "common/files.h"
 #include "common/version.h"
 #include "member/events/events.h"
@@ -42,7 +44,7 @@ static enum err coordinator_workers_read_config(struct coordinator *c, struct no
 
 /* -- events -- */
 
-static enum err open_events(struct coordinator *c, struct note *note)
+static enum err workers_open_events(struct coordinator *c, struct note *note)
 {
     static const enum events_kind kinds[] = {[CONFIG_SINK_STDOUT] = EVENTS_STDOUT,
                                              [CONFIG_SINK_FILE] = EVENTS_FILE,
@@ -92,7 +94,7 @@ static bool log_is_slow(void *owner)
     return ((const struct coordinator *)owner)->workers.log_is_slow;
 }
 
-static enum err open_ledger(struct coordinator *c)
+static enum err workers_open_ledger(struct coordinator *c)
 {
     struct coordinator_workers *w = &c->workers;
 
@@ -110,7 +112,7 @@ static enum err open_ledger(struct coordinator *c)
 
 /* -- the service and its listener -- */
 
-static enum err open_service(struct coordinator *c, struct note *note)
+static enum err workers_open_service(struct coordinator *c, struct note *note)
 {
     struct coordinator_workers *w = &c->workers;
     struct member_service_options service = {
@@ -130,47 +132,24 @@ static enum err open_service(struct coordinator *c, struct note *note)
     return member_service_open(&service, &w->service, note);
 }
 
-static enum err open_ca(struct coordinator *c, struct note *note)
+/* A page that cannot be written stays as it was. */
+static void workers_publish_page(struct coordinator *c, const char *path, const char *type,
+                                 enum err (*write)(const struct member_service *, struct buf *))
 {
-    struct coordinator_workers *w = &c->workers;
-    const struct member_transport *t = &w->config.transport;
-    enum err err = cert_workers_open(c->role.io->fs,
-                                     &(struct cert_workers_options){
-                                         .tls_dir = t->tls_dir,
-                                         .ca_file = t->ca_file,
-                                         .cert_file = t->cert_file,
-                                         .key_file = t->key_file,
-                                         .strict_permissions = t->strict_permissions,
-                                     },
-                                     clock_wall(c->role.io->clock), &w->ca, note);
+    struct buf *page = &c->workers.page;
 
-    if (err) {
-        note_prefix(note, "transport");
-        return err;
-    }
-    if (cert_workers_notice(w->ca)[0]) fprintf(stderr, "%s\n", cert_workers_notice(w->ca));
-    if (cert_workers_warning(w->ca)[0])
-        LOG_WARN(c->log, "workers' certificates need attention",
-                 log_text("about", cert_workers_warning(w->ca)));
-    return ERR_OK;
+    buf_clear(page);
+    if (!write(c->workers.service, page))
+        chassis_publish(c->role.chassis, path, CHASSIS_HTTP_OK, type, buf_peek(page));
 }
 
-static void publish_lists(struct coordinator *c)
+static void workers_publish_lists(struct coordinator *c)
 {
-    struct coordinator_workers *w = &c->workers;
-    struct chassis *chassis = c->role.chassis;
-
-    buf_clear(&w->page);
-    if (!member_workers_write(w->service, &w->page))
-        chassis_publish(chassis, "/workers", CHASSIS_HTTP_OK, "application/x-ndjson",
-                        buf_peek(&w->page));
-    buf_clear(&w->page);
-    if (!member_partitions_write(w->service, &w->page))
-        chassis_publish(chassis, "/partitions", CHASSIS_HTTP_OK, "application/x-ndjson",
-                        buf_peek(&w->page));
+    workers_publish_page(c, "/workers", "application/x-ndjson", member_workers_write);
+    workers_publish_page(c, "/partitions", "application/x-ndjson", member_partitions_write);
 }
 
-static void publish(struct coordinator *c)
+static void workers_publish(struct coordinator *c)
 {
     struct coordinator_workers *w = &c->workers;
     struct chassis *chassis = c->role.chassis;
@@ -183,10 +162,7 @@ static void publish(struct coordinator *c)
     chassis_publish(chassis, "/health", status, "application/json", buf_peek(&w->page));
     chassis_publish(chassis, "/ready", status, "text/plain",
                     status == CHASSIS_HTTP_OK ? STR("ready\n") : STR("not ready\n"));
-    buf_clear(&w->page);
-    if (!member_status_write(w->service, &w->page))
-        chassis_publish(chassis, "/status", CHASSIS_HTTP_OK, "application/json",
-                        buf_peek(&w->page));
+    workers_publish_page(c, "/status", "application/json", member_status_write);
 }
 
 static void look_at_certificates(struct coordinator *c)
@@ -200,7 +176,7 @@ static void look_at_certificates(struct coordinator *c)
 }
 
 /* Without a leader nobody can be served; a supervisor should know (workers.md 15). */
-static void give_up(struct coordinator *c)
+static void workers_give_up(struct coordinator *c)
 {
     const struct member_config *config = &c->workers.config;
     struct note note;
@@ -211,7 +187,7 @@ static void give_up(struct coordinator *c)
 }
 
 /* An entry that was there a tick ago and is not on disk yet makes the ledger wait. */
-static void watch_log(struct coordinator *c)
+static void workers_watch_log(struct coordinator *c)
 {
     struct coordinator_workers *w = &c->workers;
     struct replica_status status = replica_status(c->replica);
@@ -219,19 +195,19 @@ static void watch_log(struct coordinator *c)
     w->log_is_slow = status.durable < w->last_index;
     w->last_index = status.last;
     w->led |= status.leader_id != 0;
-    if (!w->led && mono_due(w->give_up_at, loop_now(c->role.io->loop))) give_up(c);
+    if (!w->led && mono_due(w->give_up_at, loop_now(c->role.io->loop))) workers_give_up(c);
 }
 
-static void on_tick(struct timer *timer)
+static void workers_on_tick(struct timer *timer)
 {
     struct coordinator *c = CONTAINER_OF(timer, struct coordinator, workers.timer);
     struct coordinator_workers *w = &c->workers;
 
     w->ticks++;
-    watch_log(c);
+    workers_watch_log(c);
     if (w->sink) (void)events_flush(w->sink);
-    if (w->ticks % PAGES_EVERY == 0) publish(c);
-    if (w->ticks % LISTS_EVERY == 0) publish_lists(c);
+    if (w->ticks % PAGES_EVERY == 0) workers_publish(c);
+    if (w->ticks % LISTS_EVERY == 0) workers_publish_lists(c);
     if (w->ticks % CERTS_EVERY == 0) look_at_certificates(c);
     timer_start_in(timer, FLUSH_MS);
 }
@@ -242,10 +218,10 @@ enum err coordinator_workers_open(struct coordinator *c, struct note *note)
     enum err err = coordinator_workers_read_config(c, note);
 
     buf_init(&w->page, PAGE_MAX);
-    if (!err) err = timer_init(&w->timer, c->role.io->loop, on_tick);
-    if (!err && w->config.enabled) err = open_events(c, note);
-    if (!err && w->config.enabled) err = open_ledger(c);
-    return err ? err : open_service(c, note);
+    if (!err) err = timer_init(&w->timer, c->role.io->loop, workers_on_tick);
+    if (!err && w->config.enabled) err = workers_open_events(c, note);
+    if (!err && w->config.enabled) err = workers_open_ledger(c);
+    return err ? err : workers_open_service(c, note);
 }
 
 static enum err coordinator_workers_listen(struct coordinator *c, struct note *note)
@@ -265,7 +241,7 @@ static enum err coordinator_workers_listen(struct coordinator *c, struct note *n
                    .connections_per_identity_max = (uint32_t)t->max_connections,
                    .calls_max = 2 * (uint32_t)t->max_connections},
     };
-    enum err err = open_ca(c, note);
+    enum err err = role_open_worker_ca(&c->role, c->log, t, NULL, &w->ca, note);
 
     if (!err) err = role_listener_open(&w->listener, &options, note);
     if (!err) err = member_service_methods(w->service, w->listener.server, true, note);
@@ -293,9 +269,10 @@ enum err coordinator_workers_serve(struct coordinator *c, struct note *note)
     return ERR_OK;
 }
 
-void coordinator_workers_reload(struct coordinator *c)
+void coordinator_workers_reload(void *state)
 {
-    const struct conf *conf = chassis_conf_now(c->role.chassis);
+    struct coordinator *c = state;
+    const struct conf *conf = c->role.conf_now;
     struct coordinator_workers *w = &c->workers;
     struct member_service_options service = {0};
     struct member_config next;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* muster dev: everything that exists, on one machine. */
 #include "muster/dev.h"
-#include "common/help.h"
 
 #include <string.h>
 
+#include "common/help.h"
 #include "common/tables.h"
 #include "muster/commands.h"
 #include "obs/events.h"
@@ -100,8 +100,8 @@ static void print_tour(const struct dev *dev, FILE *out)
 
 /* -- how far it is -- */
 
-/* Where people look: stdout, unless that belongs to the events. */
-static FILE *out_of(const struct dev *dev)
+/* The stream for people: stdout, unless that belongs to the events. */
+static FILE *dev_out(const struct dev *dev)
 {
     const struct conf *conf = dev->role.conf;
     return conf_choice(conf, "events.sink") == EVENTS_STDOUT ? stderr : stdout;
@@ -115,22 +115,22 @@ static void say_forming(struct dev *dev, const char *reason)
     if (strcmp(reason, dev->last) == 0 && !mono_due(dev->again, now)) return;
     snprintf(dev->last, sizeof dev->last, "%s", reason);
     dev->again = mono_after(now, SAY_AGAIN_MS);
-    fprintf(out_of(dev), "  forming      %s\n", reason);
+    fprintf(dev_out(dev), "  forming      %s\n", reason);
 }
 
 void dev_on_ready(struct dev *dev, bool ready, const char *reason)
 {
-    FILE *out = out_of(dev);
+    FILE *out = dev_out(dev);
 
     health_check_set(dev->check, ready, reason);
-    if (ready && !dev->told) {
+    if (ready && !dev->announced) {
         fputc('\n', out); /* again: the first lines may have left the screen */
         print_dashboard(dev, out);
         print_table(dev, out);
         print_tour(dev, out);
         fputs("ready\n", out);
-        dev->told = true;
-    } else if (!ready && !dev->told) {
+        dev->announced = true;
+    } else if (!ready && !dev->announced) {
         say_forming(dev, reason);
     }
     fflush(out);
@@ -138,7 +138,7 @@ void dev_on_ready(struct dev *dev, bool ready, const char *reason)
 
 void dev_say(struct dev *dev, const char *about, const char *text)
 {
-    FILE *out = out_of(dev);
+    FILE *out = dev_out(dev);
     char now[RFC3339_CAP];
 
     wall_text(clock_wall(dev->role.io->clock), now);
@@ -178,6 +178,6 @@ static const struct chassis_hooks dev_hooks = {
 };
 
 const struct command dev_command = {
-    HELP_MUSTER_DEV,    .options = &dev_table, .exits = BIT(4) | BIT(6),
-    .run = chassis_run, .data = &dev_hooks,
+    COMMAND_ROW(HELP_MUSTER_DEV, dev),
+    CHASSIS_RUN(dev_hooks),
 };

@@ -2,7 +2,8 @@
 /* The state of `muster dev`: coordinators, the provider, shards, operators, workers; each a real
  * `muster ... run`, started, watched, started again when one dies, and ended together.
  *
- * dev_fleet.c has the processes and whether the fleet stands; dev.c has the role and what is said. */
+ * dev_fleet.c has the processes and whether the fleet is whole; dev.c has the role and what it
+ * prints. */
 #ifndef MUSTER_DEV_H
 #define MUSTER_DEV_H
 #include "common/chassis.h"
@@ -25,12 +26,12 @@ struct dev {
     struct health_check *check;
     char token[DASH_TOKEN_MAX + 1]; /* of the dashboards */
     size_t leader;                  /* SIZE_MAX: none */
-    struct timer look, kill, tell_end;
+    struct timer look, kill, end_report;
     struct dev_sight sight; /* of the look under way */
     size_t asked;           /* the question under way */
     bool ready, stopping;
-    bool told;       /* the table was printed */
-    char last[64];   /* the last thing said of its progress, */
+    bool announced;  /* the table was printed */
+    char last[64];   /* the last line about its progress, */
     mono_time again; /* and when it is said again */
     bool with_chaos;
     struct dev_chaos chaos;
@@ -45,6 +46,6 @@ void dev_fleet_close(void *dev);      /* from any half-built state; turns the lo
 /* The coordinators have a leader, every shard reports and every worker beats, or not any more;
  * `reason` says what is missing. */
 void dev_on_ready(struct dev *dev, bool ready, const char *reason);
-/* A line for who looks at the terminal: what chaos did, how far the end is. */
+/* A line on the terminal, about chaos or about how far the end is. */
 void dev_say(struct dev *dev, const char *about, const char *text);
 #endif

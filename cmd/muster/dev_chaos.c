@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Chooses the next victim from a fixed table, kills or pauses it, and waits until the fleet has
+ * healed. At most one victim at a time. Runs on the loop's thread. */
 #include "muster/dev_chaos.h"
 
 #include <stdio.h>
@@ -41,7 +43,7 @@ void dev_chaos_init(struct dev_chaos *chaos, const struct dev_chaos_options *opt
 }
 
 /* Which one of its part; SIZE_MAX: there is none. */
-static size_t choose(struct dev_chaos *chaos, enum who who, size_t leader)
+static size_t chaos_choose(struct dev_chaos *chaos, enum who who, size_t leader)
 {
     size_t count = chaos->options.count[part_of[who]], number;
 
@@ -54,8 +56,8 @@ static size_t choose(struct dev_chaos *chaos, enum who who, size_t leader)
     return count ? (size_t)prng_below(&chaos->prng, count) : SIZE_MAX;
 }
 
-static void strike(struct dev_chaos *chaos, const struct misfortune *m, size_t number,
-                   mono_time now)
+static void chaos_strike(struct dev_chaos *chaos, const struct misfortune *m, size_t number,
+                         mono_time now)
 {
     enum dev_part part = part_of[m->who];
     struct dev_child *victim = chaos->options.children[chaos->options.first[part] + number];
@@ -84,16 +86,16 @@ static void strike(struct dev_chaos *chaos, const struct misfortune *m, size_t n
     chaos->options.say(chaos->options.owner, text);
 }
 
-static void act(struct dev_chaos *chaos, size_t leader, mono_time now)
+static void chaos_act(struct dev_chaos *chaos, size_t leader, mono_time now)
 {
     const struct misfortune *m = &misfortunes[chaos->turn++ % ARRAY_LEN(misfortunes)];
-    size_t number = choose(chaos, m->who, leader);
+    size_t number = chaos_choose(chaos, m->who, leader);
 
-    if (number != SIZE_MAX) strike(chaos, m, number, now);
+    if (number != SIZE_MAX) chaos_strike(chaos, m, number, now);
 }
 
 /* On its way back: it goes on, or another process has its place. */
-static bool is_back(struct dev_chaos *chaos, mono_time now)
+static bool chaos_is_back(struct dev_chaos *chaos, mono_time now)
 {
     int pid = dev_child_pid(chaos->victim);
 
@@ -108,15 +110,16 @@ static bool is_back(struct dev_chaos *chaos, mono_time now)
     return true;
 }
 
-/* What was seen before it came back says nothing; a replica must have been heard since. */
-static bool has_healed(const struct dev_chaos *chaos, const struct dev_sight *sight)
+/* A look that began before the victim came back does not count; a replica must have been heard
+ * since. */
+static bool chaos_has_healed(const struct dev_chaos *chaos, const struct dev_sight *sight)
 {
     if (!sight->whole || !mono_due(chaos->since, sight->began)) return false;
     return chaos->replica == SIZE_MAX || mono_due(chaos->since, sight->heard[chaos->replica]);
 }
 
 /* Also of one that somebody else has killed. */
-static bool all_replicas_there(const struct dev_chaos *chaos, const struct dev_sight *sight)
+static bool chaos_all_replicas_there(const struct dev_chaos *chaos, const struct dev_sight *sight)
 {
     for (size_t i = 0; i < chaos->options.count[DEV_COORDINATOR]; i++)
         if (!mono_due(sight->began, mono_after(sight->heard[i], HEARD_WITHIN_MS))) return false;
@@ -128,11 +131,11 @@ void dev_chaos_look(struct dev_chaos *chaos, const struct dev_sight *sight, mono
     char text[DEV_CHAOS_TEXT_CAP];
 
     if (!chaos->victim) {
-        if (sight->whole && mono_due(chaos->next, now) && all_replicas_there(chaos, sight))
-            act(chaos, sight->leader, now);
+        if (sight->whole && mono_due(chaos->next, now) && chaos_all_replicas_there(chaos, sight))
+            chaos_act(chaos, sight->leader, now);
         return;
     }
-    if (!is_back(chaos, now) || !has_healed(chaos, sight)) return;
+    if (!chaos_is_back(chaos, now) || !chaos_has_healed(chaos, sight)) return;
     snprintf(text, sizeof text, "%s is back and all is well, after %.1f s",
              dev_child_name(chaos->victim), (double)mono_elapsed_ms(chaos->hit, now) / 1000);
     chaos->victim = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `muster dev --chaos`: parts of the fleet are killed and made to stand still, one at a time.
+/* `muster dev --chaos`: parts of the fleet are killed and paused, one at a time.
  *
- * The rule that keeps it a demonstration: nothing is done before the fleet stands whole again, the
+ * The rule that keeps it a demonstration: nothing is done before the fleet is whole again, the
  * last victim and every replica included. So there are never two replicas down at once by its
  * hand. It asks nobody and reads no clock: the fleet says with every look who leads, who was heard
  * when, and whether it is whole. */
@@ -19,7 +19,7 @@ struct dev_chaos_options {
     void (*say)(void *owner, const char *text); /* what was done, and that it healed */
     void *owner;
 };
-/* What a look saw. */
+/* The result of one look. */
 struct dev_sight {
     bool whole;                        /* leader, voters, reports, workers: all there */
     size_t leader;                     /* SIZE_MAX: none */

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* A child is restarted a second after it died, unless its exit code is that of a wrong setting or
+ * of a port that was never its own. Its last line on stderr becomes the error. Runs on the loop's
+ * thread. */
 #include "muster/dev_child.h"
 
 #include <signal.h>
@@ -20,14 +23,14 @@ struct dev_child {
     struct timer again;
     bool stopping, paused, settled;
     char said[LINE_CAP]; /* its last words on stderr */
-    /* What it wrote to stderr before the fleet was ready, so that no log line divides the banner. */
+    /* Lines on stderr before the fleet was ready, held so that no log line divides the banner. */
     char held[HELD_MAX][LINE_CAP];
     size_t held_count;
     bool held_all; /* no line is held any more */
 };
 
 /* Everything but our own settings: those of `muster dev` are not a child's. */
-static void make_environment(const char *environment[ENV_MAX])
+static void child_make_environment(const char *environment[ENV_MAX])
 {
     size_t count = 0;
 
@@ -36,21 +39,21 @@ static void make_environment(const char *environment[ENV_MAX])
     environment[count] = NULL;
 }
 
-static void log_line(const struct dev_child *child, struct str line)
+static void child_log_line(const struct dev_child *child, struct str line)
 {
     LOG_WARN(child->options.log, "child process printed a line", log_text("process", child->name),
              log_str("line", line));
 }
 
-static void log_held(struct dev_child *child)
+static void child_log_held(struct dev_child *child)
 {
-    for (size_t i = 0; i < child->held_count; i++) log_line(child, str_from(child->held[i]));
+    for (size_t i = 0; i < child->held_count; i++) child_log_line(child, str_from(child->held[i]));
     child->held_count = 0;
 }
 
 /* A process that writes more than HELD_MAX lines before the fleet is ready is in trouble: all of
  * them are logged at once. */
-static void on_line(void *owner, int fd, struct str line)
+static void child_on_line(void *owner, int fd, struct str line)
 {
     struct dev_child *child = owner;
 
@@ -61,25 +64,25 @@ static void on_line(void *owner, int fd, struct str line)
         return;
     }
     child->held_all = true;
-    log_held(child);
-    log_line(child, line);
+    child_log_held(child);
+    child_log_line(child, line);
 }
 
 /* 2 and 4: wrong settings, a port or a directory that is taken. Starting again would not help;
  * but a port that it had, and that was drawn by another process while it was away, comes back. */
-static bool is_hopeless(const struct dev_child *child, struct process_exit exit)
+static bool child_is_hopeless(const struct dev_child *child, struct process_exit exit)
 {
     return !exit.signalled && (exit.code == 2 || (exit.code == 4 && !child->settled));
 }
 
-static void on_exit_of(void *owner, struct process_exit exit)
+static void child_on_exit(void *owner, struct process_exit exit)
 {
     struct dev_child *child = owner;
     struct note note = {""};
 
     child->process = NULL;
     child->paused = false;
-    log_held(child); /* why it ended */
+    child_log_held(child); /* why it ended */
     if (child->stopping) {
         child->options.on_ended(child->options.owner);
         return;
@@ -87,7 +90,7 @@ static void on_exit_of(void *owner, struct process_exit exit)
     LOG_WARN(child->options.log, "child process ended: restarting it",
              log_text("process", child->name), log_i64("code", exit.code),
              log_bool("signalled", exit.signalled));
-    if (is_hopeless(child, exit)) {
+    if (child_is_hopeless(child, exit)) {
         note_set(&note, "%s did not start: %s", child->name, child->said);
         child->options.on_failed(child->options.owner, exit.code == 2 ? ERR_INVALID : ERR_BUSY,
                                  &note);
@@ -102,16 +105,16 @@ static enum err dev_child_start(struct dev_child *child, struct note *note)
     struct process_options options = {.argv = (const char *const *)child->argv,
                                       .env = environment,
                                       .die_with_parent = true,
-                                      .on_line = on_line,
-                                      .on_exit = on_exit_of,
+                                      .on_line = child_on_line,
+                                      .on_exit = child_on_exit,
                                       .owner = child};
 
-    make_environment(environment);
+    child_make_environment(environment);
     child->said[0] = '\0';
     return process_start(child->options.loop, &options, &child->process, note);
 }
 
-static void on_again(struct timer *timer)
+static void child_on_again(struct timer *timer)
 {
     struct dev_child *child = CONTAINER_OF(timer, struct dev_child, again);
     struct note note = {""};
@@ -120,7 +123,7 @@ static void on_again(struct timer *timer)
     if (err) child->options.on_failed(child->options.owner, err, &note);
 }
 
-static enum err copy_words(struct dev_child *child, const char *const *argv)
+static enum err child_copy_words(struct dev_child *child, const char *const *argv)
 {
     for (size_t i = 0; argv[i]; i++) {
         if (i == DEV_ARGS_MAX) return ERR_TOO_LARGE;
@@ -134,12 +137,12 @@ enum err dev_child_open(const struct dev_child_options *options, struct dev_chil
                         struct note *note)
 {
     struct dev_child *child = calloc(1, sizeof *child);
-    enum err err = child ? copy_words(child, options->argv) : ERR_NOMEM;
+    enum err err = child ? child_copy_words(child, options->argv) : ERR_NOMEM;
 
     if (!child) return err;
     child->options = *options;
     snprintf(child->name, sizeof child->name, "%s", options->name);
-    if (!err) err = timer_init(&child->again, options->loop, on_again);
+    if (!err) err = timer_init(&child->again, options->loop, child_on_again);
     if (!err) err = dev_child_start(child, note);
     if (err) {
         note_prefix(note, "%s", options->name);
@@ -155,7 +158,7 @@ void dev_child_stop(struct dev_child *child)
     child->stopping = true;
     timer_stop(&child->again);
     if (child->process) (void)process_signal(child->process, SIGTERM);
-    dev_child_resume(child); /* who stands still hears of it only then */
+    dev_child_resume(child); /* a paused process gets the signal only then */
 }
 
 void dev_child_kill(struct dev_child *child)
@@ -178,12 +181,7 @@ void dev_child_resume(struct dev_child *child)
 void dev_child_settled(struct dev_child *child)
 {
     child->settled = child->held_all = true;
-    log_held(child);
-}
-
-bool dev_child_running(const struct dev_child *child)
-{
-    return child->process != NULL;
+    child_log_held(child);
 }
 
 int dev_child_pid(const struct dev_child *child)

@@ -25,13 +25,12 @@ enum err dev_child_open(const struct dev_child_options *options, struct dev_chil
                         struct note *note);
 void dev_child_stop(struct dev_child *child); /* asked to end, and not started again */
 void dev_child_kill(struct dev_child *child); /* where it did not; or: it dies, and comes back */
-/* It stands still (SIGSTOP) and goes on (SIGCONT). One that stands still can be stopped. False: it
- * does not run. */
+/* It is paused (SIGSTOP) and goes on (SIGCONT). A paused one can be stopped. False: it does not
+ * run. */
 bool dev_child_pause(struct dev_child *child);
 void dev_child_resume(struct dev_child *child);
-/* It has stood once: a port that somebody took while it was away is waited for from now on. */
+/* It has run once: a port that somebody took while it was away is waited for from now on. */
 void dev_child_settled(struct dev_child *child);
-bool dev_child_running(const struct dev_child *child);
 int dev_child_pid(const struct dev_child *child); /* 0: not running now */
 const char *dev_child_name(const struct dev_child *child);
 void dev_child_close(struct dev_child *child); /* when it does not run; NULL is fine */

@@ -15,8 +15,8 @@ struct dev_demand_options {
     struct io *io;
     const struct log_source *log;
     const char *dir;
-    uint64_t every_ms; /* 0: it stands still */
-    /* What was moved; `yours`: a file was edited, and moves no more. */
+    uint64_t every_ms; /* 0: it does not move */
+    /* Reports a move; `yours`: a file was edited, and moves no more. */
     void (*say)(void *owner, const char *text, bool yours);
     void *owner;
 };

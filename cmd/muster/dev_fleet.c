@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "muster/dev.h"
-
+/* Starts the processes of `muster dev`, asks the coordinators every look whether the fleet is
+ * whole, and ends all processes together. One question is under way at a time. Runs on the loop's
+ * thread. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "muster/dev.h"
 #include "wire/message.h"
 #include "wire/pb/bigfleet_v1alpha1_coordinator.pb-c.h"
 #include "wire/pb/muster_v1_fleet.pb-c.h"
@@ -14,24 +16,25 @@ enum {
     END_WITHIN_MS = 10000, /* of being asked; then they are killed */
     LOOK_MS = 200,         /* while it forms */
     LOOK_CALM_MS = 1000,   /* when all is well */
-    END_TOLD_MS = 1000,    /* how often it is said how many are left */
+    END_REPORT_MS = 1000,  /* how often the number of processes that are left is printed */
+    ANSWER_ARENA_MAX = 1 << 20,
 };
 
 /* -- processes -- */
 
 /* A process or a call is left. */
-static bool is_running(const struct dev *dev)
+static bool fleet_is_running(const struct dev *dev)
 {
     for (size_t i = 0; i < dev->child_count; i++)
-        if (dev_child_running(dev->children[i])) return true;
+        if (dev_child_pid(dev->children[i])) return true;
     return dev->channel != NULL;
 }
 
-static void stopped_one(void *owner)
+static void fleet_on_stopped(void *owner)
 {
     struct dev *dev = owner;
 
-    if (dev->stopping && !is_running(dev)) chassis_stop(dev->role.chassis);
+    if (dev->stopping && !fleet_is_running(dev)) chassis_stop(dev->role.chassis);
 }
 
 static void child_failed(void *owner, enum err err, const struct note *note)
@@ -47,7 +50,7 @@ static enum err dev_fleet_start(struct dev *dev, enum dev_part part, size_t coun
     struct dev_child_options options = {.loop = dev->role.io->loop,
                                         .log = dev->log,
                                         .on_failed = child_failed,
-                                        .on_ended = stopped_one,
+                                        .on_ended = fleet_on_stopped,
                                         .owner = dev};
     enum err err = line ? ERR_OK : ERR_NOMEM;
 
@@ -64,17 +67,17 @@ static enum err dev_fleet_start(struct dev *dev, enum dev_part part, size_t coun
     return err;
 }
 
-/* -- does it stand? -- */
+/* -- is it whole? -- */
 
 static void channel_closed(void *owner)
 {
     struct dev *dev = owner;
 
     dev->channel = NULL;
-    stopped_one(dev);
+    fleet_on_stopped(dev);
 }
 
-static void look_ended(struct dev *dev, bool whole)
+static void fleet_look_ended(struct dev *dev, bool whole)
 {
     bool calm = whole;
 
@@ -87,7 +90,7 @@ static void look_ended(struct dev *dev, bool whole)
     timer_start_in(&dev->look, calm ? LOOK_CALM_MS : LOOK_MS);
 }
 
-static void tell(struct dev *dev, bool ready, const char *reason)
+static void fleet_report(struct dev *dev, bool ready, const char *reason)
 {
     bool changed = ready != dev->ready;
 
@@ -95,21 +98,21 @@ static void tell(struct dev *dev, bool ready, const char *reason)
     if (changed || !ready) dev_on_ready(dev, ready, reason);
     /* After the banner: this logs what the processes wrote to stderr meanwhile. */
     for (size_t i = 0; ready && i < dev->child_count; i++) dev_child_settled(dev->children[i]);
-    look_ended(dev, ready);
+    fleet_look_ended(dev, ready);
 }
 
-/* What is asked of the coordinators while the fleet is looked at, in this order. */
+/* The questions to the coordinators in one look at the fleet, in this order. */
 enum { REPLICAS, REPORTS, MEMBERS, QUESTIONS };
 enum { REASON_CAP = 64 };
 struct dev_question {
     const char *path;
     const ProtobufCMessageDescriptor *type;
-    /* Whether this part stands, by the answer (NULL: none came); `reason` says how far it is. */
+    /* Whether this part is whole, by the answer (NULL: none came); `reason` says how far it is. */
     bool (*judge)(struct dev *dev, const ProtobufCMessage *answer, char reason[REASON_CAP]);
 };
 
 /* When it was alive for sure: counted back from before the question was asked. */
-static void take_heard(struct dev *dev, const Muster__V1__Replica *replica)
+static void fleet_take_heard(struct dev *dev, const Muster__V1__Replica *replica)
 {
     uint64_t silent = replica->leader ? 0 : (uint64_t)replica->silent_ms;
     size_t number;
@@ -132,7 +135,7 @@ static bool judge_replicas(struct dev *dev, const ProtobufCMessage *answer, char
     dev->leader = SIZE_MAX;
     for (size_t i = 0; i < list->n_replicas; i++) {
         if (list->replicas[i]->voter) voters++;
-        take_heard(dev, list->replicas[i]);
+        fleet_take_heard(dev, list->replicas[i]);
     }
     snprintf(reason, REASON_CAP, "%zu of %zu replicas are voters", voters, dev->parts.replicas);
     return dev->leader != SIZE_MAX && voters == dev->parts.replicas;
@@ -168,27 +171,27 @@ static const struct dev_question questions[] = {
 static void dev_fleet_on_answer(void *owner, const struct rpc_client_call *call,
                                 const struct rpc_outcome *outcome, struct str bytes);
 
-/* The first question from `which` on that there is something to ask about; all stands when there is
- * none. */
-static void ask(struct dev *dev, size_t which)
+/* The first question from `which` on that there is something to ask about; the fleet is whole when
+ * there is none. */
+static void fleet_ask(struct dev *dev, size_t which)
 {
     struct rpc_call_options call = {.timeout_ms = 2000, .idempotent = true};
 
     if (which == REPORTS && !dev->parts.shards) which++;
     if (which == REPORTS) dev_register_go(&dev->reg);
     if (which == REPORTS && !dev->reg.known) {
-        tell(dev, false, "the coordinators are told of the shards");
+        fleet_report(dev, false, "the shards are being registered");
         return;
     }
     if (which == MEMBERS && !dev->parts.workers) which++;
     if (which == QUESTIONS) {
-        tell(dev, true, "");
+        fleet_report(dev, true, "");
         return;
     }
     dev->asked = which;
     call.path = questions[which].path;
     if (rpc_unary(dev->channel, &call, STR_EMPTY, dev_fleet_on_answer, dev, NULL))
-        look_ended(dev, false);
+        fleet_look_ended(dev, false);
 }
 
 static void dev_fleet_on_answer(void *owner, const struct rpc_client_call *,
@@ -199,18 +202,18 @@ static void dev_fleet_on_answer(void *owner, const struct rpc_client_call *,
     ProtobufCMessage *answer = NULL;
     char reason[REASON_CAP];
     struct arena arena;
-    bool stands;
+    bool whole;
 
     if (dev->stopping) return;
-    arena_init(&arena, DEV_ANSWER_ARENA_MAX);
+    arena_init(&arena, ANSWER_ARENA_MAX);
     if (outcome->err || message_read(question->type, bytes, NULL, &arena, &answer, NULL))
         answer = NULL;
-    stands = question->judge(dev, answer, reason);
+    whole = question->judge(dev, answer, reason);
     arena_deinit(&arena);
-    if (stands)
-        ask(dev, dev->asked + 1);
+    if (whole)
+        fleet_ask(dev, dev->asked + 1);
     else
-        tell(dev, false, reason);
+        fleet_report(dev, false, reason);
 }
 
 static void dev_fleet_on_look(struct timer *timer)
@@ -218,10 +221,10 @@ static void dev_fleet_on_look(struct timer *timer)
     struct dev *dev = CONTAINER_OF(timer, struct dev, look);
 
     dev->sight = (struct dev_sight){.began = loop_now(dev->role.io->loop), .leader = SIZE_MAX};
-    ask(dev, REPLICAS);
+    fleet_ask(dev, REPLICAS);
 }
 
-static enum err open_channel(struct dev *dev, struct note *note)
+static enum err fleet_open_channel(struct dev *dev, struct note *note)
 {
     char texts[DEV_REPLICAS_MAX][32];
     const char *list[DEV_REPLICAS_MAX + 1] = {NULL};
@@ -283,27 +286,27 @@ static enum err begin_demand(struct dev *dev, struct note *note)
 
 /* -- life -- */
 
-/* So that nobody wonders whether it hangs. */
-static void on_tell_end(struct timer *timer)
+/* Shows that the end has not hung. */
+static void fleet_on_end_report(struct timer *timer)
 {
-    struct dev *dev = CONTAINER_OF(timer, struct dev, tell_end);
+    struct dev *dev = CONTAINER_OF(timer, struct dev, end_report);
     size_t left = 0;
     char text[64];
 
-    for (size_t i = 0; i < dev->child_count; i++) left += dev_child_running(dev->children[i]);
+    for (size_t i = 0; i < dev->child_count; i++) left += dev_child_pid(dev->children[i]) != 0;
     snprintf(text, sizeof text, "%zu of %zu processes are left", left, dev->child_count);
     dev_say(dev, "stopping", text);
-    timer_start_in(timer, END_TOLD_MS);
+    timer_start_in(timer, END_REPORT_MS);
 }
 
-static void on_kill(struct timer *timer)
+static void fleet_on_kill(struct timer *timer)
 {
     struct dev *dev = CONTAINER_OF(timer, struct dev, kill);
 
     for (size_t i = 0; i < dev->child_count; i++) dev_child_kill(dev->children[i]);
 }
 
-static enum err find_program(struct dev *dev, struct note *note)
+static enum err fleet_find_program(struct dev *dev, struct note *note)
 {
     char *program = dev->parts.program;
     ssize_t len = readlink("/proc/self/exe", program, sizeof dev->parts.program - 1);
@@ -315,7 +318,7 @@ static enum err find_program(struct dev *dev, struct note *note)
     return note_fail(note, ERR_NOT_FOUND, "cannot find this very program");
 }
 
-static enum err start_all(struct dev *dev, struct note *note)
+static enum err fleet_start_all(struct dev *dev, struct note *note)
 {
     const struct dev_parts *parts = &dev->parts;
     char path[DEV_PATH_CAP + 64];
@@ -337,7 +340,7 @@ static enum err start_all(struct dev *dev, struct note *note)
     return err;
 }
 
-static enum err settle_parts(struct dev *dev, struct note *note)
+static enum err fleet_settle_parts(struct dev *dev, struct note *note)
 {
     const struct conf *conf = dev->role.conf;
     struct dev_parts *parts = &dev->parts;
@@ -365,15 +368,15 @@ enum err dev_fleet_open(void *state, struct note *note)
     dev->leader = SIZE_MAX;
     err = health_check_add(dev->role.instruments->health, "cluster", "starting", &dev->check);
     if (!err) err = timer_init(&dev->look, loop, dev_fleet_on_look);
-    if (!err) err = timer_init(&dev->kill, loop, on_kill);
-    if (!err) err = timer_init(&dev->tell_end, loop, on_tell_end);
+    if (!err) err = timer_init(&dev->kill, loop, fleet_on_kill);
+    if (!err) err = timer_init(&dev->end_report, loop, fleet_on_end_report);
     if (err) return err;
     dev->parts.replicas = replicas; /* from here on there is a fleet to stop */
-    err = settle_parts(dev, note);
-    if (!err) err = find_program(dev, note);
+    err = fleet_settle_parts(dev, note);
+    if (!err) err = fleet_find_program(dev, note);
     dev->notes = (struct dev_notes){.io = dev->role.io, .log = dev->log, .dir = dev->parts.dir};
-    if (!err) err = start_all(dev, note);
-    if (!err) err = open_channel(dev, note);
+    if (!err) err = fleet_start_all(dev, note);
+    if (!err) err = fleet_open_channel(dev, note);
     if (err) return err;
     dev->reg =
         (struct dev_register){.parts = &dev->parts, .log = dev->log, .channel = dev->channel};
@@ -388,13 +391,13 @@ void dev_fleet_stop(struct dev *dev)
     dev->stopping = true;
     timer_stop(&dev->look);
     dev_demand_stop(&dev->demand);
-    timer_start_in(&dev->tell_end, END_TOLD_MS);
+    timer_start_in(&dev->end_report, END_REPORT_MS);
     for (size_t i = 0; i < dev->child_count; i++) dev_child_stop(dev->children[i]);
     timer_start_in(&dev->kill, END_WITHIN_MS);
     if (dev->channel)
         rpc_channel_close(dev->channel, channel_closed, dev);
     else
-        stopped_one(dev);
+        fleet_on_stopped(dev);
 }
 
 void dev_fleet_close(void *state)
@@ -402,10 +405,10 @@ void dev_fleet_close(void *state)
     struct dev *dev = state;
 
     if (dev->parts.replicas) dev_fleet_stop(dev);
-    while (is_running(dev)) chassis_turn(dev->role.chassis);
+    while (fleet_is_running(dev)) chassis_turn(dev->role.chassis);
     for (size_t i = 0; i < dev->child_count; i++) dev_child_close(dev->children[i]);
     timer_deinit(&dev->look);
     timer_deinit(&dev->kill);
-    timer_deinit(&dev->tell_end);
+    timer_deinit(&dev->end_report);
     dev_demand_close(&dev->demand);
 }

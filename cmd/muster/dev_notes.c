@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Appends a line for each note; a file past its bound is truncated first. Writes block, on the
+ * loop's thread: notes are rare and short. */
 #include "muster/dev_notes.h"
 
 #include <stdio.h>
@@ -7,8 +9,8 @@
 
 enum { LINE_MAX_BYTES = 4096, DEV_NOTES_FILE_MAX = 64 << 10, DEV_NOTES_FILE_MODE = 0644 };
 
-static enum err make_line(const struct dev_notes *notes, const char *from, const char *text,
-                          struct buf *into)
+static enum err notes_make_line(const struct dev_notes *notes, const char *from, const char *text,
+                                struct buf *into)
 {
     struct ndjson json;
 
@@ -19,20 +21,21 @@ static enum err make_line(const struct dev_notes *notes, const char *from, const
     return ndjson_end(&json);
 }
 
-/* Whoever reads it should not take the rest for all there was. */
-static enum err begin_anew(const struct dev_notes *notes, struct fs_file *file)
+/* So that no reader takes the rest for all notes there were. */
+static enum err notes_begin_anew(const struct dev_notes *notes, struct fs_file *file)
 {
     struct buf line;
     enum err err = fs_truncate(notes->io->fs, file, 0);
 
     buf_init(&line, LINE_MAX_BYTES);
-    if (!err) err = make_line(notes, "notes", "older notes were dropped: there were many", &line);
+    if (!err)
+        err = notes_make_line(notes, "notes", "older notes were dropped: there were many", &line);
     if (!err) err = fs_write_at(notes->io->fs, file, 0, buf_peek(&line));
     buf_deinit(&line);
     return err;
 }
 
-static enum err write_line(const struct dev_notes *notes, const char *path, struct str line)
+static enum err notes_write_line(const struct dev_notes *notes, const char *path, struct str line)
 {
     struct fs *fs = notes->io->fs;
     struct fs_file *file;
@@ -41,7 +44,7 @@ static enum err write_line(const struct dev_notes *notes, const char *path, stru
 
     if (err) return err;
     err = fs_file_size(fs, file, &size);
-    if (!err && size > DEV_NOTES_FILE_MAX) err = begin_anew(notes, file);
+    if (!err && size > DEV_NOTES_FILE_MAX) err = notes_begin_anew(notes, file);
     if (!err) err = fs_write_at(fs, file, 0, line); /* to the end, wherever that is */
     fs_close(fs, file);
     return err;
@@ -55,8 +58,8 @@ void dev_notes_add(struct dev_notes *notes, const char *from, const char *text)
 
     snprintf(path, sizeof path, "%s/%s", notes->dir, DEV_NOTES_FILE);
     buf_init(&line, LINE_MAX_BYTES);
-    err = make_line(notes, from, text, &line);
-    if (!err) err = write_line(notes, path, buf_peek(&line));
+    err = notes_make_line(notes, from, text, &line);
+    if (!err) err = notes_write_line(notes, path, buf_peek(&line));
     if (err)
         LOG_WARN(notes->log, "notes for the dashboard could not be written", log_err("err", err));
     buf_deinit(&line);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `muster dev` does to its fleet by itself, as lines of a file that the dashboards show
+/* The actions of `muster dev` on its own fleet, as lines of a file that the dashboards show
  * (--dashboard-notes-file). Lines are added, so that others may add theirs; a file that has become
  * long begins anew, and says so. */
 #ifndef MUSTER_DEV_NOTES_H
@@ -13,6 +13,6 @@ struct dev_notes {
     const struct log_source *log;
     const char *dir;
 };
-/* `from` says who: "chaos". A file that cannot be written is logged, and nobody fails for it. */
+/* `from` is the part that acts: "chaos". A file that cannot be written is logged only. */
 void dev_notes_add(struct dev_notes *notes, const char *from, const char *text);
 #endif

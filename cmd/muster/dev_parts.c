@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* One function for the options of each kind of process; what all of them have is added behind it.
+ * Every word is in the caller's struct dev_line. One thread. */
 #include "muster/dev_parts.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 
-/* -- who is whose -- */
+/* -- zones and clusters of each shard -- */
 
 const char *dev_zone(size_t number)
 {
@@ -35,16 +37,16 @@ void dev_address(char text[32], uint16_t port)
     snprintf(text, 32, "127.0.0.1:%u", port);
 }
 
-static void word(struct dev_line *line, const char *text)
+static void parts_word(struct dev_line *line, const char *text)
 {
     assert(line->count < DEV_ARGS_MAX);
     line->argv[line->count++] = text;
     line->argv[line->count] = NULL;
 }
 
-static void option(struct dev_line *line, const char *name, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-static void option(struct dev_line *line, const char *name, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static void parts_option(struct dev_line *line,
+                                                               const char *name, const char *format,
+                                                               ...)
 {
     char *text = line->texts[line->text_count++];
     va_list args;
@@ -53,25 +55,25 @@ static void option(struct dev_line *line, const char *name, const char *format, 
     va_start(args, format);
     vsnprintf(text, sizeof line->texts[0], format, args);
     va_end(args);
-    word(line, name);
-    word(line, text);
+    parts_word(line, name);
+    parts_word(line, text);
 }
 
-static void option_port(struct dev_line *line, const char *name, uint16_t port)
+static void parts_port(struct dev_line *line, const char *name, uint16_t port)
 {
-    option(line, name, "127.0.0.1:%u", port);
+    parts_option(line, name, "127.0.0.1:%u", port);
 }
 
-/* What coordinators and workers must agree on. */
-static void options_run(struct dev_line *line, const struct dev_parts *parts)
+/* Options that must be equal for coordinators and workers. */
+static void parts_run_options(struct dev_line *line, const struct dev_parts *parts)
 {
-    option(line, "--run-id", "%s", DEV_RUN);
-    option(line, "--transport-tls-dir", "%s/worker-tls", parts->dir);
+    parts_option(line, "--run-id", "%s", DEV_RUN);
+    parts_option(line, "--transport-tls-dir", "%s/worker-tls", parts->dir);
 }
 
 /* "127.0.0.1:7790,127.0.0.1:7800", each with the scheme in front. */
-static void option_replicas(struct dev_line *line, const char *name, bool workers,
-                            const struct dev_parts *parts)
+static void parts_replicas(struct dev_line *line, const char *name, bool workers,
+                           const struct dev_parts *parts)
 {
     char text[DEV_REPLICAS_MAX * 32] = "";
     size_t len = 0;
@@ -80,50 +82,50 @@ static void option_replicas(struct dev_line *line, const char *name, bool worker
         len += (size_t)snprintf(text + len, sizeof text - len, "%s%s127.0.0.1:%u", i ? "," : "",
                                 workers ? "https://" : "",
                                 workers ? parts->ports.workers[i] : parts->ports.replicas[i].grpc);
-    option(line, name, "%s", text);
+    parts_option(line, name, "%s", text);
 }
 
 static void coordinator_line(const struct dev_parts *parts, size_t n, struct dev_line *line)
 {
     snprintf(line->name, sizeof line->name, "node-%zu", n);
-    option(line, "--id", "%s", line->name);
-    option_port(line, "--listen", parts->ports.replicas[n].grpc);
-    option_port(line, "--raft-bind", parts->ports.replicas[n].raft);
-    option_port(line, "--http-listen", parts->ports.replicas[n].http);
+    parts_option(line, "--id", "%s", line->name);
+    parts_port(line, "--listen", parts->ports.replicas[n].grpc);
+    parts_port(line, "--raft-bind", parts->ports.replicas[n].raft);
+    parts_port(line, "--http-listen", parts->ports.replicas[n].http);
     if (parts->replicas > 1) { /* a single one has no peers */
-        option_replicas(line, "--join-addr", false, parts);
-        option(line, "--bootstrap-expect", "%zu", parts->replicas);
+        parts_replicas(line, "--join-addr", false, parts);
+        parts_option(line, "--bootstrap-expect", "%zu", parts->replicas);
     }
-    option(line, "--segment-size", "%s", DEV_SEGMENT_SIZE);
-    option(line, "--events-file-max", "%s", DEV_EVENTS_MAX);
-    option(line, "--events-files-kept", "1");
-    option(line, "--dashboard-token-file", "%s/%s", parts->dir, DEV_TOKEN_FILE);
-    option(line, "--dashboard-notes-file", "%s/%s", parts->dir, DEV_NOTES_FILE);
-    word(line, "--no-insecure");
+    parts_option(line, "--segment-size", "%s", DEV_SEGMENT_SIZE);
+    parts_option(line, "--events-file-max", "%s", DEV_EVENTS_MAX);
+    parts_option(line, "--events-files-kept", "1");
+    parts_option(line, "--dashboard-token-file", "%s/%s", parts->dir, DEV_TOKEN_FILE);
+    parts_option(line, "--dashboard-notes-file", "%s/%s", parts->dir, DEV_NOTES_FILE);
+    parts_word(line, "--no-insecure");
     if (!parts->workers) return;
-    options_run(line, parts);
-    option_port(line, "--transport-listen-addr", parts->ports.workers[n]);
-    option(line, "--storage-path", "%s/%s-workers.db", parts->dir, line->name);
-    option(line, "--events-worker-sink", "file");
+    parts_run_options(line, parts);
+    parts_port(line, "--transport-listen-addr", parts->ports.workers[n]);
+    parts_option(line, "--storage-path", "%s/%s-workers.db", parts->dir, line->name);
+    parts_option(line, "--events-worker-sink", "file");
 }
 
 static_assert(sizeof DEV_RUN - 1 == 26, "a ULID");
 static void worker_line(const struct dev_parts *parts, size_t n, struct dev_line *line)
 {
     snprintf(line->name, sizeof line->name, "worker-%02zu", n);
-    options_run(line, parts);
-    option(line, "--worker-id", "%.24s%02zu", DEV_RUN, n);
-    option_replicas(line, "--coordinator-addr", true, parts);
-    option(line, "--checkpoint-store", "file://%s/checkpoints", parts->whole_dir);
-    option(line, "--process-input", "%s/input", parts->dir);
-    option(line, "--storage-path", "%s/%s.db", parts->dir, line->name);
+    parts_run_options(line, parts);
+    parts_option(line, "--worker-id", "%.24s%02zu", DEV_RUN, n);
+    parts_replicas(line, "--coordinator-addr", true, parts);
+    parts_option(line, "--checkpoint-store", "file://%s/checkpoints", parts->whole_dir);
+    parts_option(line, "--process-input", "%s/input", parts->dir);
+    parts_option(line, "--storage-path", "%s/%s.db", parts->dir, line->name);
 }
 
 static void provider_line(const struct dev_parts *parts, size_t, struct dev_line *line)
 {
     snprintf(line->name, sizeof line->name, "provider");
-    option_port(line, "--listen", parts->ports.provider_grpc);
-    option_port(line, "--http-listen", parts->ports.provider_http);
+    parts_port(line, "--listen", parts->ports.provider_grpc);
+    parts_port(line, "--http-listen", parts->ports.provider_http);
 }
 
 static void shard_line(const struct dev_parts *parts, size_t n, struct dev_line *line)
@@ -132,21 +134,21 @@ static void shard_line(const struct dev_parts *parts, size_t n, struct dev_line 
     size_t len = 0;
 
     snprintf(line->name, sizeof line->name, "shard-%zu", n);
-    option(line, "--id", "%s", line->name);
-    option_port(line, "--listen", parts->ports.shards[n].grpc);
-    option_port(line, "--http-listen", parts->ports.shards[n].http);
-    option_port(line, "--provider-addr", parts->ports.provider_grpc);
-    if (parts->replicas) option_replicas(line, "--coordinator-addr", false, parts);
-    option(line, "--coordinator-heartbeat-interval", "2s");
-    option(line, "--cycle-interval", "2s");
+    parts_option(line, "--id", "%s", line->name);
+    parts_port(line, "--listen", parts->ports.shards[n].grpc);
+    parts_port(line, "--http-listen", parts->ports.shards[n].http);
+    parts_port(line, "--provider-addr", parts->ports.provider_grpc);
+    if (parts->replicas) parts_replicas(line, "--coordinator-addr", false, parts);
+    parts_option(line, "--coordinator-heartbeat-interval", "2s");
+    parts_option(line, "--cycle-interval", "2s");
     /* For so long a shard that was killed and started again begins nothing. */
-    option(line, "--execute-timeout", "5s");
-    option(line, "--audit-log", "audit.ndjson");
+    parts_option(line, "--execute-timeout", "5s");
+    parts_option(line, "--audit-log", "audit.ndjson");
     for (size_t i = 0; i < DEV_ZONES; i++)
         if (dev_zone_shard(i, parts->shards) == n)
             len += (size_t)snprintf(domains + len, sizeof domains - len, "%s%s=%s", len ? "," : "",
                                     DEV_ZONE_KEY, dev_zone(i));
-    option(line, "--domains", "%.*s", (int)len, domains);
+    parts_option(line, "--domains", "%.*s", (int)len, domains);
 }
 
 static void operator_line(const struct dev_parts *parts, size_t n, struct dev_line *line)
@@ -154,10 +156,10 @@ static void operator_line(const struct dev_parts *parts, size_t n, struct dev_li
     size_t shard = dev_cluster_shard(n, parts->shards);
 
     snprintf(line->name, sizeof line->name, "operator-%c", (char)('a' + n));
-    option(line, "--cluster-id", "%s", dev_cluster(n));
-    option_port(line, "--shard-addr", parts->ports.shards[shard].grpc);
-    option_port(line, "--http-listen", parts->ports.operator_http[n]);
-    option(line, "--demand", "%s/%s.toml", parts->dir, dev_cluster(n));
+    parts_option(line, "--cluster-id", "%s", dev_cluster(n));
+    parts_port(line, "--shard-addr", parts->ports.shards[shard].grpc);
+    parts_port(line, "--http-listen", parts->ports.operator_http[n]);
+    parts_option(line, "--demand", "%s/%s.toml", parts->dir, dev_cluster(n));
 }
 
 void dev_line_make(const struct dev_parts *parts, enum dev_part part, size_t number,
@@ -176,13 +178,13 @@ void dev_line_make(const struct dev_parts *parts, enum dev_part part, size_t num
     struct dev_line *line = ret_line;
 
     line->count = line->text_count = 0;
-    word(line, parts->program);
-    word(line, roles[part].role);
-    word(line, "run");
+    parts_word(line, parts->program);
+    parts_word(line, roles[part].role);
+    parts_word(line, "run");
     roles[part].options(parts, number, line);
-    option(line, "--data-dir", "%s/%s", parts->dir, line->name);
-    option(line, "--log-file", "%s/%s.log", parts->dir, line->name);
-    option(line, "--log-level", "%s", parts->log_level);
+    parts_option(line, "--data-dir", "%s/%s", parts->dir, line->name);
+    parts_option(line, "--log-file", "%s/%s.log", parts->dir, line->name);
+    parts_option(line, "--log-level", "%s", parts->log_level);
 }
 
 /* -- input -- */

@@ -39,7 +39,7 @@ void dev_line_make(const struct dev_parts *parts, enum dev_part part, size_t num
 void dev_address(char text[32], uint16_t port); /* "127.0.0.1:7790" */
 
 const char *dev_zone(size_t number);               /* of the provider's cloud */
-size_t dev_zone_shard(size_t zone, size_t shards); /* whose it is */
+size_t dev_zone_shard(size_t zone, size_t shards); /* the shard that has it */
 const char *dev_cluster(size_t number);            /* of an operator */
 size_t dev_cluster_shard(size_t cluster, size_t shards);
 /* DIR/input/00000000.txt and its like, where there is none: what the workers count. */

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Draws free ports below the kernel's range and keeps them in a file, one number a line. A file
+ * of an older release is shorter: the missing ports are drawn. Runs before the processes start. */
 #include "muster/dev_ports.h"
 
 #include <stdio.h>
@@ -32,7 +34,7 @@ void dev_ports_usual(struct dev_ports *ports)
     }
 }
 
-static void refuse(void *, struct stream *stream)
+static void ports_refuse(void *, struct stream *stream)
 {
     stream_close(stream);
 }
@@ -40,11 +42,11 @@ static void refuse(void *, struct stream *stream)
 /* Below the ports that Linux gives to connections: one of those could be taken by anybody between
  * here and the moment its process listens. All are held until the last is drawn, so none is drawn
  * twice. */
-static enum err draw(struct io *io, uint16_t *ports, size_t count, struct note *note)
+static enum err ports_draw(struct io *io, uint16_t *ports, size_t count, struct note *note)
 {
     struct listener *held[COUNT] = {NULL};
     char address[32];
-    struct listen_options options = {.address = address, .on_accept = refuse};
+    struct listen_options options = {.address = address, .on_accept = ports_refuse};
     uint64_t port = FIRST_DRAWN + entropy_u64(io->entropy) % DRAWN;
     enum err err = ERR_OK;
     size_t drawn = 0;
@@ -58,8 +60,8 @@ static enum err draw(struct io *io, uint16_t *ports, size_t count, struct note *
     return drawn == count ? ERR_OK : err;
 }
 
-/* How many a file of this or an earlier release holds. */
-static enum err parse(struct str text, uint16_t *ports, size_t *ret_count)
+/* Counts the ports in a file of this or an earlier release. */
+static enum err ports_parse(struct str text, uint16_t *ports, size_t *ret_count)
 {
     struct str line;
     uint64_t port;
@@ -84,13 +86,13 @@ enum err dev_ports_free(struct io *io, const char *dir, struct dev_ports *ports,
     buf_init(&text, DEV_PORTS_FILE_MAX);
     err = fs_read_whole(io->fs, path, DEV_PORTS_FILE_MAX, &text);
     if (!err) {
-        err = parse(buf_peek(&text), all, &known);
+        err = ports_parse(buf_peek(&text), all, &known);
         if (err) note_set(note, "%s: no list of ports", path);
     } else if (err == ERR_NOT_FOUND) {
         err = ERR_OK;
     }
     if (!err && known < COUNT) {
-        err = draw(io, all + known, COUNT - known, note);
+        err = ports_draw(io, all + known, COUNT - known, note);
         buf_clear(&text);
         for (size_t i = 0; !err && i < COUNT; i++) err = buf_appendf(&text, "%u\n", all[i]);
         if (!err) err = fs_publish(io->fs, path, buf_peek(&text), 0644, entropy_u64(io->entropy));

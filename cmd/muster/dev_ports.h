@@ -5,7 +5,7 @@
 #include "io/io.h"
 
 enum { DEV_REPLICAS_MAX = 7, DEV_SHARDS_MAX = 2, DEV_OPERATORS = 3, DEV_WORKERS_MAX = 64 };
-/* Nothing but ports, in the order of the file; what is new stands at the end. */
+/* Nothing but ports, in the order of the file; new ones go to the end. */
 struct dev_ports {
     struct {
         uint16_t grpc, raft, http; /* 7790, 7791, 8790, each + 10 for the next */

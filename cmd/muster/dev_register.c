@@ -1,141 +1,111 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The requests that register the fleet of `muster dev`, in a fixed order. The next one is sent when
+ * the last one was answered; one that failed is sent again by a later dev_register_go(). Runs on
+ * the loop's thread. */
 #include "muster/dev_register.h"
 
-#include <stdint.h>
 #include <stdio.h>
 
-#include "wire/message.h"
-#include "wire/pb/bigfleet_v1alpha1_coordinator.pb-c.h"
-#include "wire/pb/muster_v1_fleet.pb-c.h"
+#include "wire/pack.h"
 
-enum { REQUEST_MAX = 4096, TIMEOUT_MS = 5000, ZONE_QUOTA = 400 };
+enum { REQUEST_MAX = 4096, TIMEOUT_MS = 5000, ZONE_QUOTA = 400, SHARD_CAP = 32 };
 #define DEV_CLOUD  "cloud"
 #define DEV_REGION "eu-1"
 
-/* A request whose fields, in their order, are texts. */
-static enum err texts_request(const ProtobufCMessageDescriptor *type, const char *const *texts,
-                              struct buf *out)
+static struct str register_shard(size_t shard, char text[SHARD_CAP])
 {
-    union {
-        ProtobufCMessage base;
-        Muster__V1__AddShardRequest shard;
-        Bigfleet__V1alpha1__AssignDomainRequest domain;
-        Muster__V1__BindClusterRequest cluster;
-    } request;
-
-    assert(type->sizeof_message <= sizeof request);
-    protobuf_c_message_init(type, &request.base);
-    for (unsigned i = 0; texts[i]; i++) {
-        assert(i < type->n_fields && type->fields[i].type == PROTOBUF_C_TYPE_STRING);
-        *(const char **)(void *)((char *)&request + type->fields[i].offset) = texts[i];
-    }
-    return message_write(&request.base, out, NULL);
+    snprintf(text, SHARD_CAP, "shard-%zu", shard);
+    return str_from(text);
 }
 
-static enum err shard_request(const struct dev_register *r, size_t n, struct buf *out)
+/* Most requests have up to three texts, in the fields 1 to 3. */
+static void register_pack_texts(struct pack *pack, struct str one, struct str two, struct str three)
 {
-    char id[32], address[32];
-
-    snprintf(id, sizeof id, "shard-%zu", n);
-    dev_address(address, r->parts->ports.shards[n].grpc);
-    return texts_request(&muster__v1__add_shard_request__descriptor,
-                         (const char *const[]){id, address, NULL}, out);
+    pack_text(pack, 1, one);
+    pack_text(pack, 2, two);
+    pack_text(pack, 3, three);
 }
 
-static enum err domain_request(const struct dev_register *r, size_t n, struct buf *out)
+/* UpsertProviderRequest: one ProviderEntry. */
+static void register_pack_provider(const struct dev_register *r, struct pack *pack)
 {
-    char id[32];
-
-    snprintf(id, sizeof id, "shard-%zu", dev_zone_shard(n, r->parts->shards));
-    return texts_request(&bigfleet__v1alpha1__assign_domain_request__descriptor,
-                         (const char *const[]){DEV_ZONE_KEY, dev_zone(n), id, NULL}, out);
-}
-
-static enum err cluster_request(const struct dev_register *r, size_t n, struct buf *out)
-{
-    char id[32];
-
-    snprintf(id, sizeof id, "shard-%zu", dev_cluster_shard(n, r->parts->shards));
-    return texts_request(&muster__v1__bind_cluster_request__descriptor,
-                         (const char *const[]){dev_cluster(n), id, NULL}, out);
-}
-
-static enum err provider_request(const struct dev_register *r, size_t, struct buf *out)
-{
-    Bigfleet__V1alpha1__ProviderEntry provider = BIGFLEET__V1ALPHA1__PROVIDER_ENTRY__INIT;
-    Muster__V1__UpsertProviderRequest request = MUSTER__V1__UPSERT_PROVIDER_REQUEST__INIT;
-    char name[] = DEV_CLOUD, region[] = DEV_REGION, address[32];
+    struct buf bytes;
+    char address[32];
 
     dev_address(address, r->parts->ports.provider_grpc);
-    provider.name = name;
-    provider.region = region;
-    provider.address = address;
-    request.provider = &provider;
-    return message_write(&request.base, out, NULL);
+    buf_init(&bytes, REQUEST_MAX);
+    struct pack entry = pack_begin(&bytes);
+    register_pack_texts(&entry, STR(DEV_CLOUD), str_from(address), STR(DEV_REGION));
+    pack_row(pack, 1, &entry);
+    buf_deinit(&bytes);
 }
 
-/* By the zones each has. Written down for people: what there is to be had, the provider says. */
-static enum err quota_request(const struct dev_register *r, size_t, struct buf *out)
+/* SetQuotaRequest: a slice for each shard, by the zones it has. Coordinators only show it; the
+ * provider decides what can be bought. */
+static void register_pack_quota(const struct dev_register *r, struct pack *pack)
 {
-    Muster__V1__SetQuotaRequest request = MUSTER__V1__SET_QUOTA_REQUEST__INIT;
-    Muster__V1__SetQuotaRequest__PerShardEntry slices[DEV_SHARDS_MAX], *pointers[DEV_SHARDS_MAX];
-    char name[] = DEV_CLOUD, region[] = DEV_REGION, ids[DEV_SHARDS_MAX][32];
+    struct buf bytes;
+    char id[SHARD_CAP];
 
+    register_pack_texts(pack, STR(DEV_CLOUD), STR(DEV_REGION), STR_EMPTY);
+    buf_init(&bytes, REQUEST_MAX);
     for (size_t i = 0; i < r->parts->shards; i++) {
-        muster__v1__set_quota_request__per_shard_entry__init(&slices[i]);
-        snprintf(ids[i], sizeof ids[i], "shard-%zu", i);
-        slices[i].key = ids[i];
+        struct pack slice = pack_begin(&bytes);
+        size_t zones = 0;
+
         for (size_t zone = 0; zone < DEV_ZONES; zone++)
-            if (dev_zone_shard(zone, r->parts->shards) == i) slices[i].value += ZONE_QUOTA;
-        pointers[i] = &slices[i];
+            zones += dev_zone_shard(zone, r->parts->shards) == i;
+        pack_text(&slice, 1, register_shard(i, id));
+        pack_u64(&slice, 2, zones * ZONE_QUOTA);
+        pack_row(pack, 3, &slice);
     }
-    request.provider = name;
-    request.region = region;
-    request.per_shard = pointers;
-    request.n_per_shard = r->parts->shards;
-    return message_write(&request.base, out, NULL);
+    buf_deinit(&bytes);
 }
 
-/* The first asks whether all this was told before. NULL: there is no such step. */
-static const char *step_request(const struct dev_register *r, struct buf *out)
+enum { ASK_DOMAINS, ADD_SHARD, ASSIGN_DOMAIN, BIND_CLUSTER, UPSERT_PROVIDER, SET_QUOTA, REQUESTS };
+
+/* Packs the request of the current step, and returns its path. NULL: no step is left. The first step
+ * asks whether the fleet was registered before. */
+static const char *register_request(const struct dev_register *r, struct pack *pack)
 {
+    const size_t shards = r->parts->shards;
     const struct {
         const char *path;
         size_t count;
-        enum err (*make)(const struct dev_register *r, size_t n, struct buf *out);
-    } steps[] = {
-        {"/bigfleet.v1alpha1.Coordinator/ListDomainAssignments", 1, NULL},
-        {"/muster.v1.Fleet/AddShard", r->parts->shards, shard_request},
-        {"/bigfleet.v1alpha1.Coordinator/AssignDomain", DEV_ZONES, domain_request},
-        {"/muster.v1.Fleet/BindCluster", DEV_OPERATORS, cluster_request},
-        {"/muster.v1.Fleet/UpsertProvider", 1, provider_request},
-        {"/muster.v1.Fleet/SetQuota", 1, quota_request},
+    } requests[REQUESTS] = {
+        [ASK_DOMAINS] = {"/bigfleet.v1alpha1.Coordinator/ListDomainAssignments", 1},
+        [ADD_SHARD] = {"/muster.v1.Fleet/AddShard", shards},
+        [ASSIGN_DOMAIN] = {"/bigfleet.v1alpha1.Coordinator/AssignDomain", DEV_ZONES},
+        [BIND_CLUSTER] = {"/muster.v1.Fleet/BindCluster", DEV_OPERATORS},
+        [UPSERT_PROVIDER] = {"/muster.v1.Fleet/UpsertProvider", 1},
+        [SET_QUOTA] = {"/muster.v1.Fleet/SetQuota", 1},
     };
-    size_t n = r->step;
+    size_t n = r->step, which = 0;
+    char id[SHARD_CAP], address[32];
 
-    for (size_t i = 0; i < ARRAY_LEN(steps); n -= steps[i++].count)
-        if (n < steps[i].count)
-            return steps[i].make && steps[i].make(r, n, out) ? NULL : steps[i].path;
-    return NULL;
+    while (which < REQUESTS && n >= requests[which].count) n -= requests[which++].count;
+    switch (which) {
+    case ADD_SHARD:
+        dev_address(address, r->parts->ports.shards[n].grpc);
+        register_pack_texts(pack, register_shard(n, id), str_from(address), STR_EMPTY);
+        break;
+    case ASSIGN_DOMAIN:
+        register_pack_texts(pack, STR(DEV_ZONE_KEY), str_from(dev_zone(n)),
+                            register_shard(dev_zone_shard(n, shards), id));
+        break;
+    case BIND_CLUSTER:
+        register_pack_texts(pack, str_from(dev_cluster(n)),
+                            register_shard(dev_cluster_shard(n, shards), id), STR_EMPTY);
+        break;
+    case UPSERT_PROVIDER: register_pack_provider(r, pack); break;
+    case SET_QUOTA: register_pack_quota(r, pack); break;
+    default: break;
+    }
+    return which < REQUESTS ? requests[which].path : NULL;
 }
 
-static bool told_before(struct str bytes)
-{
-    ProtobufCMessage *message;
-    struct arena arena;
-    bool told = false;
-
-    arena_init(&arena, DEV_ANSWER_ARENA_MAX);
-    if (!message_read(&bigfleet__v1alpha1__list_domain_assignments_response__descriptor, bytes,
-                      NULL, &arena, &message, NULL))
-        told =
-            ((const Bigfleet__V1alpha1__ListDomainAssignmentsResponse *)message)->n_assignments > 0;
-    arena_deinit(&arena);
-    return told;
-}
-
-static void dev_register_on_answer(void *owner, const struct rpc_client_call *,
-                                   const struct rpc_outcome *outcome, struct str bytes)
+static void register_on_answer(void *owner, const struct rpc_client_call *,
+                               const struct rpc_outcome *outcome, struct str bytes)
 {
     struct dev_register *r = owner;
 
@@ -144,14 +114,12 @@ static void dev_register_on_answer(void *owner, const struct rpc_client_call *,
         LOG_WARN(r->log, "fleet could not be registered at the coordinators: retrying",
                  log_u64("step", r->step), log_err("err", outcome->err),
                  log_str("why", outcome->text));
-        return; /* again, when somebody looks again */
-    }
-    if (r->step == 0 && told_before(bytes)) {
-        r->known = true;
         return;
     }
-    r->step++;
-    dev_register_go(r);
+    if (r->step++ == 0 && bytes.len > 0) /* ListDomainAssignmentsResponse: not empty */
+        r->known = true;
+    else
+        dev_register_go(r);
 }
 
 void dev_register_go(struct dev_register *r)
@@ -161,11 +129,11 @@ void dev_register_go(struct dev_register *r)
 
     if (r->known || r->asking) return;
     buf_init(&request, REQUEST_MAX);
-    call.path = step_request(r, &request);
-    if (!call.path)
-        r->known = true;
-    else
-        r->asking = rpc_unary(r->channel, &call, buf_peek(&request), dev_register_on_answer, r,
-                              NULL) == ERR_OK;
+    struct pack pack = pack_begin(&request);
+    call.path = register_request(r, &pack);
+    r->known = !call.path;
+    if (call.path && !pack.err)
+        r->asking =
+            rpc_unary(r->channel, &call, buf_peek(&request), register_on_answer, r, NULL) == ERR_OK;
     buf_deinit(&request);
 }

@@ -7,17 +7,22 @@
 
 #include "common/help.h"
 #include "common/program.h"
+#include "common/tables.h"
 #include "common/tools.h"
 #include "common/words.h"
 #include "muster/commands.h"
 
-static const struct command program = {
-    HELP_MUSTER,
-    .children = COMMAND_CHILDREN(
-        &dev_command, &coordinator_command, &shard_command, &operator_command, &provider_command,
-        &worker_command, &check_command, &plan_command, &test_fence_command, &mock_run_command,
-        &completion_command, &man_command, &version_command),
-};
+static const struct command program = COMMAND_TREE(
+    HELP_MUSTER, &dev_command, &coordinator_command, &shard_command, &operator_command,
+    &provider_command, &worker_command,
+    COMMAND(HELP_MUSTER_CHECK, COMMAND_ARGUMENTS("DIR", 1, 1),
+            PROGRAM_ACT(BIT(4) | BIT(5), check_act)),
+    COMMAND(COMMAND_ROW(HELP_MUSTER_PLAN, plan), PROGRAM_ACT(BIT(5), plan_act)),
+    COMMAND(COMMAND_ROW_WITH(HELP_MUSTER_TEST_FENCE, test_fence, "STALE OBSERVED", 2, 2),
+            PROGRAM_ACT(0, test_fence_act), .hidden = true),
+    COMMAND(COMMAND_ROW(HELP_MUSTER_MOCK_RUN, mock_run), PROGRAM_ACT(0, mock_run_act),
+            .hidden = true),
+    &completion_command, &man_command, &version_command);
 static struct words words;
 
 /* -- rollout: none of its coordinators runs without a file -- */
@@ -61,7 +66,7 @@ static bool bigfleet_sets_concurrency(int argc, char **argv)
 }
 
 /* Its defaults hold where ours differ and theirs is safe: a coordinator is node-1 and bootstraps
- * nothing unless asked to. What listens stays on loopback without TLS, as everywhere. */
+ * nothing unless asked to. Listeners stay on loopback without TLS, as everywhere. */
 static int bigfleet_main(int argc, char **argv)
 {
     static char run[] = "run", id[] = "--id=node-1", no_bootstrap[] = "--no-bootstrap";

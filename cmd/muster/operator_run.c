@@ -210,12 +210,6 @@ static const struct chassis_hooks operator_run_hooks = {
     .close = close_operator,
 };
 
-static const struct command operator_run_command = {
-    HELP_MUSTER_OPERATOR_RUN, .options = &operator_run_table, .exits = BIT(4) | BIT(6),
-    .run = chassis_run,       .data = &operator_run_hooks,
-};
-
-const struct command operator_command = {
-    HELP_MUSTER_OPERATOR,
-    .children = COMMAND_CHILDREN(&operator_run_command),
-};
+const struct command operator_command =
+    COMMAND_TREE(HELP_MUSTER_OPERATOR, COMMAND(COMMAND_ROW(HELP_MUSTER_OPERATOR_RUN, operator_run),
+                                               CHASSIS_RUN(operator_run_hooks)));

@@ -1,30 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* muster plan: what would the engine do with this fleet, and why? Nothing is touched. */
-#include "shard/plan/plan.h"
-#include "common/help.h"
-
 #include <stdio.h>
 
 #include "common/program.h"
-#include "common/tables.h"
 #include "io/fs.h"
 #include "muster/commands.h"
+#include "shard/plan/plan.h"
 
 enum { FILE_TEXT_CAP = 64 << 10 };
 #define INPUT_MAX ((size_t)4 << 30)
 
 /* ---- the fleet ---- */
 
-static enum plan_form form_of(const char *path)
-{
-    return str_ends(str_from(path), STR(".ndjson")) ? PLAN_LINES : PLAN_DOCUMENT;
-}
-
 typedef enum err add_fn(struct planner *planner, struct str text, enum plan_form form,
                         struct note *note);
 
-static enum err add_file(struct planner *planner, const char *path, add_fn *add, struct note *note)
+static enum err plan_add_file(struct planner *planner, const char *path, add_fn *add,
+                              struct note *note)
 {
+    enum plan_form form = str_ends(str_from(path), STR(".ndjson")) ? PLAN_LINES : PLAN_DOCUMENT;
     struct buf text;
     enum err err;
 
@@ -33,7 +27,7 @@ static enum err add_file(struct planner *planner, const char *path, add_fn *add,
     if (err) {
         note_set(note, "%s", err_text(err));
     } else {
-        err = add(planner, buf_peek(&text), form_of(path), note);
+        err = add(planner, buf_peek(&text), form, note);
         if (err && err != ERR_NOMEM) err = ERR_INVALID; /* whatever is wrong in it: one exit code */
     }
     if (err) note_prefix(note, "%s", path);
@@ -41,8 +35,8 @@ static enum err add_file(struct planner *planner, const char *path, add_fn *add,
     return err;
 }
 
-static enum err generate_options_of(const struct conf *conf, struct generate_options *ret_options,
-                                    struct note *note)
+static enum err plan_generate_options_of(const struct conf *conf,
+                                         struct generate_options *ret_options, struct note *note)
 {
     const char *needs = conf_text(conf, "needs");
     uint64_t rows = 0;
@@ -70,7 +64,7 @@ struct dump {
     struct buf pending;
 };
 
-static enum err dump_flush(struct dump *dump)
+static enum err plan_dump_flush(struct dump *dump)
 {
     enum err err = fs_write_at(fs_real(), dump->file, dump->offset, buf_peek(&dump->pending));
 
@@ -80,19 +74,20 @@ static enum err dump_flush(struct dump *dump)
     return ERR_OK;
 }
 
-static enum err dump_line(void *context, struct str line)
+static enum err plan_dump_line(void *context, struct str line)
 {
     struct dump *dump = context;
     enum err err = buf_append(&dump->pending, line);
 
-    return err || dump->pending.len < FILE_TEXT_CAP ? err : dump_flush(dump);
+    return err || dump->pending.len < FILE_TEXT_CAP ? err : plan_dump_flush(dump);
 }
 
 typedef enum err dump_fn(const struct generate_options *options, plan_write_fn *write,
                          void *context);
 
-static enum err dump_file(const char *prefix, const char *name,
-                          const struct generate_options *options, dump_fn *make, struct note *note)
+static enum err plan_dump_file(const char *prefix, const char *name,
+                               const struct generate_options *options, dump_fn *make,
+                               struct note *note)
 {
     struct dump dump = {0};
     char path[FS_PATH_CAP];
@@ -103,8 +98,8 @@ static enum err dump_file(const char *prefix, const char *name,
     buf_init(&dump.pending, INPUT_MAX);
     err = fs_open(fs_real(), path, FS_WRITE | FS_CREATE | FS_TRUNCATE, 0644, &dump.file);
     if (!err) {
-        err = make(options, dump_line, &dump);
-        if (!err) err = dump_flush(&dump);
+        err = make(options, plan_dump_line, &dump);
+        if (!err) err = plan_dump_flush(&dump);
         fs_close(fs_real(), dump.file);
     }
     buf_deinit(&dump.pending);
@@ -112,23 +107,24 @@ static enum err dump_file(const char *prefix, const char *name,
     return err;
 }
 
-static enum err make_fleet(struct planner *planner, const struct conf *conf, struct note *note)
+static enum err plan_make_fleet(struct planner *planner, const struct conf *conf, struct note *note)
 {
     struct generate_options options;
     const char *prefix = conf_text(conf, "dump");
-    enum err err = generate_options_of(conf, &options, note);
+    enum err err = plan_generate_options_of(conf, &options, note);
 
-    if (!err && prefix) err = dump_file(prefix, "inventory", &options, planner_dump_machines, note);
-    if (!err && prefix) err = dump_file(prefix, "needs", &options, planner_dump_needs, note);
+    if (!err && prefix)
+        err = plan_dump_file(prefix, "inventory", &options, planner_dump_machines, note);
+    if (!err && prefix) err = plan_dump_file(prefix, "needs", &options, planner_dump_needs, note);
     return err ? err : planner_generate(planner, &options, note);
 }
 
-static enum err load_fleet(struct planner *planner, const struct conf *conf, struct note *note)
+static enum err plan_load_fleet(struct planner *planner, const struct conf *conf, struct note *note)
 {
     enum err err;
 
     if (conf_bool(conf, "generate")) {
-        if (!conf_is_set(conf, "inventory")) return make_fleet(planner, conf, note);
+        if (!conf_is_set(conf, "inventory")) return plan_make_fleet(planner, conf, note);
         return note_fail(note, ERR_INVALID,
                          "--generate makes a fleet, --inventory reads one: give one of the two");
     }
@@ -137,8 +133,9 @@ static enum err load_fleet(struct planner *planner, const struct conf *conf, str
                          "give --inventory FILE and --needs FILE, or --generate");
     if (conf_is_set(conf, "dump"))
         return note_fail(note, ERR_INVALID, "--dump writes what --generate makes");
-    err = add_file(planner, conf_text(conf, "needs"), planner_add_needs, note);
-    return err ? err : add_file(planner, conf_text(conf, "inventory"), planner_add_machines, note);
+    err = plan_add_file(planner, conf_text(conf, "needs"), planner_add_needs, note);
+    return err ? err
+               : plan_add_file(planner, conf_text(conf, "inventory"), planner_add_machines, note);
 }
 
 /* ---- the answer ---- */
@@ -161,36 +158,36 @@ static enum err plan_print_totals(const struct planner *planner, struct buf *out
     return err ? err : buf_append_byte(out, '\n');
 }
 
-static enum err plan_print_rest(size_t told, size_t all, struct buf *out)
+static enum err plan_print_rest(size_t shown, size_t all, struct buf *out)
 {
-    if (told == all) return ERR_OK;
-    return buf_appendf(out, "... and %zu more (--limit 0 tells all)\n", all - told);
+    if (shown == all) return ERR_OK;
+    return buf_appendf(out, "... and %zu more (--limit 0 shows all)\n", all - shown);
 }
 
 static enum err plan_print(const struct planner *planner, const struct conf *conf, struct buf *out)
 {
     struct planner_totals t = planner_totals(planner);
-    size_t limit = conf_number(conf, "limit"), told, actions = 0;
+    size_t limit = conf_number(conf, "limit"), shown, actions = 0;
     bool all = conf_bool(conf, "all");
     enum err err = plan_print_totals(planner, out);
 
     if (limit == 0) limit = SIZE_MAX;
     for (int kind = 0; kind <= ACTION_DELETE; kind++) actions += t.actions[kind];
     if (!err && actions) err = buf_append_c(out, "\nactions\n");
-    if (!err) err = planner_print_actions(planner, 0, limit, out, &told);
-    if (!err) err = plan_print_rest(told, actions, out);
+    if (!err) err = planner_print_actions(planner, 0, limit, out, &shown);
+    if (!err) err = plan_print_rest(shown, actions, out);
     if (!err && (all || t.served < t.needs))
         err = buf_append_c(out, all ? "\nneeds\n" : "\nneeds that are not served\n");
-    if (!err) err = planner_print_needs(planner, all, 0, limit, out, &told);
-    return err ? err : plan_print_rest(told, all ? t.needs : t.needs - t.served, out);
+    if (!err) err = planner_print_needs(planner, all, 0, limit, out, &shown);
+    return err ? err : plan_print_rest(shown, all ? t.needs : t.needs - t.served, out);
 }
 
-static enum err plan(struct program_run *run)
+enum err plan_act(struct program_run *run)
 {
     struct planner *planner = NULL;
     enum err err = planner_open(&planner);
 
-    if (!err) err = load_fleet(planner, run->conf, &run->note);
+    if (!err) err = plan_load_fleet(planner, run->conf, &run->note);
     if (!err) err = planner_decide(planner);
     if (!err)
         err = conf_bool(run->conf, "transcript") ? planner_transcript(planner, &run->out)
@@ -198,10 +195,3 @@ static enum err plan(struct program_run *run)
     planner_close(planner);
     return err;
 }
-
-const struct command plan_command = {
-    HELP_MUSTER_PLAN,
-    .options = &plan_table,
-    .exits = BIT(5),
-    PROGRAM_ACT(plan),
-};

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* A function for each backend fills its options from the settings. Texts of the settings are
+ * borrowed: the settings live as long as the process. Runs before the loop. */
 #include "muster/provider_backend.h"
 
 #include <stdio.h>
@@ -10,8 +12,9 @@
 #include "provider/host/offer.h"
 #include "provider/host/process.h"
 
-static enum err open_catalogue(const struct conf *conf, struct io *io, const struct log_source *log,
-                               struct backend **ret_backend, struct note *note)
+static enum err backend_open_catalogue(const struct conf *conf, struct io *io,
+                                       const struct log_source *log, struct backend **ret_backend,
+                                       struct note *note)
 {
     const struct cloud_options options = {
         .io = io,
@@ -22,8 +25,9 @@ static enum err open_catalogue(const struct conf *conf, struct io *io, const str
     return cloud_open(&options, ret_backend, note);
 }
 
-static enum err open_command(const struct conf *conf, struct io *io, const struct log_source *log,
-                             struct backend **ret_backend, struct note *note)
+static enum err backend_open_command(const struct conf *conf, struct io *io,
+                                     const struct log_source *log, struct backend **ret_backend,
+                                     struct note *note)
 {
     const struct command_options options = {
         .io = io,
@@ -37,8 +41,8 @@ static enum err open_command(const struct conf *conf, struct io *io, const struc
 }
 
 /* "cpu=1" and its like. */
-static enum err read_resources(const struct conf *conf, struct label *pairs, size_t *ret_count,
-                               struct note *note)
+static enum err backend_read_resources(const struct conf *conf, struct label *pairs,
+                                       size_t *ret_count, struct note *note)
 {
     struct option_value list = conf_list(conf, "process.resources");
 
@@ -52,8 +56,9 @@ static enum err read_resources(const struct conf *conf, struct label *pairs, siz
     return ERR_OK;
 }
 
-static enum err open_process(const struct conf *conf, struct io *io, const struct log_source *log,
-                             struct backend **ret_backend, struct note *note)
+static enum err backend_open_process(const struct conf *conf, struct io *io,
+                                     const struct log_source *log, struct backend **ret_backend,
+                                     struct note *note)
 {
     const char *given = conf_text(conf, "process.directory");
     static struct label resources[OFFER_RESOURCES_MAX]; /* the backend keeps them */
@@ -72,7 +77,7 @@ static enum err open_process(const struct conf *conf, struct io *io, const struc
                   .resources = resources},
         .cgroups = conf_bool(conf, "process.cgroups"),
     };
-    enum err err = read_resources(conf, resources, &options.offer.resource_count, note);
+    enum err err = backend_read_resources(conf, resources, &options.offer.resource_count, note);
 
     if (!err) err = offer_check(&options.offer, note);
     if (err) {
@@ -110,9 +115,9 @@ enum err provider_backend_open(const struct conf *conf, struct io *io, const str
                                struct backend **ret_backend, struct note *note)
 {
     switch ((enum backend_choice)conf_choice(conf, "backend")) {
-    case BACKEND_CATALOGUE: return open_catalogue(conf, io, log, ret_backend, note);
-    case BACKEND_PROCESS: return open_process(conf, io, log, ret_backend, note);
-    case BACKEND_COMMAND: return open_command(conf, io, log, ret_backend, note);
+    case BACKEND_CATALOGUE: return backend_open_catalogue(conf, io, log, ret_backend, note);
+    case BACKEND_PROCESS: return backend_open_process(conf, io, log, ret_backend, note);
+    case BACKEND_COMMAND: return backend_open_command(conf, io, log, ret_backend, note);
     }
     return ERR_INTERNAL;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What stands behind the machines of `muster provider run`, as --backend says. */
+/* The machines of `muster provider run`, as --backend says. */
 #ifndef MUSTER_PROVIDER_BACKEND_H
 #define MUSTER_PROVIDER_BACKEND_H
 #include "conf/conf.h"

@@ -157,12 +157,6 @@ static const struct chassis_hooks provider_run_hooks = {
     .close = close_provider,
 };
 
-static const struct command provider_run_command = {
-    HELP_MUSTER_PROVIDER_RUN, .options = &provider_run_table, .exits = BIT(4) | BIT(6),
-    .run = chassis_run,       .data = &provider_run_hooks,
-};
-
-const struct command provider_command = {
-    HELP_MUSTER_PROVIDER,
-    .children = COMMAND_CHILDREN(&provider_run_command),
-};
+const struct command provider_command =
+    COMMAND_TREE(HELP_MUSTER_PROVIDER, COMMAND(COMMAND_ROW(HELP_MUSTER_PROVIDER_RUN, provider_run),
+                                               CHASSIS_RUN(provider_run_hooks)));

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Each function opens or closes one part of struct role_base. A part that was not opened is NULL,
+ * and closing it does nothing. Runs on the loop's thread. */
 #include "muster/role.h"
 
 #include "io/tls.h"
@@ -10,16 +12,15 @@
 enum err role_open_ready(void *state, struct note *)
 {
     struct role_base *role = state;
-    const struct chassis_hooks *hooks = chassis_hooks(role->chassis);
 
-    return health_check_add(role->instruments->health, hooks->ready_check, hooks->ready_reason,
-                            &role->ready);
+    return health_check_add(role->instruments->health, role->hooks->ready_check,
+                            role->hooks->ready_reason, &role->ready);
 }
 
 enum err role_open_tls(void *state, struct note *note)
 {
     struct role_base *role = state;
-    unsigned tls = chassis_hooks(role->chassis)->tls;
+    unsigned tls = role->hooks->tls;
     enum err err = ERR_OK;
 
     if (!conf_is_set(role->conf, "tls.cert-file")) return ERR_OK;
@@ -81,6 +82,32 @@ void role_warn_of_listener(const struct role_base *role)
     if (!role->server_tls && !address_is_loopback(address))
         LOG_WARN(&role->log, "listener is open to the network without TLS",
                  log_text("at", address));
+}
+
+/* -- the certificates of workers -- */
+
+enum err role_open_worker_ca(const struct role_base *role, const struct log_source *log,
+                             const struct member_transport *t, const struct ulid *worker,
+                             struct cert_workers **ret_ca, struct note *note)
+{
+    const struct cert_workers_options options = {.tls_dir = t->tls_dir,
+                                                 .ca_file = t->ca_file,
+                                                 .cert_file = t->cert_file,
+                                                 .key_file = t->key_file,
+                                                 .strict_permissions = t->strict_permissions,
+                                                 .worker = worker};
+    enum err err =
+        cert_workers_open(role->io->fs, &options, clock_wall(role->io->clock), ret_ca, note);
+
+    if (err) {
+        note_prefix(note, "transport");
+        return err;
+    }
+    if (cert_workers_notice(*ret_ca)[0]) fprintf(stderr, "%s\n", cert_workers_notice(*ret_ca));
+    if (cert_workers_warning(*ret_ca)[0])
+        LOG_WARN(log, "workers' certificates need attention",
+                 log_text("about", cert_workers_warning(*ret_ca)));
+    return ERR_OK;
 }
 
 /* -- a listener beside it -- */

@@ -3,7 +3,9 @@
  * in struct role_base; role_close closes what they opened. */
 #ifndef MUSTER_ROLE_H
 #define MUSTER_ROLE_H
+#include "cert/workers.h"
 #include "common/chassis.h"
+#include "member/config/config.h"
 #include "rpc/health.h"
 #include "rpc/server.h"
 
@@ -30,6 +32,12 @@ enum err role_listen(struct role_base *role, struct note *note); /* at the optio
 void role_warn_of_listener(const struct role_base *role);        /* when it is open without TLS */
 void role_close_server(struct role_base *role); /* turns the loop; once, or never */
 void role_close(struct role_base *role);        /* last of all, from any half-built state */
+
+/* The certificates that [transport] names, of the workers' listener or (`worker`) of one worker. What
+ * needs attention is on stderr and in the log. */
+enum err role_open_worker_ca(const struct role_base *role, const struct log_source *log,
+                             const struct member_transport *transport, const struct ulid *worker,
+                             struct cert_workers **ret_ca, struct note *note);
 
 /* A gRPC listener beside the role's own, with health; zeroed: there is none. Its owner closes both
  * parts. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* muster test-fence, mock-run: rollout's two hidden commands, for those who test against them. */
+/* muster test-fence, mock-run: rollout's two hidden commands, for tests against them. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,22 +7,14 @@
 
 #include "base/hex.h"
 #include "base/ulid.h"
-#include "common/help.h"
 #include "common/program.h"
-#include "common/tables.h"
 #include "member/blake3.h"
 #include "member/core/member.h"
 #include "member/events/events.h"
 #include "member/ledger/file.h"
 #include "muster/commands.h"
 
-enum {
-    ITEMS_MAX = 1000,
-    WORKERS_MAX = 64,
-    STORAGE_BYTES = 64 << 20,
-    KEY_CAP = 128,
-    HEX_CAP = 2 * BLAKE3_BYTES + 1
-};
+enum { WORKERS_MAX = 64, STORAGE_BYTES = 64 << 20, KEY_CAP = 128, HEX_CAP = 2 * BLAKE3_BYTES + 1 };
 
 static void new_ulid(struct ulid_maker *maker, char text[ULID_TEXT_CAP])
 {
@@ -44,7 +36,7 @@ static enum err read_epoch(struct program_run *run, size_t place, uint64_t *ret_
     return note_fail(&run->note, ERR_INVALID, "'%s' is no epoch", text);
 }
 
-static enum err test_fence(struct program_run *run)
+enum err test_fence_act(struct program_run *run)
 {
     struct ulid_maker maker = {0};
     char id[ULID_TEXT_CAP], message[96];
@@ -70,14 +62,6 @@ static enum err test_fence(struct program_run *run)
     abort(); /* as a coordinator that finds itself deposed */
 }
 
-const struct command test_fence_command = {
-    HELP_MUSTER_TEST_FENCE,
-    .options = &test_fence_table,
-    COMMAND_ARGUMENTS("STALE OBSERVED", 2, 2),
-    PROGRAM_ACT(test_fence),
-    .hidden = true,
-};
-
 /* -- mock-run: the work queue from its first item to its last, without a coordinator -- */
 
 struct mock {
@@ -85,24 +69,25 @@ struct mock {
     struct member_events *events;
     struct buf rows; /* of the items: what --storage gets */
     const char *run;
-    uint64_t index, told;
+    uint64_t index, reported;
     uint64_t items, done, stolen;
+    struct member_result result; /* of the last operation */
     size_t worker_count;
     char workers[WORKERS_MAX][ULID_TEXT_CAP];
     uint64_t incarnations[WORKERS_MAX];
 };
 
-static enum err mock_apply(struct mock *m, struct member_op op, struct member_result *ret_result)
+static enum err mock_apply(struct mock *m, struct member_op op)
 {
     struct member_command command = {
         .wall_ms = (int64_t)clock_wall(clock_real()).ms, .ops = &op, .op_count = 1};
 
     m->index++;
-    member_apply(m->membership, m->index, m->index * NS_PER_MS, &command, ret_result);
-    return member_status_err(ret_result->status);
+    member_apply(m->membership, m->index, m->index * NS_PER_MS, &command, &m->result);
+    return member_status_err(m->result.status);
 }
 
-/* What the queue says of itself since the last time. */
+/* Emits the events of the queue since the last call. */
 static enum err mock_emit_events(struct mock *m)
 {
     static const enum event_topic topics[MEMBER_EV_LAST + 1] = {
@@ -112,7 +97,7 @@ static enum err mock_emit_events(struct mock *m)
     struct member_event event;
     enum err err = ERR_OK;
 
-    while (!err && member_next_event(m->membership, &m->told, &event)) {
+    while (!err && member_next_event(m->membership, &m->reported, &event)) {
         bool stolen = event.topic == MEMBER_EV_WORK_STOLEN;
         struct log_field fields[3];
         char hex[HEX_CAP];
@@ -134,7 +119,6 @@ static enum err mock_emit_events(struct mock *m)
 
 static enum err mock_enqueue(struct mock *m)
 {
-    struct member_result result;
     char payload[32];
     enum err err = ERR_OK;
 
@@ -143,7 +127,7 @@ static enum err mock_enqueue(struct mock *m)
         snprintf(payload, sizeof payload, "mock-item-%" PRIu64, i);
         op.bytes = str_from(payload);
         blake3(op.bytes, op.item.b);
-        err = mock_apply(m, op, &result);
+        err = mock_apply(m, op);
     }
     return err;
 }
@@ -151,15 +135,13 @@ static enum err mock_enqueue(struct mock *m)
 static enum err mock_join(struct mock *m)
 {
     struct ulid_maker maker = {0};
-    struct member_result result = {0};
     enum err err = ERR_OK;
 
     for (size_t i = 0; i < m->worker_count && !err; i++) {
         new_ulid(&maker, m->workers[i]);
         err = mock_apply(
-            m, (struct member_op){.kind = MEMBER_OP_REGISTER, .worker = str_from(m->workers[i])},
-            &result);
-        m->incarnations[i] = result.incarnation;
+            m, (struct member_op){.kind = MEMBER_OP_REGISTER, .worker = str_from(m->workers[i])});
+        m->incarnations[i] = m->result.incarnation;
     }
     return err;
 }
@@ -168,22 +150,19 @@ static enum err mock_join(struct mock *m)
 static enum err mock_share(struct mock *m)
 {
     size_t pulling = m->worker_count > 1 ? m->worker_count - 1 : 1;
-    struct member_result result;
     enum err err = ERR_OK;
 
     for (size_t i = 0; i < m->worker_count && !err; i++)
-        err = mock_apply(m,
-                         (struct member_op){
-                             .kind = i < pulling ? MEMBER_OP_PULL : MEMBER_OP_STEAL,
-                             .worker = str_from(m->workers[i]),
-                             .incarnation = m->incarnations[i],
-                             .number = (m->items + pulling - 1) / pulling,
-                         },
-                         &result);
+        err = mock_apply(m, (struct member_op){
+                                .kind = i < pulling ? MEMBER_OP_PULL : MEMBER_OP_STEAL,
+                                .worker = str_from(m->workers[i]),
+                                .incarnation = m->incarnations[i],
+                                .number = (m->items + pulling - 1) / pulling,
+                            });
     return err;
 }
 
-/* Each item is done by whoever has it, and its row says so. */
+/* The worker of each item does it, and the row says so. */
 static enum err mock_finish(struct mock *m)
 {
     struct member_item item;
@@ -192,18 +171,15 @@ static enum err mock_finish(struct mock *m)
     enum err err = ledger_file_begin(&m->rows);
 
     for (; more && !err; more = member_next_item(m->membership, &at, &item)) {
-        struct member_result result;
         char hex[HEX_CAP], key[KEY_CAP];
 
         at = item.id;
         hex_write(at.b, BLAKE3_BYTES, hex);
         snprintf(key, sizeof key, "work/%s/item/%s", m->run, hex);
-        err = mock_apply(m,
-                         (struct member_op){.kind = MEMBER_OP_SUBMIT,
-                                            .worker = item.worker,
-                                            .incarnation = item.incarnation,
-                                            .item = at},
-                         &result);
+        err = mock_apply(m, (struct member_op){.kind = MEMBER_OP_SUBMIT,
+                                               .worker = item.worker,
+                                               .incarnation = item.incarnation,
+                                               .item = at});
         if (!err) err = ledger_record_add(&m->rows, str_from(key), STR("done"));
     }
     return err;
@@ -226,11 +202,10 @@ static enum err mock_store(struct mock *m, const char *path, struct note *note)
 static enum err mock_run(struct mock *m, const char *storage, struct note *note)
 {
     struct member_rules rules;
-    struct member_result result;
     enum err err;
 
     member_rules_defaults(&rules);
-    err = mock_apply(m, (struct member_op){.kind = MEMBER_OP_CONFIGURE, .rules = &rules}, &result);
+    err = mock_apply(m, (struct member_op){.kind = MEMBER_OP_CONFIGURE, .rules = &rules});
     if (!err) err = mock_join(m);
     if (!err) err = mock_enqueue(m);
     if (!err) err = mock_share(m);
@@ -267,7 +242,7 @@ static enum err open_mock(struct mock *m, const struct conf *conf, struct events
     return err ? err : member_events_open(&options, &m->events);
 }
 
-static enum err run_mock_run(struct program_run *run)
+enum err mock_run_act(struct program_run *run)
 {
     struct mock mock = {.run = conf_text(run->conf, "run-id")};
     struct events *sink = NULL;
@@ -281,10 +256,3 @@ static enum err run_mock_run(struct program_run *run)
     member_close(mock.membership);
     return err;
 }
-
-const struct command mock_run_command = {
-    HELP_MUSTER_MOCK_RUN,
-    .options = &mock_run_table,
-    PROGRAM_ACT(run_mock_run),
-    .hidden = true,
-};

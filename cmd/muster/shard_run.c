@@ -41,9 +41,9 @@ struct shard_role_state {
     char remark[HEALTH_REASON_MAX]; /* of /readyz; empty: nothing */
 };
 
-/* -- what it stands on -- */
+/* -- its files -- */
 
-/* What it is told to begin with, unless it ever was told otherwise. */
+/* The domains of the settings, unless a coordinator ever gave or took any. */
 static enum err first_domains(struct shard_role_state *s, struct note *note)
 {
     struct option_value list = conf_list(s->role.conf, "domains");
@@ -170,7 +170,7 @@ static void on_first_list(void *owner)
     health_check_remark(s->role.ready, s->remark);
 }
 
-/* One line for a person who is called at night: both causes, and what to do about each. */
+/* One line with both causes, and the remedy for each. */
 static void shard_run_on_fenced(void *owner, const struct shard_fence *fence)
 {
     struct shard_role_state *s = owner;
@@ -294,7 +294,7 @@ static enum err open_coordinator_client(void *state, struct note *note)
     struct shard_role_state *s = state;
     struct option_value list = conf_list(s->role.conf, "coordinator-addr");
     const char *addresses[OPTION_LIST_MAX + 1] = {NULL};
-    const char *told = conf_text(s->role.conf, "advertise-addr");
+    const char *given = conf_text(s->role.conf, "advertise-addr");
     struct coordclient_options options = {
         .io = s->role.io,
         .log = &s->role.log,
@@ -303,7 +303,7 @@ static enum err open_coordinator_client(void *state, struct note *note)
         .addresses = addresses,
         .tls = s->role.client_tls,
         .shard_id = conf_text(s->role.conf, "id"),
-        .advertise = told ? told : rpc_server_address(s->role.server, 0),
+        .advertise = given ? given : rpc_server_address(s->role.server, 0),
         .epoch = s->epoch,
         .interval_ms = conf_number(s->role.conf, "coordinator-heartbeat-interval"),
         .view = shard_view(s->shard),
@@ -338,7 +338,7 @@ static enum err shard_begin(void *state, struct note *)
 static void shard_run_reload(void *state)
 {
     struct shard_role_state *s = state;
-    const struct conf *now = chassis_conf_now(s->role.chassis);
+    const struct conf *now = s->role.conf_now;
 
     if (!conf_bool(now, "actuation-paused")) return;
     shard_pause(s->shard);
@@ -431,17 +431,8 @@ static enum err set_epoch(struct program_run *run)
     return err;
 }
 
-static const struct command set_epoch_command = {
-    HELP_MUSTER_SHARD_SET_EPOCH, .options = &set_epoch_table, COMMAND_ARGUMENTS("EPOCH", 1, 1),
-    .exits = BIT(4) | BIT(5),    PROGRAM_ACT(set_epoch),
-};
-
-static const struct command shard_run_command = {
-    HELP_MUSTER_SHARD_RUN, .options = &shard_run_table, .exits = BIT(4) | BIT(6),
-    .run = chassis_run,    .data = &shard_run_hooks,
-};
-
-const struct command shard_command = {
+const struct command shard_command = COMMAND_TREE(
     HELP_MUSTER_SHARD,
-    .children = COMMAND_CHILDREN(&shard_run_command, &set_epoch_command),
-};
+    COMMAND(COMMAND_ROW(HELP_MUSTER_SHARD_RUN, shard_run), CHASSIS_RUN(shard_run_hooks)),
+    COMMAND(COMMAND_ROW_WITH(HELP_MUSTER_SHARD_SET_EPOCH, set_epoch, "EPOCH", 1, 1),
+            PROGRAM_ACT(BIT(4) | BIT(5), set_epoch)));

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "cert/workers.h"
 #include "common/help.h"
 #include "common/tables.h"
 #include "io/clock.h"
@@ -33,7 +32,7 @@ struct worker_role_state {
     struct note plugin_note;
 };
 
-/* -- who we are -- */
+/* -- identity -- */
 
 static enum err name_worker(struct worker_role_state *s)
 {
@@ -55,22 +54,9 @@ static enum err name_worker(struct worker_role_state *s)
 static enum err open_certificate(void *state, struct note *note)
 {
     struct worker_role_state *s = state;
-    const struct member_transport *t = &s->config.transport;
-    struct cert_workers_options options = {.tls_dir = t->tls_dir,
-                                           .ca_file = t->ca_file,
-                                           .cert_file = t->cert_file,
-                                           .key_file = t->key_file,
-                                           .strict_permissions = t->strict_permissions,
-                                           .worker = &s->config.worker_id};
-    enum err err =
-        cert_workers_open(s->role.io->fs, &options, clock_wall(s->role.io->clock), &s->ca, note);
 
-    if (err) return err;
-    if (cert_workers_notice(s->ca)[0]) fprintf(stderr, "%s\n", cert_workers_notice(s->ca));
-    if (cert_workers_warning(s->ca)[0])
-        LOG_WARN(&s->role.log, "certificates need attention",
-                 log_text("warning", cert_workers_warning(s->ca)));
-    return ERR_OK;
+    return role_open_worker_ca(&s->role, &s->role.log, &s->config.transport, &s->config.worker_id,
+                               &s->ca, note);
 }
 
 static void refresh_now(struct worker_role_state *s)
@@ -336,12 +322,6 @@ static const struct chassis_hooks worker_run_hooks = {
     .close = close_worker,
 };
 
-static const struct command worker_run_command = {
-    HELP_MUSTER_WORKER_RUN, .options = &worker_run_table, .exits = BIT(4) | BIT(6),
-    .run = chassis_run,     .data = &worker_run_hooks,
-};
-
-const struct command worker_command = {
-    HELP_MUSTER_WORKER,
-    .children = COMMAND_CHILDREN(&worker_run_command),
-};
+const struct command worker_command =
+    COMMAND_TREE(HELP_MUSTER_WORKER, COMMAND(COMMAND_ROW(HELP_MUSTER_WORKER_RUN, worker_run),
+                                             CHASSIS_RUN(worker_run_hooks)));

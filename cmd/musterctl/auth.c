@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* musterctl auth: who may call what, from the very table the servers read. */
+/* musterctl auth: the identity that each method requires, from the table that the servers read. One
+ * thread. */
 #include "common/help.h"
 #include "common/tables.h"
 #include "musterctl/commands.h"
@@ -8,23 +9,21 @@
 
 static void auth_json(struct ctl *ctl, const struct rpc_access_row *rows, size_t count)
 {
-    struct ndjson json;
+    struct ndjson *json = ctl_json_begin(ctl);
 
-    ctl_json_begin(ctl, &json);
-    ndjson_open_array(&json, STR("methods"));
+    ndjson_open_array(json, STR("methods"));
     for (size_t i = 0; i < count; i++) {
-        ndjson_open_object(&json, NDJSON_ITEM);
-        ndjson_c_string(&json, STR("method"), rows[i].path);
-        ndjson_c_string(&json, STR("identity"), rpc_access_text(rows[i].access));
-        ndjson_close_object(&json);
+        ndjson_open_object(json, NDJSON_ITEM);
+        ndjson_c_string(json, STR("method"), rows[i].path);
+        ndjson_c_string(json, STR("identity"), rpc_access_text(rows[i].access));
+        ndjson_close_object(json);
     }
-    ndjson_close_array(&json);
-    ctl_json_end(ctl, &json);
+    ndjson_close_array(json);
+    ctl_json_end(ctl);
 }
 
 static enum err auth_table(struct ctl *ctl)
 {
-    static const char *const columns[] = {"METHOD", "IDENTITY", NULL};
     const struct rpc_access_row *rows;
     size_t count = rpc_access_table(&rows);
     struct text_table table;
@@ -33,7 +32,7 @@ static enum err auth_table(struct ctl *ctl)
         auth_json(ctl, rows, count);
         return ERR_OK;
     }
-    table_init(&table, columns, &ctl->memory);
+    table_init(&table, TABLE_COLUMNS("METHOD", "IDENTITY"), &ctl->memory);
     for (size_t i = 0; i < count; i++) {
         table_text(&table, rows[i].path);
         table_text(&table, rpc_access_text(rows[i].access));
@@ -42,12 +41,6 @@ static enum err auth_table(struct ctl *ctl)
     return ERR_OK;
 }
 
-static const struct command table_command = {
-    HELP_MUSTERCTL_AUTH_TABLE,
-    .options = &ctl_offline_table,
-    CTL_OFFLINE(auth_table),
-};
-const struct command auth_command = {
-    HELP_MUSTERCTL_AUTH,
-    .children = COMMAND_CHILDREN(&table_command),
-};
+const struct command auth_command =
+    COMMAND_TREE(HELP_MUSTERCTL_AUTH, COMMAND(COMMAND_ROW(HELP_MUSTERCTL_AUTH_TABLE, ctl_offline),
+                                              CTL_OFFLINE(0, auth_table)));

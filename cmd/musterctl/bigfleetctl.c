@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The original's tool: its command lines, turned into ours. */
-#include "common/help.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/help.h"
 #include "common/program.h"
 #include "common/tools.h"
 #include "common/words.h"

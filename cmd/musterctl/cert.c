@@ -27,7 +27,7 @@ static wall_time cert_now(void)
 
 /* -- printing ---------------------------------------------------------------------------------- */
 
-static void json_time(struct ndjson *json, struct str key, wall_time time)
+static void cert_json_time(struct ndjson *json, struct str key, wall_time time)
 {
     char text[RFC3339_CAP];
 
@@ -35,30 +35,29 @@ static void json_time(struct ndjson *json, struct str key, wall_time time)
     ndjson_c_string(json, key, text);
 }
 
-static void print_report_json(struct ctl *ctl, const struct cert_report *report, const char *done,
-                              const char *cert_file, const char *key_file)
+static void cert_print_report_json(struct ctl *ctl, const struct cert_report *report,
+                                   const char *done, const char *cert_file, const char *key_file)
 {
     bool is_leaf = report->roots == 0;
-    struct ndjson json;
+    struct ndjson *json = ctl_json_begin(ctl);
 
-    ctl_json_begin(ctl, &json);
-    ndjson_c_string(&json, STR("result"), done);
-    ndjson_c_string(&json, STR("cert"), cert_file);
-    if (is_leaf) ndjson_c_string(&json, STR("key"), key_file);
-    ndjson_c_string(&json, STR("why"), report->why[0] ? report->why : NULL);
-    if (is_leaf) json_time(&json, STR("not_before"), report->not_before);
-    json_time(&json, STR("not_after"), report->not_after);
+    ndjson_c_string(json, STR("result"), done);
+    ndjson_c_string(json, STR("cert"), cert_file);
+    if (is_leaf) ndjson_c_string(json, STR("key"), key_file);
+    ndjson_c_string(json, STR("why"), report->why[0] ? report->why : NULL);
+    if (is_leaf) cert_json_time(json, STR("not_before"), report->not_before);
+    cert_json_time(json, STR("not_after"), report->not_after);
     if (is_leaf)
-        ndjson_bool(&json, STR("key_made"), report->key_made);
+        ndjson_bool(json, STR("key_made"), report->key_made);
     else
-        ndjson_u64(&json, STR("roots"), report->roots);
-    ndjson_bool(&json, STR("key_exposed"), report->key_exposed);
-    ctl_json_end(ctl, &json);
+        ndjson_u64(json, STR("roots"), report->roots);
+    ndjson_bool(json, STR("key_exposed"), report->key_exposed);
+    ctl_json_end(ctl);
 }
 
-/* What became of a root or a leaf; `done` is the word for it. */
-static enum err print_report(struct ctl *ctl, const struct cert_report *report, const char *done,
-                             const char *cert_file, const char *key_file)
+/* The result for a root or a leaf; `done` is its verb. */
+static enum err cert_print_report(struct ctl *ctl, const struct cert_report *report,
+                                  const char *done, const char *cert_file, const char *key_file)
 {
     char until[RFC3339_CAP], roots[64] = "";
 
@@ -66,7 +65,7 @@ static enum err print_report(struct ctl *ctl, const struct cert_report *report, 
         fprintf(stderr, "warning: %s may be read by others; chmod 600 it\n", key_file);
     if (report->renew_soon.text[0]) fprintf(stderr, "warning: %s\n", report->renew_soon.text);
     if (ctl->json) {
-        print_report_json(ctl, report, done, cert_file, key_file);
+        cert_print_report_json(ctl, report, done, cert_file, key_file);
         return ERR_OK;
     }
     wall_text(report->not_after, until);
@@ -77,7 +76,7 @@ static enum err print_report(struct ctl *ctl, const struct cert_report *report, 
     return ERR_OK;
 }
 
-/* Where --days was given and what is kept was made for another number of them: says so. */
+/* Notes in the report that --days was given, and the certificate that is kept has another number. */
 static void compare_days(const struct conf *conf, const char *advice, struct cert_report *report)
 {
     const uint64_t day_ms = 86400ull * MS_PER_SECOND;
@@ -94,7 +93,7 @@ static void compare_days(const struct conf *conf, const char *advice, struct cer
 
 /* Prints the error as a line of its own, empties the note and keeps the highest exit code of all.
  * ERR_OK: nothing happens. */
-static void print_refused(struct ctl *ctl, enum err err)
+static void cert_print_refused(struct ctl *ctl, enum err err)
 {
     int exit_code = err_exit_code(err);
 
@@ -122,7 +121,7 @@ static struct cert_ca_options ca_options(const struct conf *conf, bool makes_roo
     return options;
 }
 
-static enum err print_ca(struct ctl *ctl, const struct cert_report *report, const char *done)
+static enum err cert_print_ca(struct ctl *ctl, const struct cert_report *report, const char *done)
 {
     const char *dir = conf_text(ctl->conf, "dir");
     char file[CERT_PATH_CAP], key[CERT_PATH_CAP];
@@ -130,7 +129,7 @@ static enum err print_ca(struct ctl *ctl, const struct cert_report *report, cons
     if (snprintf(file, sizeof file, "%s/" CERT_CA_FILE, dir) >= CERT_PATH_CAP ||
         snprintf(key, sizeof key, "%s/" CERT_CA_KEY_FILE, dir) >= CERT_PATH_CAP)
         return ERR_INVALID;
-    return print_report(ctl, report, done, file, key);
+    return cert_print_report(ctl, report, done, file, key);
 }
 
 static enum err ca_ensure(struct ctl *ctl)
@@ -145,7 +144,7 @@ static enum err ca_ensure(struct ctl *ctl)
     err = cert_ca_ensure(fs_real(), &options, cert_now(), &report, &ctl->note);
     if (err) return err;
     if (!options.rollout) compare_days(conf, "rotate makes a new root", &report);
-    return print_ca(ctl, &report, cert_result_text(report.result));
+    return cert_print_ca(ctl, &report, cert_result_text(report.result));
 }
 
 static enum err ca_rotate(struct ctl *ctl)
@@ -156,7 +155,7 @@ static enum err ca_rotate(struct ctl *ctl)
     enum err err = cert_ca_rotate(fs_real(), &options, cert_now(), &report, &ctl->note);
 
     if (err == ERR_NOT_FOUND) (void)cert_ca_is_absent(fs_real(), options.dir, &ctl->note);
-    if (!err) err = print_ca(ctl, &report, "rotated");
+    if (!err) err = cert_print_ca(ctl, &report, "rotated");
     if (!err && !ctl->json)
         ctl_line(ctl, "next: musterctl cert renew --dir %s, then musterctl cert retire --dir %s",
                  options.dir, options.dir);
@@ -173,7 +172,7 @@ static enum err ca_retire(struct ctl *ctl)
 
     if (err == ERR_NOT_FOUND) (void)cert_ca_is_absent(fs_real(), options.dir, &ctl->note);
     if (err) return err;
-    return print_ca(ctl, &report, report.result == CERT_KEPT ? "kept" : "retired");
+    return cert_print_ca(ctl, &report, report.result == CERT_KEPT ? "kept" : "retired");
 }
 
 /* -- issue, renew ------------------------------------------------------------------------------ */
@@ -213,8 +212,8 @@ static enum err leaf_files_of(const struct conf *conf, enum cert_kind kind,
     return note_fail(note, ERR_INVALID, "the path is too long");
 }
 
-static enum err issue_and_print(struct ctl *ctl, const struct leaf_files *files,
-                                const struct cert_request *request)
+static enum err cert_issue_and_print(struct ctl *ctl, const struct leaf_files *files,
+                                     const struct cert_request *request)
 {
     const struct conf *conf = ctl->conf;
     struct cert_leaf_options options = {
@@ -231,10 +230,11 @@ static enum err issue_and_print(struct ctl *ctl, const struct leaf_files *files,
     if (request) compare_days(conf, "--force renews it", &report);
     if (report.result == CERT_KEPT && options.new_key && !report.why[0])
         snprintf(report.why, sizeof report.why, "its key too; --force renews both");
-    return print_report(ctl, &report, cert_result_text(report.result), files->cert, files->key);
+    return cert_print_report(ctl, &report, cert_result_text(report.result), files->cert,
+                             files->key);
 }
 
-static enum err read_kind(const char *word, enum cert_kind *ret_kind, struct note *note)
+static enum err cert_read_kind(const char *word, enum cert_kind *ret_kind, struct note *note)
 {
     char all[256];
     size_t used = 0;
@@ -257,11 +257,11 @@ static enum err read_kind(const char *word, enum cert_kind *ret_kind, struct not
     return ERR_INVALID;
 }
 
-static enum err read_request(const struct conf *conf, struct cert_request *request,
-                             struct note *note)
+static enum err cert_read_request(const struct conf *conf, struct cert_request *request,
+                                  struct note *note)
 {
     struct option_value names = conf_list(conf, "names");
-    enum err err = read_kind(conf_argument(conf, 0), &request->kind, note);
+    enum err err = cert_read_kind(conf_argument(conf, 0), &request->kind, note);
 
     if (err) return err;
     const char *kind = cert_kind_name(request->kind), *means = cert_kind_id_means(request->kind);
@@ -278,21 +278,21 @@ static enum err read_request(const struct conf *conf, struct cert_request *reque
     return cert_request_check(request, note);
 }
 
-static enum err issue(struct ctl *ctl)
+static enum err cert_issue(struct ctl *ctl)
 {
     struct cert_request request = {.id = STR_EMPTY};
     struct leaf_files files;
-    enum err err = read_request(ctl->conf, &request, &ctl->note);
+    enum err err = cert_read_request(ctl->conf, &request, &ctl->note);
 
     if (!err) err = leaf_files_of(ctl->conf, request.kind, &files, &ctl->note);
     if (err) return err;
-    err = issue_and_print(ctl, &files, &request);
+    err = cert_issue_and_print(ctl, &files, &request);
     if (err == ERR_NOT_FOUND)
         (void)cert_ca_is_absent(fs_real(), conf_text(ctl->conf, "dir"), &ctl->note);
     return err;
 }
 
-static enum err renew_one(struct ctl *ctl, const char *cert_file)
+static enum err cert_renew_one(struct ctl *ctl, const char *cert_file)
 {
     struct str path = str_from(cert_file);
     struct leaf_files files;
@@ -301,21 +301,21 @@ static enum err renew_one(struct ctl *ctl, const char *cert_file)
         !leaf_files_from(str_of(path.at, path.len - 4), &files))
         return ctl_fail(ctl, ERR_INVALID,
                         "%s: give the certificate, NAME.pem; its key is NAME.key.pem", cert_file);
-    return issue_and_print(ctl, &files, NULL);
+    return cert_issue_and_print(ctl, &files, NULL);
 }
 
 /* Says what is wrong with one; false when it would be said of each of them. */
-static bool renew_next(struct ctl *ctl, const char *cert_file)
+static bool cert_renew_next(struct ctl *ctl, const char *cert_file)
 {
-    enum err err = renew_one(ctl, cert_file);
+    enum err err = cert_renew_one(ctl, cert_file);
     bool absent = err == ERR_NOT_FOUND &&
                   cert_ca_is_absent(fs_real(), conf_text(ctl->conf, "dir"), &ctl->note);
 
-    print_refused(ctl, err);
+    cert_print_refused(ctl, err);
     return !absent;
 }
 
-static enum err renew_all(struct ctl *ctl)
+static enum err cert_renew_all(struct ctl *ctl)
 {
     const char *dir = conf_text(ctl->conf, "dir"), **files = NULL;
     size_t count = 0, done = 0;
@@ -327,23 +327,23 @@ static enum err renew_all(struct ctl *ctl)
     else if (err)
         note_set(&ctl->note, "%s: %s", dir, err_text(err));
     if (err == ERR_NOT_FOUND) (void)cert_ca_is_absent(fs_real(), dir, &ctl->note);
-    while (!err && done < count && renew_next(ctl, files[done])) done++;
+    while (!err && done < count && cert_renew_next(ctl, files[done])) done++;
     free(files);
     return err;
 }
 
-static enum err musterctl_cert_renew(struct ctl *ctl)
+static enum err cert_renew(struct ctl *ctl)
 {
     size_t count = conf_argument_count(ctl->conf), done = 0;
 
-    if (count == 0) return renew_all(ctl);
-    while (done < count && renew_next(ctl, conf_argument(ctl->conf, done))) done++;
+    if (count == 0) return cert_renew_all(ctl);
+    while (done < count && cert_renew_next(ctl, conf_argument(ctl->conf, done))) done++;
     return ERR_OK;
 }
 
 /* -- show -------------------------------------------------------------------------------------- */
 
-static void show_uses(struct ctl *ctl, const struct cert_description *d)
+static void cert_show_uses(struct ctl *ctl, const struct cert_description *d)
 {
     const struct {
         bool has;
@@ -359,7 +359,7 @@ static void show_uses(struct ctl *ctl, const struct cert_description *d)
     ctl_line(ctl, "  use          %s", used ? words : "none of these: authority, server, client");
 }
 
-static void show_text(struct ctl *ctl, const struct cert_description *d, const char *path)
+static void cert_show_text(struct ctl *ctl, const struct cert_description *d, const char *path)
 {
     char from[RFC3339_CAP], until[RFC3339_CAP], left[64] = "expired";
 
@@ -371,119 +371,81 @@ static void show_text(struct ctl *ctl, const struct cert_description *d, const c
     ctl_line(ctl, "  issuer       %s%s", d->issuer, d->self_signed ? " (itself)" : "");
     for (size_t i = 0; i < d->name_count; i++) ctl_line(ctl, "  name         %s", d->names[i]);
     ctl_line(ctl, "  valid        %s to %s, %s", from, until, left);
-    show_uses(ctl, d);
+    cert_show_uses(ctl, d);
     ctl_line(ctl, "  key          %s", d->key);
     ctl_line(ctl, "  serial       %s", d->serial_hex);
     ctl_line(ctl, "  fingerprint  %s", d->fingerprint);
 }
 
-static void show_json(struct ctl *ctl, const struct cert_description *d, const char *path)
+static void cert_show_json(struct ctl *ctl, const struct cert_description *d, const char *path)
 {
-    struct ndjson line;
+    struct ndjson *json = ctl_json_begin(ctl);
 
-    ctl_json_begin(ctl, &line);
-    ndjson_c_string(&line, STR("file"), path);
-    ndjson_c_string(&line, STR("subject"), d->subject);
-    ndjson_c_string(&line, STR("issuer"), d->issuer);
-    ndjson_open_array(&line, STR("names"));
-    for (size_t i = 0; i < d->name_count; i++) ndjson_c_string(&line, NDJSON_ITEM, d->names[i]);
-    ndjson_close_array(&line);
-    json_time(&line, STR("not_before"), d->not_before);
-    json_time(&line, STR("not_after"), d->not_after);
-    ndjson_i64(&line, STR("days_left"), d->days_left);
-    ndjson_bool(&line, STR("ca"), d->is_ca);
-    ndjson_bool(&line, STR("server"), d->server_use);
-    ndjson_bool(&line, STR("client"), d->client_use);
-    ndjson_c_string(&line, STR("key"), d->key);
-    ndjson_c_string(&line, STR("serial"), d->serial_hex);
-    ndjson_c_string(&line, STR("fingerprint"), d->fingerprint);
-    ctl_json_end(ctl, &line);
+    ndjson_c_string(json, STR("file"), path);
+    ndjson_c_string(json, STR("subject"), d->subject);
+    ndjson_c_string(json, STR("issuer"), d->issuer);
+    ndjson_open_array(json, STR("names"));
+    for (size_t i = 0; i < d->name_count; i++) ndjson_c_string(json, NDJSON_ITEM, d->names[i]);
+    ndjson_close_array(json);
+    cert_json_time(json, STR("not_before"), d->not_before);
+    cert_json_time(json, STR("not_after"), d->not_after);
+    ndjson_i64(json, STR("days_left"), d->days_left);
+    ndjson_bool(json, STR("ca"), d->is_ca);
+    ndjson_bool(json, STR("server"), d->server_use);
+    ndjson_bool(json, STR("client"), d->client_use);
+    ndjson_c_string(json, STR("key"), d->key);
+    ndjson_c_string(json, STR("serial"), d->serial_hex);
+    ndjson_c_string(json, STR("fingerprint"), d->fingerprint);
+    ctl_json_end(ctl);
 }
 
-static void show_key(struct ctl *ctl, const char *path)
+static void cert_show_key(struct ctl *ctl, const char *path)
 {
-    struct ndjson line;
-
     if (!ctl->json) {
         ctl_line(ctl, "%s", path);
         ctl_line(ctl, "  a private key");
         return;
     }
-    ctl_json_begin(ctl, &line);
-    ndjson_c_string(&line, STR("file"), path);
-    ndjson_bool(&line, STR("private_key"), true);
-    ctl_json_end(ctl, &line);
+    struct ndjson *json = ctl_json_begin(ctl);
+    ndjson_c_string(json, STR("file"), path);
+    ndjson_bool(json, STR("private_key"), true);
+    ctl_json_end(ctl);
 }
 
-static enum err show_file(struct ctl *ctl, const char *path)
+static enum err cert_show_file(struct ctl *ctl, const char *path)
 {
     struct cert_description *list;
     size_t count;
     enum err err = cert_describe(fs_real(), path, cert_now(), &list, &count, &ctl->note);
 
     if (err) return err;
-    if (count == 0) show_key(ctl, path);
-    for (size_t i = 0; i < count; i++) (ctl->json ? show_json : show_text)(ctl, &list[i], path);
+    if (count == 0) cert_show_key(ctl, path);
+    for (size_t i = 0; i < count; i++)
+        (ctl->json ? cert_show_json : cert_show_text)(ctl, &list[i], path);
     cert_descriptions_free(list, count);
     return ERR_OK;
 }
 
-static enum err show(struct ctl *ctl)
+static enum err cert_show(struct ctl *ctl)
 {
     for (size_t i = 0; i < conf_argument_count(ctl->conf); i++)
-        print_refused(ctl, show_file(ctl, conf_argument(ctl->conf, i)));
+        cert_print_refused(ctl, cert_show_file(ctl, conf_argument(ctl->conf, i)));
     return ERR_OK;
 }
 
 /* -- the commands ------------------------------------------------------------------------------ */
 
-static const struct command cert_ca_command = {
-    HELP_MUSTERCTL_CERT_CA,
-    .options = &cert_ca_table,
-    .exits = BIT(4) | BIT(6),
-    CTL_OFFLINE(ca_ensure),
-};
-
-static const struct command cert_rotate_command = {
-    HELP_MUSTERCTL_CERT_ROTATE,
-    .options = &cert_rotate_table,
-    .exits = BIT(4) | BIT(5) | BIT(6),
-    CTL_OFFLINE(ca_rotate),
-};
-
-static const struct command cert_retire_command = {
-    HELP_MUSTERCTL_CERT_RETIRE,
-    .options = &cert_retire_table,
-    .exits = BIT(4) | BIT(5) | BIT(6),
-    CTL_OFFLINE(ca_retire),
-};
-
-static const struct command cert_issue_command = {
-    HELP_MUSTERCTL_CERT_ISSUE,
-    .options = &cert_issue_table,
-    COMMAND_ARGUMENTS("KIND", 1, 1),
-    .exits = BIT(4) | BIT(5) | BIT(6),
-    CTL_OFFLINE(issue),
-};
-
-static const struct command cert_renew_command = {
-    HELP_MUSTERCTL_CERT_RENEW,
-    .options = &cert_renew_table,
-    COMMAND_ARGUMENTS("[FILE]...", 0, CONF_ARGUMENTS_MAX),
-    .exits = BIT(4) | BIT(5) | BIT(6),
-    CTL_OFFLINE(musterctl_cert_renew),
-};
-
-static const struct command cert_show_command = {
-    HELP_MUSTERCTL_CERT_SHOW,
-    .options = &cert_show_table,
-    COMMAND_ARGUMENTS("FILE...", 1, CONF_ARGUMENTS_MAX),
-    .exits = BIT(5),
-    CTL_OFFLINE(show),
-};
-
-const struct command cert_command = {
+const struct command cert_command = COMMAND_TREE(
     HELP_MUSTERCTL_CERT,
-    .children = COMMAND_CHILDREN(&cert_ca_command, &cert_issue_command, &cert_show_command,
-                                 &cert_renew_command, &cert_rotate_command, &cert_retire_command),
-};
+    COMMAND(COMMAND_ROW(HELP_MUSTERCTL_CERT_CA, cert_ca), CTL_OFFLINE(BIT(4) | BIT(6), ca_ensure)),
+    COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_CERT_ISSUE, cert_issue, "KIND", 1, 1),
+            CTL_OFFLINE(BIT(4) | BIT(5) | BIT(6), cert_issue)),
+    COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_CERT_SHOW, cert_show, "FILE...", 1, CONF_ARGUMENTS_MAX),
+            CTL_OFFLINE(BIT(5), cert_show)),
+    COMMAND(
+        COMMAND_ROW_WITH(HELP_MUSTERCTL_CERT_RENEW, cert_renew, "[FILE]...", 0, CONF_ARGUMENTS_MAX),
+        CTL_OFFLINE(BIT(4) | BIT(5) | BIT(6), cert_renew)),
+    COMMAND(COMMAND_ROW(HELP_MUSTERCTL_CERT_ROTATE, cert_rotate),
+            CTL_OFFLINE(BIT(4) | BIT(5) | BIT(6), ca_rotate)),
+    COMMAND(COMMAND_ROW(HELP_MUSTERCTL_CERT_RETIRE, cert_retire),
+            CTL_OFFLINE(BIT(4) | BIT(5) | BIT(6), ca_retire)));

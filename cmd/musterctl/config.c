@@ -8,7 +8,7 @@
 #include "conf/printable.h"
 #include "musterctl/commands.h"
 
-static enum err read_file(struct conf *conf, const char *path, const struct role *role)
+static enum err config_read_file(struct conf *conf, const char *path, const struct role *role)
 {
     struct buf problems;
     struct str rest, line;
@@ -26,7 +26,7 @@ static enum err read_file(struct conf *conf, const char *path, const struct role
 }
 
 /* Every problem of the file is a line of its own, none the last word. */
-static enum err check_file(struct program_run *run)
+static enum err config_check_file(struct program_run *run)
 {
     const struct role *role = roles[conf_choice(run->conf, "role")];
     const char *path = conf_argument(run->conf, 0);
@@ -34,7 +34,7 @@ static enum err check_file(struct program_run *run)
     enum err err = conf_open(role->table, &conf);
 
     if (err) return err;
-    err = read_file(conf, path, role);
+    err = config_read_file(conf, path, role);
     if (err && err != ERR_NOMEM) {
         program_say_problems(run->call, conf_problems(conf));
         run->exit_code = err_exit_code(err);
@@ -47,7 +47,7 @@ static enum err check_file(struct program_run *run)
     return err;
 }
 
-static enum err print_reference(struct program_run *run)
+static enum err config_print_reference(struct program_run *run)
 {
     const struct role *role = roles[conf_choice(run->conf, "role")];
     char title[64];
@@ -56,19 +56,9 @@ static enum err print_reference(struct program_run *run)
     return conf_print_reference(role->table, title, &run->out);
 }
 
-static const struct command check_command = {
-    HELP_MUSTERCTL_CONFIG_CHECK,     .options = &config_check_table,
-    COMMAND_ARGUMENTS("FILE", 1, 1), .exits = BIT(5),
-    PROGRAM_ACT(check_file),
-};
-
-static const struct command reference_command = {
-    HELP_MUSTERCTL_CONFIG_REFERENCE,
-    .options = &config_reference_table,
-    PROGRAM_ACT(print_reference),
-};
-
-const struct command config_command = {
-    HELP_MUSTERCTL_CONFIG,
-    .children = COMMAND_CHILDREN(&check_command, &reference_command),
-};
+const struct command config_command =
+    COMMAND_TREE(HELP_MUSTERCTL_CONFIG,
+                 COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_CONFIG_CHECK, config_check, "FILE", 1, 1),
+                         PROGRAM_ACT(BIT(5), config_check_file)),
+                 COMMAND(COMMAND_ROW(HELP_MUSTERCTL_CONFIG_REFERENCE, config_reference),
+                         PROGRAM_ACT(0, config_print_reference)));

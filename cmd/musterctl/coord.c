@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* musterctl coord: the primitives of libmuster from a shell, over whatever store there is. */
 #include "musterctl/coord.h"
-#include "common/help.h"
 
 #include <inttypes.h>
 #include <pwd.h>
@@ -10,7 +9,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "common/help.h"
 #include "common/program.h"
+#include "common/tables.h"
 #include "io/fs.h"
 #include "musterctl/commands.h"
 
@@ -48,9 +49,9 @@ enum err coord_ctl_error(struct ctl *ctl, const coord_result *result)
                : coord_ctl_code(result->code);
 }
 
-/* Where claims live when nobody says: a directory that outlasts a reboot and belongs to the user,
+/* The default store of claims: a directory that outlasts a reboot and belongs to the user,
  * so that two shells of one person meet, and no other person's shell can stop them. */
-static enum err find_url(struct ctl *ctl, char memory[512], const char **ret_url)
+static enum err coord_find_url(struct ctl *ctl, char memory[512], const char **ret_url)
 {
     const char *url = conf_text(ctl->conf, "store"), *state = getenv("XDG_STATE_HOME");
     const struct passwd *user;
@@ -80,7 +81,7 @@ static enum err find_url(struct ctl *ctl, char memory[512], const char **ret_url
     return ERR_OK;
 }
 
-static enum err coord_with_store(struct ctl *ctl, coord_ctl_fn *act, bool keep)
+enum err coord_ctl_with_store(struct ctl *ctl, coord_ctl_fn *act, bool keep)
 {
     struct coord_ctl coord = {.ctl = ctl};
     /* A claim is to outlast this process; and when `exec` is killed, its command is stopped a
@@ -93,7 +94,7 @@ static enum err coord_with_store(struct ctl *ctl, coord_ctl_fn *act, bool keep)
         .keep_on_close = keep,
         .no_early_death = 1,
     };
-    enum err err = find_url(ctl, coord.url_memory, &coord.url);
+    enum err err = coord_find_url(ctl, coord.url_memory, &coord.url);
 
     if (err) return err;
     coord.call.timeout_ms = options.open_timeout_ms;
@@ -110,19 +111,13 @@ static enum err coord_with_store(struct ctl *ctl, coord_ctl_fn *act, bool keep)
 
 enum err coord_ctl_act(struct ctl *ctl)
 {
-    return coord_with_store(ctl, ((const struct coord_action *)(const void *)ctl->action)->act,
-                            true);
-}
-
-enum err coord_ctl_while_open(struct ctl *ctl, coord_ctl_fn *act)
-{
-    return coord_with_store(ctl, act, false);
+    return coord_ctl_with_store(ctl, ((const struct coord_action *)(const void *)ctl->action)->act,
+                                true);
 }
 
 enum err coord_ctl_say(struct coord_ctl *coord, const coord_result *result, const char *what,
                        const char *lease_file, const char *format, ...)
 {
-    struct ndjson json;
     char line[1024];
     va_list args;
 
@@ -134,15 +129,15 @@ enum err coord_ctl_say(struct coord_ctl *coord, const coord_result *result, cons
         ctl_line(coord->ctl, "%s", line);
         return ERR_OK;
     }
-    ctl_json_begin(coord->ctl, &json);
-    ndjson_c_string(&json, STR("result"), coord_reason_name(result->reason));
-    ndjson_c_string(&json, STR("name"), what);
-    ndjson_u64(&json, STR("revision"), result->revision);
-    ndjson_u64(&json, STR("token"), result->token);
-    ndjson_i64(&json, STR("ttl_ms"), result->granted_ttl_ms);
-    ndjson_u64(&json, STR("slot"), result->slot);
-    ndjson_c_string(&json, STR("lease_file"), lease_file);
-    ctl_json_end(coord->ctl, &json);
+    struct ndjson *json = ctl_json_begin(coord->ctl);
+    ndjson_c_string(json, STR("result"), coord_reason_name(result->reason));
+    ndjson_c_string(json, STR("name"), what);
+    ndjson_u64(json, STR("revision"), result->revision);
+    ndjson_u64(json, STR("token"), result->token);
+    ndjson_i64(json, STR("ttl_ms"), result->granted_ttl_ms);
+    ndjson_u64(json, STR("slot"), result->slot);
+    ndjson_c_string(json, STR("lease_file"), lease_file);
+    ctl_json_end(coord->ctl);
     return ERR_OK;
 }
 
@@ -217,10 +212,25 @@ enum err coord_ctl_value(struct ctl *ctl, size_t place, coord_str *ret_value)
     return err;
 }
 
-const struct command coord_command = {
-    HELP_MUSTERCTL_COORD,
-    .children = COMMAND_CHILDREN(
-        &coord_exec_command, &coord_create_command, &coord_cas_command, &coord_get_command,
-        &coord_delete_command, &coord_acquire_command, &coord_renew_command, &coord_release_command,
-        &coord_holders_command, &coord_resize_command, &coord_watch_command, &coord_caps_command),
-};
+const struct command coord_command = COMMAND_TREE(
+    HELP_MUSTERCTL_COORD, &coord_exec_command,
+    COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_COORD_CREATE, coord_create, "KEY [VALUE]", 1, 2),
+            COORD_ACT(0, coord_ctl_create)),
+    COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_COORD_CAS, coord_cas, "KEY REVISION [VALUE]", 2, 3),
+            COORD_ACT(0, coord_ctl_cas)),
+    COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_COORD_GET, coord_get, "KEY", 1, 1),
+            COORD_ACT(BIT(5), coord_ctl_get)),
+    COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_COORD_DELETE, coord_delete, "KEY", 1, 1),
+            COORD_ACT(BIT(5), coord_ctl_delete)),
+    COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_COORD_ACQUIRE, coord_acquire, "[VALUE]", 0, 1),
+            COORD_ACT(0, coord_ctl_acquire)),
+    COMMAND(COMMAND_ROW(HELP_MUSTERCTL_COORD_RENEW, coord_lease),
+            COORD_ACT(BIT(5), coord_ctl_renew)),
+    COMMAND(COMMAND_ROW(HELP_MUSTERCTL_COORD_RELEASE, coord_release),
+            COORD_ACT(BIT(5), coord_ctl_release)),
+    COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_COORD_HOLDERS, coord, "GROUP", 1, 1),
+            COORD_ACT(BIT(5), coord_ctl_holders)),
+    COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_COORD_RESIZE, coord_resize, "GROUP SLOTS", 2, 2),
+            COORD_ACT(BIT(5), coord_ctl_resize)),
+    &coord_watch_command,
+    COMMAND(COMMAND_ROW(HELP_MUSTERCTL_COORD_CAPS, coord), COORD_ACT(0, coord_ctl_caps)));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every `musterctl coord` command does before and after its own few lines: opens the store,
+/* The frame of every `musterctl coord` command: opens the store,
  * turns a result into a line and an exit code, keeps handles in files. */
 #ifndef MUSTERCTL_COORD_H
 #define MUSTERCTL_COORD_H
@@ -28,9 +28,11 @@ enum err coord_ctl_act(struct ctl *ctl);
     {                                                                                              \
         .ctl = {.act = coord_ctl_act, .offline = true}, .act = (fn)                                \
     }
-#define COORD_ACT(fn) .run = ctl_run, COORD_DATA(fn)
-/* The same by hand, but what is still held at the end is released. */
-enum err coord_ctl_while_open(struct ctl *ctl, coord_ctl_fn *act);
+/* Exit codes of all of them, and `more`. */
+#define COORD_EXITS         (BIT(4) | BIT(6))
+#define COORD_ACT(more, fn) .exits = COORD_EXITS | (more), .run = ctl_run, COORD_DATA(fn)
+/* The same by hand. Without `keep` the claims that are left at the end are released. */
+enum err coord_ctl_with_store(struct ctl *ctl, coord_ctl_fn *act, bool keep);
 
 enum err coord_ctl_code(int code); /* of enum coord_code */
 /* ERR_OK, or the error whose exit code fits, with a note such as "held by a@b (token 7)". */
@@ -43,18 +45,14 @@ enum err coord_ctl_say(struct coord_ctl *coord, const coord_result *result, cons
 coord_str coord_ctl_argument(const struct ctl *ctl, size_t place);
 /* --owner, or user@host:pid. */
 const char *coord_ctl_owner(struct ctl *ctl, char memory[132]);
-/* What --group, --slots, --ttl, --wait, --takeover and --owner say; `memory` is the owner's. */
+/* The values of --group, --slots, --ttl, --wait, --takeover and --owner; `memory` is the owner's. */
 void coord_ctl_slot(struct ctl *ctl, coord_slot_request *request, char memory[132]);
 /* The argument at `place` if it is there, or --value-file, or nothing; ERR_INVALID for both. */
 enum err coord_ctl_value(struct ctl *ctl, size_t place, coord_str *ret_value);
 enum err coord_ctl_keep_lease(struct coord_ctl *coord, const coord_lease *lease, const char *path);
-enum err coord_ctl_load_lease(struct coord_ctl *coord, const char *path, coord_lease **ret_lease);
 
-/* What all of them can end with. */
-#define COORD_EXITS (BIT(4) | BIT(6))
-
-extern const struct command coord_create_command, coord_cas_command, coord_get_command;
-extern const struct command coord_delete_command, coord_acquire_command, coord_holders_command;
-extern const struct command coord_resize_command, coord_renew_command, coord_release_command;
-extern const struct command coord_watch_command, coord_exec_command, coord_caps_command;
+coord_ctl_fn coord_ctl_create, coord_ctl_cas, coord_ctl_get, coord_ctl_delete, coord_ctl_acquire;
+coord_ctl_fn coord_ctl_renew, coord_ctl_release, coord_ctl_holders, coord_ctl_resize,
+    coord_ctl_caps;
+extern const struct command coord_watch_command, coord_exec_command;
 #endif

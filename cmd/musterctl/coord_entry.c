@@ -1,16 +1,53 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* musterctl coord create, cas, get, delete: one entry at a time. */
+/* musterctl coord create, cas, get, delete: one entry at a time; renew and release: a claim whose
+ * handle is in a file between two commands. One thread. */
 #include <inttypes.h>
+#include <stdlib.h>
 #include <unistd.h>
 
-#include "common/help.h"
-#include "common/tables.h"
+#include "io/clock.h"
+#include "io/fs.h"
 #include "musterctl/coord.h"
 
-#define SHOWN(name) (int)(name).len, (name).at
+enum { LEASE_FILE_MAX = 4 * 1024 * 1024 };
+
+enum err coord_ctl_keep_lease(struct coord_ctl *coord, const coord_lease *lease, const char *path)
+{
+    size_t len = coord_lease_export(lease, NULL, 0);
+    char *blob = len > 0 ? malloc(len) : NULL;
+    enum err err = blob == NULL ? ERR_NOMEM : ERR_OK;
+
+    if (!err && coord_lease_export(lease, blob, len) != len) err = ERR_FENCED;
+    /* 0600: every reader of it holds the claim. */
+    if (!err)
+        err = fs_publish(fs_real(), path, str_of(blob, len), 0600, entropy_u64(entropy_real()));
+    free(blob);
+    if (err) note_set(&coord->ctl->note, "write the handle to %s: %s", path, err_text(err));
+    return err;
+}
+
+static enum err entry_load_lease(struct coord_ctl *coord, const char *path, coord_lease **ret_lease)
+{
+    struct buf blob;
+    enum err err;
+
+    buf_init(&blob, LEASE_FILE_MAX + 1);
+    err = fs_read_whole(fs_real(), path, LEASE_FILE_MAX, &blob);
+    if (err) {
+        note_set(&coord->ctl->note, "handle %s: %s", path, err_text(err));
+    } else {
+        coord_result result =
+            coord_lease_import(coord->store, &coord->call, blob.data, blob.len, ret_lease);
+        err = coord_ctl_error(coord->ctl, &result);
+        if (err) note_prefix(&coord->ctl->note, "handle %s", path);
+    }
+    buf_deinit(&blob);
+    return err;
+}
 
 /* A handle that is wanted goes to its file; one that is not kept ends by itself. */
-static enum err keep(struct coord_ctl *coord, const coord_result *result, coord_lease *lease)
+static enum err entry_keep_lease(struct coord_ctl *coord, const coord_result *result,
+                                 coord_lease *lease)
 {
     const char *path = conf_text(coord->ctl->conf, "lease");
     enum err err = ERR_OK;
@@ -25,7 +62,7 @@ static enum err keep(struct coord_ctl *coord, const coord_result *result, coord_
     return err;
 }
 
-static enum err create(struct coord_ctl *coord)
+enum err coord_ctl_create(struct coord_ctl *coord)
 {
     struct ctl *ctl = coord->ctl;
     coord_str key = coord_ctl_argument(ctl, 0), value;
@@ -41,11 +78,11 @@ static enum err create(struct coord_ctl *coord)
         coord_create_if_absent(coord->store, &coord->call, key, value, ttl,
                                ttl > 0 ? coord_ctl_owner(ctl, memory) : NULL, &lease);
     err = coord_ctl_say(coord, &result, key.at, conf_text(ctl->conf, "lease"),
-                        "created %.*s at revision %" PRIu64, SHOWN(key), result.revision);
-    return err ? err : keep(coord, &result, lease);
+                        "created %.*s at revision %" PRIu64, STR_ARG(key), result.revision);
+    return err ? err : entry_keep_lease(coord, &result, lease);
 }
 
-static enum err cas(struct coord_ctl *coord)
+enum err coord_ctl_cas(struct coord_ctl *coord)
 {
     struct ctl *ctl = coord->ctl;
     coord_str key = coord_ctl_argument(ctl, 0), value;
@@ -58,20 +95,20 @@ static enum err cas(struct coord_ctl *coord)
 
     if (err) note_set(&ctl->note, "REVISION: %s", err_text(err));
     if (!err) err = coord_ctl_value(ctl, 2, &value);
-    if (!err && path != NULL && expected > 0) err = coord_ctl_load_lease(coord, path, &mine);
+    if (!err && path != NULL && expected > 0) err = entry_load_lease(coord, path, &mine);
     if (err) return err;
     if (ttl == 0 && expected > 0 && !conf_bool(ctl->conf, "drop-lease")) ttl = COORD_TTL_KEEP;
     coord_result result = coord_compare_and_set(
         coord->store, &coord->call, key, expected, value, ttl,
         ttl > 0 && mine == NULL ? coord_ctl_owner(ctl, memory) : NULL, mine, &made);
     err = coord_ctl_say(coord, &result, key.at, path, "%s %.*s at revision %" PRIu64,
-                        coord_reason_name(result.reason), SHOWN(key), result.revision);
+                        coord_reason_name(result.reason), STR_ARG(key), result.revision);
     coord_lease_unref(mine);
-    return err ? err : keep(coord, &result, made);
+    return err ? err : entry_keep_lease(coord, &result, made);
 }
 
 /* As it is into a pipe; so that it cannot steer a terminal otherwise. */
-static void print_value(struct ctl *ctl, coord_str value)
+static void entry_print_value(struct ctl *ctl, coord_str value)
 {
     struct str bytes = str_of(value.at, value.len);
 
@@ -79,23 +116,22 @@ static void print_value(struct ctl *ctl, coord_str value)
     ctl_append(ctl, STR("\n"));
 }
 
-static void print_entry(struct ctl *ctl, const coord_entry *entry)
+static void entry_print(struct ctl *ctl, const coord_entry *entry)
 {
-    struct ndjson json;
+    struct ndjson *json = ctl_json_begin(ctl);
 
-    ctl_json_begin(ctl, &json);
-    ndjson_string(&json, STR("key"), str_of(entry->key.at, entry->key.len));
-    ndjson_string(&json, STR("value"), str_of(entry->value.at, entry->value.len));
-    ndjson_u64(&json, STR("revision"), entry->revision);
-    ndjson_u64(&json, STR("create_revision"), entry->create_revision);
-    ndjson_c_string(&json, STR("owner"), entry->ttl_ms > 0 ? entry->owner : NULL);
-    ndjson_u64(&json, STR("token"), entry->token);
-    ndjson_i64(&json, STR("ttl_ms"), entry->ttl_ms);
-    ndjson_i64(&json, STR("remaining_ms"), entry->remaining_ms);
-    ctl_json_end(ctl, &json);
+    ndjson_string(json, STR("key"), str_of(entry->key.at, entry->key.len));
+    ndjson_string(json, STR("value"), str_of(entry->value.at, entry->value.len));
+    ndjson_u64(json, STR("revision"), entry->revision);
+    ndjson_u64(json, STR("create_revision"), entry->create_revision);
+    ndjson_c_string(json, STR("owner"), entry->ttl_ms > 0 ? entry->owner : NULL);
+    ndjson_u64(json, STR("token"), entry->token);
+    ndjson_i64(json, STR("ttl_ms"), entry->ttl_ms);
+    ndjson_i64(json, STR("remaining_ms"), entry->remaining_ms);
+    ctl_json_end(ctl);
 }
 
-static enum err get(struct coord_ctl *coord)
+enum err coord_ctl_get(struct coord_ctl *coord)
 {
     struct ctl *ctl = coord->ctl;
     coord_entry *entry = NULL;
@@ -104,13 +140,13 @@ static enum err get(struct coord_ctl *coord)
                   conf_bool(ctl->conf, "stale") ? COORD_STALE_OK : COORD_LATEST, &entry);
     enum err err = coord_ctl_error(ctl, &result);
 
-    if (!err && ctl->json) print_entry(ctl, entry);
-    if (!err && !ctl->json) print_value(ctl, entry->value);
+    if (!err && ctl->json) entry_print(ctl, entry);
+    if (!err && !ctl->json) entry_print_value(ctl, entry->value);
     coord_entry_free(entry);
     return err;
 }
 
-static enum err delete_entry(struct coord_ctl *coord)
+enum err coord_ctl_delete(struct coord_ctl *coord)
 {
     struct ctl *ctl = coord->ctl;
     coord_str key = coord_ctl_argument(ctl, 0);
@@ -122,37 +158,48 @@ static enum err delete_entry(struct coord_ctl *coord)
 
     if (force && (revision > 0 || path != NULL))
         return ctl_fail(ctl, ERR_INVALID, "--force takes neither --revision nor --lease");
-    if (path != NULL) err = coord_ctl_load_lease(coord, path, &mine);
+    if (path != NULL) err = entry_load_lease(coord, path, &mine);
     if (err) return err;
     coord_result result =
         coord_delete(coord->store, &coord->call, key,
                      force ? COORD_FORCE : (revision > 0 ? revision : COORD_ANY), mine);
     coord_lease_unref(mine);
-    return coord_ctl_say(coord, &result, key.at, NULL, "deleted %.*s", SHOWN(key));
+    return coord_ctl_say(coord, &result, key.at, NULL, "deleted %.*s", STR_ARG(key));
 }
 
-const struct command coord_create_command = {
-    HELP_MUSTERCTL_COORD_CREATE,
-    .options = &coord_create_table,
-    COMMAND_ARGUMENTS("KEY [VALUE]", 1, 2),
-    .exits = COORD_EXITS,
-    COORD_ACT(create),
-};
-const struct command coord_cas_command = {
-    HELP_MUSTERCTL_COORD_CAS,
-    .options = &coord_cas_table,
-    COMMAND_ARGUMENTS("KEY REVISION [VALUE]", 2, 3),
-    .exits = COORD_EXITS,
-    COORD_ACT(cas),
-};
-const struct command coord_get_command = {
-    HELP_MUSTERCTL_COORD_GET,
-    .options = &coord_get_table,
-    COMMAND_ARGUMENTS("KEY", 1, 1),
-    .exits = COORD_EXITS | BIT(5),
-    COORD_ACT(get),
-};
-const struct command coord_delete_command = {
-    HELP_MUSTERCTL_COORD_DELETE,   .options = &coord_delete_table, COMMAND_ARGUMENTS("KEY", 1, 1),
-    .exits = COORD_EXITS | BIT(5), COORD_ACT(delete_entry),
-};
+enum err coord_ctl_renew(struct coord_ctl *coord)
+{
+    const char *path = conf_text(coord->ctl->conf, "lease");
+    coord_lease *lease;
+    enum err err = entry_load_lease(coord, path, &lease);
+
+    if (err) return err;
+    coord_result result = coord_renew(lease, &coord->call);
+    err =
+        coord_ctl_say(coord, &result, path, path, "renewed for %" PRId64 " ms (token %" PRIu64 ")",
+                      coord_lease_ttl_ms(lease), coord_lease_token(lease));
+    /* The state that is stored beside the keys may have changed with the renewal. */
+    if (!err) err = coord_ctl_keep_lease(coord, lease, path);
+    coord_lease_unref(lease);
+    return err;
+}
+
+enum err coord_ctl_release(struct coord_ctl *coord)
+{
+    const char *path = conf_text(coord->ctl->conf, "lease");
+    const char *key = conf_text(coord->ctl->conf, "key");
+    coord_lease *lease;
+    enum err err = entry_load_lease(coord, path, &lease);
+
+    if (err) return err;
+    struct str name = str_from(key);
+    coord_result result =
+        key == NULL ? coord_release(lease, &coord->call)
+                    : coord_release_key(lease, &coord->call, (coord_str){name.at, name.len});
+    err = coord_ctl_say(coord, &result, key != NULL ? key : path, path, "released %s",
+                        key != NULL ? key : path);
+    if (!err && key == NULL) (void)fs_remove(fs_real(), path);
+    if (!err && key != NULL) err = coord_ctl_keep_lease(coord, lease, path);
+    coord_lease_unref(lease);
+    return err;
+}

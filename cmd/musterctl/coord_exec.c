@@ -11,6 +11,7 @@
 #include "common/tables.h"
 #include "ctl/guarded_command.h"
 #include "musterctl/coord.h"
+#include "prim/backend.h"
 
 /* One for the process: the command's own end is its exit code, which no error code carries. */
 struct run {
@@ -23,7 +24,7 @@ struct run {
 };
 static struct run the_run;
 
-static void on_lost(void *arg, coord_lease *, int reason)
+static void exec_on_lost(void *arg, coord_lease *, int reason)
 {
     struct run *run = arg;
 
@@ -32,14 +33,14 @@ static void on_lost(void *arg, coord_lease *, int reason)
     guarded_command_kill(&run->command);
 }
 
-static int64_t safe_until_ns(void *owner)
+static int64_t exec_safe_until_ns(void *owner)
 {
     const struct run *run = owner;
 
-    return coord_guard_now_ns() + coord_safe_for_ms(run->lease) * (int64_t)NS_PER_MS;
+    return prim_boottime_ns(NULL) + coord_safe_for_ms(run->lease) * (int64_t)NS_PER_MS;
 }
 
-static void set_number(const char *name, uint64_t number)
+static void exec_set_number(const char *name, uint64_t number)
 {
     char text[24];
 
@@ -47,7 +48,7 @@ static void set_number(const char *name, uint64_t number)
     (void)setenv(name, text, 1);
 }
 
-static enum err hold_and_run(struct run *run)
+static enum err exec_hold_and_run(struct run *run)
 {
     struct ctl *ctl = run->coord->ctl;
     size_t count = conf_argument_count(ctl->conf);
@@ -59,18 +60,18 @@ static enum err hold_and_run(struct run *run)
     for (size_t i = 0; i < count; i++)
         argv[i] = (char *)(uintptr_t)conf_argument(ctl->conf, i); /* exec does not write them */
     if (grace == 0) grace = ttl / 3;
-    err = guarded_command_start(&run->command, argv, safe_until_ns(run), grace * (int64_t)NS_PER_MS,
-                                &ctl->note);
+    err = guarded_command_start(&run->command, argv, exec_safe_until_ns(run),
+                                grace * (int64_t)NS_PER_MS, &ctl->note);
     if (err) return err;
     /* Lost before there was a command to stop. */
     if (atomic_load(&run->lost) != 0) guarded_command_kill(&run->command);
     /* Often enough that what the keeper renewed reaches the guard long before it would act. */
     guarded_command_follow(&run->command, (int)max_u64(10, min_u64((uint64_t)ttl / 20, 500)),
-                           safe_until_ns, run);
+                           exec_safe_until_ns, run);
     return ERR_OK;
 }
 
-static void on_claimed(void *arg, coord_done *done)
+static void exec_on_claimed(void *arg, coord_done *done)
 {
     struct run *run = arg;
 
@@ -79,7 +80,7 @@ static void on_claimed(void *arg, coord_done *done)
 }
 
 /* Waits for the slot and for signals at once: --wait may be long, and Ctrl-C must end it. */
-static enum err await_claim(struct run *run)
+static enum err exec_await_claim(struct run *run)
 {
     struct pollfd wait[2] = {{.fd = coord_fd(run->coord->store), .events = POLLIN},
                              {.fd = run->command.signals, .events = POLLIN}};
@@ -103,21 +104,21 @@ static enum err coord_exec_acquire(struct run *run)
     char memory[132];
 
     coord_ctl_slot(ctl, &request.slot, memory);
-    coord_result started = coord_start(run->coord->store, &request, on_claimed, run);
+    coord_result started = coord_start(run->coord->store, &request, exec_on_claimed, run);
     enum err err = coord_ctl_error(ctl, &started);
-    if (!err) err = await_claim(run);
+    if (!err) err = exec_await_claim(run);
     if (err) return err;
     run->lease = run->claimed.lease;
     (void)setenv("COORD_GROUP", conf_text(ctl->conf, "group"), 1);
     (void)setenv("COORD_OWNER", request.slot.owner, 1);
-    set_number("COORD_SLOT", run->claimed.result.slot);
-    set_number("COORD_TOKEN", run->claimed.result.token);
+    exec_set_number("COORD_SLOT", run->claimed.result.slot);
+    exec_set_number("COORD_TOKEN", run->claimed.result.token);
     return ERR_OK;
 }
 
 /* Why the claim is over. A store that was restored or replaced reports every claim as revoked; any
  * read through the same handle then gives the cause. */
-static void note_lost(struct run *run, int lost)
+static void exec_note_lost(struct run *run, int lost)
 {
     struct coord_ctl *coord = run->coord;
     coord_str key = {.at = "lost", .len = 4};
@@ -135,7 +136,7 @@ static void note_lost(struct run *run, int lost)
                  lost != 0 ? coord_reason_name(lost) : "it could not be renewed in time");
 }
 
-static enum err with_store(struct coord_ctl *coord)
+static enum err exec_with_store(struct coord_ctl *coord)
 {
     struct run *run = &the_run;
     struct ctl *ctl = coord->ctl;
@@ -144,28 +145,28 @@ static enum err with_store(struct coord_ctl *coord)
     run->coord = coord;
     enum err err = coord_exec_acquire(run);
     if (!err) {
-        result = coord_keep(run->lease, on_lost, run);
+        result = coord_keep(run->lease, exec_on_lost, run);
         err = coord_ctl_error(ctl, &result);
-        if (!err) err = hold_and_run(run);
+        if (!err) err = exec_hold_and_run(run);
         (void)coord_release(run->lease, &coord->call);
         coord_lease_unref(run->lease);
     }
     int lost = atomic_load(&run->lost);
     if (!err && (lost != 0 || coord_guard_fired(&run->command.guard))) {
-        note_lost(run, lost);
+        exec_note_lost(run, lost);
         err = ERR_FENCED;
     }
     return err;
 }
 
 /* A claim that came while we were leaving: released with the store, only the handle is left. */
-static void give_back(struct run *run)
+static void exec_give_back(struct run *run)
 {
     if (run->claim_is_done && run->claimed.lease != NULL && run->lease == NULL)
         coord_lease_unref(run->claimed.lease);
 }
 
-static enum err act(struct ctl *ctl)
+static enum err exec_act(struct ctl *ctl)
 {
     uint64_t ttl = conf_number(ctl->conf, "ttl"), grace = conf_number(ctl->conf, "grace");
     enum err err;
@@ -176,8 +177,8 @@ static enum err act(struct ctl *ctl)
     /* Before the store's threads, which inherit the signals as blocked. */
     err = guarded_command_open(&the_run.command, &ctl->note);
     if (err) return err;
-    err = coord_ctl_while_open(ctl, with_store);
-    give_back(&the_run);
+    err = coord_ctl_with_store(ctl, exec_with_store, false);
+    exec_give_back(&the_run);
     guarded_command_close(&the_run.command);
     return err;
 }
@@ -192,10 +193,8 @@ static int run_exec(void *context, const struct command_call *call)
 }
 
 const struct command coord_exec_command = {
-    HELP_MUSTERCTL_COORD_EXEC,
-    .options = &coord_exec_table,
-    COMMAND_ARGUMENTS("-- COMMAND...", 1, CONF_ARGUMENTS_MAX),
+    COMMAND_ROW_WITH(HELP_MUSTERCTL_COORD_EXEC, coord_exec, "-- COMMAND...", 1, CONF_ARGUMENTS_MAX),
     .exits = COORD_EXITS,
     .run = run_exec,
-    .data = &(const struct ctl_action){.act = act, .offline = true},
+    .data = &(const struct ctl_action){.act = exec_act, .offline = true},
 };

@@ -4,11 +4,9 @@
 #include <stdio.h>
 
 #include "base/hex.h"
-#include "common/help.h"
-#include "common/tables.h"
 #include "musterctl/coord.h"
 
-static enum err coord_slot_acquire(struct coord_ctl *coord)
+enum err coord_ctl_acquire(struct coord_ctl *coord)
 {
     struct ctl *ctl = coord->ctl;
     const char *group = conf_text(ctl->conf, "group");
@@ -34,41 +32,39 @@ static enum err coord_slot_acquire(struct coord_ctl *coord)
                          result.slot, group, result.token, result.granted_ttl_ms);
 }
 
-static void print_holders_json(struct ctl *ctl, const coord_holders *holders)
+static void slot_print_holders_json(struct ctl *ctl, const coord_holders *holders)
 {
-    struct ndjson json;
+    struct ndjson *json = ctl_json_begin(ctl);
 
-    ctl_json_begin(ctl, &json);
-    ndjson_u64(&json, STR("slot_count"), holders->slot_count);
-    ndjson_u64(&json, STR("revision"), holders->revision);
-    ndjson_bool(&json, STR("atomic"), holders->atomic != 0);
-    ndjson_c_string(&json, STR("certainty"),
+    ndjson_u64(json, STR("slot_count"), holders->slot_count);
+    ndjson_u64(json, STR("revision"), holders->revision);
+    ndjson_bool(json, STR("atomic"), holders->atomic != 0);
+    ndjson_c_string(json, STR("certainty"),
                     holders->certainty == COORD_BY_AUTHORITY ? "authority" : "observed");
-    ndjson_open_array(&json, STR("holders"));
+    ndjson_open_array(json, STR("holders"));
     for (size_t i = 0; i < holders->count; i++) {
         const coord_holder *row = &holders->rows[i];
         char lease[2 * sizeof row->lease_id_prefix + 1];
-        ndjson_open_object(&json, NDJSON_ITEM);
-        ndjson_u64(&json, STR("slot"), row->slot);
-        ndjson_c_string(&json, STR("owner"), row->owner);
-        ndjson_u64(&json, STR("token"), row->token);
-        ndjson_u64(&json, STR("revision"), row->revision);
+        ndjson_open_object(json, NDJSON_ITEM);
+        ndjson_u64(json, STR("slot"), row->slot);
+        ndjson_c_string(json, STR("owner"), row->owner);
+        ndjson_u64(json, STR("token"), row->token);
+        ndjson_u64(json, STR("revision"), row->revision);
         hex_write(row->lease_id_prefix, sizeof row->lease_id_prefix, lease);
-        ndjson_c_string(&json, STR("lease_id_prefix"), lease);
-        ndjson_i64(&json, STR("remaining_ms"), row->remaining_ms);
-        ndjson_string(&json, STR("value"), str_of(row->value.at, row->value.len));
-        ndjson_close_object(&json);
+        ndjson_c_string(json, STR("lease_id_prefix"), lease);
+        ndjson_i64(json, STR("remaining_ms"), row->remaining_ms);
+        ndjson_string(json, STR("value"), str_of(row->value.at, row->value.len));
+        ndjson_close_object(json);
     }
-    ndjson_close_array(&json);
-    ctl_json_end(ctl, &json);
+    ndjson_close_array(json);
+    ctl_json_end(ctl);
 }
 
-static void print_holders(struct ctl *ctl, const coord_holders *holders)
+static void slot_print_holders(struct ctl *ctl, const coord_holders *holders)
 {
-    static const char *const columns[] = {"SLOT", "OWNER", "TOKEN", "REMAINING_MS", NULL};
     struct text_table table;
 
-    table_init(&table, columns, &ctl->memory);
+    table_init(&table, TABLE_COLUMNS("SLOT", "OWNER", "TOKEN", "REMAINING_MS"), &ctl->memory);
     for (size_t i = 0; i < holders->count; i++) {
         table_number(&table, holders->rows[i].slot);
         table_text(&table, holders->rows[i].owner);
@@ -79,19 +75,19 @@ static void print_holders(struct ctl *ctl, const coord_holders *holders)
     ctl_line(ctl, "%zu of %" PRIu32 " slots held", holders->count, holders->slot_count);
 }
 
-static enum err holders(struct coord_ctl *coord)
+enum err coord_ctl_holders(struct coord_ctl *coord)
 {
     coord_holders *found = NULL;
     coord_result result =
         coord_list_holders(coord->store, &coord->call, coord_ctl_argument(coord->ctl, 0), &found);
     enum err err = coord_ctl_error(coord->ctl, &result);
 
-    if (!err) (coord->ctl->json ? print_holders_json : print_holders)(coord->ctl, found);
+    if (!err) (coord->ctl->json ? slot_print_holders_json : slot_print_holders)(coord->ctl, found);
     coord_holders_free(found);
     return err;
 }
 
-static enum err resize(struct coord_ctl *coord)
+enum err coord_ctl_resize(struct coord_ctl *coord)
 {
     struct ctl *ctl = coord->ctl;
     coord_str group = coord_ctl_argument(ctl, 0);
@@ -139,41 +135,40 @@ static const char *const scopes[] = {"?", "process", "mount", "host", "cluster"}
 static const char *const watches[] = {"none", "poll", "coalescing", "ordered", "resumable"};
 static const char *const tokens[] = {"none", "process", "store"};
 
-static const char *word(const char *const *words, size_t count, int which)
+static const char *slot_word(const char *const *words, size_t count, int which)
 {
     return which >= 0 && (size_t)which < count ? words[which] : "?";
 }
-#define WORD(words, which) word(words, ARRAY_LEN(words), which)
+#define WORD(words, which) slot_word(words, ARRAY_LEN(words), which)
 
-static void print_caps_json(struct ctl *ctl, const coord_caps *caps, const coord_limits *limits)
+static void slot_print_caps_json(struct ctl *ctl, const coord_caps *caps,
+                                 const coord_limits *limits)
 {
-    struct ndjson json;
+    struct ndjson *json = ctl_json_begin(ctl);
 
-    ctl_json_begin(ctl, &json);
-    ndjson_c_string(&json, STR("server"), caps->server);
-    ndjson_c_string(&json, STR("scope"), WORD(scopes, caps->scope));
-    ndjson_c_string(&json, STR("watch"), WORD(watches, caps->watch));
-    ndjson_c_string(&json, STR("token"), WORD(tokens, caps->token));
-    ndjson_bool(&json, STR("degraded"), caps->degraded != 0);
-    ndjson_i64(&json, STR("ttl_min_ms"), limits->ttl_min_ms);
-    ndjson_u64(&json, STR("value_max"), limits->value_max);
+    ndjson_c_string(json, STR("server"), caps->server);
+    ndjson_c_string(json, STR("scope"), WORD(scopes, caps->scope));
+    ndjson_c_string(json, STR("watch"), WORD(watches, caps->watch));
+    ndjson_c_string(json, STR("token"), WORD(tokens, caps->token));
+    ndjson_bool(json, STR("degraded"), caps->degraded != 0);
+    ndjson_i64(json, STR("ttl_min_ms"), limits->ttl_min_ms);
+    ndjson_u64(json, STR("value_max"), limits->value_max);
     for (size_t i = 0; i < ARRAY_LEN(bits); i++)
-        ndjson_bool(&json, str_from(bits[i].name), (caps->bits & bits[i].bit) != 0);
-    ndjson_c_string(&json, STR("note"), caps->note);
-    ctl_json_end(ctl, &json);
+        ndjson_bool(json, str_from(bits[i].name), (caps->bits & bits[i].bit) != 0);
+    ndjson_c_string(json, STR("note"), caps->note);
+    ctl_json_end(ctl);
 }
 
-static void caps_row(struct text_table *table, const char *name, const char *here,
-                     const char *means)
+static void slot_caps_row(struct text_table *table, const char *name, const char *here,
+                          const char *means)
 {
     table_text(table, name);
     table_text(table, here);
     table_text(table, means);
 }
 
-static enum err caps(struct coord_ctl *coord)
+enum err coord_ctl_caps(struct coord_ctl *coord)
 {
-    static const char *const columns[] = {"CAPABILITY", "HERE", "MEANS", NULL};
     struct ctl *ctl = coord->ctl;
     coord_caps found = coord_capabilities(coord->store);
     coord_limits limits = coord_store_limits(coord->store);
@@ -181,43 +176,20 @@ static enum err caps(struct coord_ctl *coord)
     struct text_table table;
 
     if (ctl->json) {
-        print_caps_json(ctl, &found, &limits);
+        slot_print_caps_json(ctl, &found, &limits);
         return ERR_OK;
     }
-    table_init(&table, columns, &ctl->memory);
-    caps_row(&table, "server", found.server, "what was found there");
-    caps_row(&table, "scope", WORD(scopes, found.scope), "\"the only one\" where");
-    caps_row(&table, "watch", WORD(watches, found.watch), "how changes are seen");
-    caps_row(&table, "token", WORD(tokens, found.token), "how far fencing tokens increase");
+    table_init(&table, TABLE_COLUMNS("CAPABILITY", "HERE", "MEANS"), &ctl->memory);
+    slot_caps_row(&table, "server", found.server, "what was found there");
+    slot_caps_row(&table, "scope", WORD(scopes, found.scope), "\"the only one\" where");
+    slot_caps_row(&table, "watch", WORD(watches, found.watch), "how changes are seen");
+    slot_caps_row(&table, "token", WORD(tokens, found.token), "how far fencing tokens increase");
     (void)snprintf(number, sizeof number, "%" PRId64, limits.ttl_min_ms);
-    caps_row(&table, "ttl_min_ms", number, "the shortest claim");
+    slot_caps_row(&table, "ttl_min_ms", number, "the shortest claim");
     for (size_t i = 0; i < ARRAY_LEN(bits); i++)
-        caps_row(&table, bits[i].name, found.bits & bits[i].bit ? "yes" : "no", bits[i].means);
+        slot_caps_row(&table, bits[i].name, found.bits & bits[i].bit ? "yes" : "no", bits[i].means);
     ctl_print_table(ctl, &table);
     if (found.note[0]) ctl_line(ctl, "%s", found.note);
     if (found.degraded) ctl_line(ctl, "degraded: new claims are refused");
     return ERR_OK;
 }
-
-const struct command coord_acquire_command = {
-    HELP_MUSTERCTL_COORD_ACQUIRE,       .options = &coord_acquire_table,
-    COMMAND_ARGUMENTS("[VALUE]", 0, 1), .exits = COORD_EXITS,
-    COORD_ACT(coord_slot_acquire),
-};
-const struct command coord_holders_command = {
-    HELP_MUSTERCTL_COORD_HOLDERS,  .options = &coord_table, COMMAND_ARGUMENTS("GROUP", 1, 1),
-    .exits = COORD_EXITS | BIT(5), COORD_ACT(holders),
-};
-const struct command coord_resize_command = {
-    HELP_MUSTERCTL_COORD_RESIZE,
-    .options = &coord_resize_table,
-    COMMAND_ARGUMENTS("GROUP SLOTS", 2, 2),
-    .exits = COORD_EXITS | BIT(5),
-    COORD_ACT(resize),
-};
-const struct command coord_caps_command = {
-    HELP_MUSTERCTL_COORD_CAPS,
-    .options = &coord_table,
-    .exits = COORD_EXITS,
-    COORD_ACT(caps),
-};

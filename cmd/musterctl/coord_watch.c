@@ -14,45 +14,39 @@
 static const char *const names[] = {"?",      "snapshot", "entry",  "end",      "put",
                                     "delete", "expired",  "resync", "progress", "closed"};
 
-static const char *name_of(int type)
+static sigset_t watch_stop; /* signals that end the command */
+
+static const char *watch_event_name(int type)
 {
     return type > 0 && type < (int)ARRAY_LEN(names) ? names[type] : "?";
 }
 
-static void print_event(struct ctl *ctl, const coord_event *event)
+static void watch_print_event(struct ctl *ctl, const coord_event *event)
 {
-    struct ndjson json;
-
     if (!ctl->json) {
         if (event->type == COORD_SNAPSHOT_BEGIN || event->type == COORD_PROGRESS) return;
         if (event->key.len == 0)
-            ctl_line(ctl, "%s", name_of(event->type));
+            ctl_line(ctl, "%s", watch_event_name(event->type));
         else
-            ctl_line(ctl, "%s %.*s %" PRIu64 "%s%s%s%.*s", name_of(event->type),
-                     (int)event->key.len, event->key.at, event->revision,
-                     event->owner[0] ? " " : "", event->owner, event->value.len > 0 ? " " : "",
-                     (int)event->value.len, event->value.at);
+            ctl_line(ctl, "%s %.*s %" PRIu64 "%s%s%s%.*s", watch_event_name(event->type),
+                     STR_ARG(event->key), event->revision, event->owner[0] ? " " : "", event->owner,
+                     event->value.len > 0 ? " " : "", STR_ARG(event->value));
         return;
     }
-    ctl_json_begin(ctl, &json);
-    ndjson_c_string(&json, STR("event"), name_of(event->type));
-    ndjson_string(&json, STR("key"), str_of(event->key.at, event->key.len));
-    ndjson_u64(&json, STR("revision"), event->revision);
-    ndjson_u64(&json, STR("token"), event->token);
-    ndjson_c_string(&json, STR("owner"), event->owner[0] ? event->owner : NULL);
-    ndjson_string(&json, STR("value"), str_of(event->value.at, event->value.len));
+    struct ndjson *json = ctl_json_begin(ctl);
+    ndjson_c_string(json, STR("event"), watch_event_name(event->type));
+    ndjson_string(json, STR("key"), str_of(event->key.at, event->key.len));
+    ndjson_u64(json, STR("revision"), event->revision);
+    ndjson_u64(json, STR("token"), event->token);
+    ndjson_c_string(json, STR("owner"), event->owner[0] ? event->owner : NULL);
+    ndjson_string(json, STR("value"), str_of(event->value.at, event->value.len));
     if (event->type == COORD_CLOSED)
-        ndjson_c_string(&json, STR("reason"), coord_reason_name(event->reason));
-    ctl_json_end(ctl, &json);
-}
-
-static bool is_change(int type)
-{
-    return type == COORD_PUT || type == COORD_DELETE || type == COORD_EXPIRE;
+        ndjson_c_string(json, STR("reason"), coord_reason_name(event->reason));
+    ctl_json_end(ctl);
 }
 
 /* Line by line as they come: a reader in a pipe waits for each. */
-static enum err follow(struct ctl *ctl, coord_watch *watch, int signals)
+static enum err watch_follow(struct ctl *ctl, coord_watch *watch, int signals)
 {
     struct pollfd wait[2] = {{.fd = coord_watch_fd(watch), .events = POLLIN},
                              {.fd = signals, .events = POLLIN}};
@@ -63,14 +57,16 @@ static enum err follow(struct ctl *ctl, coord_watch *watch, int signals)
 
     for (;;) {
         while (coord_watch_next(watch, 0, &event)) {
-            print_event(ctl, &event);
+            watch_print_event(ctl, &event);
             err = ctl_flush(ctl);
             if (err) return err;
             if (event.type == COORD_CLOSED) {
                 return ctl_fail(ctl, ERR_CLOSED, "the watch ended: %s",
                                 coord_reason_name(event.reason));
             }
-            if (counted && is_change(event.type) && --left == 0) return ERR_OK;
+            bool change =
+                event.type == COORD_PUT || event.type == COORD_DELETE || event.type == COORD_EXPIRE;
+            if (counted && change && --left == 0) return ERR_OK;
         }
         if (poll(wait, ARRAY_LEN(wait), -1) < 0 && errno != EINTR) return ERR_IO;
         if (wait[1].revents != 0) return ERR_OK;
@@ -81,41 +77,33 @@ static enum err watch_scope(struct coord_ctl *coord)
 {
     struct ctl *ctl = coord->ctl;
     coord_watch *watch;
-    sigset_t stop;
     coord_result opened =
         coord_watch_open(coord->store, &coord->call, coord_ctl_argument(ctl, 0),
                          conf_bool(ctl->conf, "key") ? 0 : COORD_WATCH_BUCKET, &watch);
     enum err err = coord_ctl_error(ctl, &opened);
 
     if (err) return err;
-    sigemptyset(&stop);
-    sigaddset(&stop, SIGINT);
-    sigaddset(&stop, SIGTERM);
-    int signals = signalfd(-1, &stop, SFD_CLOEXEC);
-    err = signals < 0 ? ERR_IO : follow(ctl, watch, signals);
+    int signals = signalfd(-1, &watch_stop, SFD_CLOEXEC);
+    err = signals < 0 ? ERR_IO : watch_follow(ctl, watch, signals);
     if (signals >= 0) (void)close(signals);
     coord_watch_close(watch);
     return err;
 }
 
-static int run(void *context, const struct command_call *call)
+static int watch_run(void *context, const struct command_call *call)
 {
-    sigset_t stop;
-
     /* Before the store's threads are made, so that they inherit it: else one of them would take
      * the signal and end us. */
-    sigemptyset(&stop);
-    sigaddset(&stop, SIGINT);
-    sigaddset(&stop, SIGTERM);
-    (void)sigprocmask(SIG_BLOCK, &stop, NULL);
+    sigemptyset(&watch_stop);
+    sigaddset(&watch_stop, SIGINT);
+    sigaddset(&watch_stop, SIGTERM);
+    (void)sigprocmask(SIG_BLOCK, &watch_stop, NULL);
     return ctl_run(context, call);
 }
 
 const struct command coord_watch_command = {
-    HELP_MUSTERCTL_COORD_WATCH,
-    .options = &coord_watch_table,
-    COMMAND_ARGUMENTS("SCOPE", 1, 1),
+    COMMAND_ROW_WITH(HELP_MUSTERCTL_COORD_WATCH, coord_watch, "SCOPE", 1, 1),
     .exits = COORD_EXITS,
-    .run = run,
+    .run = watch_run,
     COORD_DATA(watch_scope),
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* musterctl instruction: what waits to be told to shards, and telling it by hand. One thread. */
+/* musterctl instruction: what waits to be sent to shards, and sending it by hand. One thread. */
 #include <stdio.h>
 
 #include "common/help.h"
@@ -11,12 +11,12 @@
 /* -- list -- */
 
 /* The name of the payload's field, with dashes. */
-static void kind_cell(struct text_table *table, const ProtobufCMessage *row)
+static void instruction_kind_cell(struct text_table *table, const ProtobufCMessage *row)
 {
     const Muster__V1__PendingInstruction *pending = (const void *)row;
-    const Bigfleet__V1alpha1__CoordinatorInstruction *told = pending->instruction;
+    const Bigfleet__V1alpha1__CoordinatorInstruction *sent = pending->instruction;
     const ProtobufCFieldDescriptor *payload =
-        told ? protobuf_c_message_descriptor_get_field(told->base.descriptor, told->payload_case)
+        sent ? protobuf_c_message_descriptor_get_field(sent->base.descriptor, sent->payload_case)
              : NULL;
     char name[32];
 
@@ -25,20 +25,6 @@ static void kind_cell(struct text_table *table, const ProtobufCMessage *row)
         if (*c == '_') *c = '-';
     table_format(table, "%s", name);
 }
-
-static const struct command instruction_list_command = {
-    HELP_MUSTERCTL_INSTRUCTION_LIST,
-    .options = &instruction_list_table,
-    .exits = CTL_EXITS,
-    CTL_RPC(CTL_READ(FLEET_PATH "ListInstructions", muster__v1__list_instructions),
-            CTL_FILL({"shard_id", "shard"}),
-            CTL_COLUMNS(CTL_COLUMN("SHARD", "shard_id"),
-                        CTL_COLUMN("TERM", "instruction.coordinator_term"),
-                        CTL_COLUMN("SEQUENCE", "instruction.sequence_number"),
-                        CTL_COLUMN("ID", "instruction.instruction_id"),
-                        CTL_COLUMN("KIND", NULL, .put = kind_cell),
-                        CTL_COLUMN("DELIVERIES", "deliveries"))),
-};
 
 /* -- queue -- */
 
@@ -58,14 +44,14 @@ static const struct ctl_fill kind_parts[][PARTS_MAX] = {
                               {"instruction.transfer_ownership.machine_ids", "machines"}},
 };
 
-static bool part_needed(const struct ctl_fill *parts, const char *name)
+static bool instruction_part_needed(const struct ctl_fill *parts, const char *name)
 {
     for (; parts->field; parts++)
         if (strcmp(parts->option, name) == 0) return true;
     return false;
 }
 
-static enum err queue_prepare(struct ctl *ctl, ProtobufCMessage *message)
+static enum err instruction_queue_prepare(struct ctl *ctl, ProtobufCMessage *message)
 {
     static const struct ctl_fill shards[] = {{"shard_ids", "shards"}, {NULL, NULL}};
     Muster__V1__QueueInstructionRequest *request = (void *)message;
@@ -74,7 +60,7 @@ static enum err queue_prepare(struct ctl *ctl, ProtobufCMessage *message)
 
     for (size_t i = 0; i < ARRAY_LEN(part_names); i++) {
         bool given = conf_is_set(ctl->conf, part_names[i]);
-        if (given != part_needed(parts, part_names[i]))
+        if (given != instruction_part_needed(parts, part_names[i]))
             return ctl_fail(ctl, ERR_INVALID, "--kind %s %s --%s", conf_text(ctl->conf, "kind"),
                             given ? "takes no" : "needs", part_names[i]);
     }
@@ -87,16 +73,20 @@ static enum err queue_prepare(struct ctl *ctl, ProtobufCMessage *message)
     return ERR_OK;
 }
 
-static const struct command queue_command = {
-    HELP_MUSTERCTL_INSTRUCTION_QUEUE,
-    .options = &instruction_queue_table,
-    .exits = CTL_EXITS | BIT(4) | BIT(5),
-    CTL_RPC(CTL_WRITE(FLEET_PATH "QueueInstruction", muster__v1__queue_instruction,
-                      "musterctl instruction list"),
-            .prepare = queue_prepare, .done = "queued {instruction_id} for {shard_ids} shards"),
-};
-
-const struct command instruction_command = {
+const struct command instruction_command = COMMAND_TREE(
     HELP_MUSTERCTL_INSTRUCTION,
-    .children = COMMAND_CHILDREN(&instruction_list_command, &queue_command),
-};
+    COMMAND(COMMAND_ROW(HELP_MUSTERCTL_INSTRUCTION_LIST, instruction_list),
+            CTL_RPC(0, CTL_READ(FLEET_PATH "ListInstructions", muster__v1__list_instructions),
+                    CTL_FILL({"shard_id", "shard"}),
+                    CTL_COLUMNS(CTL_COLUMN("SHARD", "shard_id"),
+                                CTL_COLUMN("TERM", "instruction.coordinator_term"),
+                                CTL_COLUMN("SEQUENCE", "instruction.sequence_number"),
+                                CTL_COLUMN("ID", "instruction.instruction_id"),
+                                CTL_COLUMN("KIND", NULL, .put = instruction_kind_cell),
+                                CTL_COLUMN("DELIVERIES", "deliveries")))),
+    COMMAND(COMMAND_ROW(HELP_MUSTERCTL_INSTRUCTION_QUEUE, instruction_queue),
+            CTL_RPC(BIT(4) | BIT(5),
+                    CTL_WRITE(FLEET_PATH "QueueInstruction", muster__v1__queue_instruction,
+                              "musterctl instruction list"),
+                    .prepare = instruction_queue_prepare,
+                    .done = "queued {instruction_id} for {shard_ids} shards")));

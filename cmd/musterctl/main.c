@@ -1,69 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* musterctl: the tool beside a fleet. */
-#include "common/help.h"
 #include <string.h>
 
+#include "common/help.h"
 #include "common/program.h"
+#include "common/restore_archive.h"
+#include "common/tables.h"
 #include "common/tools.h"
 #include "common/words.h"
+#include "ctl/doctor.h"
+#include "ctl/explain.h"
+#include "ctl/inspect.h"
 #include "musterctl/commands.h"
+#include "musterctl/run.h"
 
-/* -- nouns; each command keeps its name of older releases, too -- */
+static const struct command need_command =
+    COMMAND_GROUP(HELP_MUSTERCTL_NEED, COMMAND(COMMAND_ROW(HELP_MUSTERCTL_NEEDS, needs),
+                                               CTL_OFFLINE(CTL_EXITS, needs_act)));
+static const struct command explain_command = COMMAND_TREE(
+    HELP_MUSTERCTL_EXPLAIN,
+    COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_EXPLAIN_NEED, explain, "CLUSTER[/WHICH]", 1, 1),
+            CTL_OFFLINE(CTL_EXITS | BIT(5), explain_need)),
+    COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_EXPLAIN_MACHINE, explain, "MACHINE", 1, 1),
+            CTL_OFFLINE(CTL_EXITS | BIT(5), explain_machine)),
+    COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_EXPLAIN_WORKER, explain, "WORKER", 1, 1),
+            CTL_ACT(BIT(5), explain_worker)));
 
-static const struct command shard_group = {
-    HELP_MUSTERCTL_SHARD,
-    .verbs = true,
-    .children = COMMAND_CHILDREN(&list_shards_command, &list_shard_reports_command,
-                                 &add_shard_command, &remove_shard_command),
-};
-static const struct command domain_group = {
-    HELP_MUSTERCTL_DOMAIN,
-    .verbs = true,
-    .children = COMMAND_CHILDREN(&list_domain_assignments_command, &list_leaving_domains_command,
-                                 &assign_domain_command, &unassign_domain_command),
-};
-static const struct command cluster_group = {
-    HELP_MUSTERCTL_CLUSTER,
-    .verbs = true,
-    .children = COMMAND_CHILDREN(&list_clusters_command, &bind_cluster_command),
-};
-static const struct command quota_group = {
-    HELP_MUSTERCTL_QUOTA,
-    .verbs = true,
-    .children = COMMAND_CHILDREN(&list_quotas_command, &set_quota_command),
-};
-static const struct command need_group = {
-    HELP_MUSTERCTL_NEED,
-    .verbs = true,
-    .children = COMMAND_CHILDREN(&needs_command),
-};
-static const struct command worker_group = {
-    HELP_MUSTERCTL_WORKER,
-    .verbs = true,
-    .children = COMMAND_CHILDREN(&workers_command, &member_status_command, &assignment_command,
-                                 &drain_command, &evict_command, &release_hold_command),
-};
-static const struct command partition_group = {
-    HELP_MUSTERCTL_PARTITION,
-    .verbs = true,
-    .children = COMMAND_CHILDREN(&partitions_command),
-};
-static const struct command queue_group = {
-    HELP_MUSTERCTL_QUEUE,
-    .verbs = true,
-    .children = COMMAND_CHILDREN(&work_command),
-};
-
-static const struct command main_program = {
-    HELP_MUSTERCTL,
-    .children = COMMAND_CHILDREN(&top_command, &explain_command, &doctor_command, &shard_group,
-                                 &domain_group, &cluster_group, &need_group, &quota_group,
-                                 &provider_command, &instruction_command, &replica_command,
-                                 &worker_group, &partition_group, &checkpoint_command, &queue_group,
-                                 &store_command, &coord_command, &backup_command, &restore_command,
-                                 &snapshot_command, &auth_command, &cert_command, &config_command,
-                                 &completion_command, &man_command, &version_command),
-};
+static const struct command main_program = COMMAND_TREE(
+    HELP_MUSTERCTL, COMMAND(COMMAND_ROW(HELP_MUSTERCTL_TOP, top), CTL_OFFLINE(BIT(6), top_act)),
+    &explain_command,
+    COMMAND(COMMAND_ROW(HELP_MUSTERCTL_DOCTOR, doctor), CTL_OFFLINE(0, doctor_act)), &shard_command,
+    &domain_command, &cluster_command, &need_command, &quota_command, &provider_command,
+    &instruction_command, &replica_command, &worker_command, &partition_command,
+    &checkpoint_command, &queue_command, &store_command, &coord_command,
+    COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_BACKUP, ctl, "FILE | verify FILE", 1, 2),
+            CTL_ACT(BIT(5), backup_act)),
+    COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_RESTORE, coordinator_restore, "ARCHIVE", 1, 1),
+            PROGRAM_ACT(BIT(4) | BIT(5), restore_act)),
+    &snapshot_command, &auth_command, &cert_command, &config_command, &completion_command,
+    &man_command, &version_command);
 
 int main(int argc, char **argv)
 {

@@ -43,10 +43,6 @@ static const struct ctl_action workers_action = {
                         CTL_COLUMN("SILENT", NULL, .put = worker_silent_cell),
                         CTL_COLUMN("REGISTERED", "registered_at_ms", .cell = CTL_TIME),
                         CTL_COLUMN("REASON", "reason", .cell = CTL_OR_DASH))}};
-const struct command workers_command = {
-    HELP_MUSTERCTL_WORKERS, .options = &workers_table, .exits = CTL_EXITS,
-    .run = ctl_run,         .data = &workers_action,
-};
 
 /* -- status -- */
 
@@ -55,16 +51,15 @@ static enum err status_print(struct ctl *ctl, const Muster__V1__ClusterStatusRes
     const struct ctl_rpc *rpc = &workers_action.rpc;
     Muster__V1__ListWorkersRequest request = MUSTER__V1__LIST_WORKERS_REQUEST__INIT;
     ProtobufCMessage *workers;
-    struct ndjson json;
     enum err err;
 
     if (ctl->json) {
-        ctl_json_begin(ctl, &json);
-        ndjson_u64(&json, STR("active"), status->active);
-        ndjson_u64(&json, STR("known"), status->known);
-        ndjson_u64(&json, STR("total_partitions"), status->total_partitions);
-        ndjson_u64(&json, STR("assignment_epoch"), status->assignment_epoch);
-        ctl_json_end(ctl, &json);
+        struct ndjson *json = ctl_json_begin(ctl);
+        ndjson_u64(json, STR("active"), status->active);
+        ndjson_u64(json, STR("known"), status->known);
+        ndjson_u64(json, STR("total_partitions"), status->total_partitions);
+        ndjson_u64(json, STR("assignment_epoch"), status->assignment_epoch);
+        ctl_json_end(ctl);
         return ERR_OK;
     }
     err = ctl_rpc_fetch(ctl, rpc, &request.base, &workers);
@@ -80,11 +75,10 @@ static enum err status_print(struct ctl *ctl, const Muster__V1__ClusterStatusRes
 
 static enum err member_status_show(struct ctl *ctl)
 {
-    static const struct remote_method method =
-        REMOTE_READS(MEMBERSHIP_PATH "ClusterStatus", muster__v1__cluster_status);
-    Muster__V1__ClusterStatusRequest request = MUSTER__V1__CLUSTER_STATUS_REQUEST__INIT;
     enum err err;
-    const Muster__V1__ClusterStatusResponse *status = ctl_ask(ctl, &method, &request.base, &err);
+    const Muster__V1__ClusterStatusResponse *status =
+        ctl_ask(ctl, REMOTE_READ_OF(MEMBERSHIP_PATH "ClusterStatus", muster__v1__cluster_status),
+                NULL, &err);
 
     if (status) err = status_print(ctl, status);
     if (err || strcmp(status->status, "ok") == 0 || conf_bool(ctl->conf, "watch")) return err;
@@ -99,13 +93,6 @@ static int run_status(void *context, const struct command_call *call)
     int code = ctl_run(context, call);
     return code == 3 || code == 6 ? 2 : code;
 }
-
-const struct command member_status_command = {
-    HELP_MUSTERCTL_STATUS,
-    .options = &status_table,
-    .run = run_status,
-    .data = &(const struct ctl_action){.act = member_status_show},
-};
 
 /* -- partitions -- */
 
@@ -126,21 +113,6 @@ static const char *const partition_states[] = {"FREE", "OWNED", "REVOKING", "FEN
                         CTL_COLUMN("CHECKPOINT", "checkpoint", .cell = CTL_OR_DASH))               \
     }
 
-const struct command partitions_command = {
-    HELP_MUSTERCTL_PARTITIONS,
-    .options = &partitions_table,
-    .exits = CTL_EXITS,
-    CTL_RUN(.rpc = PARTITIONS_RPC("worker")),
-};
-
-const struct command assignment_command = {
-    HELP_MUSTERCTL_ASSIGNMENT,
-    .options = &member_list_table,
-    COMMAND_ARGUMENTS("WORKER", 1, 1),
-    .exits = CTL_EXITS,
-    CTL_RUN(.rpc = PARTITIONS_RPC(NULL)),
-};
-
 /* -- checkpoints -- */
 
 static void checkpoints_head(struct ctl *ctl, const ProtobufCMessage *answer)
@@ -152,82 +124,67 @@ static void checkpoints_head(struct ctl *ctl, const ProtobufCMessage *answer)
     ctl_append(ctl, STR("\n"));
 }
 
-const struct command checkpoints_command = {
-    HELP_MUSTERCTL_CHECKPOINTS,
-    .options = &member_list_table,
-    .exits = CTL_EXITS,
-    CTL_RPC(CTL_READ(MEMBERSHIP_PATH "ListCheckpoints", muster__v1__list_checkpoints),
-            .head = checkpoints_head, .page_request = "from", .page_row = "partition",
-            CTL_COLUMNS(CTL_COLUMN("PARTITION", "partition"),
-                        CTL_COLUMN("CHECKPOINT", "checkpoint", .cell = CTL_OR_DASH),
-                        CTL_COLUMN("GRANT_EPOCH", "grant_epoch"),
-                        CTL_COLUMN("AT", "at_ms", .cell = CTL_TIME),
-                        CTL_COLUMN("WORKER", "worker_id", .cell = CTL_OR_DASH))),
-};
-
 /* -- work -- */
 
 static const char *const work_states[] = {"PENDING", "RUNNING", "DONE", "FAILED", NULL};
 
-const struct command work_command = {
-    HELP_MUSTERCTL_WORK,
-    .options = &work_table,
-    .exits = CTL_EXITS,
-    CTL_RPC(CTL_READ(MEMBERSHIP_PATH "ListWork", muster__v1__list_work),
-            CTL_FILL({"unfinished", "unfinished"}), .page_request = "after", .page_row = "id",
-            CTL_COLUMNS(CTL_COLUMN("ITEM", "id"),
-                        CTL_COLUMN("STATE", "state", .words = work_states),
-                        CTL_COLUMN("WORKER", "worker_id", .cell = CTL_OR_DASH),
-                        CTL_COLUMN("STARTED", "started_at_ms", .cell = CTL_TIME),
-                        CTL_COLUMN("ATTEMPTS", "attempts"), CTL_COLUMN("BYTES", "bytes"),
-                        CTL_COLUMN("REASON", "reason", .cell = CTL_OR_DASH))),
-};
-
-/* -- what a person may do to workers -- */
-
-const struct command drain_command = {
-    HELP_MUSTERCTL_DRAIN,
-    .options = &drain_table,
-    COMMAND_ARGUMENTS("WORKER", 1, 1),
-    .exits = CTL_EXITS | BIT(4) | BIT(5),
-    CTL_RPC(CTL_ONCE(MEMBERSHIP_PATH "Drain", muster__v1__drain_worker, "musterctl worker list"),
-            CTL_FILL({"worker_id", NULL}, {"deadline_ms", "deadline"}), .done_if = "delivered",
-            .done = "{worker_id} has been told to drain",
-            .done_else = "{worker_id} will be told to drain with its next beat"),
-};
-
-const struct command evict_command = {
-    HELP_MUSTERCTL_EVICT,
-    .options = &removal_table,
-    COMMAND_ARGUMENTS("WORKER", 1, 1),
-    .exits = CTL_EXITS | BIT(4) | BIT(5),
-    CTL_RPC(CTL_ONCE(MEMBERSHIP_PATH "Evict", muster__v1__evict, "musterctl worker list"),
-            CTL_FILL({"worker_id", NULL}),
-            .asks = "The worker counts as failed, and its partitions go to other workers.",
-            .done = "evicted {worker_id}, incarnation {incarnation}"),
-};
-
-const struct command release_hold_command = {
-    HELP_MUSTERCTL_RELEASE_HOLD,
-    .options = &ctl_table,
-    .exits = CTL_EXITS,
-    CTL_RPC(CTL_ONCE(MEMBERSHIP_PATH "ReleaseHold", muster__v1__release_hold,
-                     "musterctl worker status"),
-            .done_if = "held", .done = "failures are declared again",
-            .done_else = "nothing was held back"),
-};
-
-static const struct command now_command = {
-    HELP_MUSTERCTL_CHECKPOINT_NOW,
-    .options = &ctl_table,
-    .exits = CTL_EXITS,
-    CTL_RPC(CTL_ONCE(MEMBERSHIP_PATH "CheckpointNow", muster__v1__checkpoint_now,
-                     "musterctl checkpoint list"),
-            .done = "round {round} asks {workers} workers"),
-};
-
-const struct command checkpoint_command = {
+const struct command checkpoint_command = COMMAND_GROUP(
     HELP_MUSTERCTL_CHECKPOINT,
-    .verbs = true,
-    .children = COMMAND_CHILDREN(&checkpoints_command, &now_command),
-};
+    COMMAND(COMMAND_ROW(HELP_MUSTERCTL_CHECKPOINTS, member_list),
+            CTL_RPC(0, CTL_READ(MEMBERSHIP_PATH "ListCheckpoints", muster__v1__list_checkpoints),
+                    .head = checkpoints_head, .page_request = "from", .page_row = "partition",
+                    CTL_COLUMNS(CTL_COLUMN("PARTITION", "partition"),
+                                CTL_COLUMN("CHECKPOINT", "checkpoint", .cell = CTL_OR_DASH),
+                                CTL_COLUMN("GRANT_EPOCH", "grant_epoch"),
+                                CTL_COLUMN("AT", "at_ms", .cell = CTL_TIME),
+                                CTL_COLUMN("WORKER", "worker_id", .cell = CTL_OR_DASH)))),
+    COMMAND(COMMAND_ROW(HELP_MUSTERCTL_CHECKPOINT_NOW, ctl),
+            CTL_RPC(0,
+                    CTL_ONCE(MEMBERSHIP_PATH "CheckpointNow", muster__v1__checkpoint_now,
+                             "musterctl checkpoint list"),
+                    .done = "round {round} asks {workers} workers")));
+
+const struct command worker_command = COMMAND_GROUP(
+    HELP_MUSTERCTL_WORKER,
+    COMMAND(COMMAND_ROW(HELP_MUSTERCTL_WORKERS, workers), .exits = CTL_EXITS, .run = ctl_run,
+            .data = &workers_action),
+    COMMAND(COMMAND_ROW(HELP_MUSTERCTL_STATUS, status), .run = run_status,
+            .data = &(const struct ctl_action){.act = member_status_show}),
+    COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_ASSIGNMENT, member_list, "WORKER", 1, 1),
+            CTL_RUN(0, .rpc = PARTITIONS_RPC(NULL))),
+    COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_DRAIN, drain, "WORKER", 1, 1),
+            CTL_RPC(BIT(4) | BIT(5),
+                    CTL_ONCE(MEMBERSHIP_PATH "Drain", muster__v1__drain_worker,
+                             "musterctl worker list"),
+                    CTL_FILL({"worker_id", NULL}, {"deadline_ms", "deadline"}),
+                    .done_if = "delivered", .done = "{worker_id} has been ordered to drain",
+                    .done_else = "{worker_id} will be ordered to drain with its next beat")),
+    COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_EVICT, removal, "WORKER", 1, 1),
+            CTL_RPC(BIT(4) | BIT(5),
+                    CTL_ONCE(MEMBERSHIP_PATH "Evict", muster__v1__evict, "musterctl worker list"),
+                    CTL_FILL({"worker_id", NULL}),
+                    .asks = "The worker counts as failed, and its partitions go to other workers.",
+                    .done = "evicted {worker_id}, incarnation {incarnation}")),
+    COMMAND(COMMAND_ROW(HELP_MUSTERCTL_RELEASE_HOLD, ctl),
+            CTL_RPC(0,
+                    CTL_ONCE(MEMBERSHIP_PATH "ReleaseHold", muster__v1__release_hold,
+                             "musterctl worker status"),
+                    .done_if = "held", .done = "failures are declared again",
+                    .done_else = "nothing was held back")));
+
+const struct command partition_command = COMMAND_GROUP(
+    HELP_MUSTERCTL_PARTITION, COMMAND(COMMAND_ROW(HELP_MUSTERCTL_PARTITIONS, partitions),
+                                      CTL_RUN(0, .rpc = PARTITIONS_RPC("worker"))));
+
+const struct command queue_command = COMMAND_GROUP(
+    HELP_MUSTERCTL_QUEUE,
+    COMMAND(COMMAND_ROW(HELP_MUSTERCTL_WORK, work),
+            CTL_RPC(0, CTL_READ(MEMBERSHIP_PATH "ListWork", muster__v1__list_work),
+                    CTL_FILL({"unfinished", "unfinished"}), .page_request = "after",
+                    .page_row = "id",
+                    CTL_COLUMNS(CTL_COLUMN("ITEM", "id"),
+                                CTL_COLUMN("STATE", "state", .words = work_states),
+                                CTL_COLUMN("WORKER", "worker_id", .cell = CTL_OR_DASH),
+                                CTL_COLUMN("STARTED", "started_at_ms", .cell = CTL_TIME),
+                                CTL_COLUMN("ATTEMPTS", "attempts"), CTL_COLUMN("BYTES", "bytes"),
+                                CTL_COLUMN("REASON", "reason", .cell = CTL_OR_DASH)))));

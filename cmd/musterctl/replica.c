@@ -5,20 +5,21 @@
 
 #include "common/help.h"
 #include "common/tables.h"
+#include "ctl/inspect.h"
 #include "musterctl/commands.h"
 #include "musterctl/run.h"
 #include "wire/pb/muster_v1_fleet.pb-c.h"
 
 static const char look[] = "musterctl replica list";
 
-static void role_cell(struct text_table *table, const ProtobufCMessage *row)
+static void replica_role_cell(struct text_table *table, const ProtobufCMessage *row)
 {
     const Muster__V1__Replica *replica = (const void *)row;
 
     table_text(table, replica->leader ? "leader" : replica->voter ? "voter" : "learner");
 }
 
-static void silence_cell(struct text_table *table, const ProtobufCMessage *row)
+static void replica_silence_cell(struct text_table *table, const ProtobufCMessage *row)
 {
     const Muster__V1__Replica *replica = (const void *)row;
 
@@ -28,22 +29,7 @@ static void silence_cell(struct text_table *table, const ProtobufCMessage *row)
         table_format(table, "%" PRId64 "ms", replica->silent_ms);
 }
 
-static const struct command replica_list_command = {
-    HELP_MUSTERCTL_REPLICA_LIST,
-    .options = &ctl_table,
-    .exits = CTL_EXITS,
-    CTL_RPC(CTL_READ(FLEET_PATH "ListReplicas", muster__v1__list_replicas),
-            CTL_COLUMNS(CTL_COLUMN("NAME", "name", .cell = CTL_OR_DASH),
-                        CTL_COLUMN("ID", "replica_id"), CTL_COLUMN("ROLE", NULL, .put = role_cell),
-                        CTL_COLUMN("RAFT_ADDRESS", "raft_address", .cell = CTL_OR_DASH),
-                        CTL_COLUMN("GRPC_ADDRESS", "grpc_address", .cell = CTL_OR_DASH),
-                        CTL_COLUMN("HTTP_ADDRESS", "http_address", .cell = CTL_OR_DASH),
-                        CTL_COLUMN("MATCH", "match"),
-                        CTL_COLUMN("SILENT", NULL, .put = silence_cell),
-                        CTL_COLUMN("LEVEL", "level"))),
-};
-
-static enum err add_read_id(struct ctl *ctl, ProtobufCMessage *message)
+static enum err replica_add_read_id(struct ctl *ctl, ProtobufCMessage *message)
 {
     Muster__V1__JoinReplicaRequest *request = (void *)message;
     const char *text = conf_text(ctl->conf, "id");
@@ -56,60 +42,51 @@ static enum err add_read_id(struct ctl *ctl, ProtobufCMessage *message)
                                           "`muster check DIR` shows that of a data directory");
 }
 
-static const struct command add_command = {
-    HELP_MUSTERCTL_REPLICA_ADD,
-    .options = &replica_add_table,
-    .exits = CTL_EXITS | BIT(4),
-    /* The server knows the identity: said again, it changes nothing. */
-    CTL_RPC(CTL_WRITE(FLEET_PATH "JoinReplica", muster__v1__join_replica, look),
-            CTL_FILL({"name", "name"}, {"raft_address", "raft-address"},
-                     {"grpc_address", "grpc-address"}, {"http_address", "http-address"}),
-            .prepare = add_read_id, .done_if = "voter", .done = "{name} is a voter",
-            .done_else = "{name} waits: {waiting}"),
-};
-
-static const struct command remove_command = {
-    HELP_MUSTERCTL_REPLICA_REMOVE,
-    .options = &removal_table,
-    COMMAND_ARGUMENTS("REPLICA", 1, 1),
-    .exits = CTL_EXITS | BIT(4) | BIT(5),
-    CTL_RPC(CTL_ONCE(FLEET_PATH "RemoveReplica", muster__v1__remove_replica, look),
-            CTL_FILL({"replica", NULL}),
-            .asks =
-                "The replica leaves the cluster for good; its data directory cannot be used again.",
-            .done = "removed replica {replica}"),
-};
-
-static const struct command transfer_command = {
-    HELP_MUSTERCTL_REPLICA_TRANSFER,
-    .options = &ctl_table,
-    COMMAND_ARGUMENTS("[REPLICA]", 0, 1),
-    .exits = CTL_EXITS | BIT(4) | BIT(5),
-    CTL_RPC(CTL_ONCE(FLEET_PATH "TransferLeadership", muster__v1__transfer_leadership, look),
-            CTL_FILL({"replica", NULL}), .done_if = "replica",
-            .done = "leadership handed to {replica}",
-            .done_else = "leadership handed to another replica"),
-};
-
-static enum err bootstrap_check(struct ctl *ctl, ProtobufCMessage *)
+static enum err replica_bootstrap_check(struct ctl *ctl, ProtobufCMessage *)
 {
     if (conf_list(ctl->conf, "coordinator").item_count <= 1) return ERR_OK;
     return ctl_fail(ctl, ERR_INVALID,
                     "--coordinator: name the one replica that waits to bootstrap");
 }
 
-static const struct command bootstrap_command = {
-    HELP_MUSTERCTL_REPLICA_BOOTSTRAP,
-    .options = &ctl_table,
-    .exits = CTL_EXITS | BIT(4),
-    CTL_RPC(CTL_ONCE(FLEET_PATH "BootstrapReplica", muster__v1__bootstrap_replica, look),
-            .prepare = bootstrap_check,
-            .done = "replica {replica_id} bootstraps cluster {cluster_id}"),
-};
-
-const struct command replica_command = {
+const struct command replica_command = COMMAND_GROUP(
     HELP_MUSTERCTL_REPLICA,
-    .verbs = true,
-    .children = COMMAND_CHILDREN(&replica_list_command, &add_command, &remove_command,
-                                 &transfer_command, &bootstrap_command, &state_hash_command),
-};
+    COMMAND(COMMAND_ROW(HELP_MUSTERCTL_REPLICA_LIST, ctl),
+            CTL_RPC(0, CTL_READ(FLEET_PATH "ListReplicas", muster__v1__list_replicas),
+                    CTL_COLUMNS(CTL_COLUMN("NAME", "name", .cell = CTL_OR_DASH),
+                                CTL_COLUMN("ID", "replica_id"),
+                                CTL_COLUMN("ROLE", NULL, .put = replica_role_cell),
+                                CTL_COLUMN("RAFT_ADDRESS", "raft_address", .cell = CTL_OR_DASH),
+                                CTL_COLUMN("GRPC_ADDRESS", "grpc_address", .cell = CTL_OR_DASH),
+                                CTL_COLUMN("HTTP_ADDRESS", "http_address", .cell = CTL_OR_DASH),
+                                CTL_COLUMN("MATCH", "match"),
+                                CTL_COLUMN("SILENT", NULL, .put = replica_silence_cell),
+                                CTL_COLUMN("LEVEL", "level")))),
+    COMMAND(COMMAND_ROW(HELP_MUSTERCTL_REPLICA_ADD, replica_add),
+            /* The server knows the identity: said again, it changes nothing. */
+            CTL_RPC(BIT(4), CTL_WRITE(FLEET_PATH "JoinReplica", muster__v1__join_replica, look),
+                    CTL_FILL({"name", "name"}, {"raft_address", "raft-address"},
+                             {"grpc_address", "grpc-address"}, {"http_address", "http-address"}),
+                    .prepare = replica_add_read_id, .done_if = "voter", .done = "{name} is a voter",
+                    .done_else = "{name} waits: {waiting}")),
+    COMMAND(
+        COMMAND_ROW_WITH(HELP_MUSTERCTL_REPLICA_REMOVE, removal, "REPLICA", 1, 1),
+        CTL_RPC(
+            BIT(4) | BIT(5), CTL_ONCE(FLEET_PATH "RemoveReplica", muster__v1__remove_replica, look),
+            CTL_FILL({"replica", NULL}),
+            .asks =
+                "The replica leaves the cluster for good; its data directory cannot be used again.",
+            .done = "removed replica {replica}")),
+    COMMAND(
+        COMMAND_ROW_WITH(HELP_MUSTERCTL_REPLICA_TRANSFER, ctl, "[REPLICA]", 0, 1),
+        CTL_RPC(BIT(4) | BIT(5),
+                CTL_ONCE(FLEET_PATH "TransferLeadership", muster__v1__transfer_leadership, look),
+                CTL_FILL({"replica", NULL}), .done_if = "replica",
+                .done = "leadership handed to {replica}",
+                .done_else = "leadership handed to another replica")),
+    COMMAND(COMMAND_ROW(HELP_MUSTERCTL_REPLICA_BOOTSTRAP, ctl),
+            CTL_RPC(BIT(4),
+                    CTL_ONCE(FLEET_PATH "BootstrapReplica", muster__v1__bootstrap_replica, look),
+                    .prepare = replica_bootstrap_check,
+                    .done = "replica {replica_id} bootstraps cluster {cluster_id}")),
+    COMMAND(COMMAND_ROW(HELP_MUSTERCTL_STATE_HASH, ctl), CTL_ACT(BIT(4), state_hash_act)));

@@ -10,11 +10,6 @@
 #include "common/program.h"
 #include "common/tables_ctl.h"
 
-static const char *run_request_id(const struct ctl *ctl)
-{
-    return ctl_has_option(ctl, "request-id") ? conf_text(ctl->conf, "request-id") : NULL;
-}
-
 static void run_set_output(struct ctl *ctl)
 {
     enum ctl_output output = CTL_OUTPUT_TABLE;
@@ -44,6 +39,7 @@ int ctl_run(void *context, const struct command_call *call)
                       .action = command_of(call)->data,
                       .print = program_print,
                       .warn = program_say_problems};
+    const char *request_id = NULL;
     struct conf *conf;
     int exit_code = 0;
     enum err err = program_load_conf(context, call, &conf);
@@ -54,7 +50,8 @@ int ctl_run(void *context, const struct command_call *call)
     if (isatty(STDIN_FILENO) && !(ctl_has_option(&ctl, "yes") && conf_bool(conf, "yes")))
         ctl.confirm = run_confirm;
     ctl_init(&ctl);
-    if (!ctl.action->offline) err = remote_open(conf, run_request_id(&ctl), &ctl.remote, &ctl.note);
+    if (ctl_has_option(&ctl, "request-id")) request_id = conf_text(conf, "request-id");
+    if (!ctl.action->offline) err = remote_open(conf, request_id, &ctl.remote, &ctl.note);
     if (!err) err = ctl_do(&ctl);
     if (ctl.out.len > 0) exit_code = program_print(buf_peek(&ctl.out));
     if (err) exit_code = program_fail(call, err, &ctl.note);

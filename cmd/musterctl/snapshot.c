@@ -13,12 +13,11 @@
 #include "musterctl/commands.h"
 #include "musterctl/run.h"
 #include "wire/pb/bigfleet_v1alpha1_coordinator.pb-c.h"
-#include "wire/pb/muster_v1_fleet.pb-c.h"
 
 /* -- saving -- */
 
 /* A chunk of a backup is on the wire what a chunk of a saved snapshot is. */
-static enum err on_chunk(void *owner, const ProtobufCMessage *message, struct note *note)
+static enum err snapshot_on_chunk(void *owner, const ProtobufCMessage *message, struct note *note)
 {
     const Bigfleet__V1alpha1__SnapshotSaveChunk *chunk = (const void *)message;
 
@@ -29,121 +28,84 @@ static enum err on_chunk(void *owner, const ProtobufCMessage *message, struct no
     return save_data(owner, STR_EMPTY, note);
 }
 
-static void say_saved(struct ctl *ctl, const char *what, const char *path,
-                      const struct save_facts *facts)
+static void snapshot_print_saved(struct ctl *ctl, const char *what, const char *path,
+                                 const struct save_facts *facts)
 {
-    struct ndjson json;
-
     if (!ctl->json) {
         ctl_line(ctl, "saved %s index=%" PRIu64 " term=%" PRIu64 " to %s", what, facts->index,
                  facts->term, path);
         return;
     }
-    ctl_json_begin(ctl, &json);
-    ndjson_c_string(&json, STR("result"), "saved");
-    ndjson_c_string(&json, STR("kind"), what);
-    ndjson_u64(&json, STR("index"), facts->index);
-    ndjson_u64(&json, STR("term"), facts->term);
-    ndjson_u64(&json, STR("bytes"), facts->bytes);
-    ndjson_c_string(&json, STR("file"), path);
-    ctl_json_end(ctl, &json);
+    struct ndjson *json = ctl_json_begin(ctl);
+    ndjson_c_string(json, STR("result"), "saved");
+    ndjson_c_string(json, STR("kind"), what);
+    ndjson_u64(json, STR("index"), facts->index);
+    ndjson_u64(json, STR("term"), facts->term);
+    ndjson_u64(json, STR("bytes"), facts->bytes);
+    ndjson_c_string(json, STR("file"), path);
+    ctl_json_end(ctl);
 }
 
-static enum err save(struct ctl *ctl, enum save_kind kind, const char *path)
+static enum err snapshot_save_as(struct ctl *ctl, enum save_kind kind, const char *path)
 {
     static const struct remote_method methods[] = {
-        [SAVE_SNAPSHOT] = {"/bigfleet.v1alpha1.Coordinator/SnapshotSave",
+        [SAVE_SNAPSHOT] = {COORDINATOR_PATH "SnapshotSave",
                            &bigfleet__v1alpha1__snapshot_save_chunk__descriptor, REMOTE_READ, NULL},
-        [SAVE_BACKUP] = {"/muster.v1.Fleet/Backup",
-                         &bigfleet__v1alpha1__snapshot_save_chunk__descriptor, REMOTE_READ, NULL},
+        [SAVE_BACKUP] = {FLEET_PATH "Backup", &bigfleet__v1alpha1__snapshot_save_chunk__descriptor,
+                         REMOTE_READ, NULL},
     };
-    Bigfleet__V1alpha1__SnapshotSaveRequest snapshot =
-        BIGFLEET__V1ALPHA1__SNAPSHOT_SAVE_REQUEST__INIT;
-    Muster__V1__BackupRequest backup = MUSTER__V1__BACKUP_REQUEST__INIT;
-    bool is_snapshot = kind == SAVE_SNAPSHOT;
     struct save_facts facts;
     struct save_file *file;
     enum err err = save_open(fs_real(), path, kind, entropy_u64(entropy_real()), &file, &ctl->note);
 
     if (err) return err;
-    err = remote_stream(ctl->remote, &methods[kind], is_snapshot ? &snapshot.base : &backup.base,
-                        on_chunk, file, &ctl->note);
+    err = remote_stream(ctl->remote, &methods[kind], NULL, snapshot_on_chunk, file, &ctl->note);
     if (err) {
         save_abandon(file);
         return err;
     }
     err = save_finish(file, &facts, &ctl->note);
-    if (!err) say_saved(ctl, is_snapshot ? "snapshot" : "backup", path, &facts);
+    if (!err)
+        snapshot_print_saved(ctl, kind == SAVE_SNAPSHOT ? "snapshot" : "backup", path, &facts);
     return err;
 }
 
 static enum err snapshot_save(struct ctl *ctl)
 {
-    return save(ctl, SAVE_SNAPSHOT, conf_argument(ctl->conf, 0));
+    return snapshot_save_as(ctl, SAVE_SNAPSHOT, conf_argument(ctl->conf, 0));
 }
 
 /* -- restoring -- */
 
-static enum err restore_as(struct ctl *ctl, const char *name, bool replaces)
-{
-    return restore_archive(ctl->conf, name, replaces, ctl->json, &ctl->out, &ctl->note);
-}
-
 /* As the original: what is in the directory goes, unasked. */
 static enum err snapshot_restore(struct ctl *ctl)
 {
-    return restore_as(ctl, conf_text(ctl->conf, "node-id"), true);
+    return restore_archive(ctl->conf, conf_text(ctl->conf, "node-id"), true, ctl->json, &ctl->out,
+                           &ctl->note);
 }
 
-static enum err restore(struct ctl *ctl)
-{
-    return restore_as(ctl, conf_text(ctl->conf, "id"), conf_bool(ctl->conf, "yes"));
-}
-
-static const struct command snapshot_save_command = {
-    HELP_MUSTERCTL_SNAPSHOT_SAVE, .options = &ctl_table,  COMMAND_ARGUMENTS("FILE", 1, 1),
-    .exits = CTL_EXITS | BIT(5),  CTL_ACT(snapshot_save),
-};
-static const struct command snapshot_restore_command = {
-    HELP_MUSTERCTL_SNAPSHOT_RESTORE,        .options = &snapshot_restore_table,
-    COMMAND_ARGUMENTS("FILE-OR-DIR", 1, 1), .exits = BIT(4) | BIT(5),
-    CTL_OFFLINE(snapshot_restore),
-};
-const struct command snapshot_command = {
-    HELP_MUSTERCTL_SNAPSHOT,
-    .children = COMMAND_CHILDREN(&snapshot_save_command, &snapshot_restore_command),
-};
-
-const struct command restore_command = {
-    HELP_MUSTERCTL_RESTORE,
-    .options = &coordinator_restore_table,
-    COMMAND_ARGUMENTS("ARCHIVE", 1, 1),
-    .exits = BIT(4) | BIT(5),
-    CTL_OFFLINE(restore),
-};
+const struct command snapshot_command =
+    COMMAND_TREE(HELP_MUSTERCTL_SNAPSHOT,
+                 COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_SNAPSHOT_SAVE, ctl, "FILE", 1, 1),
+                         CTL_ACT(BIT(5), snapshot_save)),
+                 COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_SNAPSHOT_RESTORE, snapshot_restore,
+                                          "FILE-OR-DIR", 1, 1),
+                         CTL_OFFLINE(BIT(4) | BIT(5), snapshot_restore)));
 
 /* -- backup -- */
 
-static bool wants_verify(const struct conf *conf)
+static bool snapshot_wants_verify(const struct conf *conf)
 {
     return strcmp(conf_argument(conf, 0), "verify") == 0;
 }
 
-static enum err backup(struct ctl *ctl)
+enum err backup_act(struct ctl *ctl)
 {
     size_t count = conf_argument_count(ctl->conf);
 
-    if (wants_verify(ctl->conf) && count == 2)
+    if (snapshot_wants_verify(ctl->conf) && count == 2)
         return verify_archive(conf_argument(ctl->conf, 1), ctl->json, &ctl->out, &ctl->note);
-    if (count == 1 && !wants_verify(ctl->conf))
-        return save(ctl, SAVE_BACKUP, conf_argument(ctl->conf, 0));
+    if (count == 1 && !snapshot_wants_verify(ctl->conf))
+        return snapshot_save_as(ctl, SAVE_BACKUP, conf_argument(ctl->conf, 0));
     return ctl_fail(ctl, ERR_INVALID, "say `backup FILE` or `backup verify FILE`");
 }
-
-const struct command backup_command = {
-    HELP_MUSTERCTL_BACKUP,
-    .options = &ctl_table,
-    COMMAND_ARGUMENTS("FILE | verify FILE", 1, 2),
-    .exits = CTL_EXITS | BIT(5),
-    CTL_ACT(backup),
-};

@@ -17,7 +17,7 @@ enum { PAGE_KEYS = 1000 };
 /* -- what they share -- */
 
 /* The store knows a repeat by client and sequence: both come of the command's request id. */
-static enum err request_identify(struct ctl *ctl, Muster__V1__Request **ret_request)
+static enum err store_request_identify(struct ctl *ctl, Muster__V1__Request **ret_request)
 {
     struct str id = str_from(remote_request_id(ctl->remote));
     Muster__V1__Request *request = arena_alloc(&ctl->memory, sizeof *request);
@@ -33,8 +33,8 @@ static enum err request_identify(struct ctl *ctl, Muster__V1__Request **ret_requ
     return ERR_OK;
 }
 
-/* What was decided, as the command's end. */
-static enum err outcome_check(struct ctl *ctl, const ProtobufCMessage *answer)
+/* The store's decision, as the command's error. */
+static enum err store_outcome_check(struct ctl *ctl, const ProtobufCMessage *answer)
 {
     const Muster__V1__Outcome *outcome = (const void *)answer;
     enum err err = coord_ctl_code(outcome->code);
@@ -44,7 +44,7 @@ static enum err outcome_check(struct ctl *ctl, const ProtobufCMessage *answer)
                : ERR_OK;
 }
 
-static void entry_json(struct ndjson *json, const Muster__V1__Entry *entry, bool with_value)
+static void store_entry_json(struct ndjson *json, const Muster__V1__Entry *entry, bool with_value)
 {
     struct str value = ctl_view(entry->value);
 
@@ -63,16 +63,16 @@ static void entry_json(struct ndjson *json, const Muster__V1__Entry *entry, bool
 
 /* -- get -- */
 
-static enum err get_show(struct ctl *ctl, const ProtobufCMessage *, const ProtobufCMessage *answer)
+static enum err store_get_show(struct ctl *ctl, const ProtobufCMessage *,
+                               const ProtobufCMessage *answer)
 {
     const Muster__V1__RangeResponse *found = (const void *)answer;
-    struct ndjson json;
 
     if (found->n_entries == 0) return ctl_fail(ctl, ERR_NOT_FOUND, "no such key");
     if (ctl->json) {
-        ctl_json_begin(ctl, &json);
-        entry_json(&json, found->entries[0], true);
-        ctl_json_end(ctl, &json);
+        struct ndjson *json = ctl_json_begin(ctl);
+        store_entry_json(json, found->entries[0], true);
+        ctl_json_end(ctl);
     } else { /* the value as it is, for a pipe */
         ctl_append(ctl, ctl_view(found->entries[0]->value));
         ctl_append(ctl, STR("\n"));
@@ -80,71 +80,37 @@ static enum err get_show(struct ctl *ctl, const ProtobufCMessage *, const Protob
     return ERR_OK;
 }
 
-static const struct command get_command = {
-    HELP_MUSTERCTL_STORE_GET,
-    .options = &store_get_table,
-    COMMAND_ARGUMENTS("KEY", 1, 1),
-    .exits = CTL_EXITS | BIT(5),
-    CTL_RPC(CTL_READ(STORE_PATH "Range", muster__v1__range),
-            CTL_FILL({"key", NULL}, {"revision", "revision"}), .show = get_show),
-};
-
 /* -- put -- */
 
-static enum err put_prepare(struct ctl *ctl, ProtobufCMessage *message)
+static enum err store_put_prepare(struct ctl *ctl, ProtobufCMessage *message)
 {
     Muster__V1__PutRequest *request = (void *)message;
 
     request->value = ctl_bytes(conf_argument(ctl->conf, 1));
-    return request_identify(ctl, &request->request);
+    return store_request_identify(ctl, &request->request);
 }
-
-static const struct command put_command = {
-    HELP_MUSTERCTL_STORE_PUT,
-    .options = &store_write_table,
-    COMMAND_ARGUMENTS("KEY VALUE", 2, 2),
-    .exits = CTL_EXITS,
-    CTL_RPC(.method = {STORE_PATH "Put", &muster__v1__outcome__descriptor, REMOTE_WRITE,
-                       "musterctl store get"},
-            .request = &muster__v1__put_request__descriptor, CTL_FILL({"key", NULL}),
-            .prepare = put_prepare, .check = outcome_check, .answer_only = true,
-            .done = "revision {revision}"),
-};
 
 /* -- del -- */
 
-static enum err del_prepare(struct ctl *ctl, ProtobufCMessage *message)
+static enum err store_del_prepare(struct ctl *ctl, ProtobufCMessage *message)
 {
     Muster__V1__DeleteRangeRequest *request = (void *)message;
-    enum err err = request_identify(ctl, &request->request);
+    enum err err = store_request_identify(ctl, &request->request);
 
     if (!err && conf_bool(ctl->conf, "prefix"))
         err = store_prefix_end(ctl, ctl_view(request->key), &request->range_end);
     return err;
 }
 
-static const struct command del_command = {
-    HELP_MUSTERCTL_STORE_DEL,
-    .options = &store_del_table,
-    COMMAND_ARGUMENTS("KEY", 1, 1),
-    .exits = CTL_EXITS | BIT(5),
-    CTL_RPC(.method = {STORE_PATH "DeleteRange", &muster__v1__outcome__descriptor, REMOTE_WRITE,
-                       "musterctl store ls"},
-            .request = &muster__v1__delete_range_request__descriptor, CTL_FILL({"key", NULL}),
-            .prepare = del_prepare, .check = outcome_check, .answer_only = true,
-            .done = "deleted {live}, revision {revision}"),
-};
-
 /* -- ls -- */
 
-static void ls_entry(struct ctl *ctl, const Muster__V1__Entry *entry, struct text_table *table)
+static void store_ls_entry(struct ctl *ctl, const Muster__V1__Entry *entry,
+                           struct text_table *table)
 {
-    struct ndjson json;
-
     if (ctl->json) {
-        ctl_json_begin(ctl, &json);
-        entry_json(&json, entry, false);
-        ctl_json_end(ctl, &json);
+        struct ndjson *json = ctl_json_begin(ctl);
+        store_entry_json(json, entry, false);
+        ctl_json_end(ctl);
     } else {
         table_text(table, arena_dup(&ctl->memory, ctl_view(entry->key)));
         table_number(table, (int64_t)entry->revision);
@@ -152,10 +118,8 @@ static void ls_entry(struct ctl *ctl, const Muster__V1__Entry *entry, struct tex
     }
 }
 
-static enum err ls_act(struct ctl *ctl)
+static enum err store_ls_act(struct ctl *ctl)
 {
-    static const struct remote_method method = REMOTE_READS(STORE_PATH "Range", muster__v1__range);
-    static const char *const columns[] = {"KEY", "REVISION", "OWNER", NULL};
     Muster__V1__RangeRequest request = MUSTER__V1__RANGE_REQUEST__INIT;
     const Muster__V1__RangeResponse *page;
     struct text_table table;
@@ -167,11 +131,12 @@ static enum err ls_act(struct ctl *ctl)
     request.keys_only = true;
     request.limit = PAGE_KEYS;
     request.revision = conf_number(ctl->conf, "revision");
-    table_init(&table, columns, &ctl->memory);
+    table_init(&table, TABLE_COLUMNS("KEY", "REVISION", "OWNER"), &ctl->memory);
     do { /* ends with the keys there were at the first page's revision */
-        page = ctl_ask(ctl, &method, &request.base, &err);
+        page = ctl_ask(ctl, REMOTE_READ_OF(STORE_PATH "Range", muster__v1__range), &request.base,
+                       &err);
         if (!page) return err;
-        for (size_t i = 0; i < page->n_entries; i++) ls_entry(ctl, page->entries[i], &table);
+        for (size_t i = 0; i < page->n_entries; i++) store_ls_entry(ctl, page->entries[i], &table);
         if (!request.revision) request.revision = page->revision;
         if (page->more && page->n_entries) {
             struct str last = ctl_view(page->entries[page->n_entries - 1]->key);
@@ -184,74 +149,60 @@ static enum err ls_act(struct ctl *ctl)
     return ERR_OK;
 }
 
-static const struct command ls_command = {
-    HELP_MUSTERCTL_STORE_LS,
-    .options = &store_get_table,
-    COMMAND_ARGUMENTS("[PREFIX]", 0, 1),
-    .exits = CTL_EXITS,
-    CTL_ACT(ls_act),
-};
-
 /* -- watch -- */
 
-static void watch_event(struct ctl *ctl, const char *what, const Muster__V1__Entry *entry)
+static void store_watch_event(struct ctl *ctl, const char *what, const Muster__V1__Entry *entry)
 {
-    struct ndjson json;
-
     if (!ctl->json) {
         ctl_line(ctl, "%" PRIu64 " %s %.*s", entry->revision, what, STR_ARG(ctl_view(entry->key)));
         return;
     }
-    ctl_json_begin(ctl, &json);
-    ndjson_c_string(&json, STR("event"), what);
-    entry_json(&json, entry, true);
-    ctl_json_end(ctl, &json);
+    struct ndjson *json = ctl_json_begin(ctl);
+    ndjson_c_string(json, STR("event"), what);
+    store_entry_json(json, entry, true);
+    ctl_json_end(ctl);
 }
 
-static enum err watch_on_message(void *owner, const ProtobufCMessage *message, struct note *note)
+static enum err store_watch_on_message(void *owner, const ProtobufCMessage *message,
+                                       struct note *note)
 {
     static const char *const words[] = {"put", "delete", "expired"};
-    const Muster__V1__WatchResponse *told = (const void *)message;
+    const Muster__V1__WatchResponse *update = (const void *)message;
     struct ctl *ctl = owner;
     enum err err;
 
-    if (told->kind == MUSTER__V1__WATCH_RESPONSE__KIND__COMPACTED)
+    if (update->kind == MUSTER__V1__WATCH_RESPONSE__KIND__COMPACTED)
         return note_fail(note, ERR_NOT_FOUND,
-                         "that revision is gone; the oldest there is: %" PRIu64, told->revision);
-    for (size_t i = 0; i < told->n_events; i++) {
-        const Muster__V1__WatchEvent *event = told->events[i];
-        bool there = told->kind == MUSTER__V1__WATCH_RESPONSE__KIND__SNAPSHOT;
+                         "that revision is gone; the oldest there is: %" PRIu64, update->revision);
+    for (size_t i = 0; i < update->n_events; i++) {
+        const Muster__V1__WatchEvent *event = update->events[i];
+        bool there = update->kind == MUSTER__V1__WATCH_RESPONSE__KIND__SNAPSHOT;
         size_t type = (size_t)event->type;
 
         if (event->entry && type < ARRAY_LEN(words))
-            watch_event(ctl, there ? "there" : words[type], event->entry);
+            store_watch_event(ctl, there ? "there" : words[type], event->entry);
     }
-    if (told->kind == MUSTER__V1__WATCH_RESPONSE__KIND__RESYNC)
+    if (update->kind == MUSTER__V1__WATCH_RESPONSE__KIND__RESYNC)
         ctl_append(ctl, ctl->json ? STR("{\"event\":\"resync\"}\n")
                                   : STR("resync: what follows is all there is\n"));
     err = ctl_flush(ctl);
     return err == ERR_CANCELLED ? ERR_IO : err;
 }
 
-static enum err watch_act(struct ctl *ctl)
+static enum err store_watch_act(struct ctl *ctl)
 {
-    static const struct remote_method method = REMOTE_READS(STORE_PATH "Watch", muster__v1__watch);
     Muster__V1__WatchRequest request = MUSTER__V1__WATCH_REQUEST__INIT;
 
     request.scope = ctl_bytes(conf_argument(ctl->conf, 0));
     request.raw = true;
     request.start_revision = conf_number(ctl->conf, "revision");
-    return remote_stream(ctl->remote, &method, &request.base, watch_on_message, ctl, &ctl->note);
+    return remote_stream(ctl->remote, REMOTE_READ_OF(STORE_PATH "Watch", muster__v1__watch),
+                         &request.base, store_watch_on_message, ctl, &ctl->note);
 }
-
-static const struct command watch_command = {
-    HELP_MUSTERCTL_STORE_WATCH,  .options = &store_get_table, COMMAND_ARGUMENTS("[PREFIX]", 0, 1),
-    .exits = CTL_EXITS | BIT(5), CTL_ACT(watch_act),
-};
 
 /* -- compact -- */
 
-static enum err compact_prepare(struct ctl *ctl, ProtobufCMessage *message)
+static enum err store_compact_prepare(struct ctl *ctl, ProtobufCMessage *message)
 {
     Muster__V1__CompactRequest *request = (void *)message;
     const char *text = conf_argument(ctl->conf, 0);
@@ -261,18 +212,6 @@ static enum err compact_prepare(struct ctl *ctl, ProtobufCMessage *message)
                : ctl_fail(ctl, ERR_INVALID, "REVISION: needs a whole number from 1, got '%s'",
                           text);
 }
-
-static const struct command compact_command = {
-    HELP_MUSTERCTL_STORE_COMPACT,
-    .options = &ctl_table,
-    COMMAND_ARGUMENTS("REVISION", 1, 1),
-    .exits = CTL_EXITS | BIT(4),
-    /* No command number goes with it: a repeat after a lost answer would be told of a conflict. */
-    CTL_RPC(.method = {STORE_PATH "Compact", &muster__v1__outcome__descriptor, REMOTE_ONCE,
-                       "musterctl store status"},
-            .request = &muster__v1__compact_request__descriptor, .prepare = compact_prepare,
-            .check = outcome_check, .answer_only = true, .done = "compacted up to {revision}"),
-};
 
 /* -- status -- */
 
@@ -287,7 +226,7 @@ static enum err store_status_show(struct ctl *ctl, const ProtobufCMessage *,
         return ERR_OK;
     }
     hex_write(s->store_id.data, min_size(s->store_id.len, 16), id);
-    ctl_line(ctl, "store %s%s", id, s->is_leader ? ", told by the leader" : "");
+    ctl_line(ctl, "store %s%s", id, s->is_leader ? ", as the leader has it" : "");
     ctl_line(ctl, "revision %" PRIu64 ", compacted up to %" PRIu64, s->revision, s->compacted);
     ctl_line(ctl, "%" PRIu64 " keys, %" PRIu64 " of %" PRIu64 " bytes%s", s->keys, s->bytes,
              s->quota, s->no_space ? ": FULL" : "");
@@ -298,32 +237,44 @@ static enum err store_status_show(struct ctl *ctl, const ProtobufCMessage *,
     return ERR_OK;
 }
 
-static const struct command status_command = {
-    HELP_MUSTERCTL_STORE_STATUS,
-    .options = &ctl_table,
-    .exits = CTL_EXITS,
-    CTL_RPC(CTL_READ(STORE_PATH "Status", muster__v1__status), .show = store_status_show),
-};
-
 /* -- import, export -- */
 
-static const struct command import_command = {
-    HELP_MUSTERCTL_STORE_IMPORT,
-    .options = &store_import_table,
-    .exits = CTL_EXITS | BIT(4),
-    CTL_OFFLINE(store_copy_import),
-};
-
-static const struct command export_command = {
-    HELP_MUSTERCTL_STORE_EXPORT,
-    .options = &store_export_table,
-    .exits = CTL_EXITS | BIT(4),
-    CTL_OFFLINE(store_copy_export),
-};
-
-const struct command store_command = {
+const struct command store_command = COMMAND_TREE(
     HELP_MUSTERCTL_STORE,
-    .children =
-        COMMAND_CHILDREN(&get_command, &put_command, &del_command, &ls_command, &watch_command,
-                         &compact_command, &status_command, &import_command, &export_command),
-};
+    COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_STORE_GET, store_get, "KEY", 1, 1),
+            CTL_RPC(BIT(5), CTL_READ(STORE_PATH "Range", muster__v1__range),
+                    CTL_FILL({"key", NULL}, {"revision", "revision"}), .show = store_get_show)),
+    COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_STORE_PUT, store_write, "KEY VALUE", 2, 2),
+            CTL_RPC(0,
+                    .method = {STORE_PATH "Put", &muster__v1__outcome__descriptor, REMOTE_WRITE,
+                               "musterctl store get"},
+                    .request = &muster__v1__put_request__descriptor, CTL_FILL({"key", NULL}),
+                    .prepare = store_put_prepare, .check = store_outcome_check, .answer_only = true,
+                    .done = "revision {revision}")),
+    COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_STORE_DEL, store_del, "KEY", 1, 1),
+            CTL_RPC(BIT(5),
+                    .method = {STORE_PATH "DeleteRange", &muster__v1__outcome__descriptor,
+                               REMOTE_WRITE, "musterctl store ls"},
+                    .request = &muster__v1__delete_range_request__descriptor,
+                    CTL_FILL({"key", NULL}), .prepare = store_del_prepare,
+                    .check = store_outcome_check, .answer_only = true,
+                    .done = "deleted {live}, revision {revision}")),
+    COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_STORE_LS, store_get, "[PREFIX]", 0, 1),
+            CTL_ACT(0, store_ls_act)),
+    COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_STORE_WATCH, store_get, "[PREFIX]", 0, 1),
+            CTL_ACT(BIT(5), store_watch_act)),
+    COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_STORE_COMPACT, ctl, "REVISION", 1, 1),
+            /* No command number goes with it: a repeat after a lost answer would be a conflict. */
+            CTL_RPC(BIT(4),
+                    .method = {STORE_PATH "Compact", &muster__v1__outcome__descriptor, REMOTE_ONCE,
+                               "musterctl store status"},
+                    .request = &muster__v1__compact_request__descriptor,
+                    .prepare = store_compact_prepare, .check = store_outcome_check,
+                    .answer_only = true, .done = "compacted up to {revision}")),
+    COMMAND(
+        COMMAND_ROW(HELP_MUSTERCTL_STORE_STATUS, ctl),
+        CTL_RPC(0, CTL_READ(STORE_PATH "Status", muster__v1__status), .show = store_status_show)),
+    COMMAND(COMMAND_ROW(HELP_MUSTERCTL_STORE_IMPORT, store_import),
+            CTL_OFFLINE(CTL_EXITS | BIT(4), store_copy_import)),
+    COMMAND(COMMAND_ROW(HELP_MUSTERCTL_STORE_EXPORT, store_export),
+            CTL_OFFLINE(CTL_EXITS | BIT(4), store_copy_export)));

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Follows the words of a command line down the tree of commands. The tree is constant data;
+ * nothing is allocated, and any thread may call. */
 #include "conf/command.h"
 
 #include <stdio.h>
@@ -44,7 +46,7 @@ const char *command_exit_meaning(size_t code)
     return code < ARRAY_LEN(meanings) ? meanings[code] : NULL;
 }
 
-static enum err visit(struct command_call *call, command_visit_fn *each, void *owner)
+static enum err command_visit_call(struct command_call *call, command_visit_fn *each, void *owner)
 {
     const struct command *const *children = command_of(call)->children;
     char path[COMMAND_PATH_CAP];
@@ -56,7 +58,7 @@ static enum err visit(struct command_call *call, command_visit_fn *each, void *o
         if ((*children)->hidden) continue;
         assert(call->depth < COMMAND_DEPTH_MAX); /* the tree is ours */
         call->path[call->depth++] = *children;
-        err = visit(call, each, owner);
+        err = command_visit_call(call, each, owner);
         call->depth--;
     }
     return err;
@@ -66,10 +68,10 @@ enum err command_visit(const struct command *program, command_visit_fn *each, vo
 {
     struct command_call call = {.path = {program}, .depth = 1};
 
-    return visit(&call, each, owner);
+    return command_visit_call(&call, each, owner);
 }
 
-static const struct command *find_child(const struct command *parent, const char *name)
+static const struct command *command_find_child(const struct command *parent, const char *name)
 {
     for (size_t i = 0; parent->children && parent->children[i]; i++)
         if (strcmp(command_name(parent, parent->children[i]), name) == 0)
@@ -77,26 +79,26 @@ static const struct command *find_child(const struct command *parent, const char
     return NULL;
 }
 
-static void enter(struct command_call *call, const struct command *child)
+static void command_enter(struct command_call *call, const struct command *child)
 {
     assert(call->depth < COMMAND_DEPTH_MAX); /* the tree is ours */
     call->path[call->depth++] = child;
 }
 
 /* By what its parent calls it; in groups with verbs by its name, too. */
-static bool enter_named(struct command_call *call, const char *name)
+static bool command_enter_named(struct command_call *call, const char *name)
 {
-    const struct command *here = command_of(call), *child = find_child(here, name);
+    const struct command *here = command_of(call), *child = command_find_child(here, name);
 
-    if (child) enter(call, child);
+    if (child) command_enter(call, child);
     for (size_t i = 0; !child && call->depth == 1 && here->children[i]; i++) {
         const struct command *group = here->children[i];
         for (size_t j = 0; !child && group->verbs && group->children[j]; j++) {
             const struct command *one = group->children[j];
             if (!one->verb || strcmp(one->name, name) != 0) continue;
             child = one;
-            enter(call, group);
-            enter(call, child);
+            command_enter(call, group);
+            command_enter(call, child);
         }
     }
     return child != NULL;
@@ -129,7 +131,8 @@ static enum err unknown_command(const struct command_call *call, const char *wor
     if (group)
         return note_fail(note, ERR_INVALID, "unknown command '%s %s' (did you mean '%s %s'?)", word,
                          next, group->name,
-                         find_child(group, word) ? word : command_name(group, group->children[0]));
+                         command_find_child(group, word) ? word
+                                                         : command_name(group, group->children[0]));
     nearest_init(&nearest, str_from(word));
     for (size_t i = 0; parent->children && parent->children[i]; i++)
         nearest_offer(&nearest, str_from(command_name(parent, parent->children[i])), i);
@@ -154,8 +157,9 @@ bool command_takes_value(const struct command *program, const char *word)
     return false;
 }
 
-/* How many words from `words` on belong to options. */
-static size_t skip_options(const struct command *program, size_t count, const char *const *words)
+/* Counts the words at the front that belong to options. */
+static size_t command_skip_options(const struct command *program, size_t count,
+                                   const char *const *words)
 {
     size_t i = 0;
 
@@ -165,14 +169,14 @@ static size_t skip_options(const struct command *program, size_t count, const ch
 }
 
 /* Follows command words as far as they go. */
-static enum err walk(struct command_call *call, const char **words, struct note *note)
+static enum err command_walk(struct command_call *call, const char **words, struct note *note)
 {
     while (command_of(call)->children) {
-        size_t at = skip_options(call->path[0], call->rest_count, words);
+        size_t at = command_skip_options(call->path[0], call->rest_count, words);
         const char *word = at < call->rest_count ? words[at] : "-";
 
         if (word[0] == '-') break;
-        if (!enter_named(call, word))
+        if (!command_enter_named(call, word))
             return unknown_command(call, word, at + 1 < call->rest_count ? words[at + 1] : NULL,
                                    note);
         memmove(words + 1, words, at * sizeof *words);
@@ -183,7 +187,7 @@ static enum err walk(struct command_call *call, const char **words, struct note 
     return ERR_OK;
 }
 
-static bool has_help(const struct command_call *call)
+static bool command_has_help(const struct command_call *call)
 {
     for (size_t i = 0; i < call->rest_count && strcmp(call->rest[i], "--") != 0; i++) {
         if (strcmp(call->rest[i], "--help") == 0 || strcmp(call->rest[i], "-h") == 0) return true;
@@ -220,9 +224,9 @@ enum err command_resolve(const struct command *program, size_t count, const char
         call.rest = ++words;
         call.rest_count--;
     }
-    err = walk(&call, words, note);
+    err = command_walk(&call, words, note);
     if (err) return err;
-    if (help_word || has_help(&call))
+    if (help_word || command_has_help(&call))
         call.wish = COMMAND_HELP;
     else if (command_of(&call)->children)
         err = group_without_command(&call, note);

@@ -24,7 +24,7 @@ struct command_example {
 };
 struct command {
     const char *name;
-    /* What a group with `verbs` calls it: "list" of "list-shards", which is "shard list" then. The
+    /* Its name in a group with `verbs`: "list" of "list-shards", which is "shard list" then. The
      * program knows it by its name, too, in no list. NULL: its name. */
     const char *verb;
     const char *summary; /* one line in its parent's list; lower case, no full stop */
@@ -56,7 +56,22 @@ struct command {
     {                                                                                              \
         __VA_ARGS__, NULL                                                                          \
     }
-/* What it takes, at least and at most. */
+/* The beginning of a command that runs: its texts, its options, and the arguments it takes. */
+#define COMMAND_ROW(help, table) help, .options = &table##_table
+#define COMMAND_ROW_WITH(help, table, usage, min, max)                                             \
+    help, .options = &table##_table, COMMAND_ARGUMENTS(usage, min, max)
+/* A group; one whose children are called by their verbs. */
+#define COMMAND_TREE(help, ...)                                                                    \
+    {                                                                                              \
+        help, .children = COMMAND_CHILDREN(__VA_ARGS__)                                            \
+    }
+#define COMMAND_GROUP(help, ...)                                                                   \
+    {                                                                                              \
+        help, .verbs = true, .children = COMMAND_CHILDREN(__VA_ARGS__)                             \
+    }
+/* One of them, in place. */
+#define COMMAND(...) (&(const struct command){__VA_ARGS__})
+/* Its arguments, at least `min` and at most `max`. */
 #define COMMAND_ARGUMENTS(usage, min, max)                                                         \
     .arguments = (usage), .arguments_min = (min), .arguments_max = (max)
 
@@ -78,7 +93,7 @@ struct command_call {
  * own first. ERR_INVALID with a note such as "unknown command 'dve' (did you mean 'dev'?)". */
 enum err command_resolve(const struct command *program, size_t count, const char **words,
                          struct command_call *ret_call, struct note *note);
-/* What `parent` calls its child. */
+/* The child's name in its parent. */
 const char *command_name(const struct command *parent, const struct command *child);
 /* Is the word a flag, of any command of the program, that takes the next word as its value? */
 bool command_takes_value(const struct command *program, const char *word);
@@ -103,14 +118,13 @@ enum err command_completion(const struct command *program, const char *shell, st
 /* The page of one command for man(1), as troff; of the program it lists all commands. `release` is
  * what the page's foot says: "muster 0.1.0". */
 enum err command_man(const struct command_call *call, const char *release, struct buf *into);
-/* Any text as troff: what steers troff is escaped, `words` of ours between backticks are bold. */
-enum err command_man_text(struct str text, struct buf *into);
-/* The same for what is typed or stands in a file: every character is itself. */
-enum err command_man_literal(struct str text, struct buf *into);
+/* Any text as troff: what steers troff is escaped. `literal`: a text that is typed, or the content
+ * of a file, every character of which is itself; else words between backticks are bold. */
+enum err command_man_text(struct str text, bool literal, struct buf *into);
 
 /* -- pieces that help and man pages share -- */
 const char *command_exit_meaning(size_t code); /* NULL past the last */
-/* "--timeout" into `flag` ("--[no-]x" for a switch), and what stands behind it: "DURATION", "". */
+/* "--timeout" into `flag` ("--[no-]x" for a switch), and the value behind it: "DURATION", "". */
 const char *command_option_usage(const struct option *option, char flag[OPTION_NAME_CAP]);
 /* Choices, bounds, default, other spellings: sentences, maybe none, with a space at the end. */
 enum err command_option_facts(const struct option *option, struct buf *facts);

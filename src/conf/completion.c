@@ -10,9 +10,23 @@
 #include "conf/command.h"
 #include "conf/writer.h"
 
-/* -- the words of a command, one at a time -- */
+/* One word that may follow a command. `option` is NULL for a command. */
+typedef void completion_word_fn(struct writer *w, const char *path, const struct option *option,
+                                const char *word, const char *what);
+struct completion {
+    struct writer w;
+    const struct shell {
+        const char *name;
+        const unsigned char *script;
+        const size_t *len;
+        command_visit_fn *paths; /* writes the text of {{paths}} */
+        completion_word_fn *put;
+        const char *array; /* that the words of a command go into; NULL: a line for each word */
+        bool also;         /* the second spelling of an option is a word, too */
+    } * shell;
+};
 
-typedef void word_fn(struct writer *w, const char *word, const char *what);
+/* -- the words of a command, one at a time -- */
 
 /* False: there is no such spelling. */
 static bool completion_negated(const struct option *option, char no[OPTION_NAME_CAP])
@@ -25,29 +39,44 @@ static bool completion_negated(const struct option *option, char no[OPTION_NAME_
     return true;
 }
 
-static void completion_each_word(const struct command *command, bool is_program, struct writer *w,
-                                 word_fn *put)
-{
-    const struct option_table *table = command->options;
-    char flag[OPTION_NAME_CAP];
-
-    for (size_t i = 0; command->children && command->children[i]; i++)
-        if (!command->children[i]->hidden)
-            put(w, command_name(command, command->children[i]), command->children[i]->summary);
-    if (is_program) put(w, "help", "the help of a command");
-    if (is_program) put(w, "--version", "version, commit and engines");
-    for (size_t i = 0; table && i < table->count; i++) {
-        const struct option *option = &table->options[i];
-        option_flag_name(option, flag);
-        put(w, flag, option->help);
-        if (completion_negated(option, flag)) put(w, flag, option->help);
-    }
-    put(w, "--help", "what it does, its options, examples");
-}
-
 static bool completion_is_program(const char *path)
 {
     return !strchr(path, ' ');
+}
+
+/* The text of {{words}}, for one command. */
+static enum err completion_words(void *owner, const struct command_call *call, const char *path)
+{
+    static const struct option help = {.help = "what it does, its options, examples",
+                                       .kind = OPTION_BOOL};
+    static const struct option version = {.help = "version, commit and engines",
+                                          .kind = OPTION_BOOL};
+    struct completion *c = owner;
+    const struct command *command = command_of(call);
+    const struct option_table *table = command->options;
+    const struct shell *shell = c->shell;
+    struct writer *w = &c->w;
+    char flag[OPTION_NAME_CAP];
+
+    if (shell->array) writer_add(w, "        '%s') %s=(", path, shell->array);
+    for (size_t i = 0; command->children && command->children[i]; i++)
+        if (!command->children[i]->hidden)
+            shell->put(w, path, NULL, command_name(command, command->children[i]),
+                       command->children[i]->summary);
+    if (completion_is_program(path)) {
+        shell->put(w, path, NULL, "help", "the help of a command");
+        shell->put(w, path, &version, "--version", version.help);
+    }
+    for (size_t i = 0; table && i < table->count; i++) {
+        const struct option *option = &table->options[i];
+        option_flag_name(option, flag);
+        shell->put(w, path, option, flag, option->help);
+        if (option->also && shell->also) shell->put(w, path, option, option->also, option->help);
+        if (completion_negated(option, flag)) shell->put(w, path, option, flag, option->help);
+    }
+    shell->put(w, path, &help, "--help", help.help);
+    if (shell->array) writer_add(w, ") ;;\n");
+    return w->err;
 }
 
 static char completion_last_byte(const struct writer *w)
@@ -66,7 +95,7 @@ static void completion_put_choices(struct writer *w, const struct option *option
 /* "'musterctl cert'|'musterctl cert issue'|..." */
 static enum err completion_case_paths(void *owner, const struct command_call *, const char *path)
 {
-    struct writer *w = owner;
+    struct writer *w = &((struct completion *)owner)->w;
 
     if (!completion_is_program(path))
         writer_add(w, "%s'%s'", completion_last_byte(w) == '\n' ? "" : "|", path);
@@ -77,7 +106,7 @@ static enum err completion_case_choices(void *owner, const struct command_call *
                                         const char *path)
 {
     const struct option_table *table = command_of(call)->options;
-    struct writer *w = owner;
+    struct writer *w = &((struct completion *)owner)->w;
     char flag[OPTION_NAME_CAP];
 
     for (size_t i = 0; table && i < table->count; i++) {
@@ -95,20 +124,10 @@ static enum err completion_case_choices(void *owner, const struct command_call *
 
 /* -- bash -- */
 
-static void bash_word(struct writer *w, const char *word, const char *what)
+static void bash_word(struct writer *w, const char *, const struct option *, const char *word,
+                      const char *)
 {
-    (void)what; /* bash has no place for it */
     writer_add(w, "%s%s", completion_last_byte(w) == '(' ? "" : " ", word);
-}
-
-static enum err bash_arm(void *owner, const struct command_call *call, const char *path)
-{
-    struct writer *w = owner;
-
-    writer_add(w, "        '%s') words=(", path);
-    completion_each_word(command_of(call), completion_is_program(path), w, bash_word);
-    writer_add(w, ") ;;\n");
-    return w->err;
 }
 
 /* -- zsh -- */
@@ -124,95 +143,43 @@ static void completion_quoted(struct writer *w, const char *text, const char *qu
     }
 }
 
-static void zsh_word(struct writer *w, const char *word, const char *what)
+static void zsh_word(struct writer *w, const char *, const struct option *, const char *word,
+                     const char *what)
 {
     writer_add(w, " '%s:", word); /* no name of ours has a colon */
     completion_quoted(w, what, "'\\''");
     writer_add(w, "'");
 }
 
-static enum err zsh_arm(void *owner, const struct command_call *call, const char *path)
-{
-    struct writer *w = owner;
-
-    writer_add(w, "        '%s') told=(", path);
-    completion_each_word(command_of(call), completion_is_program(path), w, zsh_word);
-    writer_add(w, ") ;;\n");
-    return w->err;
-}
-
 /* -- fish: a line for each word; it knows by itself what an option is -- */
 
-static void fish_begin(struct writer *w, const char *path)
+/* "--output", "-o" and "--no-color" are options; anything else is an argument. */
+static void fish_word(struct writer *w, const char *path, const struct option *option,
+                      const char *word, const char *what)
 {
     const char *space = strchr(path, ' ');
-    int name = (int)(space ? (size_t)(space - path) : strlen(path));
+    int name = (int)str_find(str_from(path), ' ');
+    bool is_long = strncmp(word, "--", 2) == 0;
 
     writer_add(w, "complete -c %.*s -n '__%.*s_at%s'", name, path, name, path, space ? space : "");
-}
-
-static void fish_end(struct writer *w, const char *what)
-{
+    if (option)
+        writer_add(w, " -%c %s", is_long ? 'l' : 's', word + (is_long ? 2 : 1));
+    else
+        writer_add(w, " -f -a %s", word);
+    if (option && option->kind != OPTION_BOOL) writer_add(w, option->choices ? " -x" : " -r");
+    if (option && option->choices) {
+        writer_add(w, " -a '");
+        completion_put_choices(w, option);
+        writer_add(w, "'");
+    }
     writer_add(w, " -d '");
     completion_quoted(w, what, "\\'");
     writer_add(w, "'\n");
 }
 
-static void fish_word(struct writer *w, const char *path, const char *word, const char *what)
-{
-    fish_begin(w, path);
-    writer_add(w, " -f -a %s", word);
-    fish_end(w, what);
-}
-
-/* One spelling: "--output", "-o", "--no-color". */
-static void fish_spelling(struct writer *w, const char *path, const struct option *option,
-                          const char *flag)
-{
-    bool is_long = strncmp(flag, "--", 2) == 0;
-
-    fish_begin(w, path);
-    writer_add(w, " -%c %s", is_long ? 'l' : 's', flag + (is_long ? 2 : 1));
-    if (option->kind != OPTION_BOOL) writer_add(w, option->choices ? " -x" : " -r");
-    if (option->choices) {
-        writer_add(w, " -a '");
-        completion_put_choices(w, option);
-        writer_add(w, "'");
-    }
-    fish_end(w, option->help);
-}
-
-static enum err fish_command(void *owner, const struct command_call *call, const char *path)
-{
-    static const struct option help = {.kind = OPTION_BOOL,
-                                       .help = "what it does, its options, examples"};
-    static const struct option version = {.kind = OPTION_BOOL,
-                                          .help = "version, commit and engines"};
-    const struct command *command = command_of(call);
-    const struct option_table *table = command->options;
-    struct writer *w = owner;
-    char flag[OPTION_NAME_CAP];
-
-    for (size_t i = 0; command->children && command->children[i]; i++)
-        if (!command->children[i]->hidden)
-            fish_word(w, path, command_name(command, command->children[i]),
-                      command->children[i]->summary);
-    if (completion_is_program(path)) fish_word(w, path, "help", "the help of a command");
-    if (completion_is_program(path)) fish_spelling(w, path, &version, "--version");
-    for (size_t i = 0; table && i < table->count; i++) {
-        const struct option *option = &table->options[i];
-        option_flag_name(option, flag);
-        fish_spelling(w, path, option, flag);
-        if (option->also) fish_spelling(w, path, option, option->also);
-        if (completion_negated(option, flag)) fish_spelling(w, path, option, flag);
-    }
-    fish_spelling(w, path, &help, "--help");
-    return w->err;
-}
-
 static enum err fish_path(void *owner, const struct command_call *, const char *path)
 {
-    struct writer *w = owner;
+    struct writer *w = &((struct completion *)owner)->w;
 
     if (!completion_is_program(path)) writer_add(w, " '%s'", strchr(path, ' ') + 1);
     return w->err;
@@ -227,41 +194,37 @@ ASSET(bash)
 ASSET(zsh)
 ASSET(fish)
 
-static const struct {
-    const char *shell;
-    const unsigned char *script;
-    const size_t *len;
-    command_visit_fn *paths, *words; /* write what stands for {{paths}} and {{words}} */
-} shells[] = {
-    {"bash", completion_bash, &completion_bash_len, completion_case_paths, bash_arm},
-    {"zsh", completion_zsh, &completion_zsh_len, completion_case_paths, zsh_arm},
-    {"fish", completion_fish, &completion_fish_len, fish_path, fish_command},
+static const struct shell shells[] = {
+    {"bash", completion_bash, &completion_bash_len, completion_case_paths, bash_word, "words",
+     false},
+    {"zsh", completion_zsh, &completion_zsh_len, completion_case_paths, zsh_word, "described",
+     false},
+    {"fish", completion_fish, &completion_fish_len, fish_path, fish_word, NULL, true},
 };
 
 enum err command_completion(const struct command *program, const char *shell, struct buf *into)
 {
-    struct writer w = {.into = into};
+    struct completion c = {.w = {.into = into}, .shell = shells};
     struct str rest, text;
-    size_t i = 0;
 
-    while (strcmp(shells[i].shell, shell) != 0) i++;
-    rest = str_of(shells[i].script, *shells[i].len);
-    while (!w.err && str_split(&rest, '{', &text)) {
-        writer_put(&w, text);
+    while (strcmp(c.shell->name, shell) != 0) c.shell++;
+    rest = str_of(c.shell->script, *c.shell->len);
+    while (!c.w.err && str_split(&rest, '{', &text)) {
+        writer_put(&c.w, text);
         if (!str_starts(rest, STR("{"))) { /* a brace of the shell's own */
-            if (rest.at) writer_put(&w, STR("{"));
+            if (rest.at) writer_put(&c.w, STR("{"));
             continue;
         }
         (void)str_split(&rest, '}', &text);
         rest = str_tail(rest, 1);
         if (str_equal(text, STR("{name")))
-            writer_add(&w, "%s", program->name);
+            writer_add(&c.w, "%s", program->name);
         else
             (void)command_visit(program,
-                                str_equal(text, STR("{paths"))   ? shells[i].paths
-                                : str_equal(text, STR("{words")) ? shells[i].words
+                                str_equal(text, STR("{paths"))   ? c.shell->paths
+                                : str_equal(text, STR("{words")) ? completion_words
                                                                  : completion_case_choices,
-                                &w);
+                                &c);
     }
-    return w.err;
+    return c.w.err;
 }

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Life, sources and values of a configuration. Invariant: an entry has the value of the strongest
+ * source so far, and every problem is a line of `problems`. One thread. */
 #include "conf/conf.h"
 
 #include <stdio.h>
@@ -79,16 +81,9 @@ void conf_set(struct conf *conf, size_t index, const struct option_value *value,
     entry->place = place;
 }
 
-const char *conf_note_text(const struct option *option, const struct note *note)
-{
-    if (option->flags & OPTION_SECRET)
-        return "the value cannot be used (it is secret, so not shown)";
-    return note->text;
-}
-
 /* Every spelling in one plain form, so that nearness is judged on letters and not on joints:
  * "HTTP_LISTEN", "http-listen" and "http.listen" are all "http-listen". */
-static struct str plain_name(struct str spelled, char name[NEAREST_NAME_MAX])
+static struct str conf_plain_name(struct str spelled, char name[NEAREST_NAME_MAX])
 {
     size_t len = min_size(spelled.len, NEAREST_NAME_MAX);
     for (size_t i = 0; i < len; i++) {
@@ -99,7 +94,7 @@ static struct str plain_name(struct str spelled, char name[NEAREST_NAME_MAX])
     return str_of(name, len);
 }
 
-/* First the whole name; then, for somebody who left the section out or took a wrong one, the key
+/* First the whole name; then, for a name with a missing or wrong section, the key
  * alone. */
 void conf_hint(const struct option_table *table, struct str wanted, uint32_t excluded_flags,
                conf_spell_fn *spell, char hint[CONF_HINT_CAP])
@@ -112,13 +107,13 @@ void conf_hint(const struct option_table *table, struct str wanted, uint32_t exc
     hint[0] = '\0';
     if (wanted.len > NEAREST_NAME_MAX) return;
     while (cut > 0 && wanted.at[cut - 1] != '.') cut--;
-    nearest_init(&whole, plain_name(wanted, plain_whole));
-    nearest_init(&key, plain_name(str_tail(wanted, cut), plain_key));
+    nearest_init(&whole, conf_plain_name(wanted, plain_whole));
+    nearest_init(&key, conf_plain_name(str_tail(wanted, cut), plain_key));
     for (size_t i = 0; i < table->count; i++) {
         const struct option *option = &table->options[i];
         if (option->flags & excluded_flags) continue;
-        nearest_offer(&whole, plain_name(str_from(option->name), plain), i);
-        nearest_offer(&key, plain_name(option_key(option), plain), i);
+        nearest_offer(&whole, conf_plain_name(str_from(option->name), plain), i);
+        nearest_offer(&key, conf_plain_name(option_key(option), plain), i);
     }
     if (!nearest_found(&whole) && !nearest_found(&key)) return;
     spell(&table->options[nearest_found(&whole) ? whole.place : key.place], name);
@@ -127,7 +122,7 @@ void conf_hint(const struct option_table *table, struct str wanted, uint32_t exc
 
 /* -- flags -- */
 
-static size_t find_flag(const struct option_table *table, struct str name)
+static size_t conf_find_flag(const struct option_table *table, struct str name)
 {
     size_t i = 0;
     while (i < table->count && !option_is_flag(&table->options[i], name)) i++;
@@ -135,19 +130,19 @@ static size_t find_flag(const struct option_table *table, struct str name)
 }
 
 /* --no-x for a bool x. */
-static size_t find_negated(const struct option_table *table, struct str name)
+static size_t conf_find_negated(const struct option_table *table, struct str name)
 {
     char spelled[OPTION_NAME_CAP];
 
     if (!str_starts(name, STR("--no-"))) return table->count;
     snprintf(spelled, sizeof spelled, "--%.*s", STR_ARG(str_tail(name, 5)));
-    size_t i = find_flag(table, str_from(spelled));
+    size_t i = conf_find_flag(table, str_from(spelled));
     return i < table->count && table->options[i].kind == OPTION_BOOL ? i : table->count;
 }
 
 /* A list flag given again adds to what the earlier ones gave. */
-static enum err join_lists(struct conf *conf, size_t index, struct option_value *value,
-                           struct note *note)
+static enum err conf_join_lists(struct conf *conf, size_t index, struct option_value *value,
+                                struct note *note)
 {
     const struct conf_entry *entry = &conf->entries[index];
     struct str items[OPTION_LIST_MAX + 1];
@@ -161,21 +156,29 @@ static enum err join_lists(struct conf *conf, size_t index, struct option_value 
     return option_make_list(&conf->table->options[index], items, count, &conf->memory, value, note);
 }
 
-static enum err set_flag(struct conf *conf, size_t index, struct str name, struct str text)
+/* A value as it was typed, of the flag or variable `name`; `where` is put before the name. */
+static enum err conf_take_text(struct conf *conf, size_t index, struct str text,
+                               enum conf_source source, const char *where, struct str name)
 {
     const struct option *option = &conf->table->options[index];
     struct option_value value;
     struct note note = {""};
     enum err err = option_parse(option, text, &conf->memory, &value, &note);
 
-    if (!err && option->kind == OPTION_LIST) err = join_lists(conf, index, &value, &note);
+    if (!err && source == CONF_FLAG && option->kind == OPTION_LIST)
+        err = conf_join_lists(conf, index, &value, &note);
     if (err == ERR_NOMEM) return err;
-    if (err) return conf_problem(conf, "%.*s: %s", STR_ARG(name), conf_note_text(option, &note));
-    conf_set(conf, index, &value, (struct conf_place){.source = CONF_FLAG});
+    if (err) return conf_problem(conf, "%s%.*s: %s", where, STR_ARG(name), note.text);
+    conf_set(conf, index, &value, (struct conf_place){.source = source});
     return ERR_OK;
 }
 
-static enum err unknown_flag(struct conf *conf, struct str name)
+static enum err conf_set_flag(struct conf *conf, size_t index, struct str name, struct str text)
+{
+    return conf_take_text(conf, index, text, CONF_FLAG, "", name);
+}
+
+static enum err conf_unknown_flag(struct conf *conf, struct str name)
 {
     char hint[CONF_HINT_CAP];
 
@@ -188,29 +191,31 @@ static enum err unknown_flag(struct conf *conf, struct str name)
 }
 
 /* Reads the flag at words[*at] and moves *at past what it used. */
-static enum err take_flag(struct conf *conf, size_t count, const char *const *words, size_t *at)
+static enum err conf_take_flag(struct conf *conf, size_t count, const char *const *words,
+                               size_t *at)
 {
     struct str word = str_from(words[(*at)++]);
     size_t equals = str_find(word, '=');
     struct str name = str_of(word.at, equals);
-    size_t index = find_flag(conf->table, name), negated = find_negated(conf->table, name);
+    size_t index = conf_find_flag(conf->table, name),
+           negated = conf_find_negated(conf->table, name);
 
     if (index == conf->table->count && negated < conf->table->count) {
-        if (equals == word.len) return set_flag(conf, negated, name, STR("false"));
+        if (equals == word.len) return conf_set_flag(conf, negated, name, STR("false"));
         return conf_problem(conf, "%.*s: takes no value", STR_ARG(name));
     }
-    if (index == conf->table->count) return unknown_flag(conf, name);
-    if (equals < word.len) return set_flag(conf, index, name, str_tail(word, equals + 1));
+    if (index == conf->table->count) return conf_unknown_flag(conf, name);
+    if (equals < word.len) return conf_set_flag(conf, index, name, str_tail(word, equals + 1));
     if (conf->table->options[index].kind == OPTION_BOOL)
-        return set_flag(conf, index, name, STR("true"));
+        return conf_set_flag(conf, index, name, STR("true"));
     if (*at == count || strncmp(words[*at], "--", 2) == 0) {
         return conf_problem(conf, "%.*s: needs a value, as in %.*s %s", STR_ARG(name),
                             STR_ARG(name), option_placeholder(&conf->table->options[index]));
     }
-    return set_flag(conf, index, name, str_from(words[(*at)++]));
+    return conf_set_flag(conf, index, name, str_from(words[(*at)++]));
 }
 
-static enum err take_argument(struct conf *conf, const char *word)
+static enum err conf_take_argument(struct conf *conf, const char *word)
 {
     if (conf->argument_count == CONF_ARGUMENTS_MAX) {
         return conf_problem(conf, "more than %d arguments", CONF_ARGUMENTS_MAX);
@@ -222,7 +227,7 @@ static enum err take_argument(struct conf *conf, const char *word)
 }
 
 /* The first error decides what an add call answers, but all words are looked at. */
-static enum err first_of(enum err first, enum err err)
+static enum err conf_first_of(enum err first, enum err err)
 {
     return first ? first : err;
 }
@@ -241,18 +246,18 @@ enum err conf_add_flags(struct conf *conf, size_t count, const char *const *word
         }
         bool is_flag = !only_arguments && words[at][0] == '-' && words[at][1] != '\0';
         if (is_flag)
-            err = take_flag(conf, count, words, &at);
+            err = conf_take_flag(conf, count, words, &at);
         else
-            err = take_argument(conf, words[at++]);
+            err = conf_take_argument(conf, words[at++]);
         if (err == ERR_NOMEM) return err;
-        first = first_of(first, err);
+        first = conf_first_of(first, err);
     }
     return first;
 }
 
 /* -- environment -- */
 
-static size_t find_variable(const struct option_table *table, struct str name)
+static size_t conf_find_variable(const struct option_table *table, struct str name)
 {
     char spelled[OPTION_NAME_CAP];
     size_t i = 0;
@@ -264,29 +269,23 @@ static size_t find_variable(const struct option_table *table, struct str name)
     return i;
 }
 
-static bool known_elsewhere(const struct option_table *const *others, struct str name)
+static bool conf_known_elsewhere(const struct option_table *const *others, struct str name)
 {
     for (size_t i = 0; others && others[i]; i++) {
-        if (find_variable(others[i], name) < others[i]->count) return true;
+        if (conf_find_variable(others[i], name) < others[i]->count) return true;
     }
     return false;
-}
-
-static bool all_digits(struct str text)
-{
-    for (size_t i = 0; i < text.len; i++)
-        if (text.at[i] < '0' || text.at[i] > '9') return false;
-    return text.len > 0;
 }
 
 /* Kubernetes puts variables for every Service into each container: a Service called muster-x gives
  * MUSTER_X_SERVICE_HOST, _SERVICE_PORT, _SERVICE_PORT_<NAME>, _PORT=tcp://... and
  * _PORT_<NUMBER>_TCP[_PROTO|_PORT|_ADDR]. Nobody set them for us. */
-static bool is_service_link(struct str name, struct str text)
+static bool conf_is_service_link(struct str name, struct str text)
 {
     static const char *const protocols[] = {"TCP", "UDP", "SCTP"};
     const char *port;
     struct str rest;
+    uint64_t number;
 
     if (str_ends(name, STR("_SERVICE_HOST")) || str_ends(name, STR("_SERVICE_PORT")) ||
         memmem(name.at, name.len, "_SERVICE_PORT_", sizeof "_SERVICE_PORT_" - 1))
@@ -295,7 +294,7 @@ static bool is_service_link(struct str name, struct str text)
     port = memmem(name.at, name.len, "_PORT_", sizeof "_PORT_" - 1);
     if (!port) return false;
     rest = str_tail(name, (size_t)(port - name.at) + sizeof "_PORT_" - 1);
-    if (!all_digits(str_of(rest.at, str_find(rest, '_')))) return false;
+    if (str_to_u64(str_of(rest.at, str_find(rest, '_')), &number)) return false;
     rest = str_tail(rest, str_find(rest, '_') + 1);
     rest = str_of(rest.at, str_find(rest, '_'));
     for (size_t i = 0; i < ARRAY_LEN(protocols); i++)
@@ -303,30 +302,20 @@ static bool is_service_link(struct str name, struct str text)
     return false;
 }
 
-static enum err take_variable(struct conf *conf, struct str name, struct str text,
-                              const struct option_table *const *others)
+static enum err conf_take_variable(struct conf *conf, struct str name, struct str text,
+                                   const struct option_table *const *others)
 {
-    struct option_value value;
-    struct note note = {""};
     char hint[CONF_HINT_CAP];
-    size_t index = find_variable(conf->table, name);
-    enum err err;
+    size_t index = conf_find_variable(conf->table, name);
 
     if (index == conf->table->count) {
-        if (known_elsewhere(others, name) || is_service_link(name, text)) return ERR_OK;
+        if (conf_known_elsewhere(others, name) || conf_is_service_link(name, text)) return ERR_OK;
         conf_hint(conf->table, str_tail(name, sizeof OPTION_ENVIRONMENT_PREFIX - 1),
                   OPTION_FLAG_ONLY, option_environment_name, hint);
         return conf_problem(conf, "environment %.*s: unknown%s", STR_ARG(name), hint);
     }
     if (text.len == 0) return ERR_OK;
-    err = option_parse(&conf->table->options[index], text, &conf->memory, &value, &note);
-    if (err == ERR_NOMEM) return err;
-    if (err) {
-        return conf_problem(conf, "environment %.*s: %s", STR_ARG(name),
-                            conf_note_text(&conf->table->options[index], &note));
-    }
-    conf_set(conf, index, &value, (struct conf_place){.source = CONF_ENVIRONMENT});
-    return ERR_OK;
+    return conf_take_text(conf, index, text, CONF_ENVIRONMENT, "environment ", name);
 }
 
 enum err conf_add_environment(struct conf *conf, const char *const *environment,
@@ -342,16 +331,16 @@ enum err conf_add_environment(struct conf *conf, const char *const *environment,
             str_starts(name, STR(OPTION_ENVIRONMENT_PREFIX "TEST_"))) {
             continue;
         }
-        enum err err = take_variable(conf, name, str_tail(entry, equals + 1), others);
+        enum err err = conf_take_variable(conf, name, str_tail(entry, equals + 1), others);
         if (err == ERR_NOMEM) return err;
-        first = first_of(first, err);
+        first = conf_first_of(first, err);
     }
     return first;
 }
 
 /* -- defaults -- */
 
-static enum err required_missing(struct conf *conf, const struct option *option)
+static enum err conf_required_missing(struct conf *conf, const struct option *option)
 {
     char flag[OPTION_NAME_CAP], variable[OPTION_NAME_CAP];
 
@@ -372,7 +361,7 @@ enum err conf_finish(struct conf *conf)
         enum err err;
         if (conf->entries[i].place.source != CONF_UNSET) continue;
         if (!option->fallback) {
-            err = option->flags & OPTION_REQUIRED ? required_missing(conf, option) : ERR_OK;
+            err = option->flags & OPTION_REQUIRED ? conf_required_missing(conf, option) : ERR_OK;
         } else {
             err = option_parse(option, str_from(option->fallback), &conf->memory, &value, NULL);
             if (!err) conf_set(conf, i, &value, (struct conf_place){.source = CONF_DEFAULT});
@@ -389,72 +378,72 @@ enum err conf_finish(struct conf *conf)
 
 /* -- reading -- */
 
-static const struct conf_entry *entry_of(const struct conf *conf, const char *name)
+static const struct conf_entry *conf_entry_of(const struct conf *conf, const char *name)
 {
     const struct option *option = option_find(conf->table, name);
     assert(option); /* the program asks for its own options only */
     return &conf->entries[option - conf->table->options];
 }
 
-static bool entry_is(const struct conf *conf, const struct conf_entry *entry, uint32_t kinds)
+static bool conf_entry_is(const struct conf *conf, const struct conf_entry *entry, uint32_t kinds)
 {
     return (BIT(conf->table->options[entry - conf->entries].kind) & kinds) != 0;
 }
 
 bool conf_is_set(const struct conf *conf, const char *name)
 {
-    return entry_of(conf, name)->place.source != CONF_UNSET;
+    return conf_entry_of(conf, name)->place.source != CONF_UNSET;
 }
 
 bool conf_waits(const struct conf *conf, const char *name)
 {
-    return entry_of(conf, name)->waiting;
+    return conf_entry_of(conf, name)->waiting;
 }
 
 enum conf_source conf_source(const struct conf *conf, const char *name)
 {
-    return entry_of(conf, name)->place.source;
+    return conf_entry_of(conf, name)->place.source;
 }
 
 const char *conf_text(const struct conf *conf, const char *name)
 {
-    const struct conf_entry *entry = entry_of(conf, name);
-    assert(entry_is(conf, entry, BIT(OPTION_STRING) | BIT(OPTION_ADDRESS) | BIT(OPTION_ENUM)));
+    const struct conf_entry *entry = conf_entry_of(conf, name);
+    assert(conf_entry_is(conf, entry, BIT(OPTION_STRING) | BIT(OPTION_ADDRESS) | BIT(OPTION_ENUM)));
     return entry->place.source == CONF_UNSET ? NULL : entry->value.text.at;
 }
 
 uint64_t conf_number(const struct conf *conf, const char *name)
 {
-    const struct conf_entry *entry = entry_of(conf, name);
-    assert(entry_is(conf, entry, BIT(OPTION_U64) | BIT(OPTION_DURATION) | BIT(OPTION_SIZE)));
+    const struct conf_entry *entry = conf_entry_of(conf, name);
+    assert(conf_entry_is(conf, entry, BIT(OPTION_U64) | BIT(OPTION_DURATION) | BIT(OPTION_SIZE)));
     return entry->value.number;
 }
 
 double conf_decimal(const struct conf *conf, const char *name)
 {
-    const struct conf_entry *entry = entry_of(conf, name);
-    assert(entry_is(conf, entry, BIT(OPTION_DECIMAL)));
+    const struct conf_entry *entry = conf_entry_of(conf, name);
+    assert(conf_entry_is(conf, entry, BIT(OPTION_DECIMAL)));
     return (double)entry->value.number / 1e6;
 }
 
 bool conf_bool(const struct conf *conf, const char *name)
 {
-    const struct conf_entry *entry = entry_of(conf, name);
-    assert(entry_is(conf, entry, BIT(OPTION_BOOL)));
+    const struct conf_entry *entry = conf_entry_of(conf, name);
+    assert(conf_entry_is(conf, entry, BIT(OPTION_BOOL)));
     return entry->value.number != 0;
 }
 
 size_t conf_choice(const struct conf *conf, const char *name)
 {
-    const struct conf_entry *entry = entry_of(conf, name);
-    assert(entry_is(conf, entry, BIT(OPTION_ENUM)) && entry->place.source != CONF_UNSET);
+    const struct conf_entry *entry = conf_entry_of(conf, name);
+    assert(conf_entry_is(conf, entry, BIT(OPTION_ENUM)) && entry->place.source != CONF_UNSET);
     return (size_t)entry->value.number;
 }
 
 struct option_value conf_list(const struct conf *conf, const char *name)
 {
-    const struct conf_entry *entry = entry_of(conf, name);
-    assert(entry_is(conf, entry, BIT(OPTION_LIST)));
+    const struct conf_entry *entry = conf_entry_of(conf, name);
+    assert(conf_entry_is(conf, entry, BIT(OPTION_LIST)));
     return entry->value;
 }
 

@@ -16,7 +16,7 @@
 
 enum { CONF_FILE_MAX = 1024 * 1024 }; /* bytes of a configuration file */
 enum { CONF_ARGUMENTS_MAX = 256 };
-enum { CONF_PROBLEMS_MAX = 20 }; /* told one by one; the rest is counted */
+enum { CONF_PROBLEMS_MAX = 20 }; /* reported one by one; the rest is counted */
 
 enum conf_source { CONF_UNSET, CONF_DEFAULT, CONF_FILE, CONF_ENVIRONMENT, CONF_FLAG };
 
@@ -38,8 +38,8 @@ enum err conf_add_flags(struct conf *conf, size_t count, const char *const *word
 enum err conf_add_environment(struct conf *conf, const char *const *environment,
                               const struct option_table *const *others);
 enum err conf_add_file(struct conf *conf, const char *file_name, struct str content);
-/* A problem that whoever fetches the sources found, such as a file that cannot be read: one more
- * line, in which what cannot be shown is escaped. ERR_INVALID; ERR_NOMEM when it could not be
+/* A problem with fetching a source, such as a file that cannot be read: one more line, in which
+ * characters that cannot be shown are escaped. ERR_INVALID; ERR_NOMEM when it could not be
  * noted. */
 enum err conf_problem(struct conf *conf, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -63,12 +63,13 @@ struct option_value conf_list(const struct conf *conf, const char *name);
 /* Was [section] in the file, be it empty, or a key of it given by flag or environment? */
 bool conf_has_section(const struct conf *conf, const char *section);
 size_t conf_argument_count(const struct conf *conf);
-/* "" for an optional argument that was not given; conf_argument_count() tells it from an empty one. */
+/* "" for an optional argument that was not given; conf_argument_count() distinguishes it from an
+ * empty one. */
 const char *conf_argument(const struct conf *conf, size_t place);
 
 /* -- printing; ERR_FULL, ERR_NOMEM -- */
-/* The values in force as TOML that loads again, each with a comment that names its source. Secrets
- * and what cannot stand in a file are comments only; a gated section that was not given is left
+/* The values in force as TOML that loads again, each with a comment that names its source. Options
+ * that cannot be in a file are comments only; a gated section that was not given is left
  * out. */
 enum err conf_print(const struct conf *conf, const char *title, struct buf *into);
 /* The whole table as a commented TOML file with every default: a manual and a starting point. */
@@ -91,7 +92,7 @@ struct conf_changes {
 enum err conf_reload(const struct conf *current, struct conf *next,
                      struct conf_changes *ret_changes);
 /* "log.level: "info" -> "debug"" for an applied change; for one that waits, what the new value is
- * and that it needs a restart. Secrets are not shown. */
+ * and that it needs a restart. */
 enum err conf_change_text(const struct conf *current, const struct conf *next,
                           const struct conf_change *change, struct buf *into);
 #endif

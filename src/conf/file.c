@@ -14,23 +14,24 @@ enum { NOT_HERE = OPTION_NOT_IN_FILE | OPTION_FLAG_ONLY };
 struct reader {
     struct conf *conf;
     const char *file_name;
-    enum err first; /* the first thing that went wrong */
+    enum err first; /* the first error */
 };
 
-static void refuse(struct reader *r, struct toml_position at, const char *what, const char *hint)
+static void file_refuse(struct reader *r, struct toml_position at, const char *what,
+                        const char *hint)
 {
     enum err err =
         conf_problem(r->conf, "%s:%u:%u: %s%s", r->file_name, at.line, at.column, what, hint);
     if (!r->first || err == ERR_NOMEM) r->first = err;
 }
 
-static void spell_quoted(const struct option *option, char name[OPTION_NAME_CAP])
+static void file_spell_quoted(const struct option *option, char name[OPTION_NAME_CAP])
 {
     snprintf(name, OPTION_NAME_CAP, "'%s'", option->name);
 }
 
 /* Does any option live in the section `path`, at any depth? */
-static bool is_section(const struct option_table *table, const char *path)
+static bool file_is_section(const struct option_table *table, const char *path)
 {
     size_t len = strlen(path);
     for (size_t i = 0; i < table->count; i++) {
@@ -45,7 +46,7 @@ static bool is_section(const struct option_table *table, const char *path)
 }
 
 /* By the name it has in a file. */
-static const struct option *find_key(const struct option_table *table, const char *path)
+static const struct option *file_find_key(const struct option_table *table, const char *path)
 {
     for (size_t i = 0; i < table->count; i++) {
         const char *also = table->options[i].also_key;
@@ -54,7 +55,7 @@ static const struct option *find_key(const struct option_table *table, const cha
     return option_find(table, path);
 }
 
-static void unknown_key(struct reader *r, const struct toml_value *value, const char *path)
+static void file_unknown_key(struct reader *r, const struct toml_value *value, const char *path)
 {
     const struct option_table *table = r->conf->table;
     char what[NOTE_CAP], hint[CONF_HINT_CAP] = "", flag[OPTION_NAME_CAP];
@@ -62,46 +63,39 @@ static void unknown_key(struct reader *r, const struct toml_value *value, const 
 
     if (option) { /* it exists, but not for files */
         option_flag_name(option, flag);
-        snprintf(what, sizeof what, "'%s' cannot stand in a file; use the flag %s", path, flag);
+        snprintf(what, sizeof what, "'%s' cannot be in a file; use the flag %s", path, flag);
     } else {
         bool empty_or_table = toml_type(value) == TOML_TABLE;
         snprintf(what, sizeof what, "unknown %s '%s'", empty_or_table ? "section" : "key", path);
-        conf_hint(table, str_from(path), NOT_HERE, spell_quoted, hint);
-        if (is_section(table, path)) {
+        conf_hint(table, str_from(path), NOT_HERE, file_spell_quoted, hint);
+        if (file_is_section(table, path)) {
             snprintf(what, sizeof what, "'%s' is a section: write [%s]", path, path);
             hint[0] = '\0';
         }
     }
-    refuse(r, toml_key_position(value), what, hint);
+    file_refuse(r, toml_key_position(value), what, hint);
 }
 
-/* What a value of each kind looks like in a file, for the message about another type. */
-static const char *wanted_form(enum option_kind kind)
-{
-    static const char *const forms[] = {
-        [OPTION_STRING] = "a string",
-        [OPTION_U64] = "an integer",
-        [OPTION_DURATION] = "a string with a duration, such as \"10s\"",
-        [OPTION_SIZE] = "a string with a size, such as \"64KiB\", or an integer of bytes",
-        [OPTION_DECIMAL] = "a number, such as 0.05",
-        [OPTION_BOOL] = "a boolean, true or false",
-        [OPTION_ADDRESS] = "a string with an address, such as \"127.0.0.1:8790\"",
-        [OPTION_ENUM] = "a string with one of the choices",
-        [OPTION_LIST] = "an array of strings",
-    };
-    return forms[kind];
-}
+/* The form of each kind of value in a file: in words for errors, and its types. */
+static const struct {
+    const char *form;
+    uint32_t types; /* BIT(enum toml_type) */
+} forms[] = {
+    [OPTION_STRING] = {"a string", BIT(TOML_STRING)},
+    [OPTION_U64] = {"an integer", BIT(TOML_INTEGER)},
+    [OPTION_DURATION] = {"a string with a duration, such as \"10s\"", BIT(TOML_STRING)},
+    [OPTION_SIZE] = {"a string with a size, such as \"64KiB\", or an integer of bytes",
+                     BIT(TOML_STRING) | BIT(TOML_INTEGER)},
+    [OPTION_DECIMAL] = {"a number, such as 0.05", BIT(TOML_INTEGER) | BIT(TOML_FLOAT)},
+    [OPTION_BOOL] = {"a boolean, true or false", BIT(TOML_BOOLEAN)},
+    [OPTION_ADDRESS] = {"a string with an address, such as \"127.0.0.1:8790\"", BIT(TOML_STRING)},
+    [OPTION_ENUM] = {"a string with one of the choices", BIT(TOML_STRING)},
+    [OPTION_LIST] = {"an array of strings", BIT(TOML_ARRAY)},
+};
 
-static enum err wrong_type(const struct option *option, const struct toml_value *value,
-                           struct note *note)
-{
-    return note_fail(note, ERR_PARSE, "must be %s, not %s", wanted_form(option->kind),
-                     toml_type_article_name(toml_type(value)));
-}
-
-/* A double is as near to what was written as no digit in the sixth place can tell. */
-static enum err read_millionths(const struct option *option, double number,
-                                struct option_value *ret_value, struct note *note)
+/* The nearest millionth: a double is exact enough for six digits behind the point. */
+static enum err file_read_millionths(const struct option *option, double number,
+                                     struct option_value *ret_value, struct note *note)
 {
     double millionths = number * 1e6 + 0.5;
 
@@ -112,39 +106,26 @@ static enum err read_millionths(const struct option *option, double number,
     return option_check_number(option, ret_value->number, note);
 }
 
-static enum err read_decimal(const struct option *option, const struct toml_value *value,
-                             struct option_value *ret_value, struct note *note)
-{
-    double number = 0;
-
-    if (option->kind != OPTION_DECIMAL) return wrong_type(option, value, note);
-    if (toml_double(value, &number, note)) return ERR_PARSE;
-    return read_millionths(option, number, ret_value, note);
-}
-
-static enum err read_integer(const struct option *option, const struct toml_value *value,
-                             struct option_value *ret_value, struct note *note)
+static enum err file_read_integer(const struct option *option, const struct toml_value *value,
+                                  struct option_value *ret_value, struct note *note)
 {
     int64_t number = 0;
 
-    if (option->kind != OPTION_U64 && option->kind != OPTION_SIZE && option->kind != OPTION_DECIMAL)
-        return wrong_type(option, value, note);
     if (toml_i64(value, &number, NULL) || number < 0)
         return note_fail(note, ERR_INVALID, "must not be negative");
     if (option->kind == OPTION_DECIMAL)
-        return read_millionths(option, (double)number, ret_value, note);
+        return file_read_millionths(option, (double)number, ret_value, note);
     *ret_value = (struct option_value){.number = (uint64_t)number, .text = STR_EMPTY};
     return option_check_number(option, (uint64_t)number, note);
 }
 
-static enum err read_array(struct reader *r, const struct option *option,
-                           const struct toml_value *value, struct option_value *ret_value,
-                           struct note *note)
+static enum err file_read_array(struct reader *r, const struct option *option,
+                                const struct toml_value *value, struct option_value *ret_value,
+                                struct note *note)
 {
     struct str items[OPTION_LIST_MAX + 1];
     size_t count = 0;
 
-    if (option->kind != OPTION_LIST) return wrong_type(option, value, note);
     for (const struct toml_value *item = toml_first(value); item; item = toml_next(item)) {
         if (count == ARRAY_LEN(items)) break; /* one too many: refused just below */
         if (toml_string(item, &items[count++], NULL))
@@ -154,40 +135,39 @@ static enum err read_array(struct reader *r, const struct option *option,
     return option_make_list(option, items, count, &r->conf->memory, ret_value, note);
 }
 
-static enum err read_value(struct reader *r, const struct option *option,
-                           const struct toml_value *value, struct option_value *ret_value,
-                           struct note *note)
+static enum err file_read_value(struct reader *r, const struct option *option,
+                                const struct toml_value *value, struct option_value *ret_value,
+                                struct note *note)
 {
+    enum toml_type type = toml_type(value);
+    bool lone = type == TOML_STRING && (option->flags & OPTION_ONE_OR_LIST);
     struct str text = STR_EMPTY;
+    double number = 0;
     bool truth = false;
 
-    switch (toml_type(value)) {
+    if (!lone && !(forms[option->kind].types & BIT(type)))
+        return note_fail(note, ERR_PARSE, "must be %s, not %s", forms[option->kind].form,
+                         toml_type_article_name(type));
+    switch (type) {
     case TOML_STRING:
-        if (option->kind == OPTION_LIST && (option->flags & OPTION_ONE_OR_LIST)) {
-            if (toml_string(value, &text, note)) return ERR_PARSE;
-            return option_make_list(option, &text, 1, &r->conf->memory, ret_value, note);
-        }
-        if (option->kind == OPTION_U64 || option->kind == OPTION_BOOL ||
-            option->kind == OPTION_LIST || option->kind == OPTION_DECIMAL) {
-            return wrong_type(option, value, note);
-        }
         if (toml_string(value, &text, note)) return ERR_PARSE;
-        return option_parse(option, text, &r->conf->memory, ret_value, note);
-    case TOML_INTEGER: return read_integer(option, value, ret_value, note);
-    case TOML_FLOAT: return read_decimal(option, value, ret_value, note);
-    case TOML_BOOLEAN:
-        if (option->kind != OPTION_BOOL) return wrong_type(option, value, note);
+        return lone ? option_make_list(option, &text, 1, &r->conf->memory, ret_value, note)
+                    : option_parse(option, text, &r->conf->memory, ret_value, note);
+    case TOML_INTEGER: return file_read_integer(option, value, ret_value, note);
+    case TOML_FLOAT:
+        if (toml_double(value, &number, note)) return ERR_PARSE;
+        return file_read_millionths(option, number, ret_value, note);
+    case TOML_ARRAY: return file_read_array(r, option, value, ret_value, note);
+    default:
         if (toml_bool(value, &truth, note)) return ERR_PARSE;
         *ret_value = (struct option_value){.number = truth, .text = STR_EMPTY};
         return ERR_OK;
-    case TOML_ARRAY: return read_array(r, option, value, ret_value, note);
-    default: return wrong_type(option, value, note);
     }
 }
 
-/* An option with two names may stand under one of them. */
-static void take_entry(struct reader *r, const struct option *option,
-                       const struct option_value *value, struct conf_place place)
+/* An option with two names may be given under one of them only. */
+static void file_take_entry(struct reader *r, const struct option *option,
+                            const struct option_value *value, struct conf_place place)
 {
     size_t index = (size_t)(option - r->conf->table->options);
     const struct conf_place *before = &r->conf->entries[index].place;
@@ -197,46 +177,41 @@ static void take_entry(struct reader *r, const struct option *option,
         snprintf(what, sizeof what,
                  "'%s' and '%s' are two names of one option; line %u has the other", option->name,
                  option->also_key, before->line);
-        refuse(r, (struct toml_position){place.line, place.column}, what, "");
+        file_refuse(r, (struct toml_position){place.line, place.column}, what, "");
         return;
     }
     conf_set(r->conf, index, value, place);
 }
 
-static void take_value(struct reader *r, const struct option *option,
-                       const struct toml_value *value)
+static void file_take_value(struct reader *r, const struct option *option,
+                            const struct toml_value *value)
 {
     struct toml_position at = toml_position(value);
     struct option_value read = {.text = STR_EMPTY};
     struct note note = {""};
     char what[NOTE_CAP + OPTION_NAME_CAP];
-    enum err err = read_value(r, option, value, &read, &note);
+    enum err err = file_read_value(r, option, value, &read, &note);
 
     if (err == ERR_NOMEM) {
         r->first = err;
     } else if (err) {
-        snprintf(what, sizeof what, "'%s': %s", option->name, conf_note_text(option, &note));
-        refuse(r, at, what, "");
+        snprintf(what, sizeof what, "'%s': %s", option->name, note.text);
+        file_refuse(r, at, what, "");
     } else {
         struct conf_place place = {.source = CONF_FILE, .line = at.line, .column = at.column};
-        take_entry(r, option, &read, place);
+        file_take_entry(r, option, &read, place);
     }
 }
 
-static void join_path(char path[PATH_CAP], const char *section, struct str key)
-{
-    snprintf(path, PATH_CAP, "%s%s%.*s", section, section[0] ? "." : "", STR_ARG(key));
-}
-
-static void quoted_key(struct reader *r, const struct toml_value *value, const char *path)
+static void file_quoted_key(struct reader *r, const struct toml_value *value, const char *path)
 {
     char what[NOTE_CAP];
     snprintf(what, sizeof what, "unknown key '%s': in quotes it is one word; write it without",
              path);
-    refuse(r, toml_key_position(value), what, "");
+    file_refuse(r, toml_key_position(value), what, "");
 }
 
-static void note_section(struct reader *r, const char *section)
+static void file_note_section(struct reader *r, const char *section)
 {
     struct conf *conf = r->conf;
     const char *name = arena_dup(&conf->memory, str_from(section));
@@ -248,35 +223,35 @@ static void note_section(struct reader *r, const char *section)
 }
 
 /* Depth is bounded by the sections that exist: an unknown one is refused, not entered. */
-static void take_table(struct reader *r, const struct toml_value *table, const char *section)
+static void file_take_table(struct reader *r, const struct toml_value *table, const char *section)
 {
     const struct option_table *known = r->conf->table;
 
-    note_section(r, section);
+    file_note_section(r, section);
     for (const struct toml_value *v = toml_first(table); v && r->first != ERR_NOMEM;
          v = toml_next(v)) {
         char path[PATH_CAP];
         struct str key = toml_key(v);
-        join_path(path, section, key);
-        const struct option *option = find_key(known, path);
+        snprintf(path, sizeof path, "%s%s%.*s", section, section[0] ? "." : "", STR_ARG(key));
+        const struct option *option = file_find_key(known, path);
         if (str_has(key, '.') || str_has(key, '\0'))
-            quoted_key(r, v, path);
+            file_quoted_key(r, v, path);
         else if (option && !(option->flags & NOT_HERE))
-            take_value(r, option, v);
-        else if (toml_type(v) == TOML_TABLE && is_section(known, path))
-            take_table(r, v, path);
+            file_take_value(r, option, v);
+        else if (toml_type(v) == TOML_TABLE && file_is_section(known, path))
+            file_take_table(r, v, path);
         else
-            unknown_key(r, v, path);
+            file_unknown_key(r, v, path);
     }
 }
 
 /* The reader's own note begins with the place, which we put in front in our own form. */
-static enum err not_toml(struct reader *r, struct toml_position where, const struct note *note)
+static enum err file_not_toml(struct reader *r, struct toml_position where, const struct note *note)
 {
     char prefix[64];
     snprintf(prefix, sizeof prefix, "line %u, column %u: ", where.line, where.column);
     size_t skip = strncmp(note->text, prefix, strlen(prefix)) == 0 ? strlen(prefix) : 0;
-    refuse(r, where, note->text + skip, "");
+    file_refuse(r, where, note->text + skip, "");
     return r->first;
 }
 
@@ -296,8 +271,8 @@ enum err conf_add_file(struct conf *conf, const char *file_name, struct str cont
     }
     err = toml_open(content, DOCUMENT_MEMORY_MAX, &document, &where, &note);
     if (err == ERR_NOMEM) return err;
-    if (err) return not_toml(&r, where, &note);
-    take_table(&r, toml_root(document), "");
+    if (err) return file_not_toml(&r, where, &note);
+    file_take_table(&r, toml_root(document), "");
     toml_close(document);
     return r.first;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of conf share and nobody else sees: the loaded state and how it is filled. */
+/* Shared by the files of conf alone: the loaded state and how it is filled. */
 #ifndef CONF_INTERNAL_H
 #define CONF_INTERNAL_H
 #include "conf/conf.h"
+#include "conf/writer.h"
 
 struct conf_place {
     enum conf_source source;
@@ -35,8 +36,9 @@ struct conf {
 /* Keeps the value unless a stronger source has spoken. */
 void conf_set(struct conf *conf, size_t index, const struct option_value *value,
               struct conf_place place);
-/* What a note about a value of this option may say: nothing of a secret. */
-const char *conf_note_text(const struct option *option, const struct note *note);
+/* The value, or "none" when no source gives one. */
+void conf_value_text(struct writer *w, const struct option *option,
+                     const struct option_value *value, struct conf_place place);
 /* " (did you mean x?)" for the option nearest to `wanted`, in the spelling of `spell`; "" when
  * none is near. Options with one of `excluded_flags` are not offered. */
 enum { CONF_HINT_CAP = OPTION_NAME_CAP + 32 };

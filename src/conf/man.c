@@ -23,7 +23,7 @@ struct troff {
     char before;
 };
 
-static void put_char(struct troff *t, uint32_t code)
+static void man_put_char(struct troff *t, uint32_t code)
 {
     bool guarded = t->line_start && (code == '.' || code == '\'');
     /* of --option, and of a range of options; not the hyphen of a word */
@@ -39,7 +39,7 @@ static void put_char(struct troff *t, uint32_t code)
         writer_add(t->w, "%s%c", guarded ? "\\&" : code == '-' && typed ? "\\" : "", (char)code);
 }
 
-static void put_text(struct writer *w, struct str text, bool literal)
+static void man_put_text(struct writer *w, struct str text, bool literal)
 {
     struct troff t = {.w = w, .literal = literal, .line_start = true};
 
@@ -52,55 +52,47 @@ static void put_text(struct writer *w, struct str text, bool literal)
             t.bold = !t.bold;
             writer_add(w, t.bold ? "\\fB" : "\\fP");
         } else {
-            put_char(&t, code);
+            man_put_char(&t, code);
         }
     }
 }
 
-enum err command_man_text(struct str words, struct buf *into)
+enum err command_man_text(struct str words, bool literal, struct buf *into)
 {
     struct writer w = {.into = into};
 
-    put_text(&w, words, false);
+    man_put_text(&w, words, literal);
     return w.err;
 }
 
-enum err command_man_literal(struct str words, struct buf *into)
+static void man_text(struct writer *w, const char *words)
 {
-    struct writer w = {.into = into};
-
-    put_text(&w, words, true);
-    return w.err;
+    man_put_text(w, str_from(words), false);
 }
 
-static void text(struct writer *w, const char *words)
-{
-    put_text(w, str_from(words), false);
-}
-
-/* What is typed as it stands (names, flags, command lines), in bold, with `after` behind it. */
-static void bold(struct writer *w, const char *words, const char *after)
+/* Literal text (names, flags, command lines) in bold, with `after` behind it. */
+static void man_bold(struct writer *w, const char *words, const char *after)
 {
     writer_add(w, "\\fB");
-    put_text(w, str_from(words), true);
+    man_put_text(w, str_from(words), true);
     writer_add(w, "\\fP%s", after);
 }
 
-static void bold_line(struct writer *w, const char *words, const char *rest)
+static void man_bold_line(struct writer *w, const char *words, const char *rest)
 {
-    bold(w, words, rest[0] ? " " : "");
-    put_text(w, str_from(rest), true);
+    man_bold(w, words, rest[0] ? " " : "");
+    man_put_text(w, str_from(rest), true);
     writer_add(w, "\n");
 }
 
 /* Each line of `words` is a paragraph. */
-static void paragraphs(struct writer *w, const char *words)
+static void man_paragraphs(struct writer *w, const char *words)
 {
     struct str rest = str_from(words), line;
 
     for (bool first = true; rest.len > 0 && str_split(&rest, '\n', &line); first = false) {
         if (!first) writer_add(w, ".PP\n");
-        put_text(w, line, false);
+        man_put_text(w, line, false);
         writer_add(w, "\n");
     }
 }
@@ -108,32 +100,32 @@ static void paragraphs(struct writer *w, const char *words)
 /* -- sections -- */
 
 /* "musterctl-cert-issue" */
-static void page_name(const char *path, char name[PAGE_NAME_CAP])
+static void man_page_name(const char *path, char name[PAGE_NAME_CAP])
 {
     snprintf(name, PAGE_NAME_CAP, "%s", path);
     for (char *c = name; *c; c++)
         if (*c == ' ') *c = '-';
 }
 
-static void head(const struct command *command, const char *path, const char *release,
-                 struct writer *w)
+static void man_head(const struct command *command, const char *path, const char *release,
+                     struct writer *w)
 {
     char name[PAGE_NAME_CAP], capital[PAGE_NAME_CAP];
 
-    page_name(path, name);
+    man_page_name(path, name);
     snprintf(capital, sizeof capital, "%s", name);
     for (char *c = capital; *c; c++)
         if (*c >= 'a' && *c <= 'z') *c = (char)(*c - 'a' + 'A');
     /* .nh, .ad l: what is typed is not parted by hyphens, nor spread over the line. */
     writer_add(w, ".TH \"%s\" 1 \"\" \"%s\" \"User Commands\"\n.nh\n.ad l\n.SH NAME\n", capital,
                release);
-    put_text(w, str_from(name), true);
+    man_put_text(w, str_from(name), true);
     writer_add(w, " \\- ");
-    text(w, command->summary);
+    man_text(w, command->summary);
     writer_add(w, "\n");
 }
 
-static void synopsis(const struct command *command, const char *path, struct writer *w)
+static void man_synopsis(const struct command *command, const char *path, struct writer *w)
 {
     const char *options = command->children  ? "COMMAND [OPTION]..."
                           : command->options ? "[OPTION]..."
@@ -144,7 +136,7 @@ static void synopsis(const struct command *command, const char *path, struct wri
     snprintf(rest, sizeof rest, "%s%s%s", options, options[0] && arguments[0] ? " " : "",
              arguments);
     writer_add(w, ".SH SYNOPSIS\n");
-    bold_line(w, path, rest);
+    man_bold_line(w, path, rest);
 }
 
 struct listing {
@@ -153,7 +145,7 @@ struct listing {
 };
 
 /* Every command below the group, however deep: each has a page of its own. */
-static enum err list_command(void *owner, const struct command_call *call, const char *path)
+static enum err man_list_command(void *owner, const struct command_call *call, const char *path)
 {
     const struct command *command = command_of(call);
     const struct listing *listing = owner;
@@ -162,50 +154,43 @@ static enum err list_command(void *owner, const struct command_call *call, const
 
     if (strncmp(path, listing->below, len) != 0 || path[len] != ' ' || command->children)
         return ERR_OK;
-    page_name(path, name);
+    man_page_name(path, name);
     writer_add(listing->w, ".TP\n");
-    bold(listing->w, name, "(1)\n");
-    text(listing->w, command->summary);
+    man_bold(listing->w, name, "(1)\n");
+    man_text(listing->w, command->summary);
     writer_add(listing->w, "\n");
     return listing->w->err;
 }
 
-static void option_entry(const struct option *option, struct writer *w)
+static void man_option(const struct option *option, struct writer *w)
 {
     char flag[OPTION_NAME_CAP];
     const char *value = command_option_usage(option, flag);
     struct buf facts;
 
     writer_add(w, ".TP\n");
-    bold_line(w, flag, value);
-    text(w, option->help);
+    man_bold_line(w, flag, value);
+    man_text(w, option->help);
     writer_add(w, ".\n");
     buf_init(&facts, OPTION_TEXT_MAX);
     if (!w->err) w->err = command_option_facts(option, &facts);
-    put_text(w, str_trim(buf_peek(&facts)), false);
+    man_put_text(w, str_trim(buf_peek(&facts)), false);
     if (facts.len > 0) writer_add(w, "\n");
     buf_deinit(&facts);
 }
 
-static void options(const struct option_table *table, struct writer *w)
-{
-    writer_add(w, ".SH OPTIONS\n");
-    for (size_t i = 0; table && i < table->count; i++) option_entry(&table->options[i], w);
-    writer_add(w, ".TP\n\\fB\\-\\-help\\fP\nshow a shorter form of this page.\n");
-}
-
-static void examples(const struct command *command, struct writer *w)
+static void man_examples(const struct command *command, struct writer *w)
 {
     writer_add(w, ".SH EXAMPLES\n");
     for (const struct command_example *e = command->examples; e->line; e++) {
         writer_add(w, ".TP\n");
-        bold_line(w, e->line, "");
-        text(w, e->what);
+        man_bold_line(w, e->line, "");
+        man_text(w, e->what);
         writer_add(w, "\n");
     }
 }
 
-static void exits(const struct command *command, struct writer *w)
+static void man_exits(const struct command *command, struct writer *w)
 {
     writer_add(w, ".SH EXIT STATUS\n");
     for (size_t i = 0; command_exit_meaning(i); i++)
@@ -213,7 +198,7 @@ static void exits(const struct command *command, struct writer *w)
             writer_add(w, ".TP\n%zu\n%s\n", i, command_exit_meaning(i));
 }
 
-static void see_also(const struct command_call *call, const char *path, struct writer *w)
+static void man_see_also(const struct command_call *call, const char *path, struct writer *w)
 {
     char name[PAGE_NAME_CAP], upper[COMMAND_PATH_CAP];
 
@@ -222,10 +207,11 @@ static void see_also(const struct command_call *call, const char *path, struct w
         struct command_call above = *call;
         above.depth = i + 1;
         command_path_text(&above, upper);
-        page_name(upper, name);
-        bold(w, name, "(1),\n");
+        man_page_name(upper, name);
+        man_bold(w, name, "(1),\n");
     }
-    if (call->depth == 1) bold(w, strcmp(path, "muster") == 0 ? "musterctl" : "muster", "(1),\n");
+    if (call->depth == 1)
+        man_bold(w, strcmp(path, "muster") == 0 ? "musterctl" : "muster", "(1),\n");
     writer_add(w, "\\fBmuster.toml\\fP(5)\n");
 }
 
@@ -236,18 +222,21 @@ enum err command_man(const struct command_call *call, const char *release, struc
     char path[COMMAND_PATH_CAP];
 
     command_path_text(call, path);
-    head(command, path, release, &w);
-    synopsis(command, path, &w);
+    man_head(command, path, release, &w);
+    man_synopsis(command, path, &w);
     writer_add(&w, ".SH DESCRIPTION\n");
-    paragraphs(&w, command->about);
+    man_paragraphs(&w, command->about);
     if (command->children) {
         writer_add(&w, ".SH COMMANDS\n");
-        (void)command_visit(call->path[0], list_command, &(struct listing){&w, path});
+        (void)command_visit(call->path[0], man_list_command, &(struct listing){&w, path});
     } else {
-        options(command->options, &w);
+        writer_add(&w, ".SH OPTIONS\n");
+        for (size_t i = 0; command->options && i < command->options->count; i++)
+            man_option(&command->options->options[i], &w);
+        writer_add(&w, ".TP\n\\fB\\-\\-help\\fP\nshow a shorter form of this page.\n");
     }
-    if (command->examples) examples(command, &w);
-    if (!command->children) exits(command, &w);
-    see_also(call, path, &w);
+    if (command->examples) man_examples(command, &w);
+    if (!command->children) man_exits(command, &w);
+    man_see_also(call, path, &w);
     return w.err;
 }

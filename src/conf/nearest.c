@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Damerau-Levenshtein distance in three rows on the stack. Pure; any thread may call. */
 #include "conf/nearest.h"
 
 #include <string.h>
@@ -31,19 +32,19 @@ size_t nearest_distance(struct str a, struct str b, size_t bound)
 
 /* A third of the name may be wrong, at most three keystrokes, and one at least so that short names
  * can be helped too. */
-static size_t bound_for(struct str wanted)
+static size_t nearest_bound_for(struct str wanted)
 {
     return min_size(NEAREST_KEYSTROKES_MAX, max_size(1, wanted.len / 3));
 }
 
 void nearest_init(struct nearest *n, struct str wanted)
 {
-    *n = (struct nearest){.wanted = wanted, .distance = bound_for(wanted) + 1};
+    *n = (struct nearest){.wanted = wanted, .distance = nearest_bound_for(wanted) + 1};
 }
 
 void nearest_offer(struct nearest *n, struct str candidate, size_t place)
 {
-    size_t distance = nearest_distance(n->wanted, candidate, bound_for(n->wanted));
+    size_t distance = nearest_distance(n->wanted, candidate, nearest_bound_for(n->wanted));
     if (distance < n->distance) {
         n->distance = distance;
         n->place = place;
@@ -52,5 +53,5 @@ void nearest_offer(struct nearest *n, struct str candidate, size_t place)
 
 bool nearest_found(const struct nearest *n)
 {
-    return n->distance <= bound_for(n->wanted);
+    return n->distance <= nearest_bound_for(n->wanted);
 }

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads, checks and prints one value by the row of its option. Copies go into the caller's arena.
+ * Pure otherwise; any thread may call. */
 #include "conf/option.h"
 
 #include <stdio.h>
@@ -91,7 +93,7 @@ enum err option_check_number(const struct option *option, uint64_t number, struc
     return ERR_INVALID;
 }
 
-static enum err parse_bool(struct str text, uint64_t *ret_number, struct note *note)
+static enum err option_parse_bool(struct str text, uint64_t *ret_number, struct note *note)
 {
     static const char *const words[] = {"false", "true", "no", "yes", "off", "on", "0", "1"};
     for (size_t i = 0; i < ARRAY_LEN(words); i++) {
@@ -103,8 +105,8 @@ static enum err parse_bool(struct str text, uint64_t *ret_number, struct note *n
     return note_fail(note, ERR_PARSE, "needs true or false, got '%.*s'", STR_ARG(text));
 }
 
-static enum err parse_number(const struct option *option, struct str text, uint64_t *ret_number,
-                             struct note *note)
+static enum err option_parse_number(const struct option *option, struct str text,
+                                    uint64_t *ret_number, struct note *note)
 {
     uint64_t number = 0;
     enum err err;
@@ -128,7 +130,7 @@ static enum err parse_number(const struct option *option, struct str text, uint6
 }
 
 /* Shape only; whether a name resolves is found out when it is used, and may change by then. */
-static enum err check_address(struct str text, struct note *note)
+static enum err option_check_address(struct str text, struct note *note)
 {
     uint64_t port;
     size_t colon = text.len;
@@ -153,8 +155,8 @@ static enum err check_address(struct str text, struct note *note)
     return ERR_OK;
 }
 
-static enum err parse_choice(const struct option *option, struct str text, uint64_t *ret_number,
-                             struct note *note)
+static enum err option_parse_choice(const struct option *option, struct str text,
+                                    uint64_t *ret_number, struct note *note)
 {
     char all[NOTE_CAP / 2];
     size_t used = 0;
@@ -171,7 +173,7 @@ static enum err parse_choice(const struct option *option, struct str text, uint6
     return note_fail(note, ERR_INVALID, "must be one of %s, got '%.*s'", all, STR_ARG(text));
 }
 
-static enum err check_text(struct str text, struct note *note)
+static enum err option_check_text(struct str text, struct note *note)
 {
     if (text.len > OPTION_TEXT_MAX)
         return note_fail(note, ERR_TOO_LARGE, "longer than %d bytes", OPTION_TEXT_MAX);
@@ -191,7 +193,7 @@ enum err option_make_list(const struct option *option, const struct str *items, 
     copies = arena_calloc(arena, max_size(count, 1), sizeof *copies);
     if (!copies) return ERR_NOMEM;
     for (size_t i = 0; i < count; i++) {
-        enum err err = check_text(items[i], note);
+        enum err err = option_check_text(items[i], note);
         if (err) return err;
         if (items[i].len == 0) return note_fail(note, ERR_PARSE, "item %zu is empty", i + 1);
         char *copy = arena_dup(arena, items[i]);
@@ -202,8 +204,8 @@ enum err option_make_list(const struct option *option, const struct str *items, 
     return ERR_OK;
 }
 
-static enum err parse_list(const struct option *option, struct str text, struct arena *arena,
-                           struct option_value *ret_value, struct note *note)
+static enum err option_parse_list(const struct option *option, struct str text, struct arena *arena,
+                                  struct option_value *ret_value, struct note *note)
 {
     struct str items[OPTION_LIST_MAX + 1], rest = text;
     size_t count = 0;
@@ -216,8 +218,8 @@ static enum err parse_list(const struct option *option, struct str text, struct 
     return option_make_list(option, items, count, arena, ret_value, note);
 }
 
-/* Where one listens, no host means every interface, as many programs write it. */
-static enum err with_host(const struct option *option, struct arena *arena, struct str *text)
+/* A listener without a host means every interface, as in many programs. */
+static enum err option_with_host(const struct option *option, struct arena *arena, struct str *text)
 {
     static const char everywhere[] = "0.0.0.0";
     char *whole;
@@ -235,7 +237,7 @@ enum err option_parse(const struct option *option, struct str text, struct arena
                       struct option_value *ret_value, struct note *note)
 {
     struct option_value value = {.text = STR_EMPTY};
-    enum err err = check_text(text, note);
+    enum err err = option_check_text(text, note);
 
     if (err) return err;
     switch (option->kind) {
@@ -243,15 +245,15 @@ enum err option_parse(const struct option *option, struct str text, struct arena
     case OPTION_U64:
     case OPTION_DURATION:
     case OPTION_DECIMAL:
-    case OPTION_SIZE: err = parse_number(option, text, &value.number, note); break;
-    case OPTION_BOOL: err = parse_bool(text, &value.number, note); break;
+    case OPTION_SIZE: err = option_parse_number(option, text, &value.number, note); break;
+    case OPTION_BOOL: err = option_parse_bool(text, &value.number, note); break;
     case OPTION_ADDRESS:
-        err = with_host(option, arena, &text);
+        err = option_with_host(option, arena, &text);
         if (!err && (!(option->flags & OPTION_OFF) || !str_equal(text, STR("0"))))
-            err = check_address(text, note);
+            err = option_check_address(text, note);
         break;
-    case OPTION_ENUM: err = parse_choice(option, text, &value.number, note); break;
-    case OPTION_LIST: return parse_list(option, text, arena, ret_value, note);
+    case OPTION_ENUM: err = option_parse_choice(option, text, &value.number, note); break;
+    case OPTION_LIST: return option_parse_list(option, text, arena, ret_value, note);
     }
     if (err) return err;
     if (option->kind == OPTION_STRING || option->kind == OPTION_ADDRESS ||
@@ -281,8 +283,8 @@ bool option_value_equal(const struct option *option, const struct option_value *
 }
 
 /* A TOML basic string that reads back as the same text: what TOML wants escaped is, and what would
- * steer the terminal it is shown on; everything else stands as it is. */
-static enum err format_quoted(struct str text, struct buf *into)
+ * steer the terminal it is shown on; everything else stays as it is. */
+static enum err option_format_quoted(struct str text, struct buf *into)
 {
     enum err err = buf_append_byte(into, '"');
 
@@ -310,7 +312,7 @@ enum err option_format(const struct option *option, const struct option_value *v
     switch (option->kind) {
     case OPTION_STRING:
     case OPTION_ADDRESS:
-    case OPTION_ENUM: return format_quoted(value->text, into);
+    case OPTION_ENUM: return option_format_quoted(value->text, into);
     case OPTION_BOOL: return buf_append_c(into, value->number ? "true" : "false");
     case OPTION_DECIMAL:
     case OPTION_U64:
@@ -319,13 +321,13 @@ enum err option_format(const struct option *option, const struct option_value *v
     case OPTION_DURATION:
     case OPTION_SIZE:
         option_number_text(option, value->number, text);
-        return format_quoted(str_from(text), into);
+        return option_format_quoted(str_from(text), into);
     case OPTION_LIST: break;
     }
     err = buf_append_byte(into, '[');
     for (size_t i = 0; i < value->item_count && !err; i++) {
         if (i > 0) err = buf_append_c(into, ", ");
-        if (!err) err = format_quoted(value->items[i], into);
+        if (!err) err = option_format_quoted(value->items[i], into);
     }
     return err ? err : buf_append_byte(into, ']');
 }

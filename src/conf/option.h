@@ -40,21 +40,20 @@ enum option_kind {
 
 enum option_flags {
     OPTION_RELOAD = BIT(0),      /* a change takes effect on SIGHUP */
-    OPTION_SECRET = BIT(1),      /* the value is never printed */
+    OPTION_RELOAD_ON = BIT(1),   /* BOOL: SIGHUP switches it on; off needs a restart */
     OPTION_REQUIRED = BIT(2),    /* refused when no source gives a value */
     OPTION_NOT_IN_FILE = BIT(3), /* a flag or the environment only */
     OPTION_FLAG_ONLY = BIT(4),   /* says something about this call, such as --json */
     OPTION_OFF = BIT(5),         /* ADDRESS: "0" is none at all, see option_address_off */
     OPTION_LISTEN = BIT(6),      /* ADDRESS: ":7790" is every interface, kept as 0.0.0.0:7790 */
     OPTION_ONE_OR_LIST = BIT(7), /* LIST: a file may give a lone string */
-    /* That its section is there says something (conf_has_section): a configuration is printed
+    /* The presence of its section has a meaning (conf_has_section): a configuration is printed
      * without one that was not given. */
     OPTION_GATED = BIT(8),
-    OPTION_RELOAD_ON = BIT(9), /* BOOL: SIGHUP switches it on; off needs a restart */
 };
 
-/* What a path names. A role checks it before it makes a directory or binds a port; a shared
- * rule, so that each option with a FILE says one of these. */
+/* The kind of file that a path names. A role checks it before it makes a directory or binds a port;
+ * a shared rule, so that each option with a FILE says one of these. */
 enum option_file {
     OPTION_FILE_NONE,         /* not a file */
     OPTION_FILE_INPUT,        /* must exist and be readable */
@@ -107,7 +106,7 @@ struct str option_section(const struct option *option); /* "http"; empty when it
 struct str option_key(const struct option *option);     /* "listen" */
 const char *option_placeholder(const struct option *option);
 
-/* Reads a value as typed in a flag or the environment. What it keeps is copied into `arena`.
+/* Reads a value as typed in a flag or the environment. Texts are copied into `arena`.
  * ERR_PARSE and ERR_INVALID (out of bounds, not a choice) with a note that says what would be
  * right; ERR_TOO_LARGE; ERR_NOMEM. */
 enum err option_parse(const struct option *option, struct str text, struct arena *arena,

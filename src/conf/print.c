@@ -5,13 +5,12 @@
 
 #include "conf/internal.h"
 #include "conf/printable.h"
-#include "conf/writer.h"
 
 enum { COMMENT_COLUMN = 40 }; /* where sources line up, when values are short */
 
-/* Where an entry came from, for people: "flag --http-listen". */
-static void place_text(struct writer *w, const struct conf *conf, const struct option *option,
-                       struct conf_place place)
+/* The source of an entry, for people: "flag --http-listen". */
+static void print_place_text(struct writer *w, const struct conf *conf, const struct option *option,
+                             struct conf_place place)
 {
     char name[OPTION_NAME_CAP];
 
@@ -44,8 +43,8 @@ static void print_section(struct writer *w, const struct option *option,
                STR_ARG(section));
 }
 
-/* What stands after the comment sign on a line whose value begins at `start`. */
-static void pad_to_comment(struct writer *w, size_t start)
+/* The comment sign, on a line whose value begins at `start`. */
+static void print_pad_to_comment(struct writer *w, size_t start)
 {
     size_t used = w->into->len - start;
 
@@ -56,39 +55,30 @@ static void print_waiting(struct writer *w, const struct conf *conf, const struc
                           const struct conf_entry *entry)
 {
     writer_add(w, "; restart to take ");
-    if (entry->next_place.source == CONF_UNSET)
-        writer_add(w, "none");
-    else
-        writer_value(w, option, &entry->next_value);
+    conf_value_text(w, option, &entry->next_value, entry->next_place);
     writer_add(w, " from ");
-    place_text(w, conf, option, entry->next_place);
+    print_place_text(w, conf, option, entry->next_place);
 }
 
 static void print_entry(struct writer *w, const struct conf *conf, size_t index)
 {
     const struct option *option = &conf->table->options[index];
     const struct conf_entry *entry = &conf->entries[index];
-    bool secret = option->flags & OPTION_SECRET, set = entry->place.source != CONF_UNSET;
-    bool comment = secret || !set || (option->flags & OPTION_NOT_IN_FILE);
+    bool set = entry->place.source != CONF_UNSET;
+    bool comment = !set || (option->flags & OPTION_NOT_IN_FILE);
     size_t start = w->into->len;
 
     writer_add(w, "%s%.*s =%s", comment ? "# " : "", STR_ARG(option_key(option)), set ? " " : "");
-    if (set && secret)
-        writer_add(w, "(secret)");
-    else if (set)
-        writer_value(w, option, &entry->value);
-    pad_to_comment(w, start);
+    if (set) writer_value(w, option, &entry->value);
+    print_pad_to_comment(w, start);
     if (entry->waiting) writer_add(w, "at start: ");
-    place_text(w, conf, option, entry->place);
-    if (entry->waiting && !secret)
-        print_waiting(w, conf, option, entry);
-    else if (entry->waiting)
-        writer_add(w, "; restart to take a new value");
+    print_place_text(w, conf, option, entry->place);
+    if (entry->waiting) print_waiting(w, conf, option, entry);
     writer_add(w, "\n");
 }
 
 /* Printed, the section would be there when this is read again, and switch something on. */
-static bool gated_away(const struct conf *conf, const struct option *option)
+static bool print_gated_away(const struct conf *conf, const struct option *option)
 {
     char section[OPTION_NAME_CAP];
 
@@ -105,7 +95,7 @@ enum err conf_print(const struct conf *conf, const char *title, struct buf *into
     writer_add(&w, "# %s: the configuration in force, each value with its source.\n", title);
     for (size_t i = 0; i < conf->table->count; i++) {
         const struct option *option = &conf->table->options[i];
-        if ((option->flags & OPTION_FLAG_ONLY) || gated_away(conf, option)) continue;
+        if ((option->flags & OPTION_FLAG_ONLY) || print_gated_away(conf, option)) continue;
         print_section(&w, option, before, false);
         print_entry(&w, conf, i);
         before = option;
@@ -144,7 +134,7 @@ static void print_manual(struct writer *w, const struct option *option)
                : option->flags & OPTION_RELOAD_ON ? "SIGHUP switches it on"
                                                   : "read at start");
     if (option->flags & OPTION_NOT_IN_FILE)
-        writer_add(w, "# It cannot stand in a file itself.\n");
+        writer_add(w, "# It cannot be in a file itself.\n");
     else
         print_sample(w, option);
 }

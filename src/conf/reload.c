@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a reload changed, what it could not, and the configuration that is in force after it. */
+/* The changes of a reload, applied or waiting, and the configuration in force after it. */
 #include "conf/internal.h"
-#include "conf/writer.h"
 
-static bool entries_equal(const struct option *option, const struct conf_entry *a,
-                          const struct conf_entry *b)
+static bool reload_entries_equal(const struct option *option, const struct conf_entry *a,
+                                 const struct conf_entry *b)
 {
     bool a_set = a->place.source != CONF_UNSET, b_set = b->place.source != CONF_UNSET;
     if (a_set != b_set) return false;
@@ -12,8 +11,8 @@ static bool entries_equal(const struct option *option, const struct conf_entry *
 }
 
 /* A copy that lives as long as `memory`. */
-static enum err copy_value(const struct option *option, const struct option_value *value,
-                           struct arena *memory, struct option_value *ret_copy)
+static enum err reload_copy_value(const struct option *option, const struct option_value *value,
+                                  struct arena *memory, struct option_value *ret_copy)
 {
     struct option_value copy = *value;
 
@@ -28,14 +27,14 @@ static enum err copy_value(const struct option *option, const struct option_valu
 }
 
 /* The old value stays in force; the new one is remembered beside it, to be shown. */
-static enum err hold_back(const struct option *option, const struct conf_entry *current,
-                          struct conf *next, struct conf_entry *entry)
+static enum err reload_hold_back(const struct option *option, const struct conf_entry *current,
+                                 struct conf *next, struct conf_entry *entry)
 {
     struct option_value kept = {.text = STR_EMPTY};
     enum err err = ERR_OK;
 
     if (current->place.source != CONF_UNSET)
-        err = copy_value(option, &current->value, &next->memory, &kept);
+        err = reload_copy_value(option, &current->value, &next->memory, &kept);
     if (err) return err;
     entry->next_value = entry->value;
     entry->next_place = entry->place;
@@ -45,7 +44,7 @@ static enum err hold_back(const struct option *option, const struct conf_entry *
     return ERR_OK;
 }
 
-static bool takes_effect(const struct option *option, const struct conf_entry *next)
+static bool reload_takes_effect(const struct option *option, const struct conf_entry *next)
 {
     if (option->flags & OPTION_RELOAD) return true;
     return (option->flags & OPTION_RELOAD_ON) && next->place.source != CONF_UNSET &&
@@ -64,11 +63,11 @@ enum err conf_reload(const struct conf *current, struct conf *next,
     if (!next->changes) return ERR_NOMEM;
     for (size_t i = 0; i < next->table->count; i++) {
         const struct option *option = &next->table->options[i];
-        bool applied = takes_effect(option, &next->entries[i]);
+        bool applied = reload_takes_effect(option, &next->entries[i]);
         if (option->flags & OPTION_FLAG_ONLY) continue;
-        if (entries_equal(option, &current->entries[i], &next->entries[i])) continue;
+        if (reload_entries_equal(option, &current->entries[i], &next->entries[i])) continue;
         if (!applied) {
-            enum err err = hold_back(option, &current->entries[i], next, &next->entries[i]);
+            enum err err = reload_hold_back(option, &current->entries[i], next, &next->entries[i]);
             if (err) return err;
             waiting++;
         }
@@ -78,8 +77,8 @@ enum err conf_reload(const struct conf *current, struct conf *next,
     return ERR_OK;
 }
 
-static void value_text(struct writer *w, const struct option *option,
-                       const struct option_value *value, struct conf_place place)
+void conf_value_text(struct writer *w, const struct option *option,
+                     const struct option_value *value, struct conf_place place)
 {
     if (place.source == CONF_UNSET)
         writer_add(w, "none");
@@ -96,16 +95,12 @@ enum err conf_change_text(const struct conf *current, const struct conf *next,
     struct writer w = {.into = into};
 
     writer_add(&w, "%s: ", option->name);
-    if (option->flags & OPTION_SECRET) {
-        writer_add(&w, "changed (secret)%s", change->applied ? "" : ", needs a restart");
-        return w.err;
-    }
-    value_text(&w, option, &was->value, was->place);
+    conf_value_text(&w, option, &was->value, was->place);
     writer_add(&w, change->applied ? " -> " : " stays in force; ");
     if (change->applied)
-        value_text(&w, option, &now->value, now->place);
+        conf_value_text(&w, option, &now->value, now->place);
     else
-        value_text(&w, option, &now->next_value, now->next_place);
+        conf_value_text(&w, option, &now->next_value, now->next_place);
     if (!change->applied) writer_add(&w, " needs a restart");
     return w.err;
 }

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Durations, sizes and decimals are whole numbers of the smallest unit; arithmetic that overflows
+ * is ERR_TOO_LARGE. Pure; any thread may call. */
 #include "conf/units.h"
 
 #include <stdio.h>
@@ -23,7 +25,7 @@ static const struct unit sizes[] = {
     {{"B", 1}, 1},
 };
 
-static bool is_digit(char c)
+static bool units_is_digit(char c)
 {
     return c >= '0' && c <= '9';
 }
@@ -35,8 +37,8 @@ static enum err take_number_and_unit(struct str *rest, uint64_t *ret_number, str
     uint64_t number;
     enum err err;
 
-    while (digits < rest->len && is_digit(rest->at[digits])) digits++;
-    for (end = digits; end < rest->len && !is_digit(rest->at[end]);) end++;
+    while (digits < rest->len && units_is_digit(rest->at[digits])) digits++;
+    for (end = digits; end < rest->len && !units_is_digit(rest->at[end]);) end++;
     err = str_to_u64(str_of(rest->at, digits), &number);
     if (err) return err;
     *ret_number = number;
@@ -52,7 +54,7 @@ static size_t find_unit(const struct unit *units, size_t count, struct str name)
     return i;
 }
 
-static enum err too_large(struct note *note)
+static enum err units_too_large(struct note *note)
 {
     return note_fail(note, ERR_TOO_LARGE, "does not fit in 64 bits");
 }
@@ -69,7 +71,7 @@ enum err units_parse_duration(struct str text, uint64_t *ret_ms, struct note *no
     }
     do {
         enum err err = take_number_and_unit(&rest, &number, &name);
-        if (err == ERR_TOO_LARGE) return too_large(note);
+        if (err == ERR_TOO_LARGE) return units_too_large(note);
         if (rest.len > 0 && str_ends(name, STR(" "))) name.len--; /* 1m 30s */
         size_t unit = find_unit(durations, ARRAY_LEN(durations), name);
         if (!err && name.len == 0)
@@ -81,7 +83,7 @@ enum err units_parse_duration(struct str text, uint64_t *ret_ms, struct note *no
                              "needs a duration, such as 250ms, 10s, 5m, 1h or 1m30s");
         if (__builtin_mul_overflow(number, durations[unit].factor, &part) ||
             __builtin_add_overflow(total, part, &total)) {
-            return too_large(note);
+            return units_too_large(note);
         }
         allowed_from = unit + 1;
     } while (rest.len > 0);
@@ -95,7 +97,7 @@ enum err units_parse_size(struct str text, uint64_t *ret_bytes, struct note *not
     uint64_t number = 0, bytes;
     enum err err = take_number_and_unit(&rest, &number, &name);
 
-    if (err == ERR_TOO_LARGE) return too_large(note);
+    if (err == ERR_TOO_LARGE) return units_too_large(note);
     size_t unit = name.len == 0 ? ARRAY_LEN(sizes) - 1 : find_unit(sizes, ARRAY_LEN(sizes), name);
     if (err || rest.len > 0 || unit == ARRAY_LEN(sizes)) {
         if (!err && rest.len == 0 && name.len <= 3 && str_has(STR("kKmMgGtT"), name.at[0])) {
@@ -107,7 +109,7 @@ enum err units_parse_size(struct str text, uint64_t *ret_bytes, struct note *not
         }
         return ERR_PARSE;
     }
-    if (__builtin_mul_overflow(number, sizes[unit].factor, &bytes)) return too_large(note);
+    if (__builtin_mul_overflow(number, sizes[unit].factor, &bytes)) return units_too_large(note);
     *ret_bytes = bytes;
     return ERR_OK;
 }
@@ -153,7 +155,7 @@ enum err units_parse_decimal(struct str text, uint64_t *ret_millionths, struct n
         for (size_t i = digits.len; i < DECIMALS; i++) part *= 10;
     }
     if (!err && whole > (UINT64_MAX - part) / MILLION) err = ERR_TOO_LARGE;
-    if (err == ERR_TOO_LARGE) return too_large(note);
+    if (err == ERR_TOO_LARGE) return units_too_large(note);
     if (err)
         return note_fail(
             note, ERR_PARSE,

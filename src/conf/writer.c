@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Invariant: after the first error nothing is appended, and `err` keeps it. One thread for each
+ * writer. */
 #include "conf/writer.h"
 
 #include <stdarg.h>
@@ -43,7 +45,7 @@ void writer_bounds(struct writer *w, const struct option *option, const char *be
 }
 
 /* Takes the next word of *line; false at its end. */
-static bool next_word(struct str *line, struct str *ret_word)
+static bool writer_next_word(struct str *line, struct str *ret_word)
 {
     while (line->len > 0 && line->at[0] == ' ') *line = str_tail(*line, 1);
     if (line->len == 0) return false;
@@ -61,7 +63,7 @@ void writer_wrap(struct writer *w, struct str text, const struct wrap_options *o
     while (str_split(&text, '\n', &line)) {
         size_t column = strlen(indent), words = 0;
         writer_add(w, "%s", indent);
-        while (next_word(&line, &word)) {
+        while (writer_next_word(&line, &word)) {
             if (words > 0 && column + 1 + word.len > options->width) {
                 writer_add(w, "\n%s", options->rest);
                 column = strlen(options->rest);

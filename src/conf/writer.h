@@ -23,7 +23,7 @@ void writer_bounds(struct writer *w, const struct option *option, const char *be
 enum { WRAP_WIDTH = 96 }; /* reads well in a terminal of 100 columns */
 struct wrap_options {
     const char *first, *rest; /* what the first line and the others begin with */
-    size_t width;             /* a longer word stands alone on its line */
+    size_t width;             /* a longer word has a line of its own */
 };
 /* A newline in the text ends a line. Always ends with one. */
 void writer_wrap(struct writer *w, struct str text, const struct wrap_options *options);

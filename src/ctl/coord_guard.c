@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The guard is a process with one thread. It shares one page of atomics with its parent, polls
+ * the parent's end of a pipe, and makes no call that may allocate or wait for the parent. */
 #include "ctl/coord_guard.h"
 
 #include <errno.h>
@@ -12,10 +14,10 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/time.h"
+#include "prim/backend.h"
 
 struct coord_guard_shared {
     _Atomic int group; /* 0: nothing to guard */
@@ -23,21 +25,13 @@ struct coord_guard_shared {
     _Atomic bool fired;
 };
 
-int64_t coord_guard_now_ns(void)
-{
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_BOOTTIME, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
-static void say(const char *text)
+static void guard_print(const char *text)
 {
     ssize_t ignored = write(STDERR_FILENO, text, strlen(text));
-    (void)ignored; /* nobody to tell */
+    (void)ignored; /* there is no other way to report it */
 }
 
-static void strike(struct coord_guard_shared *shared, int signal)
+static void guard_strike(struct coord_guard_shared *shared, int signal)
 {
     int group = atomic_load(&shared->group);
 
@@ -50,7 +44,7 @@ static void strike(struct coord_guard_shared *shared, int signal)
 
 /* True when the parent's end closed. Wakes at least every 100 ms: the deadline moves without a
  * word to us. */
-static bool parent_is_gone(int life, int64_t wait_ns)
+static bool guard_parent_is_gone(int life, int64_t wait_ns)
 {
     struct pollfd end = {.fd = life, .events = POLLIN};
     int64_t wait_ms = wait_ns / (int64_t)NS_PER_MS + 1;
@@ -63,40 +57,38 @@ static void guard_loop(struct coord_guard_shared *shared, int life)
     int warned = 0; /* the group that had its TERM */
 
     for (;;) {
-        int64_t now = coord_guard_now_ns();
+        int64_t now = prim_boottime_ns(NULL);
         int64_t kill_at = atomic_load(&shared->safe_until_ns);
         int64_t term_at = kill_at - atomic_load(&shared->grace_ns);
         int group = atomic_load(&shared->group);
         if (group != 0 && now >= kill_at) {
-            strike(shared, SIGKILL);
+            guard_strike(shared, SIGKILL);
         } else if (group != 0 && now >= term_at && warned != group) {
-            say("musterctl coord exec: the claim cannot be renewed; stopping the command\n");
-            strike(shared, SIGTERM);
+            guard_print(
+                "musterctl coord exec: the claim cannot be renewed; stopping the command\n");
+            guard_strike(shared, SIGTERM);
             warned = group;
         }
-        if (parent_is_gone(life, group == 0 ? 100 * (int64_t)NS_PER_MS
-                                            : (now < term_at ? term_at : kill_at) - now))
+        if (guard_parent_is_gone(life, group == 0 ? 100 * (int64_t)NS_PER_MS
+                                                  : (now < term_at ? term_at : kill_at) - now))
             break;
     }
-    strike(shared, SIGKILL);
+    guard_strike(shared, SIGKILL);
 }
 
 enum err coord_guard_start(struct coord_guard *guard, struct note *note)
 {
-    int ends[2];
+    int ends[2] = {-1, -1};
+    pid_t pid = -1;
     struct coord_guard_shared *shared =
         mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (shared == MAP_FAILED || pipe2(ends, O_CLOEXEC) != 0) {
-        note_set(note, "guard: %s", strerror(errno));
-        if (shared != MAP_FAILED) (void)munmap(shared, sizeof *shared);
-        return ERR_IO;
-    }
-    pid_t pid = fork();
+
+    if (shared != MAP_FAILED && pipe2(ends, O_CLOEXEC) == 0) pid = fork();
     if (pid < 0) {
-        note_set(note, "guard: fork: %s", strerror(errno));
-        (void)close(ends[0]);
-        (void)close(ends[1]);
-        (void)munmap(shared, sizeof *shared);
+        note_set(note, "guard: %s", strerror(errno));
+        if (ends[0] >= 0) (void)close(ends[0]);
+        if (ends[1] >= 0) (void)close(ends[1]);
+        if (shared != MAP_FAILED) (void)munmap(shared, sizeof *shared);
         return ERR_IO;
     }
     if (pid == 0) {

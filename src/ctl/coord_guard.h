@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A second process that stops a command in time, whatever becomes of the first.
  *
- * `coord exec` renews a claim and tells the guard how long it is safe. The guard sends TERM to the
- * command's process group `grace` before that time is over, and KILL when it is over or when its
- * parent is gone. So a parent that hangs, is stopped (SIGSTOP) or is killed cannot leave a command
- * running on a claim that another may get. */
+ * `coord exec` renews a claim and gives the guard the time until which it is safe. The guard sends
+ * TERM to the command's process group `grace` before that time is over, and KILL when it is over or
+ * when its parent is gone. So a parent that hangs, is stopped (SIGSTOP) or is killed cannot leave a
+ * command running on a claim that another may get. */
 #ifndef CTL_COORD_GUARD_H
 #define CTL_COORD_GUARD_H
 #include <sys/types.h>
@@ -18,10 +18,9 @@ struct coord_guard {
     pid_t pid;
 };
 
-int64_t coord_guard_now_ns(void); /* CLOCK_BOOTTIME, as libmuster's leases */
 /* Forks: call while the process has one thread. */
 enum err coord_guard_start(struct coord_guard *guard, struct note *note);
-/* From now on; times in ns of coord_guard_now_ns. */
+/* From now on; times in ns of prim_boottime_ns, as libmuster's leases. */
 void coord_guard_watch(struct coord_guard *guard, pid_t group, int64_t safe_until_ns,
                        int64_t grace_ns);
 void coord_guard_extend(struct coord_guard *guard, int64_t safe_until_ns);

@@ -38,18 +38,12 @@ bool ctl_has_option(const struct ctl *ctl, const char *name)
 
 /* -- calling -- */
 
-enum err ctl_call(struct ctl *ctl, const struct remote_method *method,
-                  const ProtobufCMessage *request, ProtobufCMessage **ret_answer)
-{
-    return remote_call(ctl->remote, method, request, &ctl->memory, ret_answer, &ctl->note);
-}
-
-const void *ctl_ask(struct ctl *ctl, const struct remote_method *method,
-                    const ProtobufCMessage *request, enum err *ret_err)
+void *ctl_ask(struct ctl *ctl, const struct remote_method *method, const ProtobufCMessage *request,
+              enum err *ret_err)
 {
     ProtobufCMessage *answer = NULL;
 
-    *ret_err = ctl_call(ctl, method, request, &answer);
+    *ret_err = remote_call(ctl->remote, method, request, &ctl->memory, &answer, &ctl->note);
     return *ret_err ? NULL : answer;
 }
 
@@ -107,10 +101,11 @@ void ctl_print_table(struct ctl *ctl, const struct text_table *table)
     ctl_printed(ctl, table_print(table, ctl->table_flags, &ctl->out));
 }
 
-void ctl_json_begin(struct ctl *ctl, struct ndjson *json)
+struct ndjson *ctl_json_begin(struct ctl *ctl)
 {
     ctl->json_begin = ctl->out.len;
-    ndjson_begin(json, &ctl->out, NDJSON_LINE);
+    ndjson_begin(&ctl->document, &ctl->out, NDJSON_LINE);
+    return &ctl->document;
 }
 
 /* The document that was just written, in place. */
@@ -126,19 +121,18 @@ static void ctl_make_yaml(struct ctl *ctl)
     buf_deinit(&yaml);
 }
 
-void ctl_json_end(struct ctl *ctl, struct ndjson *json)
+void ctl_json_end(struct ctl *ctl)
 {
-    ctl_printed(ctl, ndjson_end(json));
+    ctl_printed(ctl, ndjson_end(&ctl->document));
     if (ctl->yaml && !ctl->print_err) ctl_make_yaml(ctl);
 }
 
 void ctl_json(struct ctl *ctl, const ProtobufCMessage *answer)
 {
-    struct ndjson json;
+    struct ndjson *json = ctl_json_begin(ctl);
 
-    ctl_json_begin(ctl, &json);
-    message_json_fields(&json, answer);
-    ctl_json_end(ctl, &json);
+    message_json_fields(json, answer);
+    ctl_json_end(ctl);
 }
 
 enum err ctl_flush(struct ctl *ctl)

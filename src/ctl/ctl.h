@@ -29,6 +29,7 @@ struct ctl {
     bool yaml;     /* and that as YAML */
     bool wide;     /* a list has a column for each scalar field of its rows */
     uint32_t table_flags;
+    struct ndjson document;            /* that is being written */
     size_t json_begin;                 /* of the document in `out` */
     bool (*confirm)(const char *what); /* asks a person; NULL: there is none, or --yes is given */
     int (*print)(struct str text);     /* to standard output, at once; an exit code */
@@ -44,11 +45,9 @@ bool ctl_has_option(const struct ctl *ctl, const char *name);
 
 /* -- calling -- */
 
-enum err ctl_call(struct ctl *ctl, const struct remote_method *method,
-                  const ProtobufCMessage *request, ProtobufCMessage **ret_answer);
-/* The same for one expression: NULL when *ret_err says why. */
-const void *ctl_ask(struct ctl *ctl, const struct remote_method *method,
-                    const ProtobufCMessage *request, enum err *ret_err);
+/* The answer; NULL with *ret_err and a note. */
+void *ctl_ask(struct ctl *ctl, const struct remote_method *method, const ProtobufCMessage *request,
+              enum err *ret_err);
 /* protobuf-c wants its strings writable, and never writes. NULL is the empty text. */
 char *ctl_text(const char *text);
 ProtobufCBinaryData ctl_bytes(const char *text);
@@ -61,8 +60,8 @@ void ctl_append_shown(struct ctl *ctl, struct str text); /* so that it cannot st
 /* A line for people; what it shows of others' text is made printable. */
 void ctl_line(struct ctl *ctl, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void ctl_print_table(struct ctl *ctl, const struct text_table *table);
-void ctl_json_begin(struct ctl *ctl, struct ndjson *json);
-void ctl_json_end(struct ctl *ctl, struct ndjson *json);
+struct ndjson *ctl_json_begin(struct ctl *ctl); /* one document at a time */
+void ctl_json_end(struct ctl *ctl);
 void ctl_json(struct ctl *ctl, const ProtobufCMessage *answer); /* the answer as it is */
 /* Writes what is in `out` to standard output now. ERR_CANCELLED: nobody reads it any more. */
 enum err ctl_flush(struct ctl *ctl);
@@ -159,7 +158,7 @@ enum err ctl_rpc_fetch(struct ctl *ctl, const struct ctl_rpc *rpc, ProtobufCMess
                        ProtobufCMessage **ret_answer);
 void ctl_rpc_print(struct ctl *ctl, const struct ctl_rpc *rpc, const ProtobufCMessage *answer);
 
-/* What a command does: `act`, or else `rpc`. With an option --watch that is given it is done again
+/* The action of a command: `act`, or else `rpc`. With an option --watch that is given it is done again
  * with every change of worker membership, --count times or until somebody interrupts it. */
 struct ctl_action {
     ctl_fn *act;
@@ -168,6 +167,6 @@ struct ctl_action {
 };
 enum err ctl_do(struct ctl *ctl);
 
-/* What every command that calls a coordinator can end with. */
+/* Exit codes of every command that calls a coordinator. */
 #define CTL_EXITS (BIT(3) | BIT(6))
 #endif

@@ -15,7 +15,6 @@
 enum {
     SILENT_MS = 5000,   /* a voter that is well answers every heartbeat */
     LAG_ENTRIES = 1000, /* more than what is ever in flight on a quiet cluster */
-    HEARTBEAT_MS = 60000,
     CYCLES_LATE = 10,
     WHAT_CAP = 512,
     NUMBER_CAP = 32,
@@ -36,11 +35,11 @@ void doctor_says(struct doctor *d, enum finding finding, const char *advice, con
     va_end(args);
     d->found[finding]++;
     if (d->ctl->json) {
-        ndjson_open_object(&d->json, NDJSON_ITEM);
-        ndjson_c_string(&d->json, STR("result"), words[finding]);
-        ndjson_c_string(&d->json, STR("what"), what);
-        ndjson_c_string(&d->json, STR("advice"), advice);
-        ndjson_close_object(&d->json);
+        ndjson_open_object(d->json, NDJSON_ITEM);
+        ndjson_c_string(d->json, STR("result"), words[finding]);
+        ndjson_c_string(d->json, STR("what"), what);
+        ndjson_c_string(d->json, STR("advice"), advice);
+        ndjson_close_object(d->json);
     } else {
         ctl_line(d->ctl, "%-4s  %s%s%s", words[finding], what, advice ? "  -- " : "",
                  advice ? advice : "");
@@ -161,7 +160,7 @@ static void doctor_workers(struct doctor *d)
                     s->active, s->known);
 }
 
-/* -- who owns what -- */
+/* -- ownership of domains -- */
 
 static void doctor_leaving(struct doctor *d, const Muster__V1__ListOwnershipIssuesResponse *list)
 {
@@ -194,7 +193,7 @@ static void doctor_contested(struct doctor *d, const Muster__V1__ListOwnershipIs
     if (first)
         doctor_says(d, FINDING_FAIL,
                     "the tables are older than the shards, as after a restore? The second shard is "
-                    "told to give them up and does when no machine serves there; "
+                    "ordered to give them up and does when no machine serves there; "
                     "`musterctl domain leaving`",
                     "domain %s=%s: %s owns it, and %s acts on it (%" PRIu64 " such domains)%s%s",
                     first->topology_key, first->topology_value,
@@ -260,7 +259,7 @@ static void doctor_fence(struct doctor *d, const char *id, const Muster__V1__Sha
 static void doctor_rails(struct doctor *d, const char *id, const Muster__V1__ShardStatusResponse *s)
 {
     static const char *const held[] = {NULL, "the kill switch is on",
-                                       "it only tells what it would do",
+                                       "it only logs what it would do",
                                        "the kill switch and dry-run are on"};
 
     doctor_fence(d, id, s);
@@ -346,8 +345,8 @@ void doctor_begin(struct doctor *d, struct ctl *ctl)
 {
     d->ctl = ctl;
     if (!ctl->json) return;
-    ctl_json_begin(ctl, &d->json);
-    ndjson_open_array(&d->json, STR("findings"));
+    d->json = ctl_json_begin(ctl);
+    ndjson_open_array(d->json, STR("findings"));
 }
 
 void doctor_judge(struct doctor *d)
@@ -372,10 +371,10 @@ void doctor_end(struct doctor *d)
                  d->found[FINDING_FAIL]);
         return;
     }
-    ndjson_close_array(&d->json);
+    ndjson_close_array(d->json);
     for (size_t i = 0; i < ARRAY_LEN(words); i++)
-        ndjson_u64(&d->json, str_from(words[i]), d->found[i]);
-    ctl_json_end(ctl, &d->json);
+        ndjson_u64(d->json, str_from(words[i]), d->found[i]);
+    ctl_json_end(ctl);
 }
 
 enum err doctor_act(struct ctl *ctl)

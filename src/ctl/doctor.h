@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* musterctl doctor, in two files: what the fleet says together (doctor.c), and what one replica's
- * pages say of the machine it runs on (doctor_replica.c). Both only judge; nobody mends. */
+ * pages say of the machine it runs on (doctor_replica.c). Both only judge and change nothing. */
 #ifndef CTL_DOCTOR_H
 #define CTL_DOCTOR_H
 #include "ctl/ctl.h"
-#include "ctl/http_get.h"
 #include "ctl/survey.h"
 
 enum finding { FINDING_OK, FINDING_WARN, FINDING_FAIL };
 struct doctor_page { /* one page of a replica; to be ended with buf_deinit(&page.text) */
-    struct fetched_page page;
-    enum err err;
+    long status;
+    wall_time asked, answered; /* by this machine's clock: before the request, after the answer */
+    wall_time date;  /* by the server's clock, in whole seconds; ms 0: not in the answer */
+    struct buf text; /* the body */
+    enum err err;    /* UNAVAILABLE (also: not trusted), TIMEOUT, FULL, NOMEM */
     struct note why;
 };
 struct doctor {
@@ -20,7 +22,7 @@ struct doctor {
     /* Asks `address` for a page. */
     void (*fetch)(const struct doctor *doctor, const char *address, const char *path,
                   struct doctor_page *ret_page);
-    struct ndjson json;
+    struct ndjson *json;
     size_t found[3];
     /* of the replicas that answered */
     char version[128]; /* of the first */
@@ -47,7 +49,7 @@ void doctor_says(struct doctor *doctor, enum finding finding, const char *advice
 void doctor_replica(struct doctor *doctor, const Muster__V1__Replica *replica);
 /* After the last replica: do they run the same, does this machine's own clock differ from all? */
 void doctor_compare_replicas(struct doctor *doctor);
-/* How long a certificate lasts still. */
+/* The rest of a certificate's life. */
 void doctor_certificate(struct doctor *doctor, const char *whose, wall_time not_after);
 /* Free room of a file system. */
 void doctor_room(struct doctor *doctor, const char *where, uint64_t free_bytes);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a replica's own pages say of the machine it runs on: /readyz, /metrics, and the clock that
+/* Findings about a replica's machine, from its own pages: /readyz, /metrics, and the clock that
  * every answer shows. One thread. */
 #include <inttypes.h>
 #include <stdio.h>
@@ -55,7 +55,7 @@ static bool metric_number(struct str text, const char *name, double *ret_number)
 
 /* Its second began at or before it wrote the header, which was between our two looks at our clock:
  * so the truth lies in a span, and only what is outside of it is a difference. */
-static void replica_clock(struct doctor *d, const char *name, const struct fetched_page *page)
+static void replica_clock(struct doctor *d, const char *name, const struct doctor_page *page)
 {
     int64_t least = (int64_t)page->date.ms - (int64_t)page->answered.ms;
     int64_t most = (int64_t)page->date.ms + 1000 - (int64_t)page->asked.ms;
@@ -159,8 +159,8 @@ static void replica_tls(struct doctor *d, const Muster__V1__Replica *replica, st
         doctor_certificate(d, replica->name, (wall_time){(uint64_t)(until * 1000)});
     else if (!address_is_loopback(replica->grpc_address))
         doctor_says(d, FINDING_WARN, "musterctl cert issue replica; docs/certificates.md",
-                    "%s: speaks plaintext at %s: whoever reaches it may do anything", replica->name,
-                    replica->grpc_address);
+                    "%s: speaks plaintext at %s: everybody who reaches it may do anything",
+                    replica->name, replica->grpc_address);
 }
 
 static void replica_version(struct doctor *d, const char *name, struct str metrics)
@@ -183,33 +183,22 @@ static void replica_version(struct doctor *d, const char *name, struct str metri
 
 /* -- the replica -- */
 
-void doctor_fetch(const struct doctor *d, const char *address, const char *path,
-                  struct doctor_page *ret_page)
-{
-    const struct http_where where = {.address = address,
-                                     .ca_file = conf_text(d->ctl->conf, "tls.ca-file"),
-                                     .timeout_ms = conf_number(d->ctl->conf, "timeout")};
-
-    *ret_page = (struct doctor_page){.why = {""}};
-    ret_page->err = http_get(&where, path, &ret_page->page, &ret_page->why);
-}
-
 static void replica_ready(struct doctor *d, const char *name, const char *address)
 {
     struct doctor_page ready;
     char why[REASONS_CAP];
 
     d->fetch(d, address, "/readyz", &ready);
-    if (!ready.err && ready.page.status == 200) {
+    if (!ready.err && ready.status == 200) {
         doctor_says(d, FINDING_OK, NULL, "%s: ready", name);
     } else if (!ready.err) {
-        snprintf(why, sizeof why, "%.*s", STR_ARG(str_trim(buf_peek(&ready.page.text))));
+        snprintf(why, sizeof why, "%.*s", STR_ARG(str_trim(buf_peek(&ready.text))));
         for (char *c = why; *c; c++)
             if (*c == '\n') *c = ';';
         doctor_says(d, FINDING_FAIL, "its log says more; docs/observability.md has each reason",
                     "%s: not ready: %s", name, why);
     }
-    buf_deinit(&ready.page.text);
+    buf_deinit(&ready.text);
 }
 
 void doctor_replica(struct doctor *d, const Muster__V1__Replica *replica)
@@ -223,22 +212,22 @@ void doctor_replica(struct doctor *d, const Muster__V1__Replica *replica)
         return;
     }
     d->fetch(d, address, "/metrics", &metrics);
-    if (metrics.err || metrics.page.status != 200) {
+    if (metrics.err || metrics.status != 200) {
         bool away = metrics.err == ERR_UNAVAILABLE || metrics.err == ERR_TIMEOUT;
         doctor_says(d, away ? FINDING_FAIL : FINDING_WARN,
                     "is the process there? If its HTTP listens on that host only, run this there",
                     "%s: %s does not answer over HTTP (%s)", name, address,
                     metrics.err ? metrics.why.text : "another status than 200");
     } else {
-        struct str text = buf_peek(&metrics.page.text);
+        struct str text = buf_peek(&metrics.text);
         replica_ready(d, name, address);
-        replica_clock(d, name, &metrics.page);
+        replica_clock(d, name, &metrics);
         replica_disk(d, name, text);
         replica_descriptors(d, name, text);
         replica_tls(d, replica, text);
         replica_version(d, name, text);
     }
-    buf_deinit(&metrics.page.text);
+    buf_deinit(&metrics.text);
 }
 
 void doctor_compare_replicas(struct doctor *d)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the explanations share: sentences, ages, names that are near, and a shard's audit in words.
+/* Shared by the explanations: sentences, ages, names that are near, and a shard's audit in words.
  * One thread. */
 #include "ctl/explain.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* musterctl explain: one file for each kind of thing that can be asked after. Every sentence stands
- * on something that a part of the fleet said in this very call; what nobody said is not guessed.
+/* musterctl explain: one file for each kind of object. Every sentence
+ * is based on an answer of a part of the fleet to this very call; nothing is guessed.
  *
  * Asking and saying are apart: what is said of given answers needs no fleet. */
 #ifndef CTL_EXPLAIN_H
@@ -32,12 +32,12 @@ void explain_worker_say(struct ctl *ctl, const Muster__V1__Worker *worker,
 
 /* -- for those files -- */
 
-/* "  has       3 machines that serve it": the label, then sentences, broken into lines. What came
+/* "  has       3 machines that serve it": the label, then sentences, broken into lines. Text
  * from others is made printable. */
 void explain_says(struct ctl *ctl, const char *label, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* What a shard did, out of its audit: "cycle 27: Bootstrap of m-3 for cluster-a: success; ...".
+/* The actions of a shard, from its audit: "cycle 27: Bootstrap of m-3 for cluster-a: success; ...".
  * Lines that are not of this cluster (NULL: of any) are left out, and all but the newest `most`. */
 void explain_audit(struct ctl *ctl, size_t count, char *const *lines, const char *cluster,
                    size_t most);

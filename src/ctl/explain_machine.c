@@ -91,10 +91,10 @@ static const char *machine_change(const Muster__V1__ShardMachineResponse *m,
         return "the shard is fenced and does nothing: `musterctl doctor` says what to do";
     if (shard && shard->paused)
         return "the shard's kill switch is on: nothing is done until it is off";
-    if (shard && shard->dry_run) return "the shard only tells what it would do (dry-run)";
+    if (shard && shard->dry_run) return "the shard only logs what it would do (dry-run)";
     if (strcmp(m->resting, "doubt") == 0) return "an answer of the provider; is it reachable?";
     if (m->resting[0])
-        return "the end of its rest; mend what the error says, then it is tried again by itself";
+        return "the end of its rest; fix what the error says, then it is tried again by itself";
     if (m->operator_drains)
         return "the operator's report that the machine is drained (a PodDisruptionBudget "
                "or the drain command may hold it up), or the end of the "
@@ -156,8 +156,6 @@ static void machine_offer_audited(struct nearest_names *names,
 
 static enum err machine_find(struct ctl *ctl, struct ctl_survey *survey, const char *id)
 {
-    static const struct remote_method method =
-        REMOTE_READS("/muster.v1.ShardView/Machine", muster__v1__shard_machine);
     Muster__V1__ShardMachineRequest request = MUSTER__V1__SHARD_MACHINE_REQUEST__INIT;
     struct nearest_names names = {.wanted = id};
     const char *silent = NULL;
@@ -174,7 +172,9 @@ static enum err machine_find(struct ctl *ctl, struct ctl_survey *survey, const c
             continue;
         }
         machine_offer_audited(&names, shard->said);
-        err = remote_call(shard->remote, &method, &request.base, &ctl->memory, &said, &ctl->note);
+        err = remote_call(shard->remote,
+                          REMOTE_READ_OF("/muster.v1.ShardView/Machine", muster__v1__shard_machine),
+                          &request.base, &ctl->memory, &said, &ctl->note);
         if (!err) explain_machine_say(ctl, (const void *)said, shard->said);
         if (err != ERR_NOT_FOUND) return err;
     }

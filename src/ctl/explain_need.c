@@ -28,24 +28,7 @@ struct need_search {
     struct nearest_names clusters;
 };
 
-/* -- texts -- */
-
-struct need_text {
-    char at[EXPLAIN_NEED_TEXT_CAP];
-    size_t len;
-};
-
-__attribute__((format(printf, 2, 3))) static void need_add(struct need_text *text,
-                                                           const char *format, ...)
-{
-    va_list args;
-    int more;
-
-    va_start(args, format);
-    more = vsnprintf(text->at + text->len, sizeof text->at - text->len, format, args);
-    va_end(args);
-    if (more > 0) text->len = min_size(text->len + (size_t)more, sizeof text->at - 1);
-}
+/* -- texts; what does not fit is left out -- */
 
 /* A gang's name is bytes, of which operators make "namespace NUL name": shown, and typed, with a
  * slash. */
@@ -60,17 +43,16 @@ static const char *need_group(const Bigfleet__V1alpha1__CapacityNeed *need, char
 }
 
 /* All maps from text to text have entries of one shape. */
-static void need_add_amounts(struct need_text *text, size_t count, ProtobufCMessage *const *entries)
+static void need_add_amounts(struct buf *text, size_t count, ProtobufCMessage *const *entries)
 {
     for (size_t i = 0; i < count; i++) {
         const Bigfleet__V1alpha1__CapacityNeed__AggregateResourcesEntry *e =
             (const void *)entries[i];
-        need_add(text, "%s%s %s", i ? ", " : "", e->value, e->key);
+        (void)buf_appendf(text, "%s%s %s", i ? ", " : "", e->value, e->key);
     }
 }
 
-static void need_add_requirements(struct need_text *text,
-                                  const Bigfleet__V1alpha1__CapacityNeed *need)
+static void need_add_requirements(struct buf *text, const Bigfleet__V1alpha1__CapacityNeed *need)
 {
     static const char *const words[] = {"?",        "is one of",    "is none of",
                                         "is there", "is not there", "is the same on all"};
@@ -79,10 +61,10 @@ static void need_add_requirements(struct need_text *text,
         const Bigfleet__V1alpha1__NodeSelectorRequirement *r = need->requirements[i];
         uint32_t op = (uint32_t)r->operator_;
 
-        need_add(text, "%s%s %s", i ? " and " : " whose ", r->key,
-                 op < ARRAY_LEN(words) ? words[op] : words[0]);
+        (void)buf_appendf(text, "%s%s %s", i ? " and " : " whose ", r->key,
+                          op < ARRAY_LEN(words) ? words[op] : words[0]);
         for (size_t j = 0; j < r->n_values; j++)
-            need_add(text, "%s%s", j ? ", " : " ", r->values[j]);
+            (void)buf_appendf(text, "%s%s", j ? ", " : " ", r->values[j]);
     }
 }
 
@@ -90,25 +72,27 @@ static void need_add_requirements(struct need_text *text,
 
 static void need_say_asks(struct ctl *ctl, const Bigfleet__V1alpha1__CapacityNeed *need)
 {
-    struct need_text text = {.len = 0};
+    struct buf text;
 
-    need_add(&text, "for machines%s", need->n_requirements ? "" : " of any kind");
+    buf_init(&text, EXPLAIN_NEED_TEXT_CAP);
+    (void)buf_appendf(&text, "for machines%s", need->n_requirements ? "" : " of any kind");
     need_add_requirements(&text, need);
-    need_add(&text, "%s with ", need->n_requirements ? "," : "");
+    (void)buf_appendf(&text, "%s with ", need->n_requirements ? "," : "");
     need_add_amounts(&text, need->n_aggregate_resources,
                      (ProtobufCMessage *const *)need->aggregate_resources);
-    need_add(&text, " in all");
+    (void)buf_appendf(&text, " in all");
     if (need->n_min_unit) {
-        need_add(&text, "; the largest piece, ");
+        (void)buf_appendf(&text, "; the largest piece, ");
         need_add_amounts(&text, need->n_min_unit, (ProtobufCMessage *const *)need->min_unit);
-        need_add(&text, ", must fit on one machine");
+        (void)buf_appendf(&text, ", must fit on one machine");
     }
-    explain_says(ctl, "asks", "%s", text.at);
+    explain_says(ctl, "asks", "%.*s", STR_ARG(buf_peek(&text)));
+    buf_deinit(&text);
 }
 
 static void need_say_has(struct ctl *ctl, const Bigfleet__V1alpha1__NeedView *v)
 {
-    struct need_text text = {.len = 0};
+    struct buf text;
 
     explain_says(ctl, "has", "%" PRId32 " machine%s it%s%s", v->claimed_machine_count,
                  v->claimed_machine_count == 1 ? " that serves" : "s that serve",
@@ -123,10 +107,13 @@ static void need_say_has(struct ctl *ctl, const Bigfleet__V1alpha1__NeedView *v)
         explain_says(ctl, "lacks", "nothing");
         return;
     }
+    buf_init(&text, EXPLAIN_NEED_TEXT_CAP);
     if (v->residual_deficit)
         need_add_amounts(&text, v->residual_deficit->n_resources,
                          (ProtobufCMessage *const *)v->residual_deficit->resources);
-    explain_says(ctl, "lacks", "%s, for %" PRId32 " cycles", text.at, v->age_cycles_unmet);
+    explain_says(ctl, "lacks", "%.*s, for %" PRId32 " cycles", STR_ARG(buf_peek(&text)),
+                 v->age_cycles_unmet);
+    buf_deinit(&text);
 }
 
 static const char *need_best_domain(const Bigfleet__V1alpha1__NeedView *v, int32_t *ret_per_mille)
@@ -215,10 +202,10 @@ static void need_say_rails(struct ctl *ctl, const Muster__V1__ShardStatusRespons
                      "the shard's kill switch is on: all of this is decided, and nothing is done");
     else if (shard->dry_run)
         explain_says(ctl, "held",
-                     "the shard runs dry: all of this is decided and told, and nothing is done");
+                     "the shard runs dry: all of this is decided and logged, and nothing is done");
 }
 
-/* What is taken for this Need may be among them. */
+/* Machines for this Need may be among them. */
 static void need_say_waits(struct ctl *ctl, const Muster__V1__ShardStatusResponse *shard)
 {
     uint32_t waiting = shard->drains_waiting;
@@ -306,8 +293,6 @@ static enum err need_on_frame(void *owner, const ProtobufCMessage *message, stru
 static enum err need_ask_shards(struct need_search *s, const struct ctl_survey *survey,
                                 const char *cluster)
 {
-    static const struct remote_method method = REMOTE_READS(
-        "/bigfleet.v1alpha1.ShardRead/InspectNeeds", bigfleet__v1alpha1__inspect_needs);
     Bigfleet__V1alpha1__InspectNeedsRequest request =
         BIGFLEET__V1ALPHA1__INSPECT_NEEDS_REQUEST__INIT;
     enum err err = ERR_OK;
@@ -319,7 +304,10 @@ static enum err need_ask_shards(struct need_search *s, const struct ctl_survey *
 
         if (!shard->said) continue;
         s->cycle = (struct explain_cycle){.shard = shard->id, .said = shard->said};
-        err = remote_stream(shard->remote, &method, &request.base, need_on_frame, s, &s->ctl->note);
+        err = remote_stream(shard->remote,
+                            REMOTE_READ_OF("/bigfleet.v1alpha1.ShardRead/InspectNeeds",
+                                           bigfleet__v1alpha1__inspect_needs),
+                            &request.base, need_on_frame, s, &s->ctl->note);
         if (!err && s->found > before)
             explain_audit(s->ctl, shard->said->n_audit, shard->said->audit, s->cluster,
                           EXPLAIN_NEED_LATELY);

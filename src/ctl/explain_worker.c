@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* musterctl explain worker: its row, its partitions and how the whole stands, in words.
+/* musterctl explain worker: its row, its partitions and the state of the cluster, in words.
  * One thread. */
 #include <inttypes.h>
 #include <stdio.h>
@@ -39,31 +39,31 @@ static void worker_say_standing(struct ctl *ctl, const Muster__V1__Worker *w)
     switch ((int)w->standing) {
     case MUSTER__V1__STANDING__STANDING_ACTIVE:
         if (!w->received_at_ms)
-            explain_says(ctl, "stands",
+            explain_says(ctl, "standing",
                          "active; this leader has heard no beat of it yet and waits for one");
         else
-            explain_says(ctl, "stands",
+            explain_says(ctl, "standing",
                          "active: its last beat came %s ago; it says %s, load %.2f "
                          "(%.2f over a minute)",
                          silent, phase, w->load, w->load_average);
         break;
     case MUSTER__V1__STANDING__STANDING_SUSPECTED:
-        explain_says(ctl, "stands",
+        explain_says(ctl, "standing",
                      "suspected: silent for %s, and its beat is overdue; one beat "
                      "makes it active again, more silence dead",
                      silent);
         break;
     case MUSTER__V1__STANDING__STANDING_DEAD:
-        explain_says(ctl, "stands",
+        explain_says(ctl, "standing",
                      "dead: %s. This incarnation never comes back; the process "
                      "registers as a new one",
-                     w->reason[0] ? w->reason : "no reason was told");
+                     w->reason[0] ? w->reason : "no reason was given");
         break;
     case MUSTER__V1__STANDING__STANDING_REMOVED:
-        explain_says(ctl, "stands", "removed: %s. Only its tombstone is left",
-                     w->reason[0] ? w->reason : "no reason was told");
+        explain_says(ctl, "standing", "removed: %s. Only its tombstone is left",
+                     w->reason[0] ? w->reason : "no reason was given");
         break;
-    default: explain_says(ctl, "stands", "in a way that this program does not know");
+    default: explain_says(ctl, "standing", "in a way that this program does not know");
     }
 }
 
@@ -173,14 +173,13 @@ void explain_worker_say(struct ctl *ctl, const Muster__V1__Worker *w,
 static const Muster__V1__Worker *worker_find(struct ctl *ctl, bool removed,
                                              struct nearest_names *names, enum err *ret_err)
 {
-    static const struct remote_method method =
-        REMOTE_READS("/muster.v1.Membership/ListWorkers", muster__v1__list_workers);
     Muster__V1__ListWorkersRequest request = MUSTER__V1__LIST_WORKERS_REQUEST__INIT;
     const Muster__V1__ListWorkersResponse *list;
 
     if (removed) request.standing = MUSTER__V1__STANDING__STANDING_REMOVED;
     do {
-        list = ctl_ask(ctl, &method, &request.base, ret_err);
+        list = ctl_ask(ctl, REMOTE_READ_OF(MEMBERSHIP_PATH "ListWorkers", muster__v1__list_workers),
+                       &request.base, ret_err);
         for (size_t i = 0; list && i < list->n_workers; i++) {
             nearest_names_offer(names, list->workers[i]->worker_id);
             if (strcmp(list->workers[i]->worker_id, names->wanted) == 0) return list->workers[i];
@@ -193,29 +192,28 @@ static const Muster__V1__Worker *worker_find(struct ctl *ctl, bool removed,
 static enum err worker_explain_found(struct ctl *ctl, const Muster__V1__Worker *worker,
                                      const Muster__V1__ClusterStatusResponse *status)
 {
-    static const struct remote_method method =
-        REMOTE_READS("/muster.v1.Membership/ListPartitions", muster__v1__list_partitions);
     Muster__V1__ListPartitionsRequest request = MUSTER__V1__LIST_PARTITIONS_REQUEST__INIT;
     const Muster__V1__ListPartitionsResponse *partitions;
     enum err err;
 
     request.worker_id = worker->worker_id;
     request.limit = ROWS_MAX;
-    partitions = ctl_ask(ctl, &method, &request.base, &err);
+    partitions =
+        ctl_ask(ctl, REMOTE_READ_OF(MEMBERSHIP_PATH "ListPartitions", muster__v1__list_partitions),
+                &request.base, &err);
     if (partitions) explain_worker_say(ctl, worker, partitions, status);
     return err;
 }
 
 enum err explain_worker(struct ctl *ctl)
 {
-    static const struct remote_method method =
-        REMOTE_READS("/muster.v1.Membership/ClusterStatus", muster__v1__cluster_status);
-    Muster__V1__ClusterStatusRequest request = MUSTER__V1__CLUSTER_STATUS_REQUEST__INIT;
     struct nearest_names names = {.wanted = conf_argument(ctl->conf, 0)};
     const Muster__V1__Worker *worker = NULL;
     char hint[EXPLAIN_HINT_CAP];
     enum err err;
-    const Muster__V1__ClusterStatusResponse *status = ctl_ask(ctl, &method, &request.base, &err);
+    const Muster__V1__ClusterStatusResponse *status =
+        ctl_ask(ctl, REMOTE_READ_OF(MEMBERSHIP_PATH "ClusterStatus", muster__v1__cluster_status),
+                NULL, &err);
 
     if (status) worker = worker_find(ctl, false, &names, &err);
     if (!err && !worker) worker = worker_find(ctl, true, &names, &err);

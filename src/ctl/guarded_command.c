@@ -58,10 +58,10 @@ void guarded_command_kill(struct guarded_command *command)
 
 /* -- its beginning -- */
 
-/* Between fork and exec: nothing but system calls. The command is guarded before it runs: it tells
- * the guard itself, and dies with us should we be gone before it could. */
-static _Noreturn void become(struct guarded_command *command, char **argv, pid_t parent, int report,
-                             int64_t safe_until_ns, int64_t grace_ns)
+/* Between fork and exec: nothing but system calls. The command is guarded before it runs: it registers
+ * itself with the guard, and dies with us should we be gone before it could. */
+static _Noreturn void guarded_become(struct guarded_command *command, char **argv, pid_t parent,
+                                     int report, int64_t safe_until_ns, int64_t grace_ns)
 {
     struct sigaction by_default = {.sa_handler = SIG_DFL};
     sigset_t none;
@@ -88,7 +88,8 @@ enum err guarded_command_start(struct guarded_command *command, char **argv, int
 
     if (pipe2(report, O_CLOEXEC) != 0) return ERR_IO;
     command->pid = fork();
-    if (command->pid == 0) become(command, argv, parent, report[1], safe_until_ns, grace_ns);
+    if (command->pid == 0)
+        guarded_become(command, argv, parent, report[1], safe_until_ns, grace_ns);
     (void)close(report[1]);
     if (command->pid < 0) {
         failed = errno;
@@ -114,7 +115,7 @@ enum err guarded_command_start(struct guarded_command *command, char **argv, int
 /* -- its life and its end -- */
 
 /* At a terminal the command must be in the foreground, or its first read would stop it. */
-static bool hand_terminal_over(pid_t group)
+static bool guarded_give_terminal(pid_t group)
 {
     bool ours = isatty(STDIN_FILENO) && tcgetpgrp(STDIN_FILENO) == getpgrp();
 
@@ -125,7 +126,7 @@ static bool hand_terminal_over(pid_t group)
     return ours;
 }
 
-static void take_terminal_back(void)
+static void guarded_take_terminal(void)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
 
@@ -135,14 +136,14 @@ static void take_terminal_back(void)
 }
 
 /* True when the command has ended; it is reaped, and its group forgotten before that. */
-static bool reap(struct guarded_command *command)
+static bool guarded_reap(struct guarded_command *command)
 {
     siginfo_t end = {0};
 
     if (waitid(P_PID, (id_t)command->pid, &end, WEXITED | WNOHANG | WNOWAIT) != 0 ||
         end.si_pid == 0)
         return false;
-    /* What it left behind in its group ends with the claim. */
+    /* Processes that are left in its group end with the claim. */
     (void)kill(-command->pid, SIGKILL);
     coord_guard_forget(&command->guard);
     atomic_store(&command->group, 0);
@@ -156,13 +157,13 @@ void guarded_command_follow(struct guarded_command *command, int step_ms,
                             int64_t (*safe_until_ns)(void *owner), void *owner)
 {
     struct pollfd wait = {.fd = command->signals, .events = POLLIN};
-    bool terminal = hand_terminal_over(command->pid);
+    bool terminal = guarded_give_terminal(command->pid);
 
-    while (!reap(command)) {
+    while (!guarded_reap(command)) {
         (void)poll(&wait, 1, step_ms);
         for (int signal; (signal = guarded_command_signal(command)) != 0;)
             (void)kill(-command->pid, signal);
         coord_guard_extend(&command->guard, safe_until_ns(owner));
     }
-    if (terminal) take_terminal_back();
+    if (terminal) guarded_take_terminal();
 }

@@ -7,7 +7,8 @@
 #define CTL_GUARDED_COMMAND_H
 #include "ctl/coord_guard.h"
 
-/* What a shell answers: no such command, one that cannot be run, and a signal's number above 128. */
+/* Exit codes as a shell has them: no such command, one that cannot be run, and a signal's number
+ * above 128. */
 enum { GUARDED_NO_COMMAND = 127, GUARDED_NOT_RUNNABLE = 126, GUARDED_SIGNAL_BASE = 128 };
 struct guarded_command {
     struct coord_guard guard;
@@ -21,11 +22,11 @@ enum err guarded_command_open(struct guarded_command *command, struct note *note
 void guarded_command_close(struct guarded_command *command);
 /* The next signal that came, but not of a child's end; 0: none. */
 int guarded_command_signal(struct guarded_command *command);
-/* Guarded until `safe_until_ns` (of coord_guard_now_ns) before its first instruction. argv ends with
+/* Guarded until `safe_until_ns` (of prim_boottime_ns) before its first instruction. argv ends with
  * NULL. ERR_NOT_FOUND, ERR_DENIED, with exit_code as a shell has it; ERR_IO. */
 enum err guarded_command_start(struct guarded_command *command, char **argv, int64_t safe_until_ns,
                                int64_t grace_ns, struct note *note);
-/* Until the command has ended: hands signals and the terminal to it, and tells the guard every
+/* Until the command has ended: passes signals and the terminal to it, and extends the guard every
  * `step_ms` how long it is safe. Then exit_code is the command's, and nothing of its group is left. */
 void guarded_command_follow(struct guarded_command *command, int step_ms,
                             int64_t (*safe_until_ns)(void *owner), void *owner);

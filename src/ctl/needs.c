@@ -16,7 +16,7 @@ enum { CELL_BYTES_MAX = 16 * 1024 };
 struct needs_view {
     struct ctl *ctl;
     struct text_table table;
-    struct ndjson json;
+    struct ndjson *json;
     bool headed; /* the header came */
 };
 
@@ -142,8 +142,8 @@ static void needs_take_header(struct needs_view *l, const Bigfleet__V1alpha1__In
 
     l->headed = true;
     if (l->ctl->json) {
-        message_json_fields(&l->json, &h->base);
-        ndjson_open_array(&l->json, STR("needs"));
+        message_json_fields(l->json, &h->base);
+        ndjson_open_array(l->json, STR("needs"));
         return;
     }
     if (h->cycle == 0) {
@@ -167,7 +167,7 @@ static enum err needs_on_frame(void *owner, const ProtobufCMessage *message, str
     case BIGFLEET__V1ALPHA1__INSPECT_NEEDS_RESPONSE__FRAME_NEED:
         if (!l->headed) break;
         if (l->ctl->json)
-            message_json(&l->json, NDJSON_ITEM, &frame->need->base);
+            message_json(l->json, NDJSON_ITEM, &frame->need->base);
         else
             needs_add_row(l, frame->need);
         return ERR_OK;
@@ -178,30 +178,31 @@ static enum err needs_on_frame(void *owner, const ProtobufCMessage *message, str
 
 enum err needs_act(struct ctl *ctl)
 {
-    static const struct remote_method method = REMOTE_READS(
-        "/bigfleet.v1alpha1.ShardRead/InspectNeeds", bigfleet__v1alpha1__inspect_needs);
-    static const char *const columns[] = {"CLUSTER", "PRIORITY", "MACHINES_THAT", "WANTS", "HAS",
-                                          "COMING",  "LACKS",    "CYCLES_UNMET",  "WHY",   "SUPPLY",
-                                          NULL};
     Bigfleet__V1alpha1__InspectNeedsRequest request =
         BIGFLEET__V1ALPHA1__INSPECT_NEEDS_REQUEST__INIT;
     struct needs_view l = {.ctl = ctl};
-    enum err err =
-        remote_open_shard(ctl->conf, conf_text(ctl->conf, "shard"), &ctl->remote, &ctl->note);
+    enum err err = remote_open_at(ctl->conf, REMOTE_SHARD, conf_text(ctl->conf, "shard"),
+                                  &ctl->remote, &ctl->note);
 
     if (err) return err;
     request.cluster_id = ctl_text(conf_text(ctl->conf, "cluster"));
     request.limit = (int32_t)conf_number(ctl->conf, "limit");
-    table_init(&l.table, columns, &ctl->memory);
-    if (ctl->json) ctl_json_begin(ctl, &l.json);
-    err = remote_stream(ctl->remote, &method, &request.base, needs_on_frame, &l, &ctl->note);
+    table_init(&l.table,
+               TABLE_COLUMNS("CLUSTER", "PRIORITY", "MACHINES_THAT", "WANTS", "HAS", "COMING",
+                             "LACKS", "CYCLES_UNMET", "WHY", "SUPPLY"),
+               &ctl->memory);
+    if (ctl->json) l.json = ctl_json_begin(ctl);
+    err = remote_stream(ctl->remote,
+                        REMOTE_READ_OF("/bigfleet.v1alpha1.ShardRead/InspectNeeds",
+                                       bigfleet__v1alpha1__inspect_needs),
+                        &request.base, needs_on_frame, &l, &ctl->note);
     if (!err && !l.headed)
         err = ctl_fail(ctl, ERR_PARSE, "the shard ended its answer before it began");
     if (err) {
         buf_clear(&ctl->out); /* half a document is none */
     } else if (ctl->json) {
-        ndjson_close_array(&l.json);
-        ctl_json_end(ctl, &l.json);
+        ndjson_close_array(l.json);
+        ctl_json_end(ctl);
     } else {
         ctl_print_table(ctl, &l.table);
     }

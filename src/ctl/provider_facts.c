@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The facts, each where it can be seen in the life of a machine. A fact that failed once has failed; every
- * call carries a token newer than all before it. One thread. */
+/* The facts, each where it can be seen in the life of a machine. A fact that failed once has
+ * failed; every call carries a token newer than all before it. One thread. */
 #include "ctl/provider_facts.h"
 
 #include <inttypes.h>
@@ -48,7 +48,7 @@ struct binding { /* what a Configure said */
 static const struct binding first_binding = {first_metadata, ARRAY_LEN(first_metadata)};
 static const struct binding second_binding = {second_metadata, ARRAY_LEN(second_metadata)};
 
-/* What each change does: wire.md 8.1. */
+/* The states of each change: wire.md 8.1. */
 static const struct move {
     const char *name;
     enum machine_state from, passing, final;
@@ -71,7 +71,7 @@ void facts_init(struct provider_facts *f, int64_t epoch)
 
     memcpy(f->entries, entries, sizeof entries);
     f->epoch = epoch;
-    f->entries[FACT_READY].seen = "only the provider's own cluster could tell";
+    f->entries[FACT_READY].seen = "only the provider's own cluster could show it";
 }
 
 const char *fact_result_name(enum fact_result result)
@@ -80,44 +80,29 @@ const char *fact_result_name(enum fact_result result)
     return names[result];
 }
 
-static const char *facts_text(struct provider_facts *f, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static const char *facts_text_of(struct provider_facts *f, const char *format, va_list args)
+__attribute__((format(printf, 2, 3))) static const char *facts_text(struct provider_facts *f,
+                                                                    const char *format, ...)
 {
     char line[2 * NOTE_CAP + 2 * SEEN_TEXT_CAP];
     const char *kept;
+    va_list args;
 
+    va_start(args, format);
     vsnprintf(line, sizeof line, format, args);
+    va_end(args);
     kept = arena_dup(f->memory, str_from(line));
     return kept ? kept : "(out of memory)";
 }
 
-static const char *facts_text(struct provider_facts *f, const char *format, ...)
-{
-    va_list args;
-    const char *kept;
-
-    va_start(args, format);
-    kept = facts_text_of(f, format, args);
-    va_end(args);
-    return kept;
-}
-
-/* A fact may be looked at often; once it failed, it has. Says whether it held this time. */
-static bool facts_holds(struct provider_facts *f, enum fact fact, bool held, const char *format,
-                        ...) __attribute__((format(printf, 4, 5)));
-static bool facts_holds(struct provider_facts *f, enum fact fact, bool held, const char *format,
-                        ...)
+/* A fact may be tried often; one failure decides it. Returns whether it held this time. */
+#define facts_holds(f, fact, held, ...) facts_judge(f, fact, held, facts_text(f, __VA_ARGS__))
+static bool facts_judge(struct provider_facts *f, enum fact fact, bool held, const char *seen)
 {
     struct fact_entry *entry = &f->entries[fact];
-    va_list args;
 
     if (entry->result == FACT_FAIL) return held;
     entry->result = held ? FACT_PASS : FACT_FAIL;
-    va_start(args, format);
-    entry->seen = facts_text_of(f, format, args);
-    va_end(args);
+    entry->seen = seen;
     return held;
 }
 
@@ -235,16 +220,10 @@ static bool facts_fenced(struct provider_facts *f, enum fact fact, struct spare 
 
 /* -- reading: List -- */
 
-static uint32_t facts_spare_rank(enum machine_state state)
-{
-    return state == MACHINE_SPECULATIVE ? 0 : 1;
-}
-
 /* Speculative before Idle, because what is created is ours alone; then the cheap ones. */
 static bool facts_better(const struct machine_seen *a, const struct spare *b)
 {
-    if (facts_spare_rank(a->state) != facts_spare_rank(b->before))
-        return facts_spare_rank(a->state) < facts_spare_rank(b->before);
+    if (a->state != b->before) return a->state == MACHINE_SPECULATIVE;
     if (a->price != b->price) return a->price < b->price;
     return strcmp(a->id, b->id) < 0;
 }
@@ -460,7 +439,7 @@ static const char *facts_bound_text(struct provider_facts *f, const struct machi
                       machine->cluster, machine->metadata_count);
 }
 
-/* Somebody else's cluster: hands off. */
+/* A machine of another cluster is not touched again. */
 static bool facts_still_ours(struct provider_facts *f, struct spare *spare,
                              const struct machine_seen *machine)
 {
@@ -487,7 +466,7 @@ static bool facts_is_taken(struct provider_facts *f, struct spare *spare,
     return false;
 }
 
-/* What one look at a machine on its way shows beside its state. */
+/* Judges one look at a machine on its way, beside its state. */
 static void facts_judge_on_the_way(struct provider_facts *f, const struct change *change,
                                    const struct machine_seen *machine)
 {
@@ -504,7 +483,7 @@ static void facts_judge_on_the_way(struct provider_facts *f, const struct change
                     facts_bound_text(f, machine));
 }
 
-/* How far it is on its way; -1: it is not on it. */
+/* Its position on the way, from 0 to 2; -1: it is not on it. */
 static int facts_place_of(const struct move *move, enum machine_state state)
 {
     return state == move->final ? 2 : state == move->passing ? 1 : state == move->from ? 0 : -1;
@@ -557,7 +536,8 @@ static bool facts_reach(struct provider_facts *f, struct spare *spare, struct ch
 
 /* -- changes -- */
 
-/* Refused in this state, and not by the fence's code; whoever takes it has changed the machine. */
+/* Refused in this state, and not by the fence's code; a provider that accepts it has changed the
+ * machine. */
 static void facts_wrong_state(struct provider_facts *f, enum fact fact, struct spare *spare,
                               enum provider_verb verb)
 {
@@ -960,9 +940,4 @@ void facts_put_back(struct provider_facts *f)
         facts_holds(f, FACT_PUT_BACK, true, "%zu, %s", taken, f->spares[0].after);
     for (enum fact fact = 0; fact < FACT_COUNT; fact++)
         if (!f->entries[fact].seen) f->entries[fact].seen = f->stopped ? f->stopped : "not reached";
-}
-
-void facts_deinit(struct provider_facts *f)
-{
-    probe_listing_deinit(&f->listing);
 }

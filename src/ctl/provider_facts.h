@@ -4,7 +4,7 @@
  * First everything that only reads; then the life of one spare machine, with a second one where the
  * rule is about two. Facts share one life, because a machine of a cloud takes minutes to create.
  *
- * What it changes. Only machines that were Speculative or Idle when they were chosen; it stops at
+ * It changes only machines that were Speculative or Idle when they were chosen; it stops at
  * once when one shows a cluster that is not ours. An Idle machine is never deleted. At the end, and
  * after an interrupt, each is brought back to the state it was in.
  *
@@ -22,7 +22,7 @@
     X(LIST_ODD,     "L1",  "a state that nobody knows is INVALID_ARGUMENT, and 0 matches nothing") \
     X(LIST_CURSOR,  "L2",  "a cursor that it did not give means everything")                       \
     X(LIST_PAGES,   "L3",  "pages are the List, each machine once")                                \
-    X(GET,          "L4",  "Get and List tell the same of a machine")                              \
+    X(GET,          "L4",  "Get and List return the same machine")                                 \
     X(NO_ID,        "A1",  "a call without a machine is INVALID_ARGUMENT")                         \
     X(GET_UNKNOWN,  "B3",  "Get of an unknown machine is NOT_FOUND")                               \
     X(UNKNOWN,      "B4",  "so are the four changes; Delete may be UNIMPLEMENTED")                 \
@@ -99,9 +99,8 @@ struct provider_facts {
     bool no_delete;
 };
 
-/* The caller has set what stands above `spares`. */
+/* The caller has set the fields above `spares`. */
 void facts_init(struct provider_facts *facts, int64_t epoch);
-void facts_deinit(struct provider_facts *facts); /* fine on a zeroed one */
 /* All that only reads, and which machines are spare. ERR_UNAVAILABLE with a note: nobody answers.
  * Else what was asked for cannot be had: ERR_NOT_FOUND, ERR_PRECONDITION. */
 enum err facts_read(struct provider_facts *facts, struct note *note);

@@ -255,7 +255,7 @@ static enum err probe_on_machine(void *context, const struct machine_record *rec
     if (err && err != ERR_EXISTS) return err;
     probe_see(record, &machine);
     if (err == ERR_EXISTS && listing->repeated++ == 0)
-        probe_note_fault(listing, record->machine.id, "told more than once");
+        probe_note_fault(listing, record->machine.id, "listed more than once");
     listing->machines++;
     listing->states[machine.state]++;
     if (machine.fault.text[0]) probe_note_fault(listing, record->machine.id, machine.fault.text);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A provider asked one question at a time, for whoever wants to know what it answers.
+/* A provider asked one question at a time.
  *
  * Over src/provider's client and readers, so that what is seen here is what a shard would see; only
- * the tokens are the caller's own. Every call waits for its answer. What is kept of an answer is
- * copied and bounded.
+ * the tokens are the caller's own. Every call waits for its answer. Answers are
+ * copied, and bounded.
  *
  * The surprising rule: SIGINT and SIGTERM do not end the program while a probe is open. They are
  * noted, and the caller stops, because it may have machines to put back first. */
@@ -28,7 +28,7 @@ bool probe_interrupted(const struct probe *probe);
 void probe_forget_interrupt(struct probe *probe);
 void probe_pause(struct probe *probe, uint64_t ms); /* ends early when interrupted */
 
-/* A machine as a provider told it. */
+/* A machine as a provider returned it. */
 enum { SEEN_TEXT_CAP = 256 };
 struct machine_seen {
     enum machine_state state;

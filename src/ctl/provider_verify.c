@@ -33,47 +33,45 @@ static void verify_announce(struct ctl *ctl, const struct provider_facts *facts,
 static void verify_json(struct ctl *ctl, const struct provider_facts *facts, const char *address,
                         const size_t counts[FACT_RESULTS])
 {
-    struct ndjson json;
+    struct ndjson *json = ctl_json_begin(ctl);
 
-    ctl_json_begin(ctl, &json);
-    ndjson_c_string(&json, STR("address"), address);
-    ndjson_u64(&json, STR("passed"), counts[FACT_PASS]);
-    ndjson_u64(&json, STR("failed"), counts[FACT_FAIL]);
-    ndjson_u64(&json, STR("skipped"), counts[FACT_SKIPPED]);
-    ndjson_open_array(&json, STR("machines"));
+    ndjson_c_string(json, STR("address"), address);
+    ndjson_u64(json, STR("passed"), counts[FACT_PASS]);
+    ndjson_u64(json, STR("failed"), counts[FACT_FAIL]);
+    ndjson_u64(json, STR("skipped"), counts[FACT_SKIPPED]);
+    ndjson_open_array(json, STR("machines"));
     for (size_t i = 0; i < facts->spare_count; i++) {
         const struct spare *spare = &facts->spares[i];
         char name[MACHINE_NAME_CAP];
-        ndjson_open_object(&json, NDJSON_ITEM);
-        ndjson_c_string(&json, STR("id"), spare->id);
-        ndjson_c_string(&json, STR("type"), spare->type);
-        ndjson_c_string(&json, STR("before"), machine_state_name(spare->before, name));
-        ndjson_c_string(&json, STR("after"), spare->after[0] ? spare->after : NULL);
-        ndjson_bool(&json, STR("touched"), spare->taken);
-        ndjson_close_object(&json);
+        ndjson_open_object(json, NDJSON_ITEM);
+        ndjson_c_string(json, STR("id"), spare->id);
+        ndjson_c_string(json, STR("type"), spare->type);
+        ndjson_c_string(json, STR("before"), machine_state_name(spare->before, name));
+        ndjson_c_string(json, STR("after"), spare->after[0] ? spare->after : NULL);
+        ndjson_bool(json, STR("touched"), spare->taken);
+        ndjson_close_object(json);
     }
-    ndjson_close_array(&json);
-    ndjson_open_array(&json, STR("facts"));
+    ndjson_close_array(json);
+    ndjson_open_array(json, STR("facts"));
     for (size_t i = 0; i < FACT_COUNT; i++) {
         const struct fact_entry *entry = &facts->entries[i];
-        ndjson_open_object(&json, NDJSON_ITEM);
-        ndjson_c_string(&json, STR("id"), entry->id);
-        ndjson_c_string(&json, STR("result"), fact_result_name(entry->result));
-        ndjson_c_string(&json, STR("rule"), entry->rule);
-        ndjson_c_string(&json, STR("seen"), entry->seen);
-        ndjson_close_object(&json);
+        ndjson_open_object(json, NDJSON_ITEM);
+        ndjson_c_string(json, STR("id"), entry->id);
+        ndjson_c_string(json, STR("result"), fact_result_name(entry->result));
+        ndjson_c_string(json, STR("rule"), entry->rule);
+        ndjson_c_string(json, STR("seen"), entry->seen);
+        ndjson_close_object(json);
     }
-    ndjson_close_array(&json);
-    ctl_json_end(ctl, &json);
+    ndjson_close_array(json);
+    ctl_json_end(ctl);
 }
 
 static void verify_table(struct ctl *ctl, const struct provider_facts *facts,
                          const size_t counts[FACT_RESULTS])
 {
-    static const char *const columns[] = {"FACT", "RESULT", "RULE", "SEEN", NULL};
     struct text_table table;
 
-    table_init(&table, columns, &ctl->memory);
+    table_init(&table, TABLE_COLUMNS("FACT", "RESULT", "RULE", "SEEN"), &ctl->memory);
     for (size_t i = 0; i < FACT_COUNT; i++) {
         const struct fact_entry *entry = &facts->entries[i];
         table_text(&table, entry->id);
@@ -158,7 +156,7 @@ enum err provider_verify(struct ctl *ctl)
     if (!err) err = probe_open(&options, &facts.probe, &ctl->note);
     if (!err)
         err = provider_verify_facts(ctl, &facts, options.address, conf_bool(ctl->conf, "dry-run"));
-    facts_deinit(&facts);
+    probe_listing_deinit(&facts.listing);
     probe_close(facts.probe);
     tls_context_unref(options.tls);
     buf_deinit(&blob);

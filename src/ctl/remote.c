@@ -16,7 +16,7 @@
 enum {
     DIAL_MS_MIN = 250,
     DIAL_MS_MAX = 5000,
-    ATTEMPTS_MAX = 6, /* in one go; then it is looked again who leads */
+    ATTEMPTS_MAX = 6, /* in one go; then the leader is looked for again */
     LEADER_WAIT_MS = 100,
     PING_AFTER_MS = 10000, /* a stream has no deadline: this is how a dead peer is noticed */
     PING_TIMEOUT_MS = 10000,
@@ -29,9 +29,10 @@ enum {
 struct callee { /* in words */
     const char *who, *option, *look;
 };
-static const struct callee coordinator = {"coordinator", "--coordinator",
-                                          "--coordinator says where to look"};
-static const struct callee shard = {"shard", "--shard", "--shard says where to look"};
+static const struct callee callees[] = {
+    [REMOTE_COORDINATOR] = {"coordinator", "--coordinator", "--coordinator says where to look"},
+    [REMOTE_SHARD] = {"shard", "--shard", "--shard says where to look"},
+};
 
 struct remote {
     const struct callee *callee;
@@ -45,7 +46,7 @@ struct remote {
     bool woken, closed;
 };
 
-/* How one call went, copied out of the callbacks. */
+/* The result of one call, copied out of the callbacks. */
 struct answer {
     struct remote *remote;
     const struct remote_method *method;
@@ -158,7 +159,7 @@ static enum err remote_open_channel(struct remote *remote, const struct str *add
     return err;
 }
 
-static enum err remote_open_with(const struct conf *conf, const struct callee *callee,
+static enum err remote_open_with(const struct conf *conf, enum remote_callee callee,
                                  const char *request_id, const struct str *addresses, size_t count,
                                  bool follow, struct remote **ret_remote, struct note *note)
 {
@@ -166,7 +167,7 @@ static enum err remote_open_with(const struct conf *conf, const struct callee *c
     enum err err;
 
     if (!remote) return ERR_NOMEM;
-    remote->callee = callee;
+    remote->callee = &callees[callee];
     remote->timeout_ms = conf_number(conf, "timeout");
     remote_put_where(remote, addresses, count);
     err = remote_settle_request_id(remote, request_id, note);
@@ -186,24 +187,16 @@ enum err remote_open(const struct conf *conf, const char *request_id, struct rem
 {
     struct option_value list = conf_list(conf, "coordinator");
 
-    return remote_open_with(conf, &coordinator, request_id, list.items, list.item_count, true,
+    return remote_open_with(conf, REMOTE_COORDINATOR, request_id, list.items, list.item_count, true,
                             ret_remote, note);
 }
 
-enum err remote_open_at(const struct conf *conf, const char *address, struct remote **ret_remote,
-                        struct note *note)
+enum err remote_open_at(const struct conf *conf, enum remote_callee callee, const char *address,
+                        struct remote **ret_remote, struct note *note)
 {
     struct str one = str_from(address);
 
-    return remote_open_with(conf, &coordinator, NULL, &one, 1, false, ret_remote, note);
-}
-
-enum err remote_open_shard(const struct conf *conf, const char *address, struct remote **ret_remote,
-                           struct note *note)
-{
-    struct str one = str_from(address);
-
-    return remote_open_with(conf, &shard, NULL, &one, 1, false, ret_remote, note);
+    return remote_open_with(conf, callee, NULL, &one, 1, false, ret_remote, note);
 }
 
 static void remote_on_closed(void *owner)
@@ -230,12 +223,6 @@ const char *remote_request_id(const struct remote *remote)
 }
 
 /* -- words -- */
-
-static const char *remote_after_path(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
 
 static const char *remote_text_or_status(const struct answer *a)
 {
@@ -272,18 +259,19 @@ static void remote_say_unsupported(const struct remote *remote, const struct ans
                                    struct note *note)
 {
     const char *peer = a->peer[0] ? a->peer : remote->where, *path = a->method->path;
+    const char *name = strrchr(path, '/') + 1;
 
     /* Without a [transport] section no method of this service is there; an older release may
      * lack one. */
-    if (str_starts(str_from(path), STR("/muster.v1.Membership/")))
+    if (str_starts(str_from(path), STR(MEMBERSHIP_PATH)))
         note_set(note,
                  "%s does not serve workers: its configuration has no [transport] section (muster "
                  "help coordinator run); or it is of an older release, without %s",
-                 peer, remote_after_path(path));
+                 peer, name);
     else
         note_set(note,
                  "%s does not implement %s (%s); is it the gRPC port of a %s of this release?",
-                 peer, remote_after_path(path), remote_text_or_status(a), remote->callee->who);
+                 peer, name, remote_text_or_status(a), remote->callee->who);
 }
 
 static enum err remote_in_words(const struct remote *remote, struct answer *a, struct note *note)
@@ -371,29 +359,6 @@ static void remote_understand_original(struct answer *a)
     rpc_channel_next_address(a->remote->channel);
 }
 
-static void remote_ask_once(struct answer *a, struct str request, uint64_t left_ms)
-{
-    struct remote *remote = a->remote;
-    const struct rpc_call_options options = {
-        .path = a->method->path,
-        .timeout_ms = left_ms,
-        .request_id = a->method->kind == REMOTE_WRITE ? str_from(remote->request_id) : STR_EMPTY,
-        .dedups_by_request_id = a->method->kind == REMOTE_WRITE,
-        .idempotent = a->method->kind == REMOTE_READ,
-        .response_max = REMOTE_RESPONSE_MAX,
-        .attempts_max = ATTEMPTS_MAX,
-    };
-
-    a->over = false;
-    a->err = rpc_unary(remote->channel, &options, request, remote_on_unary, a, NULL);
-    if (a->err) {
-        note_set(&a->text, "%s", err_text(a->err));
-        return;
-    }
-    while (!a->over) real_io_turn(remote->real, true);
-    remote_understand_original(a);
-}
-
 /* -- streams -- */
 
 static void remote_on_stream_message(void *owner, struct rpc_client_call *call, struct str bytes)
@@ -424,32 +389,44 @@ static void remote_on_stream_end(void *owner, struct rpc_client_call *,
     a->text = kept;
 }
 
-static void remote_stream_once(struct answer *a, struct str request)
+static enum err remote_begin_stream(struct answer *a, const struct rpc_call_options *options,
+                                    struct str request)
 {
     static const struct rpc_call_events events = {.on_message = remote_on_stream_message,
                                                   .on_end = remote_on_stream_end};
+    struct rpc_client_call *call;
+    enum err err = rpc_call_start(a->remote->channel, options, &events, a, &call);
+
+    if (!err) err = rpc_call_send(call, request);
+    if (!err) rpc_call_end(call);
+    return err;
+}
+
+/* -- both -- */
+
+static void remote_ask_once(struct answer *a, struct str request, uint64_t left_ms)
+{
     struct remote *remote = a->remote;
     const struct rpc_call_options options = {
         .path = a->method->path,
-        .idempotent = true,
+        .timeout_ms = a->each ? 0 : left_ms, /* a stream has none */
+        .request_id = a->method->kind == REMOTE_WRITE ? str_from(remote->request_id) : STR_EMPTY,
+        .dedups_by_request_id = a->method->kind == REMOTE_WRITE,
+        .idempotent = a->method->kind == REMOTE_READ,
         .response_max = REMOTE_RESPONSE_MAX,
         .attempts_max = ATTEMPTS_MAX,
     };
-    struct rpc_client_call *call;
 
     a->over = false;
-    a->err = rpc_call_start(remote->channel, &options, &events, a, &call);
-    if (!a->err) a->err = rpc_call_send(call, request);
+    a->err = a->each ? remote_begin_stream(a, &options, request)
+                     : rpc_unary(remote->channel, &options, request, remote_on_unary, a, NULL);
     if (a->err) {
         note_set(&a->text, "%s", err_text(a->err));
         return;
     }
-    rpc_call_end(call);
     while (!a->over) real_io_turn(remote->real, true);
     remote_understand_original(a);
 }
-
-/* -- both -- */
 
 /* Not being the leader is a plain no, so asking again is safe; elections are short. A stream that
  * has begun is not begun again. */
@@ -463,17 +440,14 @@ static void remote_ask(struct answer *a, struct str request)
     for (;;) {
         uint64_t left = mono_elapsed_ms(clock_mono(clock_real()), deadline);
         if (left == 0) break;
-        if (a->each)
-            remote_stream_once(a, request);
-        else
-            remote_ask_once(a, request, left);
+        remote_ask_once(a, request, left);
         if (a->err != ERR_NOT_LEADER || a->messages > 0) break;
         refused = *a;
         was_refused = true;
         if (mono_elapsed_ms(clock_mono(clock_real()), deadline) <= LEADER_WAIT_MS) break;
         remote_wait_for(remote, LEADER_WAIT_MS);
     }
-    /* That time ran out says less than why it did. */
+    /* The refusal says more than the time-out after it. */
     if (was_refused && a->err == ERR_TIMEOUT) *a = refused;
 }
 
@@ -483,7 +457,7 @@ static enum err remote_run(struct answer *a, const ProtobufCMessage *request, st
     enum err err;
 
     buf_init(&bytes, REQUEST_MAX);
-    err = message_write(request, &bytes, note);
+    err = request ? message_write(request, &bytes, note) : ERR_OK;
     if (err && !note->text[0]) note_set(note, "the request: %s", err_text(err));
     if (!err) remote_ask(a, buf_peek(&bytes));
     buf_deinit(&bytes);

@@ -5,8 +5,8 @@
  * Every address of --coordinator may be any replica: who is not the leader names it, and while
  * there is none it is waited for, within --timeout. A write carries a request id, so that trying
  * again after a lost answer does it once; when the outcome stays unknown the note names the id, and
- * the same command with --request-id can be repeated safely. What cannot be told apart by an id is
- * sent once.
+ * the same command with --request-id can be repeated safely. A call that an id does not
+ * identify is sent once.
  *
  * The surprising rule: --timeout bounds one call, everything in it included (dialing, elections,
  * repeats), and not the command. */
@@ -35,10 +35,15 @@ struct remote_method {
     enum remote_kind kind;
     const char *look; /* the command that shows whether it was done; NULL for reads */
 };
+#define COORDINATOR_PATH "/bigfleet.v1alpha1.Coordinator/"
+#define FLEET_PATH       "/muster.v1.Fleet/"
+#define MEMBERSHIP_PATH  "/muster.v1.Membership/"
+#define STORE_PATH       "/muster.v1.Coordination/"
 #define REMOTE_READS(path, base)                                                                   \
     {                                                                                              \
         (path), &base##_response__descriptor, REMOTE_READ, NULL                                    \
     }
+#define REMOTE_READ_OF(path, base) (&(const struct remote_method)REMOTE_READS(path, base))
 
 /* Reads the options every command of this kind has (CTL_OPTIONS of common/tables_ctl.h):
  * coordinator, timeout and the three TLS files. `request_id` is for writes; NULL: one is drawn.
@@ -46,27 +51,26 @@ struct remote_method {
  * with a note. */
 enum err remote_open(const struct conf *conf, const char *request_id, struct remote **ret_remote,
                      struct note *note);
-/* The same for one address in place of --coordinator, and for nobody else: this replica's own word
- * is wanted, whoever leads. */
-enum err remote_open_at(const struct conf *conf, const char *address, struct remote **ret_remote,
-                        struct note *note);
-/* The same for a shard: mistakes name it, and --shard. */
-enum err remote_open_shard(const struct conf *conf, const char *address, struct remote **ret_remote,
-                           struct note *note);
+/* The same for one address: this process alone answers, also when another one leads. Errors name the
+ * callee and its option. */
+enum remote_callee { REMOTE_COORDINATOR, REMOTE_SHARD };
+enum err remote_open_at(const struct conf *conf, enum remote_callee callee, const char *address,
+                        struct remote **ret_remote, struct note *note);
 /* The three TLS files of the options, for a client that is none of these. NULL: plaintext.
  * ERR_INVALID (a part of them), and what tls_context_open answers, with a note. */
 enum err remote_tls_open(const struct conf *conf, struct tls_context **ret_tls, struct note *note);
 void remote_close(struct remote *remote); /* NULL is fine */
 
-/* One request, one answer, decoded into `arena`. The error is the command's: its exit code is
- * err_exit_code's, and the note is never empty. ERR_UNKNOWN: a write that may have been done. */
+/* One request (NULL: an empty one), one answer, decoded into `arena`. The error is the command's:
+ * its exit code is err_exit_code's, and the note is never empty. ERR_UNKNOWN: a write that may have
+ * been done. */
 enum err remote_call(struct remote *remote, const struct remote_method *method,
                      const ProtobufCMessage *request, struct arena *arena,
                      ProtobufCMessage **ret_answer, struct note *note);
 
 /* One request, a stream of answers, each handed out decoded; its memory ends with `each`. An error
  * of `each` ends the stream and is what this returns, with the note `each` may have set. There is
- * no time-out on the whole: a stream ends when the server or the connection does (pings tell). A
+ * no time-out on the whole: a stream ends when the server or the connection does (pings notice it). A
  * stream is begun again (another leader) only as long as no message of it has come. */
 typedef enum err remote_message_fn(void *owner, const ProtobufCMessage *message, struct note *note);
 enum err remote_stream(struct remote *remote, const struct remote_method *method,

@@ -357,11 +357,11 @@ enum err ctl_rpc_fetch(struct ctl *ctl, const struct ctl_rpc *rpc, ProtobufCMess
     bool more = true;
 
     for (size_t page = 0; more && page < RPC_PAGES_MAX; page++) {
-        ProtobufCMessage *answer;
         struct rpc_value rows;
-        enum err err = ctl_call(ctl, &rpc->method, request, &answer);
+        enum err err;
+        ProtobufCMessage *answer = ctl_ask(ctl, &rpc->method, request, &err);
 
-        if (err) return err;
+        if (!answer) return err;
         more = rpc->page_request && rpc_number(rpc_value_in(answer, "more"));
         rows = more ? rpc_rows(answer) : (struct rpc_value){NULL, NULL, 0};
         more = rows.count > 0;
@@ -428,15 +428,14 @@ static enum err rpc_render(const char *line, const ProtobufCMessage *request,
 static void rpc_done_json(struct ctl *ctl, const struct ctl_rpc *rpc,
                           const ProtobufCMessage *request, const ProtobufCMessage *answer)
 {
-    struct ndjson json;
+    struct ndjson *json = ctl_json_begin(ctl);
 
-    ctl_json_begin(ctl, &json);
-    ndjson_c_string(&json, STR("result"), "done");
+    ndjson_c_string(json, STR("result"), "done");
     if (rpc->method.kind == REMOTE_WRITE)
-        ndjson_c_string(&json, STR("request_id"), remote_request_id(ctl->remote));
-    message_json(&json, STR("request"), request);
-    message_json(&json, STR("response"), answer);
-    ctl_json_end(ctl, &json);
+        ndjson_c_string(json, STR("request_id"), remote_request_id(ctl->remote));
+    message_json(json, STR("request"), request);
+    message_json(json, STR("response"), answer);
+    ctl_json_end(ctl);
 }
 
 static enum err rpc_done(struct ctl *ctl, const struct ctl_rpc *rpc,

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
@@ -88,55 +89,50 @@ static void screen_share(struct section *sections, size_t count, size_t rows)
     }
 }
 
-static enum err screen_put_cut(struct str line, size_t columns, struct buf *into)
+struct fitting {
+    struct buf *into;
+    size_t rows, columns; /* rows: that are left */
+    enum err err;         /* the first failure */
+};
+
+static void screen_put_cut(struct fitting *f, struct str line)
 {
     struct str rest = screen_begins_section(line) ? str_tail(line, 1) : line;
-    enum err err;
 
-    while (rest.len > 0 && columns > 0) {
+    if (f->err || f->rows == 0) return;
+    for (size_t left = f->columns; rest.len > 0 && left > 0; left--)
         rest = str_tail(rest, max_size(utf8_step(rest.at, rest.len), 1));
-        columns--;
-    }
-    err = buf_append(into, str_of(line.at, line.len - rest.len));
-    return err ? err : buf_append_byte(into, '\n');
+    f->rows--;
+    f->err = buf_append(f->into, str_of(line.at, line.len - rest.len));
+    if (!f->err) f->err = buf_append_byte(f->into, '\n');
 }
 
-static enum err screen_put_body(const struct section *section, size_t columns, struct buf *into)
+static void screen_put_section(struct fitting *f, const struct section *section)
 {
     struct str body = section->body;
     bool cut = section->shown < section->lines;
-    enum err err = ERR_OK;
+    char more[64];
 
-    for (size_t i = 0; i + (cut ? 1 : 0) < section->shown && !err; i++)
-        err = screen_put_cut(screen_take_line(&body), columns, into);
-    if (err || !cut || section->shown == 0) return err;
-    return buf_appendf(into, "... %zu more\n", section->lines - section->shown + 1);
+    if (section->title.len > 0) screen_put_cut(f, section->title);
+    if (section->heading.len > 0) screen_put_cut(f, section->heading);
+    for (size_t i = 0; i + (cut ? 1 : 0) < section->shown; i++)
+        screen_put_cut(f, screen_take_line(&body));
+    if (!cut || section->shown == 0) return;
+    snprintf(more, sizeof more, "... %zu more", section->lines - section->shown + 1);
+    screen_put_cut(f, str_from(more));
 }
 
 enum err screen_fit(struct str frame, size_t rows, size_t columns, struct buf *into)
 {
     struct section sections[SECTIONS_MAX];
     size_t count = screen_find_sections(frame, sections), fixed = 0;
-    struct buf all;
-    struct str rest;
-    enum err err = ERR_OK;
+    struct fitting f = {.into = into, .rows = rows, .columns = columns};
 
     for (size_t i = 0; i < count; i++)
         fixed += (size_t)(sections[i].title.len > 0) + (size_t)(sections[i].heading.len > 0);
     screen_share(sections, count, rows > fixed ? rows - fixed : 0);
-    buf_init(&all, SCREEN_FRAME_MAX * 2);
-    for (size_t i = 0; i < count && !err; i++) {
-        if (sections[i].title.len > 0) err = screen_put_cut(sections[i].title, columns, &all);
-        if (!err && sections[i].heading.len > 0)
-            err = screen_put_cut(sections[i].heading, columns, &all);
-        if (!err) err = screen_put_body(&sections[i], columns, &all);
-    }
-    rest = buf_peek(&all);
-    for (size_t i = 0; i < rows && rest.len > 0 && !err;
-         i++) /* a screen too small for the titles */
-        err = screen_put_cut(screen_take_line(&rest), columns, into);
-    buf_deinit(&all);
-    return err;
+    for (size_t i = 0; i < count; i++) screen_put_section(&f, &sections[i]);
+    return f.err;
 }
 
 enum err screen_plain(struct str frame, struct buf *into)
@@ -228,7 +224,7 @@ struct screen {
     struct buf coming, frame, picture;
 };
 
-static bool screen_tell(struct screen *s, struct str text)
+static bool screen_write(struct screen *s, struct str text)
 {
     if (!s->gone && !screen_write_all(STDOUT_FILENO, text)) s->gone = errno;
     return !s->gone;
@@ -246,12 +242,12 @@ static void screen_enter(struct screen *s)
         quiet.c_cc[VTIME] = 0;
         (void)tcsetattr(STDIN_FILENO, TCSADRAIN, &quiet);
     }
-    (void)screen_tell(s, str_from(enter_screen));
+    (void)screen_write(s, str_from(enter_screen));
 }
 
 static void screen_leave(struct screen *s)
 {
-    (void)screen_tell(s, str_from(leave_screen));
+    (void)screen_write(s, str_from(leave_screen));
     if (s->typed) (void)tcsetattr(STDIN_FILENO, TCSADRAIN, &s->before);
 }
 
@@ -286,7 +282,7 @@ static void screen_draw(struct screen *s)
         err = screen_append_line(&s->picture, line);
     }
     if (!err) err = buf_append_c(&s->picture, "\033[J");
-    if (!err) (void)screen_tell(s, buf_peek(&s->picture));
+    if (!err) (void)screen_write(s, buf_peek(&s->picture));
     buf_deinit(&fitted);
 }
 
@@ -358,7 +354,7 @@ static enum err screen_show(struct screen *s, const struct maker *maker, struct 
         if (polls[0].fd >= 0 && polls[0].revents && screen_take_keys(s, &polls[0])) return ERR_OK;
         if (polls[1].revents && !screen_take_frames(s, maker->frames))
             return note_fail(note, ERR_INTERNAL, "the process that asks the fleet has ended");
-        if (s->gone) { /* where it is not the session's terminal no SIGHUP tells */
+        if (s->gone) { /* not the session's terminal: there is no SIGHUP */
             note_set(note, "the terminal is gone: %s", strerror(s->gone));
             return ERR_INTERNAL; /* 1: not as if no coordinator answered */
         }

@@ -2,9 +2,9 @@
 /* One screen of a terminal that is drawn again and again, and given back as it was.
  *
  * A frame is lines of printable text in sections; a section begins with a line whose first byte is
- * SCREEN_SECTION, and its second line is the heading of a table. What does not fit is cut: lines at
- * the right edge, and of the sections the rows, each section keeping its fair share, with a line
- * that says how many are missing.
+ * SCREEN_SECTION, and its second line is the heading of a table. A frame that does not fit is cut:
+ * lines at the right edge, and of the sections the rows, each section keeping its fair share, with
+ * a line that says how many are missing.
  *
  * Frames are made by a process of its own, so that a part of the fleet that hangs does not keep
  * anybody from leaving. The terminal is restored when the user leaves, when the maker ends, and on
@@ -23,7 +23,7 @@ typedef enum err screen_make_fn(void *owner, struct buf *into);
  * gone. SIGPIPE is ignored from then on. */
 enum err screen_run(screen_make_fn *make, void *owner, uint64_t every_ms, struct note *note);
 
-/* What is shown of a frame on so many rows and columns; titles keep their mark. ERR_FULL,
+/* Fits a frame into so many rows and columns; titles keep their mark. ERR_FULL,
  * ERR_NOMEM. */
 enum err screen_fit(struct str frame, size_t rows, size_t columns, struct buf *into);
 /* The whole frame for a pipe: sections parted by a blank line. */

@@ -24,23 +24,23 @@ struct inquiry {
     struct witness *list;
     size_t count, silent;
     uint64_t index;      /* of the furthest */
-    bool together;       /* all who answered are there */
+    bool together;       /* all that answered are at `index` */
     const char *differs; /* the first machine with two hashes; NULL: none */
 };
 
-/* -- who is asked -- */
+/* -- the replicas to ask -- */
 
-/* One address stands for its cluster, several for themselves. */
+/* One address means all replicas of its cluster; several mean themselves. */
 static enum err state_hash_find_witnesses(struct inquiry *inquiry)
 {
-    static const struct remote_method method =
-        REMOTE_READS("/muster.v1.Fleet/ListReplicas", muster__v1__list_replicas);
-    Muster__V1__ListReplicasRequest request = MUSTER__V1__LIST_REPLICAS_REQUEST__INIT;
     struct option_value given = conf_list(inquiry->ctl->conf, "coordinator");
     const Muster__V1__ListReplicasResponse *list = NULL;
     enum err err = ERR_OK;
 
-    if (given.item_count <= 1) list = ctl_ask(inquiry->ctl, &method, &request.base, &err);
+    if (given.item_count <= 1)
+        list = ctl_ask(inquiry->ctl,
+                       REMOTE_READ_OF(FLEET_PATH "ListReplicas", muster__v1__list_replicas), NULL,
+                       &err);
     if (err) return err;
     size_t count = list ? list->n_replicas : given.item_count;
     inquiry->list = arena_calloc(&inquiry->ctl->memory, count + 1, sizeof *inquiry->list);
@@ -58,18 +58,18 @@ static enum err state_hash_find_witnesses(struct inquiry *inquiry)
 
 static void state_hash_ask(struct inquiry *inquiry, struct witness *witness, uint64_t at_least)
 {
-    static const struct remote_method method =
-        REMOTE_READS("/muster.v1.Fleet/StateHash", muster__v1__state_hash);
     Muster__V1__StateHashRequest request = MUSTER__V1__STATE_HASH_REQUEST__INIT;
     ProtobufCMessage *answer = NULL;
     enum err err = ERR_OK;
 
     if (!witness->remote)
-        err = remote_open_at(inquiry->ctl->conf, witness->address, &witness->remote, &witness->why);
+        err = remote_open_at(inquiry->ctl->conf, REMOTE_COORDINATOR, witness->address,
+                             &witness->remote, &witness->why);
     request.at_least = at_least;
     if (!err)
-        err = remote_call(witness->remote, &method, &request.base, &inquiry->ctl->memory, &answer,
-                          &witness->why);
+        err = remote_call(witness->remote,
+                          REMOTE_READ_OF(FLEET_PATH "StateHash", muster__v1__state_hash),
+                          &request.base, &inquiry->ctl->memory, &answer, &witness->why);
     witness->said = err ? NULL : (const void *)answer;
 }
 
@@ -143,24 +143,23 @@ static enum err state_hash_verdict(struct inquiry *inquiry)
 static void state_hash_print_json(struct inquiry *inquiry)
 {
     bool judged = inquiry->together && inquiry->silent == 0;
-    struct ndjson json;
+    struct ndjson *json = ctl_json_begin(inquiry->ctl);
 
-    ctl_json_begin(inquiry->ctl, &json);
     if (judged || inquiry->differs)
-        ndjson_bool(&json, STR("equal"), !inquiry->differs);
+        ndjson_bool(json, STR("equal"), !inquiry->differs);
     else
-        ndjson_null(&json, STR("equal"));
-    ndjson_open_array(&json, STR("replicas"));
+        ndjson_null(json, STR("equal"));
+    ndjson_open_array(json, STR("replicas"));
     for (size_t i = 0; i < inquiry->count; i++) {
         const struct witness *witness = &inquiry->list[i];
-        ndjson_open_object(&json, NDJSON_ITEM);
-        ndjson_c_string(&json, STR("address"), witness->address);
-        ndjson_c_string(&json, STR("error"), witness->said ? NULL : witness->why.text);
-        message_json(&json, STR("state"), witness->said ? &witness->said->base : NULL);
-        ndjson_close_object(&json);
+        ndjson_open_object(json, NDJSON_ITEM);
+        ndjson_c_string(json, STR("address"), witness->address);
+        ndjson_c_string(json, STR("error"), witness->said ? NULL : witness->why.text);
+        message_json(json, STR("state"), witness->said ? &witness->said->base : NULL);
+        ndjson_close_object(json);
     }
-    ndjson_close_array(&json);
-    ctl_json_end(inquiry->ctl, &json);
+    ndjson_close_array(json);
+    ctl_json_end(inquiry->ctl);
 }
 
 static void state_hash_print_witness(struct text_table *table, const struct witness *witness)
@@ -186,8 +185,6 @@ static void state_hash_print_witness(struct text_table *table, const struct witn
 
 static void state_hash_print(struct inquiry *inquiry, enum err judged)
 {
-    static const char *const columns[] = {"REPLICA", "ADDRESS", "APPLIED", "TERM",
-                                          "MACHINE", "HASH",    "BYTES",   NULL};
     struct ctl *ctl = inquiry->ctl;
     struct text_table table;
 
@@ -195,7 +192,9 @@ static void state_hash_print(struct inquiry *inquiry, enum err judged)
         state_hash_print_json(inquiry);
         return;
     }
-    table_init(&table, columns, &ctl->memory);
+    table_init(&table,
+               TABLE_COLUMNS("REPLICA", "ADDRESS", "APPLIED", "TERM", "MACHINE", "HASH", "BYTES"),
+               &ctl->memory);
     for (size_t i = 0; i < inquiry->count; i++) state_hash_print_witness(&table, &inquiry->list[i]);
     ctl_print_table(ctl, &table);
     if (!judged)

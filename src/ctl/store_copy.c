@@ -6,8 +6,8 @@
  * the same command again goes on where an interrupted one was. Then both are walked once more, the
  * source at that revision, and counted and hashed: only when both agree it says so.
  *
- * Leases are not copied: a key that hangs on one would outlive whoever keeps it, so it is left out
- * unless told otherwise. */
+ * Leases are not copied: a leased key would outlive its owner, so it is left out unless --leased
+ * is given. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ struct copy {
     struct arena bytes;
     size_t batch_bytes;
     struct tally source_tally, target_tally; /* of the last pass */
-    mono_time told;
+    mono_time reported;
     uint64_t read, written, removed, same, skipped, extra; /* of the last copying pass */
 };
 
@@ -58,43 +58,34 @@ static enum err store_copy_flush(struct copy *copy)
     return ERR_OK;
 }
 
-static enum err store_copy_arena_copy(struct arena *arena, struct str from, struct str *ret_copy)
-{
-    char *to = arena_alloc(arena, from.len + 1);
-
-    if (!to) return ERR_NOMEM;
-    if (from.len) memcpy(to, from.at, from.len);
-    *ret_copy = str_of(to, from.len);
-    return ERR_OK;
-}
-
 static enum err store_copy_add(struct copy *copy, struct str key, struct str value, int64_t seen,
                                bool removes)
 {
-    struct store_change *change;
+    const char *key_copy, *value_copy;
     enum err err = ERR_OK;
 
     if (copy->count == STORE_CHANGES_MAX ||
         (copy->count > 0 && copy->batch_bytes + value.len > STORE_CHANGES_BYTES))
         err = store_copy_flush(copy);
     if (err) return err;
-    change = &copy->batch[copy->count];
-    *change = (struct store_change){.seen = seen, .removes = removes};
-    err = store_copy_arena_copy(&copy->bytes, key, &change->key);
-    if (!err) err = store_copy_arena_copy(&copy->bytes, value, &change->value);
-    if (err) return err;
+    key_copy = arena_dup(&copy->bytes, key);
+    value_copy = arena_dup(&copy->bytes, value);
+    if (!key_copy || !value_copy) return ERR_NOMEM;
+    copy->batch[copy->count++] = (struct store_change){.key = str_of(key_copy, key.len),
+                                                       .value = str_of(value_copy, value.len),
+                                                       .seen = seen,
+                                                       .removes = removes};
     copy->batch_bytes += key.len + value.len;
-    copy->count++;
     return ERR_OK;
 }
 
-/* On stderr, for who waits; the outcome goes to stdout. */
-static void store_copy_tell_progress(struct copy *copy, struct str key, const char *doing)
+/* On stderr; the outcome goes to stdout. */
+static void store_copy_report_progress(struct copy *copy, struct str key, const char *doing)
 {
     mono_time now = clock_mono(clock_real());
 
-    if (mono_elapsed_ms(copy->told, now) < PROGRESS_EVERY_MS) return;
-    copy->told = now;
+    if (mono_elapsed_ms(copy->reported, now) < PROGRESS_EVERY_MS) return;
+    copy->reported = now;
     (void)fprintf(stderr,
                   "musterctl: %s: %" PRIu64 " keys read, %" PRIu64 " written, %" PRIu64
                   " there already",
@@ -132,7 +123,7 @@ static enum err store_copy_row(struct copy *copy, const Mvccpb__KeyValue *from,
         return copy->replace
                    ? store_copy_add(copy, ctl_view(at->key), STR_EMPTY, at->mod_revision, true)
                    : ERR_OK;
-    store_copy_tell_progress(copy, ctl_view(from->key), "copying");
+    store_copy_report_progress(copy, ctl_view(from->key), "copying");
     if (order == 0 && str_equal(ctl_view(from->value), ctl_view(at->value))) {
         copy->same++;
         return ERR_OK;
@@ -191,13 +182,13 @@ static void store_copy_count_row(struct tally *tally, const Mvccpb__KeyValue *ro
     tally->hash = str_hash(ctl_view(row->value), tally->hash);
 }
 
-/* What the target has beside the source counts only when it should not be there. */
+/* Keys that only the target has count only when they should not be there. */
 static enum err store_copy_verify_row(struct copy *copy, const Mvccpb__KeyValue *from,
                                       const Mvccpb__KeyValue *at, int order)
 {
     if (order <= 0) {
         store_copy_count_row(&copy->source_tally, from);
-        store_copy_tell_progress(copy, ctl_view(from->key), "comparing");
+        store_copy_report_progress(copy, ctl_view(from->key), "comparing");
     }
     if (order == 0 || (order > 0 && copy->replace)) store_copy_count_row(&copy->target_tally, at);
     return ERR_OK;
@@ -216,22 +207,21 @@ static void store_copy_say_copied(struct copy *copy)
 {
     const struct tally *source = &copy->source_tally, *target = &copy->target_tally;
     struct ctl *ctl = copy->ctl;
-    struct ndjson json;
     char hash[17];
 
     (void)snprintf(hash, sizeof hash, "%016" PRIx64, source->hash);
     if (ctl->json) {
-        ctl_json_begin(ctl, &json);
-        ndjson_c_string(&json, STR("result"), "copied");
-        ndjson_u64(&json, STR("keys"), source->keys);
-        ndjson_c_string(&json, STR("hash"), hash);
-        ndjson_u64(&json, STR("source_revision"), (uint64_t)source->revision);
-        ndjson_u64(&json, STR("target_revision"), (uint64_t)target->revision);
-        ndjson_u64(&json, STR("written"), copy->written);
-        ndjson_u64(&json, STR("removed"), copy->removed);
-        ndjson_u64(&json, STR("leased_left_out"), copy->skipped);
-        ndjson_u64(&json, STR("beside"), copy->replace ? 0 : copy->extra);
-        ctl_json_end(ctl, &json);
+        struct ndjson *json = ctl_json_begin(ctl);
+        ndjson_c_string(json, STR("result"), "copied");
+        ndjson_u64(json, STR("keys"), source->keys);
+        ndjson_c_string(json, STR("hash"), hash);
+        ndjson_u64(json, STR("source_revision"), (uint64_t)source->revision);
+        ndjson_u64(json, STR("target_revision"), (uint64_t)target->revision);
+        ndjson_u64(json, STR("written"), copy->written);
+        ndjson_u64(json, STR("removed"), copy->removed);
+        ndjson_u64(json, STR("leased_left_out"), copy->skipped);
+        ndjson_u64(json, STR("beside"), copy->replace ? 0 : copy->extra);
+        ctl_json_end(ctl);
         return;
     }
     ctl_line(ctl,
@@ -287,7 +277,7 @@ static enum err store_copy_run(struct ctl *ctl, const char *option, bool imports
     struct copy copy = {.ctl = ctl,
                         .leased = conf_bool(ctl->conf, "leased"),
                         .replace = conf_bool(ctl->conf, "replace"),
-                        .told = clock_mono(clock_real())};
+                        .reported = clock_mono(clock_real())};
     struct store_side *etcd = NULL, *ours = NULL;
     enum err err;
 

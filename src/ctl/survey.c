@@ -8,29 +8,25 @@
 #include <stdio.h>
 #include <string.h>
 
-#define FLEET       "/muster.v1.Fleet/"
-#define COORDINATOR "/bigfleet.v1alpha1.Coordinator/"
-#define STORE       "/muster.v1.Coordination/"
-#define MEMBERS     "/muster.v1.Membership/"
-#define CLAIMS_END  "muster0" /* the byte after the slash */
+#define CLAIMS_END "muster0" /* the byte after the slash */
 
 enum { CLAIMS_MAX = 200 };
 static const size_t survey_memory_max = (size_t)1 << 30;
 
 static const struct remote_method methods[SURVEY_PARTS] = {
-    [SURVEY_REPLICAS] = REMOTE_READS(FLEET "ListReplicas", muster__v1__list_replicas),
-    [SURVEY_SHARDS] = REMOTE_READS(COORDINATOR "ListShards", bigfleet__v1alpha1__list_shards),
-    [SURVEY_MEMBERS] = REMOTE_READS(MEMBERS "ClusterStatus", muster__v1__cluster_status),
-    [SURVEY_WORKERS] = REMOTE_READS(MEMBERS "ListWorkers", muster__v1__list_workers),
-    [SURVEY_STORE] = REMOTE_READS(STORE "Status", muster__v1__status),
-    [SURVEY_CLAIMS] = REMOTE_READS(STORE "Range", muster__v1__range),
+    [SURVEY_REPLICAS] = REMOTE_READS(FLEET_PATH "ListReplicas", muster__v1__list_replicas),
+    [SURVEY_SHARDS] = REMOTE_READS(COORDINATOR_PATH "ListShards", bigfleet__v1alpha1__list_shards),
+    [SURVEY_MEMBERS] = REMOTE_READS(MEMBERSHIP_PATH "ClusterStatus", muster__v1__cluster_status),
+    [SURVEY_WORKERS] = REMOTE_READS(MEMBERSHIP_PATH "ListWorkers", muster__v1__list_workers),
+    [SURVEY_STORE] = REMOTE_READS(STORE_PATH "Status", muster__v1__status),
+    [SURVEY_CLAIMS] = REMOTE_READS(STORE_PATH "Range", muster__v1__range),
     [SURVEY_OWNERSHIP] =
-        REMOTE_READS(FLEET "ListOwnershipIssues", muster__v1__list_ownership_issues),
+        REMOTE_READS(FLEET_PATH "ListOwnershipIssues", muster__v1__list_ownership_issues),
 };
 
 static_assert(offsetof(struct ctl_survey, ownership) ==
                   offsetof(struct ctl_survey, said[SURVEY_OWNERSHIP]),
-              "the answers by their types stand in the order of the parts");
+              "the answers by their types are in the order of the parts");
 
 enum err ctl_survey_open(struct ctl_survey *survey, const struct conf *conf, struct note *note)
 {
@@ -54,30 +50,19 @@ void ctl_survey_close(struct ctl_survey *survey)
 
 /* -- the coordinators -- */
 
-/* Nobody is there at all: the next question would wait as long for the same answer. */
-static bool survey_nobody_there(enum err err)
-{
-    return err == ERR_UNAVAILABLE || err == ERR_TIMEOUT || err == ERR_NOT_LEADER;
-}
-
 static enum err survey_ask_part(struct ctl_survey *survey, enum survey_part part)
 {
-    static const Muster__V1__ListReplicasRequest nothing = MUSTER__V1__LIST_REPLICAS_REQUEST__INIT;
     Muster__V1__RangeRequest range = MUSTER__V1__RANGE_REQUEST__INIT;
     uint8_t from[] = SURVEY_CLAIMS_PREFIX, end[] = CLAIMS_END;
-    const ProtobufCMessage *request = &nothing.base; /* empty, as all but one are */
     ProtobufCMessage *answer = NULL;
     enum err err;
 
-    if (part == SURVEY_CLAIMS) {
-        range.key = (ProtobufCBinaryData){sizeof from - 1, from};
-        range.range_end = (ProtobufCBinaryData){sizeof end - 1, end};
-        range.limit = CLAIMS_MAX;
-        range.keys_only = true;
-        request = &range.base;
-    }
-    err = remote_call(survey->remote, &methods[part], request, &survey->memory, &answer,
-                      &survey->why[part]);
+    range.key = (ProtobufCBinaryData){sizeof from - 1, from};
+    range.range_end = (ProtobufCBinaryData){sizeof end - 1, end};
+    range.limit = CLAIMS_MAX;
+    range.keys_only = true;
+    err = remote_call(survey->remote, &methods[part], part == SURVEY_CLAIMS ? &range.base : NULL,
+                      &survey->memory, &answer, &survey->why[part]);
     survey->said[part] = err ? NULL : answer;
     return err;
 }
@@ -85,7 +70,10 @@ static enum err survey_ask_part(struct ctl_survey *survey, enum survey_part part
 static void survey_ask_coordinators(struct ctl_survey *survey)
 {
     for (size_t i = 0; i < SURVEY_PARTS; i++) {
-        if (!survey_nobody_there(survey_ask_part(survey, (enum survey_part)i))) continue;
+        enum err err = survey_ask_part(survey, (enum survey_part)i);
+
+        if (err != ERR_UNAVAILABLE && err != ERR_TIMEOUT && err != ERR_NOT_LEADER) continue;
+        /* No coordinator answers: the next question would wait as long for the same error. */
         for (size_t rest = i + 1; rest < SURVEY_PARTS; rest++) {
             survey->said[rest] = NULL;
             survey->why[rest] = survey->why[i];
@@ -144,20 +132,9 @@ static void survey_take_list(struct ctl_survey *survey,
     }
 }
 
-struct question {
-    const struct ctl_survey *survey;
-    struct survey_shard *shard; /* nobody else's until the thread is joined */
-    pthread_t thread;
-    bool begun;
-};
-
 static void *survey_ask_shard(void *argument)
 {
-    const struct question *question = argument;
-    struct survey_shard *shard = question->shard;
-    static const struct remote_method method =
-        REMOTE_READS("/muster.v1.ShardView/Status", muster__v1__shard_status);
-    Muster__V1__ShardStatusRequest request = MUSTER__V1__SHARD_STATUS_REQUEST__INIT;
+    struct survey_shard *shard = argument;
     ProtobufCMessage *answer = NULL;
     enum err err = ERR_OK;
 
@@ -169,31 +146,30 @@ static void *survey_ask_shard(void *argument)
     }
     if (!shard->remote)
         err =
-            remote_open_shard(question->survey->conf, shard->address, &shard->remote, &shard->why);
+            remote_open_at(shard->conf, REMOTE_SHARD, shard->address, &shard->remote, &shard->why);
     if (!err)
-        err = remote_call(shard->remote, &method, &request.base, &shard->memory, &answer,
-                          &shard->why);
+        err = remote_call(shard->remote,
+                          REMOTE_READ_OF("/muster.v1.ShardView/Status", muster__v1__shard_status),
+                          NULL, &shard->memory, &answer, &shard->why);
     if (!err) shard->said = (const void *)answer;
     return NULL;
 }
 
 static void survey_ask_listed(struct ctl_survey *survey)
 {
-    struct question questions[SURVEY_SHARDS_MAX];
+    pthread_t threads[SURVEY_SHARDS_MAX];
+    bool begun[SURVEY_SHARDS_MAX];
 
     if (survey->listed) survey_take_list(survey, survey->listed);
     for (size_t i = 0; i < survey->shard_count; i++) {
-        struct question *q = &questions[i];
-        *q = (struct question){.survey = survey, .shard = &survey->shards[i]};
-        q->begun = pthread_create(&q->thread, NULL, survey_ask_shard, q) == 0;
+        survey->shards[i].conf = survey->conf;
+        begun[i] = pthread_create(&threads[i], NULL, survey_ask_shard, &survey->shards[i]) == 0;
     }
-    for (size_t i = 0; i < survey->shard_count; i++) {
-        if (questions[i].begun)
-            (void)pthread_join(questions[i].thread, NULL);
+    for (size_t i = 0; i < survey->shard_count; i++)
+        if (begun[i])
+            (void)pthread_join(threads[i], NULL);
         else
-            (void)survey_ask_shard(
-                &questions[i]); /* no thread to be had: it takes longer, that is all */
-    }
+            (void)survey_ask_shard(&survey->shards[i]); /* without a thread it takes longer */
 }
 
 void ctl_survey_ask(struct ctl_survey *survey)

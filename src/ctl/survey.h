@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the parts of a fleet say of themselves now: the coordinators' tables, and each shard at its
+/* The state of a fleet as its parts report it now: the coordinators' tables, and each shard at its
  * own address. For commands that show or judge the whole.
  *
  * Fails soft: a part that does not answer is missing, with the reason in words, and the others are
@@ -33,6 +33,7 @@ enum { SURVEY_SHARDS_MAX = 64, SURVEY_ID_CAP = 256, SURVEY_ADDRESS_CAP = 280 };
 
 struct survey_shard {
     char id[SURVEY_ID_CAP], address[SURVEY_ADDRESS_CAP];
+    const struct conf *conf;                     /* the survey's */
     struct remote *remote;                       /* kept from one round to the next */
     struct arena memory;                         /* of its answer: shards are asked side by side */
     const Muster__V1__ShardStatusResponse *said; /* NULL: it did not answer */
@@ -59,7 +60,7 @@ struct ctl_survey {
     size_t shard_count, shards_left_out;
 };
 
-/* Reads the options of CTL_CONNECTION_OPTIONS. What remote_open answers; close it in any case. */
+/* Reads the options of CTL_CONNECTION_OPTIONS. The errors of remote_open; close it in any case. */
 enum err ctl_survey_open(struct ctl_survey *survey, const struct conf *conf, struct note *note);
 void ctl_survey_close(struct ctl_survey *survey);
 /* Asks everybody once. Answers of the round before are gone. */
@@ -70,7 +71,7 @@ void ctl_survey_ask_shards(struct ctl_survey *survey); /* only which there are, 
 uint64_t ctl_survey_count(size_t count, Muster__V1__NamedCount *const *counts, const char *name);
 const Muster__V1__Replica *ctl_survey_leader(
     const Muster__V1__ListReplicasResponse *list); /* or NULL */
-/* How far behind the furthest voter. */
+/* Entries that it is behind the furthest voter. */
 uint64_t ctl_survey_lag(const Muster__V1__ListReplicasResponse *list,
                         const Muster__V1__Replica *of);
 #endif

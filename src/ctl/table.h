@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A table for people: columns as wide as they have to be, two spaces between them, nothing after
- * the last. What came from elsewhere is made printable first: no cell steers a terminal. */
+ * the last. Foreign text is made printable first: no cell steers a terminal. */
 #ifndef CTL_TABLE_H
 #define CTL_TABLE_H
 #include "base/arena.h"
@@ -11,7 +11,7 @@ enum { TABLE_COLUMNS_MAX = 32 };
 enum table_flags {
     TABLE_NO_HEADERS = BIT(0),
     TABLE_NAMES = BIT(1), /* the first column alone, without its title */
-    TABLE_BOLD = BIT(2),  /* titles stand out on a terminal */
+    TABLE_BOLD = BIT(2),  /* titles are bold on a terminal */
 };
 struct table_cell;
 struct text_table {
@@ -24,6 +24,7 @@ struct text_table {
 };
 
 /* `columns` ends with NULL and outlives the table. */
+#define TABLE_COLUMNS(...) ((const char *const[]){__VA_ARGS__, NULL})
 void table_init(struct text_table *table, const char *const *columns, struct arena *memory);
 /* Cell by cell, from left to right; a row is whole before the next begins. The text is borrowed
  * until table_print when it is printable as it is. */

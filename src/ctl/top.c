@@ -78,45 +78,29 @@ static enum err top_rows(struct buf *into, const char *title, const struct text_
     return err;
 }
 
-/* A section whose part did not answer says why in the place of its rows. */
-static enum err top_section(struct buf *into, const char *title, const struct text_table *table,
-                            const struct note *why)
-{
-    enum err err;
-
-    if (table) return top_rows(into, title, table);
-    err = buf_appendf(into, "%c%s\n", SCREEN_SECTION, title);
-    return err ? err : top_line(into, "no answer: %s", why->text);
-}
-
 /* -- sections -- */
 
-static enum err top_replicas(struct ctl_survey *survey, struct buf *into)
+static void top_replicas(struct ctl_survey *survey, struct text_table *table)
 {
-    static const char *const columns[] = {"NAME", "ROLE", "TERM", "LAG", "SILENT", "ADDRESS", NULL};
     const Muster__V1__ListReplicasResponse *list = survey->replicas;
-    struct text_table table;
 
-    if (!list) return top_section(into, "REPLICAS", NULL, &survey->why[SURVEY_REPLICAS]);
-    table_init(&table, columns, &survey->memory);
     for (size_t i = 0; i < list->n_replicas; i++) {
         const Muster__V1__Replica *replica = list->replicas[i];
-        table_text(&table, replica->name);
-        table_text(&table, replica->leader ? "leader" : replica->voter ? "voter" : "learner");
+        table_text(table, replica->name);
+        table_text(table, replica->leader ? "leader" : replica->voter ? "voter" : "learner");
         if (replica->leader && list->term)
-            table_number(&table, (int64_t)list->term);
+            table_number(table, (int64_t)list->term);
         else
-            table_text(&table, TABLE_DASH);
-        table_number(&table, (int64_t)ctl_survey_lag(list, replica));
+            table_text(table, TABLE_DASH);
+        table_number(table, (int64_t)ctl_survey_lag(list, replica));
         if (replica->leader)
-            table_text(&table, TABLE_DASH);
+            table_text(table, TABLE_DASH);
         else if (replica->silent_ms < 0)
-            table_text(&table, "never heard");
+            table_text(table, "never heard");
         else
-            top_age_cell(&table, (uint64_t)replica->silent_ms);
-        table_text(&table, replica->grpc_address);
+            top_age_cell(table, (uint64_t)replica->silent_ms);
+        table_text(table, replica->grpc_address);
     }
-    return top_section(into, "REPLICAS", &table, NULL);
 }
 
 static uint64_t top_in_state(const Muster__V1__ShardStatusResponse *s, const char *state)
@@ -124,7 +108,7 @@ static uint64_t top_in_state(const Muster__V1__ShardStatusResponse *s, const cha
     return ctl_survey_count(s->n_states, s->states, state);
 }
 
-/* What a person should know first of a shard that answers. */
+/* The most important states of a shard that answers. */
 static void top_rails_cell(struct text_table *table, const Muster__V1__ShardStatusResponse *s)
 {
     if (s->cycle == 0)
@@ -159,23 +143,9 @@ static void top_shard_row(struct text_table *table, const struct survey_shard *s
     top_rails_cell(table, s);
 }
 
-static enum err top_shards(struct ctl_survey *survey, struct buf *into)
+static void top_shards(struct ctl_survey *survey, struct text_table *table)
 {
-    static const char *const columns[] = {"SHARD", "CYCLE",  "MS",     "MACHINES",    "CONFIGURED",
-                                          "IDLE",  "MOVING", "FAILED", "SPECULATIVE", "UNMET",
-                                          "CALLS", "NOTE",   NULL};
-    struct text_table table;
-    enum err err;
-
-    if (!survey->listed && survey->shard_count == 0)
-        return top_section(into, "SHARDS", NULL, &survey->why[SURVEY_SHARDS]);
-    table_init(&table, columns, &survey->memory);
-    for (size_t i = 0; i < survey->shard_count; i++) top_shard_row(&table, &survey->shards[i]);
-    err = top_section(into, "SHARDS", &table, NULL);
-    if (!err && survey->shards_left_out)
-        err = top_line(into, "%zu more are not asked here; musterctl shard list lists them",
-                       survey->shards_left_out);
-    return err;
+    for (size_t i = 0; i < survey->shard_count; i++) top_shard_row(table, &survey->shards[i]);
 }
 
 static bool top_is_well(const Muster__V1__Worker *worker)
@@ -183,7 +153,7 @@ static bool top_is_well(const Muster__V1__Worker *worker)
     return worker->standing == MUSTER__V1__STANDING__STANDING_ACTIVE && !worker->draining;
 }
 
-/* Who needs a look stands above, then by load. */
+/* Workers that need a look first, then by load. */
 static int top_by_trouble(const void *a, const void *b)
 {
     const Muster__V1__Worker *left = *(Muster__V1__Worker *const *)a;
@@ -215,41 +185,71 @@ static void top_worker_row(struct text_table *table, const Muster__V1__Worker *w
     table_text(table, worker->reason);
 }
 
-static enum err top_workers(struct ctl_survey *survey, struct buf *into)
+static void top_workers(struct ctl_survey *survey, struct text_table *table)
 {
-    static const char *const columns[] = {"WORKER", "STANDING", "PHASE",  "PARTITIONS",
-                                          "LOAD",   "SILENT",   "REASON", NULL};
     const Muster__V1__ListWorkersResponse *list = survey->workers;
-    struct text_table table;
 
-    if (!list) return top_section(into, "WORKERS", NULL, &survey->why[SURVEY_WORKERS]);
     if (list->n_workers > 1)
         qsort(list->workers, list->n_workers, sizeof *list->workers, top_by_trouble);
-    table_init(&table, columns, &survey->memory);
-    for (size_t i = 0; i < list->n_workers; i++) top_worker_row(&table, list->workers[i]);
-    return top_section(into, "WORKERS", &table, NULL);
+    for (size_t i = 0; i < list->n_workers; i++) top_worker_row(table, list->workers[i]);
 }
 
-static enum err top_claims(struct ctl_survey *survey, struct buf *into)
+static void top_claims(struct ctl_survey *survey, struct text_table *table)
 {
-    static const char *const columns[] = {"CLAIM", "OWNER", "TOKEN", "LEFT", NULL};
     const Muster__V1__RangeResponse *range = survey->claims;
-    struct text_table table;
 
-    if (!range) return top_section(into, "CLAIMS", NULL, &survey->why[SURVEY_CLAIMS]);
-    table_init(&table, columns, &survey->memory);
     for (size_t i = 0; i < range->n_entries; i++) {
         const Muster__V1__Entry *e = range->entries[i];
         struct str key = str_tail(str_of(e->key.data, e->key.len), sizeof SURVEY_CLAIMS_PREFIX - 1);
-        table_format(&table, "%.*s", (int)min_size(key.len, 256), key.at);
-        table_text(&table, e->owner[0] ? e->owner : TABLE_DASH);
-        table_number(&table, (int64_t)e->token);
+        table_format(table, "%.*s", (int)min_size(key.len, 256), key.at);
+        table_text(table, e->owner[0] ? e->owner : TABLE_DASH);
+        table_number(table, (int64_t)e->token);
         if (e->ttl_ms > 0)
-            top_age_cell(&table, e->remaining_ms > 0 ? (uint64_t)e->remaining_ms : 0);
+            top_age_cell(table, e->remaining_ms > 0 ? (uint64_t)e->remaining_ms : 0);
         else
-            table_text(&table, TABLE_DASH);
+            table_text(table, TABLE_DASH);
     }
-    return top_section(into, "CLAIMS", &table, NULL);
+}
+
+/* In the order of the screen. */
+static const struct top_section {
+    const char *title;
+    enum survey_part part;
+    const char *const *columns;
+    void (*fill)(struct ctl_survey *survey, struct text_table *table);
+} sections[] = {
+    {"REPLICAS", SURVEY_REPLICAS, TABLE_COLUMNS("NAME", "ROLE", "TERM", "LAG", "SILENT", "ADDRESS"),
+     top_replicas},
+    {"SHARDS", SURVEY_SHARDS,
+     TABLE_COLUMNS("SHARD", "CYCLE", "MS", "MACHINES", "CONFIGURED", "IDLE", "MOVING", "FAILED",
+                   "SPECULATIVE", "UNMET", "CALLS", "NOTE"),
+     top_shards},
+    {"WORKERS", SURVEY_WORKERS,
+     TABLE_COLUMNS("WORKER", "STANDING", "PHASE", "PARTITIONS", "LOAD", "SILENT", "REASON"),
+     top_workers},
+    {"CLAIMS", SURVEY_CLAIMS, TABLE_COLUMNS("CLAIM", "OWNER", "TOKEN", "LEFT"), top_claims},
+};
+
+/* A section whose part did not answer shows why in the place of its rows; shards are known from
+ * earlier rounds, too. */
+static enum err top_put_section(struct ctl_survey *survey, const struct top_section *section,
+                                struct buf *into)
+{
+    bool shards = section->part == SURVEY_SHARDS;
+    struct text_table table;
+    enum err err;
+
+    if (!survey->said[section->part] && !(shards && survey->shard_count > 0)) {
+        err = buf_appendf(into, "%c%s\n", SCREEN_SECTION, section->title);
+        return err ? err : top_line(into, "no answer: %s", survey->why[section->part].text);
+    }
+    table_init(&table, section->columns, &survey->memory);
+    section->fill(survey, &table);
+    err = top_rows(into, section->title, &table);
+    if (!err && shards && survey->shards_left_out)
+        err = top_line(into, "%zu more are not asked here; musterctl shard list lists them",
+                       survey->shards_left_out);
+    return err;
 }
 
 /* -- the frame -- */
@@ -303,10 +303,9 @@ enum err top_frame(struct ctl_survey *survey, wall_time now, struct buf *into)
 {
     enum err err = top_summary(survey, now, into);
 
-    if (!err) err = top_replicas(survey, into);
-    if (!err) err = top_shards(survey, into);
-    if (!err) err = top_workers(survey, into);
-    return err ? err : top_claims(survey, into);
+    for (size_t i = 0; i < ARRAY_LEN(sections) && !err; i++)
+        err = top_put_section(survey, &sections[i], into);
+    return err;
 }
 
 static enum err top_make(void *owner, struct buf *into)

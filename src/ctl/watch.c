@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Does a command once, or, with --watch, again with every change of worker membership.
  *
- * The changes come over a connection of their own, because the command calls while it is told of
- * them. A stream that was cut (another leader) is begun anew; one that never told anything is the
- * command's end. One thread. */
+ * The changes come over a connection of their own, because the command makes calls while they
+ * come. A stream that was cut (another leader) is begun again; one without any message ends the
+ * command. One thread. */
 #include <unistd.h>
 
 #include "ctl/ctl.h"
@@ -59,9 +59,6 @@ static enum err watch_on_change(void *owner, const ProtobufCMessage *, struct no
 
 static enum err watch_changes(struct ctl *ctl)
 {
-    static const struct remote_method method =
-        REMOTE_READS("/muster.v1.Membership/WatchChanges", muster__v1__watch_changes);
-    Muster__V1__WatchChangesRequest request = MUSTER__V1__WATCH_CHANGES_REQUEST__INIT;
     struct watching w = {.ctl = ctl, .left = conf_number(ctl->conf, "count")};
     struct remote *remote = NULL;
     enum err err = remote_open(ctl->conf, NULL, &remote, &ctl->note);
@@ -69,7 +66,9 @@ static enum err watch_changes(struct ctl *ctl)
     while (!err || err == ERR_CLOSED || err == ERR_UNAVAILABLE) {
         bool before = w.shown;
         w.shown = false;
-        err = remote_stream(remote, &method, &request.base, watch_on_change, &w, &ctl->note);
+        err = remote_stream(
+            remote, REMOTE_READ_OF(MEMBERSHIP_PATH "WatchChanges", muster__v1__watch_changes), NULL,
+            watch_on_change, &w, &ctl->note);
         if (w.over || (err && !w.shown)) break;
         w.shown = before || w.shown;
         (void)usleep(AGAIN_AFTER_US);

@@ -41,7 +41,7 @@ static enum err yaml_key(struct str key, struct buf *into)
     return buf_appendf(into, "%.*s:", STR_ARG(plain ? inner : key));
 }
 
-/* `first` of a list's item stands behind its dash. */
+/* The first key of a list's item is behind its dash. */
 static enum err yaml_line(size_t indent, bool first, struct buf *into)
 {
     return first ? buf_append_byte(into, ' ') : buf_appendf(into, "\n%*s", (int)indent, "");
@@ -82,7 +82,7 @@ static enum err yaml_items(struct str *rest, size_t indent, size_t depth, struct
     return err;
 }
 
-/* What stands behind "key:" or "-". */
+/* The value behind "key:" or "-". */
 static enum err yaml_value(struct str *rest, size_t indent, size_t depth, struct buf *into)
 {
     char open = yaml_peek(rest);

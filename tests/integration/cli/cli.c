@@ -6,7 +6,7 @@
 
 enum { WORDS_MAX = PROC_ARGS_MAX - 2, VARIABLES_MAX = 32, PATHS = 16 };
 
-static const char *told(const char *name)
+static const char *cli_variable(const char *name)
 {
     const char *value = getenv(name);
     if (!value) SKIP("%s is not set; run this through meson test", name);
@@ -15,17 +15,17 @@ static const char *told(const char *name)
 
 const char *cli_muster(void)
 {
-    return told("MUSTER_TEST_MUSTER");
+    return cli_variable("MUSTER_TEST_MUSTER");
 }
 
 const char *cli_musterctl(void)
 {
-    return told("MUSTER_TEST_MUSTERCTL");
+    return cli_variable("MUSTER_TEST_MUSTERCTL");
 }
 
 const char *cli_source(void)
 {
-    return told("MUSTER_TEST_SOURCE");
+    return cli_variable("MUSTER_TEST_SOURCE");
 }
 
 void cli_start(struct proc *proc, const char *program, const char *const *words,

@@ -224,7 +224,7 @@ TEST(the_authority_survives_being_named_as_a_leaf)
     copy(in(dir, "ca.pem"), in(dir, "admin.pem"));
     CHECK_I64("copied", ctl(WORDS("cert", "issue", "admin", "--dir", dir)), 4);
     CHECK_HAS("said", proc.output, "admin.pem holds the certificate of an authority");
-    CHECK_I64("it stands", ctl(WORDS("cert", "ca", "--dir", dir)), 0);
+    CHECK_I64("it is there", ctl(WORDS("cert", "ca", "--dir", dir)), 0);
     CHECK_I64("and signs", ctl(WORDS("cert", "issue", "readonly", "--dir", dir)), 0);
 }
 

@@ -53,7 +53,7 @@ TEST(what_print_config_prints_is_a_configuration_file)
     CHECK_HAS("good", proc.output, "printed.toml: good for muster dev\n");
 }
 
-TEST(every_mistake_of_every_source_is_told_at_once)
+TEST(every_mistake_of_every_source_is_reported_at_once)
 {
     const char *file = cli_path("wrong.toml");
     const char *variables[] = {"MUSTER_HTTP_LITSEN=x:1", NULL};
@@ -211,7 +211,7 @@ TEST(the_reference_is_what_the_docs_show)
     "run_id = '01JFEAVS7C5DE5XEAEAB91EBT5'\n[storage]\npath = '%s/x.db'\n[transport]\n"            \
     "tls_dir = '%s/tls'\nworker_self_fence_timeout = '6s'\nclock_skew_budget = '2s'\n"
 
-TEST(cases_181_188_all_violations_are_told_and_nothing_is_created)
+TEST(cases_181_188_all_violations_are_reported_and_nothing_is_created)
 {
     char text[4096], data[1024], made[1100];
     const char *file = cli_path("workers.toml");

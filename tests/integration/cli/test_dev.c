@@ -105,7 +105,7 @@ TEST(it_starts_serves_its_pages_and_stops_with_0)
     CHECK_HAS("says so", proc.output, "stopping");
 }
 
-/* A browser obeys the policy we send: what stands inline it throws away. */
+/* A browser obeys the policy we send: it ignores inline style and script. */
 TEST(the_page_holds_nothing_that_its_own_policy_forbids)
 {
     const char *address = start(&proc, WORDS(data_dir("policy")), NULL);
@@ -317,8 +317,9 @@ TEST(tls_files_are_reloaded_and_a_bad_pair_leaves_the_old_one)
     snprintf(from, sizeof from, "%s/server.pem", second);
     CHECK("only the certificate is exchanged", rename(from, cert) == 0);
     CHECK("SIGHUP", proc_signal(&proc, SIGHUP));
-    CHECK("refused",
-          proc_wait_output(&proc, "reload of the TLS files failed: the old certificate stays in use", PROC_DEADLINE_MS));
+    CHECK("refused", proc_wait_output(
+                         &proc, "reload of the TLS files failed: the old certificate stays in use",
+                         PROC_DEADLINE_MS));
     CHECK("still the first authority's", serves_certificate(address, ca));
 
     snprintf(from, sizeof from, "%s/server.key.pem", second);
@@ -351,7 +352,9 @@ TEST(changed_tls_files_are_noticed_without_a_signal)
     snprintf(to, sizeof to, "%s/server.key.pem", dir);
     CHECK("a new key", rename(from, to) == 0);
     CHECK("refused while they do not belong together",
-          proc_wait_output(&proc, "reload of the TLS files failed: the old certificate stays in use", PROC_DEADLINE_MS));
+          proc_wait_output(&proc,
+                           "reload of the TLS files failed: the old certificate stays in use",
+                           PROC_DEADLINE_MS));
     snprintf(from, sizeof from, "%s/server.pem", second);
     snprintf(to, sizeof to, "%s/server.pem", dir);
     CHECK("a new certificate", rename(from, to) == 0);

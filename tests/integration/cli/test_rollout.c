@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The names and the hidden commands of the programs we stand in for (workers.md 15, 24.11). */
+/* The names and the hidden commands of the programs we replace (workers.md 15, 24.11). */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""On a machine that stands still a short time-out is up, rightly, while an attempt is still under way."""
+"""On a machine that is paused a short time-out is up, rightly, while an attempt is still under way."""
 
 
 def in_time(ask, fits):

@@ -149,7 +149,7 @@ def tables():
 
 
 def formats():
-    """A list as a table, wide, as names, without titles, as JSON and as YAML; an option may stand before the command."""
+    """A list as a table, wide, as names, without titles, as JSON and as YAML; an option may come before the command."""
     with alone() as cluster:
         node = cluster.leader()
         for name in ("a", "b"):
@@ -319,12 +319,12 @@ def instructions():
         same("as it was asked for", (waiting[1]["instruction"]["cross_shard_drain"],
                                      waiting[1]["instruction"]["instruction_id"]),
              ({"machine_ids": ["m1", "m2"], "preemptor_priority": -3}, queued["response"]["instruction_id"]))
-        told = report(node, "s", cycle=2).instructions
-        same("they are told", len(told), 2)
+        sent = report(node, "s", cycle=2).instructions
+        same("they are sent", len(sent), 2)
         rows = [row.split() for row in good(node, "instruction", "list").splitlines()]
         same("the table", [(row[0], row[4], row[5]) for row in rows],
              [("SHARD", "KIND", "DELIVERIES"), ("s", "assign-domain", "1"), ("s", "cross-shard-drain", "1")])
-        report(node, "s", cycle=3, instruction_acks=[{"instruction_id": i.instruction_id, "outcome": 1} for i in told])
+        report(node, "s", cycle=3, instruction_acks=[{"instruction_id": i.instruction_id, "outcome": 1} for i in sent])
         same("confirmed", good_json(node, "instruction", "list")["instructions"], [])
 
 

@@ -139,7 +139,7 @@ def clocks_disks_descriptors_certificates_versions():
                   build="0.2.0") as two, \
             Pages(muster_log_disk_free_bytes=300 << 20, process_max_fds=1024, muster_tls_not_after_seconds=now + 90 * DAY,
                   ready="log: no leader\nstore: behind\n") as last:
-        # Of a machine that stands still while it measures nothing can be said: then again.
+        # A machine that was paused while it measured gives no result: then again.
         rows = wait_for("a clock that is behind", lambda: with_finding(
             diagnose(three([one, two, last], node2={"match": 10, "level": 2})), "warn", "node-1: its clock is at least "))
     for result, part in [("fail", "node-0: its clock is at least 59m"), ("warn", "node-1: its clock is at least "),
@@ -198,7 +198,7 @@ def store_workers_and_shards():
                          ("ok", "shard a: cycle 9, 12 machines"), ("fail", "shard b: the last cycle was 1h"),
                          ("warn", "shard b: the kill switch is on"), ("warn", "shard b: of 4 machines nobody knows"),
                          ("warn", "shard b: 7 Needs are not met"), ("fail", "shard c: it has decided nothing yet"),
-                         ("warn", "shard d: it only tells what it would do"), ("fail", "shard e: no shard answers at"),
+                         ("warn", "shard d: it only logs what it would do"), ("fail", "shard e: no shard answers at"),
                          ("fail", "shard f: fenced: its epoch 1 is not newer than 41"),
                          ("fail", "shard g: fenced: its epoch 2 is not newer than what the provider has seen"),
                          ("warn", "shard h: the kill switch and dry-run are on")]:

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""musterctl explain: what is said of a Need, a machine and a worker stands on what the fleet answers, here canned.
+"""musterctl explain: what is said of a Need, a machine and a worker is based on what the fleet answers, here canned.
 
 usage: test_ctl_explain.py MUSTERCTL PROTOC PROTO_ROOT [NAME]    (prints TAP)
 
-That a real shard tells of its machines is ../shard/test_trouble.py's.
+A real shard with its machines is ../shard/test_trouble.py's.
 """
 import json
 import subprocess
@@ -237,7 +237,7 @@ def a_worker():
         said = explained(server, "worker", "w-1")
         done = explain(server, "worker", "w-2")
     same("who", (said[""], said["is"]), (["worker w-1"], ["incarnation 3 of run r, registered 2026-06-01T12:00:00Z from 10.0.0.1, weight 2; zone=a"]))
-    same("stands", said["stands"], ["active: its last beat came 120 ms ago; it says running, load 0.50 (0.25 over a minute)"])
+    same("standing", said["standing"], ["active: its last beat came 120 ms ago; it says running, load 0.50 (0.25 over a minute)"])
     same("has", said["has"], ["2 partitions: 1, 2"])
     assert said["gives up"][0].startswith("partition 3 to w-2: it has 4.0 s") and said["fenced"][0].startswith("partition 4: "), said
     same("waits for", said["waits for"], ["partition 5, which w-2 still has"])
@@ -259,10 +259,10 @@ def workers_that_have_nothing_and_why():
         ({"standing": 1, "grant_capable": False}, {}, "active", "did not promise to stop by its own clock", "a worker that fences itself"),
         ({"standing": 2}, {"hold": True}, "suspected", "it is not active", "musterctl worker release-hold"),
     ]
-    for row, status, stands, why, change in cases:
+    for row, status, standing, why, change in cases:
         with members([{**base, **row}], status=status) as server:
             said = explained(server, "worker", "w-1")
-        for label, part in [("stands", stands), ("why", why), ("change", change)]:
+        for label, part in [("standing", standing), ("why", why), ("change", change)]:
             assert part in said[label][0], f"{row}: {part!r} in {said}"
 
 

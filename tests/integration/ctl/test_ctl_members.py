@@ -222,14 +222,14 @@ def a_watch_that_never_began_is_a_failure():
 def what_a_person_may_do():
     with canned(Drain={"delivered": True}, Evict={"incarnation": 3}, ReleaseHold={"held": False},
                 CheckpointNow={"round": 8, "workers": 20}) as server:
-        same("drain", good(server, "drain", A, "--deadline", "5s"), f"{A} has been told to drain\n")
+        same("drain", good(server, "drain", A, "--deadline", "5s"), f"{A} has been ordered to drain\n")
         same("its deadline", asked(server, "Drain")[0].deadline_ms, 5000)
         same("evict", good(server, "evict", A), f"evicted {A}, incarnation 3\n")
         same("release-hold", good(server, "release-hold"), "nothing was held back\n")
         same("checkpoint now", good(server, "checkpoint", "now"), "round 8 asks 20 workers\n")
         same("for programs", json.loads(good(server, "evict", A, "-o", "json"))["response"]["incarnation"], 3)
     with canned(Drain={"delivered": False}, Evict=says(grpc.StatusCode.NOT_FOUND, f"no {A}")) as server:
-        same("drain", good(server, "drain", A), f"{A} will be told to drain with its next beat\n")
+        same("drain", good(server, "drain", A), f"{A} will be ordered to drain with its next beat\n")
         same("unknown", ctl(server, "evict", A).returncode, 5)
 
 

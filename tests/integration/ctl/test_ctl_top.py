@@ -4,7 +4,7 @@
 
 usage: test_ctl_top.py MUSTERCTL PROTOC PROTO_ROOT [NAME]    (prints TAP)
 
-The terminal is a pty: what it was told is kept, its modes are looked at before and after, its size changes.
+The terminal is a pty: what was written to it is kept, its modes are looked at before and after, its size changes.
 """
 import fcntl
 import os
@@ -106,7 +106,7 @@ def one_picture_has_every_part():
     same("shards", rows(text, "SHARDS")[1], ["shard-0", "41", "12.5", "9", "5", "1", "3", "0", "0", "2", "1+3", "paused"])
     with shard(fenced=True, dry_run=True) as one, coordinator({"shard-0": one.address}) as server:
         same("all that holds a shard", rows(once(server).stdout, "SHARDS")[1][-1], "fenced paused dry-run")
-    same("who needs a look stands first", [row[:2] for row in rows(text, "WORKERS")[1:]], [["w-000", "suspected"], ["w-001", "active"]])
+    same("the worker that needs a look is first", [row[:2] for row in rows(text, "WORKERS")[1:]], [["w-000", "suspected"], ["w-001", "active"]])
     same("claims, and nothing steers the terminal", rows(text, "CLAIMS")[1], ["nightly", "host-\\x1B[31ma", "99", "12.0s"])
     assert "\033" not in text, text
 
@@ -307,7 +307,7 @@ def a_part_that_hangs_keeps_nobody_from_leaving():
 
 @test
 def a_terminal_that_is_gone_ends_it():
-    """Also where no SIGHUP tells it, because the terminal is not the session's: what it writes does."""
+    """Also where there is no SIGHUP, because the terminal is not the session's: what it writes does."""
     with shard() as one, coordinator({"shard-0": one.address}) as server, Terminal(server, session=["setsid"]) as terminal:
         terminal.wait("a picture", terminal.picture)
         terminal.hang_up()

@@ -4,14 +4,25 @@
  * over the log with its planted bugs; the environment's MUSTER_TEST_MUTANT names the one that is
  * on. */
 #include "common/program.h"
+#include "common/tables.h"
 #include "log_node.h"
 #include "muster/commands.h"
 
-static const struct command *const tools[] = {&force_config_command, &rejoin_command, NULL};
+/* An offline tool over the directory DIR. */
+#define OFFLINE_TOOL(tool)                                                                         \
+    .name = (tool), .summary = "an offline tool", .about = "", COMMAND_ARGUMENTS("DIR", 1, 1)
+
+static const struct command *const tools[] = {
+    COMMAND(OFFLINE_TOOL("force-config"), .options = &force_config_table,
+            PROGRAM_ACT(BIT(4) | BIT(5), force_config_act)),
+    COMMAND(OFFLINE_TOOL("rejoin"), .options = &rejoin_table,
+            PROGRAM_ACT(BIT(4) | BIT(5), rejoin_act)),
+    NULL};
 static const struct command coordinator = {
     .name = "coordinator", .summary = "the offline tools", .about = "", .children = tools};
-static const struct command *const children[] = {&log_node_command, &check_command, &coordinator,
-                                                 NULL};
+static const struct command *const children[] = {
+    &log_node_command, COMMAND(OFFLINE_TOOL("check"), PROGRAM_ACT(BIT(4) | BIT(5), check_act)),
+    &coordinator, NULL};
 static const struct command program = {
     .name = "muster-log",
     .summary = "the replicated log by itself",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd/muster/dev_chaos.h: one misfortune at a time, and none before the last victim was heard of again. The processes are
- * rows of a table here. */
+/* cmd/muster/dev_chaos.h: one misfortune at a time, and none before the last victim was heard of
+ * again. The processes are rows of a table here. */
 #include <stdio.h>
 #include <string.h>
 
@@ -111,7 +111,7 @@ static size_t in_trouble(size_t from, size_t to)
     return number;
 }
 
-/* Until something is done; whoever is away is started again. */
+/* Until something is done; an ended process is started again. */
 static void run_until(struct dev_chaos *chaos, size_t wanted)
 {
     for (int turns = 0; turns < 1000 && deeds < wanted; turns++) {
@@ -212,7 +212,7 @@ TEST(who_stands_still_goes_on_also_while_nothing_is_whole)
 
     begin(&chaos, 3);
     run_until(&chaos, 2);
-    CHECK("a worker stands still", strncmp(last, "paused worker-", 14) == 0);
+    CHECK("a worker is paused", strncmp(last, "paused worker-", 14) == 0);
     for (int turns = 0; turns < 20; turns++) {
         now = mono_after(now, LOOK_MS);
         sight = seen(false);

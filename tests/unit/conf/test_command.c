@@ -205,14 +205,14 @@ TEST(completion_knows_commands_options_and_choices)
     buf_deinit(&out);
 }
 
-TEST(the_other_shells_are_told_what_each_is_for)
+TEST(the_other_shells_show_what_each_is_for)
 {
     struct buf out;
     buf_init(&out, COMMAND_TEXT_MAX);
     CHECK_OK("zsh", command_completion(&program, "zsh", &out));
     CHECK_OK("end", buf_append_byte(&out, '\0'));
     CHECK_HAS("commands", out.data,
-              "'tool cert') told=( 'issue:make a certificate' 'show:show one'");
+              "'tool cert') described=( 'issue:make a certificate' 'show:show one'");
     buf_clear(&out);
     CHECK_OK("fish", command_completion(&program, "fish", &out));
     CHECK_OK("end", buf_append_byte(&out, '\0'));
@@ -245,8 +245,8 @@ TEST(no_text_steers_troff)
 {
     struct buf out;
     buf_init(&out, 1024);
-    CHECK_OK("writes",
-             command_man_text(STR(".so x\n'br a\\n -1 re-do --x `a-b` \xe2\x86\x92 \xff"), &out));
+    CHECK_OK("writes", command_man_text(STR(".so x\n'br a\\n -1 re-do --x `a-b` \xe2\x86\x92 \xff"),
+                                        false, &out));
     CHECK_OK("end", buf_append_byte(&out, '\0'));
     CHECK_TEXT("guarded", out.data,
                "\\&.so x\n\\&'br a\\en \\-1 re-do \\-\\-x \\fBa\\-b\\fP \\[u2192] ?");

@@ -64,7 +64,8 @@ TEST(no_source_can_forge_a_line_or_reach_the_terminal)
     CHECK_ERR("flags", conf_add_flags(conf, ARRAY_LEN(flags), flags), ERR_INVALID);
     CHECK_ERR("environment", conf_add_environment(conf, environment, NULL), ERR_INVALID);
     CHECK_ERR("file", conf_add_file(conf, "a\n\033[2J.toml", str_from(file)), ERR_INVALID);
-    CHECK_ERR("whoever reads the file", conf_problem(conf, "%s: not found", hostile), ERR_INVALID);
+    CHECK_ERR("from the reader of the file", conf_problem(conf, "%s: not found", hostile),
+              ERR_INVALID);
     CHECK_ERR("finish", conf_finish(conf), ERR_INVALID);
     struct str problems = conf_problems(conf);
     for (size_t i = 0; i < problems.len; i++) {

@@ -65,7 +65,7 @@ TEST(what_can_change_does_and_the_rest_waits)
     CHECK_SIZE("two of them wait", changes.waiting, 2);
     check_text(current, next, &changes.each[0],
                "name: \"a\" stays in force; \"b\" needs a restart");
-    check_text(current, next, &changes.each[1], "token: changed (secret)");
+    check_text(current, next, &changes.each[1], "token: \"s1\" -> \"s2\"");
     check_text(current, next, &changes.each[2],
                "peers: [\"x:1\"] stays in force; [\"x:1\", \"y:1\"] needs a restart");
     check_text(current, next, &changes.each[3], "log.level: \"info\" -> \"debug\"");
@@ -87,7 +87,7 @@ TEST(a_change_that_waits_is_told_at_every_reload_until_it_is_taken_back)
     CHECK_OK("again", conf_reload(second, third, &changes));
     CHECK_SIZE("still waits", changes.waiting, 1);
     CHECK_OK("taken back", conf_reload(third, fourth, &changes));
-    CHECK_SIZE("nothing to tell", changes.count, 0);
+    CHECK_SIZE("nothing to report", changes.count, 0);
     conf_close(first);
     conf_close(second);
     conf_close(third);
@@ -114,7 +114,7 @@ TEST(a_switch_goes_on_at_once_and_off_with_a_restart)
     CHECK_OK("taken out", conf_reload(third, fourth, &changes));
     CHECK("still on", conf_bool(fourth, "paused") && conf_waits(fourth, "paused"));
     CHECK_OK("on again", conf_reload(fourth, fifth, &changes));
-    CHECK_SIZE("nothing to tell", changes.count, 0);
+    CHECK_SIZE("nothing to report", changes.count, 0);
     CHECK("on", conf_bool(fifth, "paused") && !conf_waits(fifth, "paused"));
     conf_close(first);
     conf_close(second);

@@ -20,7 +20,7 @@ static struct {
     char request[ASKED_CAP];
 } asked[ANSWERS_MAX];
 static char warned[ASKED_CAP];
-static int at_nobody; /* remotes are told from NULL only */
+static int at_nobody; /* remotes are compared with NULL only */
 
 /* Every option that a command of src/ctl reads. */
 static const char *const outputs[] = {"ANY", "ACTIVE", "DEAD", NULL};
@@ -132,7 +132,7 @@ static void note_asked(const char *path, const ProtobufCMessage *request)
     asked[at].path = path;
     buf_init(&text, ASKED_CAP);
     ndjson_begin(&json, &text, NDJSON_LINE);
-    message_json_fields(&json, request);
+    if (request) message_json_fields(&json, request);
     CHECK_OK("as JSON", ndjson_end(&json));
     snprintf(asked[at].request, ASKED_CAP, "%.*s", (int)text.len - 1, text.data);
     buf_deinit(&text);
@@ -201,17 +201,10 @@ enum err remote_open(const struct conf *conf, const char *request_id, struct rem
     return canned_remote(ret_remote);
 }
 
-enum err remote_open_at(const struct conf *conf, const char *address, struct remote **ret_remote,
-                        struct note *note)
+enum err remote_open_at(const struct conf *conf, enum remote_callee callee, const char *address,
+                        struct remote **ret_remote, struct note *note)
 {
-    (void)conf, (void)address, (void)note;
-    return canned_remote(ret_remote);
-}
-
-enum err remote_open_shard(const struct conf *conf, const char *address, struct remote **ret_remote,
-                           struct note *note)
-{
-    (void)conf, (void)address, (void)note;
+    (void)conf, (void)callee, (void)address, (void)note;
     return canned_remote(ret_remote);
 }
 

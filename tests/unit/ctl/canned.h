@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A command of src/ctl without a fleet: calls are answered here, by their paths, and what was asked
- * and printed can be looked at. Stands in for ctl/remote.c. */
+ * and printed can be looked at. Replaces ctl/remote.c. */
 #ifndef TESTS_UNIT_CTL_CANNED_H
 #define TESTS_UNIT_CTL_CANNED_H
 #include "ctl/ctl.h"

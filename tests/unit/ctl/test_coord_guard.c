@@ -8,6 +8,7 @@
 
 #include "base/time.h"
 #include "lib/test.h"
+#include "prim/backend.h"
 
 static const int64_t hour_ns = (int64_t)3600 * 1000 * (int64_t)NS_PER_MS;
 static struct coord_guard guard;
@@ -44,7 +45,7 @@ TEST(a_command_past_its_time_is_killed)
     pid_t command = start_command();
 
     start_guard();
-    coord_guard_watch(&guard, command, coord_guard_now_ns(), 0);
+    coord_guard_watch(&guard, command, prim_boottime_ns(NULL), 0);
     CHECK("KILL", ended_by(command) == SIGKILL);
     CHECK("said", coord_guard_fired(&guard));
     coord_guard_forget(&guard);
@@ -56,7 +57,7 @@ TEST(within_the_grace_it_is_asked_to_end_first)
     pid_t command = start_command();
 
     start_guard();
-    coord_guard_watch(&guard, command, coord_guard_now_ns() + hour_ns, 2 * hour_ns);
+    coord_guard_watch(&guard, command, prim_boottime_ns(NULL) + hour_ns, 2 * hour_ns);
     CHECK("TERM", ended_by(command) == SIGTERM);
     coord_guard_forget(&guard);
     coord_guard_stop(&guard);
@@ -67,7 +68,7 @@ TEST(a_command_does_not_outlive_the_one_who_holds_the_claim)
     pid_t command = start_command();
 
     start_guard();
-    coord_guard_watch(&guard, command, coord_guard_now_ns() + hour_ns, 0);
+    coord_guard_watch(&guard, command, prim_boottime_ns(NULL) + hour_ns, 0);
     coord_guard_stop(&guard); /* as the end of the process does */
     CHECK("KILL", ended_by(command) == SIGKILL);
 }
@@ -77,8 +78,8 @@ TEST(what_is_forgotten_or_has_time_is_left_alone)
     pid_t command = start_command();
 
     start_guard();
-    coord_guard_watch(&guard, command, coord_guard_now_ns() + hour_ns, 0);
-    coord_guard_extend(&guard, coord_guard_now_ns() + 2 * hour_ns);
+    coord_guard_watch(&guard, command, prim_boottime_ns(NULL) + hour_ns, 0);
+    coord_guard_extend(&guard, prim_boottime_ns(NULL) + 2 * hour_ns);
     CHECK("nothing was sent", !coord_guard_fired(&guard));
     coord_guard_forget(&guard);
     coord_guard_stop(&guard);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ctl/store_side.h: import and export between two key spaces in memory, for which this file stands
- * in: what is written, what is left alone, and when the two sides are called the same. */
+/* ctl/store_side.h: import and export between two key spaces in memory, with which this file
+ * replaces store_side.c: what is written, what is left alone, and when the two sides are called the
+ * same. */
 #include <stdio.h>
 
 #include "canned.h"
@@ -229,6 +230,6 @@ TEST(a_target_that_another_keeps_writing_is_a_conflict)
     ours->meddles = 99;
     CHECK_ERR("it differs", store_copy_import(&canned.ctl), ERR_CONFLICT);
     CHECK_HAS("who", canned.ctl.note.text, "the two sides still differ after 3 passes");
-    CHECK_TEXT("theirs stands", side_find(ours, STR("a"))->value, "theirs");
+    CHECK_TEXT("theirs stays", side_find(ours, STR("a"))->value, "theirs");
     canned_close(&canned);
 }

@@ -7,7 +7,7 @@
 
 #define NOW_MS 1767225600000ull /* 2026-01-01T00:00:00Z */
 
-/* A healthy fleet: three replicas, one shard, workers, store. Each test makes one thing wrong. */
+/* A healthy fleet: three replicas, one shard, workers, store. Each test makes one part wrong. */
 static Muster__V1__Replica replica[3];
 static Muster__V1__ListReplicasResponse replicas;
 static Muster__V1__ClusterStatusResponse members;
@@ -30,11 +30,11 @@ static void fetch(const struct doctor *d, const char *address, const char *path,
 
     *ret_page = (struct doctor_page){.why = {""}, .err = is_first ? page_err : ERR_OK};
     note_set(&ret_page->why, "%s", "refused");
-    ret_page->page.status = !is_first ? 200 : is_ready ? ready_status : metrics_status;
-    ret_page->page.asked = ret_page->page.answered = d->now;
-    ret_page->page.date.ms = d->now.ms / 1000 * 1000 + (uint64_t)(is_first ? clock_ahead_ms : 0);
-    buf_init(&ret_page->page.text, sizeof metrics);
-    CHECK_OK("a page", buf_append_c(&ret_page->page.text, text));
+    ret_page->status = !is_first ? 200 : is_ready ? ready_status : metrics_status;
+    ret_page->asked = ret_page->answered = d->now;
+    ret_page->date.ms = d->now.ms / 1000 * 1000 + (uint64_t)(is_first ? clock_ahead_ms : 0);
+    buf_init(&ret_page->text, sizeof metrics);
+    CHECK_OK("a page", buf_append_c(&ret_page->text, text));
 }
 
 static void set_metrics(const char *changed, double value)
@@ -262,7 +262,7 @@ TEST(plaintext_beyond_this_machine)
 {
     healthy(CANNED_WORDS(NULL));
     replica[1].grpc_address = ctl_text("10.0.0.1:7790");
-    check_finding("warn  node-1: speaks plaintext at 10.0.0.1:7790: whoever reaches it", 1);
+    check_finding("warn  node-1: speaks plaintext at 10.0.0.1:7790: everybody who reaches it", 1);
 }
 
 TEST(store_and_workers)

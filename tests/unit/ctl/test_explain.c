@@ -138,7 +138,7 @@ TEST(what_would_change_a_machine)
     } cases[] = {
         {true, true, true, "Idle", "doubt", "the shard is fenced and does nothing"},
         {false, true, true, "Idle", "doubt", "the shard's kill switch is on"},
-        {false, false, true, "Idle", "doubt", "the shard only tells what it would do"},
+        {false, false, true, "Idle", "doubt", "the shard only logs what it would do"},
         {false, false, false, "Idle", "doubt", "an answer of the provider"},
         {false, false, false, "Idle", "refused", "the end of its rest"},
         {false, false, false, "Speculative", "", "a Need that it fits and that no idle machine"},
@@ -242,7 +242,7 @@ TEST(a_worker_in_full)
         "all of it", said(),
         "worker " ULID "\n"
         "  is         incarnation 2 of run (none), registered 2026-01-01T00:00:00Z, weight 1\n"
-        "  stands     active: its last beat came 1.5 s ago; it says running, load 0.00 (0.00 "
+        "  standing   active: its last beat came 1.5 s ago; it says running, load 0.00 (0.00 "
         "over a minute)\n"
         "  has        1 partition: 0\n"
         "  gives up   partition 1 to w2: it has 1.0 s to finish, checkpoint and let go\n"
@@ -255,7 +255,7 @@ TEST(a_worker_in_full)
     canned_close(&canned);
 }
 
-TEST(how_a_worker_stands)
+TEST(the_standing_of_a_worker)
 {
     some_worker();
     worker.received_at_ms = 0;
@@ -269,7 +269,7 @@ TEST(how_a_worker_stands)
     check_worker("dead: evicted. This incarnation never comes back");
     some_worker();
     worker.standing = MUSTER__V1__STANDING__STANDING_REMOVED;
-    check_worker("removed: no reason was told. Only its tombstone is left");
+    check_worker("removed: no reason was given. Only its tombstone is left");
     some_worker();
     worker.standing = (Muster__V1__Standing)9;
     check_worker("in a way that this program does not know");

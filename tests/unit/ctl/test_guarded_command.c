@@ -9,6 +9,7 @@
 #include "base/time.h"
 #include "io/fs.h"
 #include "lib/test.h"
+#include "prim/backend.h"
 
 static const int64_t hour_ns = (int64_t)3600 * 1000 * (int64_t)NS_PER_MS;
 static struct guarded_command command;
@@ -17,13 +18,13 @@ static char mark[FS_PATH_CAP];
 static int64_t always_safe(void *owner)
 {
     (void)owner;
-    return coord_guard_now_ns() + hour_ns;
+    return prim_boottime_ns(NULL) + hour_ns;
 }
 
 static int64_t never_safe(void *owner)
 {
     (void)owner;
-    return coord_guard_now_ns();
+    return prim_boottime_ns(NULL);
 }
 
 /* The command says by a file that it is ready for a signal; it gets one once. */
@@ -118,5 +119,5 @@ TEST(what_a_command_leaves_behind_ends_with_it)
     file = fopen(mark, "r");
     CHECK("its number", file && fscanf(file, "%d", &pid) == 1 && pid > 0);
     if (file) (void)fclose(file);
-    while (kill(pid, 0) == 0) usleep(1000); /* whoever adopted it waits for it */
+    while (kill(pid, 0) == 0) usleep(1000); /* its new parent waits for it */
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ctl/inspect.h: a provider that keeps the contract passes, and each fact fails for one that
  * breaks it in one place. The provider is a model behind the calls of ctl/provider_probe.h, for
- * which this file stands in. */
+ * which this file replaces. */
 #include <stdio.h>
 
 #include "canned.h"
@@ -343,7 +343,7 @@ static void defaults(void)
 
 static void end(void)
 {
-    facts_deinit(&facts);
+    probe_listing_deinit(&facts.listing);
     canned_close(&canned);
 }
 
