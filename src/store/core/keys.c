@@ -269,12 +269,18 @@ struct keys *keys_open(void)
     return keys;
 }
 
+static void versions_free(struct version *version)
+{
+    while (version) {
+        struct version *older = version->older;
+        free(version);
+        version = older;
+    }
+}
+
 static void row_free(struct key_row *row)
 {
-    for (struct version *version = row->newest, *older; version; version = older) {
-        older = version->older;
-        free(version);
-    }
+    versions_free(row->newest);
     free(row);
 }
 
@@ -622,15 +628,6 @@ void keys_compact(struct keys *keys, uint64_t revision)
     keys->compacted = revision;
 }
 
-static void versions_free(struct version *version)
-{
-    while (version) {
-        struct version *older = version->older;
-        free(version);
-        version = older;
-    }
-}
-
 static void count_out(struct keys *keys, const struct key_row *row, struct version *version)
 {
     for (; version && !version->counted_out; version = version->older) {
@@ -659,8 +656,7 @@ static void row_wait(struct keys *keys, struct key_row *row)
 static void row_drop(struct keys *keys, struct key_row *row)
 {
     order_remove(&keys->all, row);
-    versions_free(row->newest);
-    free(row);
+    row_free(row);
 }
 
 /* No read can see what is older than a change before the compaction point, nor a deletion there

@@ -92,7 +92,8 @@ struct key_changes {
 struct key_changes keys_changes(const struct keys *keys);
 /* The number of the first change at or after `revision`, which is at least the compaction point. */
 uint64_t keys_change_seek(const struct keys *keys, uint64_t revision);
-/* `before` is what stood there until then: version 0 when nothing did, or when it is compacted. */
+/* `before` is the version that the change replaced: version 0 when there was none, or when it is
+ * compacted. */
 void keys_change_at(const struct keys *keys, uint64_t number, struct key_value *ret_change,
                     struct key_value *ret_before);
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "lib/store_apply.h"
 #include "lib/test.h"
 #include "log/datadir.h"
 #include "rpc/client.h"
