@@ -2,8 +2,8 @@
 /* Life of a call, and what a handler may ask of it.
  *
  * A call has two ends: for its handler (on_done) and for its stream (on_closed of h2). Either may
- * come first, and its memory goes with the later one. A handler that has answered is told at the
- * end of the turn, never from inside rpc_finish. */
+ * come first, and its memory goes with the later one. The on_done of a handler that has answered
+ * comes at the end of the turn, never from inside rpc_finish. */
 #include <stdlib.h>
 #include <string.h>
 

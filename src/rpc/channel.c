@@ -112,7 +112,7 @@ static void channel_free(struct rpc_channel *c)
     free(c);
 }
 
-static void tell_changes(struct rpc_channel *c)
+static void report_changes(struct rpc_channel *c)
 {
     if (!c->changed || c->closing) return;
     c->changed = false;
@@ -131,7 +131,7 @@ static void work(struct task *task)
     }
     continue_resumed(c);
     deliver_ends(c);
-    tell_changes(c);
+    report_changes(c);
     done = c->done;
     owner = c->done_owner;
     if (!c->closing || c->calls_count > 0 || !list_empty(&c->connections)) return;
@@ -263,9 +263,4 @@ bool rpc_channel_failing(const struct rpc_channel *c)
 const char *rpc_channel_peer(const struct rpc_channel *c)
 {
     return c->active ? c->active->address : "";
-}
-
-const char *rpc_channel_warm_peer(const struct rpc_channel *c)
-{
-    return c->spare && c->spare->state == CLIENT_READY ? c->spare->address : "";
 }

@@ -8,8 +8,8 @@
  *            address                                     streams of those there are do not suffice
  *
  * A spare that is gone after a good life, or that became the active one, is replaced after a random
- * time: whoever has a live connection is in no hurry, and thousands of handshakes in the moment in
- * which a server dies take the cores that the others need to elect a leader.
+ * time: a channel with a live connection is in no hurry, and thousands of handshakes in the moment in
+ * which a server dies take the cores that the other servers need to elect a leader.
  *
  * All others are retiring: they finish the calls they have and end. A round is one dial of every
  * address; after a round without success the next one waits, longer each time, with full jitter. A

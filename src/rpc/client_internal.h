@@ -176,7 +176,7 @@ struct rpc_channel {
 
 /* -- channel.c -- */
 void channel_touch(struct rpc_channel *channel);   /* its task runs soon */
-void channel_changed(struct rpc_channel *channel); /* ... and tells the owner */
+void channel_changed(struct rpc_channel *channel); /* ... and calls on_change */
 struct rpc_client_metrics {
     struct counter *calls[GRPC_STATUS_COUNT], *unknown, *retries, *dials, *dials_failed;
     struct histogram *seconds;

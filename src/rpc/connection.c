@@ -241,11 +241,10 @@ static void connection_on_timer(struct timer *timer)
 /* -- h2's events -- */
 
 static void connection_on_headers(void *owner, int32_t stream, const struct h2_header *headers,
-                                  size_t count, bool trailers, bool end)
+                                  size_t count, bool, bool end)
 {
     struct connection *c = owner;
 
-    (void)trailers; /* of a request; gRPC has none, and h2 does not tell */
     if (c->state == CONNECTION_OPEN)
         call_headers(c, stream, headers, count, end);
     else
@@ -369,11 +368,10 @@ static void connection_on_end(void *owner)
     connection_end(owner);
 }
 
-static void connection_on_closed(void *owner, enum err why, const struct note *note)
+static void connection_on_closed(void *owner, enum err, const struct note *)
 {
     struct connection *c = owner;
 
-    (void)why, (void)note;
     c->stream = NULL;
     timer_stop(&c->timer);
     connection_drop_h2(c);

@@ -3,9 +3,9 @@
  *
  * The gate decides at the first event of a call, and redirects the call: to the service's own
  * handler, or to passing_handler. A `passing` lives from that event to the later of two ends:
- * on_done of the server's call, on_end of the client's. A message that one side does not take yet
- * waits here, at most one in each direction, and the other side is paused meanwhile. All on the
- * loop's thread. */
+ * on_done of the server's call, on_end of the client's. A request message that the leader does not
+ * take yet waits here, at most one; answers wait in the server's call. The other side is paused
+ * meanwhile. All on the loop's thread. */
 #include "rpc/forward.h"
 
 #include <stdlib.h>
@@ -36,10 +36,8 @@ struct passing {
     struct rpc_call *call;          /* the server's; NULL after on_done */
     struct rpc_client_call *onward; /* the client's; NULL after on_end */
     struct buf request;             /* that the leader does not take yet */
-    struct buf answer;              /* that the caller does not take yet */
     enum err broken;                /* why the request cannot be passed on; ERR_OK: it can */
     bool request_waits;             /* in `request`: the server's call is paused */
-    bool answer_waits;              /* in `answer`: the client's call is paused */
     bool headers_given;
     bool cut_short; /* its time is the gate's, not its caller's */
 };
@@ -107,7 +105,7 @@ static struct leader *leader_free_place(struct rpc_forwarder *f)
         if (!f->leaders[i].channel) return &f->leaders[i];
         if (f->leaders[i].old && !f->leaders[i].closing) oldest = &f->leaders[i];
     }
-    if (oldest) leader_close(oldest); /* its calls end, told as what they are */
+    if (oldest) leader_close(oldest); /* its calls end, each with its outcome */
     return NULL;
 }
 
@@ -207,7 +205,6 @@ void rpc_forwarder_close(struct rpc_forwarder *f, void (*done)(void *owner), voi
 static void passing_free(struct passing *p)
 {
     buf_deinit(&p->request);
-    buf_deinit(&p->answer);
     free(p);
 }
 
@@ -251,28 +248,11 @@ static void onward_on_message(void *owner, struct rpc_client_call *onward, struc
     if (!p->call) return;
     if (p->gate->passed) p->gate->passed(p->gate->service, message);
     passing_add_headers(p);
-    err = rpc_send_bytes(p->call, message);
-    if (err == ERR_FULL) {
-        err = buf_append(&p->answer, message);
-        p->answer_waits = !err;
-        if (!err) rpc_call_pause(onward);
-    }
-    if (err) passing_fail_answer(p, err);
-}
-
-static void passing_send_answer(struct passing *p)
-{
-    enum err err;
-
-    if (!p->answer_waits || !p->onward) return;
-    err = rpc_send_bytes(p->call, buf_peek(&p->answer));
-    if (err == ERR_FULL) return;
-    p->answer_waits = false;
-    buf_deinit(&p->answer);
+    err = rpc_send_kept(p->call, message);
     if (err)
         passing_fail_answer(p, err);
-    else
-        rpc_call_resume(p->onward);
+    else if (rpc_reply_waits(p->call))
+        rpc_call_pause(onward);
 }
 
 static void passing_add_trailers(struct passing *p, const struct rpc_client_call *onward)
@@ -461,7 +441,6 @@ static enum err passing_new(struct rpc_forward_gate *gate, struct rpc_call *call
     p->gate = gate;
     p->call = call;
     buf_init(&p->request, MESSAGE_MAX);
-    buf_init(&p->answer, MESSAGE_MAX);
     buf_init(&caller, CALLER_MAX);
     err = rpc_forward_caller_text(rpc_call_identity(call), &caller);
     if (!err) err = passing_start(p, gate, buf_peek(&caller));
@@ -500,7 +479,9 @@ static void passing_on_half_closed(void *service, struct rpc_call *)
 
 static void passing_on_writable(void *service, struct rpc_call *)
 {
-    passing_send_answer(service);
+    struct passing *p = service;
+
+    if (p->onward) rpc_call_resume(p->onward);
 }
 
 static void passing_on_done(void *service, struct rpc_call *)

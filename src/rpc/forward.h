@@ -64,7 +64,6 @@ struct rpc_forward_gate {
     struct rpc_forwarder *forwarder;
     const struct rpc_handler *handler; /* of calls that stay */
     void *service;
-    enum rpc_kind kind;
     size_t response_max; /* of one message; 0: 4 MiB */
     uint64_t timeout_ms; /* a call passed on takes no longer, though its caller waits; 0: it may */
     /* We are the leader, or this one may be answered by anybody. Asked once per call. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pages of plain HTTP beside the calls, for probes: /health and the like.
  *
- * By HTTP/2 a GET is a request among others. By HTTP/1.1 it is the first bytes of a connection that
- * tell: a gRPC client begins with "PRI", a probe with "GET" or "HEAD". Such a connection gets one
- * answer and ends. Until the first byte is there we say nothing ourselves, for who speaks HTTP/1.1
- * could not read our SETTINGS. */
+ * By HTTP/2 a GET is a request among others. HTTP/1.1 is recognised by the first bytes of a
+ * connection: a gRPC client begins with "PRI", a probe with "GET" or "HEAD". Such a connection gets
+ * one answer and ends. The server sends nothing before the first byte, because a peer that speaks
+ * HTTP/1.1 could not read its SETTINGS. */
 #include <stdio.h>
 
 #include "io/http_head.h"

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The request line of an HTTP/1.x request, which is all that a page needs of its head. Pure: headers
+ * and bodies are not looked at. */
 #include "rpc/page_head.h"
 
 #include <string.h>

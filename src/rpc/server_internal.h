@@ -91,7 +91,7 @@ struct connection {
     size_t held;         /* in the outboxes of its calls, see call_out.c */
     bool choked;         /* `held` is too much: requests wait unread */
     bool unread;         /* input is paused: too many bytes of answers wait for the peer to read */
-    bool encodings_told;
+    bool encodings_sent;
     struct method *last;  /* that was called; the next call is likely one of the same */
     struct buf page_head; /* of a request by HTTP/1.1, so far */
     struct timer timer;
@@ -204,7 +204,7 @@ struct rpc_call {
     enum handler_state handler;
     enum grpc_status status;                /* once the response is DECIDED */
     struct str status_text, status_details; /* kept while the outbox goes first */
-    char trace[RPC_TRACE_LEN];
+    char trace[RPC_TRACE_LEN + 1];
     const struct plain_answer *plain; /* no gRPC, see stranger.c; else NULL */
     bool no_body;                     /* `plain`: of a HEAD */
     bool gzip;                        /* grpc-encoding of the request */
@@ -229,8 +229,8 @@ void call_due(struct rpc_call *call);  /* look at it again at the end of the tur
 void call_look(struct rpc_call *call); /* ... which is now */
 /* The stream is closed: ends it for the handler too, and frees it. */
 void call_gone(struct rpc_call *call);
-/* Tells the handler that the server wants to stop. A call that comes while it drains hears it at
- * once: the peer may not have heard of the draining yet. */
+/* Calls the handler's on_drain. For a call that comes while the server drains it is called at once: the
+ * peer may not have received the GOAWAY yet. */
 void call_drain(struct rpc_call *call);
 /* Ends it from the server's side; on_done comes before this returns. */
 void call_abort(struct rpc_call *call, enum grpc_status status, const char *text);

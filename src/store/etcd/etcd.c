@@ -406,7 +406,6 @@ static enum err add_gated(struct etcd_api *api, struct rpc_server *server,
     gate.forwarder = api->forwarder;
     gate.handler = method->handler;
     gate.service = method->service;
-    gate.kind = method->kind;
     gate.response_max = method->response_max;
     gate.lost = etcd_on_lost;
     if (method->kind == RPC_UNARY) gate.timeout_ms = api->leader.wait_ms + ETCD_FORWARD_MS;

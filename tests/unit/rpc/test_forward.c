@@ -62,7 +62,7 @@ static void unary_message(void *service, struct rpc_call *call, const ProtobufCM
     }
     if (str_equal(bytes, STR("fail"))) {
         CHECK_OK("trailer", rpc_add_trailer(call, STR("x-why"), STR("because")));
-        rpc_finish(call, GRPC_NOT_FOUND, STR("no such thing"), STR("details"));
+        rpc_finish(call, GRPC_NOT_FOUND, STR("no such key"), STR("details"));
         return;
     }
     CHECK_OK("header", rpc_add_header(call, STR("x-first"), STR("1")));
@@ -154,7 +154,6 @@ static void open_node(size_t i, const char *address, const char *leader)
         node->gates[k] = (struct rpc_forward_gate){.forwarder = node->forwarder,
                                                    .handler = methods[k].handler,
                                                    .service = node,
-                                                   .kind = methods[k].kind,
                                                    .stays = stays};
         CHECK_OK("a method", rpc_server_add(node->server,
                                             &(struct rpc_method){.path = methods[k].path,
@@ -241,7 +240,7 @@ TEST(an_error_of_the_leader_comes_back_whole)
     ask(&world, &heard, (struct rpc_call_options){.path = "/t.T/Unary"}, STR("fail"));
     CHECK("ends", wait_end(&world, &heard));
     CHECK_ERR("its status", heard.err, ERR_NOT_FOUND);
-    CHECK_TEXT("its text", heard.text, "no such thing");
+    CHECK_TEXT("its text", heard.text, "no such key");
     CHECK_TEXT("its details", heard.details, "details");
     close_pair();
 }
@@ -254,7 +253,7 @@ TEST(calls_that_stay_reach_the_handler_itself)
     CHECK("ends", wait_end(&world, &heard));
     CHECK_OK("done", heard.err);
     CHECK_U64("served here", nodes[FOLLOWER].served, 1);
-    CHECK_U64("and told its end", nodes[FOLLOWER].done, 1);
+    CHECK_U64("and reported its end", nodes[FOLLOWER].done, 1);
     close_pair();
 }
 
@@ -467,7 +466,7 @@ TEST(a_caller_that_goes_away_cancels_the_call_at_the_leader)
     rpc_call_cancel(heard.call);
     CHECK("ends", wait_end(&world, &heard));
     world_run(&world, 2000);
-    CHECK("the leader was told", nodes[LEADER].held == NULL);
+    CHECK("the leader was notified", nodes[LEADER].held == NULL);
     CHECK_SIZE("nothing is left of it", rpc_forwarder_running(nodes[FOLLOWER].forwarder), 0);
     close_pair();
 }
