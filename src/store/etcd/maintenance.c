@@ -6,11 +6,6 @@
  * is fleet/service_snapshot.h's: it carries more than the store. */
 #include "store/etcd/listing.h"
 
-static bool maintenance_always(const ProtobufCMessage *)
-{
-    return true;
-}
-
 /* -- Status -- */
 
 static void status_read(struct etcd_request *request)
@@ -39,7 +34,7 @@ static void status_read(struct etcd_request *request)
 
 static enum etcd_error alarm_check(struct etcd_request *request)
 {
-    const Etcdserverpb__AlarmRequest *m = (const Etcdserverpb__AlarmRequest *)request->base.message;
+    const Etcdserverpb__AlarmRequest *m = etcd_message(request);
 
     return m->action == ETCDSERVERPB__ALARM_REQUEST__ALARM_ACTION__ACTIVATE ? ETCD_LEFT_OUT
                                                                             : ETCD_OK;
@@ -49,7 +44,7 @@ static enum etcd_error alarm_check(struct etcd_request *request)
  * free space does. */
 static void alarm_read(struct etcd_request *request)
 {
-    const Etcdserverpb__AlarmRequest *m = (const Etcdserverpb__AlarmRequest *)request->base.message;
+    const Etcdserverpb__AlarmRequest *m = etcd_message(request);
     struct etcd_api *api = api_of(request);
     uint64_t leader = replica_status(api->options.replica).leader_id;
     bool about = (m->memberid == 0 || m->memberid == leader) &&
@@ -159,26 +154,22 @@ static void move_leader(struct etcd_request *request)
 
 static const struct etcd_method maintenance_methods[] = {
     {ETCD_METHOD("Status", etcdserverpb, Maintenance, status, status), .allows = etcd_may_look,
-     .serializable = maintenance_always, .read = status_read},
+     .serializable = store_always, .read = status_read},
     {ETCD_METHOD("Alarm", etcdserverpb, Maintenance, alarm, alarm), .check = alarm_check,
      .allows = etcd_may_look, .read = alarm_read},
     {ETCD_METHOD("Hash", etcdserverpb, Maintenance, hash, hash), .allows = etcd_may_look,
-     .serializable = maintenance_always, .read = hash_read},
-    {.base = {.path = "/etcdserverpb.Maintenance/HashKV",
-              .name = "HashKV",
-              .input = &etcdserverpb__hash_kvrequest__descriptor,
-              .output = &etcdserverpb__hash_kvresponse__descriptor},
-     .allows = etcd_may_look,
-     .serializable = maintenance_always,
-     .read = hash_kv_read},
+     .serializable = store_always, .read = hash_read},
+    {LEADER_METHOD("etcdserverpb.Maintenance", "HashKV", etcdserverpb__hash_kvrequest,
+                   etcdserverpb__hash_kvresponse),
+     .allows = etcd_may_look, .serializable = store_always, .read = hash_kv_read},
     {ETCD_METHOD("Defragment", etcdserverpb, Maintenance, defragment, defragment),
-     .allows = etcd_may_look, .serializable = maintenance_always, .read = defragment},
+     .allows = etcd_may_look, .serializable = store_always, .read = defragment},
     {ETCD_METHOD("AuthStatus", etcdserverpb, Auth, auth_status, auth_status),
-     .serializable = maintenance_always, .read = auth_status},
+     .serializable = store_always, .read = auth_status},
     {ETCD_METHOD("Authenticate", etcdserverpb, Auth, authenticate, authenticate),
-     .check = check_authenticate, .serializable = maintenance_always, .read = auth_status},
+     .check = check_authenticate, .serializable = store_always, .read = auth_status},
     {ETCD_METHOD("MoveLeader", etcdserverpb, Maintenance, move_leader, move_leader),
-     .allows = etcd_may_administer, .serializable = maintenance_always, .read = move_leader},
+     .allows = etcd_may_administer, .serializable = store_always, .read = move_leader},
     {.base = {.path = NULL}},
 };
 
