@@ -87,7 +87,8 @@ bool rpc_channel_ready(const struct rpc_channel *channel);
 /* How many calls the server lets run at once on the connection there is; 0: there is none. */
 size_t rpc_channel_room(const struct rpc_channel *channel);
 bool rpc_channel_failing(const struct rpc_channel *channel); /* every address failed, none since */
-const char *rpc_channel_peer(const struct rpc_channel *channel); /* connected address, or "" */
+const char *rpc_channel_peer(const struct rpc_channel *channel);      /* connected address, or "" */
+const char *rpc_channel_warm_peer(const struct rpc_channel *channel); /* the warm one's, or "" */
 /* The server we are connected to is not the right one (a "not leader" without our trailers, say):
  * new calls go to the next address. Those that run are not touched. */
 void rpc_channel_next_address(struct rpc_channel *channel);

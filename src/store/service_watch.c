@@ -118,7 +118,7 @@ static void watcher_event(const struct watch *watch, const struct watch_change *
 {
     const struct watcher *watcher = watcher_of(watch);
     struct store_claim claim;
-    bool claimed = facts_claim(&watcher->stream.engine->facts, service_store(watcher->service),
+    bool claimed = facts_claim(watcher->stream.engine->claims, service_store(watcher->service),
                                change->number, &change->now, &claim);
 
     event_pack(watcher, &change->now, claimed ? &claim : NULL, into);

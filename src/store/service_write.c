@@ -17,9 +17,10 @@ static struct store_id id_of(ProtobufCBinaryData bytes)
  * again. */
 static const Muster__V1__Request *request_of(const ProtobufCMessage *message)
 {
-    const ProtobufCFieldDescriptor *first = message->descriptor->fields;
+    const ProtobufCFieldDescriptor *first =
+        protobuf_c_message_descriptor_get_field(message->descriptor, 1);
 
-    if (first->descriptor != &muster__v1__request__descriptor) return NULL;
+    if (!first || first->descriptor != &muster__v1__request__descriptor) return NULL;
     return *(Muster__V1__Request *const *)(const void *)((const char *)message + first->offset);
 }
 

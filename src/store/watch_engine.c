@@ -466,7 +466,7 @@ void watch_engine_applied(struct watch_engine *engine, struct key_changes change
         struct key_value change, before;
 
         keys_change_at(keys, n, &change, &before);
-        facts_note_claim(&engine->facts, watch_engine_store(engine), n, &change);
+        facts_note_claim(&engine->claims, watch_engine_store(engine), n, &change);
         interest_changed(&engine->interest, n, &change);
     }
     if (many) interest_changed_all(&engine->interest);
@@ -584,7 +584,7 @@ void watch_engine_close(struct watch_engine *engine)
     task_cancel(&engine->pump);
     timer_deinit(&engine->next_turn);
     interest_deinit(&engine->interest);
-    facts_deinit(&engine->facts);
+    free(engine->claims);
     for (size_t i = 0; i < WATCH_CACHE_SLOTS; i++) buf_deinit(&engine->cache[i].bytes);
     buf_deinit(&engine->message);
     buf_deinit(&engine->events);

@@ -68,8 +68,8 @@ struct watch_walk {
 enum { WATCH_CACHE_SLOTS = 128 };
 struct watch_engine {
     struct watch_engine_options options;
-    struct interest interest; /* its lookers need not be watches; they are called during apply */
-    struct applied_facts facts;
+    struct interest interest;  /* its lookers need not be watches; they are called during apply */
+    struct claim_fact *claims; /* see store/facts.h */
     struct list ready, asking;
     uint64_t revision;  /* everything up to it was shown to the watches */
     uint64_t forwarded; /* the highest that a client was sent on the leader's behalf */

@@ -95,12 +95,12 @@ static void on_events(struct client *c, const Etcdserverpb__WatchResponse *m)
     must((uint64_t)m->header->revision >= *last);
 }
 
-static enum err on_send(struct feed_stream *stream, struct str bytes, bool must)
+static enum err on_send(struct feed_stream *stream, struct str bytes, bool kept)
 {
     struct client *c = CONTAINER_OF(stream, struct client, stream);
     Etcdserverpb__WatchResponse *m;
 
-    if (c->closed_door && !must) return ERR_FULL;
+    if (c->closed_door && !kept) return ERR_FULL;
     m = etcdserverpb__watch_response__unpack(NULL, bytes.len, (const uint8_t *)bytes.at);
     must(m && m->header);
     if (m->created && !m->canceled && c->count < WATCHES) {

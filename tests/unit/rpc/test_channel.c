@@ -190,15 +190,9 @@ TEST(a_server_that_drops_us_at_once_is_not_dialed_in_a_storm)
     close_all();
 }
 
-/* The warm second's address, or "". */
-static const char *warm_peer(const struct rpc_channel *c)
-{
-    return c->spare && c->spare->state == CLIENT_READY ? c->spare->address : "";
-}
-
 static bool spare_is_ready(void *context)
 {
-    return warm_peer(((struct world *)context)->channel)[0] != '\0';
+    return rpc_channel_warm_peer(((struct world *)context)->channel)[0] != '\0';
 }
 
 TEST(a_warm_second_connection_takes_over_at_once)
@@ -212,7 +206,7 @@ TEST(a_warm_second_connection_takes_over_at_once)
                                                        .backoff_max_ms = 5000});
     CHECK("a second one", world_wait(&world, spare_is_ready, &world));
     CHECK_TEXT("calls go to the first", who_answers(), "s0");
-    CHECK_TEXT("the second is another", warm_peer(world.channel), "s1:7000");
+    CHECK_TEXT("the second is another", rpc_channel_warm_peer(world.channel), "s1:7000");
     sim_host_die(world.hosts[0], SIM_KILLED);
     world_run(&world, 50); /* the kernel says that it is gone */
     before = sim_now(world.sim).ns;
@@ -220,7 +214,7 @@ TEST(a_warm_second_connection_takes_over_at_once)
     took = sim_now(world.sim).ns - before;
     CHECK("without a dial", took < 100 * NS_PER_MS && world.servers[1].accepted == 1);
     CHECK("and another is made warm", world_wait(&world, spare_is_ready, &world));
-    CHECK("elsewhere", strcmp(warm_peer(world.channel), "s1:7000") != 0);
+    CHECK("elsewhere", strcmp(rpc_channel_warm_peer(world.channel), "s1:7000") != 0);
     close_all();
 }
 
@@ -266,7 +260,7 @@ static bool fleet_is_warm(void *context)
 {
     (void)context;
     for (size_t i = 0; i < FLEET; i++)
-        if (!warm_peer(fleet[i])[0]) return false;
+        if (!rpc_channel_warm_peer(fleet[i])[0]) return false;
     return true;
 }
 
@@ -419,7 +413,7 @@ TEST(with_a_warm_second_the_old_one_is_kept_and_the_leader_may_be_it)
     CHECK("a second one", world_wait(&world, spare_is_ready, &world));
     CHECK_TEXT("the warm one is the leader", who_answers(), "s1");
     CHECK_U64("no further connection", world.servers[1].accepted, 1);
-    CHECK_TEXT("the other is warm now", warm_peer(world.channel), "s0:7000");
+    CHECK_TEXT("the other is warm now", rpc_channel_warm_peer(world.channel), "s0:7000");
     close_all();
 }
 
@@ -477,7 +471,7 @@ TEST(a_late_answer_moves_to_the_warm_second_and_keeps_both)
     CHECK("a second one", world_wait(&world, spare_is_ready, &world));
     rpc_channel_answer_late(world.channel, 2000);
     CHECK_TEXT("to the second", who_answers(), "s1");
-    CHECK_TEXT("the first is warm", warm_peer(world.channel), "s0:7000");
+    CHECK_TEXT("the first is warm", rpc_channel_warm_peer(world.channel), "s0:7000");
     world_run(&world, 10000);
     rpc_channel_answer_late(world.channel, 2000);
     CHECK_TEXT("and back", who_answers(), "s0");
@@ -562,10 +556,11 @@ TEST(a_warm_connection_is_known_to_be_alive)
                                                        .ping_timeout_ms = 500});
     CHECK("a second one", world_wait(&world, spare_is_ready, &world));
     CHECK_TEXT("calls go to the first", who_answers(), "s0");
-    CHECK_TEXT("the second", warm_peer(world.channel), "s1:7000");
+    CHECK_TEXT("the second", rpc_channel_warm_peer(world.channel), "s1:7000");
     sim_host_die(world.hosts[1], SIM_POWER_CUT); /* silently, and no call would notice */
     world_run(&world, 5000);
-    CHECK("it is found dead, and replaced", strcmp(warm_peer(world.channel), "s1:7000") != 0);
+    CHECK("it is found dead, and replaced",
+          strcmp(rpc_channel_warm_peer(world.channel), "s1:7000") != 0);
     close_all();
 }
 
