@@ -218,9 +218,8 @@ static void passing_free_if_over(struct passing *p)
 static void passing_add_headers(struct passing *p)
 {
     const struct h2_header *headers;
-    size_t count = rpc_call_headers(p->onward, &headers);
+    size_t count = p->headers_given ? 0 : rpc_call_headers(p->onward, &headers);
 
-    if (p->headers_given) return;
     p->headers_given = true;
     for (size_t i = 0; i < count; i++)
         (void)rpc_add_header(p->call, headers[i].name, headers[i].value); /* best effort */
