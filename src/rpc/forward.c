@@ -12,7 +12,7 @@
 #include <string.h>
 
 enum {
-    PASSING_MAX = 10000,
+    PASSING_MAX = 10000, /* at once; more get UNAVAILABLE */
     /* Calls that wait at the leader (locks, watches) hold their streams; those behind them must not
      * wait. Enough for PASSING_MAX calls at the 1,000 streams our servers allow. */
     LEADER_CONNECTIONS_MAX = 12,
@@ -23,8 +23,9 @@ enum {
 };
 
 struct leader {
+    struct list link; /* forwarder.leaders */
     struct rpc_forwarder *forwarder;
-    struct rpc_channel *channel; /* NULL: this place is free */
+    struct rpc_channel *channel;
     char address[RPC_ADDRESS_CAP];
     size_t running;
     bool old, closing;
@@ -43,8 +44,8 @@ struct passing {
 };
 struct rpc_forwarder {
     struct rpc_forwarder_options options;
-    char *tls_name;
-    struct leader leaders[LEADERS_MAX];
+    struct list leaders; /* until their channels are closed, the oldest first */
+    size_t leader_count;
     struct leader *leader; /* NULL: not known */
     struct buf scratch;
     size_t running;
@@ -59,7 +60,6 @@ static void forwarder_free(struct rpc_forwarder *f)
 {
     buf_deinit(&f->scratch);
     tls_context_unref(f->options.tls);
-    free(f->tls_name);
     free(f);
 }
 
@@ -68,9 +68,7 @@ static void forwarder_free_if_over(struct rpc_forwarder *f)
     void (*done)(void *) = f->done;
     void *owner = f->owner;
 
-    for (size_t i = 0; i < LEADERS_MAX; i++)
-        if (f->leaders[i].channel) return;
-    if (!f->closing) return;
+    if (!f->closing || !list_empty(&f->leaders)) return;
     forwarder_free(f);
     if (done) done(owner);
 }
@@ -80,7 +78,9 @@ static void leader_on_closed(void *owner)
     struct leader *leader = owner;
     struct rpc_forwarder *f = leader->forwarder;
 
-    *leader = (struct leader){.forwarder = f};
+    list_remove(&leader->link);
+    free(leader);
+    f->leader_count--;
     forwarder_free_if_over(f);
 }
 
@@ -97,18 +97,6 @@ static void leader_retire(struct leader *leader)
     if (leader->running == 0) leader_close(leader);
 }
 
-static struct leader *leader_free_place(struct rpc_forwarder *f)
-{
-    struct leader *oldest = NULL;
-
-    for (size_t i = 0; i < LEADERS_MAX; i++) {
-        if (!f->leaders[i].channel) return &f->leaders[i];
-        if (f->leaders[i].old && !f->leaders[i].closing) oldest = &f->leaders[i];
-    }
-    if (oldest) leader_close(oldest); /* its calls end, each with its outcome */
-    return NULL;
-}
-
 enum err rpc_forwarder_set_leader(struct rpc_forwarder *f, const char *address)
 {
     const char *addresses[] = {address, NULL};
@@ -116,14 +104,12 @@ enum err rpc_forwarder_set_leader(struct rpc_forwarder *f, const char *address)
         .io = f->options.io,
         .addresses = addresses,
         .tls = f->options.tls,
-        .tls_name = f->tls_name,
         .ping_after_ms = f->options.ping_after_ms,
         .ping_timeout_ms = f->options.ping_timeout_ms,
-        .calls_max = f->options.calls_max,
+        .calls_max = PASSING_MAX,
         .connections_max = LEADER_CONNECTIONS_MAX,
-        .metrics = f->options.metrics,
     };
-    struct leader *place;
+    struct leader *leader;
     struct address_parts parts;
     enum err err;
 
@@ -135,15 +121,22 @@ enum err rpc_forwarder_set_leader(struct rpc_forwarder *f, const char *address)
     err = address_split(address, &parts, NULL);
     if (err) return err;
     if (strlen(address) >= RPC_ADDRESS_CAP) return ERR_INVALID;
-    place = leader_free_place(f);
-    if (!place) return ERR_FULL;
-    err = rpc_channel_open(&options, &place->channel, NULL);
+    if (f->leader_count == LEADERS_MAX) { /* the calls of the oldest end, each with its outcome */
+        leader_close(CONTAINER_OF(f->leaders.next, struct leader, link));
+        return ERR_FULL;
+    }
+    leader = calloc(1, sizeof *leader);
+    err = leader ? rpc_channel_open(&options, &leader->channel, NULL) : ERR_NOMEM;
     if (err) {
-        place->channel = NULL;
+        free(leader);
         return err;
     }
-    memcpy(place->address, address, strlen(address) + 1);
-    f->leader = place;
+    leader->forwarder = f;
+    memcpy(leader->address, address, strlen(address) + 1);
+    list_init(&leader->link);
+    list_append(&f->leaders, &leader->link);
+    f->leader_count++;
+    f->leader = leader;
     return ERR_OK;
 }
 
@@ -169,35 +162,21 @@ enum err rpc_forwarder_open(const struct rpc_forwarder_options *options,
 
     if (!f) return ERR_NOMEM;
     f->options = *options;
-    if (!f->options.calls_max) f->options.calls_max = PASSING_MAX;
     if (f->options.tls) tls_context_ref(f->options.tls);
     buf_init(&f->scratch, MESSAGE_MAX);
-    for (size_t i = 0; i < LEADERS_MAX; i++) f->leaders[i].forwarder = f;
-    if (options->tls_name) {
-        f->tls_name = str_dup(str_from(options->tls_name));
-        if (!f->tls_name) {
-            forwarder_free(f);
-            return ERR_NOMEM;
-        }
-    }
+    list_init(&f->leaders);
     *ret_forwarder = f;
     return ERR_OK;
 }
 
 void rpc_forwarder_close(struct rpc_forwarder *f, void (*done)(void *owner), void *owner)
 {
-    bool any = false;
-
     f->closing = true;
     f->done = done;
     f->owner = owner;
     f->leader = NULL;
-    for (size_t i = 0; i < LEADERS_MAX; i++) {
-        if (!f->leaders[i].channel) continue;
-        any = true;
-        leader_close(&f->leaders[i]);
-    }
-    if (!any) forwarder_free_if_over(f);
+    LIST_EACH(&f->leaders, node) leader_close(CONTAINER_OF(node, struct leader, link));
+    forwarder_free_if_over(f);
 }
 
 /* -- a call on its way -- */
@@ -432,7 +411,7 @@ static enum err passing_new(struct rpc_forward_gate *gate, struct rpc_call *call
     struct buf caller;
     enum err err;
 
-    if (f->running >= f->options.calls_max) return ERR_FULL;
+    if (f->running >= PASSING_MAX) return ERR_FULL;
     p = calloc(1, sizeof *p);
     if (!p) return ERR_NOMEM;
     p->forwarder = f;

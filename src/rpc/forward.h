@@ -32,10 +32,7 @@ struct rpc_forwarder;
 struct rpc_forwarder_options {
     struct io *io;
     struct tls_context *tls; /* NULL: plaintext */
-    const char *tls_name;    /* NULL: the leader's host */
     uint64_t ping_after_ms, ping_timeout_ms;
-    uint32_t calls_max;                 /* passed on at once; 0: 10,000; more get UNAVAILABLE */
-    struct rpc_client_metrics *metrics; /* may be NULL */
 };
 enum err rpc_forwarder_open(const struct rpc_forwarder_options *options,
                             struct rpc_forwarder **ret_forwarder);

@@ -7,7 +7,7 @@
  *   body.c        the timeout of request bodies
  *   call.c        life of a call, what a handler may ask of it
  *   call_in.c     from headers to a call, from data to messages
- *   stranger.c    requests that are no gRPC
+ *   page.c        pages of plain HTTP, and requests that are no gRPC
  *   call_out.c    messages and status on their way out
  *   limits.c      defaults, and bytes and connections per identity
  *   meter.c       counting, the slow-request log, trace ids
@@ -65,6 +65,19 @@ enum rpc_connection_state {
 };
 struct connection;
 /* -- page.c: pages of plain HTTP -- */
+/* The head of a request by HTTP/1.x, as far as pages need it. Pure. */
+enum page_head {
+    PAGE_HEAD_MORE,  /* the empty line that ends it has not come yet */
+    PAGE_HEAD_ASKS,  /* *ret_path, up to its query, and whether the body is wanted */
+    PAGE_HEAD_OTHER, /* a method that pages have not */
+    PAGE_HEAD_BROKEN,
+};
+struct page_ask {
+    struct str path; /* a view of `bytes`, without its query */
+    bool head;       /* HEAD: the body is not wanted */
+};
+/* What follows the head counts for nothing, so neither does how the bytes were cut. */
+enum page_head page_head_read(struct str bytes, struct page_ask *ret_ask);
 bool page_answer(struct connection *c, int32_t stream, struct str path, bool head); /* HTTP/2 */
 bool page_is_http1(const struct connection *c, struct str bytes);
 void page_feed(struct connection *c, struct str bytes);
@@ -205,7 +218,7 @@ struct rpc_call {
     enum grpc_status status;                /* once the response is DECIDED */
     struct str status_text, status_details; /* kept while the outbox goes first */
     char trace[RPC_TRACE_LEN + 1];
-    const struct plain_answer *plain; /* no gRPC, see stranger.c; else NULL */
+    const struct plain_answer *plain; /* no gRPC, see page.c; else NULL */
     bool no_body;                     /* `plain`: of a HEAD */
     bool gzip;                        /* grpc-encoding of the request */
     bool whole;  /* a unary method's message has come; the handler has not been given it */
@@ -244,7 +257,7 @@ void call_headers(struct connection *c, int32_t stream, const struct h2_header *
 void call_data(struct rpc_call *call, struct str bytes);
 void call_end(struct rpc_call *call);
 void call_advance(struct rpc_call *call, struct str fresh);
-/* stranger.c */
+/* page.c: requests that are no gRPC */
 struct plain_answer {
     struct str http_status, text;
 };

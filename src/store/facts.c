@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A ring of the newest changes' claims, by number of the change. */
-#include "store/facts.h"
+#include "store/watch_engine.h"
 
 #include <stdlib.h>
 

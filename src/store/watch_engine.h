@@ -16,8 +16,8 @@
 #ifndef STORE_WATCH_ENGINE_H
 #define STORE_WATCH_ENGINE_H
 #include "io/io.h"
-#include "store/facts.h"
 #include "store/interest.h"
+#include "store/machine.h"
 #include "wire/pack.h"
 
 struct watch;
@@ -69,7 +69,7 @@ enum { WATCH_CACHE_SLOTS = 128 };
 struct watch_engine {
     struct watch_engine_options options;
     struct interest interest;  /* its lookers need not be watches; they are called during apply */
-    struct claim_fact *claims; /* see store/facts.h */
+    struct claim_fact *claims; /* see facts_note_claim */
     struct list ready, asking;
     uint64_t revision;  /* everything up to it was shown to the watches */
     uint64_t forwarded; /* the highest that a client was sent on the leader's behalf */
@@ -155,4 +155,20 @@ static inline bool watch_is_behind(const struct watch *watch)
 bool watch_has_key(const struct watch *watch, struct str key);
 void watch_wake(struct watch *watch);     /* its turn comes, once its stream has room */
 void watch_end_soon(struct watch *watch); /* `ends` is called in a turn of its own, room or not */
+
+/* -- facts.c: the holder of a claim when a change was made. The state does not contain it once the claim
+ * has ended, so a replica that received the change within a snapshot of the log does not know it. -- */
+/* During apply. *claims: of the newest changes, by number; NULL before the first. Freed by free().
+ * Without memory a claim is not noted. */
+struct claim_fact;
+void facts_note_claim(struct claim_fact **claims, const struct store *store, uint64_t number,
+                      const struct key_value *change);
+
+/* The claim on the key, if this change is of it: a holder that released a claim may have it again
+ * under the same lease, with a token that this change is older than. */
+bool facts_claim_now(const struct store *store, const struct key_value *change,
+                     struct store_claim *ret_claim);
+/* The same, or as it was when the change was made. */
+bool facts_claim(const struct claim_fact *claims, const struct store *store, uint64_t number,
+                 const struct key_value *change, struct store_claim *ret_claim);
 #endif
