@@ -189,11 +189,10 @@ static enum err request_take_encoding(struct rpc_call *call, struct str encoding
 /* Access is judged by the original caller, which only a replica may name (rpc/forward.h). */
 static enum err request_take_caller(struct rpc_call *call, struct note *note)
 {
-    struct str value = STR_EMPTY;
-    bool has = rpc_call_metadata(call, STR(RPC_CALLER_HEADER), &value);
+    struct str value;
 
-    if (!has) return ERR_OK;
-    return rpc_forward_identity(call->connection->identity, has, value, &call->head, &call->caller,
+    if (!rpc_call_metadata(call, STR(RPC_CALLER_HEADER), &value)) return ERR_OK;
+    return rpc_forward_identity(call->connection->identity, value, &call->head, &call->caller,
                                 note);
 }
 
@@ -389,14 +388,6 @@ static bool message_inflated(struct rpc_call *call, struct str *ret_bytes)
     return false;
 }
 
-/* When its last bytes came, which needs no clock; "decoded" shows what it waited for after. */
-static void message_mark_received(struct rpc_call *call)
-{
-    uint64_t ns = call->connection->read_at.ns - call->began.ns;
-
-    call->stages[call->stage_count++] = (struct stage){.name = "received", .ns = ns};
-}
-
 /* Gives the message that has come to the handler. */
 static void message_deliver(struct rpc_call *call)
 {
@@ -408,8 +399,8 @@ static void message_deliver(struct rpc_call *call)
 
     if (!message_inflated(call, &bytes)) return;
     call->bytes_in += bytes.len;
-    if (request_is_one(call))
-        message_mark_received(call);
+    if (request_is_one(call)) /* the time of its last bytes; "decoded" shows what it waited for */
+        call_mark_at(call, "received", call->connection->read_at);
     else
         arena_reset(&call->arena);
     if (m->input) {

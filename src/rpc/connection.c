@@ -478,6 +478,14 @@ static enum err connection_copy_peer(const struct listening *l, struct connectio
     return ERR_OK;
 }
 
+void connection_free(struct connection *c)
+{
+    timer_deinit(&c->timer);
+    free(c->own_identity);
+    free(c->address);
+    free(c);
+}
+
 static enum err connection_open(struct listening *l, struct stream *stream,
                                 struct connection **ret_connection)
 {
@@ -508,10 +516,7 @@ static enum err connection_open(struct listening *l, struct stream *stream,
     }
     if (err) {
         h2_close(c->h2);
-        timer_deinit(&c->timer);
-        free(c->own_identity);
-        free(c->address);
-        free(c);
+        connection_free(c);
         return err;
     }
     *ret_connection = c;

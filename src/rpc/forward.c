@@ -370,19 +370,15 @@ static enum err passing_start(struct passing *p, const struct rpc_forward_gate *
     struct rpc_call *call = p->call;
     struct str name, value;
     size_t count = 0, cursor = 0;
-    char path[256];
     mono_time deadline = rpc_call_deadline(call);
     struct rpc_call_options options = {
-        .path = path,
+        .path = rpc_call_path(call).at, /* of a method: it ends with a NUL */
         .trace = rpc_call_trace(call),
         .request_id = STR_EMPTY,
         .response_max = gate->response_max,
         .metadata = metadata,
     };
 
-    if (rpc_call_path(call).len >= sizeof path) return ERR_INVALID;
-    memcpy(path, rpc_call_path(call).at, rpc_call_path(call).len);
-    path[rpc_call_path(call).len] = '\0';
     if (deadline.ms != MONO_NEVER.ms)
         options.timeout_ms =
             max_u64(1, mono_elapsed_ms(loop_now(p->forwarder->options.io->loop), deadline));

@@ -81,11 +81,10 @@ extern const struct rpc_handler rpc_forward_handler;
 void rpc_fail_not_leader(struct rpc_call *call, const char *leader);
 
 /* -- who really called -- */
-/* The peer itself, or whom a replica names. `caller` is the header's value, decoded; `has_caller`
- * says that it was there. *ret_identity lives as the arena does, or as the peer's. NULL peer
- * (plaintext): the header is not looked at. ERR_DENIED with a note: only replicas may say it;
- * ERR_PARSE, ERR_NOMEM. */
-enum err rpc_forward_identity(const struct tls_identity *peer, bool has_caller, struct str caller,
+/* The caller that a replica names in the header, whose decoded value is `caller`. *ret_identity lives
+ * as the arena does. NULL peer (plaintext): the header is not looked at, and *ret_identity is NULL.
+ * ERR_DENIED with a note: only replicas may send it; ERR_PARSE, ERR_NOMEM. */
+enum err rpc_forward_identity(const struct tls_identity *peer, struct str caller,
                               struct arena *arena, const struct tls_identity **ret_identity,
                               struct note *note);
 bool rpc_forward_from_replica(const struct tls_identity *peer); /* muster://replica/... */

@@ -10,7 +10,6 @@
 #include "rpc/server_internal.h"
 
 enum { STAGES_TEXT_CAP = 512 };
-static const struct str unknown_method = {"unknown", 7};
 
 /* -- the families -- */
 
@@ -101,23 +100,21 @@ void rpc_meter_close(struct rpc_meter *meter)
 
 void meter_method(struct rpc_meter *meter, struct method *m)
 {
-    struct str name = m->path.len > 0 ? str_tail(m->path, 1) : unknown_method; /* "pkg.S/M" */
-
+    m->name = m->path.len > 0 ? str_tail(m->path, 1) : STR("unknown"); /* "pkg.S/M" */
     if (!meter) return;
-    m->seconds = metric_histogram(meter->seconds, &name);
-    m->bytes_in = metric_counter(meter->bytes, (struct str[]){name, STR("in")});
-    m->bytes_out = metric_counter(meter->bytes, (struct str[]){name, STR("out")});
+    m->seconds = metric_histogram(meter->seconds, &m->name);
+    m->bytes_in = metric_counter(meter->bytes, (struct str[]){m->name, STR("in")});
+    m->bytes_out = metric_counter(meter->bytes, (struct str[]){m->name, STR("out")});
 }
 
 static struct counter *code_counter(struct rpc_meter *meter, struct method *m,
                                     enum grpc_status status)
 {
-    struct str name = m->path.len > 0 ? str_tail(m->path, 1) : unknown_method;
     enum grpc_status code = grpc_status_defined(status);
 
     if (!m->by_code[code])
         m->by_code[code] =
-            metric_counter(meter->calls, (struct str[]){name, str_from(grpc_status_name(code))});
+            metric_counter(meter->calls, (struct str[]){m->name, str_from(grpc_status_name(code))});
     return m->by_code[code];
 }
 

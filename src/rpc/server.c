@@ -203,10 +203,7 @@ void server_connection_gone(struct rpc_server *s, struct connection *c)
 {
     list_remove(&c->link);
     limits_leave(s, c->peer);
-    timer_deinit(&c->timer);
-    free(c->own_identity);
-    free(c->address);
-    free(c);
+    connection_free(c);
     s->stats.connections--;
     meter_connections(s, -1);
     /* Deferred: a caller still holds the server. */

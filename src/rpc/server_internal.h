@@ -40,6 +40,7 @@ enum {
 struct method {
     struct rpc_method rpc; /* limits settled */
     struct str path;
+    struct str name; /* in metrics: the path without its slash, or "unknown" */
     struct counter *by_code[GRPC_STATUS_COUNT]; /* found at first use; NULL without meter */
     struct histogram *seconds;
     struct counter *bytes_in, *bytes_out;
@@ -119,6 +120,7 @@ struct connection {
     mono_time drain_step;    /* MONO_NEVER: not draining, or the last GOAWAY is out */
     uint64_t written, taken; /* bytes given to the stream; to the kernel, when last seen */
 };
+void connection_free(struct connection *c);
 void connection_accept(void *listening, struct stream *own_stream);
 void connection_end(struct connection *c); /* what was written still leaves */
 void connection_mark_dirty(struct connection *c);
@@ -251,6 +253,7 @@ void call_decide(struct rpc_call *call, enum grpc_status status); /* counts, onc
 void call_request_to(struct rpc_call *call, enum request_state to);
 void call_response_to(struct rpc_call *call, enum response_state to);
 void call_handler_to(struct rpc_call *call, enum handler_state to);
+void call_mark_at(struct rpc_call *call, const char *stage, mono_ns at);
 /* call_in.c */
 void call_headers(struct connection *c, int32_t stream, const struct h2_header *headers,
                   size_t count, bool end);

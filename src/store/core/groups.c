@@ -375,7 +375,7 @@ static struct store_result already_holder(const struct group *group, uint32_t sl
 struct store_result group_acquire(struct store *store, const struct store_command *command)
 {
     struct group *group = group_find(store, command->key);
-    uint64_t cost = keys_cost(command->key.len + 16, command->value.len, true) + 1024;
+    uint64_t cost = keys_cost(command->key.len + 16, command->value.len) + 1024;
     struct store_result result;
     struct lease *lease;
     uint32_t slot = STORE_NO_SLOT;
@@ -384,7 +384,7 @@ struct store_result group_acquire(struct store *store, const struct store_comman
         return store_answer(COORD_NOT_FOUND, COORD_R_NONE);
     if (group && group->slot_count != command->slot_count)
         return group_refusal(group, COORD_R_SLOT_COUNT);
-    if (!group) cost += keys_cost(command->key.len + 8, 8, true) + command->slot_count * SLOT_COST;
+    if (!group) cost += keys_cost(command->key.len + 8, 8) + command->slot_count * SLOT_COST;
     if (!store_has_room(store, cost)) return store_answer(COORD_UNAVAILABLE, COORD_R_QUOTA);
     if (!group)
         group = group_make(store, command->key, command->slot_count, command->slot_count,

@@ -78,9 +78,9 @@ static void *grow(void *array, size_t *cap, size_t size)
     return store_must(realloc(array, *cap * size));
 }
 
-uint64_t keys_cost(size_t key_len, size_t value_len, bool key_is_new)
+uint64_t keys_cost(size_t key_len, size_t value_len)
 {
-    return VERSION_COST + value_len + (key_is_new ? KEY_COST + key_len : 0);
+    return VERSION_COST + value_len + KEY_COST + key_len;
 }
 
 /* -- rows and versions -- */

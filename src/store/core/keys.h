@@ -52,8 +52,8 @@ uint64_t keys_commit(struct keys *keys);
 /* A step of deletions in key order may take many turns. While it is paused every read of now, and
  * the list of changes, is as it was before the step. */
 void keys_pause(struct keys *keys, bool paused);
-/* What one version of this key and value counts. */
-uint64_t keys_cost(size_t key_len, size_t value_len, bool key_is_new);
+/* What a new key with this value counts. */
+uint64_t keys_cost(size_t key_len, size_t value_len);
 
 /* -- reading -- */
 /* revision 0: now. At or above the compaction point and not in the future: the caller's check. */

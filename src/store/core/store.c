@@ -196,7 +196,7 @@ static struct store_result put_claim(struct store *store, const struct store_com
 
 static bool has_room_for(const struct store *store, const struct store_command *command)
 {
-    return store_has_room(store, keys_cost(command->key.len, command->value.len, true) + 512 +
+    return store_has_room(store, keys_cost(command->key.len, command->value.len) + 512 +
                                      command->owner.len);
 }
 

@@ -497,14 +497,10 @@ TEST(only_replicas_may_name_the_caller)
     buf_init(&nobody, 4096);
     CHECK_OK("text", rpc_forward_caller_text(&shard, &text));
     CHECK_OK("text", rpc_forward_caller_text(NULL, &nobody));
-    CHECK_OK("no header: the peer",
-             rpc_forward_identity(&shard, false, STR_EMPTY, &arena, &got, &note));
-    CHECK("itself", got == &shard);
     CHECK_OK("plaintext: nobody is looked at",
-             rpc_forward_identity(NULL, true, buf_peek(&text), &arena, &got, &note));
+             rpc_forward_identity(NULL, buf_peek(&text), &arena, &got, &note));
     CHECK("nobody", got == NULL);
-    CHECK_OK("a replica",
-             rpc_forward_identity(&replica, true, buf_peek(&text), &arena, &got, &note));
+    CHECK_OK("a replica", rpc_forward_identity(&replica, buf_peek(&text), &arena, &got, &note));
     CHECK_SIZE("one URI", got->uri_count, 1);
     CHECK_STR("the caller's", got->uris[0], STR("bigfleet://shard/s1"));
     CHECK_SIZE("two names", got->dns_count, 2);
@@ -513,10 +509,10 @@ TEST(only_replicas_may_name_the_caller)
     CHECK_STR("serial", got->serial_hex, STR("0a0b"));
     CHECK_U64("until", got->not_after.ms, 12345);
     CHECK_OK("a replica that names nobody",
-             rpc_forward_identity(&replica, true, buf_peek(&nobody), &arena, &got, &note));
+             rpc_forward_identity(&replica, buf_peek(&nobody), &arena, &got, &note));
     CHECK("is not taken for the caller itself", got != &replica && got->uri_count == 0);
-    CHECK_ERR("anybody else",
-              rpc_forward_identity(&shard, true, buf_peek(&text), &arena, &got, &note), ERR_DENIED);
+    CHECK_ERR("anybody else", rpc_forward_identity(&shard, buf_peek(&text), &arena, &got, &note),
+              ERR_DENIED);
     CHECK_HAS("says why", note.text, "replicas only");
     arena_deinit(&arena);
     buf_deinit(&text);
@@ -536,8 +532,7 @@ TEST(a_callers_text_that_is_damaged_is_refused)
 
     arena_init(&arena, 1 << 20);
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
-        CHECK_ERR(bad[i].at, rpc_forward_identity(&replica, true, bad[i], &arena, &got, NULL),
-                  ERR_PARSE);
+        CHECK_ERR(bad[i].at, rpc_forward_identity(&replica, bad[i], &arena, &got, NULL), ERR_PARSE);
         CHECK("untouched", got == NULL);
     }
     arena_deinit(&arena);
