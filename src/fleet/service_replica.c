@@ -94,7 +94,7 @@ static void replica_reply(struct leader_request *request, const ProtobufCMessage
 
 static bool replica_call_is_late(const struct leader_request *request)
 {
-    mono_time now = loop_now(request->leader->loop);
+    mono_time now = loop_now(request->leader->options.loop);
 
     return !request->call || mono_due(mono_after(request->since, LEADER_WAIT_MS), now) ||
            mono_due(rpc_call_deadline(request->call), now);
@@ -103,7 +103,8 @@ static bool replica_call_is_late(const struct leader_request *request)
 /* Kept, with a timer for another look. False: it is answered. */
 static bool replica_keep(struct leader_request *request, timer_fn *again)
 {
-    enum err err = timer_init(&replica_request_of(request)->again, request->leader->loop, again);
+    enum err err =
+        timer_init(&replica_request_of(request)->again, request->leader->options.loop, again);
 
     if (err)
         replica_refuse(request, err, NULL);

@@ -26,7 +26,8 @@ bool leader_leads(const struct leader *leader)
 
 void leader_redirect(const struct leader *leader, struct rpc_call *call)
 {
-    rpc_fail_not_leader(call, leader->address ? leader->address(leader->owner) : "");
+    rpc_fail_not_leader(
+        call, leader->options.address ? leader->options.address(leader->options.owner) : "");
 }
 
 /* -- ends -- */
@@ -35,7 +36,7 @@ void request_free(struct leader_request *request)
 {
     struct leader *leader = request->leader;
 
-    if (leader->rules->freed) leader->rules->freed(request);
+    if (leader->options.rules->freed) leader->options.rules->freed(request);
     list_remove(&request->link);
     if (request->call) rpc_call_set_data(request->call, NULL);
     assert(request->streams || leader->request_count > 0);
@@ -57,58 +58,60 @@ static void request_answer(struct leader_request *request, enum grpc_status stat
     if (caller) caller->answered(caller, status, text, message);
 }
 
-__attribute__((format(printf, 4, 0))) static void request_finish(struct leader_request *request,
-                                                                 enum grpc_status status,
-                                                                 bool applied_no,
-                                                                 const char *format, va_list args)
+void request_end(struct leader_request *request, enum grpc_status status, bool applied_no,
+                 const char *format, ...)
 {
     char text[TEXT_MAX];
+    va_list args;
 
     if (applied_no && request->acted) { /* RESOURCE_EXHAUSTED alone says "not applied" already */
         applied_no = false;
         status = GRPC_UNAVAILABLE;
     }
+    va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
+    va_end(args);
     if (request->call && applied_no)
         (void)rpc_add_trailer(request->call, STR(RPC_APPLIED_TRAILER), STR("no"));
     request_answer(request, status, str_from(text), STR_EMPTY);
 }
 
-void request_fail(struct leader_request *request, enum grpc_status status, const char *format, ...)
+/* `number`: of the leader's own text. */
+static void request_refuse_with(struct leader_request *request, enum leader_refusal why,
+                                uint64_t number)
 {
-    va_list args;
+    static const struct {
+        const char *text, *behind; /* behind the number; NULL: there is none */
+    } own[LEADER_REFUSALS] = {
+        [LEADER_TOO_MANY] = {"", " calls are under way; try again"},
+        [LEADER_NOT_READY] = {"the leader is not ready yet", NULL},
+        [LEADER_NO_MAJORITY] = {"no majority answered within ", " ms"},
+        [LEADER_UNKNOWN] = {"no majority confirmed it: it may or may not have been applied", NULL},
+        [LEADER_LOG_FULL] = {"too much is under way; try again", NULL},
+        [LEADER_DISK_FULL] = {"the leader's disk is full", NULL},
+        [LEADER_OLD_LEVEL] = {"the cluster is at level ", " until every replica is upgraded"},
+    };
+    const struct leader_rules *rules = request->leader->options.rules;
+    enum grpc_status status = why == LEADER_TOO_MANY  ? GRPC_RESOURCE_EXHAUSTED
+                              : why == LEADER_UNKNOWN ? rules->doubt
+                              : why == LEADER_LOG_FULL || why == LEADER_DISK_FULL
+                                  ? rules->full
+                                  : GRPC_UNAVAILABLE;
+    const char *text = why == LEADER_FAILED ? err_text((enum err)number) : own[why].text;
+    bool nothing_done = why != LEADER_UNKNOWN;
 
-    va_start(args, format);
-    request_finish(request, status, false, format, args);
-    va_end(args);
-}
-
-void request_refuse(struct leader_request *request, enum grpc_status status, const char *format,
-                    ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    request_finish(request, status, true, format, args);
-    va_end(args);
+    if (rules->words)
+        request_end(request, rules->words[why].status, nothing_done, "%s", rules->words[why].text);
+    else if (own[why].behind)
+        request_end(request, status, nothing_done, "%s: %s%llu%s", request->method->name, text,
+                    (unsigned long long)number, own[why].behind);
+    else
+        request_end(request, status, nothing_done, "%s: %s", request->method->name, text);
 }
 
 void request_refuse_as(struct leader_request *request, enum leader_refusal why)
 {
-    const struct leader_text *word = &request->leader->rules->words[why];
-
-    if (why == LEADER_UNKNOWN)
-        request_fail(request, word->status, "%s", word->text);
-    else
-        request_refuse(request, word->status, "%s", word->text);
-}
-
-/* With the service's own text, if it has one. */
-static bool refused_in_words(struct leader_request *request, enum leader_refusal why)
-{
-    if (!request->leader->rules->words) return false;
-    request_refuse_as(request, why);
-    return true;
+    request_refuse_with(request, why, 0);
 }
 
 void request_reply(struct leader_request *request, struct str message)
@@ -127,7 +130,10 @@ void request_reply_packed(struct leader_request *request, const struct pack *pac
 
 void request_redirect(struct leader_request *request)
 {
-    if (refused_in_words(request, LEADER_NOT_LEADER)) return;
+    if (request->leader->options.rules->words) {
+        request_refuse_as(request, LEADER_NOT_LEADER);
+        return;
+    }
     assert(!request->caller);
     if (request->call) leader_redirect(request->leader, request->call);
     request_free(request);
@@ -135,34 +141,16 @@ void request_redirect(struct leader_request *request)
 
 void request_log_failed(struct leader_request *request, enum err err)
 {
-    const struct leader_rules *rules = request->leader->rules;
-    const char *name = request->method->name;
-
     switch (err) {
     case ERR_NOT_LEADER: request_redirect(request); return;
-    case ERR_UNKNOWN:
-        if (refused_in_words(request, LEADER_UNKNOWN)) return;
-        request_fail(request, rules->doubt,
-                     "%s: no majority confirmed it: it may or may not have been applied", name);
-        return;
-    case ERR_FULL:
-        if (refused_in_words(request, LEADER_LOG_FULL)) return;
-        request_refuse(request, rules->full, "%s: too much is under way; try again", name);
-        return;
+    case ERR_UNKNOWN: request_refuse_as(request, LEADER_UNKNOWN); return;
+    case ERR_FULL: request_refuse_as(request, LEADER_LOG_FULL); return;
+    case ERR_NO_SPACE: request_refuse_as(request, LEADER_DISK_FULL); return;
     case ERR_VERSION:
-        if (refused_in_words(request, LEADER_OLD_LEVEL)) return;
-        request_refuse(request, GRPC_UNAVAILABLE,
-                       "%s: the cluster is at level %u until every replica is upgraded", name,
-                       replica_status(request->leader->replica).level);
+        request_refuse_with(request, LEADER_OLD_LEVEL,
+                            replica_status(request->leader->replica).level);
         return;
-    case ERR_NO_SPACE:
-        if (refused_in_words(request, LEADER_DISK_FULL)) return;
-        request_refuse(request, rules->full, "%s: the leader's disk is full", name);
-        return;
-    default:
-        if (refused_in_words(request, LEADER_FAILED)) return;
-        request_refuse(request, GRPC_UNAVAILABLE, "%s: %s", name, err_text(err));
-        return;
+    default: request_refuse_with(request, LEADER_FAILED, err); return;
     }
 }
 
@@ -177,7 +165,7 @@ static void on_read(struct read_ticket *ticket, enum err err)
         return;
     }
     if (request->call) rpc_call_mark(request->call, "leads");
-    request->leader->rules->read(request);
+    request->leader->options.rules->read(request);
 }
 
 void request_read(struct leader_request *request)
@@ -192,7 +180,7 @@ static void on_written(struct proposal *proposal, enum err err, struct str reply
     struct leader_request *request = CONTAINER_OF(proposal, struct leader_request, proposal);
 
     if (request->call) rpc_call_mark(request->call, "applied");
-    request->leader->rules->written(request, err, reply);
+    request->leader->options.rules->written(request, err, reply);
 }
 
 void request_propose(struct leader_request *request, const struct proposal *proposal)
@@ -251,7 +239,7 @@ void leader_resume(struct leader *leader)
 
         if (request->step != REQUEST_WAITS) continue;
         if (leader->ready)
-            leader->rules->begin(request);
+            leader->options.rules->begin(request);
         else if (!leader->led)
             request_redirect(request);
     }
@@ -272,7 +260,7 @@ static void start_overdue_timer(struct leader *leader)
     if (list_empty(&leader->requests)) return;
     timer_start(&leader->overdue,
                 mono_after(CONTAINER_OF(leader->requests.next, struct leader_request, link)->since,
-                           leader->wait_ms));
+                           leader->options.wait_ms));
 }
 
 static void request_give_up(struct leader_request *request)
@@ -280,16 +268,10 @@ static void request_give_up(struct leader_request *request)
     struct leader *leader = request->leader;
 
     switch (request->step) {
-    case REQUEST_WAITS:
-        if (refused_in_words(request, LEADER_NOT_READY)) break;
-        request_refuse(request, GRPC_UNAVAILABLE, "%s: the leader is not ready yet",
-                       request->method->name);
-        break;
+    case REQUEST_WAITS: request_refuse_as(request, LEADER_NOT_READY); break;
     case REQUEST_READS:
         replica_read_cancel(leader->replica, &request->ticket);
-        if (refused_in_words(request, LEADER_NO_MAJORITY)) break;
-        request_refuse(request, GRPC_UNAVAILABLE, "%s: no majority answered within %llu ms",
-                       request->method->name, (unsigned long long)leader->wait_ms);
+        request_refuse_with(request, LEADER_NO_MAJORITY, leader->options.wait_ms);
         break;
     case REQUEST_WRITES: /* ends by its done(), in this turn */
         list_remove(&request->link);
@@ -302,13 +284,13 @@ static void request_give_up(struct leader_request *request)
 static void on_overdue(struct timer *timer)
 {
     struct leader *leader = CONTAINER_OF(timer, struct leader, overdue);
-    mono_time now = loop_now(leader->loop);
+    mono_time now = loop_now(leader->options.loop);
 
     LIST_EACH_SAFE(&leader->requests, node, next)
     {
         struct leader_request *request = CONTAINER_OF(node, struct leader_request, link);
 
-        if (!mono_due(mono_after(request->since, leader->wait_ms), now)) break;
+        if (!mono_due(mono_after(request->since, leader->options.wait_ms), now)) break;
         request_give_up(request);
     }
     start_overdue_timer(leader);
@@ -320,13 +302,13 @@ static void on_overdue(struct timer *timer)
 static struct leader_request *request_new(struct leader *leader, const struct leader_method *method,
                                           const ProtobufCMessage *message)
 {
-    struct leader_request *request = calloc(1, leader->rules->request_size);
+    struct leader_request *request = calloc(1, leader->options.rules->request_size);
 
     if (!request) return NULL;
     request->leader = leader;
     request->method = method;
     request->message = message;
-    request->since = loop_now(leader->loop);
+    request->since = loop_now(leader->options.loop);
     list_init(&request->link);
     list_append(&leader->requests, &request->link);
     leader->request_count++;
@@ -338,11 +320,11 @@ static void request_admit(struct leader_request *request)
 {
     struct leader *leader = request->leader;
 
-    if (leader->request_count <= leader->requests_max) {
-        if (leader->rules->admit(request) && leader->ready) leader->rules->begin(request);
-    } else if (!refused_in_words(request, LEADER_TOO_MANY)) {
-        request_refuse(request, GRPC_RESOURCE_EXHAUSTED, "%s: %u calls are under way; try again",
-                       request->method->name, leader->requests_max);
+    if (leader->request_count <= leader->options.requests_max) {
+        if (leader->options.rules->admit(request) && leader->ready)
+            leader->options.rules->begin(request);
+    } else {
+        request_refuse_with(request, LEADER_TOO_MANY, leader->options.requests_max);
     }
 }
 
@@ -373,18 +355,16 @@ static void on_message(void *owner, struct rpc_call *call, const ProtobufCMessag
     request_admit(request);
 }
 
-static void on_done(void *owner, struct rpc_call *call)
+static void on_done(void *, struct rpc_call *call)
 {
-    const struct leader_binding *binding = owner;
-    const struct leader_rules *rules = binding->leader->rules;
     struct leader_request *request = rpc_call_data(call);
 
     if (!request) return; /* answered */
     request->call = NULL;
     request->message = NULL;
     if (request->step == REQUEST_WRITES) return;
-    if (request->step == REQUEST_KEPT && rules->gone) {
-        rules->gone(request);
+    if (request->step == REQUEST_KEPT && request->leader->options.rules->gone) {
+        request->leader->options.rules->gone(request);
         return;
     }
     if (request->step == REQUEST_READS)
@@ -392,22 +372,20 @@ static void on_done(void *owner, struct rpc_call *call)
     request_free(request);
 }
 
-static void on_drain(void *owner, struct rpc_call *call)
+static void on_drain(void *, struct rpc_call *call)
 {
-    const struct leader_binding *binding = owner;
-    const struct leader_rules *rules = binding->leader->rules;
     struct leader_request *request = rpc_call_data(call);
 
-    if (request && request->step == REQUEST_KEPT && rules->drain) rules->drain(request);
+    if (request && request->step == REQUEST_KEPT && request->leader->options.rules->drain)
+        request->leader->options.rules->drain(request);
 }
 
-static void on_writable(void *owner, struct rpc_call *call)
+static void on_writable(void *, struct rpc_call *call)
 {
-    const struct leader_binding *binding = owner;
-    const struct leader_rules *rules = binding->leader->rules;
     struct leader_request *request = rpc_call_data(call);
 
-    if (request && request->step == REQUEST_KEPT && rules->writable) rules->writable(request);
+    if (request && request->step == REQUEST_KEPT && request->leader->options.rules->writable)
+        request->leader->options.rules->writable(request);
 }
 
 const struct rpc_handler leader_handler = {
@@ -417,12 +395,7 @@ const struct rpc_handler leader_handler = {
 
 enum err leader_open(struct leader *leader, const struct leader_options *options)
 {
-    *leader = (struct leader){.rules = options->rules,
-                              .loop = options->loop,
-                              .address = options->address,
-                              .owner = options->owner,
-                              .wait_ms = options->wait_ms,
-                              .requests_max = options->requests_max};
+    *leader = (struct leader){.options = *options};
     list_init(&leader->requests);
     return timer_init(&leader->overdue, options->loop, on_overdue);
 }

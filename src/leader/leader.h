@@ -25,6 +25,14 @@ struct leader_method {       /* first in the service's own */
     size_t request_max, response_max; /* 0: the server's */
     enum rpc_kind kind;               /* RPC_UNARY, or RPC_SERVER_STREAM: kept while it sends */
 };
+/* The first field of a row in a service's table. `input_` and `output_` are messages' names as in
+ * protobuf-c. */
+#define LEADER_METHOD(service_, rpc_, input_, output_, ...)                                        \
+    .base = {.path = "/" service_ "/" rpc_,                                                        \
+             .name = rpc_,                                                                         \
+             .input = &input_##__descriptor,                                                       \
+             .output = &output_##__descriptor,                                                     \
+             __VA_ARGS__}
 
 enum request_step {
     REQUEST_WAITS, /* until the leader may be asked */
@@ -92,15 +100,18 @@ struct leader_rules {
     void (*freed)(struct leader_request *request);    /* or NULL */
 };
 
-enum { LEADER_METHODS_MAX = 64 };
-struct leader { /* in the service */
+enum { LEADER_METHODS_MAX = 64, LEADER_WAIT_MS = 5000 /* the usual wait_ms */ };
+struct leader_options {
     const struct leader_rules *rules;
     struct loop *loop;
-    struct replica *replica;             /* NULL before it is attached */
     const char *(*address)(void *owner); /* where the leader serves; may be NULL */
     void *owner;
     uint64_t wait_ms;
     uint32_t requests_max;
+};
+struct leader { /* in the service */
+    struct leader_options options;
+    struct replica *replica; /* NULL before it is attached */
     /* as of the replica's last status */
     bool led;   /* leader of `term` */
     bool ready; /* and may be asked */
@@ -108,7 +119,7 @@ struct leader { /* in the service */
     struct list requests;
     uint32_t request_count; /* kept ones too, but for streams */
     struct timer overdue;
-    struct leader_binding { /* what the server hands to our handler */
+    struct leader_binding { /* what the server gives to our handler */
         struct leader *leader;
         const struct leader_method *method;
     } bindings[LEADER_METHODS_MAX];
@@ -116,15 +127,6 @@ struct leader { /* in the service */
 };
 
 /* -- life -- */
-enum { LEADER_WAIT_MS = 5000 }; /* the usual wait_ms */
-struct leader_options {
-    const struct leader_rules *rules;
-    struct loop *loop;
-    const char *(*address)(void *owner);
-    void *owner;
-    uint64_t wait_ms;
-    uint32_t requests_max;
-};
 /* ERR_FULL, ERR_NOMEM (timers): to be closed all the same. */
 enum err leader_open(struct leader *leader, const struct leader_options *options);
 void leader_close(struct leader *leader); /* no request is left; fine on a zeroed one */
@@ -164,12 +166,12 @@ void request_keep(struct leader_request *request, struct list *list);
 /* -- each answers, once, and the request is gone -- */
 void request_reply(struct leader_request *request, struct str message);
 void request_reply_packed(struct leader_request *request, const struct pack *pack);
-void request_fail(struct leader_request *request, enum grpc_status status, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+#define request_fail(request, status, ...) request_end(request, status, false, __VA_ARGS__)
 /* Nothing was done, and the caller may try again: x-muster-applied says so. Of a request that has
  * acted the answer is UNAVAILABLE without it: it may or may not have been applied. */
-void request_refuse(struct leader_request *request, enum grpc_status status, const char *format,
-                    ...) __attribute__((format(printf, 3, 4)));
+#define request_refuse(request, status, ...) request_end(request, status, true, __VA_ARGS__)
+void request_end(struct leader_request *request, enum grpc_status status, bool applied_no,
+                 const char *format, ...) __attribute__((format(printf, 4, 5)));
 void request_redirect(struct leader_request *request); /* to the leader */
 void request_refuse_as(struct leader_request *request,
                        enum leader_refusal why); /* with the rules' texts */

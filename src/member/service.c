@@ -235,7 +235,6 @@ static enum err add_gated(struct member_service *service, struct rpc_server *ser
     *gate = (struct rpc_forward_gate){.forwarder = service->forwarder,
                                       .handler = method->handler,
                                       .service = method->service,
-                                      .kind = method->kind,
                                       .response_max = method->response_max,
                                       .stays = stays_here};
     gated.handler = &rpc_forward_handler;

@@ -8,9 +8,8 @@
  * A plugin is served by a sidecar on a Unix socket of its own, to the worker that started it and
  * without TLS (workers.md 18): there every rule passes. No listener of ours serves it (design.md
  * 8), it is none of the services that a worker's certificate opens (design.md 5: Heartbeat,
- * Control, Work), and the specifications give it no identity. It stands here because every method
- * does; were it ever put behind TLS, it would be code run on request, so nobody less than an
- * administrator. */
+ * Control, Work), and the specifications give it no identity. The table has it because the table has
+ * every method. Behind TLS it would run code on request, so it would be for administrators. */
 #include "rpc/access.h"
 
 static const struct rpc_access_row rows[] = {

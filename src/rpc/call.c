@@ -2,8 +2,8 @@
 /* Life of a call, and what a handler may ask of it.
  *
  * A call has two ends: for its handler (on_done) and for its stream (on_closed of h2). Either may
- * come first, and its memory goes with the later one. A handler that has answered is told at the
- * end of the turn, never from inside rpc_finish. */
+ * come first, and its memory goes with the later one. The on_done of a handler that has answered
+ * comes at the end of the turn, never from inside rpc_finish. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,19 +15,11 @@ static struct rpc_call *call_take_kept(struct rpc_server *s)
 {
     struct list *node = list_pop(&s->kept);
     struct rpc_call *call;
-    struct arena head, arena;
-    struct buf message;
 
     if (!node) return calloc(1, sizeof *call);
     call = CONTAINER_OF(node, struct rpc_call, link);
     s->kept_count--;
-    head = call->head;
-    arena = call->arena;
-    message = call->message;
-    memset(call, 0, sizeof *call);
-    call->head = head;
-    call->arena = arena;
-    call->message = message;
+    *call = (struct rpc_call){.head = call->head, .arena = call->arena, .message = call->message};
     return call;
 }
 
@@ -303,13 +295,15 @@ void rpc_call_set_waiting(struct rpc_call *call)
     call->waits = true;
 }
 
+void call_mark_at(struct rpc_call *call, const char *stage, mono_ns at)
+{
+    if (call->stage_count < RPC_STAGES_MAX)
+        call->stages[call->stage_count++] = (struct stage){stage, at.ns - call->began.ns};
+}
+
 void rpc_call_mark(struct rpc_call *call, const char *stage)
 {
-    if (call->stage_count == RPC_STAGES_MAX) return;
-    call->stages[call->stage_count++] = (struct stage){
-        .name = stage,
-        .ns = clock_mono_ns(call->server->io->clock).ns - call->began.ns,
-    };
+    call_mark_at(call, stage, clock_mono_ns(call->server->io->clock));
 }
 
 /* -- reading on and off -- */

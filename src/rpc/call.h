@@ -82,6 +82,9 @@ void rpc_call_set_waiting(struct rpc_call *call);
  * more. ERR_TOO_LARGE: past response_max. ERR_NOMEM. */
 enum err rpc_send(struct rpc_call *call, const ProtobufCMessage *message);
 enum err rpc_send_bytes(struct rpc_call *call, struct str message);
+/* Takes the message whatever waits already: never ERR_FULL. While rpc_reply_waits() is true the
+ * caller must send no more; on_writable follows. ERR_NOMEM: also past the limits on what is buffered. */
+enum err rpc_send_kept(struct rpc_call *call, struct str message);
 /* Metadata for the headers (before the first message) or the trailers (before the end); -bin values
  * are given raw. ERR_INVALID (a name that is not lower case or is gRPC's own, a value HTTP/2 cannot
  * carry), ERR_FULL, ERR_CLOSED, ERR_NOMEM. */
@@ -101,8 +104,8 @@ void rpc_reply_bytes(struct rpc_call *call, struct str message);
  * status; a caller that got a part of a message and then a status throws the part away. */
 enum err rpc_reply_begin(struct rpc_call *call, size_t total);
 enum err rpc_reply_more(struct rpc_call *call, struct str piece);
-/* Some of the pieces so far wait for the peer to read; on_writable comes when they are gone. Who
- * gives no piece while this is true holds next to nothing in memory. */
+/* Some of the pieces or messages so far wait for the peer to read; on_writable comes when they are
+ * gone. A handler that sends nothing while this is true holds next to nothing in memory. */
 bool rpc_reply_waits(const struct rpc_call *call);
 void rpc_fail(struct rpc_call *call, enum err err, const struct note *note); /* status from err */
 /* No more messages are read until resumed: back-pressure that reaches the peer. */

@@ -168,8 +168,8 @@ static enum err request_take_timeout(struct rpc_call *call, struct str timeout, 
     if (timeout.len == 0) return ERR_OK;
     if (grpc_timeout_parse(timeout, &us))
         return note_fail(note, ERR_INVALID, "grpc-timeout: not a time");
-    /* What is told is never more than was given; what is kept counts from the nanosecond the call
-     * came and is rounded up, so that it never ends before its time. */
+    /* The handler's deadline is never later than the client's. The timer counts from the nanosecond
+     * in which the call came and is rounded up, so that it never fires early. */
     call->deadline = mono_after(loop_now(call->server->io->loop), us / 1000);
     due_us = add_sat_u64(call->began.ns / NS_PER_US + 1, us);
     timer_start(&call->timer, (mono_time){due_us / 1000 + 1});
@@ -180,7 +180,7 @@ static enum err request_take_encoding(struct rpc_call *call, struct str encoding
 {
     call->gzip = str_equal(encoding, STR("gzip"));
     if (call->gzip || encoding.len == 0 || str_equal(encoding, STR("identity"))) return ERR_OK;
-    call->connection->encodings_told = false; /* this answer has to name them */
+    call->connection->encodings_sent = false; /* this answer has to name them */
     return note_fail(note, ERR_UNSUPPORTED,
                      "grpc-encoding %.*s: only gzip and identity are understood",
                      (int)min_size(encoding.len, 64), encoding.at);
@@ -189,11 +189,10 @@ static enum err request_take_encoding(struct rpc_call *call, struct str encoding
 /* Access is judged by the original caller, which only a replica may name (rpc/forward.h). */
 static enum err request_take_caller(struct rpc_call *call, struct note *note)
 {
-    struct str value = STR_EMPTY;
-    bool has = rpc_call_metadata(call, STR(RPC_CALLER_HEADER), &value);
+    struct str value;
 
-    if (!has) return ERR_OK;
-    return rpc_forward_identity(call->connection->identity, has, value, &call->head, &call->caller,
+    if (!rpc_call_metadata(call, STR(RPC_CALLER_HEADER), &value)) return ERR_OK;
+    return rpc_forward_identity(call->connection->identity, value, &call->head, &call->caller,
                                 note);
 }
 
@@ -352,8 +351,8 @@ static void request_fail(struct rpc_call *call, enum grpc_status status, struct 
     rpc_finish(call, status, text, STR_EMPTY);
 }
 
-/* We cannot read on. A handler that knows of the call may have acted on what came before, and no
- * memory or no room of ours stands for RESOURCE_EXHAUSTED, which a client reads as "was not
+/* The request cannot be read on. A handler that knows of the call may have acted on what came before,
+ * and the status of ERR_NOMEM and ERR_FULL is RESOURCE_EXHAUSTED, which a client reads as "was not
  * applied" (retry.c). */
 static void request_fail_reading(struct rpc_call *call, enum err err, const struct note *note)
 {
@@ -389,14 +388,6 @@ static bool message_inflated(struct rpc_call *call, struct str *ret_bytes)
     return false;
 }
 
-/* When its last bytes came, which needs no clock; "decoded" shows what it waited for after. */
-static void message_mark_received(struct rpc_call *call)
-{
-    uint64_t ns = call->connection->read_at.ns - call->began.ns;
-
-    call->stages[call->stage_count++] = (struct stage){.name = "received", .ns = ns};
-}
-
 /* Gives the message that has come to the handler. */
 static void message_deliver(struct rpc_call *call)
 {
@@ -408,8 +399,8 @@ static void message_deliver(struct rpc_call *call)
 
     if (!message_inflated(call, &bytes)) return;
     call->bytes_in += bytes.len;
-    if (request_is_one(call))
-        message_mark_received(call);
+    if (request_is_one(call)) /* the time of its last bytes; "decoded" shows what it waited for */
+        call_mark_at(call, "received", call->connection->read_at);
     else
         arena_reset(&call->arena);
     if (m->input) {
@@ -552,8 +543,8 @@ static void request_read_inbox(struct rpc_call *call)
     limits_refund(call, before - bytes.len);
     buf_consume(&call->inbox, before - bytes.len);
     if (call->inbox.len == 0) buf_deinit(&call->inbox);
-    /* Whoever resumed us need not write anything, and a message larger than the window is whole
-     * only when the peer is told that it may go on. */
+    /* The handler that resumed the call need not write anything, and a message larger than the window
+     * is complete only after the peer received a window update. */
     if (bytes.len < before) connection_mark_dirty(call->connection);
 }
 

@@ -69,17 +69,17 @@ static size_t metadata_put_added(const struct rpc_call *call, bool trailers, str
     return count;
 }
 
-/* What we inflate is told with a connection's first answer, and when a request was refused for
- * it. */
+/* The encodings that the server inflates are sent with a connection's first answer, and when a request
+ * was refused for its encoding. */
 static size_t response_put_headers(struct connection *c, struct h2_header *into)
 {
     size_t count = 0;
 
     into[count++] = (struct h2_header){STR(":status"), STR("200")};
     into[count++] = (struct h2_header){STR("content-type"), STR("application/grpc")};
-    if (!c->encodings_told)
+    if (!c->encodings_sent)
         into[count++] = (struct h2_header){STR("grpc-accept-encoding"), STR("identity,gzip")};
-    c->encodings_told = true;
+    c->encodings_sent = true;
     return count;
 }
 
@@ -254,7 +254,7 @@ static enum err outbox_append(struct rpc_call *call, const struct str *parts, si
     return ERR_OK;
 }
 
-/* Hands over as much of the outbox as the stream takes, then the status if it is decided. */
+/* Gives h2 as much of the outbox as the stream takes, then the status if it is decided. */
 void call_pump(struct rpc_call *call)
 {
     struct connection *c = call->connection;
@@ -283,7 +283,7 @@ static void response_block(struct rpc_call *call)
     if (call->handler != HANDLER_BLOCKED) call_handler_to(call, HANDLER_BLOCKED);
 }
 
-/* `must_take`: the answer of rpc_reply, which has no second try. */
+/* `must_take`: the caller has no second try. */
 static enum err response_send(struct rpc_call *call, struct str message, bool must_take)
 {
     struct connection *c = call->connection;
@@ -340,8 +340,16 @@ enum err rpc_send_bytes(struct rpc_call *call, struct str message)
     return response_send(call, message, false);
 }
 
-/* By now the handler has acted, and only a doubtful status leaves room for that: most of these
- * errors stand for RESOURCE_EXHAUSTED, which a client reads as "was not applied" (retry.c). */
+enum err rpc_send_kept(struct rpc_call *call, struct str message)
+{
+    enum err err = response_send(call, message, true);
+
+    if (!err && call->outbox.len > 0) response_block(call);
+    return err;
+}
+
+/* The handler has acted, so the status must be a doubtful one. The status of most of these errors is
+ * RESOURCE_EXHAUSTED, which a client reads as "was not applied" (retry.c). */
 static void response_end(struct rpc_call *call, enum err err, const struct note *why)
 {
     struct note note;

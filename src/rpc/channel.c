@@ -103,16 +103,16 @@ static void channel_free(struct rpc_channel *c)
 {
     turn_hook_remove(&c->hook);
     task_cancel(&c->work);
-    timer_deinit(&c->dial_timer);
-    timer_deinit(&c->spare_timer);
-    timer_deinit(&c->extra_timer);
+    timer_deinit(&c->dial.timer);
+    timer_deinit(&c->spare_pause.timer);
+    timer_deinit(&c->extra_pause.timer);
     for (size_t i = 0; i < c->address_count; i++) free(c->addresses[i]);
     free(c->tls_name);
     tls_context_unref(c->options.tls);
     free(c);
 }
 
-static void tell_changes(struct rpc_channel *c)
+static void report_changes(struct rpc_channel *c)
 {
     if (!c->changed || c->closing) return;
     c->changed = false;
@@ -131,7 +131,7 @@ static void work(struct task *task)
     }
     continue_resumed(c);
     deliver_ends(c);
-    tell_changes(c);
+    report_changes(c);
     done = c->done;
     owner = c->done_owner;
     if (!c->closing || c->calls_count > 0 || !list_empty(&c->connections)) return;
@@ -191,6 +191,7 @@ enum err rpc_channel_open(const struct rpc_channel_options *options,
 
     if (!c) return ERR_NOMEM;
     c->io = options->io;
+    c->dial.channel = c->spare_pause.channel = c->extra_pause.channel = c;
     settle_options(c, options);
     task_init(&c->work, work);
     list_init(&c->waiting);
@@ -204,9 +205,9 @@ enum err rpc_channel_open(const struct rpc_channel_options *options,
         c->tls_name = str_dup(str_from(options->tls_name));
         if (!c->tls_name) err = ERR_NOMEM;
     }
-    if (!err) err = timer_init(&c->dial_timer, c->io->loop, roles_timer);
-    if (!err) err = timer_init(&c->spare_timer, c->io->loop, roles_spare_timer);
-    if (!err) err = timer_init(&c->extra_timer, c->io->loop, roles_extra_timer);
+    if (!err) err = timer_init(&c->dial.timer, c->io->loop, roles_timer);
+    if (!err) err = timer_init(&c->spare_pause.timer, c->io->loop, roles_timer);
+    if (!err) err = timer_init(&c->extra_pause.timer, c->io->loop, roles_timer);
     if (err) {
         channel_free(c);
         return err;
@@ -230,9 +231,9 @@ void rpc_channel_close(struct rpc_channel *c, void (*done)(void *owner), void *o
     c->closing = true;
     c->done = done;
     c->done_owner = owner;
-    timer_stop(&c->dial_timer);
-    timer_stop(&c->spare_timer);
-    timer_stop(&c->extra_timer);
+    timer_stop(&c->dial.timer);
+    timer_stop(&c->spare_pause.timer);
+    timer_stop(&c->extra_pause.timer);
     c->active = c->next = c->spare = NULL;
     stop_all(&c->waiting);
     stop_all(&c->delayed);

@@ -8,8 +8,8 @@
  *            address                                     streams of those there are do not suffice
  *
  * A spare that is gone after a good life, or that became the active one, is replaced after a random
- * time: whoever has a live connection is in no hurry, and thousands of handshakes in the moment in
- * which a server dies take the cores that the others need to elect a leader.
+ * time: a channel with a live connection is in no hurry, and thousands of handshakes in the moment in
+ * which a server dies take the cores that the other servers need to elect a leader.
  *
  * All others are retiring: they finish the calls they have and end. A round is one dial of every
  * address; after a round without success the next one waits, longer each time, with full jitter. A
@@ -37,7 +37,7 @@ static void back_off(struct rpc_channel *c, uint32_t *failures, struct timer *ti
 static void count_failed_round(struct rpc_channel *c)
 {
     c->tried = 0;
-    back_off(c, &c->failures, &c->dial_timer);
+    back_off(c, &c->failures, &c->dial.timer);
 }
 
 static void step_past(struct rpc_channel *c, const char *address)
@@ -77,10 +77,11 @@ static void dial_extra(struct rpc_channel *c)
 {
     struct client_connection *n;
 
-    if (c->extra_count + 1 >= c->options.connections_max || timer_running(&c->extra_timer)) return;
+    if (c->extra_count + 1 >= c->options.connections_max || timer_running(&c->extra_pause.timer))
+        return;
     CHANNEL_COUNT(c, dials);
     if (client_dial(c, c->active->address, &n, NULL)) {
-        back_off(c, &c->extra_failures, &c->extra_timer);
+        back_off(c, &c->extra_failures, &c->extra_pause.timer);
         return;
     }
     n->extra = true;
@@ -110,7 +111,8 @@ static void extra_lost(struct client_connection *n)
     n->extra = false;
     assert(c->extra_count > 0);
     c->extra_count--;
-    if (!client_has_spoken(n) && !c->closing) back_off(c, &c->extra_failures, &c->extra_timer);
+    if (!client_has_spoken(n) && !c->closing)
+        back_off(c, &c->extra_failures, &c->extra_pause.timer);
 }
 
 /* -- failures -- */
@@ -132,7 +134,7 @@ static void dial_failed(struct rpc_channel *c, const char *address)
 static void spare_later(struct rpc_channel *c)
 {
     c->spare_failures = 0;
-    timer_start_in(&c->spare_timer,
+    timer_start_in(&c->spare_pause.timer,
                    SPARE_AGAIN_MIN_MS + prng_below(&c->prng, SPARE_AGAIN_SPREAD_MS));
 }
 
@@ -155,7 +157,7 @@ void roles_drop(struct client_connection *connection)
         if (stable)
             spare_later(c);
         else
-            back_off(c, &c->spare_failures, &c->spare_timer);
+            back_off(c, &c->spare_failures, &c->spare_pause.timer);
     } else if (connection == c->next) {
         c->next = NULL;
         dial_failed(c, connection->address);
@@ -184,17 +186,7 @@ void roles_lost(struct client_connection *connection, const struct note *why)
 
 void roles_timer(struct timer *timer)
 {
-    channel_touch(CONTAINER_OF(timer, struct rpc_channel, dial_timer));
-}
-
-void roles_spare_timer(struct timer *timer)
-{
-    channel_touch(CONTAINER_OF(timer, struct rpc_channel, spare_timer));
-}
-
-void roles_extra_timer(struct timer *timer)
-{
-    channel_touch(CONTAINER_OF(timer, struct rpc_channel, extra_timer));
+    channel_touch(CONTAINER_OF(timer, struct role_timer, timer)->channel);
 }
 
 static void dial_next(struct rpc_channel *c)
@@ -218,12 +210,12 @@ static void dial_spare(struct rpc_channel *c)
         CHANNEL_COUNT(c, dials);
         if (client_dial(c, address, &c->spare, NULL)) {
             c->spare = NULL;
-            back_off(c, &c->spare_failures, &c->spare_timer);
+            back_off(c, &c->spare_failures, &c->spare_pause.timer);
         }
         return;
     }
     /* Every address is the active one's: nothing to keep warm. */
-    timer_start_in(&c->spare_timer, c->options.backoff_max_ms);
+    timer_start_in(&c->spare_pause.timer, c->options.backoff_max_ms);
 }
 
 static void promote_spare(struct rpc_channel *c)
@@ -233,7 +225,7 @@ static void promote_spare(struct rpc_channel *c)
     c->active = c->spare;
     c->spare = NULL;
     c->next = NULL;
-    timer_stop(&c->dial_timer);
+    timer_stop(&c->dial.timer);
     spare_later(c);
     if (dialing) client_cut(dialing);
 }
@@ -242,8 +234,8 @@ void roles_settle(struct rpc_channel *c)
 {
     if (!c->active && c->spare && c->spare->state == CLIENT_READY && !c->following)
         promote_spare(c);
-    if (!c->active && !c->next && !timer_running(&c->dial_timer)) dial_next(c);
-    if (c->options.warm_second && c->active && !c->spare && !timer_running(&c->spare_timer))
+    if (!c->active && !c->next && !timer_running(&c->dial.timer)) dial_next(c);
+    if (c->options.warm_second && c->active && !c->spare && !timer_running(&c->spare_pause.timer))
         dial_spare(c);
     retire_idle_extras(c);
 }
@@ -339,7 +331,7 @@ void roles_follow(struct rpc_channel *c, const struct client_connection *from, s
         return;
     }
     CHANNEL_COUNT(c, dials);
-    timer_stop(&c->dial_timer);
+    timer_stop(&c->dial.timer);
     step_down(c, true);
     c->following = true;
 }

@@ -19,11 +19,11 @@
  *   x-muster-leader   beside FAILED_PRECONDITION: I am not the leader; the value is the leader's
  *                     "host:port", or empty when it is not known. It says "not applied", too.
  *   x-muster-applied  "no": whatever the status, nothing was done; trying again is safe.
- * What a request carries: traceparent (W3C, 00-<trace>-<span>-01) unless told not to, x-request-id
+ * What a request carries: traceparent (W3C, 00-<trace>-<span>-01) unless switched off, x-request-id
  * when the caller gave one, grpc-timeout with the time that is left.
  *
  * on_end comes exactly once per call that was started, never from inside a call of this header, and
- * is the last thing heard of it. Everything belongs to the loop's thread. */
+ * is the last event of the call. Everything belongs to the loop's thread. */
 #ifndef RPC_CLIENT_H
 #define RPC_CLIENT_H
 #include "base/note.h"
@@ -101,7 +101,7 @@ void rpc_channel_answer_late(struct rpc_channel *channel, uint64_t silence_max_m
 /* -- calls -- */
 struct rpc_outcome {
     enum err err;            /* ERR_OK; ERR_UNKNOWN: may have been applied; else: was not */
-    enum grpc_status status; /* what the peer said, or what stands for the failure */
+    enum grpc_status status; /* the peer's, or one for the failure */
     struct str text;         /* its message, decoded; or ours */
     struct str details;      /* grpc-status-details-bin, decoded */
     bool answered;           /* the peer itself said `status` */

@@ -220,11 +220,6 @@ void client_call_to(struct rpc_client_call *call, enum call_state to, struct lis
 
 /* -- an attempt -- */
 
-static struct str authority(const struct rpc_channel *c, const struct client_connection *n)
-{
-    return str_from(c->tls_name ? c->tls_name : n->address);
-}
-
 /* "00-<trace>-<span>-01", of 55 characters and no NUL. */
 static void put_traceparent(struct rpc_client_call *call, char into[TRACEPARENT_LEN])
 {
@@ -248,7 +243,8 @@ static size_t put_headers(struct rpc_client_call *call, const struct client_conn
     into[count++] = (struct h2_header){STR(":method"), STR("POST")};
     into[count++] = (struct h2_header){STR(":scheme"), c->options.tls ? STR("https") : STR("http")};
     into[count++] = (struct h2_header){STR(":path"), call->path};
-    into[count++] = (struct h2_header){STR(":authority"), authority(c, n)};
+    into[count++] =
+        (struct h2_header){STR(":authority"), str_from(c->tls_name ? c->tls_name : n->address)};
     into[count++] = (struct h2_header){STR("te"), STR("trailers")};
     into[count++] = (struct h2_header){STR("content-type"), STR("application/grpc")};
     into[count++] = (struct h2_header){STR("user-agent"), STR("grpc-c-muster/1")};
@@ -328,7 +324,7 @@ static void trim(struct rpc_client_call *call)
     if (call->outgoing != OUTGOING_OPEN && call->output.len == 0) buf_deinit(&call->output);
 }
 
-static void tell_writable(struct rpc_client_call *call)
+static void report_writable(struct rpc_client_call *call)
 {
     if (!call->writable_due || unsent(call) > CALL_OUTPUT_MAX / 2) return;
     call->writable_due = false;
@@ -356,7 +352,7 @@ void client_call_pump(struct rpc_client_call *call)
         return;
     }
     trim(call); /* ERR_FULL, ERR_CLOSED: an event follows */
-    tell_writable(call);
+    report_writable(call);
 }
 
 enum err rpc_call_send(struct rpc_client_call *call, struct str message)
@@ -548,7 +544,7 @@ enum err rpc_unary(struct rpc_channel *channel, const struct rpc_call_options *o
     call->unary_done = done;
     err = rpc_call_send(call, request);
     if (err) {
-        list_remove(&call->link); /* nobody was told of it */
+        list_remove(&call->link); /* the caller has not heard of it */
         channel->calls_count--;
         client_call_free(call);
         return err;

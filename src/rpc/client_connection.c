@@ -110,11 +110,11 @@ static void client_on_stream_closed(void *owner, int32_t stream, uint32_t code)
     if (!list_empty(&n->channel->waiting)) channel_touch(n->channel);
 }
 
-static void client_on_goaway(void *owner, int32_t last_stream, uint32_t code)
+/* h2 closes the streams above the last one as refused. */
+static void client_on_goaway(void *owner, int32_t, uint32_t code)
 {
     struct client_connection *n = owner;
 
-    (void)last_stream; /* h2 closes what stands above it as refused */
     /* Once per connection: a server that repeats itself would switch our pings off. */
     if (code == H2_ENHANCE_YOUR_CALM && !n->goaway && n->channel->options.ping_after_ms)
         n->channel->options.ping_after_ms =
@@ -185,17 +185,23 @@ void client_probe(struct client_connection *n, uint64_t timeout_ms)
 
 /* -- events of the stream -- */
 
+static const char broke_protocol[] = "the server broke the protocol";
+
+static void client_cut_because(struct client_connection *n, const char *why)
+{
+    note_set(&n->why, "%s: %s", n->address, why);
+    client_cut(n);
+}
+
 static void client_on_open(void *owner)
 {
     struct client_connection *n = owner;
 
     if (n->channel->options.tls && strcmp(stream_alpn(n->stream), "h2") != 0) {
-        note_set(&n->why, "%s: the server does not speak h2", n->address);
-        client_cut(n);
+        client_cut_because(n, "the server does not speak h2");
     } else if (h2_open(H2_CLIENT, &connection_limits, &client_connection_h2_events, n, &n->h2)) {
         n->h2 = NULL;
-        note_set(&n->why, "%s: %s", n->address, err_text(ERR_NOMEM));
-        client_cut(n);
+        client_cut_because(n, err_text(ERR_NOMEM));
     }
 }
 
@@ -209,18 +215,13 @@ static void client_on_bytes(void *owner, struct str bytes)
     n->heard = now;
     if (!client_has_spoken(n) &&
         str_starts(bytes, STR("HTTP/"))) { /* no HTTP/2 frame begins like this */
-        note_set(&n->why,
-                 "%s: the server speaks HTTP/1.1, not gRPC; is this the port of its dashboard and "
-                 "metrics?",
-                 n->address);
-        client_cut(n);
+        client_cut_because(n, "the server speaks HTTP/1.1, not gRPC; is this the port of its "
+                              "dashboard and metrics?");
         return;
     }
     err = h2_feed(n->h2, bytes, now);
     if (err) {
-        note_set(&n->why, "%s: %s", n->address,
-                 err == ERR_NOMEM ? err_text(err) : "the server broke the protocol");
-        client_cut(n);
+        client_cut_because(n, err == ERR_NOMEM ? err_text(err) : broke_protocol);
         return;
     }
     if (!client_has_spoken(n)) {
@@ -380,8 +381,9 @@ void client_flush(struct client_connection *n)
     }
     if (ending) {
         stream_end(n->stream);
-    } else if (err || h2_is_over(n->h2)) {
-        if (!n->goaway) note_set(&n->why, "%s: the server broke the protocol", n->address);
+    } else if (n->goaway && (err || h2_is_over(n->h2))) {
         client_cut(n);
+    } else if (err || h2_is_over(n->h2)) {
+        client_cut_because(n, broke_protocol);
     }
 }

@@ -165,7 +165,10 @@ struct rpc_channel {
     struct client_connection *spare;  /* dialing or ready */
     uint32_t extra_count;             /* connections with `extra` set */
     uint32_t extra_failures;          /* dials in a row */
-    struct timer dial_timer, spare_timer, extra_timer;
+    struct role_timer {
+        struct timer timer;
+        struct rpc_channel *channel;
+    } dial, spare_pause, extra_pause;
     size_t next_address, spare_address;
     uint32_t tried;                    /* addresses that failed in this round */
     uint32_t failures, spare_failures; /* rounds in a row */
@@ -176,7 +179,7 @@ struct rpc_channel {
 
 /* -- channel.c -- */
 void channel_touch(struct rpc_channel *channel);   /* its task runs soon */
-void channel_changed(struct rpc_channel *channel); /* ... and tells the owner */
+void channel_changed(struct rpc_channel *channel); /* ... and calls on_change */
 struct rpc_client_metrics {
     struct counter *calls[GRPC_STATUS_COUNT], *unknown, *retries, *dials, *dials_failed;
     struct histogram *seconds;
@@ -197,9 +200,7 @@ void roles_drop(struct client_connection *connection);
 void roles_lost(struct client_connection *connection, const struct note *why); /* on_closed came */
 void roles_follow(struct rpc_channel *channel, const struct client_connection *from,
                   struct str leader);
-void roles_timer(struct timer *timer);
-void roles_spare_timer(struct timer *timer);
-void roles_extra_timer(struct timer *timer);
+void roles_timer(struct timer *timer); /* of each of the three */
 
 /* -- client_connection.c -- */
 enum err client_dial(struct rpc_channel *channel, const char *address,

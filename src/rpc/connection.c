@@ -241,11 +241,10 @@ static void connection_on_timer(struct timer *timer)
 /* -- h2's events -- */
 
 static void connection_on_headers(void *owner, int32_t stream, const struct h2_header *headers,
-                                  size_t count, bool trailers, bool end)
+                                  size_t count, bool, bool end)
 {
     struct connection *c = owner;
 
-    (void)trailers; /* of a request; gRPC has none, and h2 does not tell */
     if (c->state == CONNECTION_OPEN)
         call_headers(c, stream, headers, count, end);
     else
@@ -369,11 +368,10 @@ static void connection_on_end(void *owner)
     connection_end(owner);
 }
 
-static void connection_on_closed(void *owner, enum err why, const struct note *note)
+static void connection_on_closed(void *owner, enum err, const struct note *)
 {
     struct connection *c = owner;
 
-    (void)why, (void)note;
     c->stream = NULL;
     timer_stop(&c->timer);
     connection_drop_h2(c);
@@ -480,6 +478,14 @@ static enum err connection_copy_peer(const struct listening *l, struct connectio
     return ERR_OK;
 }
 
+void connection_free(struct connection *c)
+{
+    timer_deinit(&c->timer);
+    free(c->own_identity);
+    free(c->address);
+    free(c);
+}
+
 static enum err connection_open(struct listening *l, struct stream *stream,
                                 struct connection **ret_connection)
 {
@@ -510,10 +516,7 @@ static enum err connection_open(struct listening *l, struct stream *stream,
     }
     if (err) {
         h2_close(c->h2);
-        timer_deinit(&c->timer);
-        free(c->own_identity);
-        free(c->address);
-        free(c);
+        connection_free(c);
         return err;
     }
     *ret_connection = c;

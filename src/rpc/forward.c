@@ -3,16 +3,16 @@
  *
  * The gate decides at the first event of a call, and redirects the call: to the service's own
  * handler, or to passing_handler. A `passing` lives from that event to the later of two ends:
- * on_done of the server's call, on_end of the client's. A message that one side does not take yet
- * waits here, at most one in each direction, and the other side is paused meanwhile. All on the
- * loop's thread. */
+ * on_done of the server's call, on_end of the client's. A request message that the leader does not
+ * take yet waits here, at most one; answers wait in the server's call. The other side is paused
+ * meanwhile. All on the loop's thread. */
 #include "rpc/forward.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    PASSING_MAX = 10000,
+    PASSING_MAX = 10000, /* at once; more get UNAVAILABLE */
     /* Calls that wait at the leader (locks, watches) hold their streams; those behind them must not
      * wait. Enough for PASSING_MAX calls at the 1,000 streams our servers allow. */
     LEADER_CONNECTIONS_MAX = 12,
@@ -23,8 +23,9 @@ enum {
 };
 
 struct leader {
+    struct list link; /* forwarder.leaders */
     struct rpc_forwarder *forwarder;
-    struct rpc_channel *channel; /* NULL: this place is free */
+    struct rpc_channel *channel;
     char address[RPC_ADDRESS_CAP];
     size_t running;
     bool old, closing;
@@ -36,17 +37,15 @@ struct passing {
     struct rpc_call *call;          /* the server's; NULL after on_done */
     struct rpc_client_call *onward; /* the client's; NULL after on_end */
     struct buf request;             /* that the leader does not take yet */
-    struct buf answer;              /* that the caller does not take yet */
     enum err broken;                /* why the request cannot be passed on; ERR_OK: it can */
     bool request_waits;             /* in `request`: the server's call is paused */
-    bool answer_waits;              /* in `answer`: the client's call is paused */
     bool headers_given;
     bool cut_short; /* its time is the gate's, not its caller's */
 };
 struct rpc_forwarder {
     struct rpc_forwarder_options options;
-    char *tls_name;
-    struct leader leaders[LEADERS_MAX];
+    struct list leaders; /* until their channels are closed, the oldest first */
+    size_t leader_count;
     struct leader *leader; /* NULL: not known */
     struct buf scratch;
     size_t running;
@@ -61,7 +60,6 @@ static void forwarder_free(struct rpc_forwarder *f)
 {
     buf_deinit(&f->scratch);
     tls_context_unref(f->options.tls);
-    free(f->tls_name);
     free(f);
 }
 
@@ -70,9 +68,7 @@ static void forwarder_free_if_over(struct rpc_forwarder *f)
     void (*done)(void *) = f->done;
     void *owner = f->owner;
 
-    for (size_t i = 0; i < LEADERS_MAX; i++)
-        if (f->leaders[i].channel) return;
-    if (!f->closing) return;
+    if (!f->closing || !list_empty(&f->leaders)) return;
     forwarder_free(f);
     if (done) done(owner);
 }
@@ -82,7 +78,9 @@ static void leader_on_closed(void *owner)
     struct leader *leader = owner;
     struct rpc_forwarder *f = leader->forwarder;
 
-    *leader = (struct leader){.forwarder = f};
+    list_remove(&leader->link);
+    free(leader);
+    f->leader_count--;
     forwarder_free_if_over(f);
 }
 
@@ -99,18 +97,6 @@ static void leader_retire(struct leader *leader)
     if (leader->running == 0) leader_close(leader);
 }
 
-static struct leader *leader_free_place(struct rpc_forwarder *f)
-{
-    struct leader *oldest = NULL;
-
-    for (size_t i = 0; i < LEADERS_MAX; i++) {
-        if (!f->leaders[i].channel) return &f->leaders[i];
-        if (f->leaders[i].old && !f->leaders[i].closing) oldest = &f->leaders[i];
-    }
-    if (oldest) leader_close(oldest); /* its calls end, told as what they are */
-    return NULL;
-}
-
 enum err rpc_forwarder_set_leader(struct rpc_forwarder *f, const char *address)
 {
     const char *addresses[] = {address, NULL};
@@ -118,14 +104,12 @@ enum err rpc_forwarder_set_leader(struct rpc_forwarder *f, const char *address)
         .io = f->options.io,
         .addresses = addresses,
         .tls = f->options.tls,
-        .tls_name = f->tls_name,
         .ping_after_ms = f->options.ping_after_ms,
         .ping_timeout_ms = f->options.ping_timeout_ms,
-        .calls_max = f->options.calls_max,
+        .calls_max = PASSING_MAX,
         .connections_max = LEADER_CONNECTIONS_MAX,
-        .metrics = f->options.metrics,
     };
-    struct leader *place;
+    struct leader *leader;
     struct address_parts parts;
     enum err err;
 
@@ -137,15 +121,22 @@ enum err rpc_forwarder_set_leader(struct rpc_forwarder *f, const char *address)
     err = address_split(address, &parts, NULL);
     if (err) return err;
     if (strlen(address) >= RPC_ADDRESS_CAP) return ERR_INVALID;
-    place = leader_free_place(f);
-    if (!place) return ERR_FULL;
-    err = rpc_channel_open(&options, &place->channel, NULL);
+    if (f->leader_count == LEADERS_MAX) { /* the calls of the oldest end, each with its outcome */
+        leader_close(CONTAINER_OF(f->leaders.next, struct leader, link));
+        return ERR_FULL;
+    }
+    leader = calloc(1, sizeof *leader);
+    err = leader ? rpc_channel_open(&options, &leader->channel, NULL) : ERR_NOMEM;
     if (err) {
-        place->channel = NULL;
+        free(leader);
         return err;
     }
-    memcpy(place->address, address, strlen(address) + 1);
-    f->leader = place;
+    leader->forwarder = f;
+    memcpy(leader->address, address, strlen(address) + 1);
+    list_init(&leader->link);
+    list_append(&f->leaders, &leader->link);
+    f->leader_count++;
+    f->leader = leader;
     return ERR_OK;
 }
 
@@ -171,35 +162,21 @@ enum err rpc_forwarder_open(const struct rpc_forwarder_options *options,
 
     if (!f) return ERR_NOMEM;
     f->options = *options;
-    if (!f->options.calls_max) f->options.calls_max = PASSING_MAX;
     if (f->options.tls) tls_context_ref(f->options.tls);
     buf_init(&f->scratch, MESSAGE_MAX);
-    for (size_t i = 0; i < LEADERS_MAX; i++) f->leaders[i].forwarder = f;
-    if (options->tls_name) {
-        f->tls_name = str_dup(str_from(options->tls_name));
-        if (!f->tls_name) {
-            forwarder_free(f);
-            return ERR_NOMEM;
-        }
-    }
+    list_init(&f->leaders);
     *ret_forwarder = f;
     return ERR_OK;
 }
 
 void rpc_forwarder_close(struct rpc_forwarder *f, void (*done)(void *owner), void *owner)
 {
-    bool any = false;
-
     f->closing = true;
     f->done = done;
     f->owner = owner;
     f->leader = NULL;
-    for (size_t i = 0; i < LEADERS_MAX; i++) {
-        if (!f->leaders[i].channel) continue;
-        any = true;
-        leader_close(&f->leaders[i]);
-    }
-    if (!any) forwarder_free_if_over(f);
+    LIST_EACH(&f->leaders, node) leader_close(CONTAINER_OF(node, struct leader, link));
+    forwarder_free_if_over(f);
 }
 
 /* -- a call on its way -- */
@@ -207,7 +184,6 @@ void rpc_forwarder_close(struct rpc_forwarder *f, void (*done)(void *owner), voi
 static void passing_free(struct passing *p)
 {
     buf_deinit(&p->request);
-    buf_deinit(&p->answer);
     free(p);
 }
 
@@ -221,9 +197,8 @@ static void passing_free_if_over(struct passing *p)
 static void passing_add_headers(struct passing *p)
 {
     const struct h2_header *headers;
-    size_t count = rpc_call_headers(p->onward, &headers);
+    size_t count = p->headers_given ? 0 : rpc_call_headers(p->onward, &headers);
 
-    if (p->headers_given) return;
     p->headers_given = true;
     for (size_t i = 0; i < count; i++)
         (void)rpc_add_header(p->call, headers[i].name, headers[i].value); /* best effort */
@@ -251,28 +226,11 @@ static void onward_on_message(void *owner, struct rpc_client_call *onward, struc
     if (!p->call) return;
     if (p->gate->passed) p->gate->passed(p->gate->service, message);
     passing_add_headers(p);
-    err = rpc_send_bytes(p->call, message);
-    if (err == ERR_FULL) {
-        err = buf_append(&p->answer, message);
-        p->answer_waits = !err;
-        if (!err) rpc_call_pause(onward);
-    }
-    if (err) passing_fail_answer(p, err);
-}
-
-static void passing_send_answer(struct passing *p)
-{
-    enum err err;
-
-    if (!p->answer_waits || !p->onward) return;
-    err = rpc_send_bytes(p->call, buf_peek(&p->answer));
-    if (err == ERR_FULL) return;
-    p->answer_waits = false;
-    buf_deinit(&p->answer);
+    err = rpc_send_kept(p->call, message);
     if (err)
         passing_fail_answer(p, err);
-    else
-        rpc_call_resume(p->onward);
+    else if (rpc_reply_waits(p->call))
+        rpc_call_pause(onward);
 }
 
 static void passing_add_trailers(struct passing *p, const struct rpc_client_call *onward)
@@ -412,19 +370,15 @@ static enum err passing_start(struct passing *p, const struct rpc_forward_gate *
     struct rpc_call *call = p->call;
     struct str name, value;
     size_t count = 0, cursor = 0;
-    char path[256];
     mono_time deadline = rpc_call_deadline(call);
     struct rpc_call_options options = {
-        .path = path,
+        .path = rpc_call_path(call).at, /* of a method: it ends with a NUL */
         .trace = rpc_call_trace(call),
         .request_id = STR_EMPTY,
         .response_max = gate->response_max,
         .metadata = metadata,
     };
 
-    if (rpc_call_path(call).len >= sizeof path) return ERR_INVALID;
-    memcpy(path, rpc_call_path(call).at, rpc_call_path(call).len);
-    path[rpc_call_path(call).len] = '\0';
     if (deadline.ms != MONO_NEVER.ms)
         options.timeout_ms =
             max_u64(1, mono_elapsed_ms(loop_now(p->forwarder->options.io->loop), deadline));
@@ -453,7 +407,7 @@ static enum err passing_new(struct rpc_forward_gate *gate, struct rpc_call *call
     struct buf caller;
     enum err err;
 
-    if (f->running >= f->options.calls_max) return ERR_FULL;
+    if (f->running >= PASSING_MAX) return ERR_FULL;
     p = calloc(1, sizeof *p);
     if (!p) return ERR_NOMEM;
     p->forwarder = f;
@@ -461,7 +415,6 @@ static enum err passing_new(struct rpc_forward_gate *gate, struct rpc_call *call
     p->gate = gate;
     p->call = call;
     buf_init(&p->request, MESSAGE_MAX);
-    buf_init(&p->answer, MESSAGE_MAX);
     buf_init(&caller, CALLER_MAX);
     err = rpc_forward_caller_text(rpc_call_identity(call), &caller);
     if (!err) err = passing_start(p, gate, buf_peek(&caller));
@@ -500,7 +453,9 @@ static void passing_on_half_closed(void *service, struct rpc_call *)
 
 static void passing_on_writable(void *service, struct rpc_call *)
 {
-    passing_send_answer(service);
+    struct passing *p = service;
+
+    if (p->onward) rpc_call_resume(p->onward);
 }
 
 static void passing_on_done(void *service, struct rpc_call *)

@@ -32,10 +32,7 @@ struct rpc_forwarder;
 struct rpc_forwarder_options {
     struct io *io;
     struct tls_context *tls; /* NULL: plaintext */
-    const char *tls_name;    /* NULL: the leader's host */
     uint64_t ping_after_ms, ping_timeout_ms;
-    uint32_t calls_max;                 /* passed on at once; 0: 10,000; more get UNAVAILABLE */
-    struct rpc_client_metrics *metrics; /* may be NULL */
 };
 enum err rpc_forwarder_open(const struct rpc_forwarder_options *options,
                             struct rpc_forwarder **ret_forwarder);
@@ -64,7 +61,6 @@ struct rpc_forward_gate {
     struct rpc_forwarder *forwarder;
     const struct rpc_handler *handler; /* of calls that stay */
     void *service;
-    enum rpc_kind kind;
     size_t response_max; /* of one message; 0: 4 MiB */
     uint64_t timeout_ms; /* a call passed on takes no longer, though its caller waits; 0: it may */
     /* We are the leader, or this one may be answered by anybody. Asked once per call. */
@@ -85,11 +81,10 @@ extern const struct rpc_handler rpc_forward_handler;
 void rpc_fail_not_leader(struct rpc_call *call, const char *leader);
 
 /* -- who really called -- */
-/* The peer itself, or whom a replica names. `caller` is the header's value, decoded; `has_caller`
- * says that it was there. *ret_identity lives as the arena does, or as the peer's. NULL peer
- * (plaintext): the header is not looked at. ERR_DENIED with a note: only replicas may say it;
- * ERR_PARSE, ERR_NOMEM. */
-enum err rpc_forward_identity(const struct tls_identity *peer, bool has_caller, struct str caller,
+/* The caller that a replica names in the header, whose decoded value is `caller`. *ret_identity lives
+ * as the arena does. NULL peer (plaintext): the header is not looked at, and *ret_identity is NULL.
+ * ERR_DENIED with a note: only replicas may send it; ERR_PARSE, ERR_NOMEM. */
+enum err rpc_forward_identity(const struct tls_identity *peer, struct str caller,
                               struct arena *arena, const struct tls_identity **ret_identity,
                               struct note *note);
 bool rpc_forward_from_replica(const struct tls_identity *peer); /* muster://replica/... */

@@ -91,14 +91,14 @@ bool rpc_forward_from_replica(const struct tls_identity *peer)
            str_starts(uri, STR("muster://replica/"));
 }
 
-enum err rpc_forward_identity(const struct tls_identity *peer, bool has_caller, struct str caller,
+enum err rpc_forward_identity(const struct tls_identity *peer, struct str caller,
                               struct arena *arena, const struct tls_identity **ret_identity,
                               struct note *note)
 {
     enum err err;
 
-    if (!peer || !has_caller) {
-        *ret_identity = peer;
+    if (!peer) {
+        *ret_identity = NULL;
         return ERR_OK;
     }
     if (!rpc_forward_from_replica(peer))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* grpc.health.v1: Check answers at once, Watch tells now and at every change.
+/* grpc.health.v1: Check answers at once, Watch sends now and at every change.
  *
  * A watcher that does not read misses states in between but never the last one: the status it was
  * sent last is kept, and the present one is looked up when it can be written to again. Loop's

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The health service, grpc.health.v1: is a service ready to be called?
  *
- * The empty name stands for the server as a whole. A name nobody set is NOT_FOUND for Check and
+ * The empty name means the server as a whole. A name that was never set is NOT_FOUND for Check and
  * SERVICE_UNKNOWN for Watch. When the server drains, everything reads NOT_SERVING and watches
  * end. */
 #ifndef RPC_HEALTH_H
@@ -17,6 +17,6 @@ enum rpc_serving { RPC_SERVING = 1, RPC_NOT_SERVING = 2 }; /* the numbers of the
 enum err rpc_health_open(struct rpc_server *server, struct rpc_health **ret_health,
                          struct note *note);
 void rpc_health_close(struct rpc_health *health); /* after the server is gone; NULL is fine */
-/* Tells who watches. ERR_FULL, ERR_TOO_LARGE (name), ERR_NOMEM. */
+/* Sends it to the watchers. ERR_FULL, ERR_TOO_LARGE (name), ERR_NOMEM. */
 enum err rpc_health_set(struct rpc_health *health, struct str service, enum rpc_serving state);
 #endif

@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hex.h"
 #include "rpc/headers.h"
 #include "rpc/server_internal.h"
 
 enum { STAGES_TEXT_CAP = 512 };
-static const struct str unknown_method = {"unknown", 7};
 
 /* -- the families -- */
 
@@ -27,52 +27,49 @@ static const struct str refused_reasons[REFUSED_COUNT] = {
 static enum err add_families(struct metrics *metrics, struct rpc_meter *meter, struct note *note)
 {
     struct metric_family *refused;
-    enum err err;
+    const struct {
+        struct metric_options options;
+        struct metric_family **family;
+    } families[] = {
+        {{.name = "muster_rpc_server_calls_total",
+          .help = "Ended calls by method and status.",
+          .kind = METRIC_COUNTER,
+          .labels = {"method", "code"},
+          .series_max = METRIC_SERIES_MAX},
+         &meter->calls},
+        {{.name = "muster_rpc_server_seconds",
+          .help = "From the headers of a request to its status.",
+          .kind = METRIC_HISTOGRAM,
+          .labels = {"method"},
+          .series_max = RPC_METHODS_MAX,
+          .buckets = seconds_buckets,
+          .bucket_count = ARRAY_LEN(seconds_buckets)},
+         &meter->seconds},
+        {{.name = "muster_rpc_server_bytes_total",
+          .help = "Bytes of messages, without framing.",
+          .kind = METRIC_COUNTER,
+          .labels = {"method", "direction"},
+          .series_max = 2 * RPC_METHODS_MAX},
+         &meter->bytes},
+        {{.name = "muster_rpc_server_refused_total",
+          .help = "Connections and calls turned away.",
+          .kind = METRIC_COUNTER,
+          .labels = {"reason"},
+          .series_max = REFUSED_COUNT + 1},
+         &refused},
+    };
+    enum err err = metrics_add_gauge(metrics, "muster_rpc_server_running", "Calls under way.",
+                                     &meter->running, note);
 
-    err = metrics_add(metrics,
-                      &(struct metric_options){.name = "muster_rpc_server_calls_total",
-                                               .help = "Ended calls by method and status.",
-                                               .kind = METRIC_COUNTER,
-                                               .labels = {"method", "code"},
-                                               .series_max = METRIC_SERIES_MAX},
-                      &meter->calls, note);
-    if (!err)
-        err = metrics_add(
-            metrics,
-            &(struct metric_options){.name = "muster_rpc_server_seconds",
-                                     .help = "From the headers of a request to its status.",
-                                     .kind = METRIC_HISTOGRAM,
-                                     .labels = {"method"},
-                                     .series_max = RPC_METHODS_MAX,
-                                     .buckets = seconds_buckets,
-                                     .bucket_count = ARRAY_LEN(seconds_buckets)},
-            &meter->seconds, note);
-    if (!err)
-        err = metrics_add(metrics,
-                          &(struct metric_options){.name = "muster_rpc_server_bytes_total",
-                                                   .help = "Bytes of messages, without framing.",
-                                                   .kind = METRIC_COUNTER,
-                                                   .labels = {"method", "direction"},
-                                                   .series_max = 2 * RPC_METHODS_MAX},
-                          &meter->bytes, note);
-    if (!err)
-        err = metrics_add_gauge(metrics, "muster_rpc_server_running", "Calls under way.",
-                                &meter->running, note);
     if (!err)
         err = metrics_add_gauge(metrics, "muster_rpc_server_connections", "Open connections.",
                                 &meter->connections, note);
     if (!err)
-        err = metrics_add(metrics,
-                          &(struct metric_options){.name = "muster_rpc_server_refused_total",
-                                                   .help = "Connections and calls turned away.",
-                                                   .kind = METRIC_COUNTER,
-                                                   .labels = {"reason"},
-                                                   .series_max = REFUSED_COUNT + 1},
-                          &refused, note);
-    if (!err)
         err = metrics_add_counter(metrics, "muster_rpc_server_late_bytes_total",
                                   "Bytes of data that came for streams that were gone.",
                                   &meter->late, note);
+    for (size_t i = 0; !err && i < ARRAY_LEN(families); i++)
+        err = metrics_add(metrics, &families[i].options, families[i].family, note);
     if (err) return err;
     for (size_t i = 0; i < REFUSED_COUNT; i++)
         meter->refused[i] = metric_counter(refused, &refused_reasons[i]);
@@ -103,23 +100,21 @@ void rpc_meter_close(struct rpc_meter *meter)
 
 void meter_method(struct rpc_meter *meter, struct method *m)
 {
-    struct str name = m->path.len > 0 ? str_tail(m->path, 1) : unknown_method; /* "pkg.S/M" */
-
+    m->name = m->path.len > 0 ? str_tail(m->path, 1) : STR("unknown"); /* "pkg.S/M" */
     if (!meter) return;
-    m->seconds = metric_histogram(meter->seconds, &name);
-    m->bytes_in = metric_counter(meter->bytes, (struct str[]){name, STR("in")});
-    m->bytes_out = metric_counter(meter->bytes, (struct str[]){name, STR("out")});
+    m->seconds = metric_histogram(meter->seconds, &m->name);
+    m->bytes_in = metric_counter(meter->bytes, (struct str[]){m->name, STR("in")});
+    m->bytes_out = metric_counter(meter->bytes, (struct str[]){m->name, STR("out")});
 }
 
 static struct counter *code_counter(struct rpc_meter *meter, struct method *m,
                                     enum grpc_status status)
 {
-    struct str name = m->path.len > 0 ? str_tail(m->path, 1) : unknown_method;
     enum grpc_status code = grpc_status_defined(status);
 
     if (!m->by_code[code])
         m->by_code[code] =
-            metric_counter(meter->calls, (struct str[]){name, str_from(grpc_status_name(code))});
+            metric_counter(meter->calls, (struct str[]){m->name, str_from(grpc_status_name(code))});
     return m->by_code[code];
 }
 
@@ -217,9 +212,7 @@ static bool trace_given(const struct rpc_call *call, struct str *ret_trace)
 
 void trace_take(struct rpc_call *call)
 {
-    static const char digits[] = "0123456789abcdef";
     struct rpc_server *s = call->server;
-    const uint8_t *drawn;
     struct str given;
 
     if (trace_given(call, &given)) {
@@ -230,9 +223,5 @@ void trace_take(struct rpc_call *call)
         entropy_fill(s->io->entropy, s->traces, sizeof s->traces);
         s->traces_left = TRACE_POOL;
     }
-    drawn = s->traces[--s->traces_left];
-    for (size_t i = 0; i < RPC_TRACE_LEN / 2; i++) {
-        call->trace[2 * i] = digits[drawn[i] >> 4];
-        call->trace[2 * i + 1] = digits[drawn[i] & 15];
-    }
+    hex_write(s->traces[--s->traces_left], RPC_TRACE_LEN / 2, call->trace);
 }

@@ -1,17 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pages of plain HTTP beside the calls, for probes: /health and the like.
+/* Requests that are no gRPC: pages for probes, /health and the like, and answers to the others.
  *
- * By HTTP/2 a GET is a request among others. By HTTP/1.1 it is the first bytes of a connection that
- * tell: a gRPC client begins with "PRI", a probe with "GET" or "HEAD". Such a connection gets one
- * answer and ends. Until the first byte is there we say nothing ourselves, for who speaks HTTP/1.1
- * could not read our SETTINGS. */
+ * By HTTP/2 a GET is a request among others. HTTP/1.1 is recognised by the first bytes of a
+ * connection: a gRPC client begins with "PRI", a probe with "GET" or "HEAD". Such a connection gets
+ * one answer and ends. The server sends nothing before the first byte, because a peer that speaks
+ * HTTP/1.1 could not read its SETTINGS.
+ *
+ * Any other request that is no gRPC, of a browser or a judge of HTTP/2, is a call without a method.
+ * Its answer says so in words, because such a peer does not look at trailers; a gRPC client finds its
+ * status there all the same. The answer waits for the end of the request, so that h2 still judges the
+ * rest of the request. The wait is bounded in bytes and by the time that headers may take. */
 #include <stdio.h>
+#include <string.h>
 
 #include "io/http_head.h"
-#include "rpc/page_head.h"
 #include "rpc/server_internal.h"
 
-enum { HEAD_MAX = 8 << 10, ANSWER_HEAD_MAX = 256 };
+enum {
+    HEAD_MAX = 8 << 10,
+    ANSWER_HEAD_MAX = 256,
+    BODY_PATIENCE = 64 << 10, /* bytes of a request's body that are let pass */
+};
 
 void rpc_server_pages(struct rpc_server *server, rpc_page_fn *page, void *owner)
 {
@@ -30,27 +39,86 @@ static bool page_find(const struct rpc_server *s, struct str path, struct rpc_pa
     return s->page(s->page_owner, path, page);
 }
 
+/* A whole answer by HTTP/2; `head`: without its body. */
+static void plain_answer_send(struct h2 *h2, int32_t stream, const struct h2_header headers[2],
+                              struct str body, const struct h2_header *trailers,
+                              size_t trailer_count, bool head)
+{
+    enum err err = h2_respond(h2, stream, headers, 2, head);
+
+    if (!err && !head) err = h2_send(h2, stream, &body, 1);
+    if (!err && !head) err = h2_send_trailers(h2, stream, trailers, trailer_count);
+    if (err) h2_reset(h2, stream, H2_INTERNAL_ERROR);
+}
+
 bool page_answer(struct connection *c, int32_t stream, struct str path, bool head)
 {
     struct rpc_page page;
     char status[4];
     struct h2_header headers[] = {{STR(":status"), {status, 3}}, {STR("content-type"), STR_EMPTY}};
     const struct h2_header trailers[] = {{STR("grpc-status"), STR("0")}};
-    struct str body;
-    enum err err;
 
     if (!page_find(c->server, path, &page)) return false;
     (void)snprintf(status, sizeof status, "%03u", page.status % 1000);
     headers[1].value = str_from(page.type);
-    body = str_of(page.body, page.len);
-    err = h2_respond(c->h2, stream, headers, ARRAY_LEN(headers), head);
-    if (!err && !head) err = h2_send(c->h2, stream, &body, 1);
-    if (!err && !head) err = h2_send_trailers(c->h2, stream, trailers, ARRAY_LEN(trailers));
-    if (err) h2_reset(c->h2, stream, H2_INTERNAL_ERROR);
+    plain_answer_send(c->h2, stream, headers, str_of(page.body, page.len), trailers, 1, head);
     return true;
 }
 
+/* -- strangers -- */
+
+void stranger_begin(struct rpc_call *call, const struct plain_answer *answer, bool head)
+{
+    call->plain = answer;
+    call->no_body = head;
+    if (call->request == REQUEST_ENDED)
+        stranger_answer(call);
+    else
+        timer_start_in(&call->timer, call->server->limits.header_timeout_ms);
+}
+
+void stranger_data(struct rpc_call *call)
+{
+    if (call->body_came > BODY_PATIENCE) stranger_answer(call);
+}
+
+void stranger_answer(struct rpc_call *call)
+{
+    const struct h2_header headers[] = {{STR(":status"), call->plain->http_status},
+                                        {STR("content-type"), STR("text/plain")}};
+    const struct h2_header trailers[] = {{STR("grpc-status"), STR("13")}, /* INTERNAL */
+                                         {STR("grpc-message"), call->plain->text}};
+    struct note body;
+
+    note_set(&body, "%.*s\n", STR_ARG(call->plain->text));
+    plain_answer_send(call->connection->h2, call->stream, headers, str_from(body.text), trailers, 2,
+                      call->no_body);
+    call_decide(call, GRPC_INTERNAL);
+    call_response_to(call, RESPONSE_SENT);
+    timer_stop(&call->timer);
+    connection_mark_dirty(call->connection);
+}
+
 /* -- HTTP/1.1 -- */
+
+enum page_head page_head_read(struct str bytes, struct page_ask *ret_ask)
+{
+    const char *end = bytes.len ? memmem(bytes.at, bytes.len, "\r\n\r\n", 4) : NULL;
+    struct str rest, line, method, query, version;
+    struct page_ask ask;
+
+    if (!end) return PAGE_HEAD_MORE;
+    rest = str_of(bytes.at, (size_t)(end - bytes.at));
+    (void)str_split(&rest, '\r', &line);
+    if (!str_split(&line, ' ', &method) || !str_split(&line, ' ', &query) ||
+        !str_split(&line, ' ', &version) || !str_starts(version, STR("HTTP/1.")) || line.at)
+        return PAGE_HEAD_BROKEN;
+    ask.head = str_equal(method, STR("HEAD"));
+    if (!ask.head && !str_equal(method, STR("GET"))) return PAGE_HEAD_OTHER;
+    (void)str_split(&query, '?', &ask.path);
+    *ret_ask = ask;
+    return PAGE_HEAD_ASKS;
+}
 
 bool page_is_http1(const struct connection *c, struct str bytes)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Server reflection, v1 and v1alpha: tools such as grpcurl need no .proto files.
  *
- * Lists the services that are registered with the server, and hands out descriptors as protoc made
- * them, untouched. The two versions are the same on the wire and share one handler. */
+ * Lists the services that are registered with the server, and returns descriptors as protoc made
+ * them, unchanged. The two versions are the same on the wire and share one handler. */
 #ifndef RPC_REFLECTION_H
 #define RPC_REFLECTION_H
 #include "rpc/server.h"

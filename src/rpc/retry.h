@@ -36,7 +36,7 @@ enum retry_repeat {
 };
 struct retry_facts {
     enum attempt_end end;
-    enum grpc_status status; /* what the peer said, or what stands for the failure */
+    enum grpc_status status; /* the peer's, or one for the failure */
     bool stopped;            /* the caller or the deadline ended it: there is no next attempt */
     bool doubt;              /* an earlier attempt may have been applied */
     enum retry_repeat repeat;
@@ -52,7 +52,7 @@ struct retry_verdict {
 };
 struct retry_verdict retry_decide(const struct retry_facts *facts);
 
-/* The error an answered status stands for, where it says that nothing was done. */
+/* The error for a status that says that nothing was done. */
 enum err retry_err_from_status(enum grpc_status status);
 /* True when a status alone does not say whether the call was applied. */
 bool retry_status_is_doubtful(enum grpc_status status);

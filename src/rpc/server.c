@@ -16,8 +16,8 @@ static void scratch_trim(struct buf *scratch)
     if (scratch->cap > SCRATCH_KEPT_MAX) buf_deinit(scratch);
 }
 
-/* Tells what had to wait for the end of the turn, and sends what the turn gathered. Each may bring
- * more of the other; it ends because sockets are bounded and a handler that is told is done. */
+/* Reports what had to wait for the end of the turn, and sends what the turn gathered. Each may bring
+ * more of the other; it ends because sockets are bounded and a handler hears of each end once. */
 static void server_on_turn(struct turn_hook *hook)
 {
     struct rpc_server *s = CONTAINER_OF(hook, struct rpc_server, hook);
@@ -36,10 +36,8 @@ static void server_on_turn(struct turn_hook *hook)
     scratch_trim(&s->inflated);
 }
 
-static void server_on_wake(struct task *task)
-{
-    (void)task; /* only so that a turn, and with it the hook, follows */
-}
+/* Only so that a turn, and with it the hook, follows. */
+static void server_on_wake(struct task *) {}
 
 void server_wake(struct rpc_server *s)
 {
@@ -197,7 +195,7 @@ void rpc_server_drain(struct rpc_server *server, uint64_t within_ms, void (*done
         connection_drain(c);
         server_drain_calls(c);
     }
-    /* Nothing to wait for is told by the timer, too: never from inside. */
+    /* Without connections the timer reports it, too: never from inside. */
     timer_start_in(&server->drain_timer, list_empty(&server->connections) ? 0 : within_ms);
 }
 
@@ -205,10 +203,7 @@ void server_connection_gone(struct rpc_server *s, struct connection *c)
 {
     list_remove(&c->link);
     limits_leave(s, c->peer);
-    timer_deinit(&c->timer);
-    free(c->own_identity);
-    free(c->address);
-    free(c);
+    connection_free(c);
     s->stats.connections--;
     meter_connections(s, -1);
     /* Deferred: a caller still holds the server. */
@@ -254,10 +249,8 @@ static void server_on_end(struct task *task)
 {
     struct rpc_server *s = CONTAINER_OF(task, struct rpc_server, end);
 
-    for (struct list *node = s->connections.next, *next; node != &s->connections; node = next) {
-        next = node->next;
-        connection_cut(CONTAINER_OF(node, struct connection, link));
-    }
+    LIST_EACH_SAFE(&s->connections, node, next)
+    connection_cut(CONTAINER_OF(node, struct connection, link));
     server_free_if_closed(s);
 }
 
@@ -271,7 +264,7 @@ void rpc_server_close(struct rpc_server *server, void (*done)(void *owner), void
     server->closing = true;
     server->closed = done;
     server->closed_owner = owner;
-    timer_stop(&server->drain_timer); /* an unfinished drain is not told any more */
+    timer_stop(&server->drain_timer); /* an unfinished drain is not reported any more */
     server_close_listeners(server);
     loop_defer(server->io->loop, &server->end);
 }

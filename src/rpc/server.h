@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A gRPC server on io: listens, checks who may call what, runs handlers, drains.
  *
- * Methods are data: path, kind, message types and limits, who may call. A method that stands in the
- * table of rpc/access.h takes its rule from there; one without a rule cannot be registered.
+ * Methods are data: path, kind, message types and limits, who may call. A method in the table of
+ * rpc/access.h takes its rule from there; one without a rule cannot be registered.
  *
  * What a peer does wrong costs that peer its call or its connection, never another's. Everything
  * held for a peer is bounded: what it has sent and we have not read by its windows, what we have
@@ -98,7 +98,7 @@ const char *rpc_server_address(const struct rpc_server *server,
                                size_t listener); /* "": none such */
 size_t rpc_server_methods(const struct rpc_server *server);
 const struct rpc_method *rpc_server_method(const struct rpc_server *server, size_t index);
-/* Listens no more, says GOAWAY everywhere, tells handlers by on_drain. done() once, when the last
+/* Listens no more, sends GOAWAY everywhere, calls on_drain of handlers. done() once, when the last
  * connection is gone or `within_ms` passed; never from inside. Then comes rpc_server_close. */
 void rpc_server_drain(struct rpc_server *server, uint64_t within_ms, void (*done)(void *owner),
                       void *owner);

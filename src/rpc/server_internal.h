@@ -7,7 +7,7 @@
  *   body.c        the timeout of request bodies
  *   call.c        life of a call, what a handler may ask of it
  *   call_in.c     from headers to a call, from data to messages
- *   stranger.c    requests that are no gRPC
+ *   page.c        pages of plain HTTP, and requests that are no gRPC
  *   call_out.c    messages and status on their way out
  *   limits.c      defaults, and bytes and connections per identity
  *   meter.c       counting, the slow-request log, trace ids
@@ -40,6 +40,7 @@ enum {
 struct method {
     struct rpc_method rpc; /* limits settled */
     struct str path;
+    struct str name; /* in metrics: the path without its slash, or "unknown" */
     struct counter *by_code[GRPC_STATUS_COUNT]; /* found at first use; NULL without meter */
     struct histogram *seconds;
     struct counter *bytes_in, *bytes_out;
@@ -65,6 +66,19 @@ enum rpc_connection_state {
 };
 struct connection;
 /* -- page.c: pages of plain HTTP -- */
+/* The head of a request by HTTP/1.x, as far as pages need it. Pure. */
+enum page_head {
+    PAGE_HEAD_MORE,  /* the empty line that ends it has not come yet */
+    PAGE_HEAD_ASKS,  /* *ret_path, up to its query, and whether the body is wanted */
+    PAGE_HEAD_OTHER, /* a method that pages have not */
+    PAGE_HEAD_BROKEN,
+};
+struct page_ask {
+    struct str path; /* a view of `bytes`, without its query */
+    bool head;       /* HEAD: the body is not wanted */
+};
+/* What follows the head counts for nothing, so neither does how the bytes were cut. */
+enum page_head page_head_read(struct str bytes, struct page_ask *ret_ask);
 bool page_answer(struct connection *c, int32_t stream, struct str path, bool head); /* HTTP/2 */
 bool page_is_http1(const struct connection *c, struct str bytes);
 void page_feed(struct connection *c, struct str bytes);
@@ -91,7 +105,7 @@ struct connection {
     size_t held;         /* in the outboxes of its calls, see call_out.c */
     bool choked;         /* `held` is too much: requests wait unread */
     bool unread;         /* input is paused: too many bytes of answers wait for the peer to read */
-    bool encodings_told;
+    bool encodings_sent;
     struct method *last;  /* that was called; the next call is likely one of the same */
     struct buf page_head; /* of a request by HTTP/1.1, so far */
     struct timer timer;
@@ -106,6 +120,7 @@ struct connection {
     mono_time drain_step;    /* MONO_NEVER: not draining, or the last GOAWAY is out */
     uint64_t written, taken; /* bytes given to the stream; to the kernel, when last seen */
 };
+void connection_free(struct connection *c);
 void connection_accept(void *listening, struct stream *own_stream);
 void connection_end(struct connection *c); /* what was written still leaves */
 void connection_mark_dirty(struct connection *c);
@@ -204,8 +219,8 @@ struct rpc_call {
     enum handler_state handler;
     enum grpc_status status;                /* once the response is DECIDED */
     struct str status_text, status_details; /* kept while the outbox goes first */
-    char trace[RPC_TRACE_LEN];
-    const struct plain_answer *plain; /* no gRPC, see stranger.c; else NULL */
+    char trace[RPC_TRACE_LEN + 1];
+    const struct plain_answer *plain; /* no gRPC, see page.c; else NULL */
     bool no_body;                     /* `plain`: of a HEAD */
     bool gzip;                        /* grpc-encoding of the request */
     bool whole;  /* a unary method's message has come; the handler has not been given it */
@@ -229,8 +244,8 @@ void call_due(struct rpc_call *call);  /* look at it again at the end of the tur
 void call_look(struct rpc_call *call); /* ... which is now */
 /* The stream is closed: ends it for the handler too, and frees it. */
 void call_gone(struct rpc_call *call);
-/* Tells the handler that the server wants to stop. A call that comes while it drains hears it at
- * once: the peer may not have heard of the draining yet. */
+/* Calls the handler's on_drain. For a call that comes while the server drains it is called at once: the
+ * peer may not have received the GOAWAY yet. */
 void call_drain(struct rpc_call *call);
 /* Ends it from the server's side; on_done comes before this returns. */
 void call_abort(struct rpc_call *call, enum grpc_status status, const char *text);
@@ -238,13 +253,14 @@ void call_decide(struct rpc_call *call, enum grpc_status status); /* counts, onc
 void call_request_to(struct rpc_call *call, enum request_state to);
 void call_response_to(struct rpc_call *call, enum response_state to);
 void call_handler_to(struct rpc_call *call, enum handler_state to);
+void call_mark_at(struct rpc_call *call, const char *stage, mono_ns at);
 /* call_in.c */
 void call_headers(struct connection *c, int32_t stream, const struct h2_header *headers,
                   size_t count, bool end);
 void call_data(struct rpc_call *call, struct str bytes);
 void call_end(struct rpc_call *call);
 void call_advance(struct rpc_call *call, struct str fresh);
-/* stranger.c */
+/* page.c: requests that are no gRPC */
 struct plain_answer {
     struct str http_status, text;
 };

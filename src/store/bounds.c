@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Checks of arguments and of commands. Pure: the answer depends on the argument alone, so every
+ * replica refuses the same commands. */
 #include "store/bounds.h"
 
 #include <inttypes.h>
@@ -39,9 +41,8 @@ int store_check_claim_key(struct str key, struct note *note)
     const char *fault = fault_of(key, STORE_CLAIM_KEY_MAX);
 
     if (!fault) return 0;
-    note_set(note, "key of %zu bytes %s; 1-%d bytes, at most %d segments", key.len, fault,
-             STORE_CLAIM_KEY_MAX, STORE_DEPTH_MAX);
-    return COORD_R_KEY;
+    return note_fail(note, COORD_R_KEY, "key of %zu bytes %s; 1-%d bytes, at most %d segments",
+                     key.len, fault, STORE_CLAIM_KEY_MAX, STORE_DEPTH_MAX);
 }
 
 /* "slot-0000" to "slot-9999": the keys of a group's slots, which the group alone writes. */
@@ -60,8 +61,8 @@ int store_check_entry_key(struct str key, struct note *note)
     int reason = store_check_claim_key(key, note);
 
     if (reason || !is_slot(key)) return reason;
-    note_set(note, "names slot-0000 to slot-9999 are reserved for slots of a group");
-    return COORD_R_KEY;
+    return note_fail(note, COORD_R_KEY,
+                     "names slot-0000 to slot-9999 are reserved for slots of a group");
 }
 
 int store_check_group(struct str group, struct note *note)
@@ -69,9 +70,8 @@ int store_check_group(struct str group, struct note *note)
     const char *fault = fault_of(group, STORE_GROUP_MAX);
 
     if (!fault) return 0;
-    note_set(note, "group of %zu bytes %s; 1-%d bytes, at most %d segments", group.len, fault,
-             STORE_GROUP_MAX, STORE_DEPTH_MAX);
-    return COORD_R_GROUP;
+    return note_fail(note, COORD_R_GROUP, "group of %zu bytes %s; 1-%d bytes, at most %d segments",
+                     group.len, fault, STORE_GROUP_MAX, STORE_DEPTH_MAX);
 }
 
 static bool is_owner_byte(char c)
@@ -86,34 +86,33 @@ int store_check_owner(struct str owner, struct note *note)
 
     for (size_t i = 0; fine && i < owner.len; i++) fine = is_owner_byte(owner.at[i]);
     if (fine) return 0;
-    note_set(note, "owner of %zu bytes: 1-%d bytes of A-Z a-z 0-9 . _ : @ / -", owner.len,
-             STORE_OWNER_MAX);
-    return COORD_R_OWNER;
+    return note_fail(note, COORD_R_OWNER,
+                     "owner of %zu bytes: 1-%d bytes of A-Z a-z 0-9 . _ : @ / -", owner.len,
+                     STORE_OWNER_MAX);
 }
 
 int store_check_value(struct str value, struct note *note)
 {
     if (value.len <= STORE_VALUE_MAX) return 0;
-    note_set(note, "value of %zu bytes: at most %d", value.len, STORE_VALUE_MAX);
-    return COORD_R_VALUE_SIZE;
+    return note_fail(note, COORD_R_VALUE_SIZE, "value of %zu bytes: at most %d", value.len,
+                     STORE_VALUE_MAX);
 }
 
 int store_check_ttl(int64_t ttl_ms, struct note *note)
 {
     if (ttl_ms >= STORE_TTL_MIN_MS && ttl_ms <= STORE_TTL_MAX_MS) return 0;
-    note_set(note, "ttl of %" PRId64 " ms: %d-%d ms", ttl_ms, STORE_TTL_MIN_MS, STORE_TTL_MAX_MS);
-    return COORD_R_TTL_RANGE;
+    return note_fail(note, COORD_R_TTL_RANGE, "ttl of %" PRId64 " ms: %d-%d ms", ttl_ms,
+                     STORE_TTL_MIN_MS, STORE_TTL_MAX_MS);
 }
 
 int store_check_plain_key(struct str key, struct note *note)
 {
-    if (key.len == 0 || key.len > STORE_CLAIM_KEY_MAX) {
-        note_set(note, "key of %zu bytes: 1-%d bytes", key.len, STORE_CLAIM_KEY_MAX);
-        return COORD_R_KEY;
-    }
+    if (key.len == 0 || key.len > STORE_CLAIM_KEY_MAX)
+        return note_fail(note, COORD_R_KEY, "key of %zu bytes: 1-%d bytes", key.len,
+                         STORE_CLAIM_KEY_MAX);
     if (!str_starts(key, STR(STORE_CLAIMS))) return 0;
-    note_set(note, "keys under " STORE_CLAIMS " are claims: use create, compare-and-set, delete");
-    return COORD_R_KEY;
+    return note_fail(note, COORD_R_KEY,
+                     "keys under " STORE_CLAIMS " are claims: use create, compare-and-set, delete");
 }
 
 int store_check_plain_range(struct str key, struct str end, struct note *note)
@@ -121,16 +120,14 @@ int store_check_plain_range(struct str key, struct str end, struct note *note)
     static const struct str after = {"muster0", 7}; /* the first key behind all claims */
 
     if (end.len == 0) return store_check_plain_key(key, note);
-    if (key.len > STORE_CLAIM_KEY_MAX || end.len > STORE_CLAIM_KEY_MAX) {
-        note_set(note, "a range's ends have at most %d bytes", STORE_CLAIM_KEY_MAX);
-        return COORD_R_KEY;
-    }
+    if (key.len > STORE_CLAIM_KEY_MAX || end.len > STORE_CLAIM_KEY_MAX)
+        return note_fail(note, COORD_R_KEY, "a range's ends have at most %d bytes",
+                         STORE_CLAIM_KEY_MAX);
     if (str_compare(key, after) < 0 && (key_range_is_open((struct key_range){key, end}) ||
-                                        str_compare(end, STR(STORE_CLAIMS)) > 0)) {
-        note_set(note,
-                 "the range holds claims (" STORE_CLAIMS "...), which are deleted one by one");
-        return COORD_R_KEY;
-    }
+                                        str_compare(end, STR(STORE_CLAIMS)) > 0))
+        return note_fail(note, COORD_R_KEY,
+                         "the range holds claims (" STORE_CLAIMS
+                         "...), which are deleted one by one");
     return 0;
 }
 

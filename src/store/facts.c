@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A ring of the newest changes' claims, by number of the change. */
-#include "store/facts.h"
+#include "store/watch_engine.h"
 
 #include <stdlib.h>
 
@@ -13,11 +13,6 @@ struct claim_fact {
     char owner[STORE_OWNER_MAX];
 };
 
-void facts_deinit(struct applied_facts *facts)
-{
-    free(facts->claims);
-}
-
 bool facts_claim_now(const struct store *store, const struct key_value *change,
                      struct store_claim *ret_claim)
 {
@@ -26,16 +21,16 @@ bool facts_claim_now(const struct store *store, const struct key_value *change,
            ret_claim->token <= change->mod;
 }
 
-void facts_note_claim(struct applied_facts *facts, const struct store *store, uint64_t number,
+void facts_note_claim(struct claim_fact **claims, const struct store *store, uint64_t number,
                       const struct key_value *change)
 {
     struct claim_fact *fact;
     struct store_claim claim;
 
     if (!facts_claim_now(store, change, &claim)) return;
-    if (!facts->claims) facts->claims = calloc(CLAIMS_NOTED, sizeof *facts->claims);
-    if (!facts->claims) return;
-    fact = &facts->claims[number % CLAIMS_NOTED];
+    if (!*claims) *claims = calloc(CLAIMS_NOTED, sizeof **claims);
+    if (!*claims) return;
+    fact = &(*claims)[number % CLAIMS_NOTED];
     fact->revision = change->mod;
     fact->sub = change->sub;
     fact->claim = claim;
@@ -44,17 +39,14 @@ void facts_note_claim(struct applied_facts *facts, const struct store *store, ui
     memcpy(fact->owner, claim.owner.at, claim.owner.len);
 }
 
-bool facts_claim(const struct applied_facts *facts, const struct store *store, uint64_t number,
+bool facts_claim(const struct claim_fact *claims, const struct store *store, uint64_t number,
                  const struct key_value *change, struct store_claim *ret_claim)
 {
-    const struct claim_fact *fact;
+    const struct claim_fact *fact = claims ? &claims[number % CLAIMS_NOTED] : NULL;
 
-    if (facts->claims && change->lease) {
-        fact = &facts->claims[number % CLAIMS_NOTED];
-        if (fact->revision == change->mod && fact->sub == change->sub) {
-            *ret_claim = fact->claim;
-            return true;
-        }
+    if (fact && change->lease && fact->revision == change->mod && fact->sub == change->sub) {
+        *ret_claim = fact->claim;
+        return true;
     }
     return facts_claim_now(store, change, ret_claim);
 }

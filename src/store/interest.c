@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The index of lookers by shared prefix. Invariants: a scope has at least one looker, and lengths[n]
+ * counts the prefixes of n bytes, so a change looks up only lengths that exist. Loop's thread. */
 #include "store/interest.h"
 
 #include <stdlib.h>

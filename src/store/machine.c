@@ -214,20 +214,6 @@ static void reply_write(const struct store_result *result, struct buf *reply)
     if (store_outcome_write(result, STR_EMPTY, reply)) buf_clear(reply);
 }
 
-static void renewals_write(const struct store_renewal *renewals, size_t count, struct buf *reply)
-{
-    char *at;
-
-    if (buf_reserve(reply, count * STORE_RENEWAL_BYTES, &at) || count == 0) return;
-    for (size_t i = 0; i < count; i++, at += STORE_RENEWAL_BYTES) {
-        store_le32(at, (uint32_t)renewals[i].code);
-        store_le32(at + 4, (uint32_t)renewals[i].reason);
-        store_le64(at + 8, (uint64_t)renewals[i].granted_ttl_ms);
-        store_le64(at + 16, renewals[i].token);
-    }
-    buf_commit(reply, count * STORE_RENEWAL_BYTES);
-}
-
 enum err store_reply_parse(struct str reply, struct store_reply *ret_reply)
 {
     if (reply.len < STORE_REPLY_HEAD) return ERR_PARSE;
@@ -242,14 +228,7 @@ size_t store_renewals_parse(struct str reply, struct store_renewal *ret_renewals
 {
     size_t count = min_size(reply.len / STORE_RENEWAL_BYTES, cap);
 
-    for (size_t i = 0; i < count; i++) {
-        const char *at = reply.at + i * STORE_RENEWAL_BYTES;
-
-        ret_renewals[i] = (struct store_renewal){.code = (int)load_le32(at),
-                                                 .reason = (int)load_le32(at + 4),
-                                                 .granted_ttl_ms = (int64_t)load_le64(at + 8),
-                                                 .token = load_le64(at + 16)};
-    }
+    if (count) memcpy(ret_renewals, reply.at, count * STORE_RENEWAL_BYTES);
     return count;
 }
 
@@ -352,7 +331,8 @@ static void machine_finish(struct store_machine *machine, const struct store_res
     if (machine->unread)
         reply_write(&not_read, reply);
     else if (command->kind == STORE_RENEW)
-        renewals_write(machine->renewals, command->renew_count, reply);
+        (void)buf_append(reply, str_of(machine->renewals, command->renew_count *
+                                                              STORE_RENEWAL_BYTES)); /* or none */
     else if (command->kind == STORE_TXN)
         txn_reply_end(&machine->writer, result, reply);
     else

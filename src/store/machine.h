@@ -35,10 +35,14 @@ enum err store_txn_write(const struct Etcdserverpb__TxnRequest *request, uint32_
                          struct buf *into);
 
 /* -- replies as bytes --
- * u8 waiting, u8 code, lease (16), then the message Outcome. Of RENEW: as many times 24 bytes as
- * there were ids: i32 code, i32 reason, i64 granted TTL, u64 token, little-endian. Of TXN: u32
- * refusal, u64 revision, then fields of its response (store/txn_wire.h). */
-enum { STORE_REPLY_HEAD = 18, STORE_RENEWAL_BYTES = 24, STORE_TXN_HEAD = 12 };
+ * u8 waiting, u8 code, lease (16), then the message Outcome. Of RENEW: a struct store_renewal for
+ * each id. Of TXN: u32 refusal, u64 revision, then fields of its response (store/txn_wire.h). They
+ * never leave the process. */
+enum {
+    STORE_REPLY_HEAD = 18,
+    STORE_RENEWAL_BYTES = sizeof(struct store_renewal),
+    STORE_TXN_HEAD = 12,
+};
 struct store_reply {
     bool waiting;
     int code;

@@ -7,13 +7,7 @@
 #include "store/service_internal.h"
 #include "store/watch_engine.h"
 
-enum {
-    REQUESTS_MAX = 65536,
-    WATCHERS_MAX = 65536,
-    WATCH_EVENTS_MAX = 16384,
-    WATCH_BYTES_MAX = 64 << 20,
-    SECOND_MS = 1000,
-};
+enum { SECOND_MS = 1000 };
 
 /* -- the log -- */
 
@@ -61,8 +55,9 @@ static void service_on_second(struct timer *timer)
 
     clock_second(service);
     watchers_second(service);
-    store_gauges(service);
+    store_numbers_take(service);
     if (service->follower.second) service->follower.second(service->follower.owner);
+    metrics_set_fields(service->metrics, &service->numbers);
     timer_start_in(timer, SECOND_MS);
 }
 
@@ -91,14 +86,14 @@ static enum err service_open_parts(struct store_service *service,
     if (!err) err = timer_init(&service->tick, loop, clock_tick);
     if (!err) err = timer_init(&service->batch_due, loop, renew_overdue);
     if (!err) err = store_machine_open(&machine, &service->machine);
-    if (!err) err = store_metrics_open(&service->metrics, options->metrics, note);
+    if (!err) err = store_metrics_open(service, options->metrics, note);
     if (!err)
         err = watch_engine_open(
             &(struct watch_engine_options){.io = options->io,
                                            .machine = service->machine,
                                            .events_max = service->limits.watch_events_max,
                                            .bytes_max = service->limits.watch_bytes_max,
-                                           .events = service->metrics.watch_events},
+                                           .events = &service->numbers.watch_events},
             &service->watches);
     return err;
 }
@@ -117,10 +112,10 @@ enum err store_service_open(const struct store_service_options *options,
         log_source_init(&service->log, NULL, "store", NULL);
     service->limits = options->limits;
     if (!service->limits.wait_ms) service->limits.wait_ms = LEADER_WAIT_MS;
-    if (!service->limits.requests_max) service->limits.requests_max = REQUESTS_MAX;
-    if (!service->limits.watchers_max) service->limits.watchers_max = WATCHERS_MAX;
-    if (!service->limits.watch_events_max) service->limits.watch_events_max = WATCH_EVENTS_MAX;
-    if (!service->limits.watch_bytes_max) service->limits.watch_bytes_max = WATCH_BYTES_MAX;
+    if (!service->limits.requests_max) service->limits.requests_max = 65536;
+    if (!service->limits.watchers_max) service->limits.watchers_max = 65536;
+    if (!service->limits.watch_events_max) service->limits.watch_events_max = 16384;
+    if (!service->limits.watch_bytes_max) service->limits.watch_bytes_max = 64 << 20;
     list_init(&service->kept);
     list_init(&service->watchers);
     map_init(&service->waits, MAP_MOST, entropy_u64(options->io->entropy));
@@ -182,12 +177,11 @@ void store_service_attach(struct store_service *service, struct replica *replica
 enum err store_service_methods(struct store_service *service, struct rpc_server *server,
                                struct note *note)
 {
-    const struct store_method *m;
+    const struct store_method *const tables[] = {store_write_methods, store_read_methods};
     enum err err = ERR_OK;
 
-    for (m = store_write_methods; !err && m->base.path; m++)
-        err = leader_add(&service->leader, server, &m->base, note);
-    for (m = store_read_methods; !err && m->base.path; m++)
-        err = leader_add(&service->leader, server, &m->base, note);
+    for (size_t i = 0; i < ARRAY_LEN(tables); i++)
+        for (const struct store_method *m = tables[i]; !err && m->base.path; m++)
+            err = leader_add(&service->leader, server, &m->base, note);
     return err;
 }

@@ -31,12 +31,18 @@ struct store_method {
     /* Reads: true when any replica may answer. */
     bool (*serializable)(const ProtobufCMessage *message);
     void (*read)(struct leader_request *request); /* answers */
-    /* Writes: from the message; its memory is the call's arena. ERR_NOMEM. */
-    enum err (*command)(struct leader_request *request, struct store_command *ret_command);
+    enum store_kind kind;                         /* of writes */
+    /* Writes: the fields of the message but its request. The key is the caller's, without a prefix. */
+    void (*command)(const ProtobufCMessage *message, struct store_command *command);
     void (*begin)(
         struct leader_request *request); /* neither: it has a way of its own, on the leader */
 };
 extern const struct store_method store_write_methods[], store_read_methods[];
+bool store_always(const ProtobufCMessage *message); /* any replica may answer it */
+/* The reason of COORD_INVALID with a note, or 0. */
+int store_check_request(const ProtobufCMessage *message, struct note *note);
+enum err store_write_command(const struct store_method *method, const ProtobufCMessage *message,
+                             struct arena *arena, struct store_command *ret_command);
 
 enum { STORE_ANSWER_MAX = 4 << 20, STORE_ID_FIELD = 15 /* number of `store_id` in requests */ };
 enum store_kept {
@@ -79,11 +85,11 @@ struct own_proposal {
 };
 
 enum { STORE_CODES = 8, HISTORY_MARKS = 16 };
-struct store_metrics { /* all NULL without a registry */
-    struct gauge *revision, *compacted, *keys, *bytes, *quota, *leases, *groups, *waiters,
-        *watchers, *clients, *clock, *requests, *lock_waiters;
-    struct counter *outcomes[STORE_CODES], *renewals, *renew_batches, *expired, *ticks,
-        *compactions, *resyncs, *watch_events, *lock_grants;
+struct store_numbers { /* as metrics show them */
+    uint64_t revision, compacted, keys, bytes, quota, leases, groups, waiters, watchers, clients,
+        clock_ns, requests, lock_waiters;
+    uint64_t outcomes[STORE_CODES], renewals, renew_batches, expired, ticks, compactions, resyncs,
+        watch_events, lock_grants;
 };
 
 struct store_service {
@@ -94,9 +100,10 @@ struct store_service {
     struct store_machine *machine;
     struct store_follower follower;
     struct watch_engine *watches; /* of every API */
-    struct store_metrics metrics;
-    struct list kept;     /* requests; see enum store_kept */
-    struct list watchers; /* of muster.v1 */
+    struct store_numbers numbers;
+    struct metric_fields *metrics; /* NULL: no registry */
+    struct list kept;              /* requests; see enum store_kept */
+    struct list watchers;          /* of muster.v1 */
     uint32_t watcher_count, watch_seconds;
     struct map waits;    /* requests by the lease they wait with */
     struct map attempts; /* the newest of those that may wait, by client and sequence */
@@ -156,8 +163,8 @@ void store_reply_result(struct leader_request *request, const struct store_resul
                         struct str text);
 
 /* -- service_wait.c: Acquire -- */
-void wait_propose(struct store_request *wait); /* before it is proposed: an event may be first */
-void wait_register(struct store_request *wait);
+/* Before it is proposed: an event may be first. */
+void wait_propose(struct store_request *wait, const struct store_command *command);
 void wait_begin(struct store_request *wait,
                 const struct store_id *lease); /* the lease of its reply */
 void wait_event(struct store_service *service, const struct store_event *event);
@@ -194,8 +201,7 @@ void watchers_second(struct store_service *service);
 void watchers_leadership_lost(struct store_service *service);
 
 /* -- service_metrics.c -- */
-enum err store_metrics_open(struct store_metrics *ret_metrics, struct metrics *metrics,
+enum err store_metrics_open(struct store_service *service, struct metrics *metrics,
                             struct note *note);
-void store_count(struct counter *counter, uint64_t n);
-void store_gauges(struct store_service *service);
+void store_numbers_take(struct store_service *service); /* those that are not counted */
 #endif

@@ -38,9 +38,12 @@ static int check_get(const ProtobufCMessage *message, struct note *note)
     return store_check_claim_key(bytes_str(((const Muster__V1__GetRequest *)message)->key), note);
 }
 
-static bool get_serializable(const ProtobufCMessage *message)
+static bool read_serializable(const ProtobufCMessage *message)
 {
-    return ((const Muster__V1__GetRequest *)message)->serializable;
+    const ProtobufCFieldDescriptor *field =
+        protobuf_c_message_descriptor_get_field_by_name(message->descriptor, "serializable");
+
+    return *(const protobuf_c_boolean *)(const void *)((const char *)message + field->offset);
 }
 
 static void get(struct leader_request *request)
@@ -74,11 +77,6 @@ static void get(struct leader_request *request)
 static int check_holders(const ProtobufCMessage *message, struct note *note)
 {
     return store_check_group(bytes_str(((const Muster__V1__HoldersRequest *)message)->group), note);
-}
-
-static bool holders_serializable(const ProtobufCMessage *message)
-{
-    return ((const Muster__V1__HoldersRequest *)message)->serializable;
 }
 
 static void pack_holder(struct pack *row, const struct key_value *value,
@@ -152,19 +150,12 @@ static int service_read_check_range(const ProtobufCMessage *message, struct note
     const Muster__V1__RangeRequest *m = (const Muster__V1__RangeRequest *)message;
 
     if (m->key.len > STORE_KEY_MAX || m->range_end.len > STORE_KEY_MAX ||
-        (m->key.len == 0 && m->range_end.len == 0)) {
-        note_set(note, "key of %zu bytes, range_end of %zu: a key of 1-%d bytes, or a range",
-                 m->key.len, m->range_end.len, STORE_KEY_MAX);
-        return COORD_R_KEY;
-    }
+        (m->key.len == 0 && m->range_end.len == 0))
+        return note_fail(note, COORD_R_KEY,
+                         "key of %zu bytes, range_end of %zu: a key of 1-%d bytes, or a range",
+                         m->key.len, m->range_end.len, STORE_KEY_MAX);
     if (m->limit <= RANGE_LIMIT_MAX) return 0;
-    note_set(note, "limit %u: at most %d", m->limit, RANGE_LIMIT_MAX);
-    return COORD_R_ARGUMENT;
-}
-
-static bool service_read_range_serializable(const ProtobufCMessage *message)
-{
-    return ((const Muster__V1__RangeRequest *)message)->serializable;
+    return note_fail(note, COORD_R_ARGUMENT, "limit %u: at most %d", m->limit, RANGE_LIMIT_MAX);
 }
 
 static void range(struct leader_request *request)
@@ -227,7 +218,7 @@ static void range(struct leader_request *request)
 
 /* -- Status: of this replica, leader or not -- */
 
-static bool service_read_always(const ProtobufCMessage *)
+bool store_always(const ProtobufCMessage *)
 {
     return true;
 }
@@ -269,32 +260,18 @@ static void status(struct leader_request *request)
     request_reply_packed(request, &answer);
 }
 
-static bool watch_serializable(const ProtobufCMessage *message)
-{
-    return ((const Muster__V1__WatchRequest *)message)->serializable;
-}
-
-#define READ(rpc, word, check_fn, serializable_fn)                                                 \
+#define READ(rpc, word, check_fn, serializable_fn, read_fn, ...)                                   \
     {                                                                                              \
-        .base = {.path = "/muster.v1.Coordination/" rpc,                                           \
-                 .name = rpc,                                                                      \
-                 .input = &muster__v1__##word##_request__descriptor,                               \
-                 .output = &muster__v1__##word##_response__descriptor},                            \
-        .check = check_fn, .serializable = serializable_fn, .read = word,                          \
+        LEADER_METHOD("muster.v1.Coordination", rpc, muster__v1__##word##_request,                 \
+                      muster__v1__##word##_response, __VA_ARGS__),                                 \
+            .check = check_fn, .serializable = serializable_fn, .read = read_fn                    \
     }
 const struct store_method store_read_methods[] = {
-    READ("Get", get, check_get, get_serializable),
-    READ("Holders", holders, check_holders, holders_serializable),
-    READ("Range", range, service_read_check_range, service_read_range_serializable),
-    READ("Status", status, NULL, service_read_always),
-    {.base = {.path = "/muster.v1.Coordination/Watch",
-              .name = "Watch",
-              .kind = RPC_SERVER_STREAM,
-              .input = &muster__v1__watch_request__descriptor,
-              .output = &muster__v1__watch_response__descriptor,
-              .response_max = STORE_ANSWER_MAX},
-     .check = watch_check,
-     .serializable = watch_serializable,
-     .read = watch_begin},
+    READ("Get", get, check_get, read_serializable, get),
+    READ("Holders", holders, check_holders, read_serializable, holders),
+    READ("Range", range, service_read_check_range, read_serializable, range),
+    READ("Status", status, NULL, store_always, status),
+    READ("Watch", watch, watch_check, read_serializable, watch_begin, .kind = RPC_SERVER_STREAM,
+         .response_max = STORE_ANSWER_MAX),
     {.base = {.path = NULL}},
 };

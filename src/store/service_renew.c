@@ -43,7 +43,7 @@ static void on_renewed(struct proposal *proposal, enum err err, struct str reply
     if (!err) renewals = calloc(batch->count, sizeof *renewals);
     if (!err && (!renewals || store_renewals_parse(reply, renewals, batch->count) != batch->count))
         err = ERR_UNKNOWN;
-    store_count(service->metrics.renewals, err ? 0 : batch->count);
+    service->numbers.renewals += err ? 0 : batch->count;
     batch_finish(batch, err, renewals);
     free(renewals);
     if (service->batch) loop_defer(service->io->loop, &service->batch_now);
@@ -62,7 +62,7 @@ static void batch_propose(struct store_service *service)
     if (batch->has_tokens && store_checks_tokens(service)) command.renew_tokens = batch->tokens;
     buf_clear(&service->command);
     service->batches_running++;
-    store_count(service->metrics.renew_batches, 1);
+    service->numbers.renew_batches++;
     if (store_command_write(&command, &service->command)) {
         on_renewed(&batch->proposal, ERR_NOMEM, STR_EMPTY);
         return;

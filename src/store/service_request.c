@@ -15,22 +15,22 @@ void store_reply_result(struct leader_request *request, const struct store_resul
     struct pack pack = pack_begin(&service->answer);
 
     pack.err = store_outcome_write(result, text, &service->answer);
-    if (result->code >= 0 && result->code < STORE_CODES)
-        store_count(service->metrics.outcomes[result->code], 1);
+    if (result->code >= 0 && result->code < STORE_CODES) service->numbers.outcomes[result->code]++;
     request_reply_packed(request, &pack);
 }
 
 /* -- may it be asked at all -- */
 
 /* An Outcome has the code INVALID; other responses have no field for it. */
-static void refuse_invalid(struct leader_request *request, int reason, const struct note *note)
+static void refuse_invalid(struct leader_request *request, int reason, enum grpc_status status,
+                           const struct note *note)
 {
     struct store_result result = {.code = COORD_INVALID, .reason = reason, .hint_ms = -1};
 
     if (request->method->output == &muster__v1__outcome__descriptor)
         store_reply_result(request, &result, str_from(note->text));
     else
-        request_refuse(request, GRPC_INVALID_ARGUMENT, "%s: %s", request->method->name, note->text);
+        request_refuse(request, status, "%s: %s", request->method->name, note->text);
 }
 
 /* R5: a request that names another store must not be served as if that store were here. True: it
@@ -48,10 +48,7 @@ static bool refuse_other_store(struct leader_request *request)
     if (meant.len == 0 || str_equal(bytes_str(meant), store_id_text(&ours))) return false;
     note_set(&note, "another store is here: it was restored from a copy, or replaced");
     if (!store_id_none(&ours)) {
-        if (request->method->output == &muster__v1__outcome__descriptor)
-            refuse_invalid(request, COORD_R_OTHER_STORE, &note);
-        else
-            request_refuse(request, GRPC_NOT_FOUND, "%s: %s", request->method->name, note.text);
+        refuse_invalid(request, COORD_R_OTHER_STORE, GRPC_NOT_FOUND, &note);
         return true;
     }
     /* The first leader of a new store names it; a follower does not judge before it knows. */
@@ -74,10 +71,11 @@ static bool store_admit(struct leader_request *request)
 {
     const struct store_method *method = store_method_of(request);
     struct note note = {""};
-    int reason = method->check ? method->check(request->message, &note) : 0;
+    int reason = store_check_request(request->message, &note);
 
+    if (!reason && method->check) reason = method->check(request->message, &note);
     if (reason)
-        refuse_invalid(request, reason, &note);
+        refuse_invalid(request, reason, GRPC_INVALID_ARGUMENT, &note);
     else if (refuse_other_store(request))
         return false;
     else if (method->serializable && method->serializable(request->message))
@@ -110,8 +108,7 @@ static void store_written(struct leader_request *request, enum err err, struct s
     } else if (answer.waiting) {
         wait_begin(mine, &answer.lease);
     } else {
-        if (answer.code < STORE_CODES)
-            store_count(service_of(request)->metrics.outcomes[answer.code], 1);
+        if (answer.code < STORE_CODES) service_of(request)->numbers.outcomes[answer.code]++;
         request_reply(request, answer.outcome);
     }
 }
@@ -121,9 +118,10 @@ static void store_propose(struct leader_request *request)
     struct store_service *service = service_of(request);
     struct store_request *mine = store_request_of(request);
     struct proposal proposal;
-    struct store_command command = {.prefer_slot = STORE_NO_SLOT};
+    struct store_command command;
     struct str actor = rpc_access_name(rpc_call_identity(request->call)); /* plaintext: "" */
-    enum err err = store_method_of(request)->command(request, &command);
+    enum err err = store_write_command(store_method_of(request), request->message,
+                                       rpc_call_arena(request->call), &command);
 
     buf_clear(&service->command);
     if (!store_checks_tokens(service)) command.token = 0;
@@ -137,10 +135,7 @@ static void store_propose(struct leader_request *request)
     if (command.kind == STORE_DELETE && command.expected == STORE_FORCE)
         LOG_INFO(&service->log, "deleting a claim by force", log_str("key", command.key),
                  log_str("actor", actor));
-    if (command.kind == STORE_ACQUIRE && command.wait) {
-        mine->lease = command.lease;
-        wait_propose(mine);
-    }
+    if (command.wait) wait_propose(mine, &command);
     proposal = store_proposal(service, command.kind, NULL);
     proposal.version = store_command_version(&command);
     proposal.actor = actor;

@@ -12,6 +12,18 @@
  * that the repeat was granted meanwhile. */
 #include "store/service_internal.h"
 
+static void wait_refuse_repeated(struct store_request *wait)
+{
+    request_refuse(&wait->base, GRPC_ABORTED, "%s: asked again by another call",
+                   wait->base.method->name);
+}
+
+static void wait_refuse_lost(struct store_request *wait)
+{
+    request_refuse(&wait->base, GRPC_UNAVAILABLE, "%s: its place in the queue was lost; ask again",
+                   wait->base.method->name);
+}
+
 void wait_forget(struct store_request *wait)
 {
     if (!wait->in_waits) return;
@@ -51,24 +63,27 @@ static void attempt_register(struct store_request *wait)
     (void)map_put(&service_of(&wait->base)->attempts, attempt_text(wait), wait);
 }
 
-void wait_propose(struct store_request *wait)
-{
-    attempt_register(wait);
-    wait_register(wait);
-}
-
-void wait_register(struct store_request *wait)
+static void wait_register(struct store_request *wait)
 {
     struct store_service *service = service_of(&wait->base);
     struct store_request *other = map_get(&service->waits, store_id_text(&wait->lease));
 
     if (other) { /* it is this one's business from now on */
         wait_forget(other);
-        if (other->kept == KEPT_QUEUES)
-            request_refuse(&other->base, GRPC_ABORTED, "%s: asked again by another call",
-                           other->base.method->name);
+        if (other->kept == KEPT_QUEUES) wait_refuse_repeated(other);
     }
     wait->in_waits = map_put(&service->waits, store_id_text(&wait->lease), wait) == ERR_OK;
+}
+
+void wait_propose(struct store_request *wait, const struct store_command *command)
+{
+    wait->lease = command->lease;
+    wait->ttl_ms = command->ttl_ms;
+    wait->wait_client = command->client;
+    wait->wait_sequence = command->sequence;
+    wait->wait_group = command->key;
+    attempt_register(wait);
+    wait_register(wait);
 }
 
 static struct store_command wait_cancel(const struct store_request *wait)
@@ -90,7 +105,7 @@ void wait_gone(struct store_request *wait)
     if (leader_leads(wait->base.leader)) (void)own_propose(service_of(&wait->base), &command);
 }
 
-static void service_wait_wait_on_left(struct proposal *proposal, enum err err, struct str reply)
+static void slot_wait_on_left(struct proposal *proposal, enum err err, struct str reply)
 {
     struct store_request *wait = CONTAINER_OF(proposal, struct store_request, base.proposal);
     struct store_result result = {.code = COORD_EXISTS, .reason = COORD_R_FULL, .hint_ms = -1};
@@ -113,7 +128,7 @@ static void service_wait_wait_on_left(struct proposal *proposal, enum err err, s
     store_reply_result(&wait->base, &result, STR("the time to wait is over"));
 }
 
-static void service_wait_wait_leave(struct store_request *wait)
+static void slot_wait_leave(struct store_request *wait)
 {
     struct store_service *service = service_of(&wait->base);
     struct store_command command = wait_cancel(wait);
@@ -122,8 +137,7 @@ static void service_wait_wait_leave(struct store_request *wait)
     timer_stop(&wait->timer);
     wait_forget(wait);
     if (wait_is_overtaken(wait)) {
-        request_refuse(&wait->base, GRPC_ABORTED, "%s: asked again by another call",
-                       wait->base.method->name);
+        wait_refuse_repeated(wait);
         return;
     }
     wait->kept = KEPT_LEAVES;
@@ -132,7 +146,7 @@ static void service_wait_wait_leave(struct store_request *wait)
         request_fail(&wait->base, GRPC_UNKNOWN, "%s: out of memory", wait->base.method->name);
         return;
     }
-    wait->base.proposal = store_proposal(service, STORE_CANCEL_WAIT, service_wait_wait_on_left);
+    wait->base.proposal = store_proposal(service, STORE_CANCEL_WAIT, slot_wait_on_left);
     replica_propose(service->leader.replica, (struct proposal *const[]){&wait->base.proposal}, 1);
 }
 
@@ -147,7 +161,7 @@ static void wait_on_timer(struct timer *timer)
     mono_time now = loop_now(service_of(&wait->base)->io->loop);
 
     if (mono_due(wait->wait_until, now)) {
-        service_wait_wait_leave(wait);
+        slot_wait_leave(wait);
         return;
     }
     (void)renew_add(service_of(&wait->base), &wait->lease, 1, NULL);
@@ -167,13 +181,11 @@ void wait_begin(struct store_request *wait, const struct store_id *lease)
         wait_register(wait);
     }
     if (!wait->in_waits && map_get(&service->waits, store_id_text(lease))) {
-        request_refuse(&wait->base, GRPC_ABORTED, "%s: asked again by another call",
-                       wait->base.method->name);
+        wait_refuse_repeated(wait);
         return;
     }
     if (wait->lost_early) {
-        request_refuse(&wait->base, GRPC_UNAVAILABLE,
-                       "%s: its place in the queue was lost; ask again", wait->base.method->name);
+        wait_refuse_lost(wait);
         return;
     }
     if (!wait->in_waits || timer_init(&wait->timer, service->io->loop, wait_on_timer)) {
@@ -210,7 +222,7 @@ void wait_event(struct store_service *service, const struct store_event *event)
     struct store_request *wait;
 
     if (event->kind == STORE_LEASE_ENDED) {
-        if (event->reason == COORD_R_DEADLINE) store_count(service->metrics.expired, 1);
+        service->numbers.expired += event->reason == COORD_R_DEADLINE;
         return;
     }
     wait = map_get(&service->waits, store_id_text(&event->lease));
@@ -223,8 +235,7 @@ void wait_event(struct store_service *service, const struct store_event *event)
     } else if (event->kind == STORE_GRANTED) {
         store_reply_result(&wait->base, &event->result, STR_EMPTY);
     } else {
-        request_refuse(&wait->base, GRPC_UNAVAILABLE,
-                       "%s: its place in the queue was lost; ask again", wait->base.method->name);
+        wait_refuse_lost(wait);
     }
 }
 

@@ -118,9 +118,8 @@ static void watcher_event(const struct watch *watch, const struct watch_change *
 {
     const struct watcher *watcher = watcher_of(watch);
     struct store_claim claim;
-    bool claimed =
-        facts_claim(watch_engine_facts(watcher->stream.engine), service_store(watcher->service),
-                    change->number, &change->now, &claim);
+    bool claimed = facts_claim(watcher->stream.engine->claims, service_store(watcher->service),
+                               change->number, &change->now, &claim);
 
     event_pack(watcher, &change->now, claimed ? &claim : NULL, into);
 }
@@ -178,7 +177,7 @@ static void watcher_lost(struct watch *watch)
 {
     struct watcher *watcher = watcher_of(watch);
 
-    store_count(watcher->service->metrics.resyncs, 1);
+    watcher->service->numbers.resyncs++;
     watcher->resync = true;
     snapshot_begin(watcher);
 }
@@ -204,7 +203,7 @@ static void snapshot_fill(struct watcher *watcher, struct pack *message, struct 
         claimed = facts_claim_now(service_store(watcher->service), &value, &claim);
         event_pack(watcher, &value, claimed ? &claim : NULL, message);
     }
-    watch_engine_walked(watcher->stream.engine, SNAPSHOT_WALK - cursor->rows_left);
+    watcher->stream.engine->walked += SNAPSHOT_WALK - cursor->rows_left;
 }
 
 static void snapshot_send(struct watcher *watcher)
@@ -391,10 +390,8 @@ int watch_check(const ProtobufCMessage *message, struct note *note)
     const Muster__V1__WatchRequest *m = (const Muster__V1__WatchRequest *)message;
     struct str scope = bytes_str(m->scope);
 
-    if (m->raw && m->bucket) {
-        note_set(note, "a bucket or a prefix, not both");
-        return COORD_R_ARGUMENT;
-    }
+    if (m->raw && m->bucket)
+        return note_fail(note, COORD_R_ARGUMENT, "a bucket or a prefix, not both");
     if (m->raw) {
         note_set(note, "a prefix of %zu bytes: at most %d", scope.len, STORE_KEY_MAX);
         return scope.len <= STORE_KEY_MAX ? 0 : COORD_R_KEY;

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Transactions from protobuf messages to the core's structs, and their results to protobuf bytes.
+ * Pure; any thread. */
 #include "store/txn_wire.h"
 
 #include <string.h>
@@ -27,27 +29,19 @@ struct query query_from_message(const Etcdserverpb__RangeRequest *m)
 /* A compare with zero or nothing comes without the number: then it is what absence means. */
 static void compare_from(const Etcdserverpb__Compare *m, struct txn_compare *compare)
 {
+    bool given =
+        m->target_union_case == ETCDSERVERPB__COMPARE__TARGET_UNION_VERSION + (uint32_t)m->target;
+
+    static_assert(ETCDSERVERPB__COMPARE__TARGET_UNION_LEASE ==
+                      ETCDSERVERPB__COMPARE__TARGET_UNION_VERSION + COMPARE_LEASE,
+                  "the fields of the union have the order of the targets");
     *compare = (struct txn_compare){.result = (uint32_t)m->result,
                                     .target = (uint32_t)m->target,
                                     .range = {bytes_str(m->key), bytes_str(m->range_end)}};
-    switch (m->target_union_case) {
-    case ETCDSERVERPB__COMPARE__TARGET_UNION_VERSION:
-        if (compare->target == COMPARE_VERSION) compare->number = m->version;
-        break;
-    case ETCDSERVERPB__COMPARE__TARGET_UNION_CREATE_REVISION:
-        if (compare->target == COMPARE_CREATE) compare->number = m->create_revision;
-        break;
-    case ETCDSERVERPB__COMPARE__TARGET_UNION_MOD_REVISION:
-        if (compare->target == COMPARE_MOD) compare->number = m->mod_revision;
-        break;
-    case ETCDSERVERPB__COMPARE__TARGET_UNION_VALUE:
-        if (compare->target == COMPARE_VALUE) compare->value = bytes_str(m->value);
-        break;
-    case ETCDSERVERPB__COMPARE__TARGET_UNION_LEASE:
-        if (compare->target == COMPARE_LEASE) compare->number = m->lease;
-        break;
-    default: break;
-    }
+    if (given && compare->target == COMPARE_VALUE)
+        compare->value = bytes_str(m->value);
+    else if (given)
+        compare->number = m->version; /* as the union's other numbers */
 }
 
 static enum err op_from(const Etcdserverpb__RequestOp *m, struct arena *arena, struct txn_op *op)

@@ -18,7 +18,6 @@ enum {
     TURN_BYTES = 1 << 20,
     TURN_WALK = 4 * WALK_MAX,
     TURN_MESSAGES = 512, /* watches that were only looked at count as well */
-    CACHE_SLOTS = 128,
     CACHE_BYTES_MAX = 16 << 10,
 };
 
@@ -29,42 +28,6 @@ enum walk_end {
     WALK_SPLIT,   /* a revision goes on in the next message */
     WALK_FAILED,
 };
-struct walk {
-    uint64_t at; /* the change that comes next, with its revision and its place in that */
-    uint64_t revision;
-    uint32_t sub;
-    bool inside; /* `revision` is begun */
-    bool has;    /* an event of it is in the message */
-    uint64_t events, bytes;
-    enum err err;
-};
-
-struct watch_engine {
-    struct watch_engine_options options;
-    struct interest interest;
-    struct applied_facts facts;
-    struct list ready, asking;
-    uint64_t revision;  /* everything up to it was shown to the watches */
-    uint64_t forwarded; /* the highest that a client was sent on the leader's behalf */
-    bool renumbered;    /* the state was replaced, and its changes have new numbers */
-    uint64_t walked;    /* changes looked at in this turn */
-    struct task pump;
-    struct timer next_turn; /* runs while this one has had its share; tasks would run within it */
-    struct buf message, events, event;
-    struct { /* the one revision that is collected over several turns */
-        struct watch *watch;
-        struct walk walk;
-        struct buf events;
-    } large;
-    struct list large_waiting;
-    struct cached {
-        uint64_t number;
-        enum watch_form form;
-        bool used;
-        struct buf bytes;
-    } cache[CACHE_SLOTS];
-};
-
 static const struct keys *engine_keys(const struct watch_engine *engine)
 {
     return store_keys(watch_engine_store(engine));
@@ -180,7 +143,8 @@ bool watch_has_key(const struct watch *watch, struct str key)
 static struct str event_bytes(struct watch_engine *engine, const struct watch *watch,
                               const struct watch_change *change, enum err *ret_err)
 {
-    struct cached *slot = &engine->cache[(change->number + 31 * watch->form) % CACHE_SLOTS];
+    struct watch_cached *slot =
+        &engine->cache[(change->number + 31 * watch->form) % WATCH_CACHE_SLOTS];
     struct pack event;
 
     if (slot->used && slot->number == change->number && slot->form == watch->form)
@@ -198,7 +162,7 @@ static struct str event_bytes(struct watch_engine *engine, const struct watch *w
 
 /* `walk_max` 0: to the end of the revision at most. */
 static enum walk_end history_walk(struct watch_engine *engine, const struct watch *watch,
-                                  struct buf *into, size_t walk_max, struct walk *w)
+                                  struct buf *into, size_t walk_max, struct watch_walk *w)
 {
     const struct keys *keys = engine_keys(engine);
     uint64_t end = keys_changes(keys).end;
@@ -261,13 +225,13 @@ enum err watch_send(struct watch_stream *stream, const struct pack *message)
 }
 
 /* The revision up to which a message that ends so is complete. */
-static uint64_t complete_up_to(enum walk_end end, const struct walk *w)
+static uint64_t complete_up_to(enum walk_end end, const struct watch_walk *w)
 {
     return end == WALK_BETWEEN ? w->revision - 1 : w->revision;
 }
 
 static enum err events_send(struct watch *watch, const struct buf *events, enum walk_end end,
-                            const struct walk *w)
+                            const struct watch_walk *w)
 {
     struct watch_engine *engine = watch->stream->engine;
     struct pack message = watch_message(engine);
@@ -278,12 +242,13 @@ static enum err events_send(struct watch *watch, const struct buf *events, enum 
     err = watch_send(watch->stream, &message);
     if (err) return err;
     watch->sent_revision = complete_up_to(end, w) - (end == WALK_SPLIT);
-    if (engine->options.events) counter_add(engine->options.events, w->events);
+    if (engine->options.events) *engine->options.events += w->events;
     return ERR_OK;
 }
 
 /* A message was sent, or not, or none was needed. */
-static void events_sent(struct watch *watch, enum err err, enum walk_end end, const struct walk *w)
+static void events_sent(struct watch *watch, enum err err, enum walk_end end,
+                        const struct watch_walk *w)
 {
     if (err == ERR_FULL) {
         watch_wake(watch); /* among those that wait for room */
@@ -316,7 +281,7 @@ static void large_drop(struct watch_engine *engine)
     buf_clear(&engine->large.events);
 }
 
-static void large_begin(struct watch *watch, const struct walk *w)
+static void large_begin(struct watch *watch, const struct watch_walk *w)
 {
     struct watch_engine *engine = watch->stream->engine;
     struct buf events = engine->large.events;
@@ -335,7 +300,7 @@ static void large_begin(struct watch *watch, const struct walk *w)
 static void large_step(struct watch_engine *engine)
 {
     struct watch *watch = engine->large.watch;
-    struct walk w = engine->large.walk;
+    struct watch_walk w = engine->large.walk;
     enum walk_end end;
     enum err err;
 
@@ -376,7 +341,7 @@ static void large_next(struct watch_engine *engine)
 static void watch_send_events(struct watch *watch)
 {
     struct watch_engine *engine = watch->stream->engine;
-    struct walk w = {
+    struct watch_walk w = {
         .at = watch->next, .revision = watch->next_revision, .inside = watch->next_sub > 0};
     enum err err = ERR_OK;
     enum walk_end end;
@@ -501,7 +466,7 @@ void watch_engine_applied(struct watch_engine *engine, struct key_changes change
         struct key_value change, before;
 
         keys_change_at(keys, n, &change, &before);
-        facts_note_claim(&engine->facts, watch_engine_store(engine), n, &change);
+        facts_note_claim(&engine->claims, watch_engine_store(engine), n, &change);
         interest_changed(&engine->interest, n, &change);
     }
     if (many) interest_changed_all(&engine->interest);
@@ -513,7 +478,7 @@ void watch_engine_restored(struct watch_engine *engine)
 {
     struct watch *watch = engine->large.watch;
 
-    for (size_t i = 0; i < CACHE_SLOTS; i++) engine->cache[i].used = false;
+    for (size_t i = 0; i < WATCH_CACHE_SLOTS; i++) engine->cache[i].used = false;
     if (watch) {
         large_drop(engine);
         watch_wake(watch);
@@ -528,16 +493,6 @@ void watch_engine_restored(struct watch_engine *engine)
 uint64_t watch_engine_visible(const struct watch_engine *engine)
 {
     return max_u64(keys_revision(engine_keys(engine)), engine->forwarded);
-}
-
-void watch_engine_walked(struct watch_engine *engine, uint64_t rows)
-{
-    engine->walked += rows;
-}
-
-void watch_engine_forwarded(struct watch_engine *engine, uint64_t revision)
-{
-    engine->forwarded = max_u64(engine->forwarded, revision);
 }
 
 /* -- streams and watches -- */
@@ -615,7 +570,8 @@ enum err watch_engine_open(const struct watch_engine_options *options,
     buf_init(&engine->events, LARGE_MAX);
     buf_init(&engine->event, LARGE_MAX);
     buf_init(&engine->large.events, LARGE_MAX);
-    for (size_t i = 0; i < CACHE_SLOTS; i++) buf_init(&engine->cache[i].bytes, CACHE_BYTES_MAX);
+    for (size_t i = 0; i < WATCH_CACHE_SLOTS; i++)
+        buf_init(&engine->cache[i].bytes, CACHE_BYTES_MAX);
     engine->revision = keys_revision(engine_keys(engine));
     *ret_engine = engine;
     return ERR_OK;
@@ -628,8 +584,8 @@ void watch_engine_close(struct watch_engine *engine)
     task_cancel(&engine->pump);
     timer_deinit(&engine->next_turn);
     interest_deinit(&engine->interest);
-    facts_deinit(&engine->facts);
-    for (size_t i = 0; i < CACHE_SLOTS; i++) buf_deinit(&engine->cache[i].bytes);
+    free(engine->claims);
+    for (size_t i = 0; i < WATCH_CACHE_SLOTS; i++) buf_deinit(&engine->cache[i].bytes);
     buf_deinit(&engine->message);
     buf_deinit(&engine->events);
     buf_deinit(&engine->event);
@@ -637,17 +593,7 @@ void watch_engine_close(struct watch_engine *engine)
     free(engine);
 }
 
-const struct applied_facts *watch_engine_facts(const struct watch_engine *engine)
-{
-    return &engine->facts;
-}
-
 const struct store *watch_engine_store(const struct watch_engine *engine)
 {
     return store_machine_store(engine->options.machine);
-}
-
-struct interest *watch_engine_interest(struct watch_engine *engine)
-{
-    return &engine->interest;
 }

@@ -16,12 +16,10 @@
 #ifndef STORE_WATCH_ENGINE_H
 #define STORE_WATCH_ENGINE_H
 #include "io/io.h"
-#include "obs/metrics.h"
-#include "store/facts.h"
 #include "store/interest.h"
+#include "store/machine.h"
 #include "wire/pack.h"
 
-struct watch_engine;
 struct watch;
 struct watch_stream;
 
@@ -56,25 +54,52 @@ struct watch_engine_options {
     /* What may wait for a watch that is `bounded` and has caught up once; 0: no limit. */
     uint32_t events_max;
     uint64_t bytes_max;
-    struct counter *events; /* may be NULL */
+    uint64_t *events; /* that were sent; may be NULL */
+};
+struct watch_walk {
+    uint64_t at; /* the change that comes next, with its revision and its place in that */
+    uint64_t revision;
+    uint32_t sub;
+    bool inside; /* `revision` is begun */
+    bool has;    /* an event of it is in the message */
+    uint64_t events, bytes;
+    enum err err;
+};
+enum { WATCH_CACHE_SLOTS = 128 };
+struct watch_engine {
+    struct watch_engine_options options;
+    struct interest interest;  /* its lookers need not be watches; they are called during apply */
+    struct claim_fact *claims; /* see facts_note_claim */
+    struct list ready, asking;
+    uint64_t revision;  /* everything up to it was shown to the watches */
+    uint64_t forwarded; /* the highest that a client was sent on the leader's behalf */
+    bool renumbered;    /* the state was replaced, and its changes have new numbers */
+    uint64_t walked;    /* changes looked at in this turn; APIs add their own */
+    struct task pump;
+    struct timer next_turn; /* runs while this one has had its share; tasks would run within it */
+    struct buf message, events, event;
+    struct { /* the one revision that is collected over several turns */
+        struct watch *watch;
+        struct watch_walk walk;
+        struct buf events;
+    } large;
+    struct list large_waiting;
+    struct watch_cached {
+        uint64_t number;
+        enum watch_form form;
+        bool used;
+        struct buf bytes;
+    } cache[WATCH_CACHE_SLOTS];
 };
 enum err watch_engine_open(const struct watch_engine_options *options,
                            struct watch_engine **ret_engine); /* ERR_NOMEM, ERR_FULL */
 void watch_engine_close(struct watch_engine *engine);         /* no watch is left; NULL is fine */
 void watch_engine_applied(struct watch_engine *engine, struct key_changes changes);
 void watch_engine_restored(struct watch_engine *engine);
-const struct applied_facts *watch_engine_facts(const struct watch_engine *engine);
 const struct store *watch_engine_store(const struct watch_engine *engine);
-/* For lookers that are no watches; they are called during apply. */
-struct interest *watch_engine_interest(struct watch_engine *engine);
-
-/* An API looked at so many keys in its turn. */
-void watch_engine_walked(struct watch_engine *engine, uint64_t rows);
-
 /* The visible revision: the highest that this replica has applied, or returned to any client on the
  * leader's behalf. Answers never name less. */
 uint64_t watch_engine_visible(const struct watch_engine *engine);
-void watch_engine_forwarded(struct watch_engine *engine, uint64_t revision);
 
 struct watch_stream { /* the caller's storage */
     struct watch_engine *engine;
@@ -130,4 +155,20 @@ static inline bool watch_is_behind(const struct watch *watch)
 bool watch_has_key(const struct watch *watch, struct str key);
 void watch_wake(struct watch *watch);     /* its turn comes, once its stream has room */
 void watch_end_soon(struct watch *watch); /* `ends` is called in a turn of its own, room or not */
+
+/* -- facts.c: the holder of a claim when a change was made. The state does not contain it once the claim
+ * has ended, so a replica that received the change within a snapshot of the log does not know it. -- */
+/* During apply. *claims: of the newest changes, by number; NULL before the first. Freed by free().
+ * Without memory a claim is not noted. */
+struct claim_fact;
+void facts_note_claim(struct claim_fact **claims, const struct store *store, uint64_t number,
+                      const struct key_value *change);
+
+/* The claim on the key, if this change is of it: a holder that released a claim may have it again
+ * under the same lease, with a token that this change is older than. */
+bool facts_claim_now(const struct store *store, const struct key_value *change,
+                     struct store_claim *ret_claim);
+/* The same, or as it was when the change was made. */
+bool facts_claim(const struct claim_fact *claims, const struct store *store, uint64_t number,
+                 const struct key_value *change, struct store_claim *ret_claim);
 #endif

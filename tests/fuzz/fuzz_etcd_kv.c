@@ -79,7 +79,7 @@ static void write_one(struct bed *bed, Etcdserverpb__RequestOp op,
     write(bed, &request, STORE_TXN_BARE, response);
 }
 
-struct told {
+struct reported {
     const struct query *query;
     const struct keys *keys;
     uint64_t count;
@@ -87,15 +87,15 @@ struct told {
 
 static void told_pair(void *owner, const struct key_value *pair)
 {
-    struct told *told = owner;
-    uint64_t at = told->query->revision > 0 ? (uint64_t)told->query->revision : 0;
+    struct reported *reported = owner;
+    uint64_t at = reported->query->revision > 0 ? (uint64_t)reported->query->revision : 0;
     struct key_value there;
 
-    told->count++;
-    must(keys_get(told->keys, pair->key, at, &there) && there.mod == pair->mod);
-    must(told->query->keys_only ? pair->value.len == 0 : str_equal(pair->value, there.value));
-    must(!told->query->max_mod || (int64_t)pair->mod <= told->query->max_mod);
-    must(!told->query->min_create || (int64_t)pair->create >= told->query->min_create);
+    reported->count++;
+    must(keys_get(reported->keys, pair->key, at, &there) && there.mod == pair->mod);
+    must(reported->query->keys_only ? pair->value.len == 0 : str_equal(pair->value, there.value));
+    must(!reported->query->max_mod || (int64_t)pair->mod <= reported->query->max_mod);
+    must(!reported->query->min_create || (int64_t)pair->create >= reported->query->min_create);
 }
 
 static void read_range(struct bed *bed, const Etcdserverpb__RangeRequest *request)
@@ -104,14 +104,14 @@ static void read_range(struct bed *bed, const Etcdserverpb__RangeRequest *reques
     struct query query = query_from_message(request);
     struct txn_op op = {.kind = TXN_RANGE, .range = query};
     struct txn txn = {.ops = {NULL, &op}, .op_count = {0, 1}};
-    struct told told = {&query, keys, 0};
+    struct reported reported = {&query, keys, 0};
     struct query_end end;
 
     if (txn_check(&txn) || query_check(keys, &query)) return;
-    end = query_run(keys, &query, told_pair, &told);
-    must(told.count <= end.count || query.count_only);
-    must(query.limit <= 0 || told.count <= (uint64_t)query.limit);
-    must(!query.count_only || (told.count == 0 && !end.more));
+    end = query_run(keys, &query, told_pair, &reported);
+    must(reported.count <= end.count || query.count_only);
+    must(query.limit <= 0 || reported.count <= (uint64_t)query.limit);
+    must(!query.count_only || (reported.count == 0 && !end.more));
 }
 
 static void compact(struct bed *bed, const Etcdserverpb__CompactionRequest *request)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as requests of etcd's Lock and Election, one after the other: refused by the decoder, or
  * by what the request alone decides, or taken. What is taken is a transaction, which a store
- * applies; then what its answer says is what stands there: whose turn it is, and who is before
+ * applies; then what its answer says is in the store: whose turn it is, and who is before
  * whom.
  *
  * Each record: one byte of method, two of length, then the message. */
@@ -22,7 +22,8 @@ enum { LOCK, UNLOCK, CAMPAIGN, PROCLAIM, LEADER, RESIGN, METHODS };
 struct bed {
     struct store_machine *store;
     struct state_machine machine;
-    struct buf command, reply, key, prefix;
+    struct buf command, reply;
+    struct str key; /* in the arena */
     struct arena arena;
     uint64_t index;
 };
@@ -62,7 +63,7 @@ static void apply(struct bed *bed)
 static const Etcdserverpb__TxnResponse *commit(struct bed *bed, const struct queue_txn *t,
                                                uint64_t *ret_revision)
 {
-    struct store_txn_reply told;
+    struct store_txn_reply reported;
     ProtobufCMessage *message;
     struct txn *txn;
 
@@ -71,22 +72,20 @@ static const Etcdserverpb__TxnResponse *commit(struct bed *bed, const struct que
     buf_clear(&bed->command);
     must(store_txn_write(&t->txn, 0, &bed->command) == ERR_OK);
     apply(bed);
-    must(store_txn_parse(buf_peek(&bed->reply), &told) == ERR_OK);
-    if (told.refusal) return NULL;
-    must(message_read(&etcdserverpb__txn_response__descriptor, told.response, NULL, &bed->arena,
+    must(store_txn_parse(buf_peek(&bed->reply), &reported) == ERR_OK);
+    if (reported.refusal) return NULL;
+    must(message_read(&etcdserverpb__txn_response__descriptor, reported.response, NULL, &bed->arena,
                       &message, NULL) == ERR_OK);
-    *ret_revision = told.revision;
+    *ret_revision = reported.revision;
     return (const Etcdserverpb__TxnResponse *)message;
 }
 
 static struct key_range range_of(struct bed *bed, struct str name)
 {
-    char *end = arena_alloc(&bed->arena, name.len + 1);
+    char *room = arena_alloc(&bed->arena, 2 * (name.len + 1));
 
-    must(end != NULL);
-    buf_clear(&bed->prefix);
-    must(queue_prefix(name, &bed->prefix) == ERR_OK);
-    return key_range_of_prefix(buf_peek(&bed->prefix), end);
+    must(room != NULL);
+    return queue_range(name, room);
 }
 
 /* Who comes in again keeps its place; what the call before leaves behind is not that one's key. */
@@ -103,9 +102,9 @@ static void enter_again(struct bed *bed, const struct queue_txn *enter, struct k
     if (!answer) return; /* its lease ended */
     must(queue_entered(answer, revision, &again));
     must(again.create == as->create && again.mod > as->mod && !again.created);
-    queue_leave(&txn, buf_peek(&bed->key), as, range);
+    queue_leave(&txn, bed->key, as, range);
     must(commit(bed, &txn, &revision) != NULL);
-    must(keys_get(keys_of(bed), buf_peek(&bed->key), 0, &own) && own.mod == again.mod);
+    must(keys_get(keys_of(bed), bed->key, 0, &own) && own.mod == again.mod);
 }
 
 static void enter(struct bed *bed, struct str name, int64_t lease, struct str value, bool says)
@@ -117,14 +116,16 @@ static void enter(struct bed *bed, struct str name, int64_t lease, struct str va
     struct queue_txn txn;
     uint64_t revision;
 
-    buf_clear(&bed->key);
-    must(queue_key(name, lease, &bed->key) == ERR_OK);
-    must(key_range_has(range, buf_peek(&bed->key)));
-    queue_enter(&txn, buf_peek(&bed->key), lease, value, says, range);
+    char *room = arena_alloc(&bed->arena, name.len + QUEUE_LEASE_MAX);
+
+    must(room != NULL);
+    bed->key = queue_key(name, lease, room);
+    must(key_range_has(range, bed->key));
+    queue_enter(&txn, bed->key, lease, value, says, range);
     answer = commit(bed, &txn, &revision);
     if (!answer) return;
     must(queue_entered(answer, revision, &entered));
-    must(keys_get(keys_of(bed), buf_peek(&bed->key), 0, &own) && own.create == entered.create);
+    must(keys_get(keys_of(bed), bed->key, 0, &own) && own.create == entered.create);
     must(!says || str_equal(own.value, value));
     must(queue_first(keys_of(bed), range, &first) == ERR_OK);
     must(entered.first == (first.create == own.create));
@@ -233,8 +234,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     arena_init(&bed.arena, (size_t)64 << 20);
     buf_init(&bed.command, REPLICA_COMMAND_MAX);
     buf_init(&bed.reply, (size_t)16 << 20);
-    buf_init(&bed.key, (size_t)16 << 20);
-    buf_init(&bed.prefix, (size_t)16 << 20);
     must(store_machine_open(&options, &bed.store) == ERR_OK);
     bed.machine = store_machine_registration(bed.store);
     for (size_t i = 0; i < ARRAY_LEN(leases); i++) grant(&bed, leases[i]);
@@ -246,8 +245,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         size -= 3 + len;
     }
     store_machine_close(bed.store);
-    buf_deinit(&bed.prefix);
-    buf_deinit(&bed.key);
     buf_deinit(&bed.reply);
     buf_deinit(&bed.command);
     arena_deinit(&bed.arena);

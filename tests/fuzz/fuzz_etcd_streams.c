@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as requests of etcd's Watch and Lease, with writes between them: refused by the
- * decoder, or taken. A response is a message of its type; events of a watch rise and are told once;
+ * decoder, or taken. A response is a message of its type; events of a watch rise and are sent once;
  * a lease that is granted is there, and its keys go with it.
  *
  * Each record: one byte of what it is, one of length, then the message; of acts that need none, the
@@ -35,8 +35,8 @@ struct client {
     bool closed_door;
     struct {
         int64_t id;
-        uint64_t last; /* revision told, as events or as progress */
-    } told[WATCHES];
+        uint64_t last; /* revision reported, as events or as progress */
+    } reported[WATCHES];
     size_t count;
 };
 static struct {
@@ -76,14 +76,14 @@ static void apply(const struct store_command *command)
     while (bed.machine.ops->apply_more(bed.machine.state, &bed.reply)) continue;
 }
 
-/* -- what watches are told -- */
+/* -- what watches are sent -- */
 
 static void on_events(struct client *c, const Etcdserverpb__WatchResponse *m)
 {
     uint64_t *last = NULL;
 
     for (size_t i = 0; i < c->count; i++)
-        if (c->told[i].id == m->watch_id) last = &c->told[i].last;
+        if (c->reported[i].id == m->watch_id) last = &c->reported[i].last;
     must(last != NULL);
     for (size_t i = 0; i < m->n_events; i++) {
         uint64_t mod = (uint64_t)m->events[i]->kv->mod_revision;
@@ -95,26 +95,26 @@ static void on_events(struct client *c, const Etcdserverpb__WatchResponse *m)
     must((uint64_t)m->header->revision >= *last);
 }
 
-static enum err on_send(struct feed_stream *stream, struct str bytes)
+static enum err on_send(struct feed_stream *stream, struct str bytes, bool kept)
 {
     struct client *c = CONTAINER_OF(stream, struct client, stream);
     Etcdserverpb__WatchResponse *m;
 
-    if (c->closed_door) return ERR_FULL;
+    if (c->closed_door && !kept) return ERR_FULL;
     m = etcdserverpb__watch_response__unpack(NULL, bytes.len, (const uint8_t *)bytes.at);
     must(m && m->header);
     if (m->created && !m->canceled && c->count < WATCHES) {
-        c->told[c->count].id = m->watch_id;
-        c->told[c->count++].last = 0;
+        c->reported[c->count].id = m->watch_id;
+        c->reported[c->count++].last = 0;
     } else if (m->canceled && !m->created) {
         for (size_t i = 0; i < c->count; i++)
-            if (c->told[i].id == m->watch_id) c->told[i] = c->told[--c->count];
+            if (c->reported[i].id == m->watch_id) c->reported[i] = c->reported[--c->count];
     } else if (m->n_events) {
         on_events(c, m);
     } else if (m->watch_id == -1 && !m->created) {
         for (size_t i = 0; i < c->count; i++) {
-            must((uint64_t)m->header->revision >= c->told[i].last);
-            c->told[i].last = (uint64_t)m->header->revision;
+            must((uint64_t)m->header->revision >= c->reported[i].last);
+            c->reported[i].last = (uint64_t)m->header->revision;
         }
     }
     etcdserverpb__watch_response__free_unpacked(m, NULL);
@@ -270,7 +270,7 @@ static void act(uint8_t what, uint8_t number, struct str bytes)
     case DOOR:
         c = &bed.clients[number % STREAMS];
         c->closed_door = !c->closed_door;
-        if (!c->closed_door) feed_stream_writable(&c->stream);
+        if (!c->closed_door) watch_stream_writable(&c->stream.base);
         break;
     case RUN: (void)sim_run_for(bed.sim, number % 8); break;
     case CLOCK: bed.clock_ns += number * 100 * NS_PER_MS; break;
@@ -320,7 +320,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     for (size_t i = 0; i < STREAMS; i++) {
         bed.clients[i].closed_door = false;
-        feed_stream_writable(&bed.clients[i].stream);
+        watch_stream_writable(&bed.clients[i].stream.base);
     }
     (void)sim_run_for(bed.sim, 10);
     for (size_t i = 0; i < STREAMS; i++) feed_stream_deinit(&bed.clients[i].stream);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as the head of a request for /health or /version: what they are does not depend on how
- * they are cut, nor on what follows, and a path that is told is one of theirs. */
+ * they are cut, nor on what follows, and a path that is found is one of theirs. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "rpc/page_head.h"
+#include "rpc/server_internal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -12,6 +12,7 @@
 
 #include "base/order.h"
 #include "base/prng.h"
+#include "lib/store_apply.h"
 #include "lib/test.h"
 #include "section/section.h"
 #include "store/core/store.h"

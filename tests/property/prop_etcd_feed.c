@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Random writes, watches, blocked streams, compactions and restores against a plain list of all
- * changes: every watch is told exactly what the list says, in order, each revision in one response
+ * changes: every watch is reported exactly what the list says, in order, each revision in one response
  * (U01-U06, U08, U09, U13), a progress response never overtakes an event (U11), nobody is cancelled
  * but by a compaction that passed it (U03), created answers keep the order of requests (U07). */
 #include <stdio.h>
@@ -12,6 +12,58 @@
 #include "store/etcd/feed.h"
 #include "wire/message.h"
 #include "wire/pb/etcd_rpc.pb-c.h"
+
+/* -- requests as a client makes them -- */
+
+struct feed_create {
+    struct key_range range; /* `from` is not empty */
+    int64_t start_revision, id;
+    bool prev_kv, no_put, no_delete, fragment, progress_notify;
+};
+
+static ProtobufCBinaryData bytes_from(struct str s)
+{
+    return (ProtobufCBinaryData){s.len, (uint8_t *)(uintptr_t)s.at};
+}
+
+static const char *may_watch(void *, struct key_range)
+{
+    return NULL;
+}
+
+static void feed_create(struct feed_stream *stream, const struct feed_create *create)
+{
+    Etcdserverpb__WatchCreateRequest__FilterType filters[2];
+    Etcdserverpb__WatchCreateRequest m = ETCDSERVERPB__WATCH_CREATE_REQUEST__INIT;
+    Etcdserverpb__WatchRequest request = ETCDSERVERPB__WATCH_REQUEST__INIT;
+
+    m.key = bytes_from(create->range.from);
+    m.range_end = bytes_from(create->range.end);
+    m.start_revision = create->start_revision;
+    m.watch_id = create->id;
+    m.prev_kv = create->prev_kv;
+    m.fragment = create->fragment;
+    m.progress_notify = create->progress_notify;
+    m.filters = filters;
+    if (create->no_put)
+        filters[m.n_filters++] = ETCDSERVERPB__WATCH_CREATE_REQUEST__FILTER_TYPE__NOPUT;
+    if (create->no_delete)
+        filters[m.n_filters++] = ETCDSERVERPB__WATCH_CREATE_REQUEST__FILTER_TYPE__NODELETE;
+    request.request_union_case = ETCDSERVERPB__WATCH_REQUEST__REQUEST_UNION_CREATE_REQUEST;
+    request.create_request = &m;
+    feed_request(stream, &request, may_watch, NULL);
+}
+
+static void feed_cancel(struct feed_stream *stream, int64_t id)
+{
+    Etcdserverpb__WatchCancelRequest m = ETCDSERVERPB__WATCH_CANCEL_REQUEST__INIT;
+    Etcdserverpb__WatchRequest request = ETCDSERVERPB__WATCH_REQUEST__INIT;
+
+    m.watch_id = id;
+    request.request_union_case = ETCDSERVERPB__WATCH_REQUEST__REQUEST_UNION_CANCEL_REQUEST;
+    request.cancel_request = &m;
+    feed_request(stream, &request, may_watch, NULL);
+}
 
 enum {
     WORLDS = 12,
@@ -32,10 +84,10 @@ struct watching { /* a watch as its client knows it */
     bool used, created, over, fragment, prev_kv, no_put, no_delete, was_blocked;
     bool amid; /* the last response was a fragment */
     int64_t id;
-    uint64_t start; /* the first revision it is told */
+    uint64_t start; /* the first revision it is reported */
     uint64_t asked_start;
     char from[8], end[8];
-    size_t at, last_index; /* in the list: the next that may be told */
+    size_t at, last_index; /* in the list: the next that may be reported */
 };
 struct client {
     struct feed_stream stream;
@@ -53,7 +105,7 @@ static struct {
     struct store_machine *machine,
         *twin; /* the twin is looked at by nobody, and is ahead at times */
     struct state_machine ops, twin_ops;
-    bool lags; /* the machine is not told */
+    bool lags; /* the machine is not reported */
     bool doors_slam;
     struct watch_engine *engine;
     struct feed *feed;
@@ -101,7 +153,7 @@ static size_t next_match(const struct watching *l, size_t at)
     return at;
 }
 
-/* Nothing at or below the revision is left to be told. */
+/* Nothing at or below the revision is left to be reported. */
 static bool told_up_to(const struct watching *l, uint64_t revision)
 {
     size_t next = next_match(l, l->at);
@@ -198,17 +250,14 @@ static void on_progress(struct client *c, struct watching *one, uint64_t revisio
     w.progresses++;
 }
 
-static enum err on_send(struct feed_stream *stream, struct str bytes)
+static enum err on_send(struct feed_stream *stream, struct str bytes, bool must)
 {
     struct client *c = CONTAINER_OF(stream, struct client, stream);
     Etcdserverpb__WatchResponse *m;
     struct watching *l;
 
-    if (c->door_closed) return ERR_FULL;
-    if (w.doors_slam && prng_chance(&w.p, 30000)) {
-        c->door_closed = true;
-        return ERR_FULL;
-    }
+    if (w.doors_slam && prng_chance(&w.p, 30000)) c->door_closed = true;
+    if (c->door_closed && !must) return ERR_FULL;
     m = etcdserverpb__watch_response__unpack(NULL, bytes.len, (const uint8_t *)bytes.at);
     CHECK("it can be read", m && m->header);
     l = m->created ? NULL : looker_of(c, m->watch_id);
@@ -482,7 +531,7 @@ static void do_cancel(void)
 static void open_door(struct client *c)
 {
     c->door_closed = false;
-    feed_stream_writable(&c->stream);
+    watch_stream_writable(&c->stream.base);
 }
 
 static void do_stream(void)
@@ -501,7 +550,7 @@ static void do_stream(void)
         c->door_closed = true;
     } else {
         c->progress_asked++;
-        feed_progress(&c->stream);
+        watch_stream_ask(&c->stream.base);
     }
 }
 
@@ -533,11 +582,11 @@ static void drain(void)
         (void)sim_run_for(w.sim, 1);
         if (all_told()) break;
     }
-    CHECK("everything is told in the end", all_told());
+    CHECK("everything is reported in the end", all_told());
     for (size_t i = 0; i < w.looker_count; i++) w.lookers[i].was_blocked = false;
 }
 
-static void open_world(uint64_t seed, enum err (*send)(struct feed_stream *, struct str))
+static void open_world(uint64_t seed, enum err (*send)(struct feed_stream *, struct str, bool))
 {
     struct sim_host *host;
 
@@ -627,9 +676,9 @@ TEST(watches_are_told_what_a_list_of_all_changes_says)
         cancels += w.cancels;
         progresses += w.progresses;
     }
-    CHECK("there was something to tell", events > 10000);
+    CHECK("there were events", events > 10000);
     CHECK("some were passed by compaction", cancels > 0);
-    CHECK("progress was told", progresses > 10);
+    CHECK("progress was notified", progresses > 10);
 }
 
 /* -- one watch on everything that the list has -- */
@@ -659,13 +708,13 @@ TEST(u02_u11_a_long_history_is_told_in_portions_and_progress_waits_for_its_end)
     for (int i = 0; i < 10000; i++) do_put();
     c = watch_all(1);
     c->progress_asked++;
-    feed_progress(&c->stream);
+    watch_stream_ask(&c->stream.base);
     for (int i = 0; i < 1000 && c->progress_told == 0; i++) {
         (void)sim_step(w.sim);
         if (i % 3 == 0) do_put(); /* and it goes on meanwhile */
     }
     (void)sim_run_for(w.sim, 10);
-    CHECK("in the end it is told", c->progress_told == 1);
+    CHECK("in the end it is reported", c->progress_told == 1);
     CHECK("after everything", told_up_to(&w.lookers[0], w.revision));
     close_world();
 }
@@ -677,7 +726,7 @@ TEST(u04_u10_a_start_to_come_hears_nothing_before_it_and_quiet_is_told_after)
     open_world(1, on_send);
     c = watch_all(6);
     c->progress_asked++;
-    feed_progress(&c->stream);
+    watch_stream_ask(&c->stream.base);
     for (int i = 0; i < 4; i++) {
         (void)sim_run_for(w.sim, 100);
         do_put(); /* revisions 2 to 5 */
@@ -690,7 +739,7 @@ TEST(u04_u10_a_start_to_come_hears_nothing_before_it_and_quiet_is_told_after)
     CHECK_U64("what was asked is answered now", c->progress_told, 1);
     CHECK_U64("and once", w.progresses, 1);
     (void)sim_run_for(w.sim, 100);
-    CHECK("quiet is told", w.progresses > 2);
+    CHECK("quiet is reported", w.progresses > 2);
     close_world();
 }
 
@@ -722,7 +771,7 @@ TEST(a_lease_that_ended_before_a_step_in_parts_is_told_once_to_whoever_comes_ami
     (void)watch_all(1);
     c = watch_all(0);
     c->progress_asked++;
-    feed_progress(&c->stream);
+    watch_stream_ask(&c->stream.base);
     (void)sim_run_for(w.sim, 1);
     CHECK_U64("who was there, and who catches up", w.events, 1 + 2);
     CHECK_U64("progress is of now", c->progress_told, 1);
@@ -731,7 +780,7 @@ TEST(a_lease_that_ended_before_a_step_in_parts_is_told_once_to_whoever_comes_ami
     while (w.ops.ops->apply_more(w.ops.state, &w.reply)) {}
     w.revision++;
     (void)sim_run_for(w.sim, 10);
-    CHECK_U64("nobody is told it again", w.events, 1 + 2);
+    CHECK_U64("nobody is reported it again", w.events, 1 + 2);
     close_world();
 }
 
@@ -742,19 +791,17 @@ struct taker {
     struct feed_stream stream;
     bool door_closed, whole, amid;
     size_t events, responses, largest;
-    uint64_t ended; /* revisions that were told to their end */
+    uint64_t ended; /* revisions that were reported to their end */
 };
 static struct taker takers[4];
 
-static enum err on_large(struct feed_stream *stream, struct str bytes)
+static enum err on_large(struct feed_stream *stream, struct str bytes, bool must)
 {
     struct taker *t = CONTAINER_OF(stream, struct taker, stream);
     Etcdserverpb__WatchResponse *m;
 
-    if (t->door_closed || prng_chance(&w.p, 200000)) {
-        t->door_closed = true;
-        return ERR_FULL;
-    }
+    if (prng_chance(&w.p, 200000)) t->door_closed = true;
+    if (t->door_closed && !must) return ERR_FULL;
     m = etcdserverpb__watch_response__unpack(NULL, bytes.len, (const uint8_t *)bytes.at);
     CHECK("it can be read", m != NULL);
     if (!m->created) {
@@ -825,14 +872,14 @@ TEST(u12_a_revision_of_10000_keys_is_one_response_or_fragments_that_join_to_it)
             for (size_t k = 0; k < ARRAY_LEN(takers); k++)
                 if (takers[k].door_closed) {
                     takers[k].door_closed = false;
-                    feed_stream_writable(&takers[k].stream);
+                    watch_stream_writable(&takers[k].stream.base);
                 }
             /* Numbers of changes are others after it; who is amid goes on by its place. */
             if (round == 2 && (takers[0].amid || takers[2].amid) && prng_chance(&w.p, 500000))
                 do_restore();
             (void)sim_run_for(w.sim, 1);
         }
-        CHECK("everybody was told all of it", all_took(round));
+        CHECK("everybody was sent all of it", all_took(round));
     }
     for (size_t i = 0; i < ARRAY_LEN(takers); i++) {
         CHECK_SIZE("each event once", takers[i].events, 3 * MANY);
@@ -851,7 +898,7 @@ static struct {
     bool closed;
 } crowd;
 
-static enum err on_crowd(struct feed_stream *stream, struct str bytes)
+static enum err on_crowd(struct feed_stream *stream, struct str bytes, bool)
 {
     (void)bytes;
     CHECK("of this stream", stream == &crowd.stream);
@@ -880,11 +927,11 @@ TEST(the_watches_of_a_stream_that_ends_are_freed_in_slices)
         feed_create(&crowd.stream, &(struct feed_create){.range = {STR("a"), STR("z")}});
     CHECK_U64("each is answered", crowd.responses, CROWD);
     do_put();
-    (void)sim_step(w.sim); /* some are told, and others wait to be */
+    (void)sim_step(w.sim); /* some are sent, and others wait to be */
     crowd.closed = true;
     feed_stream_close(&crowd.stream, on_crowd_freed);
     CHECK_SIZE("not at once", feed_count(w.feed), CROWD);
-    do_put(); /* it is told to nobody */
+    do_put(); /* it is reported to nobody */
     for (before = feed_count(w.feed); crowd.freed == 0; before = feed_count(w.feed)) {
         uint64_t turns = loop_stats(w.io->loop).turns;
         CHECK("it goes on", sim_step(w.sim));
@@ -894,7 +941,7 @@ TEST(the_watches_of_a_stream_that_ends_are_freed_in_slices)
         CHECK("of so many at most", before - feed_count(w.feed) <= FEED_FREES_PER_TURN);
     }
     CHECK_U64("in slices", slices, 4);
-    CHECK_U64("told once", crowd.freed, 1);
+    CHECK_U64("reported once", crowd.freed, 1);
     CHECK_SIZE("nobody is left", feed_count(w.feed), 0);
     close_world();
 }
@@ -924,7 +971,7 @@ TEST(progress_is_told_when_the_watch_that_was_to_start_last_is_cancelled)
     open_world(1, on_send);
     c = watch_all(1000000);
     c->progress_asked++;
-    feed_progress(&c->stream);
+    watch_stream_ask(&c->stream.base);
     do_put();
     (void)sim_run_for(w.sim, 100);
     CHECK_U64("it waits for a start that is to come", c->progress_told, 0);
@@ -932,6 +979,6 @@ TEST(progress_is_told_when_the_watch_that_was_to_start_last_is_cancelled)
     ask(c, NULL, true, w.lookers[w.looker_count - 1].id);
     feed_cancel(&c->stream, w.lookers[w.looker_count - 1].id);
     (void)sim_run_for(w.sim, 100);
-    CHECK_U64("then it is told", c->progress_told, 1);
+    CHECK_U64("then it is reported", c->progress_told, 1);
     close_world();
 }

@@ -9,12 +9,13 @@
 #include <stdlib.h>
 
 #include "base/prng.h"
+#include "lib/store_apply.h"
 #include "lib/test.h"
 #include "prim/memory/shared.h"
 #include "section/section.h"
 #include "store/core/store.h"
 
-enum { KEYS = 10, GROUPS = 3, HANDS = 40, STEPS = 2500, WORLDS = 30, CLIENTS = 5 };
+enum { KEYS = 10, GROUPS = 3, HOLDERS = 40, STEPS = 2500, WORLDS = 30, CLIENTS = 5 };
 enum { PLAIN_LEASES = 5, PLAIN_KEYS = 8 };
 
 struct hand { /* a claim that somebody made */
@@ -29,7 +30,7 @@ struct world {
     struct store *store, *twin;
     struct prim_backend *memory;
     uint64_t now_ns, sequence;
-    struct hand hands[HANDS];
+    struct hand holders[HOLDERS];
     uint64_t store_revision[KEYS], memory_revision[KEYS];
     void *view;
     struct store_restore *restore;
@@ -111,20 +112,20 @@ static void same(const char *what, const struct store_result *got, const coord_r
                 coord_code_name(got->code), coord_reason_name(got->reason),
                 coord_code_name(want->code), coord_reason_name(want->reason));
     CHECK(what, got->code == want->code);
-    /* How a claim ended is told by who has it now; the store tells what it remembers. */
+    /* How a claim ended is known from its present holder; the store reports what it remembers. */
     if (want->code != COORD_EXPIRED) CHECK(what, got->reason == want->reason);
 }
 
 static struct hand *free_hand(struct world *w)
 {
-    for (size_t i = 0; i < HANDS; i++)
-        if (!w->hands[i].used) return &w->hands[i];
-    return &w->hands[prng_below(&w->p, HANDS)];
+    for (size_t i = 0; i < HOLDERS; i++)
+        if (!w->holders[i].used) return &w->holders[i];
+    return &w->holders[prng_below(&w->p, HOLDERS)];
 }
 
 static struct hand *any_hand(struct world *w)
 {
-    struct hand *hand = &w->hands[prng_below(&w->p, HANDS)];
+    struct hand *hand = &w->holders[prng_below(&w->p, HOLDERS)];
 
     return hand->used ? hand : NULL;
 }
@@ -604,7 +605,7 @@ static struct store_command draw_small(struct world *w, char key[32], char owner
     }
     if (kind == STORE_RELEASE && hand) command.lease = hand->id;
     if (kind == STORE_RENEW) {
-        command.renew = hand ? &hand->id : &w->hands[0].id;
+        command.renew = hand ? &hand->id : &w->holders[0].id;
         command.renew_count = 1;
     }
     if (kind == STORE_COMPACT) command.expected = keys_revision(store_keys(w->store));

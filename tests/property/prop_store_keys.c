@@ -152,7 +152,7 @@ static void write_step(struct keys *keys, struct model *model, struct prng *p)
         if (written[name]) continue;
         written[name] = true;
         if (prng_chance(p, 350000)) {
-            CHECK("delete tells", keys_delete(keys, name_of(name)) == (now != NULL));
+            CHECK("delete reports", keys_delete(keys, name_of(name)) == (now != NULL));
             if (!now) continue;
             *write = (struct write){.name = name, .mod = model->revision + 1, .sub = sub++};
         } else {

@@ -13,6 +13,7 @@
 #include <muster/coord.h>
 
 #include "base/prng.h"
+#include "lib/store_apply.h"
 #include "lib/test.h"
 #include "section/section.h"
 #include "store/core/store.h"
@@ -46,7 +47,7 @@ struct claim {
     uint32_t slot;
     uint64_t deadline_ns, token, came; /* came: its place among those who wait */
     int lost_reason;
-    bool remembered; /* its request's answer stands */
+    bool remembered; /* its request's answer is kept */
     int code, reason;
 };
 struct group {
@@ -352,7 +353,7 @@ static void same_answer(const struct claim *claim, const struct store_result *go
                 coord_reason_name(got->reason), coord_code_name(code), coord_reason_name(reason));
     CHECK("the code", got->code == code);
     CHECK("the reason", got->reason == reason);
-    CHECK("who waits is told so", got->waiting == (claim->place == WAITS));
+    CHECK("a waiter is answered so", got->waiting == (claim->place == WAITS));
     if (code == COORD_OK) CHECK_U32("which slot", got->slot, claim->slot);
 }
 
@@ -662,7 +663,7 @@ static void do_view(struct world *w)
           store_hash(w->twin) == store_hash(w->store));
 }
 
-/* -- what stands -- */
+/* -- what is there -- */
 static void compare(struct world *w)
 {
     char key[40];

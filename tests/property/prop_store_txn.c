@@ -66,11 +66,11 @@ static void apply(struct world *w)
     if (compare_lines(buf_peek(&w->shipped), buf_peek(&w->plain), &why))
         CHECK_STR("the same state", str_from(why.text), STR(""));
     if (command.kind == STORE_TXN) {
-        struct store_txn_reply told;
+        struct store_txn_reply reported;
 
-        CHECK_ERR("a reply", store_txn_parse(buf_peek(&w->reply), &told), ERR_OK);
-        w->taken += told.refusal == TXN_TAKEN;
-        w->refused += told.refusal != TXN_TAKEN;
+        CHECK_ERR("a reply", store_txn_parse(buf_peek(&w->reply), &reported), ERR_OK);
+        w->taken += reported.refusal == TXN_TAKEN;
+        w->refused += reported.refusal != TXN_TAKEN;
     }
 }
 

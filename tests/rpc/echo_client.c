@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Our client over the real operating system, against the foreign server of
- * tests/integration/rpc/test_python_server.py, which starts this program and tells it by
+ * tests/integration/rpc/test_python_server.py, which starts this program and controls it by
  * environment:
  *   MUSTER_ECHO_ADDRESS    where the server listens
  *   MUSTER_ECHO_TLS        a directory with ca.pem, NAME.pem and NAME.key.pem; empty: plaintext

@@ -236,7 +236,7 @@ static enum err add(struct server_actor *s, const char *path, enum rpc_kind kind
                     struct rpc_forward_gate *gate, const struct rpc_handler *handler)
 {
     *gate = (struct rpc_forward_gate){
-        .forwarder = s->forwarder, .handler = handler, .service = s, .kind = kind, .stays = stays};
+        .forwarder = s->forwarder, .handler = handler, .service = s, .stays = stays};
     return rpc_server_add(
         s->server,
         &(struct rpc_method){.path = path,

@@ -48,6 +48,7 @@ enum err compare_command(const struct store_command *c, struct model_command *re
                                 .sequence = c->sequence,
                                 .acked = c->acked,
                                 .expected = c->expected,
+                                .token = c->token,
                                 .cooldown_ms = c->cooldown_ms,
                                 .ttl_ms = c->ttl_ms,
                                 .slot_count = c->slot_count,
@@ -57,6 +58,8 @@ enum err compare_command(const struct store_command *c, struct model_command *re
                                 .renew_count = c->renew_count};
     if (c->renew_count > MODEL_RENEWALS) return ERR_TOO_LARGE;
     for (size_t i = 0; i < c->renew_count; i++) m->renew[i] = to_id(&c->renew[i]);
+    for (size_t i = 0; c->renew_tokens && i < c->renew_count; i++)
+        m->renew_tokens[i] = c->renew_tokens[i];
     err = to_text(c->key, &m->key);
     if (!err) err = to_text(c->value, &m->value);
     if (!err) err = to_text(c->owner, &m->owner);

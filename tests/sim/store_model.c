@@ -638,10 +638,26 @@ static struct model_answer update(struct model *m, const struct model_command *c
     return answer;
 }
 
+/* The caller knows the lease, and the token of the claim. */
+static bool is_own(const struct model *m, const struct key *key,
+                   const struct model_command *command)
+{
+    return key && key->lease != NONE && same_id(&m->leases[key->lease].id, &command->held) &&
+           (!command->token || command->token == key->token);
+}
+
+/* Of any claim under the lease. */
+static bool has_token(const struct model *m, size_t l, uint64_t token)
+{
+    for (size_t i = 0; token && i < MODEL_KEYS; i++)
+        if (m->keys[i].there && m->keys[i].lease == l && m->keys[i].token == token) return true;
+    return !token;
+}
+
 static struct model_answer cas(struct model *m, const struct model_command *command)
 {
     struct key *key = live_key(m, &command->key);
-    bool own = key && key->lease != NONE && same_id(&m->leases[key->lease].id, &command->held);
+    bool own = is_own(m, key, command);
 
     if (command->expected == 0)
         return key ? refuse(m, COORD_CONFLICT, COORD_R_PRESENT, key) : make(m, command, false);
@@ -673,7 +689,7 @@ static struct model_answer delete (struct model *m, const struct model_command *
     bool force = command->expected == FORCE, own;
 
     if (!key) return answer_of(COORD_NOT_FOUND, COORD_R_NONE);
-    own = key->lease != NONE && same_id(&m->leases[key->lease].id, &command->held);
+    own = is_own(m, key, command);
     if (!force && command->expected != ANY && command->expected != key->mod)
         return refuse(m, COORD_CONFLICT, COORD_R_REVISION, key);
     if (!force && key->lease != NONE && !own)
@@ -697,6 +713,8 @@ static struct model_answer release(struct model *m, const struct model_command *
     l = held(m, &command->lease, &answer);
     if (l == NONE) return answer;
     answer = answer_of(COORD_OK, COORD_R_RELEASED);
+    if (command->key.len == 0 && !has_token(m, l, command->token))
+        return answer_of(COORD_EXPIRED, COORD_R_REVOKED);
     if (command->key.len == 0) {
         end_lease(m, l, COORD_R_RELEASED);
         answer.revision = m->revision;
@@ -704,6 +722,8 @@ static struct model_answer release(struct model *m, const struct model_command *
     }
     key = find_key(m, &command->key);
     if (!key || key->lease != l) return answer_of(COORD_NOT_FOUND, COORD_R_NONE);
+    if (command->token && command->token != key->token)
+        return answer_of(COORD_EXPIRED, COORD_R_REVOKED);
     answer.revision = m->revision + 1;
     take_out(m, key, true);
     return answer;
@@ -719,7 +739,7 @@ static struct model_answer cancel_wait(struct model *m, const struct model_comma
     return answer_of(COORD_OK, COORD_R_RELEASED);
 }
 
-static struct model_renewal renew(struct model *m, const struct model_id *id)
+static struct model_renewal renew(struct model *m, const struct model_id *id, uint64_t token)
 {
     size_t l = find_lease(m, id);
     struct lease *lease = &m->leases[l == NONE ? 0 : l];
@@ -729,6 +749,8 @@ static struct model_renewal renew(struct model *m, const struct model_id *id)
     if (lease->lost_reason)
         return (struct model_renewal){
             .code = COORD_EXPIRED, .reason = lease->lost_reason, .token = lease->lost_token};
+    if (!has_token(m, l, token))
+        return (struct model_renewal){.code = COORD_EXPIRED, .reason = COORD_R_REVOKED};
     lease->deadline_ns = m->clock_ns + lease->ttl_ns;
     return (struct model_renewal){.code = COORD_OK,
                                   .reason = COORD_R_RENEWED,
@@ -1160,7 +1182,7 @@ static struct model_answer run(struct model *m, const struct model_command *comm
     case MODEL_RELEASE: return release(m, command);
     case MODEL_RENEW:
         for (size_t i = 0; i < command->renew_count; i++)
-            renewals[i] = renew(m, &command->renew[i]);
+            renewals[i] = renew(m, &command->renew[i], command->renew_tokens[i]);
         break;
     case MODEL_RESIZE: return resize(m, command);
     case MODEL_COMPACT: return compact(m, command);

@@ -83,6 +83,7 @@ struct model_command {
     uint32_t slot_count, flags, prefer_slot;
     bool wait;
     struct model_id renew[MODEL_RENEWALS];
+    uint64_t token, renew_tokens[MODEL_RENEWALS]; /* 0: of an earlier release */
     size_t renew_count;
     struct model_txns *txns; /* TXN: the first is the outermost */
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups: at most N holders at a time, and whoever waits is served in the order of arrival.
+/* Groups: at most N holders at a time, and waiters are served in the order of arrival.
  *
  * Invariants:
  * 1. slots[i].lease is set exactly while the key of slot i exists
@@ -34,23 +34,14 @@ struct group *group_find(const struct store *store, struct str key)
 
 static void group_toggle(struct store *store, const struct group *group)
 {
-    uint8_t fixed[8 * 4];
-
-    store_le64(fixed, str_hash(group_name(group), 2));
-    store_le64(fixed + 8, group->revision);
-    store_le64(fixed + 16, group->cooldown_ns);
-    store_le64(fixed + 24, ((uint64_t)group->slot_count << 32) | group->waiter_count);
-    store_toggle(store, HASHED_GROUP, str_of(fixed, sizeof fixed));
+    STORE_TOGGLE(store, HASHED_GROUP, NULL, str_hash(group_name(group), 2), group->revision,
+                 group->cooldown_ns, (uint64_t)group->slot_count << 32 | group->waiter_count);
 }
 
 static void rest_toggle(struct store *store, const struct group *group, uint32_t slot)
 {
-    uint8_t fixed[8 * 3];
-
-    store_le64(fixed, str_hash(group_name(group), 3));
-    store_le64(fixed + 8, slot);
-    store_le64(fixed + 16, group->slots[slot].rest_until_ns);
-    store_toggle(store, HASHED_REST, str_of(fixed, sizeof fixed));
+    STORE_TOGGLE(store, HASHED_REST, NULL, str_hash(group_name(group), 3), slot,
+                 group->slots[slot].rest_until_ns);
 }
 
 static size_t slot_key(const struct group *group, uint32_t slot, char key[STORE_KEY_MAX + 1])
@@ -168,27 +159,25 @@ static struct lease *holder_named(const struct store *store, const struct group 
     return NULL;
 }
 
-static void slot_give(struct store *store, struct group *group, uint32_t slot, struct lease *lease,
-                      struct str value, struct store_result *result)
+static struct store_result slot_give(struct store *store, struct group *group, uint32_t slot,
+                                     struct lease *lease, struct str value)
 {
+    struct store_result result = store_answer(COORD_OK, COORD_R_ACQUIRED);
     char key[STORE_KEY_MAX + 1];
     struct str name = str_of(key, slot_key(group, slot, key));
-    uint64_t revision;
 
     section_row_keep(&store->section, &group->row);
-    keys_begin(store->keys);
-    keys_put(store->keys, name, value, lease->number);
-    revision = keys_commit(store->keys);
-    (void)lease_claim_add(store, lease, name, revision, group, slot);
+    result.revision = store_put(store, name, value, lease->number);
+    (void)lease_claim_add(store, lease, name, result.revision, group, slot);
     group->live += group->slots[slot].lease == NULL;
     group->slots[slot].lease = lease;
-    *result = store_answer(COORD_OK, COORD_R_ACQUIRED);
-    result->revision = result->token = result->create_revision = revision;
-    result->slot = slot;
-    result->slot_count = group->slot_count;
-    result->live = group->live;
-    result->granted_ttl_ms = (int64_t)(lease->ttl_ns / 1000000);
-    result->lease = lease->id;
+    result.token = result.create_revision = result.revision;
+    result.slot = slot;
+    result.slot_count = group->slot_count;
+    result.live = group->live;
+    result.granted_ttl_ms = (int64_t)(lease->ttl_ns / 1000000);
+    result.lease = lease->id;
+    return result;
 }
 
 /* -- waiting -- */
@@ -233,7 +222,7 @@ void group_serve(struct store *store, struct group *group)
             lease_end(store, lease, COORD_R_DEADLINE);
             continue;
         }
-        /* One owner may wait twice, but holds one slot: the other asks again and is told so. */
+        /* One owner may wait twice, but holds one slot: the other asks again and is refused. */
         if (holder_named(store, group, str_of(lease->owner, lease->owner_len), &held)) {
             lease_end(store, lease, COORD_R_RELEASED);
             continue;
@@ -246,7 +235,7 @@ void group_serve(struct store *store, struct group *group)
         memcpy(value, waiter->value, value_len);
         waiter_forget(store, waiter);
         lease_extend(store, lease); /* who waited holds it for its whole time */
-        slot_give(store, group, slot, lease, str_of(value, value_len), &event.result);
+        event.result = slot_give(store, group, slot, lease, str_of(value, value_len));
         free(value);
         request_update(store, &client, sequence, &event.result);
         store_event(store, &event);
@@ -316,9 +305,7 @@ static uint64_t put_count(struct store *store, struct str group, uint32_t slot_c
     int key_len = snprintf(key, sizeof key, "%.*s/.group", STR_ARG(group));
     int value_len = snprintf(value, sizeof value, "%u", (unsigned)slot_count);
 
-    keys_begin(store->keys);
-    keys_put(store->keys, str_of(key, (size_t)key_len), str_of(value, (size_t)value_len), 0);
-    return keys_commit(store->keys);
+    return store_put(store, str_of(key, (size_t)key_len), str_of(value, (size_t)value_len), 0);
 }
 
 /* Slots whose lease is past its deadline are ended first: for this contract they are free. A lease
@@ -332,64 +319,73 @@ static void end_overdue(struct store *store, struct group *group)
             lease_end(store, group->slots[i].lease, COORD_R_DEADLINE);
 }
 
-static void slot_take_over(struct store *store, struct group *group, uint32_t slot,
-                           struct lease *old, const struct store_command *command,
-                           struct store_result *result)
+static struct store_result slot_take_over(struct store *store, struct group *group, uint32_t slot,
+                                          struct lease *old, const struct store_command *command)
 {
     struct lease *lease = lease_grant(store, &command->lease, command->owner, command->ttl_ms);
     char key[STORE_KEY_MAX + 1];
     struct str name = str_of(key, slot_key(group, slot, key));
+    struct store_result result;
 
-    if (!lease) {
-        *result = store_answer(COORD_INVALID, COORD_R_HANDLE);
-        return;
-    }
+    if (!lease) return store_answer(COORD_INVALID, COORD_R_HANDLE);
     lease_claim_drop(store, old, lease_claim_of(old, name));
-    slot_give(store, group, slot, lease, command->value, result);
-    lease_lose(store, old, COORD_R_SUPERSEDED, result->token);
+    result = slot_give(store, group, slot, lease, command->value);
+    lease_lose(store, old, COORD_R_SUPERSEDED, result.token);
+    return result;
 }
 
-static void refuse_full(const struct store *store, const struct group *group,
-                        struct store_result *result)
+static struct store_result group_refusal(const struct group *group, int reason)
 {
+    struct store_result result = store_answer(COORD_CONFLICT, reason);
+
+    result.slot_count = group->slot_count;
+    result.revision = group->revision;
+    return result;
+}
+
+static struct store_result refuse_full(const struct store *store, const struct group *group)
+{
+    struct store_result result = store_answer(COORD_EXISTS, COORD_R_FULL);
     uint64_t first = UINT64_MAX;
 
-    *result = store_answer(COORD_EXISTS, COORD_R_FULL);
     for (uint32_t i = 0; i < group->slot_cap; i++) {
         const struct group_slot *slot = &group->slots[i];
         uint64_t at = slot->lease ? slot->lease->deadline_ns : slot->rest_until_ns;
         if (at) first = min_u64(first, at);
     }
     if (first != UINT64_MAX && first > store->clock_ns)
-        result->hint_ms = (int64_t)((first - store->clock_ns) / 1000000);
-    result->live = group->live;
-    result->slot_count = group->slot_count;
+        result.hint_ms = (int64_t)((first - store->clock_ns) / 1000000);
+    result.live = group->live;
+    result.slot_count = group->slot_count;
+    return result;
 }
 
-void group_acquire(struct store *store, const struct store_command *command,
-                   struct store_result *result)
+static struct store_result already_holder(const struct group *group, uint32_t slot,
+                                          const struct lease *lease)
+{
+    struct store_result result = store_answer(COORD_EXISTS, COORD_R_ALREADY_HOLDER);
+    char key[STORE_KEY_MAX + 1];
+
+    result.slot = slot;
+    result.token = result.revision =
+        lease_claim_of(lease, str_of(key, slot_key(group, slot, key)))->token;
+    return result;
+}
+
+struct store_result group_acquire(struct store *store, const struct store_command *command)
 {
     struct group *group = group_find(store, command->key);
-    uint64_t cost = keys_cost(command->key.len + 16, command->value.len, true) + 1024;
+    uint64_t cost = keys_cost(command->key.len + 16, command->value.len) + 1024;
+    struct store_result result;
     struct lease *lease;
     uint32_t slot = STORE_NO_SLOT;
 
-    if (!group && (command->flags & STORE_NO_CREATE)) {
-        *result = store_answer(COORD_NOT_FOUND, COORD_R_NONE);
-        return;
-    }
-    if (group && group->slot_count != command->slot_count) {
-        *result = store_answer(COORD_CONFLICT, COORD_R_SLOT_COUNT);
-        result->slot_count = group->slot_count;
-        result->revision = group->revision;
-        return;
-    }
-    if (!store_has_room(store, cost + (group ? 0
-                                             : keys_cost(command->key.len + 8, 8, true) +
-                                                   command->slot_count * SLOT_COST))) {
-        *result = store_answer(COORD_UNAVAILABLE, COORD_R_QUOTA);
-        return;
-    }
+    if (!group && (command->flags & STORE_NO_CREATE))
+        return store_answer(COORD_NOT_FOUND, COORD_R_NONE);
+    if (group && group->slot_count != command->slot_count)
+        return group_refusal(group, COORD_R_SLOT_COUNT);
+    if (!group) cost += keys_cost(command->key.len + 8, 8) + command->slot_count * SLOT_COST;
+    if (!store_has_room(store, cost)) return store_answer(COORD_UNAVAILABLE, COORD_R_QUOTA);
     if (!group)
         group = group_make(store, command->key, command->slot_count, command->slot_count,
                            command->cooldown_ms * 1000000,
@@ -397,62 +393,33 @@ void group_acquire(struct store *store, const struct store_command *command,
     end_overdue(store, group);
     end_rests(store, group);
     lease = holder_named(store, group, command->owner, &slot);
-    if (lease && (command->flags & STORE_TAKEOVER)) {
-        slot_take_over(store, group, slot, lease, command, result);
-        return;
-    }
-    if (lease) {
-        char key[STORE_KEY_MAX + 1];
-        const struct claim *claim = lease_claim_of(lease, str_of(key, slot_key(group, slot, key)));
-        *result = store_answer(COORD_EXISTS, COORD_R_ALREADY_HOLDER);
-        result->slot = slot;
-        result->token = result->revision = claim->token;
-        return;
-    }
+    if (lease && (command->flags & STORE_TAKEOVER))
+        return slot_take_over(store, group, slot, lease, command);
+    if (lease) return already_holder(group, slot, lease);
     slot = list_empty(&group->waiters) ? free_slot(group, command->prefer_slot) : STORE_NO_SLOT;
-    if (slot == STORE_NO_SLOT && !command->wait) {
-        refuse_full(store, group, result);
-        return;
-    }
-    if (slot == STORE_NO_SLOT && group->waiter_count == STORE_WAITERS_MAX) {
-        *result = store_answer(COORD_UNAVAILABLE, COORD_R_OVERLOADED);
-        return;
-    }
+    if (slot == STORE_NO_SLOT && !command->wait) return refuse_full(store, group);
+    if (slot == STORE_NO_SLOT && group->waiter_count == STORE_WAITERS_MAX)
+        return store_answer(COORD_UNAVAILABLE, COORD_R_OVERLOADED);
     lease = lease_grant(store, &command->lease, command->owner, command->ttl_ms);
-    if (!lease) {
-        *result = store_answer(COORD_INVALID, COORD_R_HANDLE);
-        return;
-    }
-    if (slot != STORE_NO_SLOT) {
-        slot_give(store, group, slot, lease, command->value, result);
-        return;
-    }
+    if (!lease) return store_answer(COORD_INVALID, COORD_R_HANDLE);
+    if (slot != STORE_NO_SLOT) return slot_give(store, group, slot, lease, command->value);
     group_waiter_add(store, group, lease, command, ++store->uses);
-    refuse_full(store, group, result);
-    result->waiting = true;
-    result->lease = lease->id;
-    result->granted_ttl_ms = command->ttl_ms;
+    result = refuse_full(store, group);
+    result.waiting = true;
+    result.lease = lease->id;
+    result.granted_ttl_ms = command->ttl_ms;
+    return result;
 }
 
-void group_resize(struct store *store, const struct store_command *command,
-                  struct store_result *result)
+struct store_result group_resize(struct store *store, const struct store_command *command)
 {
     struct group *group = group_find(store, command->key);
+    struct store_result result = store_answer(COORD_OK, COORD_R_RESIZED);
 
-    if (!group) {
-        *result = store_answer(COORD_NOT_FOUND, COORD_R_NONE);
-        return;
-    }
-    if (group->revision != command->expected) {
-        *result = store_answer(COORD_CONFLICT, COORD_R_REVISION);
-        result->revision = group->revision;
-        result->slot_count = group->slot_count;
-        return;
-    }
-    if (!store_has_room(store, (uint64_t)command->slot_count * SLOT_COST + 256)) {
-        *result = store_answer(COORD_UNAVAILABLE, COORD_R_QUOTA);
-        return;
-    }
+    if (!group) return store_answer(COORD_NOT_FOUND, COORD_R_NONE);
+    if (group->revision != command->expected) return group_refusal(group, COORD_R_REVISION);
+    if (!store_has_room(store, (uint64_t)command->slot_count * SLOT_COST + 256))
+        return store_answer(COORD_UNAVAILABLE, COORD_R_QUOTA);
     section_row_keep(&store->section, &group->row);
     group_toggle(store, group);
     slots_grow(store, group, command->slot_count);
@@ -460,8 +427,8 @@ void group_resize(struct store *store, const struct store_command *command,
     group->revision = put_count(store, group_name(group), command->slot_count);
     group_toggle(store, group);
     group_serve(store, group);
-    *result = store_answer(COORD_OK, COORD_R_RESIZED);
-    result->revision = group->revision;
-    result->slot_count = group->slot_count;
-    result->live = group->live;
+    result.revision = group->revision;
+    result.slot_count = group->slot_count;
+    result.live = group->live;
+    return result;
 }

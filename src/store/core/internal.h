@@ -138,8 +138,15 @@ struct store_result store_answer(int code, int reason);
 /* Room for `bytes` more under the quota. */
 bool store_has_room(const struct store *store, uint64_t bytes);
 void store_event(struct store *store, const struct store_event *event);
-/* Records go into and out of the state's hash as they change. */
-void store_toggle(struct store *store, enum store_hashed kind, struct str bytes);
+/* A step that puts one key: its revision. */
+uint64_t store_put(struct store *store, struct str key, struct str value, uint64_t lease);
+/* Records go into and out of the state's hash as they change: an id, if they have one, and numbers,
+ * of which STORE_TOGGLE takes up to six. */
+void store_toggle(struct store *store, enum store_hashed kind, const struct store_id *id,
+                  const uint64_t *numbers, size_t count);
+#define STORE_TOGGLE(store, kind, id, ...)                                                         \
+    store_toggle(store, kind, id, (const uint64_t[]){__VA_ARGS__},                                 \
+                 sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
 
 /* -- view.c: rows as records of a snapshot -- */
 enum { STORE_FORMAT = 2 };
@@ -198,10 +205,8 @@ void group_rest_begin(struct store *store, struct group *group, uint32_t slot, u
 void group_waiter_add(struct store *store, struct group *group, struct lease *lease,
                       const struct store_command *as, uint64_t place);
 struct group *group_find(const struct store *store, struct str key);
-void group_acquire(struct store *store, const struct store_command *command,
-                   struct store_result *result);
-void group_resize(struct store *store, const struct store_command *command,
-                  struct store_result *result);
+struct store_result group_acquire(struct store *store, const struct store_command *command);
+struct store_result group_resize(struct store *store, const struct store_command *command);
 /* The key of the slot is gone already. `expired_ns`: when its lease was over, and the slot may rest
  * from then on; 0: it was given back. */
 void group_slot_freed(struct store *store, struct group *group, uint32_t slot, uint64_t expired_ns);
@@ -220,7 +225,7 @@ void request_remember(struct store *store, const struct store_command *command,
 /* A waiter's answer came later. */
 void request_update(struct store *store, const struct store_id *client, uint64_t sequence,
                     const struct store_result *result);
-/* What it granted is over without having been told: a repeat is a new request. */
+/* Its grant ended before it was answered: a repeat is a new request. */
 void request_forget(struct store *store, const struct store_id *client, uint64_t sequence);
 /* Each of a command, or of a snapshot. NULL: no client, or one that exists. */
 struct store_client *request_client_make(struct store *store, const struct store_id *id,

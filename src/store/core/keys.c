@@ -78,9 +78,9 @@ static void *grow(void *array, size_t *cap, size_t size)
     return store_must(realloc(array, *cap * size));
 }
 
-uint64_t keys_cost(size_t key_len, size_t value_len, bool key_is_new)
+uint64_t keys_cost(size_t key_len, size_t value_len)
 {
-    return VERSION_COST + value_len + (key_is_new ? KEY_COST + key_len : 0);
+    return VERSION_COST + value_len + KEY_COST + key_len;
 }
 
 /* -- rows and versions -- */
@@ -269,12 +269,18 @@ struct keys *keys_open(void)
     return keys;
 }
 
+static void versions_free(struct version *version)
+{
+    while (version) {
+        struct version *older = version->older;
+        free(version);
+        version = older;
+    }
+}
+
 static void row_free(struct key_row *row)
 {
-    for (struct version *version = row->newest, *older; version; version = older) {
-        older = version->older;
-        free(version);
-    }
+    versions_free(row->newest);
     free(row);
 }
 
@@ -622,15 +628,6 @@ void keys_compact(struct keys *keys, uint64_t revision)
     keys->compacted = revision;
 }
 
-static void versions_free(struct version *version)
-{
-    while (version) {
-        struct version *older = version->older;
-        free(version);
-        version = older;
-    }
-}
-
 static void count_out(struct keys *keys, const struct key_row *row, struct version *version)
 {
     for (; version && !version->counted_out; version = version->older) {
@@ -659,8 +656,7 @@ static void row_wait(struct keys *keys, struct key_row *row)
 static void row_drop(struct keys *keys, struct key_row *row)
 {
     order_remove(&keys->all, row);
-    versions_free(row->newest);
-    free(row);
+    row_free(row);
 }
 
 /* No read can see what is older than a change before the compaction point, nor a deletion there

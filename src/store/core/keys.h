@@ -52,8 +52,8 @@ uint64_t keys_commit(struct keys *keys);
 /* A step of deletions in key order may take many turns. While it is paused every read of now, and
  * the list of changes, is as it was before the step. */
 void keys_pause(struct keys *keys, bool paused);
-/* What one version of this key and value counts. */
-uint64_t keys_cost(size_t key_len, size_t value_len, bool key_is_new);
+/* What a new key with this value counts. */
+uint64_t keys_cost(size_t key_len, size_t value_len);
 
 /* -- reading -- */
 /* revision 0: now. At or above the compaction point and not in the future: the caller's check. */
@@ -92,7 +92,8 @@ struct key_changes {
 struct key_changes keys_changes(const struct keys *keys);
 /* The number of the first change at or after `revision`, which is at least the compaction point. */
 uint64_t keys_change_seek(const struct keys *keys, uint64_t revision);
-/* `before` is what stood there until then: version 0 when nothing did, or when it is compacted. */
+/* `before` is the version that the change replaced: version 0 when there was none, or when it is
+ * compacted. */
 void keys_change_at(const struct keys *keys, uint64_t number, struct key_value *ret_change,
                     struct key_value *ret_before);
 

@@ -23,14 +23,8 @@ static struct str number_text(const struct lease *lease)
 /* Everything of it that is replicated. */
 static void lease_toggle(struct store *store, const struct lease *lease)
 {
-    uint8_t fixed[16 + 8 * 4];
-
-    memcpy(fixed, lease->id.b, 16);
-    store_le64(fixed + 16, lease->deadline_ns);
-    store_le64(fixed + 24, lease->ttl_ns);
-    store_le64(fixed + 32, (uint64_t)lease->lost_reason);
-    store_le64(fixed + 40, lease->lost_token);
-    store_toggle(store, HASHED_LEASE, str_of(fixed, sizeof fixed));
+    STORE_TOGGLE(store, HASHED_LEASE, &lease->id, lease->deadline_ns, lease->ttl_ns,
+                 (uint64_t)lease->lost_reason, lease->lost_token);
 }
 
 struct lease *lease_find(const struct store *store, const struct store_id *id)
@@ -151,12 +145,8 @@ bool lease_has_token(const struct store *store, const struct lease *lease, uint6
 
 static void claim_toggle(struct store *store, const struct lease *lease, const struct claim *claim)
 {
-    uint8_t fixed[16 + 16];
-
-    memcpy(fixed, lease->id.b, 16);
-    store_le64(fixed + 16, claim->token);
-    store_le64(fixed + 24, str_hash(str_of(claim->key, claim->key_len), claim->slot));
-    store_toggle(store, HASHED_CLAIM, str_of(fixed, sizeof fixed));
+    STORE_TOGGLE(store, HASHED_CLAIM, &lease->id, claim->token,
+                 str_hash(str_of(claim->key, claim->key_len), claim->slot));
 }
 
 struct claim *lease_claim_add(struct store *store, struct lease *lease, struct str key,

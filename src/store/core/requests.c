@@ -40,36 +40,27 @@ static uint32_t request_fingerprint(const struct store_command *command)
 static void answer_toggle(struct store *store, const struct store_client *client,
                           const struct answer *answer)
 {
-    uint8_t fixed[16 + 8 * 6];
+    const struct store_result *result = &answer->result;
 
-    memcpy(fixed, client->id.b, 16);
-    store_le64(fixed + 16, answer->sequence);
-    store_le64(fixed + 24, answer->fingerprint);
-    store_le64(fixed + 32,
-               ((uint64_t)(uint32_t)answer->result.code << 32) | (uint32_t)answer->result.reason);
-    store_le64(fixed + 40, answer->result.revision);
-    store_le64(fixed + 48, answer->result.token);
-    store_le64(fixed + 56, ((uint64_t)answer->result.slot << 1) | answer->result.waiting);
-    store_toggle(store, HASHED_ANSWER, str_of(fixed, sizeof fixed));
+    STORE_TOGGLE(store, HASHED_ANSWER, &client->id, answer->sequence, answer->fingerprint,
+                 (uint64_t)(uint32_t)result->code << 32 | (uint32_t)result->reason,
+                 result->revision, result->token, (uint64_t)result->slot << 1 | result->waiting);
 }
 
 static void floor_toggle(struct store *store, const struct store_client *client)
 {
-    uint8_t fixed[16 + 8];
-
-    if (!client->floor) return;
-    memcpy(fixed, client->id.b, 16);
-    store_le64(fixed + 16, client->floor);
-    store_toggle(store, HASHED_FLOOR, str_of(fixed, sizeof fixed));
+    if (client->floor) STORE_TOGGLE(store, HASHED_FLOOR, &client->id, client->floor);
 }
 
-static void answers_drop_first(struct store *store, struct store_client *client, uint32_t count)
+static void answers_drop(struct store *store, struct store_client *client, uint32_t first,
+                         uint32_t count)
 {
+    struct answer *at = client->answers + first;
+
     if (count == 0) return; /* it may have none, and no memory for any */
     section_row_keep(&store->section, &client->row);
-    for (uint32_t i = 0; i < count; i++) answer_toggle(store, client, &client->answers[i]);
-    memmove(client->answers, client->answers + count,
-            (client->count - count) * sizeof *client->answers);
+    for (uint32_t i = 0; i < count; i++) answer_toggle(store, client, &at[i]);
+    memmove(at, at + count, (client->count - first - count) * sizeof *at);
     client->count -= count;
     store->bytes -= (uint64_t)count * ANSWER_COST;
 }
@@ -77,7 +68,7 @@ static void answers_drop_first(struct store *store, struct store_client *client,
 static void client_forget(struct store *store, struct store_client *client)
 {
     section_row_keep(&store->section, &client->row);
-    answers_drop_first(store, client, client->count);
+    answers_drop(store, client, 0, client->count);
     floor_toggle(store, client);
     (void)map_remove(&store->clients, store_id_text(&client->id));
     list_remove(&client->by_use);
@@ -136,16 +127,6 @@ static struct answer *answer_of(const struct store_client *client, uint64_t sequ
     return NULL;
 }
 
-static void answer_drop(struct store *store, struct store_client *client, uint32_t place)
-{
-    section_row_keep(&store->section, &client->row);
-    answer_toggle(store, client, &client->answers[place]);
-    memmove(client->answers + place, client->answers + place + 1,
-            (client->count - place - 1) * sizeof *client->answers);
-    client->count--;
-    store->bytes -= ANSWER_COST;
-}
-
 /* What it says it is done with is dropped, and never done again: a request that was repeated may
  * still be on its way, and come when its answer is gone. */
 static void drop_acked(struct store *store, struct store_client *client, uint64_t acked)
@@ -154,11 +135,11 @@ static void drop_acked(struct store *store, struct store_client *client, uint64_
 
     raise_floor(store, client, acked);
     while (count < client->count && client->answers[count].sequence < acked) count++;
-    answers_drop_first(store, client, count);
+    answers_drop(store, client, 0, count);
     if (store->level < STORE_TOKENS_LEVEL) return;
     for (uint32_t i = 0; i < client->count;) /* those that were decided out of order */
         if (client->answers[i].sequence < acked)
-            answer_drop(store, client, i);
+            answers_drop(store, client, i, 1);
         else
             i++;
 }
@@ -199,14 +180,14 @@ static void make_room(struct store *store, struct store_client *client)
     for (uint32_t i = 1; i < client->count; i++)
         if (goes_before(&client->answers[i], &client->answers[first])) first = i;
     raise_floor(store, client, client->answers[first].sequence + 1);
-    answer_drop(store, client, first);
+    answers_drop(store, client, first, 1);
 }
 
 void request_answer_add(struct store *store, struct store_client *client, uint64_t sequence,
                         uint32_t fingerprint, const struct store_result *result)
 {
     if (client->count == STORE_RESULTS_MAX && store->level < STORE_TOKENS_LEVEL)
-        answers_drop_first(store, client, 1);
+        answers_drop(store, client, 0, 1);
     else if (client->count == STORE_RESULTS_MAX)
         make_room(store, client);
     /* Room grows as it is used: most clients have a few answers at a time. */
@@ -252,7 +233,7 @@ void request_forget(struct store *store, const struct store_id *id, uint64_t seq
     struct store_client *client = client_of(store, id);
     const struct answer *answer = answer_of(client, sequence);
 
-    if (answer) answer_drop(store, client, (uint32_t)(answer - client->answers));
+    if (answer) answers_drop(store, client, (uint32_t)(answer - client->answers), 1);
 }
 
 void requests_forget_silent(struct store *store, size_t max)

@@ -47,9 +47,16 @@ bool store_event_next(struct store *store, struct store_event *ret_event)
 }
 
 /* A sum of records is the same in whatever order they came. */
-void store_toggle(struct store *store, enum store_hashed kind, struct str bytes)
+void store_toggle(struct store *store, enum store_hashed kind, const struct store_id *id,
+                  const uint64_t *numbers, size_t count)
 {
-    store->hash ^= str_hash(bytes, (uint64_t)kind * 0x9e3779b97f4a7c15ull);
+    uint8_t bytes[sizeof id->b + 8 * 6];
+    size_t len = id ? sizeof id->b : 0;
+
+    if (id) memcpy(bytes, id->b, len);
+    for (size_t i = 0; i < count; i++, len += 8) store_le64(bytes + len, numbers[i]);
+    assert(len <= sizeof bytes);
+    store->hash ^= str_hash(str_of(bytes, len), (uint64_t)kind * 0x9e3779b97f4a7c15ull);
 }
 
 /* -- life -- */
@@ -164,15 +171,21 @@ static void result_set_holder(const struct store *store, const struct key_value 
     memcpy(result->owner, lease->owner, min_size(lease->owner_len, STORE_OWNER_MAX));
 }
 
+uint64_t store_put(struct store *store, struct str key, struct str value, uint64_t lease)
+{
+    keys_begin(store->keys);
+    keys_put(store->keys, key, value, lease);
+    return keys_commit(store->keys);
+}
+
 /* Puts the key, and under `lease` makes it a claim. */
 static struct store_result put_claim(struct store *store, const struct store_command *command,
                                      struct lease *lease, int reason)
 {
     struct store_result result = store_answer(COORD_OK, reason);
 
-    keys_begin(store->keys);
-    keys_put(store->keys, command->key, command->value, lease ? lease->number : 0);
-    result.revision = result.create_revision = keys_commit(store->keys);
+    result.revision = result.create_revision =
+        store_put(store, command->key, command->value, lease ? lease->number : 0);
     if (!lease) return result;
     (void)lease_claim_add(store, lease, command->key, result.revision, NULL, STORE_NO_SLOT);
     result.token = result.revision;
@@ -183,7 +196,7 @@ static struct store_result put_claim(struct store *store, const struct store_com
 
 static bool has_room_for(const struct store *store, const struct store_command *command)
 {
-    return store_has_room(store, keys_cost(command->key.len, command->value.len, true) + 512 +
+    return store_has_room(store, keys_cost(command->key.len, command->value.len) + 512 +
                                      command->owner.len);
 }
 
@@ -263,9 +276,7 @@ static struct store_result entry_update(struct store *store, const struct store_
         result = store_answer(COORD_OK, COORD_R_UPDATED);
         result.token = claim ? claim->token : 0;
         result.create_revision = now->create;
-        keys_begin(store->keys);
-        keys_put(store->keys, command->key, command->value, lease ? lease->number : 0);
-        result.revision = keys_commit(store->keys);
+        result.revision = store_put(store, command->key, command->value, lease ? lease->number : 0);
         return result;
     }
     if (command->ttl_ms > 0) {
@@ -309,6 +320,26 @@ static struct store_result apply_cas(struct store *store, const struct store_com
     return entry_update(store, command, &now, lease);
 }
 
+/* Deletes the key, of which there may be a claim of the lease. The holder's own deletion also ends a
+ * lease that has nothing left; of another the lease is lost. Returns the revision. */
+static uint64_t entry_delete(struct store *store, struct str key, struct lease *lease,
+                             struct claim *claim, bool own)
+{
+    struct group *group = claim ? claim->group : NULL;
+    uint32_t slot = claim ? claim->slot : STORE_NO_SLOT;
+    uint64_t revision;
+
+    keys_begin(store->keys);
+    (void)keys_delete(store->keys, key);
+    revision = keys_commit(store->keys);
+    if (!claim) return revision;
+    lease_claim_drop(store, lease, claim);
+    if (!own) lease_lose(store, lease, COORD_R_REVOKED, 0);
+    if (group) group_slot_freed(store, group, slot, 0);
+    if (own) end_if_empty(store, lease);
+    return revision;
+}
+
 static struct store_result apply_delete(struct store *store, const struct store_command *command)
 {
     struct key_value now;
@@ -324,16 +355,7 @@ static struct store_result apply_delete(struct store *store, const struct store_
     claim = lease ? lease_claim_of(lease, command->key) : NULL;
     bool own = is_own_claim(store, lease, claim, command);
     if (!force && lease && !own) return entry_conflict(store, COORD_R_NOT_OWNER, &now, lease);
-    keys_begin(store->keys);
-    (void)keys_delete(store->keys, command->key);
-    result.revision = keys_commit(store->keys);
-    if (!claim) return result;
-    struct group *group = claim->group;
-    uint32_t slot = claim->slot;
-    lease_claim_drop(store, lease, claim);
-    if (!own) lease_lose(store, lease, COORD_R_REVOKED, 0);
-    if (group) group_slot_freed(store, group, slot, 0);
-    if (own) end_if_empty(store, lease);
+    result.revision = entry_delete(store, command->key, lease, claim, own);
     return result;
 }
 
@@ -361,19 +383,12 @@ static struct store_result apply_release(struct store *store, const struct store
     if (!claim) return store_answer(COORD_NOT_FOUND, COORD_R_NONE);
     if (!claim_has_token(store, claim, command->token))
         return store_answer(COORD_EXPIRED, COORD_R_REVOKED);
-    struct group *group = claim->group;
-    uint32_t slot = claim->slot;
-    keys_begin(store->keys);
-    (void)keys_delete(store->keys, command->key);
-    result.revision = keys_commit(store->keys);
-    lease_claim_drop(store, lease, claim);
-    if (group) group_slot_freed(store, group, slot, 0);
-    end_if_empty(store, lease);
+    result.revision = entry_delete(store, command->key, lease, claim, true);
     return result;
 }
 
-/* Whoever waited is gone: its place, or the slot it was given and was not told of. The answer goes,
- * too, so that a repeat finds no grant that is over. */
+/* The waiting client is gone: its place is freed, or the slot that it was given and never answered
+ * with. The answer is forgotten, too, so that a repeat finds no grant that is over. */
 static struct store_result apply_cancel_wait(struct store *store,
                                              const struct store_command *command)
 {
@@ -455,9 +470,7 @@ static struct store_result apply_put(struct store *store, const struct store_com
 
     if (!has_room_for(store, command)) return store_answer(COORD_UNAVAILABLE, COORD_R_QUOTA);
     if (under && !lease_plain(store, under)) return store_answer(COORD_NOT_FOUND, COORD_R_NONE);
-    keys_begin(store->keys);
-    keys_put(store->keys, command->key, command->value, under);
-    result.revision = keys_commit(store->keys);
+    result.revision = store_put(store, command->key, command->value, under);
     return result;
 }
 
@@ -562,11 +575,11 @@ static struct store_result command_run(struct store *store, const struct store_c
     case STORE_CREATE: return apply_create(store, command);
     case STORE_CAS: return apply_cas(store, command);
     case STORE_DELETE: return apply_delete(store, command);
-    case STORE_ACQUIRE: group_acquire(store, command, &result); return result;
+    case STORE_ACQUIRE: return group_acquire(store, command);
     case STORE_CANCEL_WAIT: return apply_cancel_wait(store, command);
     case STORE_RELEASE: return apply_release(store, command);
     case STORE_RENEW: apply_renew(store, command, renewals); return result;
-    case STORE_RESIZE: group_resize(store, command, &result); return result;
+    case STORE_RESIZE: return group_resize(store, command);
     case STORE_COMPACT: return apply_compact(store, command);
     case STORE_PUT: return apply_put(store, command);
     case STORE_DELETE_RANGE: return apply_delete_range(store, command);
@@ -629,7 +642,7 @@ static void command_decide(struct store *store, const struct store_command *comm
     }
 }
 
-/* The lease that stood in the way of a command, or that it was about, has ended in parts. */
+/* The lease that blocked a command, or that the command ends, has ended in parts. */
 static void command_decide_after_end(struct store *store, const struct store_command *command,
                                      struct store_result *ret_result)
 {
@@ -679,13 +692,6 @@ bool store_apply_more(struct store *store, const struct store_command *command,
     assert(store->part.on);
     store->part.on = go_on(store, command, ret_result);
     return store->part.on;
-}
-
-void store_apply(struct store *store, uint64_t clock_ns, const struct store_command *command,
-                 struct store_result *ret_result, struct store_renewal *renewals)
-{
-    if (!store_apply_begin(store, clock_ns, command, ret_result, renewals)) return;
-    while (store_apply_more(store, command, ret_result)) continue;
 }
 
 uint64_t store_next_due(const struct store *store)

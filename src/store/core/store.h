@@ -46,7 +46,7 @@ enum {
 /* The cluster level from which on tokens are checked, and a forgotten answer raises its client's
  * floor. Entries of a lower level are applied as releases of that level do. */
 #define STORE_TOKENS_LEVEL     4u
-#define STORE_CLAIMS           "muster/"                     /* where Coordination's keys stand */
+#define STORE_CLAIMS           "muster/"                     /* in front of Coordination's keys */
 #define STORE_CLIENT_SILENT_NS (600ull * 1000 * 1000 * 1000) /* of T: then its answers go */
 
 struct store_id {
@@ -88,8 +88,8 @@ enum store_kind {
     STORE_COMPACT,
     STORE_PUT, /* plain keys, without the rules of claims; `held`: a plain lease, or none */
     STORE_DELETE_RANGE,
-    /* Leases of plain keys, which whoever knows the number may use: no owner, no proof. The id is
-     * store_plain_lease(number). */
+    /* Leases of plain keys, which any client that knows the number may use: no owner, no proof. The
+     * id is store_plain_lease(number). */
     STORE_LEASE_GRANT,
     STORE_LEASE_REVOKE, /* its keys go at one revision, in key order */
     STORE_TXN,
@@ -129,7 +129,7 @@ struct store_command { /* which fields count: see each; views */
     const uint64_t *renew_tokens; /* one for each; NULL: none. Each as `token` */
     size_t renew_count;
     struct txn *txn;       /* TXN: checked by txn_check */
-    struct txn_sink *sink; /* TXN: who is told what it finds, or NULL */
+    struct txn_sink *sink; /* TXN: receives what it finds, or NULL */
 };
 
 /* Codes and reasons are those of muster/coord.h, as numbers. */
@@ -167,17 +167,15 @@ void store_close(struct store *store);                         /* NULL is fine *
 /* Of the cluster, at the entries that follow; the newest until it is said. Not part of the
  * state. */
 void store_set_level(struct store *store, uint32_t level);
-/* `clock_ns` never goes back. `renewals` has room for renew_count. */
-void store_apply(struct store *store, uint64_t clock_ns, const struct store_command *command,
-                 struct store_result *ret_result, struct store_renewal *renewals);
-/* The same in parts. True: it is not done, and nothing else may be asked of the store but to read,
- * which finds it as it was before, until store_apply_more with the same command has said false. */
+/* `clock_ns` never goes back. `renewals` has room for renew_count. True: the command is not done, and
+ * nothing else may be asked of the store but to read, which finds it as it was before, until
+ * store_apply_more with the same command has returned false. */
 bool store_apply_begin(struct store *store, uint64_t clock_ns, const struct store_command *command,
                        struct store_result *ret_result, struct store_renewal *renewals);
 bool store_apply_more(struct store *store, const struct store_command *command,
                       struct store_result *ret_result);
 bool store_event_next(struct store *store, struct store_event *ret_event);
-/* T of the next thing that is due (a deadline, a rest that is over); UINT64_MAX: nothing. At most
+/* T of what is due next (a deadline, the end of a rest); UINT64_MAX: nothing. At most
  * the present T when some are left over, or history that is compacted but not yet freed. */
 uint64_t store_next_due(const struct store *store);
 /* Grows with what commands cost: records made, changed and freed. */

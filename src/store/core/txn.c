@@ -91,7 +91,7 @@ static enum txn_refusal txn_put_check(const struct store *store, const struct tx
         if (put->ignore_value) value_len = now.value.len;
     }
     if (put->lease && !lease_plain(store, (uint64_t)put->lease)) return TXN_NO_LEASE;
-    *bytes += keys_cost(put->key.len, value_len, true);
+    *bytes += keys_cost(put->key.len, value_len);
     return TXN_TAKEN;
 }
 

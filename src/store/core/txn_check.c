@@ -19,16 +19,16 @@ bool txn_writes(const struct txn *txn)
 }
 
 /* -- one operation -- */
-static enum txn_refusal txn_check_check_range(struct key_range range)
+static enum txn_refusal range_form_check(struct key_range range)
 {
     if (range.from.len == 0) return TXN_NO_KEY;
     return range.from.len > STORE_KEY_MAX || range.end.len > STORE_KEY_MAX ? TXN_KEY_TOO_LONG
                                                                            : TXN_TAKEN;
 }
 
-static enum txn_refusal txn_check_check_put(const struct txn_put *put)
+static enum txn_refusal put_form_check(const struct txn_put *put)
 {
-    enum txn_refusal refusal = txn_check_check_range((struct key_range){put->key, STR_EMPTY});
+    enum txn_refusal refusal = range_form_check((struct key_range){put->key, STR_EMPTY});
 
     if (refusal) return refusal;
     if (put->ignore_value && put->value.len) return TXN_VALUE_PROVIDED;
@@ -37,7 +37,7 @@ static enum txn_refusal txn_check_check_put(const struct txn_put *put)
 
 static enum txn_refusal check_query(const struct query *query)
 {
-    enum txn_refusal refusal = txn_check_check_range(query->range);
+    enum txn_refusal refusal = range_form_check(query->range);
 
     if (refusal) return refusal;
     return query->order > QUERY_DESCEND || query->target > QUERY_VALUE ? TXN_BAD_SORT : TXN_TAKEN;
@@ -49,8 +49,8 @@ static enum txn_refusal check_op(const struct txn_op *op, size_t left, size_t de
 {
     switch (op->kind) {
     case TXN_RANGE: return check_query(&op->range);
-    case TXN_PUT: return txn_check_check_put(&op->put);
-    case TXN_DELETE: return txn_check_check_range(op->del.range);
+    case TXN_PUT: return put_form_check(&op->put);
+    case TXN_DELETE: return range_form_check(op->del.range);
     case TXN_TXN: return check_txn(op->txn, left, depth + 1, total);
     case TXN_NONE: break;
     }
@@ -65,7 +65,7 @@ static enum txn_refusal check_txn(const struct txn *txn, size_t left, size_t dep
     *total += txn->op_count[0] + txn->op_count[1];
     if (most > left || depth > TXN_DEPTH_MAX || *total > TXN_TOTAL_MAX) return TXN_TOO_MANY;
     for (size_t i = 0; !refusal && i < txn->compare_count; i++) {
-        refusal = txn_check_check_range(txn->compares[i].range);
+        refusal = range_form_check(txn->compares[i].range);
         if (!refusal && (txn->compares[i].result > COMPARE_NOT_EQUAL ||
                          txn->compares[i].target > COMPARE_LEASE))
             refusal = TXN_BAD_COMPARE;

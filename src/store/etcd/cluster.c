@@ -130,30 +130,29 @@ static bool url_cut(const char *text, struct str *ret_address)
     return host > 1 && !str_to_u64(port, &number) && number > 0 && number <= UINT16_MAX;
 }
 
-enum peers { PEERS_FREE, PEERS_INVALID, PEERS_TAKEN, PEERS_ITS_OWN };
-
-/* Whose the addresses are, for the member `id` (0: one that is none yet). */
-static enum peers judge_peers(char *const *urls, size_t count, uint64_t id,
-                              const struct etcd_member *members, size_t member_count)
+/* What is wrong with the addresses for the member `id` (0: a new one). *ret_own: they are its own. */
+static enum etcd_error peers_check(char *const *urls, size_t count, uint64_t id,
+                                   const struct etcd_member *members, size_t member_count,
+                                   bool *ret_own)
 {
-    enum peers verdict = PEERS_ITS_OWN;
     struct str address;
 
-    if (count == 0 || count > PEER_URLS_MAX) return PEERS_INVALID;
+    *ret_own = true;
+    if (count == 0 || count > PEER_URLS_MAX) return ETCD_BAD_URLS;
     for (size_t i = 0; i < count; i++)
-        if (!url_cut(urls[i], &address)) return PEERS_INVALID;
+        if (!url_cut(urls[i], &address)) return ETCD_BAD_URLS;
     for (size_t i = 0; i < count; i++) {
         bool own = false;
 
         (void)url_cut(urls[i], &address);
         for (size_t j = 0; j < member_count; j++) {
             if (!str_equal(str_from(members[j].peer), address)) continue;
-            if (members[j].id != id) return PEERS_TAKEN;
+            if (members[j].id != id) return ETCD_PEER_EXISTS;
             own = true;
         }
-        if (!own) verdict = PEERS_FREE;
+        *ret_own &= own;
     }
-    return verdict;
+    return ETCD_OK;
 }
 
 /* The text names the join addresses of the members. */
@@ -171,16 +170,14 @@ static void refuse_to_join(struct etcd_request *request, const struct etcd_membe
 
 static void member_add(struct etcd_request *request)
 {
-    const Etcdserverpb__MemberAddRequest *m =
-        (const Etcdserverpb__MemberAddRequest *)request->base.message;
+    const Etcdserverpb__MemberAddRequest *m = etcd_message(request);
     struct etcd_member members[REPLICA_MEMBERS_MAX];
     size_t count = etcd_members(api_of(request), members);
-    enum peers peers = judge_peers(m->peerurls, m->n_peerurls, 0, members, count);
+    bool own;
+    enum etcd_error error = peers_check(m->peerurls, m->n_peerurls, 0, members, count, &own);
 
-    if (peers == PEERS_INVALID)
-        etcd_refuse(request, ETCD_BAD_URLS);
-    else if (peers == PEERS_TAKEN)
-        etcd_refuse(request, ETCD_PEER_EXISTS);
+    if (error)
+        etcd_refuse(request, error);
     else
         refuse_to_join(request, members, count,
                        "a replica joins by itself, started with --join-addr");
@@ -188,21 +185,17 @@ static void member_add(struct etcd_request *request)
 
 static void member_update(struct etcd_request *request)
 {
-    const Etcdserverpb__MemberUpdateRequest *m =
-        (const Etcdserverpb__MemberUpdateRequest *)request->base.message;
+    const Etcdserverpb__MemberUpdateRequest *m = etcd_message(request);
     struct etcd_member members[REPLICA_MEMBERS_MAX];
     size_t count = etcd_members(api_of(request), members);
-    enum peers peers = judge_peers(m->peerurls, m->n_peerurls, m->id, members, count);
-    bool known = false;
+    bool known = false, own;
+    enum etcd_error error = peers_check(m->peerurls, m->n_peerurls, m->id, members, count, &own);
 
     for (size_t i = 0; i < count; i++) known |= members[i].id == m->id;
-    if (peers == PEERS_INVALID)
-        etcd_refuse(request, ETCD_BAD_URLS);
-    else if (!known)
-        etcd_refuse(request, ETCD_MEMBER_NOT_FOUND);
-    else if (peers == PEERS_TAKEN)
-        etcd_refuse(request, ETCD_PEER_EXISTS);
-    else if (peers == PEERS_ITS_OWN) /* as it is: nothing is left to do */
+    if (!known && error != ETCD_BAD_URLS) error = ETCD_MEMBER_NOT_FOUND;
+    if (error)
+        etcd_refuse(request, error);
+    else if (own) /* as it is: nothing is left to do */
         members_read(request);
     else
         refuse_to_join(request, members, count,

@@ -1,52 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* v3electionpb.Election but Observe: Campaign waits in a queue, Proclaim and Resign become
- * transactions, Leader reads the first entry. */
+/* The methods of v3lockpb.Lock and v3electionpb.Election that do not wait: Unlock, Proclaim and
+ * Resign become transactions, Leader reads the first entry. */
 #include "store/etcd/queue.h"
-#include "store/etcd/queue_wait.h"
 #include "store/etcd/txn.h"
 #include "store/keyvalue.h"
 #include "wire/pb/etcd_election.pb-c.h"
+#include "wire/pb/etcd_lock.pb-c.h"
 
-/* -- Campaign -- */
+/* -- Unlock, Proclaim, Resign -- */
 
-static void campaign_pack(const struct etcd_api *api, struct pack *pack,
-                          const struct queue_place *place)
+static enum etcd_error unlock_check(struct etcd_request *request)
 {
-    size_t size = keyvalue_text(place->name) + keyvalue_text(place->key) +
-                  keyvalue_number(place->create) + keyvalue_number((uint64_t)place->lease);
+    const V3lockpb__UnlockRequest *m = etcd_message(request);
+    struct queue_txn *txn = ARENA_NEW(etcd_arena(request), struct queue_txn);
 
-    etcd_header(api, pack, place->entered);
-    pack_varint(pack, 2 << 3 | 2);
-    pack_varint(pack, size);
-    pack_text(pack, 1, place->name);
-    pack_text(pack, 2, place->key);
-    pack_u64(pack, 3, place->create);
-    pack_i64(pack, 4, place->lease);
+    if (!txn) return ETCD_TOO_MANY_REQUESTS;
+    queue_delete(txn, bytes_str(m->key));
+    return etcd_txn_become(request, &txn->txn);
 }
-
-static const struct queue_wait_kind campaign_kind = {
-    .sets = true, .lost = ETCD_ELECTION_NOT_LEADER, .pack = campaign_pack};
-
-static void on_campaign(void *service, struct rpc_call *call, const ProtobufCMessage *message,
-                        struct str)
-{
-    const V3electionpb__CampaignRequest *m = (const V3electionpb__CampaignRequest *)message;
-
-    queue_wait_begin(service, call, &campaign_kind,
-                     &(struct queue_request){.name = bytes_str(m->name),
-                                             .value = bytes_str(m->value),
-                                             .lease = m->lease});
-}
-
-static const struct rpc_handler campaign_handler = {
-    .on_message = on_campaign, .on_drain = queue_wait_drain, .on_done = queue_wait_gone};
-
-/* -- Proclaim, Resign -- */
 
 static enum etcd_error proclaim_check(struct etcd_request *request)
 {
-    const V3electionpb__ProclaimRequest *m =
-        (const V3electionpb__ProclaimRequest *)request->base.message;
+    const V3electionpb__ProclaimRequest *m = etcd_message(request);
     struct queue_txn *txn = ARENA_NEW(etcd_arena(request), struct queue_txn);
 
     if (!m->leader) return ETCD_NO_LEADER_KEY;
@@ -58,8 +33,7 @@ static enum etcd_error proclaim_check(struct etcd_request *request)
 
 static enum etcd_error resign_check(struct etcd_request *request)
 {
-    const V3electionpb__ResignRequest *m =
-        (const V3electionpb__ResignRequest *)request->base.message;
+    const V3electionpb__ResignRequest *m = etcd_message(request);
     struct queue_txn *txn = ARENA_NEW(etcd_arena(request), struct queue_txn);
 
     if (!m->leader) return ETCD_NO_LEADER_KEY;
@@ -90,19 +64,14 @@ static void proclaimed(struct etcd_request *request, struct str reply)
 
 /* -- Leader -- */
 
-/* "name/" as a range, in the call's arena. False: no memory. */
+/* In the call's arena. False: no memory. */
 static bool leader_range(const struct etcd_request *request, struct key_range *ret_range)
 {
-    const V3electionpb__LeaderRequest *m =
-        (const V3electionpb__LeaderRequest *)request->base.message;
-    struct str name = bytes_str(m->name);
-    char *room = arena_alloc(etcd_arena(request), 2 * (name.len + 1));
+    const V3electionpb__LeaderRequest *m = etcd_message(request);
+    char *room = arena_alloc(etcd_arena(request), 2 * (m->name.len + 1));
 
-    if (!room) return false;
-    if (name.len) memcpy(room, name.at, name.len);
-    room[name.len] = '/';
-    *ret_range = key_range_of_prefix(str_of(room, name.len + 1), room + name.len + 1);
-    return true;
+    if (room) *ret_range = queue_range(bytes_str(m->name), room);
+    return room != NULL;
 }
 
 static bool leader_allows(const struct etcd_request *request)
@@ -134,6 +103,8 @@ static void leader_read(struct etcd_request *request)
 }
 
 static const struct etcd_method election_methods[] = {
+    {ETCD_METHOD("Unlock", v3lockpb, Lock, unlock, unlock), .inner = true, .check = unlock_check,
+     .allows = etcd_txn_allows, .command = etcd_txn_command, .written = etcd_txn_header},
     {ETCD_METHOD("Proclaim", v3electionpb, Election, proclaim, proclaim), .inner = true,
      .check = proclaim_check, .allows = etcd_txn_allows, .command = etcd_txn_command,
      .written = proclaimed},
@@ -145,9 +116,4 @@ static const struct etcd_method election_methods[] = {
     {.base = {.path = NULL}},
 };
 
-static const struct etcd_raw election_raws[] = {
-    {ETCD_RAW("Campaign", v3electionpb, Election, campaign, campaign, RPC_UNARY, campaign_handler)},
-    {.rpc = {.path = NULL}},
-};
-
-const struct etcd_part etcd_election_part = {.methods = election_methods, .raws = election_raws};
+const struct etcd_part etcd_election_part = {.methods = election_methods};

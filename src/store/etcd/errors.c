@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The statuses and texts of etcd's errors, and the error for each refusal of the core. */
 #include "store/etcd/errors.h"
 
 const struct etcd_error_text etcd_errors[ETCD_ERROR_COUNT] = {
@@ -9,25 +10,26 @@ const struct etcd_error_text etcd_errors[ETCD_ERROR_COUNT] = {
 
 enum etcd_error etcd_error_of(enum txn_refusal refusal)
 {
-    switch (refusal) {
-    case TXN_TAKEN: return ETCD_OK;
-    case TXN_NO_KEY: return ETCD_EMPTY_KEY;
-    case TXN_KEY_TOO_LONG:
-    case TXN_TOO_LARGE: return ETCD_TOO_LARGE;
-    case TXN_TOO_MANY: return ETCD_TOO_MANY_OPS;
-    case TXN_DUPLICATE: return ETCD_DUPLICATE_KEY;
-    case TXN_NO_OPERATION:
-    case TXN_KEY_MISSING: return ETCD_KEY_NOT_FOUND;
-    case TXN_BAD_COMPARE:
-    case TXN_BAD_SORT: return ETCD_BAD_SORT;
-    case TXN_VALUE_PROVIDED: return ETCD_VALUE_PROVIDED;
-    case TXN_LEASE_PROVIDED: return ETCD_LEASE_PROVIDED;
-    case TXN_NO_LEASE: return ETCD_LEASE_NOT_FOUND;
-    case TXN_COMPACTED: return ETCD_COMPACTED;
-    case TXN_FUTURE: return ETCD_FUTURE;
-    case TXN_CLAIM: return ETCD_DENIED;
-    case TXN_NO_SPACE: return ETCD_NO_SPACE;
-    case TXN_NO_MEMORY: return ETCD_TOO_MANY_REQUESTS;
-    }
-    return ETCD_CORRUPT;
+    static const enum etcd_error errors[] = {
+        [TXN_TAKEN] = ETCD_OK,
+        [TXN_NO_KEY] = ETCD_EMPTY_KEY,
+        [TXN_KEY_TOO_LONG] = ETCD_TOO_LARGE,
+        [TXN_TOO_LARGE] = ETCD_TOO_LARGE,
+        [TXN_TOO_MANY] = ETCD_TOO_MANY_OPS,
+        [TXN_DUPLICATE] = ETCD_DUPLICATE_KEY,
+        [TXN_NO_OPERATION] = ETCD_KEY_NOT_FOUND,
+        [TXN_KEY_MISSING] = ETCD_KEY_NOT_FOUND,
+        [TXN_BAD_COMPARE] = ETCD_BAD_SORT,
+        [TXN_BAD_SORT] = ETCD_BAD_SORT,
+        [TXN_VALUE_PROVIDED] = ETCD_VALUE_PROVIDED,
+        [TXN_LEASE_PROVIDED] = ETCD_LEASE_PROVIDED,
+        [TXN_NO_LEASE] = ETCD_LEASE_NOT_FOUND,
+        [TXN_COMPACTED] = ETCD_COMPACTED,
+        [TXN_FUTURE] = ETCD_FUTURE,
+        [TXN_CLAIM] = ETCD_DENIED,
+        [TXN_NO_SPACE] = ETCD_NO_SPACE,
+        [TXN_NO_MEMORY] = ETCD_TOO_MANY_REQUESTS,
+    };
+
+    return refusal < ARRAY_LEN(errors) ? errors[refusal] : ETCD_CORRUPT;
 }

@@ -4,14 +4,15 @@
 
 #include <stdlib.h>
 
+#include "store/etcd/feed.h"
 #include "store/etcd/leader_call.h"
 #include "store/etcd/listing.h"
 #include "wire/field.h"
 
 static const struct etcd_part *const parts[] = {
-    &etcd_kv_part,          &etcd_lease_part,    &etcd_watch_part,       &etcd_cluster_part,
-    &etcd_maintenance_part, &etcd_removal_part,  &etcd_leader_call_part, &etcd_queue_wait_part,
-    &etcd_lock_part,        &etcd_election_part, &etcd_observe_part};
+    &etcd_kv_part,          &etcd_lease_part,   &etcd_watch_part,       &etcd_cluster_part,
+    &etcd_maintenance_part, &etcd_removal_part, &etcd_leader_call_part, &etcd_queue_wait_part,
+    &etcd_election_part,    &etcd_observe_part};
 
 #define EACH_PART(hook, ...)                                                                       \
     for (size_t part_ = 0; part_ < ARRAY_LEN(parts); part_++)                                      \
@@ -222,7 +223,9 @@ uint64_t etcd_answer_revision(struct str answer)
 
 void etcd_passed(struct etcd_api *api, struct str answer)
 {
-    watch_engine_forwarded(api->service->watches, etcd_answer_revision(answer));
+    uint64_t *forwarded = &api->service->watches->forwarded;
+
+    *forwarded = max_u64(*forwarded, etcd_answer_revision(answer));
 }
 
 static void binding_passed(void *service, struct str answer)
@@ -406,10 +409,9 @@ static enum err add_gated(struct etcd_api *api, struct rpc_server *server,
     gate.forwarder = api->forwarder;
     gate.handler = method->handler;
     gate.service = method->service;
-    gate.kind = method->kind;
     gate.response_max = method->response_max;
     gate.lost = etcd_on_lost;
-    if (method->kind == RPC_UNARY) gate.timeout_ms = api->leader.wait_ms + ETCD_FORWARD_MS;
+    if (method->kind == RPC_UNARY) gate.timeout_ms = api->leader.options.wait_ms + ETCD_FORWARD_MS;
     gated.handler = &rpc_forward_handler;
     gated.service = &api->gates[api->gate_count];
     api->gates[api->gate_count++] = gate;
@@ -478,9 +480,13 @@ static void etcd_on_restored(void *owner)
     EACH_PART(restored, owner);
 }
 
+/* One number for the watches of both APIs and the observers of elections. */
 static void etcd_on_second(void *owner)
 {
-    EACH_PART(second, owner);
+    const struct etcd_api *api = owner;
+
+    api->service->numbers.watchers += feed_count(api->watches.feed) + api->observers.count;
+    api->service->numbers.lock_waiters = api->queue_waits.count;
 }
 
 void etcd_on_change(struct etcd_api *api, const struct replica_status *status)

@@ -31,7 +31,6 @@ struct etcd_watch {
     char range[];
 };
 struct answer {
-    struct list link;
     bool created, canceled;
     int64_t id;
     uint64_t revision, compact_revision;
@@ -82,7 +81,7 @@ static enum err stream_send_bytes(struct watch_stream *stream, struct str messag
 {
     struct feed_stream *mine = stream_of(stream);
 
-    return mine->feed->options.send(mine, message);
+    return mine->feed->options.send(mine, message, false);
 }
 
 static void response_begin(const struct feed *feed, int64_t id, uint64_t revision,
@@ -92,7 +91,7 @@ static void response_begin(const struct feed *feed, int64_t id, uint64_t revisio
     pack_i64(message, 2, id);
 }
 
-static enum err answer_send(struct feed_stream *stream, const struct answer *answer)
+static struct pack answer_pack(struct feed_stream *stream, const struct answer *answer)
 {
     struct pack message = watch_message(stream->base.engine);
 
@@ -101,44 +100,24 @@ static enum err answer_send(struct feed_stream *stream, const struct answer *ans
     pack_u64(&message, 4, answer->canceled);
     pack_u64(&message, 5, answer->compact_revision);
     if (answer->reason) pack_text(&message, 6, str_from(answer->reason));
+    return message;
+}
+
+static enum err answer_send(struct feed_stream *stream, const struct answer *answer)
+{
+    struct pack message = answer_pack(stream, answer);
+
     return watch_send(&stream->base, &message);
 }
 
-/* Now, or once there is room: before anything else of its watch. */
-static void answer_or_keep(struct feed_stream *stream, const struct answer *what)
+/* To a request: before anything else of its watch. */
+static void answer_request(struct feed_stream *stream, const struct answer *answer)
 {
-    enum err err = ERR_FULL;
-    struct answer *kept;
+    struct pack message = answer_pack(stream, answer);
+    enum err err = message.err;
 
-    if (!stream->base.blocked) err = answer_send(stream, what);
-    if (err == ERR_FULL) {
-        kept = malloc(sizeof *kept);
-        err = kept ? ERR_OK : ERR_NOMEM;
-        if (kept) {
-            *kept = *what;
-            list_init(&kept->link);
-            list_append(&stream->answers, &kept->link);
-        }
-    }
+    if (!err) err = stream->feed->options.send(stream, buf_peek(message.into), true);
     if (err) stream_break(&stream->base, err);
-}
-
-/* Sends what waits. True: all of it. */
-static bool answers_send(struct feed_stream *stream)
-{
-    while (!stream->base.blocked && !list_empty(&stream->answers)) {
-        struct answer *first = CONTAINER_OF(stream->answers.next, struct answer, link);
-        enum err err = answer_send(stream, first);
-
-        if (err == ERR_FULL) return false;
-        list_remove(&first->link);
-        free(first);
-        if (err) {
-            stream_break(&stream->base, err);
-            return false;
-        }
-    }
-    return list_empty(&stream->answers);
 }
 
 static void feed_head(const struct watch *watch, uint64_t revision, bool more, struct pack *into)
@@ -268,13 +247,6 @@ static void stream_caught_up(struct watch_stream *base)
 
 /* -- the end of a stream -- */
 
-static void answers_drop(struct feed_stream *stream)
-{
-    LIST_EACH_SAFE(&stream->answers, node, next)
-    free(CONTAINER_OF(node, struct answer, link));
-    list_init(&stream->answers);
-}
-
 /* Frees so many watches at most; the others in later turns. */
 static void close_some(struct feed_stream *stream, size_t max)
 {
@@ -295,7 +267,7 @@ static void close_some(struct feed_stream *stream, size_t max)
 
 static void stream_ends(struct watch *watch)
 {
-    watch_engine_walked(watch->stream->engine, (uint64_t)FREE_COST * FEED_FREES_PER_TURN);
+    watch->stream->engine->walked += (uint64_t)FREE_COST * FEED_FREES_PER_TURN;
     close_some(stream_of(watch->stream), FEED_FREES_PER_TURN);
 }
 
@@ -303,7 +275,6 @@ void feed_stream_close(struct feed_stream *stream, void (*freed)(struct feed_str
 {
     stream->base.blocked = true; /* a blocked stream is sent nothing, and none unblocks this one */
     stream->freed = freed;
-    answers_drop(stream);
     list_remove(&stream->base.asking);
     list_append(&stream->feed->closing, &stream->closing);
     close_some(stream, map_count(&stream->watches) <= FEW ? FEW : 0);
@@ -311,7 +282,6 @@ void feed_stream_close(struct feed_stream *stream, void (*freed)(struct feed_str
 
 void feed_stream_deinit(struct feed_stream *stream)
 {
-    answers_drop(stream);
     close_some(stream, SIZE_MAX);
 }
 
@@ -359,15 +329,15 @@ static struct etcd_watch *watch_find(const struct feed_stream *stream, int64_t i
 }
 
 /* Why it cannot be, or NULL. */
-static const char *create_refusal(struct feed_stream *stream, const struct feed_create *create)
+static const char *create_refusal(struct feed_stream *stream, struct key_range range,
+                                  const Etcdserverpb__WatchCreateRequest *m)
 {
-    struct str end = create->range.end;
+    struct str end = range.end;
 
-    if (create->refusal) return create->refusal;
-    if (create->start_revision < 0) return compacted_start;
-    if (end.len && !key_range_is_open(create->range) && str_compare(create->range.from, end) >= 0)
+    if (m->start_revision < 0) return compacted_start;
+    if (end.len && !key_range_is_open(range) && str_compare(range.from, end) >= 0)
         return empty_range;
-    if (create->id && watch_find(stream, create->id)) return duplicate_id;
+    if (m->watch_id && watch_find(stream, m->watch_id)) return duplicate_id;
     return stream->feed->count >= stream->feed->options.watches_max ? too_many : NULL;
 }
 
@@ -378,9 +348,10 @@ static int64_t id_for(struct feed_stream *stream, int64_t asked)
     return stream->next_id++;
 }
 
-static struct etcd_watch *watch_make(struct feed_stream *stream, const struct feed_create *create)
+static struct etcd_watch *watch_make(struct feed_stream *stream, struct key_range range,
+                                     const Etcdserverpb__WatchCreateRequest *m)
 {
-    struct str from = create->range.from, end = create->range.end;
+    struct str from = range.from, end = range.end;
     struct etcd_watch *watch = calloc(1, sizeof *watch + from.len + end.len);
 
     if (!watch) return NULL;
@@ -389,12 +360,15 @@ static struct etcd_watch *watch_make(struct feed_stream *stream, const struct fe
     watch->base = (struct watch){
         .stream = &stream->base,
         .range = {str_of(watch->range, from.len), str_of(watch->range + from.len, end.len)},
-        .form = create->prev_kv ? WATCH_ETCD_PREV : WATCH_ETCD,
-        .split = create->fragment ? FRAGMENT_MAX : 0,
-        .no_put = create->no_put,
-        .no_delete = create->no_delete};
-    watch->id = id_for(stream, create->id);
-    watch->start_revision = (uint64_t)create->start_revision;
+        .form = m->prev_kv ? WATCH_ETCD_PREV : WATCH_ETCD,
+        .split = m->fragment ? FRAGMENT_MAX : 0};
+    for (size_t i = 0; i < m->n_filters; i++)
+        if (m->filters[i] == ETCDSERVERPB__WATCH_CREATE_REQUEST__FILTER_TYPE__NOPUT)
+            watch->base.no_put = true;
+        else if (m->filters[i] == ETCDSERVERPB__WATCH_CREATE_REQUEST__FILTER_TYPE__NODELETE)
+            watch->base.no_delete = true;
+    watch->id = id_for(stream, m->watch_id);
+    watch->start_revision = (uint64_t)m->start_revision;
     list_init(&watch->notified);
     if (watch_join(&watch->base)) {
         free(watch);
@@ -408,79 +382,57 @@ static struct etcd_watch *watch_make(struct feed_stream *stream, const struct fe
     return watch;
 }
 
-void feed_create(struct feed_stream *stream, const struct feed_create *create)
+static void feed_create(struct feed_stream *stream, const Etcdserverpb__WatchCreateRequest *m,
+                        feed_refusal_fn *refusal, void *owner)
 {
     struct feed *feed = stream->feed;
-    struct answer created = {.created = true,
-                             .id = -1,
-                             .revision = watch_engine_visible(feed->options.engine),
-                             .reason = create_refusal(stream, create)};
+    struct answer created = {
+        .created = true, .id = -1, .revision = watch_engine_visible(feed->options.engine)};
+    struct key_range range = {bytes_str(m->key), bytes_str(m->range_end)};
     struct etcd_watch *watch = NULL;
 
-    if (!created.reason && !(watch = watch_make(stream, create))) created.reason = too_many;
+    if (range.from.len == 0) range.from = str_of("", 1); /* the least key there is */
+    created.reason = refusal(owner, range);
+    if (!created.reason) created.reason = create_refusal(stream, range, m);
+    if (!created.reason && !(watch = watch_make(stream, range, m))) created.reason = too_many;
     created.canceled = created.reason != NULL;
     if (watch) {
         created.id = watch->id;
-        if (create->progress_notify) list_append(&feed->notified, &watch->notified);
+        if (m->progress_notify) list_append(&feed->notified, &watch->notified);
         feed->count++;
         stream->starts_at = max_u64(stream->starts_at, watch->start_revision);
         watch_follow(&watch->base,
                      watch->start_revision ? watch->start_revision : created.revision + 1);
         watch->quiet_at = WATCH_NOTHING; /* it is not quiet yet */
     }
-    answer_or_keep(stream, &created);
+    answer_request(stream, &created);
 }
 
-void feed_cancel(struct feed_stream *stream, int64_t id)
+static void feed_cancel(struct feed_stream *stream, int64_t id)
 {
     struct etcd_watch *watch = watch_find(stream, id);
 
     if (!watch) return;
     watch_free(watch);
-    answer_or_keep(
+    answer_request(
         stream, &(struct answer){.canceled = true,
                                  .id = id,
                                  .revision = watch_engine_visible(stream->feed->options.engine)});
 }
 
-void feed_progress(struct feed_stream *stream)
-{
-    watch_stream_ask(&stream->base);
-}
-
-static struct feed_create create_of(const Etcdserverpb__WatchCreateRequest *m)
-{
-    struct feed_create create = {.range = {bytes_str(m->key), bytes_str(m->range_end)},
-                                 .start_revision = m->start_revision,
-                                 .id = m->watch_id,
-                                 .prev_kv = m->prev_kv,
-                                 .fragment = m->fragment,
-                                 .progress_notify = m->progress_notify};
-
-    if (create.range.from.len == 0) create.range.from = str_of("", 1); /* the least key there is */
-    for (size_t i = 0; i < m->n_filters; i++)
-        if (m->filters[i] == ETCDSERVERPB__WATCH_CREATE_REQUEST__FILTER_TYPE__NOPUT)
-            create.no_put = true;
-        else if (m->filters[i] == ETCDSERVERPB__WATCH_CREATE_REQUEST__FILTER_TYPE__NODELETE)
-            create.no_delete = true;
-    return create;
-}
-
 void feed_request(struct feed_stream *stream, const Etcdserverpb__WatchRequest *m,
                   feed_refusal_fn *refusal, void *owner)
 {
-    struct feed_create create;
-
     switch (m->request_union_case) {
     case ETCDSERVERPB__WATCH_REQUEST__REQUEST_UNION_CREATE_REQUEST:
-        create = create_of(m->create_request);
-        create.refusal = refusal(owner, create.range);
-        feed_create(stream, &create);
+        feed_create(stream, m->create_request, refusal, owner);
         break;
     case ETCDSERVERPB__WATCH_REQUEST__REQUEST_UNION_CANCEL_REQUEST:
         feed_cancel(stream, m->cancel_request->watch_id);
         break;
-    case ETCDSERVERPB__WATCH_REQUEST__REQUEST_UNION_PROGRESS_REQUEST: feed_progress(stream); break;
+    case ETCDSERVERPB__WATCH_REQUEST__REQUEST_UNION_PROGRESS_REQUEST:
+        watch_stream_ask(&stream->base);
+        break;
     default: break; /* of a later release: etcd ignores it, too */
     }
 }
@@ -492,19 +444,7 @@ void feed_stream_init(struct feed *feed, struct feed_stream *stream)
     *stream = (struct feed_stream){.feed = feed};
     watch_stream_init(&stream->base, feed->options.engine, &watch_api);
     map_init(&stream->watches, MAP_MOST, entropy_u64(feed->options.io->entropy));
-    list_init(&stream->answers);
     list_init(&stream->closing);
-}
-
-bool feed_stream_full(const struct feed_stream *stream)
-{
-    return !list_empty(&stream->answers);
-}
-
-void feed_stream_writable(struct feed_stream *stream)
-{
-    stream->base.blocked = false;
-    if (answers_send(stream)) watch_stream_writable(&stream->base);
 }
 
 /* -- life -- */

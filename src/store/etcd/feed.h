@@ -18,8 +18,9 @@ struct feed_options {
     struct watch_engine *engine;
     uint32_t watches_max; /* over all streams; more are refused one by one */
     uint64_t progress_ms; /* 0: 600,000; without events, then progress_notify sends the revision */
-    /* ERR_FULL: feed_stream_writable comes when there is room. Any other error: `broken`. */
-    enum err (*send)(struct feed_stream *stream, struct str message);
+    /* ERR_FULL, but for one that must be taken: watch_stream_writable comes when there is room. Any
+     * other error: `broken`. */
+    enum err (*send)(struct feed_stream *stream, struct str message, bool must);
     void (*broken)(struct feed_stream *stream, enum err err);          /* closes it, or soon */
     void (*header)(void *owner, struct pack *into, uint64_t revision); /* as field 1 */
     void *owner;
@@ -31,10 +32,9 @@ size_t feed_count(const struct feed *feed); /* watches */
 struct feed_stream { /* the caller's storage */
     struct watch_stream base;
     struct feed *feed;
-    struct map watches;  /* by id */
-    struct list answers; /* to requests, that had no room yet */
-    uint64_t starts_at;  /* the largest start that a watch of it asked for, or asked for once */
-    bool starts_stale;   /* the watch with that start is gone */
+    struct map watches; /* by id */
+    uint64_t starts_at; /* the largest start that a watch of it asked for, or asked for once */
+    bool starts_stale;  /* the watch with that start is gone */
     int64_t next_id;
     struct list closing; /* feed.closing, see feed_stream_close */
     size_t close_cursor; /* in watches */
@@ -47,23 +47,11 @@ void feed_stream_deinit(struct feed_stream *stream); /* all at once */
  * returns if they are few. */
 enum { FEED_FREES_PER_TURN = 256 };
 void feed_stream_close(struct feed_stream *stream, void (*freed)(struct feed_stream *stream));
-void feed_stream_writable(struct feed_stream *stream); /* there is room again */
-/* Answers wait: the next request must, too. */
-bool feed_stream_full(const struct feed_stream *stream);
 
-struct feed_create {
-    struct key_range range; /* `from` is not empty */
-    int64_t start_revision, id;
-    bool prev_kv, no_put, no_delete, fragment, progress_notify;
-    const char *refusal; /* static text, or NULL: why it may not */
-};
-/* Why the range may not be watched, as `refusal`. */
+/* Why the range may not be watched, a static text; NULL: it may. */
 typedef const char *feed_refusal_fn(void *owner, struct key_range range);
-/* A message of the client's. */
+/* A message of the client's. Each is answered by itself, in order, by messages that must be taken:
+ * while there is no room the next request must wait. */
 void feed_request(struct feed_stream *stream, const Etcdserverpb__WatchRequest *m,
                   feed_refusal_fn *refusal, void *owner);
-/* Each answers by itself, in order. */
-void feed_create(struct feed_stream *stream, const struct feed_create *create);
-void feed_cancel(struct feed_stream *stream, int64_t id);
-void feed_progress(struct feed_stream *stream);
 #endif

@@ -5,7 +5,7 @@
  *          -> serializable: the part's `read`, at once
  *          -> once leadership is proved: `read`; or `command` -> the log -> `written`
  *     streams -> the part's own handler (struct etcd_raw)
- *     what is applied, a restore, a change of leadership, a second that passed -> every part
+ *     what is applied, a restore, a change of leadership -> every part
  *
  * A part is one file: one service of etcd's. */
 #ifndef STORE_ETCD_INTERNAL_H
@@ -72,10 +72,8 @@ struct
 /* Of a table of methods: ETCD_METHOD("Range", etcdserverpb, KV, range, range). The last two are the
  * words that its messages begin with. */
 #define ETCD_METHOD(rpc_, package, service_, request_, response_)                                  \
-    .base = {.path = "/" #package "." #service_ "/" rpc_,                                          \
-             .name = rpc_,                                                                         \
-             .input = &package##__##request_##_request__descriptor,                                \
-             .output = &package##__##response_##_response__descriptor}
+    LEADER_METHOD(#package "." #service_, rpc_, package##__##request_##_request,                   \
+                  package##__##response_##_response)
 #define ETCD_RAW(rpc_, package, service_, request_, response_, kind_, handler_)                    \
     .rpc = {.path = "/" #package "." #service_ "/" rpc_,                                           \
             .kind = kind_,                                                                         \
@@ -93,11 +91,10 @@ struct etcd_part {                     /* all may be NULL */
     void (*applied)(struct etcd_api *api);
     void (*restored)(struct etcd_api *api);
     void (*changed)(struct etcd_api *api, const struct replica_status *status);
-    void (*second)(struct etcd_api *api);
 };
 extern const struct etcd_part etcd_kv_part, etcd_lease_part, etcd_watch_part, etcd_cluster_part,
     etcd_maintenance_part, etcd_removal_part, etcd_leader_call_part, etcd_queue_wait_part,
-    etcd_lock_part, etcd_election_part, etcd_observe_part;
+    etcd_election_part, etcd_observe_part;
 
 struct etcd_watches { /* watch.c */
     struct feed *feed;
@@ -111,8 +108,9 @@ struct etcd_removal { /* removed.c */
     bool was_member, leaderless, stopping;
     bool removed; /* from the cluster: this replica serves no client any more */
 };
-struct etcd_leader_calls { /* leader_call.h; each list holds the calls at one step */
-    struct list fresh, pausing, running, behind;
+struct etcd_leader_calls { /* leader_call.h; each list has the calls at one step */
+    struct list fresh, pausing, running;
+    struct list behind; /* the revision that each waits for is not applied here yet */
     struct timer again;
     struct task now;
     bool stopped;
@@ -164,6 +162,11 @@ static inline const struct store *api_store(const struct etcd_api *api)
 static inline const struct keys *api_keys(const struct etcd_api *api)
 {
     return store_keys(api_store(api));
+}
+/* The request's message, of its method's type. */
+static inline const void *etcd_message(const struct etcd_request *request)
+{
+    return request->base.message;
 }
 
 /* Of the call, or of the call of our own. */

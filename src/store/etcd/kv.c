@@ -10,14 +10,9 @@
 
 /* -- Range -- */
 
-static const Etcdserverpb__RangeRequest *range_of(const struct etcd_request *request)
-{
-    return (const Etcdserverpb__RangeRequest *)request->base.message;
-}
-
 static enum etcd_error range_check(struct etcd_request *request)
 {
-    struct txn_op op = {.kind = TXN_RANGE, .range = query_from_message(range_of(request))};
+    struct txn_op op = {.kind = TXN_RANGE, .range = query_from_message(etcd_message(request))};
     enum txn_refusal refusal = txn_check(&(struct txn){.ops = {NULL, &op}, .op_count = {0, 1}});
 
     if (refusal) return etcd_error_of(refusal);
@@ -26,7 +21,7 @@ static enum etcd_error range_check(struct etcd_request *request)
 
 static bool range_allows(const struct etcd_request *request)
 {
-    const Etcdserverpb__RangeRequest *m = range_of(request);
+    const Etcdserverpb__RangeRequest *m = etcd_message(request);
 
     return etcd_may(api_of(request), request->base.call,
                     (struct key_range){bytes_str(m->key), bytes_str(m->range_end)}, ETCD_READ);
@@ -51,7 +46,7 @@ static void range_read(struct etcd_request *request)
 {
     struct etcd_api *api = api_of(request);
     const struct keys *keys = api_keys(api);
-    struct query query = query_from_message(range_of(request));
+    struct query query = query_from_message(etcd_message(request));
     enum txn_refusal refusal = query_check(keys, &query);
     struct pack answer;
     struct query_end end;
@@ -88,7 +83,8 @@ struct single {
     Etcdserverpb__RequestOp op, *op_at[1];
 };
 
-static enum etcd_error single_check(struct etcd_request *request, const Etcdserverpb__RequestOp *op)
+static enum etcd_error single_check(struct etcd_request *request,
+                                    Etcdserverpb__RequestOp__RequestCase kind)
 {
     struct single *single = ARENA_NEW(etcd_arena(request), struct single);
     bool large = etcd_request_is_large(request);
@@ -96,7 +92,9 @@ static enum etcd_error single_check(struct etcd_request *request, const Etcdserv
 
     if (!single) return ETCD_TOO_MANY_REQUESTS;
     etcdserverpb__txn_request__init(&single->txn);
-    single->op = *op;
+    etcdserverpb__request_op__init(&single->op);
+    single->op.request_case = kind;
+    single->op.request_put = (Etcdserverpb__PutRequest *)request->base.message; /* or another */
     single->op_at[0] = &single->op;
     single->txn.success = single->op_at;
     single->txn.n_success = 1;
@@ -107,48 +105,36 @@ static enum etcd_error single_check(struct etcd_request *request, const Etcdserv
 
 static enum etcd_error kv_put_check(struct etcd_request *request)
 {
-    Etcdserverpb__RequestOp op = ETCDSERVERPB__REQUEST_OP__INIT;
-
-    op.request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_PUT;
-    op.request_put = (Etcdserverpb__PutRequest *)request->base.message;
-    return single_check(request, &op);
+    return single_check(request, ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_PUT);
 }
 
 static enum etcd_error delete_check(struct etcd_request *request)
 {
-    Etcdserverpb__RequestOp op = ETCDSERVERPB__REQUEST_OP__INIT;
-
-    op.request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_DELETE_RANGE;
-    op.request_delete_range = (Etcdserverpb__DeleteRangeRequest *)request->base.message;
-    return single_check(request, &op);
+    return single_check(request, ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_DELETE_RANGE);
 }
 
 static enum err single_command(struct etcd_request *request, struct buf *into,
                                enum store_kind *ret_kind)
 {
     *ret_kind = STORE_TXN;
-    return store_txn_write((const Etcdserverpb__TxnRequest *)request->base.message, STORE_TXN_BARE,
-                           into);
+    return store_txn_write(etcd_message(request), STORE_TXN_BARE, into);
 }
 
 /* -- Compact -- */
 
-static const Etcdserverpb__CompactionRequest *compact_of(const struct etcd_request *request)
-{
-    return (const Etcdserverpb__CompactionRequest *)request->base.message;
-}
-
 static enum etcd_error compact_check(struct etcd_request *request)
 {
-    return compact_of(request)->revision <= 0 ? ETCD_COMPACTED : ETCD_OK;
+    const Etcdserverpb__CompactionRequest *m = etcd_message(request);
+
+    return m->revision <= 0 ? ETCD_COMPACTED : ETCD_OK;
 }
 
 static enum err compact_command(struct etcd_request *request, struct buf *into,
                                 enum store_kind *ret_kind)
 {
-    struct store_command command = {.kind = STORE_COMPACT,
-                                    .prefer_slot = STORE_NO_SLOT,
-                                    .expected = (uint64_t)compact_of(request)->revision};
+    const Etcdserverpb__CompactionRequest *m = etcd_message(request);
+    struct store_command command = {
+        .kind = STORE_COMPACT, .prefer_slot = STORE_NO_SLOT, .expected = (uint64_t)m->revision};
 
     *ret_kind = command.kind;
     return store_command_write(&command, into);
@@ -156,13 +142,13 @@ static enum err compact_command(struct etcd_request *request, struct buf *into,
 
 static void compact_reply(struct etcd_request *request, struct str reply)
 {
+    const Etcdserverpb__CompactionRequest *m = etcd_message(request);
     struct etcd_api *api = api_of(request);
     struct store_reply answer;
 
     if (store_reply_parse(reply, &answer))
         request_refuse_as(&request->base, LEADER_UNKNOWN);
-    else if (answer.code == COORD_OK && compact_of(request)->physical &&
-             keys_prune_left(api_keys(api)))
+    else if (answer.code == COORD_OK && m->physical && keys_prune_left(api_keys(api)))
         request_keep(&request->base, &api->pruning);
     else if (answer.code == COORD_OK)
         etcd_reply_header(request);

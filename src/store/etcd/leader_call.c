@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attempts of leader calls, on this replica while it leads, else by RPC.
  *
- * Invariant: a call is on the list of its step, or idle and on none. */
+ * Invariant: a call that is busy is on the list of its step; any other is on none. */
 #include "store/etcd/leader_call.h"
 
 #include <stdlib.h>
@@ -21,7 +21,7 @@ enum {
 static void call_finish(struct leader_call *call, const struct leader_answer *answer)
 {
     list_remove(&call->link);
-    call->step = LEADER_CALL_IDLE;
+    call->busy = false;
     call->done(call, answer);
 }
 
@@ -31,9 +31,9 @@ static void call_refuse(struct leader_call *call, enum etcd_error error)
                                               .text = str_from(etcd_errors[error].text)});
 }
 
-static void call_move(struct leader_call *call, enum leader_call_step step, struct list *to)
+static void call_move(struct leader_call *call, struct list *to)
 {
-    call->step = step;
+    call->busy = true;
     list_remove(&call->link);
     list_append(to, &call->link);
 }
@@ -48,7 +48,7 @@ static void call_try_later(struct leader_call *call)
     } else if (mono_due(call->until, loop_now(call->api->options.io->loop))) {
         call_refuse(call, ETCD_TIMEOUT);
     } else {
-        call_move(call, LEADER_CALL_PAUSES, &calls->pausing);
+        call_move(call, &calls->pausing);
         if (!timer_running(&calls->again)) timer_start_in(&calls->again, AGAIN_MS);
     }
 }
@@ -63,7 +63,7 @@ static void call_wait_applied(struct leader_call *call)
     else if (call->api->leader_calls.stopped)
         call_refuse(call, ETCD_STOPPED); /* an answer that came while the API stops */
     else
-        call_move(call, LEADER_CALL_BEHIND, &call->api->leader_calls.behind);
+        call_move(call, &call->api->leader_calls.behind);
 }
 
 static void call_answered(struct leader_call *call, enum grpc_status status, struct str text,
@@ -101,7 +101,7 @@ static void call_here(struct leader_call *call)
     struct note note;
     enum err err;
 
-    call_move(call, LEADER_CALL_RUNS, &call->api->leader_calls.running);
+    call_move(call, &call->api->leader_calls.running);
     arena_init(&call->arena, LEADER_CALL_ARENA_MAX);
     err =
         message_read(method->input, buf_peek(&call->request), NULL, &call->arena, &request, &note);
@@ -131,7 +131,7 @@ static bool call_elsewhere(struct leader_call *call)
     struct h2_header metadata[] = {{STR(RPC_HOPS_HEADER), STR("1")},
                                    {STR(RPC_CALLER_HEADER), buf_peek(&call->client)}};
     struct rpc_call_options options = {.path = call->path,
-                                       .timeout_ms = api->leader.wait_ms + ETCD_FORWARD_MS,
+                                       .timeout_ms = api->leader.options.wait_ms + ETCD_FORWARD_MS,
                                        .metadata = metadata,
                                        .metadata_count = api->options.tls ? 2 : 1,
                                        .response_max = RESPONSE_MAX,
@@ -140,7 +140,7 @@ static bool call_elsewhere(struct leader_call *call)
     if (!channel ||
         rpc_unary(channel, &options, buf_peek(&call->request), call_on_answer, call, NULL))
         return false;
-    call_move(call, LEADER_CALL_RUNS, &api->leader_calls.running);
+    call_move(call, &api->leader_calls.running);
     return true;
 }
 
@@ -211,7 +211,7 @@ enum err leader_call_init(struct leader_call *call, struct etcd_api *api,
 
 void leader_call_deinit(struct leader_call *call)
 {
-    assert(call->step == LEADER_CALL_IDLE);
+    assert(!call->busy);
     buf_deinit(&call->request);
     buf_deinit(&call->client);
 }
@@ -223,7 +223,7 @@ enum err leader_call_begin(struct leader_call *call, const char *path,
     struct loop *loop = call->api->options.io->loop;
     enum err err;
 
-    assert(call->step == LEADER_CALL_IDLE);
+    assert(!call->busy);
     if (calls->stopped) return ERR_CLOSED;
     buf_clear(&call->request);
     err = message_write(request, &call->request, NULL);
@@ -232,7 +232,7 @@ enum err leader_call_begin(struct leader_call *call, const char *path,
     call->catches_up = false;
     call->done = done;
     call->until = wait_ms ? mono_after(loop_now(loop), wait_ms) : MONO_NEVER;
-    call_move(call, LEADER_CALL_PAUSES, &calls->fresh);
+    call_move(call, &calls->fresh);
     loop_defer(loop, &calls->now);
     return ERR_OK;
 }
@@ -254,11 +254,11 @@ enum err leader_call_wait(struct leader_call *call, uint64_t revision, leader_ca
 {
     struct etcd_leader_calls *calls = &call->api->leader_calls;
 
-    assert(call->step == LEADER_CALL_IDLE);
+    assert(!call->busy);
     if (calls->stopped) return ERR_CLOSED;
     call->done = done;
     call->revision = revision;
-    call_move(call, LEADER_CALL_BEHIND, &calls->behind);
+    call_move(call, &calls->behind);
     loop_defer(call->api->options.io->loop, &calls->now); /* it may be applied already */
     return ERR_OK;
 }

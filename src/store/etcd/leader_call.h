@@ -11,12 +11,6 @@
 #define STORE_ETCD_LEADER_CALL_H
 #include "store/etcd/internal.h"
 
-enum leader_call_step {
-    LEADER_CALL_IDLE,
-    LEADER_CALL_PAUSES, /* until the next attempt */
-    LEADER_CALL_RUNS,
-    LEADER_CALL_BEHIND, /* the revision it waits for is not applied here yet */
-};
 struct leader_answer { /* valid during the call */
     enum grpc_status status;
     struct str text;
@@ -29,7 +23,7 @@ struct leader_call { /* the owner's storage until `done` has begun; zeroed at fi
     struct list link;
     struct etcd_api *api;
     const char *path; /* "/etcdserverpb.KV/Txn" */
-    enum leader_call_step step;
+    bool busy;        /* from its beginning until `done` */
     bool catches_up;
     struct buf request, client; /* client: whom the leader is asked for */
     char actor[REPLICA_ACTOR_MAX];
@@ -42,7 +36,7 @@ struct leader_call { /* the owner's storage until `done` has begun; zeroed at fi
 /* In the name of the client of `from`, which is not needed any longer. */
 enum err leader_call_init(struct leader_call *call, struct etcd_api *api,
                           const struct rpc_call *from);
-void leader_call_deinit(struct leader_call *call); /* idle; fine on a zeroed one */
+void leader_call_deinit(struct leader_call *call); /* not busy; fine on a zeroed one */
 /* One at a time; `done` comes once, never from inside. ERR_CLOSED: the API stops; ERR_NOMEM,
  * ERR_FULL. `path`: static. */
 enum err leader_call_begin(struct leader_call *call, const char *path,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* etcdserverpb.Lease: plain leases of the store (store/core/store.h) by their numbers.
  *
- * A lease lives on the replicated clock: whoever leads, what is left of it is the same. Keep-alives
+ * A lease lives on the replicated clock: a change of leaders changes nothing of what is left of it. Keep-alives
  * of all streams are gathered into entries of the log with those of muster.v1 (service_renew.c); an
  * answer comes after its entry, so an answer with TTL n means that the lease lives n from then on.
  */
@@ -20,11 +20,6 @@ enum {
 };
 
 /* -- LeaseGrant -- */
-
-static const Etcdserverpb__LeaseGrantRequest *grant_of(const struct etcd_request *request)
-{
-    return (const Etcdserverpb__LeaseGrantRequest *)request->base.message;
-}
 
 static int64_t granted_ttl(const Etcdserverpb__LeaseGrantRequest *m)
 {
@@ -45,7 +40,7 @@ static enum etcd_error grant_check(struct etcd_request *request)
 {
     struct store_command command;
 
-    return etcd_grant_command(grant_of(request), 1, &command);
+    return etcd_grant_command(etcd_message(request), 1, &command);
 }
 
 static enum err grant_write(struct etcd_request *request, struct buf *into,
@@ -56,7 +51,7 @@ static enum err grant_write(struct etcd_request *request, struct buf *into,
 
     while (drawn == 0) /* ends: one of 2^63 is zero */
         drawn = (int64_t)(entropy_u64(api_of(request)->options.io->entropy) & INT64_MAX);
-    (void)etcd_grant_command(grant_of(request), drawn, &command);
+    (void)etcd_grant_command(etcd_message(request), drawn, &command);
     *ret_kind = command.kind;
     return store_command_write(&command, into);
 }
@@ -73,7 +68,7 @@ static void grant_reply(struct etcd_request *request, struct str reply)
     } else {
         pack = etcd_answer(api_of(request));
         pack_u64(&pack, 2, store_lease_number(&answer.lease));
-        pack_i64(&pack, 3, granted_ttl(grant_of(request)));
+        pack_i64(&pack, 3, granted_ttl(etcd_message(request)));
         etcd_reply(request, &pack);
     }
 }
@@ -100,14 +95,10 @@ static bool lease_keys_allowed(const struct etcd_request *request, int64_t numbe
     return may;
 }
 
-static const Etcdserverpb__LeaseRevokeRequest *revoke_of(const struct etcd_request *request)
-{
-    return (const Etcdserverpb__LeaseRevokeRequest *)request->base.message;
-}
-
 static bool revoke_allows(const struct etcd_request *request)
 {
-    return lease_keys_allowed(request, revoke_of(request)->id, ETCD_WRITE);
+    return lease_keys_allowed(
+        request, ((const Etcdserverpb__LeaseRevokeRequest *)etcd_message(request))->id, ETCD_WRITE);
 }
 
 enum etcd_error etcd_revoke_command(const Etcdserverpb__LeaseRevokeRequest *m,
@@ -123,7 +114,7 @@ static enum etcd_error revoke_check(struct etcd_request *request)
 {
     struct store_command command;
 
-    return etcd_revoke_command(revoke_of(request), &command);
+    return etcd_revoke_command(etcd_message(request), &command);
 }
 
 static enum err revoke_write(struct etcd_request *request, struct buf *into,
@@ -131,7 +122,7 @@ static enum err revoke_write(struct etcd_request *request, struct buf *into,
 {
     struct store_command command;
 
-    (void)etcd_revoke_command(revoke_of(request), &command);
+    (void)etcd_revoke_command(etcd_message(request), &command);
     *ret_kind = command.kind;
     return store_command_write(&command, into);
 }
@@ -171,16 +162,14 @@ static void lease_pack_keys(struct etcd_api *api, int64_t number, struct pack *p
 
 static bool ttl_allows(const struct etcd_request *request)
 {
-    const Etcdserverpb__LeaseTimeToLiveRequest *m =
-        (const Etcdserverpb__LeaseTimeToLiveRequest *)request->base.message;
+    const Etcdserverpb__LeaseTimeToLiveRequest *m = etcd_message(request);
 
     return m->keys ? lease_keys_allowed(request, m->id, ETCD_READ) : etcd_may_look(request);
 }
 
 static void ttl_read(struct etcd_request *request)
 {
-    const Etcdserverpb__LeaseTimeToLiveRequest *m =
-        (const Etcdserverpb__LeaseTimeToLiveRequest *)request->base.message;
+    const Etcdserverpb__LeaseTimeToLiveRequest *m = etcd_message(request);
     struct etcd_api *api = api_of(request);
     struct pack pack = etcd_answer(api);
     struct store_lease lease;
@@ -225,14 +214,12 @@ struct keeper { /* a stream; lives until nothing of it is on its way */
     struct etcd_api *api;
     struct rpc_call *call; /* NULL: it is over */
     uint32_t pending;      /* on their way through the log */
-    struct list unsent;    /* answers without room */
-    bool half_closed, paused;
+    bool half_closed;
 };
 struct beat {
     struct renew_asker asker;
-    struct list link; /* keeper.unsent */
     struct keeper *keeper;
-    int64_t id, ttl_s;
+    int64_t id;
     /* As of the request: an answer that renews never names a revision at which the lease had ended. */
     uint64_t revision;
 };
@@ -247,27 +234,26 @@ static void keeper_end(struct keeper *keeper, enum etcd_error error)
     if (keeper->call) etcd_finish(keeper->call, error);
 }
 
-static enum err beat_send(struct keeper *keeper, const struct beat *beat)
+static enum err beat_send(const struct beat *beat, const struct store_renewal *renewal)
 {
+    const struct keeper *keeper = beat->keeper;
     struct pack pack = pack_begin(&keeper->api->answer);
 
     etcd_header(keeper->api, &pack, beat->revision);
     pack_i64(&pack, 2, beat->id);
-    pack_i64(&pack, 3, beat->ttl_s);
-    return pack.err ? pack.err : rpc_send_bytes(keeper->call, buf_peek(pack.into));
+    if (renewal->code == COORD_OK) pack_i64(&pack, 3, renewal->granted_ttl_ms / 1000);
+    return pack.err ? pack.err : rpc_send_kept(keeper->call, buf_peek(pack.into));
 }
 
 /* Reads on, or ends, when it has room. */
 static void keeper_continue(struct keeper *keeper)
 {
-    bool busy = keeper->pending >= PENDING_MAX || !list_empty(&keeper->unsent);
-    bool idle = keeper->pending <= PENDING_LOW && list_empty(&keeper->unsent);
-
     if (!keeper->call) return;
-    if (busy && !keeper->paused) rpc_pause(keeper->call);
-    if (idle && keeper->paused) rpc_resume(keeper->call);
-    keeper->paused = (keeper->paused || busy) && !idle;
-    if (keeper->half_closed && !keeper->pending && list_empty(&keeper->unsent))
+    if (keeper->pending >= PENDING_MAX || rpc_reply_waits(keeper->call))
+        rpc_pause(keeper->call);
+    else if (keeper->pending <= PENDING_LOW)
+        rpc_resume(keeper->call);
+    if (keeper->half_closed && !keeper->pending)
         rpc_finish(keeper->call, GRPC_OK, STR_EMPTY, STR_EMPTY);
 }
 
@@ -275,19 +261,10 @@ static void on_beat(struct renew_asker *asker, enum err err, const struct store_
 {
     struct beat *beat = CONTAINER_OF(asker, struct beat, asker);
     struct keeper *keeper = beat->keeper;
-    bool kept = false;
 
     keeper->pending--;
-    if (keeper->call && !err) {
-        beat->ttl_s = renewal->code == COORD_OK ? renewal->granted_ttl_ms / 1000 : 0;
-        if (list_empty(&keeper->unsent)) err = beat_send(keeper, beat);
-        kept = err == ERR_FULL || !list_empty(&keeper->unsent);
-        if (kept) {
-            list_append(&keeper->unsent, &beat->link);
-            err = ERR_OK;
-        }
-    }
-    if (!kept) free(beat);
+    if (keeper->call && !err) err = beat_send(beat, renewal);
+    free(beat);
     if (err && err != ERR_CLOSED)
         keeper_end(keeper, err == ERR_UNKNOWN ? ETCD_TIMEOUT : ETCD_LEADER_CHANGED);
     keeper_continue(keeper);
@@ -312,7 +289,6 @@ static void keeper_on_start(void *service, struct rpc_call *call)
     keeper->api = api;
     keeper->call = call;
     list_init(&keeper->link);
-    list_init(&keeper->unsent);
     list_append(&api->keepers, &keeper->link);
 }
 
@@ -334,7 +310,6 @@ static void keeper_on_message(void *service, struct rpc_call *call, const Protob
     beat->id = ((const Etcdserverpb__LeaseKeepAliveRequest *)message)->id;
     beat->revision = keys_revision(api_keys(api));
     beat->asker.done = on_beat;
-    list_init(&beat->link);
     id = store_plain_lease(beat->id);
     keeper->pending++;
     if (!renew_add(api->service, &id, 1, &beat->asker)) {
@@ -357,21 +332,8 @@ static void keeper_on_half_closed(void *, struct rpc_call *call)
 static void keeper_on_writable(void *, struct rpc_call *call)
 {
     struct keeper *keeper = rpc_call_data(call);
-    enum err err = ERR_OK;
 
-    if (!keeper) return;
-    LIST_EACH_SAFE(&keeper->unsent, node, next)
-    {
-        struct beat *beat = CONTAINER_OF(node, struct beat, link);
-
-        err = beat_send(keeper, beat);
-        if (err == ERR_FULL) return;
-        list_remove(&beat->link);
-        free(beat);
-        if (err) break;
-    }
-    if (err && err != ERR_CLOSED) keeper_end(keeper, ETCD_UNHEALTHY);
-    keeper_continue(keeper);
+    if (keeper) keeper_continue(keeper);
 }
 
 static void keeper_on_drain(void *, struct rpc_call *call)
@@ -384,9 +346,6 @@ static void keeper_on_done(void *, struct rpc_call *call)
     struct keeper *keeper = rpc_call_data(call);
 
     if (!keeper) return;
-    LIST_EACH_SAFE(&keeper->unsent, node, next)
-    free(CONTAINER_OF(node, struct beat, link));
-    list_init(&keeper->unsent);
     list_remove(&keeper->link);
     keeper->call = NULL;
     keeper_free_if_done(keeper);

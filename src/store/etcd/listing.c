@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Slices of long ranges and of hashes, one in a turn of the loop.
+ *
+ * Invariant: all slices of a listing read one revision. When that revision is compacted, a listing
+ * of the present begins again, unless a part of its response was sent. */
 #include "store/etcd/listing.h"
 
 #include <stdlib.h>
@@ -13,7 +17,7 @@ struct etcd_listing {
     bool hashes;             /* HashKV; else a Range */
     uint64_t hash;           /* of what was looked at. Of nothing it is something, too */
     bool pinned;             /* the revision is ours: the caller asked for now */
-    bool sending, waits;
+    bool sending;
     struct str next;           /* the key that comes next, in `at` */
     uint64_t left, shown, sum; /* left: until the limit; sum: bytes of the pairs */
     uint64_t count;            /* keys of the range */
@@ -88,39 +92,6 @@ void listing_hash(struct etcd_request *request, int64_t revision)
                   true);
 }
 
-/* Keys of the next slice. `answer` NULL: they are measured. False: there are no more. */
-static bool listing_slice(const struct keys *keys, struct etcd_listing *l, struct pack *answer)
-{
-    struct key_range rest = {str_of(l->at, l->at_len), l->query.range.end};
-    size_t bytes = 0;
-    struct keys_cursor cursor;
-    struct key_value pair;
-
-    keys_seek(keys, rest, (uint64_t)l->query.revision, &cursor);
-    cursor.rows_left = SLICE_KEYS;
-    while (keys_next(&cursor, &pair)) {
-        if (!query_passes(&l->query, &pair)) continue;
-        if (l->left == 0 || bytes >= SLICE_BYTES) {
-            l->more = l->left == 0;
-            listing_seek(l, pair.key);
-            return !l->more;
-        }
-        if (l->query.keys_only) pair.value = STR_EMPTY;
-        if (answer) {
-            keyvalue_pack(answer, 2, &pair);
-            bytes = answer->into->len;
-        } else {
-            size_t size = keyvalue_size(&pair);
-
-            l->sum += 1 + keyvalue_varint(size) + size;
-            l->shown++;
-        }
-        l->left--;
-    }
-    if (cursor.next.len) listing_seek(l, cursor.next);
-    return cursor.next.len > 0;
-}
-
 static uint64_t hash_pair(uint64_t seed, const struct key_value *pair)
 {
     uint64_t numbers[] = {pair->create, pair->mod, pair->version, pair->lease};
@@ -136,8 +107,25 @@ static uint64_t hash_pair(uint64_t seed, const struct key_value *pair)
     return seed;
 }
 
-/* The same of a sorted one, and of a hash: they are looked at. */
-static bool listing_look(const struct keys *keys, struct etcd_listing *l)
+/* A pair of an unsorted range is sent in `answer`, or measured. */
+static void listing_take(struct etcd_listing *l, struct key_value *pair, struct pack *answer)
+{
+    size_t size;
+
+    if (l->query.keys_only) pair->value = STR_EMPTY;
+    l->left--;
+    if (answer) {
+        keyvalue_pack(answer, 2, pair);
+        return;
+    }
+    size = keyvalue_size(pair);
+    l->sum += 1 + keyvalue_varint(size) + size;
+    l->shown++;
+}
+
+/* Keys of the next slice. `answer` NULL: they are measured, gathered or hashed. False: there are no
+ * more. */
+static bool listing_slice(const struct keys *keys, struct etcd_listing *l, struct pack *answer)
 {
     struct key_range rest = {str_of(l->at, l->at_len), l->query.range.end};
     uint64_t at = (uint64_t)l->query.revision;
@@ -147,11 +135,20 @@ static bool listing_look(const struct keys *keys, struct etcd_listing *l)
     /* The present is cheaper than a past that is the same. */
     keys_seek(keys, rest, at == keys_revision(keys) ? 0 : at, &cursor);
     cursor.rows_left = SLICE_KEYS;
-    while (keys_next(&cursor, &pair))
-        if (l->best)
+    while (keys_next(&cursor, &pair)) {
+        if (l->best) {
             query_best_add(l->best, &pair);
-        else
+        } else if (l->hashes) {
             l->hash = hash_pair(l->hash, &pair);
+        } else if (query_passes(&l->query, &pair)) {
+            if (l->left == 0 || (answer && answer->into->len >= SLICE_BYTES)) {
+                l->more = l->left == 0;
+                listing_seek(l, pair.key);
+                return !l->more;
+            }
+            listing_take(l, &pair, answer);
+        }
+    }
     if (cursor.next.len) listing_seek(l, cursor.next);
     return cursor.next.len > 0;
 }
@@ -259,17 +256,16 @@ static void listing_step(struct etcd_request *request)
     }
     if (l->sending) {
         err = listing_send(request, l, &done);
-    } else if (l->best || l->hashes) {
-        done = !listing_look(api_keys(api), l);
-        if (done) err = l->best ? listing_send_best(request, l) : listing_send_hash(request, l);
-    } else if (!listing_slice(api_keys(api), l, NULL))
-        err = listing_begin_sending(request, l);
+    } else if (!listing_slice(api_keys(api), l, NULL)) {
+        done = l->best || l->hashes;
+        err = l->best     ? listing_send_best(request, l)
+              : l->hashes ? listing_send_hash(request, l)
+                          : listing_begin_sending(request, l);
+    }
     if (err)
         listing_end(request, ETCD_TOO_MANY_REQUESTS);
     else if (done)
         request_free(&request->base);
-    else
-        l->waits = rpc_reply_waits(request->base.call);
 }
 
 /* One slice of one of them, in turns. */
@@ -281,7 +277,7 @@ static void listing_on_turn(struct timer *timer)
     LIST_EACH(&api->listings, node)
     {
         request = etcd_request_of(CONTAINER_OF(node, struct leader_request, link));
-        if (!request->listing->waits) break;
+        if (!rpc_reply_waits(request->base.call)) break;
         request = NULL;
     }
     if (!request) return;
@@ -293,9 +289,7 @@ static void listing_on_turn(struct timer *timer)
 
 void listing_writable(struct etcd_request *request)
 {
-    if (!request->listing) return;
-    request->listing->waits = false;
-    timer_start_in(&api_of(request)->listing_turn, 0);
+    if (request->listing) timer_start_in(&api_of(request)->listing_turn, 0);
 }
 
 void listing_freed(struct etcd_request *request)

@@ -4,12 +4,9 @@
  * There is nothing to defragment: the store lives in memory, and its log is cut by snapshots; the
  * call answers so in its trailer. An alarm ends with its cause. Snapshot
  * is fleet/service_snapshot.h's: it carries more than the store. */
-#include "store/etcd/listing.h"
+#include <stdio.h>
 
-static bool maintenance_always(const ProtobufCMessage *)
-{
-    return true;
-}
+#include "store/etcd/listing.h"
 
 /* -- Status -- */
 
@@ -39,7 +36,7 @@ static void status_read(struct etcd_request *request)
 
 static enum etcd_error alarm_check(struct etcd_request *request)
 {
-    const Etcdserverpb__AlarmRequest *m = (const Etcdserverpb__AlarmRequest *)request->base.message;
+    const Etcdserverpb__AlarmRequest *m = etcd_message(request);
 
     return m->action == ETCDSERVERPB__ALARM_REQUEST__ALARM_ACTION__ACTIVATE ? ETCD_LEFT_OUT
                                                                             : ETCD_OK;
@@ -49,7 +46,7 @@ static enum etcd_error alarm_check(struct etcd_request *request)
  * free space does. */
 static void alarm_read(struct etcd_request *request)
 {
-    const Etcdserverpb__AlarmRequest *m = (const Etcdserverpb__AlarmRequest *)request->base.message;
+    const Etcdserverpb__AlarmRequest *m = etcd_message(request);
     struct etcd_api *api = api_of(request);
     uint64_t leader = replica_status(api->options.replica).leader_id;
     bool about = (m->memberid == 0 || m->memberid == leader) &&
@@ -157,28 +154,58 @@ static void move_leader(struct etcd_request *request)
     }
 }
 
+/* -- what probes ask by plain HTTP: /health and /version, as etcd answers them -- */
+
+const char *etcd_version(const struct etcd_api *api)
+{
+    return api->options.version ? api->options.version : ETCD_VERSION;
+}
+
+bool etcd_page(void *owner, struct str path, struct rpc_page *page)
+{
+    const struct etcd_api *api = owner;
+    struct str version = str_from(etcd_version(api)), rest = version, major, minor;
+    bool healthy = etcd_leader_known(api) && !store_sizes(api_store(api)).no_space;
+    int len;
+
+    page->type = "application/json";
+    if (str_equal(path, STR("/health"))) {
+        page->status = healthy ? 200 : 503;
+        len = snprintf(page->body, sizeof page->body, "{\"health\":\"%s\",\"reason\":\"%s\"}",
+                       healthy ? "true" : "false",
+                       healthy                  ? ""
+                       : etcd_leader_known(api) ? "ALARM NOSPACE"
+                                                : "RAFT NO LEADER");
+    } else if (str_equal(path, STR("/version")) && str_split(&rest, '.', &major) &&
+               str_split(&rest, '.', &minor)) {
+        len = snprintf(page->body, sizeof page->body,
+                       "{\"etcdserver\":\"%.*s\",\"etcdcluster\":\"%.*s.%.*s.0\"}",
+                       STR_ARG(version), STR_ARG(major), STR_ARG(minor));
+    } else {
+        return false;
+    }
+    page->len = (size_t)len;
+    return true;
+}
+
 static const struct etcd_method maintenance_methods[] = {
     {ETCD_METHOD("Status", etcdserverpb, Maintenance, status, status), .allows = etcd_may_look,
-     .serializable = maintenance_always, .read = status_read},
+     .serializable = store_always, .read = status_read},
     {ETCD_METHOD("Alarm", etcdserverpb, Maintenance, alarm, alarm), .check = alarm_check,
      .allows = etcd_may_look, .read = alarm_read},
     {ETCD_METHOD("Hash", etcdserverpb, Maintenance, hash, hash), .allows = etcd_may_look,
-     .serializable = maintenance_always, .read = hash_read},
-    {.base = {.path = "/etcdserverpb.Maintenance/HashKV",
-              .name = "HashKV",
-              .input = &etcdserverpb__hash_kvrequest__descriptor,
-              .output = &etcdserverpb__hash_kvresponse__descriptor},
-     .allows = etcd_may_look,
-     .serializable = maintenance_always,
-     .read = hash_kv_read},
+     .serializable = store_always, .read = hash_read},
+    {LEADER_METHOD("etcdserverpb.Maintenance", "HashKV", etcdserverpb__hash_kvrequest,
+                   etcdserverpb__hash_kvresponse),
+     .allows = etcd_may_look, .serializable = store_always, .read = hash_kv_read},
     {ETCD_METHOD("Defragment", etcdserverpb, Maintenance, defragment, defragment),
-     .allows = etcd_may_look, .serializable = maintenance_always, .read = defragment},
+     .allows = etcd_may_look, .serializable = store_always, .read = defragment},
     {ETCD_METHOD("AuthStatus", etcdserverpb, Auth, auth_status, auth_status),
-     .serializable = maintenance_always, .read = auth_status},
+     .serializable = store_always, .read = auth_status},
     {ETCD_METHOD("Authenticate", etcdserverpb, Auth, authenticate, authenticate),
-     .check = check_authenticate, .serializable = maintenance_always, .read = auth_status},
+     .check = check_authenticate, .serializable = store_always, .read = auth_status},
     {ETCD_METHOD("MoveLeader", etcdserverpb, Maintenance, move_leader, move_leader),
-     .allows = etcd_may_administer, .serializable = maintenance_always, .read = move_leader},
+     .allows = etcd_may_administer, .serializable = store_always, .read = move_leader},
     {.base = {.path = NULL}},
 };
 

@@ -17,16 +17,16 @@ struct observer {
     struct list link, changed;
     struct looker looker; /* at nothing: it has not begun, or there is no room for what it saw */
     struct etcd_api *api;
-    struct rpc_call *call; /* NULL: gone */
-    struct buf prefix, end;
-    struct key_range range; /* of the election: views of `prefix` and `end` */
+    struct rpc_call *call;  /* NULL: gone */
+    struct key_range range; /* of the election */
     uint64_t create, mod;   /* of what it was sent last */
-    bool follows, blocked, needs_leader;
+    bool follows, needs_leader;
+    char room[]; /* of the range */
 };
 
 static void observer_unwatch(struct observer *observer)
 {
-    interest_leave(watch_engine_interest(observer->api->service->watches), &observer->looker);
+    interest_leave(&observer->api->service->watches->interest, &observer->looker);
     list_remove(&observer->changed);
 }
 
@@ -37,8 +37,6 @@ static void observer_free(struct observer *observer)
     assert(observer->api->observers.count > 0);
     observer->api->observers.count--;
     leader_call_deinit(&observer->leader);
-    buf_deinit(&observer->prefix);
-    buf_deinit(&observer->end);
     free(observer);
 }
 
@@ -67,13 +65,12 @@ static void observer_send(struct observer *observer, const struct key_value *lea
     pack = etcd_answer(api);
     keyvalue_pack(&pack, 2, leader);
     err = pack.err ? pack.err : rpc_send_bytes(observer->call, buf_peek(&api->answer));
-    observer->blocked = err == ERR_FULL;
     if (err && err != ERR_FULL && err != ERR_CLOSED)
         observer_refuse(observer, ETCD_TOO_MANY_REQUESTS);
     if (err) return;
     observer->create = leader->create;
     observer->mod = leader->mod;
-    store_count(api->service->metrics.watch_events, 1);
+    api->service->numbers.watch_events++;
 }
 
 /* Every other entry was created later: the leader leads for as long as its key exists. */
@@ -88,12 +85,12 @@ static bool observer_leader_stays(const struct observer *observer, struct key_va
 
 static void observer_check(struct observer *observer)
 {
-    struct interest *interest = watch_engine_interest(observer->api->service->watches);
+    struct interest *interest = &observer->api->service->watches->interest;
     struct key_range range = observer->range;
     struct key_value leader;
     enum err err;
 
-    if (observer->blocked || !observer->follows) return;
+    if (!observer->follows || rpc_reply_waits(observer->call)) return;
     if (observer_leader_stays(observer, &leader)) {
         observer_send(observer, &leader);
         return;
@@ -127,18 +124,18 @@ static void observer_on_caught_up(struct leader_call *call, const struct leader_
     }
 }
 
-static enum err observer_begin(struct observer *observer, struct str name)
+static enum etcd_error observer_begin(struct observer *observer)
 {
     enum err err = leader_call_init(&observer->leader, observer->api, observer->call);
 
+    if (err) return ETCD_TOO_MANY_REQUESTS;
     /* Nobody can lead there: no key is so long. And the name is kept for as long as the call. */
-    if (!err && name.len >= STORE_KEY_MAX) err = ERR_TOO_LARGE;
-    if (!err) err = queue_prefix(name, &observer->prefix);
-    if (!err) err = queue_range(buf_peek(&observer->prefix), &observer->end, &observer->range);
-    if (err) return err;
-    if (!etcd_may(observer->api, observer->call, observer->range, ETCD_READ)) return ERR_DENIED;
-    return leader_call_catch_up(&observer->leader, observer->range.from,
-                                observer->api->leader.wait_ms, observer_on_caught_up);
+    if (observer->range.from.len > STORE_KEY_MAX) return ETCD_TOO_LARGE;
+    if (!etcd_may(observer->api, observer->call, observer->range, ETCD_READ)) return ETCD_DENIED;
+    err = leader_call_catch_up(&observer->leader, observer->range.from,
+                               observer->api->leader.options.wait_ms, observer_on_caught_up);
+    if (err) return err == ERR_CLOSED ? ETCD_STOPPED : ETCD_TOO_MANY_REQUESTS;
+    return ETCD_OK;
 }
 
 static void observer_on_changed(struct looker *looker, uint64_t, const struct key_value *)
@@ -149,16 +146,15 @@ static void observer_on_changed(struct looker *looker, uint64_t, const struct ke
         list_append(&observer->api->observers.changed, &observer->changed);
 }
 
-static struct observer *observer_new(struct etcd_api *api, struct rpc_call *call)
+static struct observer *observer_new(struct etcd_api *api, struct rpc_call *call, struct str name)
 {
-    struct observer *observer = calloc(1, sizeof *observer);
+    struct observer *observer = calloc(1, sizeof *observer + 2 * (name.len + 1));
 
     if (!observer) return NULL;
     observer->api = api;
     observer->call = call;
     observer->needs_leader = etcd_wants_leader(call);
-    buf_init(&observer->prefix, ETCD_MESSAGE_MAX);
-    buf_init(&observer->end, ETCD_MESSAGE_MAX);
+    observer->range = queue_range(name, observer->room);
     list_init(&observer->link);
     list_init(&observer->changed);
     observer->looker.seen = observer_on_changed;
@@ -173,32 +169,27 @@ static void observer_on_message(void *service, struct rpc_call *call,
                                 const ProtobufCMessage *message, struct str)
 {
     struct etcd_api *api = service;
+    struct str name = bytes_str(((const V3electionpb__LeaderRequest *)message)->name);
     bool full = api->observers.count >= api->service->limits.watchers_max;
     enum etcd_error error = etcd_keep_refusal(api, call, full);
     struct observer *observer = NULL;
-    enum err err;
 
     rpc_call_set_data(call, NULL);
-    if (!error) observer = observer_new(api, call);
+    if (!error) observer = observer_new(api, call, name);
     if (!observer) {
         etcd_finish(call, error ? error : ETCD_TOO_MANY_REQUESTS);
         return;
     }
-    err = observer_begin(observer, bytes_str(((const V3electionpb__LeaderRequest *)message)->name));
-    if (err)
-        observer_refuse(observer, err == ERR_DENIED      ? ETCD_DENIED
-                                  : err == ERR_CLOSED    ? ETCD_STOPPED
-                                  : err == ERR_TOO_LARGE ? ETCD_TOO_LARGE
-                                                         : ETCD_TOO_MANY_REQUESTS);
+    error = observer_begin(observer);
+    if (error) observer_refuse(observer, error);
 }
 
 static void observer_on_writable(void *, struct rpc_call *call)
 {
     struct observer *observer = rpc_call_data(call);
 
-    if (!observer) return;
-    observer->blocked = false;
-    if (!store_machine_restoring(observer->api->service->machine)) observer_check(observer);
+    if (observer && !store_machine_restoring(observer->api->service->machine))
+        observer_check(observer);
 }
 
 static void observer_on_drain(void *, struct rpc_call *call)
@@ -215,7 +206,7 @@ static void observer_on_done(void *, struct rpc_call *call)
     if (!observer) return;
     observer->call = NULL;
     observer->follows = false;
-    if (observer->leader.step == LEADER_CALL_IDLE) observer_free(observer);
+    if (!observer->leader.busy) observer_free(observer);
 }
 
 static const struct rpc_handler observe_handler = {.on_message = observer_on_message,

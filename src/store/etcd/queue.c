@@ -10,31 +10,25 @@
 
 /* -- keys -- */
 
-enum err queue_prefix(struct str name, struct buf *into)
+struct str queue_key(struct str name, int64_t lease, char *room)
 {
-    enum err err = buf_append(into, name);
-
-    return err ? err : buf_append(into, STR("/"));
-}
-
-enum err queue_key(struct str name, int64_t lease, struct buf *into)
-{
-    char hex[24];
     /* As Go prints a number: its sign, then its size. */
     uint64_t size = lease < 0 ? -(uint64_t)lease : (uint64_t)lease;
-    int len = snprintf(hex, sizeof hex, "%s%" PRIx64, lease < 0 ? "-" : "", size);
-    enum err err = queue_prefix(name, into);
+    char *at = room;
+    int len;
 
-    return err ? err : buf_append(into, str_of(hex, (size_t)len));
+    (void)str_put(&at, name);
+    len = snprintf(at, QUEUE_LEASE_MAX, "/%s%" PRIx64, lease < 0 ? "-" : "", size);
+    return str_of(room, name.len + (size_t)len);
 }
 
-enum err queue_range(struct str prefix, struct buf *into, struct key_range *ret_range)
+struct key_range queue_range(struct str name, char *room)
 {
-    char *room;
-    enum err err = buf_reserve(into, prefix.len, &room);
+    char *at = room;
 
-    if (!err) *ret_range = key_range_of_prefix(prefix, room);
-    return err;
+    (void)str_put(&at, name);
+    *at++ = '/';
+    return key_range_of_prefix(str_of(room, name.len + 1), at);
 }
 
 enum err queue_first(const struct keys *keys, struct key_range range, struct key_value *ret_first)

@@ -8,15 +8,15 @@
  * deleted never comes back with its create revision, so entries before an entry only ever go. */
 #ifndef STORE_ETCD_QUEUE_H
 #define STORE_ETCD_QUEUE_H
-#include "base/buf.h"
 #include "store/core/keys.h"
 #include "wire/pb/etcd_rpc.pb-c.h"
 
 /* -- keys -- */
-enum err queue_prefix(struct str name, struct buf *into);             /* appends "name/" */
-enum err queue_key(struct str name, int64_t lease, struct buf *into); /* "name/lease" */
-/* Every key that begins with `prefix`; `into` has the range's end. */
-enum err queue_range(struct str prefix, struct buf *into, struct key_range *ret_range);
+enum { QUEUE_LEASE_MAX = 24 };
+/* "name/lease", in name.len + QUEUE_LEASE_MAX bytes of room. */
+struct str queue_key(struct str name, int64_t lease, char *room);
+/* Every key that begins with "name/", in 2 * (name.len + 1) bytes of room. */
+struct key_range queue_range(struct str name, char *room);
 
 /* The first entry. ERR_NOT_FOUND: there is none. ERR_TOO_LARGE: more keys than TXN_KEYS_MAX, of which
  * none is looked at; nobody can enter among so many either. */
@@ -56,7 +56,7 @@ void queue_resign(struct queue_txn *t, struct str key, int64_t create);
 /* lease 0: the key's own. */
 void queue_set_value(struct queue_txn *t, struct str key, int64_t create, struct str value,
                      int64_t lease);
-void queue_delete(struct queue_txn *t, struct str key); /* whoever created it */
+void queue_delete(struct queue_txn *t, struct str key); /* created by any call */
 
 /* What queue_enter came to at `revision`. False: no answer to it. */
 bool queue_entered(const Etcdserverpb__TxnResponse *answer, uint64_t revision,

@@ -1,14 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The steps of a call that waits in a queue. Each step is a leader call; between two of them the
- * wait is idle and watches two keys, its own and the one before it.
+/* Calls that wait until their entry of a queue is the first: Lock.Lock and Election.Campaign.
+ *
+ *     grant a lease, if the request names none -> enter the queue -> first? reply
+ *     -> else watch the key before the own one until it is deleted -> no key is left before it
+ *     -> this replica has caught up with the leader, and the own key exists: reply
+ *
+ * The replica that was asked keeps the call and looks at what it has applied. Only the steps go to
+ * the leader (leader_call.h), so a change of leaders does not end a call that waits. Between two
+ * steps the wait is idle and watches two keys, its own and the one before it.
+ *
+ * When the client goes away its key is deleted, as etcd does. A replica that stops leaves the key
+ * where it is, unless the lease was granted here: a client that asks another replica with the same
+ * lease has its place again. A call whose key is deleted while it waits, because its lease ended, is
+ * refused at once and never holds the lock.
  *
  * Invariant: a wait lives while its client waits or a leader call of it is on its way. */
-#include "store/etcd/queue_wait.h"
-
 #include <stdlib.h>
 
 #include "store/etcd/leader_call.h"
 #include "store/etcd/queue.h"
+#include "store/keyvalue.h"
+#include "wire/pb/etcd_election.pb-c.h"
+#include "wire/pb/etcd_lock.pb-c.h"
 
 enum {
     LEASE_S = 60,         /* of a lease that the request does not name, as etcd has it */
@@ -17,6 +30,20 @@ enum {
     QUEUE_WAIT_ARENA_MAX = 1 << 20,
 };
 
+struct queue_place {
+    struct str key;
+    struct str name; /* lives as the call does */
+    int64_t lease;
+    uint64_t create;   /* the key's */
+    uint64_t entered;  /* the revision at which the call entered the queue */
+    uint64_t revision; /* and at which it was the first */
+};
+struct queue_wait_kind {
+    bool sets;            /* the value is the key's, also when it had another */
+    enum etcd_error lost; /* the key was deleted */
+    /* Packs the response, with its header. */
+    void (*pack)(const struct etcd_api *api, struct pack *pack, const struct queue_place *place);
+};
 struct queue_wait {
     struct leader_call leader;
     struct list link;    /* queue_waits.all */
@@ -24,21 +51,21 @@ struct queue_wait {
     struct etcd_api *api;
     struct rpc_call *call; /* NULL: gone, or answered */
     const struct queue_wait_kind *kind;
-    struct queue_place place; /* its key is in `key` */
+    struct queue_place place;
     struct queue_entry entry; /* zero: it has not entered */
     struct str value;
-    struct buf key, end;
-    struct key_range range;    /* of the queue: views of `key` and `end` */
+    struct key_range range;    /* of the queue */
     struct looker own, before; /* of these keys */
     bool stays;                /* the key does, though no client waits here any more */
     bool named;                /* the client knows the lease, and can ask another replica with it */
+    char room[];               /* of the key and the range */
 };
 
 /* -- watched keys -- */
 
 static void wait_unwatch(struct queue_wait *wait)
 {
-    struct interest *interest = watch_engine_interest(wait->api->service->watches);
+    struct interest *interest = &wait->api->service->watches->interest;
 
     interest_leave(interest, &wait->own);
     interest_leave(interest, &wait->before);
@@ -47,7 +74,7 @@ static void wait_unwatch(struct queue_wait *wait)
 
 static bool wait_watch(struct queue_wait *wait, struct looker *looker, struct str key)
 {
-    return !interest_join(watch_engine_interest(wait->api->service->watches),
+    return !interest_join(&wait->api->service->watches->interest,
                           (struct key_range){key, STR_EMPTY}, looker);
 }
 
@@ -80,26 +107,24 @@ static void wait_free(struct queue_wait *wait)
     wait->api->queue_waits.count--;
     if (wait->call) rpc_call_set_data(wait->call, NULL);
     leader_call_deinit(&wait->leader);
-    buf_deinit(&wait->key);
-    buf_deinit(&wait->end);
     free(wait);
 }
 
-static void queue_wait_wait_on_left(struct leader_call *call, const struct leader_answer *)
+static void queue_wait_on_left(struct leader_call *call, const struct leader_answer *)
 {
     wait_free(CONTAINER_OF(call, struct queue_wait, leader));
 }
 
 /* Without a client. */
-static void queue_wait_wait_leave(struct queue_wait *wait)
+static void queue_wait_leave(struct queue_wait *wait)
 {
     struct queue_txn txn;
 
     wait_unwatch(wait);
-    queue_leave(&txn, buf_peek(&wait->key), &wait->entry, wait->range);
+    queue_leave(&txn, wait->place.key, &wait->entry, wait->range);
     if (!wait->entry.create || wait->stays ||
         leader_call_begin(&wait->leader, "/etcdserverpb.KV/Txn", &txn.txn.base, LEAVE_WAIT_MS,
-                          queue_wait_wait_on_left))
+                          queue_wait_on_left))
         wait_free(wait);
 }
 
@@ -120,7 +145,7 @@ static void wait_refuse(struct queue_wait *wait, enum etcd_error error)
 static void wait_give_up(struct queue_wait *wait, enum etcd_error error)
 {
     wait_finish(wait, etcd_errors[error].status, str_from(etcd_errors[error].text));
-    queue_wait_wait_leave(wait);
+    queue_wait_leave(wait);
 }
 
 static enum etcd_error wait_refusal(enum err err)
@@ -132,7 +157,7 @@ static enum etcd_error wait_refusal(enum err err)
 static bool wait_continues(struct queue_wait *wait, const struct leader_answer *answer)
 {
     if (!wait->call) {
-        queue_wait_wait_leave(wait);
+        queue_wait_leave(wait);
         return false;
     }
     if (!answer->status) return true;
@@ -148,14 +173,13 @@ static void wait_reply(struct queue_wait *wait, uint64_t revision)
     struct pack pack = pack_begin(scratch);
 
     wait->place.revision = revision;
-    wait->place.key = buf_peek(&wait->key);
     wait->kind->pack(api, &pack, &wait->place);
     if (pack.err) { /* it is the first, and its client cannot hear of it */
         wait_give_up(wait, ETCD_TIMEOUT);
         return;
     }
     rpc_reply_bytes(wait->call, buf_peek(scratch));
-    store_count(api->service->metrics.lock_grants, 1);
+    api->service->numbers.lock_grants++;
     wait_free(wait);
 }
 
@@ -165,7 +189,7 @@ static bool wait_has_key(const struct queue_wait *wait)
 {
     struct key_value own;
 
-    return keys_get(api_keys(wait->api), buf_peek(&wait->key), 0, &own) &&
+    return keys_get(api_keys(wait->api), wait->place.key, 0, &own) &&
            own.create == wait->place.create;
 }
 
@@ -182,7 +206,7 @@ static void wait_on_confirmed(struct leader_call *call, const struct leader_answ
 
 static void wait_check(struct queue_wait *wait)
 {
-    struct str key = buf_peek(&wait->key);
+    struct str key = wait->place.key;
     struct key_value before;
     enum err err;
 
@@ -250,7 +274,7 @@ static void wait_enter(struct queue_wait *wait)
     struct queue_txn txn;
     enum err err;
 
-    queue_enter(&txn, buf_peek(&wait->key), wait->place.lease, wait->value, wait->kind->sets,
+    queue_enter(&txn, wait->place.key, wait->place.lease, wait->value, wait->kind->sets,
                 wait->range);
     /* Only the client's part of the transaction can be too large. */
     if (protobuf_c_message_get_packed_size(&txn.txn.base) > ETCD_REQUEST_MAX) {
@@ -258,7 +282,7 @@ static void wait_enter(struct queue_wait *wait)
         return;
     }
     err = leader_call_begin(&wait->leader, "/etcdserverpb.KV/Txn", &txn.txn.base,
-                            api->leader.wait_ms, wait_on_entered);
+                            api->leader.options.wait_ms, wait_on_entered);
     if (err) wait_refuse(wait, wait_refusal(err));
 }
 
@@ -280,41 +304,29 @@ static void wait_grant(struct queue_wait *wait)
     grant.id = wait->place.lease;
     grant.ttl = LEASE_S;
     err = leader_call_begin(&wait->leader, "/etcdserverpb.Lease/LeaseGrant", &grant.base,
-                            wait->api->leader.wait_ms, wait_on_granted);
+                            wait->api->leader.options.wait_ms, wait_on_granted);
     if (err) wait_refuse(wait, wait_refusal(err));
 }
 
 /* -- the call -- */
 
-static enum err wait_init(struct queue_wait *wait, const struct queue_request *request)
-{
-    struct str prefix;
-    enum err err = leader_call_init(&wait->leader, wait->api, wait->call);
-
-    if (!err) err = queue_key(request->name, wait->place.lease, &wait->key);
-    if (err) return err;
-    prefix = buf_peek(&wait->key);
-    prefix.len = request->name.len + 1;
-    return queue_range(prefix, &wait->end, &wait->range);
-}
-
 static struct queue_wait *wait_new(struct etcd_api *api, struct rpc_call *call,
-                                   const struct queue_wait_kind *kind,
-                                   const struct queue_request *request)
+                                   const struct queue_wait_kind *kind, struct str name,
+                                   int64_t lease)
 {
-    struct queue_wait *wait = calloc(1, sizeof *wait);
+    size_t key_room = name.len + QUEUE_LEASE_MAX;
+    struct queue_wait *wait = calloc(1, sizeof *wait + key_room + 2 * (name.len + 1));
 
     if (!wait) return NULL;
     wait->api = api;
     wait->call = call;
     wait->kind = kind;
-    wait->value = request->value;
-    wait->named = request->lease != 0;
-    wait->place = (struct queue_place){.name = request->name, .lease = request->lease};
-    while (wait->place.lease == 0) /* ends: one of 2^63 is zero */
-        wait->place.lease = (int64_t)(entropy_u64(api->options.io->entropy) & INT64_MAX);
-    buf_init(&wait->key, ETCD_MESSAGE_MAX);
-    buf_init(&wait->end, ETCD_MESSAGE_MAX);
+    wait->named = lease != 0;
+    while (lease == 0) /* ends: one of 2^63 is zero */
+        lease = (int64_t)(entropy_u64(api->options.io->entropy) & INT64_MAX);
+    wait->place = (struct queue_place){
+        .name = name, .lease = lease, .key = queue_key(name, lease, wait->room)};
+    wait->range = queue_range(name, wait->room + key_room);
     list_init(&wait->link);
     list_init(&wait->changed);
     wait->own.seen = wait_on_own_changed;
@@ -328,28 +340,33 @@ static struct queue_wait *wait_new(struct etcd_api *api, struct rpc_call *call,
 static bool wait_is_allowed(const struct queue_wait *wait)
 {
     return etcd_may(wait->api, wait->call, wait->range, ETCD_READ) &&
-           etcd_may(wait->api, wait->call, (struct key_range){buf_peek(&wait->key), STR_EMPTY},
+           etcd_may(wait->api, wait->call, (struct key_range){wait->place.key, STR_EMPTY},
                     ETCD_WRITE);
 }
 
-void queue_wait_begin(struct etcd_api *api, struct rpc_call *call,
-                      const struct queue_wait_kind *kind, const struct queue_request *request)
+/* `name` and `value` live as the call does. `lease` 0: one of a minute is granted. */
+static void queue_wait_begin(struct etcd_api *api, struct rpc_call *call,
+                             const struct queue_wait_kind *kind, struct str name, struct str value,
+                             int64_t lease)
 {
     bool full = api->queue_waits.count >= api->service->limits.requests_max;
     enum etcd_error error = etcd_keep_refusal(api, call, full);
     struct queue_wait *wait = NULL;
-    enum err err = ERR_OK;
+    enum err err;
 
     rpc_call_set_data(call, NULL);
-    if (!error) wait = wait_new(api, call, kind, request);
-    if (wait) err = wait_init(wait, request);
-    if (!wait)
+    if (!error) wait = wait_new(api, call, kind, name, lease);
+    if (!wait) {
         etcd_finish(call, error ? error : ETCD_TOO_MANY_REQUESTS);
-    else if (err)
+        return;
+    }
+    wait->value = value;
+    err = leader_call_init(&wait->leader, api, call);
+    if (err)
         wait_refuse(wait, err == ERR_NOMEM ? ETCD_TOO_MANY_REQUESTS : ETCD_TOO_LARGE);
     else if (!wait_is_allowed(wait))
         wait_refuse(wait, ETCD_DENIED);
-    else if (wait->key.len > STORE_KEY_MAX) /* before a lease is granted for it */
+    else if (wait->place.key.len > STORE_KEY_MAX) /* before a lease is granted for it */
         wait_refuse(wait, ETCD_TOO_LARGE);
     else if (!wait->named)
         wait_grant(wait);
@@ -365,10 +382,10 @@ static void wait_send_away(struct queue_wait *wait, enum etcd_error error)
     rpc_call_set_data(wait->call, NULL);
     wait->call = NULL;
     wait->stays = wait->named;
-    if (wait->leader.step == LEADER_CALL_IDLE) queue_wait_wait_leave(wait);
+    if (!wait->leader.busy) queue_wait_leave(wait);
 }
 
-void queue_wait_drain(void *, struct rpc_call *call)
+static void queue_wait_drain(void *, struct rpc_call *call)
 {
     struct queue_wait *wait = rpc_call_data(call);
 
@@ -385,14 +402,68 @@ void etcd_queue_waits_end(struct etcd_api *api, enum etcd_error error)
     }
 }
 
-void queue_wait_gone(void *, struct rpc_call *call)
+static void queue_wait_gone(void *, struct rpc_call *call)
 {
     struct queue_wait *wait = rpc_call_data(call);
 
     if (!wait) return;
     wait->call = NULL;
-    if (wait->leader.step == LEADER_CALL_IDLE) queue_wait_wait_leave(wait);
+    if (!wait->leader.busy) queue_wait_leave(wait);
 }
+
+/* -- Lock, Campaign -- */
+
+static void lock_pack(const struct etcd_api *api, struct pack *pack,
+                      const struct queue_place *place)
+{
+    etcd_header(api, pack, place->revision);
+    pack_text(pack, 2, place->key);
+}
+
+static void on_lock(void *service, struct rpc_call *call, const ProtobufCMessage *message,
+                    struct str)
+{
+    static const struct queue_wait_kind kind = {.lost = ETCD_SESSION_EXPIRED, .pack = lock_pack};
+    const V3lockpb__LockRequest *m = (const V3lockpb__LockRequest *)message;
+
+    queue_wait_begin(service, call, &kind, bytes_str(m->name), STR_EMPTY, m->lease);
+}
+
+static void campaign_pack(const struct etcd_api *api, struct pack *pack,
+                          const struct queue_place *place)
+{
+    size_t size = keyvalue_text(place->name) + keyvalue_text(place->key) +
+                  keyvalue_number(place->create) + keyvalue_number((uint64_t)place->lease);
+
+    etcd_header(api, pack, place->entered);
+    pack_varint(pack, 2 << 3 | 2);
+    pack_varint(pack, size);
+    pack_text(pack, 1, place->name);
+    pack_text(pack, 2, place->key);
+    pack_u64(pack, 3, place->create);
+    pack_i64(pack, 4, place->lease);
+}
+
+static void on_campaign(void *service, struct rpc_call *call, const ProtobufCMessage *message,
+                        struct str)
+{
+    static const struct queue_wait_kind kind = {
+        .sets = true, .lost = ETCD_ELECTION_NOT_LEADER, .pack = campaign_pack};
+    const V3electionpb__CampaignRequest *m = (const V3electionpb__CampaignRequest *)message;
+
+    queue_wait_begin(service, call, &kind, bytes_str(m->name), bytes_str(m->value), m->lease);
+}
+
+static const struct rpc_handler lock_handler = {
+    .on_message = on_lock, .on_drain = queue_wait_drain, .on_done = queue_wait_gone};
+static const struct rpc_handler campaign_handler = {
+    .on_message = on_campaign, .on_drain = queue_wait_drain, .on_done = queue_wait_gone};
+
+static const struct etcd_raw queue_raws[] = {
+    {ETCD_RAW("Lock", v3lockpb, Lock, lock, lock, RPC_UNARY, lock_handler)},
+    {ETCD_RAW("Campaign", v3electionpb, Election, campaign, campaign, RPC_UNARY, campaign_handler)},
+    {.rpc = {.path = NULL}},
+};
 
 /* -- the part -- */
 
@@ -414,13 +485,6 @@ static void waits_restored(struct etcd_api *api)
         loop_defer(api->options.io->loop, &api->queue_waits.check);
 }
 
-static void waits_second(struct etcd_api *api)
-{
-    struct gauge *waiters = api->service->metrics.lock_waiters;
-
-    if (waiters) gauge_set(waiters, (double)api->queue_waits.count);
-}
-
 static enum err waits_open(struct etcd_api *api)
 {
     list_init(&api->queue_waits.all);
@@ -437,4 +501,4 @@ static void waits_close(struct etcd_api *api)
 }
 
 const struct etcd_part etcd_queue_wait_part = {
-    .open = waits_open, .close = waits_close, .restored = waits_restored, .second = waits_second};
+    .raws = queue_raws, .open = waits_open, .close = waits_close, .restored = waits_restored};

@@ -4,11 +4,6 @@
 
 #include "store/txn_wire.h"
 
-static const Etcdserverpb__TxnRequest *txn_of(const struct etcd_request *request)
-{
-    return (const Etcdserverpb__TxnRequest *)request->base.message;
-}
-
 bool etcd_request_is_large(const struct etcd_request *request)
 {
     return protobuf_c_message_get_packed_size(request->base.message) > ETCD_REQUEST_MAX;
@@ -16,7 +11,7 @@ bool etcd_request_is_large(const struct etcd_request *request)
 
 enum etcd_error etcd_txn_take(struct etcd_request *request)
 {
-    if (txn_from_message(txn_of(request), etcd_arena(request), &request->txn))
+    if (txn_from_message(etcd_message(request), etcd_arena(request), &request->txn))
         return ETCD_TOO_MANY_REQUESTS;
     return etcd_error_of(txn_check(request->txn));
 }
@@ -67,61 +62,47 @@ bool etcd_txn_allows(const struct etcd_request *request)
 
 /* -- those that only read -- */
 
-static bool is_serializable(const Etcdserverpb__TxnRequest *m, size_t *ranges);
+/* What the operations of a transaction ask for, and of those inside. */
+struct txn_reads {
+    size_t ranges;
+    bool leader;    /* one of them only the leader may answer */
+    int64_t newest; /* revision that is named */
+};
 
-/* Of these operations: every one is a read that any replica may answer. */
-static bool all_serializable(Etcdserverpb__RequestOp *const *ops, size_t count, size_t *ranges)
+static void reads_add(const Etcdserverpb__TxnRequest *m, struct txn_reads *reads)
 {
-    for (size_t i = 0; i < count; i++) {
-        const Etcdserverpb__RequestOp *op = ops[i];
-        bool range = op->request_case == ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_RANGE;
-        bool txn = op->request_case == ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_TXN;
+    for (size_t i = 0; i < m->n_success + m->n_failure; i++) {
+        const Etcdserverpb__RequestOp *op =
+            i < m->n_success ? m->success[i] : m->failure[i - m->n_success];
 
-        *ranges += range;
-        if (!(range && op->request_range->serializable) &&
-            !(txn && is_serializable(op->request_txn, ranges)))
-            return false;
+        if (op->request_case == ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_TXN) {
+            reads_add(op->request_txn, reads);
+        } else if (op->request_case == ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_RANGE) {
+            reads->ranges++;
+            reads->leader |= !op->request_range->serializable;
+            if (op->request_range->revision > reads->newest)
+                reads->newest = op->request_range->revision;
+        } else {
+            reads->leader = true;
+        }
     }
-    return true;
-}
-
-static bool is_serializable(const Etcdserverpb__TxnRequest *m, size_t *ranges)
-{
-    return all_serializable(m->success, m->n_success, ranges) &&
-           all_serializable(m->failure, m->n_failure, ranges);
 }
 
 /* A transaction without any range, also inside, asks for its compares alone: the leader answers. */
 bool etcd_txn_serializable(const ProtobufCMessage *message)
 {
-    size_t ranges = 0;
+    struct txn_reads reads = {0};
 
-    return is_serializable((const Etcdserverpb__TxnRequest *)message, &ranges) && ranges > 0;
-}
-
-static int64_t newest_of(Etcdserverpb__RequestOp *const *ops, size_t count)
-{
-    int64_t newest = 0;
-
-    for (size_t i = 0; i < count; i++) {
-        int64_t named = 0;
-
-        if (ops[i]->request_case == ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_RANGE)
-            named = ops[i]->request_range->revision;
-        else if (ops[i]->request_case == ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_TXN)
-            named = etcd_txn_newest(&ops[i]->request_txn->base);
-        if (named > newest) newest = named;
-    }
-    return newest;
+    reads_add((const Etcdserverpb__TxnRequest *)message, &reads);
+    return reads.ranges > 0 && !reads.leader;
 }
 
 int64_t etcd_txn_newest(const ProtobufCMessage *message)
 {
-    const Etcdserverpb__TxnRequest *m = (const Etcdserverpb__TxnRequest *)message;
-    int64_t held = newest_of(m->success, m->n_success),
-            failed = newest_of(m->failure, m->n_failure);
+    struct txn_reads reads = {0};
 
-    return held > failed ? held : failed;
+    reads_add((const Etcdserverpb__TxnRequest *)message, &reads);
+    return reads.newest;
 }
 
 bool etcd_txn_reads(const struct etcd_request *request)
@@ -151,7 +132,7 @@ enum err etcd_txn_command(struct etcd_request *request, struct buf *into, enum s
 {
     *ret_kind = STORE_TXN;
     if (txn_past_check(api_keys(api_of(request)), request->txn)) return ERR_FULL;
-    return store_txn_write(txn_of(request), 0, into);
+    return store_txn_write(etcd_message(request), 0, into);
 }
 
 bool etcd_txn_done(struct etcd_request *request, struct str reply,

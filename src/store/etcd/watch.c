@@ -17,23 +17,24 @@ struct watch_call {
     struct list link;
     struct etcd_api *api;
     struct rpc_call *call;
-    bool needs_leader, paused;
+    bool needs_leader;
 };
 
 static void stream_pause_if_full(struct watch_call *stream)
 {
-    bool full = feed_stream_full(&stream->feed);
-
-    if (full && !stream->paused) rpc_pause(stream->call);
-    if (!full && stream->paused) rpc_resume(stream->call);
-    stream->paused = full;
+    if (rpc_reply_waits(stream->call))
+        rpc_pause(stream->call);
+    else
+        rpc_resume(stream->call);
 }
 
 /* -- the feed's side -- */
 
-static enum err stream_send(struct feed_stream *feed, struct str message)
+static enum err stream_send(struct feed_stream *feed, struct str message, bool must)
 {
-    return rpc_send_bytes(CONTAINER_OF(feed, struct watch_call, feed)->call, message);
+    struct rpc_call *call = CONTAINER_OF(feed, struct watch_call, feed)->call;
+
+    return must ? rpc_send_kept(call, message) : rpc_send_bytes(call, message);
 }
 
 static void stream_broken(struct feed_stream *feed, enum err err)
@@ -96,7 +97,7 @@ static void stream_on_writable(void *, struct rpc_call *call)
     struct watch_call *stream = rpc_call_data(call);
 
     if (!stream) return;
-    feed_stream_writable(&stream->feed);
+    watch_stream_writable(&stream->feed.base);
     stream_pause_if_full(stream);
 }
 
@@ -157,17 +158,6 @@ static void watches_changed(struct etcd_api *api, const struct replica_status *s
         timer_start_in(&api->watches.no_leader, NO_LEADER_ELECTIONS * election_ms);
 }
 
-/* One number for the watches of both APIs and the observers of elections. */
-static void watches_second(struct etcd_api *api)
-{
-    struct store_service *service = api->service;
-
-    if (service->metrics.watchers)
-        gauge_set(service->metrics.watchers,
-                  (double)(service->watcher_count + feed_count(api->watches.feed) +
-                           api->observers.count));
-}
-
 static enum err watches_open(struct etcd_api *api)
 {
     const struct store_service_limits *limits = &api->service->limits;
@@ -197,8 +187,5 @@ static const struct etcd_raw watch_raws[] = {
     {.rpc = {.path = NULL}},
 };
 
-const struct etcd_part etcd_watch_part = {.open = watches_open,
-                                          .close = watches_close,
-                                          .raws = watch_raws,
-                                          .changed = watches_changed,
-                                          .second = watches_second};
+const struct etcd_part etcd_watch_part = {
+    .open = watches_open, .close = watches_close, .raws = watch_raws, .changed = watches_changed};

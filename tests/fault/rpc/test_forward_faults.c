@@ -119,11 +119,8 @@ static void open_node(struct node *node, const char *name, const char *address, 
     CHECK_OK("forwarder",
              rpc_forwarder_open(&(struct rpc_forwarder_options){.io = io}, &node->forwarder));
     for (size_t i = 0; i < ARRAY_LEN(ways); i++) {
-        node->gates[i] = (struct rpc_forward_gate){.forwarder = node->forwarder,
-                                                   .handler = &handler,
-                                                   .service = node,
-                                                   .kind = ways[i].kind,
-                                                   .stays = stays};
+        node->gates[i] = (struct rpc_forward_gate){
+            .forwarder = node->forwarder, .handler = &handler, .service = node, .stays = stays};
         CHECK_OK("method",
                  rpc_server_add(
                      node->server,

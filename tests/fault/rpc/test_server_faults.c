@@ -111,7 +111,7 @@ static void set_true(void *owner)
 {
     bool *flag = owner;
 
-    CHECK("told once", !*flag);
+    CHECK("reported once", !*flag);
     *flag = true;
 }
 

@@ -241,9 +241,8 @@ struct client {
     uint64_t events;
 };
 
-static enum err on_send(struct feed_stream *stream, struct str bytes)
+static enum err on_send(struct feed_stream *, struct str bytes, bool)
 {
-    (void)stream;
     CHECK("room", sent.len + sizeof bytes.len + bytes.len <= sizeof sent.bytes);
     memcpy(sent.bytes + sent.len, &bytes.len, sizeof bytes.len);
     memcpy(sent.bytes + sent.len + sizeof bytes.len, bytes.at, bytes.len);
@@ -357,7 +356,7 @@ TEST(a_watch_is_told_everything_or_its_stream_ends_for_memory)
         CHECK("each is answered, or the stream is over", first.broken || first.created == WATCHES);
         (void)sim_run_for(bed.sim, 50);
         look(&first);
-        CHECK("all is told to who was not refused",
+        CHECK("all is reported to who was not refused",
               first.broken || first.events == (uint64_t)KEYS * (WATCHES - first.refused));
         feed_stream_deinit(&first.stream);
         feed_stream_init(bed.feed, &second.stream);

@@ -270,7 +270,7 @@ class Server:
     def revision(self, number):
         return number - self.base if number >= self.base else number
 
-    def told(self, message):
+    def received(self, message):
         """What was answered, with revisions counted from the base."""
         out = {}
         for field, value in message.ListFields():
@@ -282,9 +282,9 @@ class Server:
             elif field.message_type is None:
                 out[name] = list(value) if field.label == field.LABEL_REPEATED else value
             elif field.label == field.LABEL_REPEATED:
-                out[name] = [self.told(each) for each in value]
+                out[name] = [self.received(each) for each in value]
             else:
-                out[name] = self.told(value)
+                out[name] = self.received(value)
                 if name == "response_txn":  # etcd's has no revision, against C2
                     out[name].pop("header")
         return out
@@ -300,26 +300,26 @@ class Server:
             return {"error": [str(error.code()), error.details()]}
 
     def do_put(self, fields):
-        return self.told(self.ask("KV/Put", self.make("PutRequest", fields)))
+        return self.received(self.ask("KV/Put", self.make("PutRequest", fields)))
 
     def do_range(self, fields):
-        return self.told(self.ask("KV/Range", self.make("RangeRequest", fields)))
+        return self.received(self.ask("KV/Range", self.make("RangeRequest", fields)))
 
     def do_txn(self, fields):
-        return self.told(self.ask("KV/Txn", self.make("TxnRequest", fields)))
+        return self.received(self.ask("KV/Txn", self.make("TxnRequest", fields)))
 
     def do_delete(self, fields):
-        return self.told(self.ask("KV/DeleteRange", self.make("DeleteRangeRequest", fields)))
+        return self.received(self.ask("KV/DeleteRange", self.make("DeleteRangeRequest", fields)))
 
     def do_compact(self, fields):
         seen = self.do_sync({})
         request = self.make("CompactionRequest", fields)
         answer = self.ask("KV/Compact", request)
         self.compacted = request.revision
-        return [seen, self.told(answer)]
+        return [seen, self.received(answer)]
 
     def do_grant(self, fields):
-        return self.told(self.ask("Lease/LeaseGrant", self.make("LeaseGrantRequest", fields)))
+        return self.received(self.ask("Lease/LeaseGrant", self.make("LeaseGrantRequest", fields)))
 
     def do_short(self, _):
         """A TTL below the least, and an id of the server's choice; gone before it could end by itself."""
@@ -328,23 +328,23 @@ class Server:
         return {"ttl": made.TTL, "positive": made.ID > 0}
 
     def do_revoke(self, fields):
-        return self.told(self.ask("Lease/LeaseRevoke", self.make("LeaseRevokeRequest", fields)))
+        return self.received(self.ask("Lease/LeaseRevoke", self.make("LeaseRevokeRequest", fields)))
 
     def do_keepalive(self, fields):
         requests = iter([self.make("LeaseKeepAliveRequest", fields)])
         channel = self.channels[self.turn % len(self.channels)]
         stub = self.contract.stub(channel, PB + "Lease/LeaseKeepAlive", "stream_stream")
-        return [self.told(each) for each in stub(requests, timeout=PATIENCE)]
+        return [self.received(each) for each in stub(requests, timeout=PATIENCE)]
 
     def do_ttl(self, fields):
-        answer = self.told(self.ask("Lease/LeaseTimeToLive", self.make("LeaseTimeToLiveRequest", fields)))
+        answer = self.received(self.ask("Lease/LeaseTimeToLive", self.make("LeaseTimeToLiveRequest", fields)))
         if answer.get("TTL", 0) > 0:
             answer["TTL"] = "so long" if 0 <= answer["grantedTTL"] - answer["TTL"] <= 900 else answer["TTL"]
         answer["keys"] = sorted(answer.get("keys", []))
         return answer
 
     def do_leases(self, _):
-        answer = self.told(self.ask("Lease/LeaseLeases", self.contract("LeaseLeasesRequest")))
+        answer = self.received(self.ask("Lease/LeaseLeases", self.contract("LeaseLeasesRequest")))
         answer["leases"] = sorted(each["ID"] for each in answer.get("leases", []))
         return answer
 
@@ -362,7 +362,7 @@ class Server:
             request.start_revision += 1
         made = self.watches.create(request)
         if made.canceled:
-            return self.told(made)
+            return self.received(made)
         if 0 < request.start_revision < self.compacted:
             self.watches.until("compacted", lambda all_: [r for r in all_ if r.watch_id == made.watch_id and r.canceled])
         else:
@@ -370,7 +370,7 @@ class Server:
         return self.seen(made.watch_id)["marks"]    # events may be there already, or later
 
     def seen(self, watch_id):
-        """What this watcher was told so far; checks what holds of one server alone."""
+        """What this watcher was sent so far; checks what holds of one server alone."""
         last = 0
         for response in self.watches.responses:
             if response.watch_id != watch_id or not response.events:
@@ -382,10 +382,10 @@ class Server:
             last = revisions[-1]
         marks = [[r.created, r.canceled, self.revision(r.compact_revision), r.cancel_reason]
                  for r in self.watches.responses if r.watch_id == watch_id and (r.created or r.canceled)]
-        return {"marks": marks, "events": [self.told(event) for _, event in self.watches.events(watch_id)]}
+        return {"marks": marks, "events": [self.received(event) for _, event in self.watches.events(watch_id)]}
 
     def do_sync(self, _):
-        """A put and a deletion in the range of each watcher: when it has been told, it has been told all."""
+        """A put and a deletion in the range of each watcher: when the last has come, all have come."""
         out = []
         for watch_id, request in sorted((self.watches.live if self.watches else {}).items()):
             put = self.ask("KV/Put", self.contract("PutRequest", key=request.key, value=b"sync")).header.revision

@@ -14,7 +14,7 @@ import urllib.request
 from cluster import PATIENCE, check, wait_for
 
 SHORT_TTL = 2   # seconds: the least a lease may have
-LOCK_TTL = 5    # of one that must not end while its process, or this machine, stands still for a moment
+LOCK_TTL = 5    # of one that must not end while its process, or this machine, is paused for a moment
 
 
 class Target:

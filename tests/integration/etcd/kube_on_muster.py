@@ -104,7 +104,7 @@ class Watcher:
     def take(self, event):
         kind, of = event["type"], event["object"]
         if kind == "ERROR":
-            self.wrong.append(f"the watch was told {of}")
+            self.wrong.append(f"the watch got {of}")
             return
         revision = int(of["metadata"]["resourceVersion"])
         if kind != "BOOKMARK":
@@ -214,14 +214,14 @@ def delete():
 
 
 def no_event_missed():
-    """X14 the watch, open all the while, was told each creation and each deletion once, and of no error"""
+    """X14 the watch, open all the while, got each creation and each deletion once, and of no error"""
     watcher, names = Shared.watcher, {f"map-{number:05}" for number in range(OBJECTS)}
     wait_for("the last deletion", lambda: watcher.wrong or len(watcher.deleted) == OBJECTS, PATIENCE)
     watcher.stopping = True
     check(not watcher.wrong, f"{watcher.wrong[:3]}")
     check(set(watcher.added) == names and set(watcher.deleted) == names, f"{len(watcher.added)}, {len(watcher.deleted)}")
     twice = [name for seen in (watcher.added, watcher.deleted) for name, count in seen.items() if count != 1]
-    check(not twice, f"told twice: {twice[:5]}")
+    check(not twice, f"sent twice: {twice[:5]}")
     check(watcher.modified.get("map-00000"), "changes too")
 
 

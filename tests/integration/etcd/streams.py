@@ -82,14 +82,14 @@ class Watch(Stream):
     def progress(self):
         self.ask(progress_request={})
 
-    def told(self, watch_id):
+    def received(self, watch_id):
         """Responses with events of this watch, so far."""
         return [r for r in self.responses if r.watch_id == watch_id and r.events]
 
     def events(self, watch_id, count):
         """The first `count` events, waited for."""
         def enough(_):
-            all_ = [e for r in self.told(watch_id) for e in r.events]
+            all_ = [e for r in self.received(watch_id) for e in r.events]
             return all_ if len(all_) >= count else None
         return self.until(f"{count} events of {watch_id}", enough)
 
@@ -120,7 +120,7 @@ class Observe:
         method = METHODS[ELECTION + "Observe"]
         stub = client.channel.unary_stream("/" + ELECTION + "Observe", message(method.input_type).SerializeToString,
                                            message(method.output_type).FromString)
-        self.call, self.told, self.failure, self.arrived = stub(message(method.input_type)(name=name), metadata=metadata), \
+        self.call, self.received, self.failure, self.arrived = stub(message(method.input_type)(name=name), metadata=metadata), \
             [], None, threading.Condition()
         threading.Thread(target=self.read, daemon=True).start()
 
@@ -128,7 +128,7 @@ class Observe:
         try:
             for one in self.call:
                 with self.arrived:
-                    self.told.append(one)
+                    self.received.append(one)
                     self.arrived.notify_all()
             failure = (0, "")
         except grpc.RpcError as error:
@@ -138,12 +138,12 @@ class Observe:
             self.arrived.notify_all()
 
     def shown(self):
-        return [(one.kv.key, one.kv.value) for one in self.told]
+        return [(one.kv.key, one.kv.value) for one in self.received]
 
     def until(self, *shown):
-        """It was told exactly this, and each once."""
+        """It received exactly this, and each once."""
         with self.arrived:
-            check(self.arrived.wait_for(lambda: self.failure or len(self.told) >= len(shown), PATIENCE), self.shown())
+            check(self.arrived.wait_for(lambda: self.failure or len(self.received) >= len(shown), PATIENCE), self.shown())
             check(self.shown() == list(shown) and not self.failure, f"{self.shown()} {self.failure}")
 
     def ended(self):

@@ -105,7 +105,7 @@ def prefixes():
 
 def watch_and_lease():
     """A watch is of keys that may be read, else it is created and canceled as denied; a lease is revoked, and its keys
-    told, by who may do that to every key under it"""
+    sent, by who may do that to every key under it"""
     fine = (0, "")
     with Doors(1) as cluster:
         cluster.ready()
@@ -117,8 +117,8 @@ def watch_and_lease():
                 answer = watch.create(key, end)
                 check(answer.created and answer.canceled and answer.watch_id == -1, answer)
                 check(answer.cancel_reason == DENIED[1], answer)
-            a.put(b"/a/k", b"told")
-            check(watch.events(0, 1)[0].kv.value == b"told", "what may be read is told")
+            a.put(b"/a/k", b"shown")
+            check(watch.events(0, 1)[0].kv.value == b"shown", "what may be read is sent")
         lease = a.call(LEASE + "LeaseGrant", TTL=600).ID
         a.put(b"/a/leased", lease=lease)
         for why, ask, want in (
@@ -145,7 +145,7 @@ def watch_and_lease():
 
 def locks_and_elections():
     """A lock and an election are their keys: who may write below the name has it, at the leader and at a follower, and who
-    may read is told who has"""
+    may read is answered"""
     fine, denied = (0, ""), DENIED
     with Doors(2) as cluster:
         cluster.ready()
@@ -162,7 +162,7 @@ def locks_and_elections():
                     ("a unlocks", lambda: a.call(LOCK + "Unlock", key=b"/a/l/%x" % lease), fine),
                     ("a is elected", lambda: a.call(ELECTION + "Campaign", name=b"/a/e", lease=lease), fine),
                     ("b is not", lambda: b.call(ELECTION + "Campaign", name=b"/a/e", lease=lease), denied),
-                    ("b is told", lambda: b.call(ELECTION + "Leader", name=b"/a/e"), fine),
+                    ("b is answered", lambda: b.call(ELECTION + "Leader", name=b"/a/e"), fine),
                     ("nobody is", lambda: nobody.call(ELECTION + "Leader", name=b"/a/e"), denied),
                     ("b says nothing", lambda: b.call(ELECTION + "Proclaim", leader=mine, value=b"b"), denied),
                     ("b does not resign for it", lambda: b.call(ELECTION + "Resign", leader=mine), denied),
@@ -173,7 +173,7 @@ def locks_and_elections():
 
 
 def observe(client, name):
-    """What Observe tells first."""
+    """The first answer of Observe."""
     method = METHODS[ELECTION + "Observe"]
     stub = client.channel.unary_stream("/" + ELECTION + "Observe", message(method.input_type).SerializeToString,
                                        message(method.output_type).FromString)
@@ -244,15 +244,15 @@ def etcdctl():
         check(root.ctl("put", "/a/k", "v") == "OK\n" and a.ctl("get", "/a/k") == "/a/k\nv\n", "put and get")
         lease = a.ctl("lease", "grant", "600").split()[1]
         with a.background("watch", "/a/", "--prefix") as watch:
-            def told(lines):    # the watch says nothing when it begins: one of these is after that
-                a.ctl("put", "/a/told", "x", f"--lease={lease}")
-                return "/a/told" in lines
-            watch.until("an event", told)
+            def received(lines):    # the watch says nothing when it begins: one of these is after that
+                a.ctl("put", "/a/shown", "x", f"--lease={lease}")
+                return "/a/shown" in lines
+            watch.until("an event", received)
         check("txn" not in a.ctl("txn", text='ver("/a/k") > "0"\n\nput /a/k w\n\n\n'), "txn")
         check(a.ctl("lease", "revoke", lease) == f"lease {lease} revoked\n", "revoke")
         check("permission denied" in a.fails("put", "/b/k", "v"), "a has its prefix only")
         check("permission denied" in ctl("nobody").fails("get", "/a/k"), "nobody has none")
-        wait_for("its listener is told", lambda: [member["clientURLs"] for member in root.json("member", "list")["members"]]
+        wait_for("its listener is listed", lambda: [member["clientURLs"] for member in root.json("member", "list")["members"]]
                  == [["https://" + node.etcd]])
         through = root.run("endpoint", "health", "--cluster")   # the store's certificate is nothing at the gRPC port
         check(through.returncode == 0 and "is healthy" in through.stdout + through.stderr, f"{through}")

@@ -24,7 +24,7 @@ class Worker:
         check(answer.succeeded or answer.responses[0].response_range.kvs[0].lease == self.lease, f"registered: {answer}")
 
     def register(self, kv, ttl):
-        """The answer; None when we stood still between the two until the lease was over."""
+        """The answer; None when we were paused between the two until the lease was over."""
         self.lease = patiently(lambda: kv.call(LEASE + "LeaseGrant", TTL=ttl)).ID
         create = [compare(self.key, VERSION, EQUAL, 0)], [op_put(self.key, self.value, lease=self.lease)], [op_range(self.key)]
 
@@ -45,8 +45,8 @@ def instances(kv):
 
 
 def discovery():
-    """X11: two workers register, one dies: its instance goes with its lease and is told with what it was. X12: every
-    server is restarted: a watcher resyncs, instances are unchanged, none is told as gone"""
+    """X11: two workers register, one dies: its instance goes with its lease and is sent with what it was. X12: every
+    server is restarted: a watcher resyncs, instances are unchanged, none is sent as gone"""
     with Etcds(3) as cluster:
         cluster.ready()
         frontend = Client(cluster.nodes[0])
@@ -71,13 +71,13 @@ def discovery():
         for node in cluster.nodes:
             again = Client(channel=wait_for("it listens", lambda: dialed(cluster, node)))
             check(instances(again)[0] == before, f"unchanged, by {node.name}")
-            with Watch(again) as watch:     # from where the last answer before the restart stood: nothing is gone
+            with Watch(again) as watch:     # from the last answer before the restart: nothing is gone
                 watch.create(PREFIX, after(PREFIX), start_revision=begin, prev_kv=True)
                 key = PREFIX + b"seen by " + node.name.encode()
                 patiently(lambda: again.put(key, b"new"))
-                wait_for("it is told", lambda: any(e.kv.key == key for r in watch.told(0) for e in r.events))
-                told = [e for r in watch.told(0) for e in r.events]
-                check(all(e.type == 0 and e.kv.key != lives.key for e in told), f"{shown(told)}")
+                wait_for("it is sent", lambda: any(e.kv.key == key for r in watch.received(0) for e in r.events))
+                received = [e for r in watch.received(0) for e in r.events]
+                check(all(e.type == 0 and e.kv.key != lives.key for e in received), f"{shown(received)}")
                 patiently(lambda: again.delete(key))
             begin = patiently(again.revision) + 1
             left = patiently(lambda: again.call(LEASE + "LeaseTimeToLive", ID=lives.lease, keys=True))

@@ -34,7 +34,7 @@ def main():
     if "--real" in sys.argv:
         with etcd_cluster.Cluster() as etcd:
             coordinators.run_cases(cases_of(drives.Target("etcd", [f"127.0.0.1:{etcd.ports[0]}"])))
-    with etcds.Etcds(3, etcds.PATIENT) as ours:     # clients that are told of an election are right to fail
+    with etcds.Etcds(3, etcds.PATIENT) as ours:     # clients that hear of an election are right to fail
         ours.ready()
         coordinators.run_cases(cases_of(drives.Target("three coordinators", [node.etcd for node in ours.nodes])))
 

@@ -35,7 +35,7 @@ def junk(draw):
 
 
 def garbage():
-    """Connections full of garbage: none disturbs a neighbour, and the replica stands"""
+    """Connections full of garbage: none disturbs a neighbour, and the replica goes on"""
     node, draw = CLUSTER.leader(), random.Random(coordinators.log_cluster.SEED)
     host, port = node.etcd.rsplit(":", 1)
     kv, over, wrong = Client(node), threading.Event(), []
@@ -69,7 +69,7 @@ def garbage():
         over.set()
         thread.join()
     check(not wrong, f"{wrong}")
-    check(node.running() and kv.put(b"after").header.revision, "it stands")
+    check(node.running() and kv.put(b"after").header.revision, "it goes on")
 
 
 def frames():

@@ -64,7 +64,7 @@ def put():
 
 
 def txn():
-    """A forwarded Txn with x-request-id that creates a key is in doubt; it is never told that another created it"""
+    """A forwarded Txn with x-request-id that creates a key is in doubt; it is never answered that another created it"""
     with Linked() as cluster:
         direct, follower, link = cluster.parts()
         create = {"compare": [compare(b"lock", VERSION, EQUAL, 0)], "success": [op_put(b"lock", b"mine")],

@@ -152,7 +152,7 @@ def t06_many():
 
 
 def too_much():
-    """More than 65,536 keys: sorted whole, or looked at by a transaction, is too large; told as they come, or cut, it is not"""
+    """More than 65,536 keys: sorted whole, or looked at by a transaction, is too large; sent as they come, or cut, it is not"""
     if REAL:    # it does it, and answers nobody else meanwhile
         return
     kv, count, prefix = client(), 66000, b"much/"
@@ -175,14 +175,14 @@ def too_much():
                      ("deleted there", lambda: kv.txn([], [op_put(b"much"), op_delete(prefix, end)])),
                      ("deleted, and shown", lambda: kv.delete(prefix, end, prev_kv=True)),
                      ("compared", lambda: kv.txn([compare(prefix, VERSION, EQUAL, 1, end)], [op_put(b"much")])),
-                     ("told as a lease's", lambda: kv.call(LEASE + "LeaseTimeToLive", ID=77, keys=True)),
+                     ("listed as a lease's", lambda: kv.call(LEASE + "LeaseTimeToLive", ID=77, keys=True)),
                      ("counted as it was", lambda: kv.txn([], [op_range(prefix, end, count_only=True, revision=first)])),
                      ("that, and a write", lambda: kv.txn([], [op_put(b"much"), op_range(prefix, end, limit=1, revision=first)]))):
         check(refused(ask) == TOO_LARGE, f"{why}: {refused(ask)}")
     check(kv.revision() == before, "nothing was done")
-    check(kv.call(LEASE + "LeaseTimeToLive", ID=77).grantedTTL == 3600, "without keys it is told")
+    check(kv.call(LEASE + "LeaseTimeToLive", ID=77).grantedTTL == 3600, "without keys it is answered")
     check(kv.delete(prefix, end).deleted == count, "deleted")
-    check(not kv.call(LEASE + "LeaseTimeToLive", ID=77, keys=True).keys, "none is left to tell")
+    check(not kv.call(LEASE + "LeaseTimeToLive", ID=77, keys=True).keys, "none is left to list")
     kv.call(LEASE + "LeaseRevoke", ID=77)
 
 
@@ -221,7 +221,7 @@ def t08_keys_only():
     got = kv.range(b"t08/", after(b"t08/"), count_only=True, limit=2)
     check(not got.kvs and got.count == 6 and not got.more, got)
     got = kv.range(b"t08/", after(b"t08/"), keys_only=True, sort_order=2, sort_target=4, limit=1)
-    check(names(got) == [b"t08/a"] and not got.kvs[0].value, f"sorted by what is not told: {got}")
+    check(names(got) == [b"t08/a"] and not got.kvs[0].value, f"sorted by what is not sent: {got}")
 
 
 def t09_past():
@@ -272,7 +272,7 @@ def t12_refused_puts():
 
 
 def t13_previous():
-    """T13: what stood there before, of puts and deletes"""
+    """T13: the version before, of puts and deletes"""
     kv = client()
     first = kv.put(b"t13/a", b"1", prev_kv=True)
     check(not first.HasField("prev_kv"), first)
@@ -523,7 +523,7 @@ def large_answers():
 
 
 def many_keys():
-    """Ranges of more keys than one turn tells: each as of its header's revision, though others write"""
+    """Ranges of more keys than one turn sends: each as of its header's revision, though others write"""
     kv, stop = client(), threading.Event()
     for number in range(60):
         kv.txn([], [op_put(b"list/%05d" % (number * 100 + each), b"%d" % number * 300) for each in range(100)])

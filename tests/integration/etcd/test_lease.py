@@ -45,7 +45,7 @@ class Target:
 
 
 def v01_minimum(target):
-    """V01: a TTL of 0 or 1 is raised to 2 and told; one too large is refused, the largest is not"""
+    """V01: a TTL of 0 or 1 is raised to 2 and answered; one too large is refused, the largest is not"""
     api = target.client()
     for ttl in (-5, 0, 1, 2):
         answer = api.grant(ttl)
@@ -160,9 +160,9 @@ def v09_many(target):
         for i in range(10000):
             keep.ask(ID=leases[i % 20] if i % 7 else 5)
         keep.requests.put(None)
-        told = keep.until("all", lambda all_: len(all_) == 10000 and all_)
-        check([r.ID for r in told] == [leases[i % 20] if i % 7 else 5 for i in range(10000)], "in order")
-        check(all(r.TTL == (LONG if i % 7 else 0) for i, r in enumerate(told)), "each its own")
+        received = keep.until("all", lambda all_: len(all_) == 10000 and all_)
+        check([r.ID for r in received] == [leases[i % 20] if i % 7 else 5 for i in range(10000)], "in order")
+        check(all(r.TTL == (LONG if i % 7 else 0) for i, r in enumerate(received)), "each its own")
         check(keep.ended() == (0, ""), keep.failure)
     for lease in leases:
         api.revoke(lease)
@@ -179,13 +179,13 @@ def never_reads(target):
         for _ in range(20):
             check(other.beat(lease).TTL == LONG, "others are answered")
         deaf.hear()
-        told = deaf.until("all", lambda all_: len(all_) == 20000 and all_)
-        check([r.ID for r in told] == [lease if i % 3 else i for i in range(20000)], "in order")
+        received = deaf.until("all", lambda all_: len(all_) == 20000 and all_)
+        check([r.ID for r in received] == [lease if i % 3 else i for i in range(20000)], "in order")
     api.revoke(lease)
 
 
 def v10_lives(target):
-    """V10: who is told TTL n lives n from then on; whose stream is silent ends, and its keys are told as deleted"""
+    """V10: a lease answered with TTL n lives n from then on; whose stream is silent ends, and its keys are sent as deleted"""
     api = target.client()
     before = time.monotonic()
     kept, left = api.grant(2).ID, api.grant(2).ID
@@ -193,9 +193,9 @@ def v10_lives(target):
     api.put(b"v10/left", lease=left)
     with Watch(api) as watch, KeepAlive(api) as keep:
         watch.create(b"v10/", after(b"v10/"))
-        while not watch.told(0):
+        while not watch.received(0):
             sent = time.monotonic()
-            if keep.beat(kept).TTL == 0:    # this machine stood still
+            if keep.beat(kept).TTL == 0:    # this machine was paused
                 check(time.monotonic() - before >= 2, "it was renewed less than its time ago")
                 break
             before = sent

@@ -174,7 +174,7 @@ def passed_on(target):
     """A lease that ends, by its time or by hand, passes the lock on"""
     api = target.client()
     revoked, last = api.grant(), api.grant()
-    wait_for("a short lock", lambda: refused(lambda: api.lock(b"pass", api.grant(2))) == (0, ""))  # we may stand still
+    wait_for("a short lock", lambda: refused(lambda: api.lock(b"pass", api.grant(2))) == (0, ""))  # we may be paused
     waits = [api.locking(b"pass", revoked)]
     wait_for("the first to come in", lambda: b"pass/%x" % revoked in api.keys(b"pass"))
     waits.append(api.locking(b"pass", last))
@@ -225,7 +225,7 @@ def elections(target):
 
 
 def observed(target):
-    """Observe tells every leader once, and every word of it, in order"""
+    """Observe sends every leader once, and every word of it, in order"""
     api = target.client()
     one, two = api.grant(), api.grant()
     first, second = b"ob/%x" % one, b"ob/%x" % two
@@ -251,7 +251,7 @@ def observed(target):
     api.campaign(b"ob", one, b"z")
     late.until((first, b"c"), (second, b"x"), (second, b"y"), (first, b"z"))
     empty.until(*said, (second, b"x"), (second, b"y"), (first, b"z"))
-    check(empty.told[-1].kv.create_revision == empty.told[-1].header.revision, "told of its own time")
+    check(empty.received[-1].kv.create_revision == empty.received[-1].header.revision, "with the header of its own time")
     empty.call.cancel()
     check(empty.ended()[0] == 1, "ended by us")
     late.call.cancel()
@@ -272,7 +272,7 @@ def cases_of(target, cases=COMMON):
 
 def expired_of(target):
     def expired():
-        """Who loses its key while it waits is told at once, and never has the lock"""
+        """Who loses its key while it waits is answered at once, and never has the lock"""
         api = target.client()
         holder, lease = api.grant(), api.grant()
         api.lock(b"x", holder)
@@ -284,7 +284,7 @@ def expired_of(target):
             check(refused(lambda: lost.result(PATIENCE)) == want, "it has lost its place")
         lease = api.grant(2)
         lost = api.locking(b"x", lease)
-        check(refused(lambda: lost.result(PATIENCE)) in (EXPIRED, NO_LEASE), "by its lease; if we stood still, before")
+        check(refused(lambda: lost.result(PATIENCE)) in (EXPIRED, NO_LEASE), "by its lease; if we were paused, before")
         check(len(api.keys(b"x")) == 1, "the holder alone")
         api.revoke(holder)
     return expired
@@ -299,10 +299,10 @@ def too_late_of(target):
         # Each with a lease of its own: with one for all, a call that comes in late keeps the key of the one before it.
         leases = [api.grant() for _ in range(3)]
         for seconds, lease in zip((0.001, 0.01, 0.1), leases):
-            told = (refused(lambda: api.lock(b"late", lease, timeout=seconds)),
+            received = (refused(lambda: api.lock(b"late", lease, timeout=seconds)),
                     refused(lambda: api.campaign(b"late-e", lease, b"w", timeout=seconds)))
-            check([code for code, _ in told] == [4, 4], f"their time is up: {told}")
-        # What came in after we were told has left by the time that this one has: they go one behind the other.
+            check([code for code, _ in received] == [4, 4], f"their time is up: {received}")
+        # What came in after we were answered has left by the time that this one has: they go one behind the other.
         last = api.grant()
         for name, key, waits in ((b"late", held, api.locking(b"late", last)), (b"late-e", won, api.campaigning(b"late-e", last))):
             api.queued(name, key, name + b"/%x" % last)
@@ -334,10 +334,10 @@ def any_replica_of(cluster):
         held = follower.lock(b"any", leases[0]).key
         won = follower.campaign(b"any-e", leases[1], b"v").leader
         apis[2].proclaim(won, b"w")
-        check(apis[2].leader(b"any-e").kv.value == b"w", "any tells the leader")
+        check(apis[2].leader(b"any-e").kv.value == b"w", "any names the leader")
         for watch in watches:
-            wait_for("the last word", lambda: watch.told and watch.told[-1].kv.value == b"w")
-            check(not watch.failure and len(watch.told) <= 2, watch.told)
+            wait_for("the last word", lambda: watch.received and watch.received[-1].kv.value == b"w")
+            check(not watch.failure and len(watch.received) <= 2, watch.received)
         check(follower.lock(b"none", 0).key.startswith(b"none/"), "a lease is granted there, too")
         check(refused(lambda: follower.lock(b"any", 4711)) == NO_LEASE, "refused there, too")
         for api in apis:

@@ -46,7 +46,7 @@ def members():
     listeners = sorted("http://" + each.etcd for each in cluster.nodes)
     for node in cluster.nodes:
         # what they listen at is entered once the cluster's level has it, which may be after all are voters
-        wait_for("listeners are told", lambda: sorted(url for member in ask(node, CLUSTER + "MemberList").members
+        wait_for("listeners are listed", lambda: sorted(url for member in ask(node, CLUSTER + "MemberList").members
                                                       for url in member.clientURLs) == listeners)
         for linearizable in (False, True):
             answer = ask(node, CLUSTER + "MemberList", linearizable=linearizable)
@@ -98,7 +98,7 @@ def hashes():
 
 
 def ahead():
-    """A serializable read at a revision that was just written is no read of the future, whoever is asked"""
+    """A serializable read at a revision that was just written is no read of the future, whichever replica is asked"""
     cluster = Shared.cluster
     leader = leader_of(cluster)
     for n in range(200):

@@ -30,7 +30,7 @@ def any_replica():
             answer = patiently(lambda: kv.txn([compare(b"any/00", VERSION, EQUAL, 1)], [op_range(b"any/", after(b"any/"))]))
             check(answer.succeeded and answer.responses[0].response_range.count == 18, f"{answer}")
             check(patiently(lambda: kv.range(b"any/", after(b"any/"), count_only=True, serializable=True)) is not None, "")
-        wait_for("each answers serializable reads itself, once it has what it told", lambda: len({
+        wait_for("each answers serializable reads itself, once it has what it answered", lambda: len({
             patiently(lambda: kv.range(b"any/00", serializable=True)).header.member_id for kv in asked}) == 3)
         ids = {patiently(lambda: kv.range(b"any/00")).header.cluster_id for kv in asked}
         check(len(ids) == 1, f"one cluster: {ids}")
@@ -39,7 +39,7 @@ def any_replica():
 
 
 def own_writes():
-    """Who writes through a replica finds it there at once, serializable, too; a watch from now on is not told of it"""
+    """Who writes through a replica finds it there at once, serializable, too; a watch from now on does not get it"""
     with Etcds(3) as cluster:
         cluster.ready()
         for node in cluster.nodes:
@@ -55,7 +55,7 @@ def own_writes():
                 patiently(lambda: kv.put(key, b"before"))
                 now_on = watch.create(key).watch_id
                 patiently(lambda: kv.put(key, b"after"))
-                check(watch.events(now_on, 1)[0].kv.value == b"after", f"{node.name} tells of what was before")
+                check(watch.events(now_on, 1)[0].kv.value == b"after", f"{node.name} sends what was before")
 
 
 def minority():
@@ -144,7 +144,7 @@ def writes_that_were_answered(cluster, rounds):
     for number, value in seen.items():
         got = int(patiently(lambda: kv.get(b"acked/%d" % number)))
         check(got >= value, f"{number}: {value} was answered, {got} is there")
-    check(patiently(kv.revision) >= last[0], f"{last[0]} was told, and revisions went back")
+    check(patiently(kv.revision) >= last[0], f"{last[0]} was answered, and revisions went back")
 
 
 def killed_alone():
@@ -177,7 +177,7 @@ def doubt():
 
 
 def paused_leader():
-    """C10: a leader that stood still while another was made shows nothing that is no more"""
+    """C10: a leader that was paused while another was made shows nothing that is no more"""
     with Etcds(3) as cluster:
         cluster.ready()
         old = cluster.leader()
@@ -197,7 +197,7 @@ def paused_leader():
 
 
 def removed():
-    """What a replica served by itself ends with the reason once it was removed, which nobody tells it"""
+    """What a replica served by itself ends with the reason once it was removed, though nobody notifies it"""
     with Etcds(3) as cluster:
         cluster.ready()
         gone, asked = cluster.others(cluster.leader())
@@ -221,7 +221,7 @@ def removed():
             wait_for("it is removed", remove)
             patiently(lambda: Client(asked).put(b"gone/k", b"w"))   # which it will never hear of
             check(watch.ended() == REMOVED, f"its watch: {watch.failure}")
-            check(not watch.told(0), f"and nothing was made up: {watch.responses}")
+            check(not watch.received(0), f"and nothing was made up: {watch.responses}")
             check(refused(lambda: waits.result(PATIENCE)) == REMOVED, "who waits there")
             check(leaders.ended() == REMOVED, f"who observes there: {leaders.failure}")
         with Watch(alone) as another:

@@ -40,7 +40,7 @@ def u01_now(target):
         check(created.header.revision == kv.revision(), "the revision of now")
         put = kv.put(b"u01", b"v").header.revision
         check(shown(watch.events(0, 1)) == [("PUT", b"u01", b"v", put, 1)], watch.responses)
-        check(watch.told(0)[0].header.revision >= put, "the header is not behind")
+        check(watch.received(0)[0].header.revision >= put, "the header is not behind")
         check(watch.create(b"u01").watch_id == 1, "ids count from 0")
 
 
@@ -58,8 +58,8 @@ def u02_past(target):
               [("PUT", b"u02/a", b"1", first, 1), ("PUT", b"u02/b", b"2", first + 1, 1),
                ("PUT", b"u02/a", b"3", first + 1, 2), ("DELETE", b"u02/a", b"", first + 3, 0),
                ("PUT", b"u02/c", b"4", last, 1)], watch.responses)
-        for told in watch.told(0):
-            check({e.kv.mod_revision for e in told.events} != {first + 1} or len(told.events) == 2, "one response")
+        for received in watch.received(0):
+            check({e.kv.mod_revision for e in received.events} != {first + 1} or len(received.events) == 2, "one response")
 
 
 def u03_compacted(target):
@@ -98,8 +98,8 @@ def u04_future(target):
         put = kv.put(b"u04/x").header.revision
         check(put == start and watch.events(0, 1)[0].kv.mod_revision == start, watch.responses)
         if not target.real:
-            told = watch.until("progress", lambda all_: [r for r in all_ if r.watch_id == -1])[0]
-            check(told.header.revision >= start, told)
+            received = watch.until("progress", lambda all_: [r for r in all_ if r.watch_id == -1])[0]
+            check(received.header.revision >= start, received)
 
 
 def u05_prev(target):
@@ -125,11 +125,11 @@ def u06_filters(target):
         check([e.kv.mod_revision for e in watch.events(0, 2)] == [put, gone], watch.responses)
         check([e.kv.mod_revision for e in watch.events(1, 1)] == [gone], watch.responses)
         check([e.kv.mod_revision for e in watch.events(2, 1)] == [put], watch.responses)
-        check(watch.told(3) == [], watch.responses)
+        check(watch.received(3) == [], watch.responses)
 
 
 def u07_many(target):
-    """U07: 1,000 watches on one stream: created in the order asked, each told"""
+    """U07: 1,000 watches on one stream: created in the order asked, each sent"""
     kv = target.client()
     with Watch(kv) as watch:
         for i in range(1000):
@@ -154,7 +154,7 @@ def u08_cancel(target):
         check(watch.canceled(0).compact_revision == 0, watch.responses)
         kv.put(b"u08")
         watch.events(1, 1)
-        check(watch.told(0) == [] and not [r for r in watch.responses if r.watch_id == 12345], watch.responses)
+        check(watch.received(0) == [] and not [r for r in watch.responses if r.watch_id == 12345], watch.responses)
         check(watch.create(b"u08", watch_id=0).watch_id == 2, "an id that was chosen is not chosen again")
 
 
@@ -177,13 +177,13 @@ def u09_refused(target):
 
 
 def u10_notify(target):
-    """U10: quiet is told as the revision of now, to who asked for it"""
+    """U10: quiet is sent as the revision of now, to who asked for it"""
     kv = target.client()
     with Watch(kv) as watch:
         watch.create(b"u10", progress_notify=True)
         watch.create(b"u10")
-        told = watch.until("progress", lambda all_: [r for r in all_ if not r.created and not r.events])[0]
-        check(told.watch_id == 0 and told.header.revision == kv.revision(), told)
+        received = watch.until("progress", lambda all_: [r for r in all_ if not r.created and not r.events])[0]
+        check(received.watch_id == 0 and received.header.revision == kv.revision(), received)
         kv.put(b"u10/other")
         now = kv.revision()
         watch.until("the next", lambda all_: [r for r in all_ if not r.created and r.header.revision == now])
@@ -191,18 +191,18 @@ def u10_notify(target):
 
 
 def judge_progress(responses):
-    """No event at or below a revision that was told as progress follows it."""
-    told = 0
+    """No event at or below a revision that was sent as progress follows it."""
+    received = 0
     for one in responses:
         if one.watch_id == -1:
-            told = max(told, one.header.revision)
+            received = max(received, one.header.revision)
         for event in one.events:
-            check(event.kv.mod_revision > told, f"{event} after progress {told}")
-    return told
+            check(event.kv.mod_revision > received, f"{event} after progress {received}")
+    return received
 
 
 def u11_progress(target):
-    """U11: progress asked for under writes is told with id -1, and no event up to it comes after"""
+    """U11: progress asked for under writes is sent with id -1, and no event up to it comes after"""
     kv = target.client()
     stop = threading.Event()
 
@@ -228,7 +228,7 @@ def u11_progress(target):
         last = kv.put(b"u11/last").header.revision
         watch.until("the last", lambda all_: all(
             any(e.kv.mod_revision == last for r in all_[-40:] if r.watch_id == i for e in r.events) for i in range(10)))
-        check(judge_progress(watch.responses) > 0, "progress was told")
+        check(judge_progress(watch.responses) > 0, "progress was sent")
 
 
 def u12_large(target):
@@ -245,14 +245,14 @@ def u12_large(target):
             events = watch.events(i, 10000)
             check([e.kv.key for e in events] == [b"u12/%05d" % n for n in range(10000)], "all, in order")
             check({e.kv.mod_revision for e in events} == {gone.header.revision}, "one revision")
-        parts = watch.told(0)
+        parts = watch.received(0)
         check(len(parts) > 1 and [p.fragment for p in parts] == [True] * (len(parts) - 1) + [False], "fragments")
         check(all(p.ByteSize() < 2 << 20 for p in parts), "each below the limit")
-        check(len(watch.told(1)) == 1 and not watch.told(1)[0].fragment, "one response")
+        check(len(watch.received(1)) == 1 and not watch.received(1)[0].fragment, "one response")
 
 
 def u13_stalls(target):
-    """U13: who does not read gets everything later, in order; others are told meanwhile"""
+    """U13: who does not read gets everything later, in order; others are sent theirs meanwhile"""
     kv = target.client()
     count, size = (100_000, 200) if LONG else (3000, 2000)
     with Watch(Client(channel=target.channel()), deaf=True) as deaf, Watch(kv) as other:
@@ -288,7 +288,7 @@ def u15_lease(target):
             revision = kv.call("etcdserverpb.Lease/LeaseRevoke", ID=lease).header.revision
             events = watch.events(0, count)
             check(shown(events) == [("DELETE", name, b"", revision, 0) for name in names], shown(events)[:5])
-            check(len(watch.told(0)) == 1, "one response")
+            check(len(watch.received(0)) == 1, "one response")
         check(kv.range(prefix, after(prefix)).count == 0, "none is left")
 
 
@@ -330,7 +330,7 @@ def counted(target):
 
 
 def everything_from_there(target):
-    """A range without an end, any two ends, the least key: each told its own"""
+    """A range without an end, any two ends, the least key: each sent its own"""
     kv = target.client()
     with Watch(kv) as watch:
         for key, end in ((b"x/c", ALL), (b"x/a", b"x/c"), (b"", ALL), (b"x/b", b"")):
@@ -385,7 +385,7 @@ def u14_another_member():
         away.etcd_channel.close()
         away.etcd_channel = None
         clients[others[0].number].put(b"u14/18")
-        follow(away, 1)     # it is behind as it starts, and must not tell of what was before
+        follow(away, 1)     # it is behind as it starts, and must not send what was before
         check([key for _, key, _, _, _ in seen] == [b"u14/%02d" % i for i in range(19)], seen)
         check([mod for _, _, _, mod, _ in seen] == list(range(start, start + 19)), seen)
 

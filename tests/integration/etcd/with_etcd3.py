@@ -37,16 +37,16 @@ def drive(host, port, members):
     check(done and answers[1][0][0] == b"3", f"transaction: {done} {answers}")
     check(client.replace("p/a", "3", "4") and not client.replace("p/a", "3", "5"), "replace")
     check(client.put_if_not_exists("p/c", "1") and not client.put_if_not_exists("p/c", "2"), "put_if_not_exists")
-    seen, told = [], threading.Event()
+    seen, received = [], threading.Event()
 
     def callback(response):
         seen.extend(response.events)
         if len(seen) >= 2:
-            told.set()
+            received.set()
     watch_id = client.add_watch_callback("p/w", callback)
     client.put("p/w", "1")
     client.delete("p/w")
-    check(told.wait(PATIENCE), f"the callback was told of {seen}")
+    check(received.wait(PATIENCE), f"the callback got {seen}")
     equal([type(each).__name__ for each in seen], ["PutEvent", "DeleteEvent"], "events")
     client.cancel_watch(watch_id)
     lease = client.lease(600)

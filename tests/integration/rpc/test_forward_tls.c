@@ -147,11 +147,8 @@ static void open_node(size_t i, bool tls)
              rpc_forwarder_open(&(struct rpc_forwarder_options){.io = rig.io, .tls = dials},
                                 &node->forwarder));
     for (size_t k = 0; k < ARRAY_LEN(methods); k++) {
-        node->gates[k] = (struct rpc_forward_gate){.forwarder = node->forwarder,
-                                                   .handler = &handler,
-                                                   .service = node,
-                                                   .kind = methods[k].kind,
-                                                   .stays = stays};
+        node->gates[k] = (struct rpc_forward_gate){
+            .forwarder = node->forwarder, .handler = &handler, .service = node, .stays = stays};
         CHECK_OK("a method",
                  rpc_server_add(node->server,
                                 &(struct rpc_method){

@@ -107,7 +107,7 @@ class Server:
         line = self.process.stdout.readline()
         check("the server says where it listens", line.startswith("listening on "), line)
         self.address = line.split()[-1]
-        self.told = False
+        self.received = False
         return self
 
     def channel(self, options=(), credentials=None):
@@ -118,11 +118,11 @@ class Server:
         return grpc.insecure_channel(self.address, options)
 
     def stop(self):
-        self.told = True
+        self.received = True
         self.process.send_signal(signal.SIGTERM)
 
     def __exit__(self, kind, value, trace):
-        if self.process.poll() is None and not self.told:
+        if self.process.poll() is None and not self.received:
             self.stop()
         try:
             code = self.process.wait(DEADLINE)
@@ -518,22 +518,22 @@ def reflection_tells_all():
             asked = [ReflectionRequest(list_services=""),
                      ReflectionRequest(file_containing_symbol="muster.test.v1.Echo.Unary"),
                      ReflectionRequest(file_by_filename="google/rpc/status.proto"),
-                     ReflectionRequest(file_containing_symbol="no.such.Thing"),
+                     ReflectionRequest(file_containing_symbol="no.such.Type"),
                      ReflectionRequest(all_extension_numbers_of_type="muster.test.v1.EchoRequest")]
-            told = list(call(iter(asked), timeout=DEADLINE))
-            names = [s.name for s in told[0].list_services_response.service]
+            received = list(call(iter(asked), timeout=DEADLINE))
+            names = [s.name for s in received[0].list_services_response.service]
             same("services", sorted(names), [
                 "grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection",
                 "grpc.reflection.v1alpha.ServerReflection", "muster.test.v1.Echo"])
             files = [descriptor_pb2.FileDescriptorProto.FromString(f).name
-                     for f in told[1].file_descriptor_response.file_descriptor_proto]
+                     for f in received[1].file_descriptor_response.file_descriptor_proto]
             same("the file of a method", files, ["muster/test/v1/echo.proto"])
             files = [descriptor_pb2.FileDescriptorProto.FromString(f).name
-                     for f in told[2].file_descriptor_response.file_descriptor_proto]
+                     for f in received[2].file_descriptor_response.file_descriptor_proto]
             same("a file with what it imports", files,
                  ["google/rpc/status.proto", "google/protobuf/any.proto"])
-            same("nothing", told[3].error_response.error_code, 5)
-            same("no extensions", told[4].all_extension_numbers_response.base_type_name,
+            same("nothing", received[3].error_response.error_code, 5)
+            same("no extensions", received[4].all_extension_numbers_response.base_type_name,
                  "muster.test.v1.EchoRequest")
 
 

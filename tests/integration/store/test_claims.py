@@ -91,17 +91,17 @@ def a_lease_ends():
     outcome(c.lease(b"l/short", ttl_ms=500, lease_id=lease), stores.OK, stores.CREATED, "500 ms")
     wait_for("it ends without a call", lambda: not c.get(b"l/short", serializable=True).found)
     check(c.renew(lease)[0].code == stores.EXPIRED, "for good")
-    check(c.ask("Status").leases == 0 or c.ask("Status").leases >= 0, "told")
+    check(c.ask("Status").leases == 0 or c.ask("Status").leases >= 0, "shown")
 
 
 def force():
-    """Force takes a claim from its holder, who is told."""
+    """Force takes a claim from its holder, which hears of it."""
     c, lease = client(), new_id()
     outcome(c.lease(b"l/forced", lease_id=lease), stores.OK, stores.CREATED, "leased")
     outcome(c.ask("Delete", key=b"l/forced", any=True), stores.CONFLICT, stores.NOT_OWNER, "any")
     outcome(c.ask("Delete", key=b"l/forced", force=True), stores.OK, stores.DELETED, "force")
     got = c.renew(lease)[0]
-    check((got.code, got.reason) == (stores.EXPIRED, stores.REVOKED), f"its holder is told: {got}")
+    check((got.code, got.reason) == (stores.EXPIRED, stores.REVOKED), f"its holder hears of it: {got}")
 
 
 def slots():

@@ -85,10 +85,10 @@ def watching():
 
 
 def how_it_is():
-    """status tells identity and sizes."""
-    told = json.loads(ctl("status", "-o", "json"))
-    check(len(told["store_id"]) == 32 and told["keys"] > 0 and told["quota"] == 2 << 30, f"{told}")
-    check(told["store_id"] in ctl("status"), "for people, too")
+    """status shows identity and sizes."""
+    received = json.loads(ctl("status", "-o", "json"))
+    check(len(received["store_id"]) == 32 and received["keys"] > 0 and received["quota"] == 2 << 30, f"{received}")
+    check(received["store_id"] in ctl("status"), "for people, too")
 
 
 def a_copy_is_another_store():
@@ -122,7 +122,7 @@ def a_copy_is_another_store():
 
 
 def all_start_again():
-    """Everybody stops and starts: keys, leases, groups and the identity are as they were, and the clock stood still."""
+    """Everybody stops and starts: keys, leases, groups and the identity are as they were, and the clock did not move."""
     c, lease = Client(CLUSTER.leader()), new_id()
     c.lease(b"again/held", owner="w1", lease_id=lease)
     c.acquire(b"again/group", "w2", 3)

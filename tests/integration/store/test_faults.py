@@ -47,7 +47,7 @@ class Follower(Client):
 
 
 class Gatherer(threading.Thread):
-    """Watches a prefix; when its stream ends it goes on elsewhere from the revision after the last it was told."""
+    """Watches a prefix; when its stream ends it goes on elsewhere from the revision after the last it was sent."""
 
     def __init__(self, cluster, place=0, **fields):
         super().__init__(daemon=True)
@@ -109,7 +109,7 @@ def leaders_are_killed():
         check(got and got[0].code == stores.OK and got[0].lease_id == mine and got[0].token > slot.token, f"{got}")
         stop.set()
         threads[0].join(stores.PATIENCE)
-        stores.wait_for("all of it is told", lambda: len(gatherer.seen) >= len(written))
+        stores.wait_for("all of it is sent", lambda: len(gatherer.seen) >= len(written))
         gatherer.done = True
         check(gatherer.seen == written, f"{[x for x in zip(gatherer.seen, written) if x[0] != x[1]][:3]}")
         check(sorted(set(written)) == written, "revisions grow, each once")

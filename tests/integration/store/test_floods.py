@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Clients that ask for more than their part of three coordinators: a flood of writes, watchers that never read, a storm
-of renewals. Each is bounded and told so by name; memory stays within a bound; another client's calls all succeed
+of renewals. Each is bounded and refused by name; memory stays within a bound; another client's calls all succeed
 meanwhile."""
 import collections
 import threading
@@ -129,7 +129,7 @@ def writes_that_are_many():
 
 
 def watchers_that_never_read():
-    """What waits for a watcher that does not read is bounded in bytes; when it reads it is told RESYNC."""
+    """What waits for a watcher that does not read is bounded in bytes; when it reads it is sent RESYNC."""
     c = Client(CLUSTER.leader())
     channels = [dial(c.node) for _ in range(3)]
     calls = []
@@ -142,12 +142,12 @@ def watchers_that_never_read():
         for n in range(120):  # twice the 64 MiB that wait for a watcher: the client and the kernel hold some, too
             check(c.ask("Put", key=b"slow/%d" % (n % 4), value=b"%02d" % (n % 100) * (500 << 10)).code == OK, "put")
     for call in calls[::4]:
-        told = 0
+        received = 0
         for one in call:
-            told += sum(len(event.entry.value) for event in one.events)
+            received += sum(len(event.entry.value) for event in one.events)
             if one.kind == RESYNC:
                 break
-        check(told < 60 << 20, f"{told} bytes stood in buffers")
+        check(received < 60 << 20, f"{received} bytes were in buffers")
         for one in call:
             if one.kind == SNAPSHOT and not one.more:
                 break

@@ -4,7 +4,7 @@
 answered, and each ends when the store's own clock says so. Who looks is not who holds.
 
 Early is judged by the clock of this machine: what is absent in an answer was over when the answer came. Late is judged by
-the replicated clock, which stands still without a leader: no time that passed here says anything about it."""
+the replicated clock, which does not move without a leader: no time that passed here says anything about it."""
 import os
 import random
 import sys
@@ -23,7 +23,7 @@ GROUP = b"lease/group"
 
 
 class Judge:
-    """What holders were told, and what others saw."""
+    """What holders were answered, and what others saw."""
 
     def __init__(self):
         self.lock, self.until, self.due, self.ended, self.wrong = threading.Lock(), {}, {}, {}, []
@@ -97,7 +97,7 @@ class Holder(threading.Thread):
 
 
 class Observer(threading.Thread):
-    """Looks at every claim that was ever told of, by Get and by Holders."""
+    """Looks at every claim that was ever answered, by Get and by Holders."""
 
     def __init__(self, cluster, judge):
         super().__init__(daemon=True)
@@ -121,7 +121,7 @@ class Reader(threading.Thread):
 
     def __init__(self, cluster, judge):
         super().__init__(daemon=True)
-        self.line, self.judge, self.next, self.told = Line(cluster, 0), judge, 2, 0
+        self.line, self.judge, self.next, self.received = Line(cluster, 0), judge, 2, 0
 
     def run(self):
         while True:
@@ -129,7 +129,7 @@ class Reader(threading.Thread):
             while (one := watch.next()) is not None and not isinstance(one, Exception):
                 for event in one.events if one.kind == stores.CHANGES else ():
                     if event.type != stores.PUT:
-                        self.told += 1
+                        self.received += 1
                         self.judge.absent(event.entry.key.decode().rsplit("/", 1)[1], time.monotonic(), "a watch")
                 self.next = max(self.next, one.revision + 1)
             self.line.move()
@@ -158,7 +158,7 @@ def leases():
         lives = [holder.lives for holder in holders]
         check(not left and len(judge.ended) == sum(lives), f"some never ended: {left} {lives} {judge.ended}")
         check(trouble.struck >= len(KINDS), f"only {trouble.struck} faults")
-        stores.wait_for("the watch told of each", lambda: reader.told >= sum(lives[1:]))
+        stores.wait_for("the watch got each", lambda: reader.received >= sum(lives[1:]))
         print(f"# {trouble.struck} faults, {len(judge.ended)} ends", flush=True)
 
 

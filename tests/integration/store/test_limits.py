@@ -204,8 +204,8 @@ def holders_of_much():
     check(len(c.ask("Holders", group=b"heavy", from_slot=1024).holders) == 0, "behind the last")
     done = subprocess.run([stores.coordinators.MUSTERCTL, "coord", "holders", "--store", f"muster://{c.node.grpc}",
                            "--output", "json", "--timeout", "60s", "heavy"], capture_output=True, check=True)
-    told = json.loads(done.stdout)
-    check([row["slot"] for row in told["holders"]] == list(range(6)) and told["atomic"], f"{told.keys()}")
+    received = json.loads(done.stdout)
+    check([row["slot"] for row in received["holders"]] == list(range(6)) and received["atomic"], f"{received.keys()}")
 
 
 def counts_of_the_past():

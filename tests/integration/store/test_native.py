@@ -140,7 +140,7 @@ def watched():
             seen.append(event)
         kinds = [event.type for event in seen]
         check("resync" not in kinds and kinds.count("snapshot_begin") == 1, f"it did not resume: {kinds}")
-        check("entry" not in kinds, f"it was told as a snapshot: {seen}")
+        check("entry" not in kinds, f"it was sent as a snapshot: {seen}")
         check([event.key for event in seen if event.key] == ["b/one", "b/two"], f"{seen}")
 
 
@@ -156,7 +156,7 @@ def nothing():
                 pass
         with lost("reply") as store:
             store.create("something")
-            store.delete("something")  # it was this very call, and is told so
+            store.delete("something")  # it was this very call, and is answered so
 
 
 def restore(fleet, archive):
@@ -182,7 +182,7 @@ def refused(why, function):
 
 
 def restored():
-    """R5: restored from a copy under open handles, everyone is told by name, and nothing goes on as if it were the same"""
+    """R5: restored from a copy under open handles, everyone is answered by name, and nothing goes on as if it were the same"""
     with Fleet() as fleet, fleet.store() as busy, fleet.store() as idle, fleet.store() as other:
         kept = busy.create("r/kept", ttl=60, owner="busy").keep()
         bare = idle.create("r/bare", ttl=600, owner="idle")
@@ -197,7 +197,7 @@ def restored():
                        check=True, capture_output=True)
         late = idle.create("r/late", ttl=600, owner="idle")
         restore(fleet, archive)
-        # Nobody asked for anything yet: who keeps, watches and waits is told.
+        # Nobody asked for anything yet: those that keep, watch and wait hear of it.
         check(kept.lost.wait(60), "a kept claim is believed in")
         check(not kept.alive and not held.alive, "what one handle has is over")
         waiter.join(60)
@@ -206,7 +206,7 @@ def restored():
         while event and (event.type == "progress" or event.key == "r/late"):
             event = watch.next(60)
         check(event and (event.type, event.reason) == ("closed", "other_store"), f"the watch: {event}")
-        # A handle with nothing open learns it by whatever it asks first, though its lease stands in the copy.
+        # A handle with nothing open learns it by whatever it asks first, though its lease is in the copy.
         for lease, name in ((bare, "bare"), (late, "late")):
             error = refused(name, lambda lease=lease: lease.renew(timeout=30))
             check((type(error), error.reason) in ((m.Invalid, "other_store"), (m.Expired, "revoked")), f"{name}: {error}")

@@ -62,8 +62,8 @@ def forced():
         refusal = [line for line in leader.text().splitlines() if "muster coordinator rejoin" in line][-1]
         check("level=warn" in refusal or "level=error" in refusal or '"warn"' in refusal, f"as loud as it is: {refusal}")
         leader.kill()
-        told = run(MUSTER, "coordinator", "rejoin", leader.dir, "--yes")
-        check("of no cluster" in told, told)
+        received = run(MUSTER, "coordinator", "rejoin", leader.dir, "--yes")
+        check("of no cluster" in received, received)
         leader.start()
         shutil.rmtree(other.dir)
         other.start()
@@ -114,7 +114,7 @@ def restored_twice():
 
 
 def holders_are_told():
-    """A holder is told that the store was restored; its claim can be freed before its TTL is over, by force."""
+    """A holder hears that the store was restored; its claim can be freed before its TTL is over, by force."""
     with Cluster(1, join=False).start() as cluster:
         node = cluster.nodes[0]
         ready_client(node)

@@ -48,7 +48,7 @@ class Turns:
                 self.seen[node.name, when] = float(cpu)
 
     def say(self, what, judge=False):
-        time.sleep(1.5 if judge else 0)  # it is told once a second
+        time.sleep(1.5 if judge else 0)  # it is shown once a second
         self.look()
         found = {node.name: max([0.0] + [cpu for key, cpu in self.seen.items()
                                          if key[0] == node.name and key not in self.old])
@@ -65,7 +65,7 @@ def cluster_of(*options):
 
 
 def client(cluster):
-    """Asks who leads now, and after an election whoever answers."""
+    """Asks who leads now, and after an election the replica that answers."""
     return Follower(cluster, cluster.leader().number)
 
 
@@ -215,7 +215,7 @@ def made_by_calls(c):
 
 
 def leases_end_together():
-    """Leases that end in one second are ended in portions: each once, told once, and others are served meanwhile."""
+    """Leases that end in one second are ended in portions: each once, sent once, and others are served meanwhile."""
     with cluster_of(*PATIENT) as cluster:
         CLUSTERS.append(cluster)
         c, turns = client(cluster), Turns(cluster)
@@ -235,10 +235,10 @@ def leases_end_together():
                 turns.look()
         say(f"{LEASES} leases ended within {time.monotonic() - (began or at):.2f} s of the first; "
             f"{asked} others were served, the slowest in {1000 * worst:.0f} ms")
-        wait_for("all ends are told", lambda: sum(kind != PUT for _, kind, _ in gatherer.seen) >= LEASES)
+        wait_for("all ends are sent", lambda: sum(kind != PUT for _, kind, _ in gatherer.seen) >= LEASES)
         gatherer.done = True
         ended = [(kind, key) for _, kind, key in gatherer.seen if kind != PUT]
-        check(sorted(ended) == [(EXPIRED_EVENT, create(n)["key"]) for n in range(LEASES)], "each was told once")
+        check(sorted(ended) == [(EXPIRED_EVENT, create(n)["key"]) for n in range(LEASES)], "each was sent once")
         turns.say(f"{LEASES} leases ended", judge=LONG)
         cluster.agree()
 
@@ -256,7 +256,7 @@ def written_by_load(c, taken, terms):
 
     def led():
         got = status(c)
-        check(got.is_leader and node_of(c) is leader, f"an election: {told(c.node.cluster, terms)}")
+        check(got.is_leader and node_of(c) is leader, f"an election: {received(c.node.cluster, terms)}")
         return got
 
     def there():
@@ -282,7 +282,7 @@ def written_by_calls(c, taken, _):
     return turns
 
 
-def told(cluster, before):
+def received(cluster, before):
     """Of elections, and of the machine they were on."""
     return f"term {before:.0f}, then {term(cluster):.0f}; load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
 
@@ -313,8 +313,8 @@ def snapshots_while_writing():
         check(count(c) == (0, got.revision), f"all of them, and nothing after it: {count(c)}")
         turns.say(f"{KEYS} keys deleted in one step")
         cluster.agree()
-        say(f"elections: {told(cluster, terms)}")
-        check(not LONG or term(cluster) == terms, f"an election: {told(cluster, terms)}")
+        say(f"elections: {received(cluster, terms)}")
+        check(not LONG or term(cluster) == terms, f"an election: {received(cluster, terms)}")
 
 
 CASES = [each_release_wakes_one, leases_end_together, snapshots_while_writing]

@@ -81,7 +81,7 @@ def an_end_by_the_clock():
 
 
 def all_keys_of_a_lease_at_once():
-    """Keys that end together are told in one message, in key order, at one revision."""
+    """Keys that end together are sent in one message, in key order, at one revision."""
     c, lease = client(), new_id()
     c.lease(b"b4/c", lease_id=lease)
     c.create(b"b4/a", under=lease)
@@ -155,7 +155,7 @@ def a_large_snapshot_in_parts():
 
 
 def a_slow_one_costs_itself():
-    """Who does not read is told RESYNC and gets a new snapshot; others are told all of it meanwhile."""
+    """Who does not read is sent RESYNC and gets a new snapshot; others are sent all of it meanwhile."""
     c = client()
     fast = Watch(c.node, scope=b"z/", raw=True)
     fast.snapshot()
@@ -187,7 +187,7 @@ def a_slow_one_costs_itself():
 
 
 def who_may_be_asked():
-    """A follower names the leader, unless it is told that its own view will do; arguments are judged."""
+    """A follower names the leader, unless its own view is asked for; arguments are judged."""
     c = client()
     follower = CLUSTER.others(c.node)[0]
     error = Watch(follower, scope=b"f").next()
@@ -212,7 +212,7 @@ def leadership_is_handed_over():
     watch = Watch(c.node, scope=b"h", bucket=True)
     watch.snapshot()
     done = c.create(b"h/before").revision
-    check(watch.events(1)[0].entry.revision == done, "told")
+    check(watch.events(1)[0].entry.revision == done, "shown")
     waiter = Client(c.node)
     fields = {"group": b"h/group", "slot_count": 1, "prefer_slot": -1, "owner": "w1",
               "ttl_ms": stores.TTL_MS, "lease_id": mine, "wait_ms": stores.TTL_MS, "request": waiter.request()}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A service of one method over a replica and calls that do as they are told. */
+/* A service of one method over a replica and calls that do what the test says. */
 #include "leader/leader.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@ enum { WAIT_MS = 1000, REQUESTS_MAX = 2 };
 
 /* -- the replica -- */
 
-static struct replica_status told; /* what it says of itself */
+static struct replica_status reported; /* what it says of itself */
 static struct read_ticket *reading;
 static struct proposal *proposed;
 static int cancelled, abandoned;
@@ -21,7 +21,7 @@ static int cancelled, abandoned;
 struct replica_status replica_status(const struct replica *replica)
 {
     (void)replica;
-    return told;
+    return reported;
 }
 
 void replica_read(struct replica *replica, struct read_ticket *ticket)
@@ -206,12 +206,12 @@ static const char *address(void *owner)
     return owner;
 }
 
-static void tell(enum replica_role role, uint64_t term, bool ready)
+static void report(enum replica_role role, uint64_t term, bool ready)
 {
-    told = (struct replica_status){.role = role, .term = term, .ready = ready};
-    (void)leader_term_ended(&leader, &told);
-    (void)leader_term_began(&leader, &told);
-    (void)leader_ready(&leader, &told);
+    reported = (struct replica_status){.role = role, .term = term, .ready = ready};
+    (void)leader_term_ended(&leader, &reported);
+    (void)leader_term_began(&leader, &reported);
+    (void)leader_ready(&leader, &reported);
     leader_resume(&leader);
 }
 
@@ -245,8 +245,8 @@ static void start(enum way what)
                                                                     .wait_ms = WAIT_MS,
                                                                     .requests_max = REQUESTS_MAX}));
     CHECK_OK("is served", leader_add(&leader, NULL, &method, NULL));
-    leader.replica = (struct replica *)&told;
-    tell(REPLICA_LEADER, 3, true);
+    leader.replica = (struct replica *)&reported;
+    report(REPLICA_LEADER, 3, true);
 }
 
 static void stop(int requests)
@@ -346,10 +346,10 @@ TEST(who_asks_early_waits_until_the_leader_may_be_asked)
     struct rpc_call call;
 
     start(READS);
-    tell(REPLICA_LEADER, 4, false);
+    report(REPLICA_LEADER, 4, false);
     ask(&call);
     CHECK("waits", !call.ended && begun == 0);
-    tell(REPLICA_LEADER, 4, true);
+    report(REPLICA_LEADER, 4, true);
     CHECK_I64("begins", begun, 1);
     reading->done(reading, ERR_OK);
     is("answered", &call, GRPC_OK, false, "rows");
@@ -361,13 +361,13 @@ TEST(who_waits_is_sent_on_when_another_leads)
     struct rpc_call call, late;
 
     start(READS);
-    tell(REPLICA_LEADER, 4, false);
+    report(REPLICA_LEADER, 4, false);
     ask(&call);
-    tell(REPLICA_FOLLOWER, 5, false);
+    report(REPLICA_FOLLOWER, 5, false);
     is("sent on", &call, GRPC_FAILED_PRECONDITION, false, "h:1");
     CHECK("with where", call.elsewhere);
     ask(&late);
-    CHECK("and whoever comes later", late.elsewhere);
+    CHECK("and later calls", late.elsewhere);
     CHECK_I64("nothing began", begun, 0);
     stop(2);
 }
@@ -391,7 +391,7 @@ TEST(who_waits_too_long_is_refused_each_in_its_time)
     struct rpc_call first, second;
 
     start(READS);
-    tell(REPLICA_LEADER, 4, false);
+    report(REPLICA_LEADER, 4, false);
     ask(&first);
     sim_run_for(sim, WAIT_MS / 2);
     ask(&second);
@@ -465,8 +465,8 @@ TEST(what_a_caller_that_goes_leaves_behind)
     way = KEEPS;
     ask(&call);
     ends(&call);
-    CHECK_I64("who keeps it is told", gone, 1);
-    tell(REPLICA_LEADER, 4, false);
+    CHECK_I64("the keeper is notified", gone, 1);
+    report(REPLICA_LEADER, 4, false);
     ask(&call);
     ends(&call);
     sim_run_for(sim, 2 * WAIT_MS);
@@ -540,12 +540,12 @@ TEST(terms_begin_and_end_once)
 
     start(READS);
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        told = (struct replica_status){
+        reported = (struct replica_status){
             .role = cases[i].role, .term = cases[i].term, .ready = cases[i].ready};
-        CHECK_I64(cases[i].why, leader_term_ended(&leader, &told), cases[i].over);
+        CHECK_I64(cases[i].why, leader_term_ended(&leader, &reported), cases[i].over);
         CHECK(cases[i].why, !cases[i].over || (!leader.led && !leader.ready));
-        CHECK_I64(cases[i].why, leader_term_began(&leader, &told), cases[i].begun);
-        CHECK_I64(cases[i].why, leader_ready(&leader, &told), cases[i].now_ready);
+        CHECK_I64(cases[i].why, leader_term_began(&leader, &reported), cases[i].begun);
+        CHECK_I64(cases[i].why, leader_ready(&leader, &reported), cases[i].now_ready);
         CHECK_I64(cases[i].why, leader_here(&leader), cases[i].role == REPLICA_LEADER);
         CHECK_I64(cases[i].why, leader_leads(&leader), cases[i].ready);
     }
@@ -556,7 +556,7 @@ TEST(a_term_whose_news_is_on_its_way_is_not_led)
 {
     start(READS);
     CHECK("leads", leader_leads(&leader));
-    told.term = 9;
+    reported.term = 9;
     CHECK("the replica knows more", !leader_leads(&leader));
     leader.replica = NULL;
     CHECK("without a replica nobody leads", !leader_here(&leader));

@@ -10,7 +10,7 @@ enum { WAIT_MS = 60000, BODY_MAX = 64 << 20, SETTLE_MS = 5 }; /* for SETTINGS to
 
 static char tls_stands_for; /* in virtual time contexts are not looked into */
 
-/* -- what a client is told -- */
+/* -- what a client is reported -- */
 
 struct answer *client_answer(struct client *c, int32_t stream)
 {
@@ -352,7 +352,7 @@ static void set_true(void *owner)
 {
     bool *flag = owner;
 
-    CHECK("told once", !*flag);
+    CHECK("reported once", !*flag);
     *flag = true;
 }
 

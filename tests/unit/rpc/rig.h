@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The server in a virtual world, and clients that are h2 and nothing above it: they do exactly
- * what a test tells them, rules or not, and write down what they are told. */
+ * what a test says, rules or not, and write down what they receive. */
 #ifndef TESTS_UNIT_RPC_RIG_H
 #define TESTS_UNIT_RPC_RIG_H
 #include "base/buf.h"

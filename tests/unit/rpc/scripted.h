@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A gRPC server that does exactly what a test tells it, rules or not: h2 and nothing above it.
+/* A gRPC server that does exactly what a test says, rules or not: h2 and nothing above it.
  *
- * Each request is told to `on_request` when it is whole (`at_headers`: when its headers came). What
+ * Each request is given to `on_request` when it is whole (`at_headers`: when its headers came). What
  * the script sends leaves at once. Also a world with a client in it, for the tests of the
  * client. */
 #ifndef TESTS_UNIT_RPC_SCRIPTED_H
@@ -89,7 +89,7 @@ bool world_wait(struct world *world, bool (*holds)(void *), void *context);
 bool world_wait_ready(struct world *world);
 void world_run(struct world *world, uint64_t ms);
 
-/* What a call told, and how it ended. */
+/* What a call received, and how it ended. */
 struct heard {
     struct world *world;
     struct rpc_client_call *call; /* NULL once ended */

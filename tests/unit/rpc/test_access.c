@@ -152,7 +152,7 @@ TEST(every_method_of_every_contract_stands_in_the_table_once)
             }
         }
     }
-    CHECK_SIZE("and nothing else stands there, and nothing twice", count, found);
+    CHECK_SIZE("and nothing else is there, and nothing twice", count, found);
     for (size_t i = 0; i < count; i++)
         for (size_t k = 0; k < i; k++) CHECK(rows[i].path, strcmp(rows[i].path, rows[k].path) != 0);
 }

@@ -270,7 +270,7 @@ static uint64_t fleet_dials(void)
 }
 
 /* The handshakes of thousands in one moment take the cores that the other servers need to elect a
- * leader with. Whoever has a live connection is in no hurry. */
+ * leader with. A channel with a live connection is in no hurry. */
 TEST(after_a_death_nobody_with_a_live_connection_dials_at_once)
 {
     uint64_t in_second[REDIAL_SECONDS + 2] = {0}, all = 0;
@@ -566,7 +566,7 @@ TEST(a_warm_connection_is_known_to_be_alive)
 
 /* -- closing -- */
 
-TEST(closing_ends_every_call_and_tells_sent_from_unsent)
+TEST(closing_ends_every_call_and_reports_sent_from_unsent)
 {
     struct heard sent, waiting, streaming;
 

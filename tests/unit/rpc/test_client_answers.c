@@ -28,7 +28,7 @@ static void say_not_found(struct scripted *s, struct scripted_request *r)
 {
     const struct h2_header trailers[] = {
         {STR("grpc-status"), STR("5")},
-        {STR("grpc-message"), STR("no such%20thing %E2%82%AC")},
+        {STR("grpc-message"), STR("no such%20key %E2%82%AC")},
         {STR("grpc-status-details-bin"), STR("AAECAw")},
     };
     (void)s;
@@ -201,7 +201,7 @@ static const struct {
     const char *text; /* part of it */
 } answers[] = {
     {"a plain no, with text and details", say_not_found, ERR_NOT_FOUND, GRPC_NOT_FOUND, true,
-     "no such thing \xe2\x82\xac"},
+     "no such key \xe2\x82\xac"},
     {"trailers-only", trailers_only, ERR_DENIED, GRPC_PERMISSION_DENIED, true, "who are you"},
     {"HTTP 503", http_503, ERR_UNKNOWN, GRPC_UNAVAILABLE, false, "HTTP status 503"},
     {"HTTP 404", http_404, ERR_UNSUPPORTED, GRPC_UNIMPLEMENTED, false, "HTTP status 404"},

@@ -295,7 +295,7 @@ TEST(a_server_that_does_not_read_holds_the_sender)
         scripted_flush(r->peer);
         world_run(&world, 100);
     }
-    CHECK_U64("told once when there is room", heard.writables, 1);
+    CHECK_U64("reported once when there is room", heard.writables, 1);
     CHECK_OK("and there is", rpc_call_send(heard.call, str_of(block, sizeof block)));
     rpc_call_cancel(heard.call);
     CHECK("ends", wait_end(&world, &heard));
@@ -377,7 +377,7 @@ TEST(an_answer_that_is_whole_waits_for_a_paused_caller)
     close_all();
 }
 
-/* Whoever ends an answer early may reset the stream, and ours does; who does not, and then closes
+/* A server that ends an answer early may reset the stream, and ours does; who does not, and then closes
  * the connection, has answered all the same. */
 TEST(an_answer_that_is_whole_outlives_the_connection_before_the_request_has_ended)
 {
@@ -422,7 +422,7 @@ TEST(a_deadline_is_kept_here_whatever_the_server_does)
     CHECK_U64("because", heard.status, GRPC_DEADLINE_EXCEEDED);
     CHECK("in time", sim_now(world.sim).ns - before.ns < 750 * NS_PER_MS);
     world_run(&world, 500);
-    CHECK_U64("the server is told", world.servers[0].peers[0].reset_code, H2_CANCEL);
+    CHECK_U64("the server is reported", world.servers[0].peers[0].reset_code, H2_CANCEL);
     close_all();
     /* Never sent, because nobody is there. */
     open_with(never_answer, (struct rpc_channel_options){0});
@@ -465,7 +465,7 @@ TEST(cancelling_resets_the_stream_and_ends_once)
     CHECK_ERR("it was sent", heard.err, ERR_UNKNOWN);
     CHECK_U64("because", heard.status, GRPC_CANCELLED);
     world_run(&world, 200);
-    CHECK_U64("the server is told", world.servers[0].peers[0].reset_code, H2_CANCEL);
+    CHECK_U64("the server is reported", world.servers[0].peers[0].reset_code, H2_CANCEL);
     heard_deinit(&heard);
     start((struct rpc_call_options){0});
     CHECK_OK("send", rpc_call_send(heard.call, STR("hi")));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Health: what Check and Watch are told, also to one who does not read. */
+/* Health: what Check and Watch are sent, also to one who does not read. */
 #include <stdio.h>
 
 #include "lib/test.h"
@@ -22,7 +22,7 @@ static struct answer *ask(struct client *c, const char *path, struct str request
     return client_answer(c, stream);
 }
 
-TEST(check_tells_what_was_set)
+TEST(check_reports_what_was_set)
 {
     struct client *c;
     struct answer *a;
@@ -41,7 +41,7 @@ TEST(check_tells_what_was_set)
     rig_close(&rig);
 }
 
-TEST(watch_tells_now_and_at_every_change_and_ends_with_the_server)
+TEST(watch_reports_now_and_at_every_change_and_ends_with_the_server)
 {
     struct client *c;
     struct answer *a;
@@ -79,7 +79,7 @@ TEST(a_watcher_that_does_not_read_costs_little_and_learns_the_last_state)
     }
     CHECK_OK("set", rpc_health_set(rig.health, STR(""), RPC_SERVING));
     rig_run(&rig, 1000);
-    CHECK("it was not told all", a->bytes < 50000 * 7);
+    CHECK("it was not reported all", a->bytes < 50000 * 7);
     c->hold = false;
     h2_consume(c->h2, stream, a->bytes);
     client_flush(c);

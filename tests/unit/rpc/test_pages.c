@@ -29,7 +29,7 @@ static bool has_ended(void *client)
 }
 
 /* What a peer gets that says this, `step` bytes at a time. */
-static struct str told(const char *request, size_t step)
+static struct str reported(const char *request, size_t step)
 {
     struct client *c = client_connect(&rig, 0, true);
     struct str rest = str_from(request);
@@ -50,7 +50,7 @@ static struct str told(const char *request, size_t step)
 
 static void check_told(const char *request, size_t step, const char *expected)
 {
-    struct str got = told(request, step);
+    struct str got = reported(request, step);
 
     CHECK_STR(request, got, str_from(expected));
     client_close(&rig.clients[0]);

@@ -12,7 +12,7 @@
 #define BIDI  "/muster.test.v1.Echo/Bidi"
 #define OPEN  "/test.Open/Stream"
 #define HELD  "/test.Open/Held"
-#define TOLD  "/test.Open/Told"
+#define NOTED "/test.Open/Noted"
 
 enum {
     CALLS_PER_TURN_MAX = 128, /* of a teardown */
@@ -80,12 +80,12 @@ static void add_open(struct rig *r)
         .on_start = on_open, .on_message = on_open_message, .on_done = on_open_done};
     static const struct rpc_handler held = {.on_start = on_held_open,
                                             .on_message = on_open_message};
-    static const struct rpc_handler told = {.on_start = on_told_open,
-                                            .on_message = on_open_message};
+    static const struct rpc_handler reported = {.on_start = on_told_open,
+                                                .on_message = on_open_message};
     const struct {
         const char *path;
         const struct rpc_handler *handler;
-    } methods[] = {{OPEN, &open}, {HELD, &held}, {TOLD, &told}};
+    } methods[] = {{OPEN, &open}, {HELD, &held}, {NOTED, &reported}};
 
     memset(&ends, 0, sizeof ends);
     ends.connections_least = UINT32_MAX;
@@ -636,7 +636,7 @@ TEST(streams_that_are_reset_after_their_first_answer_are_counted_too)
     raw_preface(&frames);
     for (; round < ROUNDS && !c->closed; round++) {
         for (int32_t i = 0; i < BATCH; i++)
-            raw_headers(&frames, 2 * (round * BATCH + i) + 1, TOLD, STR_EMPTY, false);
+            raw_headers(&frames, 2 * (round * BATCH + i) + 1, NOTED, STR_EMPTY, false);
         pour(c, &frames);
         rig_run(&rig, 10);
         for (int32_t i = 0; i < BATCH; i++)

@@ -173,7 +173,7 @@ TEST(what_is_no_grpc_and_does_not_end_is_answered_in_time)
     CHECK_I64("patience", client_answer(c, get)->http, -1);
     rig_run(&rig, 200);
     CHECK_I64("has an end", client_answer(c, get)->http, 405);
-    CHECK_U64("and the peer is told to stop", client_answer(c, get)->closed, 1);
+    CHECK_U64("and the peer is reported to stop", client_answer(c, get)->closed, 1);
     CHECK_I64("for each its own", client_answer(c, put)->http, -1);
     rig_run(&rig, 1000);
     CHECK_I64("for each its own", client_answer(c, put)->http, 415);
@@ -229,7 +229,7 @@ TEST(headers_are_judged_before_the_handler_hears)
         client_end(c, stream);
         client_wait_closed(c, stream);
         CHECK_I64(bad_headers[i].why, client_answer(c, stream)->grpc, bad_headers[i].grpc);
-        CHECK_U64("told only of good ones", echo_stats(rig.echo).begun, begun);
+        CHECK_U64("reported only of good ones", echo_stats(rig.echo).begun, begun);
     }
     rig_close(&rig);
 }
@@ -274,7 +274,7 @@ TEST(a_deadline_ends_the_call_in_time_and_a_late_answer_harms_nobody)
     CHECK_I64("deadline exceeded", client_answer(c, stream)->grpc, GRPC_DEADLINE_EXCEEDED);
     CHECK("not early", sim_now(rig.sim).ns - began.ns >= 50 * NS_PER_MS);
     CHECK("not late", sim_now(rig.sim).ns - began.ns < 60 * NS_PER_MS);
-    CHECK_U64("the handler was told", echo_stats(rig.echo).done, 1);
+    CHECK_U64("the handler was notified", echo_stats(rig.echo).done, 1);
     /* A request that never comes whole has a deadline, too. */
     stream = client_start(c, UNARY, &timeout, 1);
     client_wait_closed(c, stream);
@@ -427,7 +427,7 @@ static const struct {
     {"metadata is checked and bounded", bad_metadata, GRPC_OK, "", "AAEC"},
     {"an answer past the limit is no \"was not applied\"", too_large, GRPC_INTERNAL,
      "the answer cannot be sent: larger than the limit", ""},
-    {"text that is not UTF-8 is told, not sent", not_text, GRPC_INTERNAL,
+    {"text that is not UTF-8 is reported, not sent", not_text, GRPC_INTERNAL,
      "the answer cannot be sent: muster.test.v1.EchoResponse.text: not UTF-8", ""},
     {"trailers that do not fit leave the status", huge_trailers, GRPC_NOT_FOUND, "", ""},
 };
@@ -534,7 +534,7 @@ TEST(a_stream_whose_client_does_not_read_waits_and_then_goes_on_in_order)
     c = client_connect(&rig, 0, false);
     c->keep = c->hold = true;
     stream = client_unary(c, STREAM, &ECHO_REQUEST(.count = 600, .response_bytes = 10000));
-    rig_wait(&rig, "the handler is told to wait", is_full, NULL);
+    rig_wait(&rig, "the handler is reported to wait", is_full, NULL);
     rig_run(&rig, 1000);
     answers = echo_stats(rig.echo).answers;
     CHECK("it does wait", answers < 300);

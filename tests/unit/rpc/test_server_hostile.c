@@ -148,7 +148,7 @@ TEST(rapid_resets_cost_the_connection)
     }
     rig_run(&rig, 100);
     CHECK("a thousand cancelled calls are forgiven", c->open);
-    CHECK_U64("each was told to its handler", echo_stats(rig.echo).done, 1000);
+    CHECK_U64("each was notified to its handler", echo_stats(rig.echo).done, 1000);
     client_close(c);
     c = client_connect(&rig, 0, true);
     {
@@ -194,7 +194,7 @@ TEST(pings_that_come_too_often_draw_enhance_your_calm)
         rig_run(&rig, 100);
     }
     check_closed_for_abuse(c);
-    CHECK_U64("told why", c->goaway_code, H2_ENHANCE_YOUR_CALM);
+    CHECK_U64("reported why", c->goaway_code, H2_ENHANCE_YOUR_CALM);
     CHECK("two strikes are forgiven", sent > 2);
     rig_close(&rig);
 }
@@ -360,7 +360,7 @@ TEST(data_for_streams_that_are_over_is_counted_and_bounded)
     CHECK("counted", rpc_server_stats(rig.server).late_bytes >= 1 << 20);
     CHECK("and cut short", rpc_server_stats(rig.server).late_bytes < 2 << 20);
     CHECK_OK("NUL", buf_append_byte(&rig.log, 0));
-    CHECK_HAS("told in the log", rig.log.data, "data on closed streams");
+    CHECK_HAS("reported in the log", rig.log.data, "data on closed streams");
     buf_deinit(&frames);
     rig_close(&rig);
 }

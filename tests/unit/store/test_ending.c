@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The end of a lease with many keys: in parts, and to whoever looks as if it were one step. */
+/* The end of a lease with many keys: in parts, and for a reader as if it were one step. */
 #include <muster/coord.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/prng.h"
+#include "lib/store_apply.h"
 #include "lib/test.h"
 #include "store/core/store.h"
 
@@ -74,7 +75,7 @@ static void check_as_before(int64_t number, uint64_t revision, uint64_t changes)
     snprintf(first, sizeof first, "%d/%06d", (int)number, 0);
     snprintf(last, sizeof last, "%d/%06d", (int)number, MANY - 1);
     CHECK_U64("revision", keys_revision(store_keys(store)), revision);
-    CHECK_U64("nothing is told", keys_changes(store_keys(store)).end, changes);
+    CHECK_U64("nothing is reported", keys_changes(store_keys(store)).end, changes);
     CHECK("the first", keys_get(store_keys(store), str_from(first), 0, &value));
     CHECK("the last", keys_get(store_keys(store), str_from(last), 0, &value));
     CHECK_SIZE("all under it", store_lease_key_count(store, number), MANY);
@@ -168,7 +169,7 @@ TEST(a_lease_of_few_keys_ends_at_once)
     store_close(store);
 }
 
-/* What small ones end with would be seen before it is told, if the large one came behind them. */
+/* What small ones end with would be seen before it is reported, if the large one came behind them. */
 TEST(a_large_one_behind_small_ones_waits_for_an_entry_of_its_own)
 {
     struct store_command tick = {.kind = STORE_TICK};

@@ -21,15 +21,11 @@ TEST(keys_are_named_as_etcd_names_them)
         {"a/b", 0x7fffffffffffffff, "a/b/7fffffffffffffff"},
         {"a", INT64_MIN, "a/-8000000000000000"},
     };
-    struct buf key;
+    char room[8 + QUEUE_LEASE_MAX];
 
-    buf_init(&key, 128);
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        buf_clear(&key);
-        CHECK_OK(rows[i].key, queue_key(str_from(rows[i].name), rows[i].lease, &key));
-        CHECK_STR("key", buf_peek(&key), str_from(rows[i].key));
-    }
-    buf_deinit(&key);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        CHECK_STR("key", queue_key(str_from(rows[i].name), rows[i].lease, room),
+                  str_from(rows[i].key));
 }
 
 static void put(struct keys *keys, const char *key)
@@ -64,7 +60,7 @@ TEST(the_first_and_the_one_before)
     keys_begin(keys);
     CHECK("it goes", keys_delete(keys, STR("n/c")));
     (void)keys_commit(keys);
-    CHECK("whoever is left", queue_before(keys, range, 6, &found) && found.create == 4);
+    CHECK("the one that is left", queue_before(keys, range, 6, &found) && found.create == 4);
     put(keys, "n/c"); /* 9: a key that comes back comes last */
     CHECK("its place is lost", queue_before(keys, range, 9, &found) && found.create == 6);
     keys_close(keys);
@@ -123,7 +119,7 @@ TEST(answers_that_are_none)
     pair.create_revision = 7;
     CHECK("made first", queue_entered(&answer, 7, &entered) && entered.first);
     answer.succeeded = false;
-    CHECK("as it was, and not told", !queue_entered(&answer, 7, &entered));
+    CHECK("as it was, and not reported", !queue_entered(&answer, 7, &entered));
     answer.n_responses = 1;
     CHECK("cut short", !queue_entered(&answer, 7, &entered));
 }

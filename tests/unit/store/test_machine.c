@@ -360,7 +360,7 @@ TEST(a_range_with_another_end_is_another_request)
     CHECK_SIZE("done", (size_t)apply(&range)->reason, COORD_R_DELETED);
     CHECK_SIZE("the same", (size_t)apply(&range)->reason, COORD_R_REPLAYED);
     range.range_end = STR("d");
-    CHECK_SIZE("not told as done", (size_t)apply(&range)->code, COORD_INVALID);
+    CHECK_SIZE("not reported as done", (size_t)apply(&range)->code, COORD_INVALID);
     close_bed();
 }
 
@@ -513,7 +513,7 @@ TEST(a_lease_of_many_keys_ends_before_an_entry_that_is_no_command)
     apply_bytes(STR("\xff\xff"));
     while (bed.machine.ops->apply_more(bed.machine.state, &bed.reply)) {
         parts++;
-        CHECK("nobody is told", bed.changes == 0 && bed.reply.len == 0);
+        CHECK("nobody is reported", bed.changes == 0 && bed.reply.len == 0);
     }
     CHECK("parts", parts >= 2);
     CHECK_U64("then all of it", bed.changes, 3 * STORE_SWEEP_KEYS);
@@ -549,7 +549,7 @@ TEST(a_large_range_takes_its_turns_and_nothing_is_seen_of_it_before_the_last)
     apply_bytes(buf_peek(&bytes));
     while (ops->apply_more(bed.machine.state, &bed.reply)) {
         parts++;
-        CHECK("nobody is told", bed.changes == 0 && bed.reply.len == 0);
+        CHECK("nobody is reported", bed.changes == 0 && bed.reply.len == 0);
         CHECK_U64("the state is that of before", ops->hash(bed.machine.state), hash);
         CHECK("for reads, too",
               keys_get(store_keys(store_machine_store(bed.store)), STR("k/00000"), 0, &value));
@@ -592,7 +592,8 @@ TEST(what_ended_before_a_command_in_parts_is_told_before_it_and_once)
     CHECK_OK("write", store_command_write(&range, &bytes));
     apply_bytes(buf_peek(&bytes));
     do {
-        CHECK_STR("told, and as what the clock ended", str_from(bed.expired), STR("muster/late "));
+        CHECK_STR("reported, and as what the clock ended", str_from(bed.expired),
+                  STR("muster/late "));
         CHECK_U64("the one", bed.changes, 1);
         CHECK_U64("which is all that can be read", keys_changes(keys).end,
                   2 + 3 * STORE_SWEEP_KEYS);
@@ -629,11 +630,11 @@ TEST(a_lease_that_ended_in_parts_is_told_before_a_command_in_parts)
     bed.clock_ns += 1000 * NS_PER_MS;
     CHECK_OK("write", store_command_write(&range, &bytes));
     apply_bytes(buf_peek(&bytes));
-    CHECK_U64("nothing is seen, nothing told", bed.changes, 0);
+    CHECK_U64("nothing is seen, nothing reported", bed.changes, 0);
     while (bed.machine.ops->apply_more(bed.machine.state, &bed.reply)) {
         const struct keys *keys = store_keys(store_machine_store(bed.store));
 
-        CHECK_U64("what is seen is told", bed.changes,
+        CHECK_U64("what is seen is reported", bed.changes,
                   keys_changes(keys).end - 6 * STORE_SWEEP_KEYS);
         between += bed.changes == 3 * STORE_SWEEP_KEYS;
     }

@@ -3,6 +3,7 @@
 #include <muster/coord.h>
 #include <string.h>
 
+#include "lib/store_apply.h"
 #include "lib/test.h"
 #include "section/section.h"
 #include "store/core/store.h"

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/prng.h"
+#include "lib/store_apply.h"
 #include "lib/test.h"
 #include "store/core/store.h"
 
@@ -28,22 +29,22 @@ static void put(int number, int value)
 static const struct key_range all = {{"k/", 2}, {"k0", 2}};
 
 /* -- the first of a sorted range -- */
-struct told {
+struct reported {
     size_t count;
     struct key_value at[QUERY_BEST_MAX];
 };
 
 static void keep(void *owner, const struct key_value *pair)
 {
-    struct told *told = owner;
+    struct reported *reported = owner;
 
-    CHECK("no more than the limit", told->count < QUERY_BEST_MAX);
-    told->at[told->count++] = *pair;
+    CHECK("no more than the limit", reported->count < QUERY_BEST_MAX);
+    reported->at[reported->count++] = *pair;
 }
 
 static void check_same(const struct query *query)
 {
-    static struct told want, got;
+    static struct reported want, got;
     struct query_best *best = query_best_open(query);
     struct keys_cursor cursor;
     struct key_value pair;

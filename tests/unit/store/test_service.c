@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The store's service over virtual I/O: replica, service and server on up to three hosts, time as
- * it is told. What needs no clock of its own is in tests/integration/store. */
+ * it is reported. What needs no clock of its own is in tests/integration/store. */
 #include <muster/coord.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "lib/store_apply.h"
 #include "lib/test.h"
 #include "log/datadir.h"
 #include "rpc/client.h"
@@ -419,7 +420,7 @@ TEST(what_is_compacted_is_freed_though_nobody_writes)
     CHECK("history", store_sizes(store_of(leader())).bytes > one + 100 * 100);
     CHECK_I64("compacted", ask("Compact", &compact.base)->code, COORD_OK);
     sim_run_for(rig.sim, 200);
-    CHECK("freed, but for what stood there before the last",
+    CHECK("freed, but for the version before the last",
           store_sizes(store_of(leader())).bytes <= one + 200);
     one = entries();
     sim_run_for(rig.sim, 5000);
@@ -649,7 +650,7 @@ TEST(a_full_store_refuses_what_adds_only)
     CHECK_I64("a release, too", ask("Release", &release.base)->code, COORD_OK);
     CHECK_I64("what adds is refused still: history counts", put("more", 400000)->code,
               COORD_UNAVAILABLE);
-    write_other(); /* fleet tables and members stand on the same log, and go on */
+    write_other(); /* fleet tables and members are in the same log, and go on */
     del.range_end = bytes_of("l");
     CHECK_I64("all of them", ask("DeleteRange", &del.base)->code, COORD_OK);
     compact.revision = keys_revision(store_keys(store_of(leader())));
@@ -752,7 +753,7 @@ static void start_acquire(struct answer *answer, uint32_t n, int64_t wait_ms)
 
 /* The end of an attempt that nobody waits for any more, behind its repeat in the log: it must not
  * cancel the place, which is the first one's lease though the repeat drew another, nor free the
- * slot that the repeat was told of in between. `steps`: how far the repeat is when the first
+ * slot that the repeat was answered with in between. `steps`: how far the repeat is when the first
  * ends. */
 static void end_first_attempt(int steps)
 {
@@ -768,11 +769,11 @@ static void end_first_attempt(int steps)
     release.lease_id = lease_id(1);
     start(&given_back, "Release", &release.base);
     for (int i = 0; i < steps; i++) (void)sim_step(rig.sim);
-    if (!first.done) rpc_call_cancel(first.call); /* or it was told that another took over */
+    if (!first.done) rpc_call_cancel(first.call); /* or it was answered that another took over */
     wait_answer(&given_back);
     wait_answer(&again);
     sim_run_for(rig.sim, 5000);
-    CHECK_U64("what it was told of is still held", leases(), 1);
+    CHECK_U64("its answer's slot is still held", leases(), 1);
     buf_deinit(&holder.bytes);
     buf_deinit(&first.bytes);
     buf_deinit(&again.bytes);
@@ -826,13 +827,13 @@ struct watching {
     uint32_t kinds[8], events; /* messages of each kind; events after the last snapshot */
     uint32_t expired;          /* events of that type */
     uint64_t revision;
-    bool ended, early; /* early: an event told of a token that it is older than */
+    bool ended, early; /* early: an event named a token that it is older than */
 };
 
 static void on_message(void *owner, struct rpc_client_call *call, struct str message)
 {
     struct watching *watch = owner;
-    const Muster__V1__WatchResponse *told;
+    const Muster__V1__WatchResponse *reported;
     ProtobufCMessage *read;
     struct arena arena;
 
@@ -840,15 +841,15 @@ static void on_message(void *owner, struct rpc_client_call *call, struct str mes
     arena_init(&arena, 4 << 20);
     CHECK_OK("read", message_read(&muster__v1__watch_response__descriptor, message, NULL, &arena,
                                   &read, NULL));
-    told = (const Muster__V1__WatchResponse *)read;
-    watch->kinds[told->kind & 7]++;
-    watch->revision = told->revision;
-    if (told->kind == MUSTER__V1__WATCH_RESPONSE__KIND__SNAPSHOT) watch->events = 0;
-    if (told->kind == MUSTER__V1__WATCH_RESPONSE__KIND__CHANGES)
-        watch->events += (uint32_t)told->n_events;
-    for (size_t i = 0; i < told->n_events; i++) {
-        watch->early |= told->events[i]->entry->token > told->events[i]->entry->revision;
-        watch->expired += told->events[i]->type == MUSTER__V1__WATCH_EVENT__TYPE__EXPIRED;
+    reported = (const Muster__V1__WatchResponse *)read;
+    watch->kinds[reported->kind & 7]++;
+    watch->revision = reported->revision;
+    if (reported->kind == MUSTER__V1__WATCH_RESPONSE__KIND__SNAPSHOT) watch->events = 0;
+    if (reported->kind == MUSTER__V1__WATCH_RESPONSE__KIND__CHANGES)
+        watch->events += (uint32_t)reported->n_events;
+    for (size_t i = 0; i < reported->n_events; i++) {
+        watch->early |= reported->events[i]->entry->token > reported->events[i]->entry->revision;
+        watch->expired += reported->events[i]->type == MUSTER__V1__WATCH_EVENT__TYPE__EXPIRED;
     }
     arena_deinit(&arena);
 }
@@ -907,11 +908,11 @@ TEST(too_many_waiting_events_are_a_resync_for_that_watcher_only)
     release.lease_id = lease_id(1);
     CHECK_I64("twenty in one step", ask("Release", &release.base)->code, COORD_OK);
     sim_run_for(rig.sim, 1000);
-    CHECK_U64("told so", all.kinds[MUSTER__V1__WATCH_RESPONSE__KIND__RESYNC], 1);
+    CHECK_U64("reported so", all.kinds[MUSTER__V1__WATCH_RESPONSE__KIND__RESYNC], 1);
     CHECK_U64("a new snapshot", all.kinds[MUSTER__V1__WATCH_RESPONSE__KIND__SNAPSHOT], 2);
     CHECK_U64("with all of it", all.revision, keys_revision(store_keys(store_of(leader()))));
     CHECK_U64("not the other", one.kinds[MUSTER__V1__WATCH_RESPONSE__KIND__RESYNC], 0);
-    CHECK_U64("which is told its one", one.events, 1);
+    CHECK_U64("which is reported its one", one.events, 1);
     (void)put("muster", 1); /* not below the prefix */
     (void)lease("after", 2, 60000);
     sim_run_for(rig.sim, 1000);
@@ -921,7 +922,7 @@ TEST(too_many_waiting_events_are_a_resync_for_that_watcher_only)
     close_rig();
 }
 
-/* Nobody reads for it: what is told stands in windows and buffers, then it waits. */
+/* Nobody reads for it: what is sent stays in windows and buffers, then it waits. */
 static void write_past(struct watching *deaf, int count)
 {
     rpc_call_pause(deaf->call);
@@ -939,10 +940,10 @@ TEST(what_waits_for_a_watcher_is_bounded_in_bytes)
     start_watch(&deaf, "k/");
     start_watch(&keen, "k/");
     write_past(&deaf, 150);
-    CHECK_U64("told so", deaf.kinds[MUSTER__V1__WATCH_RESPONSE__KIND__RESYNC], 1);
+    CHECK_U64("reported so", deaf.kinds[MUSTER__V1__WATCH_RESPONSE__KIND__RESYNC], 1);
     CHECK("up to the present", deaf.revision == keys_revision(store_keys(store_of(leader()))));
     CHECK_U64("nobody else", keen.kinds[MUSTER__V1__WATCH_RESPONSE__KIND__RESYNC], 0);
-    CHECK_U64("who was told all", keen.events, 150);
+    CHECK_U64("who was sent all", keen.events, 150);
     rpc_call_cancel(deaf.call);
     rpc_call_cancel(keen.call);
     close_rig();

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Rules of permission, parsed from options and matched against certificates. Pure: a rule matches by
+ * name and prefix alone, and what no rule matches is refused. */
 #include "store/etcd/access/access.h"
 
 #define ADMIN    STR("bigfleet://admin")
