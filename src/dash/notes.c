@@ -31,7 +31,7 @@ struct notes {
     enum err err;
     /* the loop's */
     bool busy;
-    enum err trouble; /* told last */
+    enum err trouble; /* as last published */
     struct buf json;  /* the notes, newest first, as items of an array; empty: none */
 };
 
@@ -166,7 +166,7 @@ enum err notes_open(struct dash *dash, const char *path)
     static const struct worker_options options = {.name = "dash-notes", .jobs_max = 1};
     struct notes *n;
 
-    dash->dirty[TOPIC_NOTES] = true; /* told once, also where there are none */
+    dash->dirty[TOPIC_NOTES] = true; /* published once, also where there are none */
     if (!path) return ERR_OK;
     n = dash->notes = calloc(1, sizeof *n);
     if (!n) return ERR_NOMEM;
