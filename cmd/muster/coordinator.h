@@ -8,8 +8,6 @@
 #include "dash/dash.h"
 #include "fleet/seed.h"
 #include "fleet/service.h"
-#include "fleet/service_replica.h"
-#include "fleet/service_snapshot.h"
 #include "fleet/survey.h"
 #include "log/log.h"
 #include "member/config/config.h"
@@ -66,13 +64,11 @@ struct coordinator {
     struct state_machine machines[REPLICA_MACHINES_MAX];
     size_t machine_count;
     struct replica *replica;
-    struct replica_service *replicas;
     bool told_to_join; /* the other replicas named a cluster when this one asked to bootstrap */
     bool bootstrapped_alone; /* at this start, without join addresses */
     struct task foreign;     /* judges the last hello of another cluster */
     mono_time foreign_at;    /* 0: none came */
     uint64_t foreign_cluster, foreign_to;
-    struct snapshot_service *snapshots;
     struct export_loop *exports;
     struct coordinator_etcd etcd;
     struct coordinator_workers workers;

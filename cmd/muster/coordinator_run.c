@@ -97,8 +97,6 @@ static void on_change(void *owner, const struct replica_status *status)
                          led ? RPC_SERVING : RPC_NOT_SERVING);
     quorum_on_change(c->quorum, status);
     fleet_service_on_change(c->fleet, status);
-    replica_service_on_change(c->replicas, status);
-    snapshot_service_on_change(c->snapshots, status);
     store_service_on_change(c->store, status);
     if (c->etcd.api) etcd_on_change(c->etcd.api, status);
     member_service_on_change(c->workers.service, status);
@@ -178,6 +176,10 @@ static enum err open_fleet(struct coordinator *c, struct note *note)
         .leader_address = coordinator_leader_address,
         .owner = c,
         .seed = &c->seed,
+        .roster = c->roster,
+        .name = conf_text(c->role.conf, "id"),
+        .dir = conf_text(c->role.conf, "data-dir"),
+        .cluster_known = cluster_known,
         .limits = {.silent_after_ms = conf_number(c->role.conf, "shard-silent-after")},
     };
     const char *seed = conf_text(c->role.conf, "bootstrap-state");
@@ -250,7 +252,7 @@ static enum err open_replica(void *state, struct note *note)
     options.machine_count = c->machine_count;
     err = replica_open(&options, &c->replica, note);
     if (err) return err;
-    fleet_service_attach(c->fleet, c->replica);
+    fleet_service_attach(c->fleet, c->replica, c->machines, c->machine_count);
     store_service_attach(c->store, c->replica);
     member_service_attach(c->workers.service, c->replica);
     return ERR_OK;
@@ -258,35 +260,21 @@ static enum err open_replica(void *state, struct note *note)
 
 /* -- the server -- */
 
-static enum err open_snapshots(struct coordinator *c, struct note *note)
+static enum err open_exports(struct coordinator *c, struct note *note)
 {
-    struct snapshot_service_options options = {
+    struct export_loop_options exports = {
         .io = c->role.io,
         .log = c->log,
         .metrics = c->role.metrics,
         .replica = c->replica,
         .fleet = fleet_service_machine(c->fleet),
         .roster = c->roster,
-        .machines = c->machines,
-        .machine_count = c->machine_count,
-        .leader_address = coordinator_leader_address,
-        .owner = c,
-    };
-    struct export_loop_options exports = {
-        .io = options.io,
-        .log = options.log,
-        .metrics = options.metrics,
-        .replica = options.replica,
-        .fleet = options.fleet,
-        .roster = options.roster,
         .dir = conf_text(c->role.conf, "snapshot-export-dir"),
         .every_ms = conf_number(c->role.conf, "snapshot-export-interval"),
         .keep = (uint32_t)conf_number(c->role.conf, "snapshot-export-keep"),
     };
-    enum err err = snapshot_service_open(&options, &c->snapshots, note);
 
-    if (!err) err = snapshot_service_methods(c->snapshots, c->role.server, note);
-    if (err || !exports.dir || !exports.dir[0]) return err;
+    if (!exports.dir || !exports.dir[0]) return ERR_OK;
     return export_loop_open(&exports, &c->exports, note);
 }
 
@@ -294,27 +282,12 @@ static enum err coordinator_run_open_server(void *state, struct note *note)
 {
     struct coordinator *c = state;
     struct rpc_server_options options = {.log = c->log, .limits = etcd_server_limits()};
-    struct replica_service_options replicas = {
-        .io = c->role.io,
-        .log = c->log,
-        .journal = c->journal,
-        .replica = c->replica,
-        .roster = c->roster,
-        .name = conf_text(c->role.conf, "id"),
-        .dir = conf_text(c->role.conf, "data-dir"),
-        .machines = c->machines,
-        .machine_count = c->machine_count,
-        .cluster_known = cluster_known,
-        .owner = c,
-    };
     enum err err = role_open_server(&c->role, &options, note);
 
-    if (!err) err = replica_service_open(&replicas, &c->replicas);
-    if (!err) err = replica_service_methods(c->replicas, c->role.server, note);
     if (!err) err = fleet_service_methods(c->fleet, c->role.server, note);
     if (!err) err = store_service_methods(c->store, c->role.server, note);
     if (!err) err = coordinator_workers_serve(c, note);
-    if (!err) err = open_snapshots(c, note);
+    if (!err) err = open_exports(c, note);
     if (!err) err = coordinator_etcd_open(c, note);
     if (!err) err = role_open_health(&c->role, COORDINATOR_RUN_SERVICE_NAME, RPC_NOT_SERVING, note);
     return err ? err : role_listen(&c->role, note);
@@ -347,7 +320,7 @@ static enum err open_quorum(void *state, struct note *note)
         if (err) return err;
     }
     err = quorum_open(&options, &c->quorum, note);
-    if (!err) replica_service_attach(c->replicas, c->quorum);
+    if (!err) fleet_service_admit_by(c->fleet, c->quorum);
     return err;
 }
 
@@ -518,10 +491,8 @@ static void close_coordinator(void *state)
     if (!c->quorum_stopped) CHASSIS_AWAIT(chassis, quorum_stop, c->quorum);
     export_loop_close(c->exports);
     replica_close(c->replica);
-    snapshot_service_close(c->snapshots);
     coordinator_workers_close(c);
     quorum_close(c->quorum);
-    replica_service_close(c->replicas);
     fleet_service_close(c->fleet);
     rpc_health_close(c->etcd.listener.health);
     etcd_close(c->etcd.api);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Restores and verifies archives for people, as lines of text, and for programs, as JSON. Blocking. */
 #include "fleet/archive_tool.h"
 
 #include <inttypes.h>

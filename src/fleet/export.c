@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*     idle -> asking (do we lead?) -> copying, a slice a turn -> finishing -> idle
+/* Asks each interval whether this replica leads, copies the tables and has a worker write them. Loop's
+ * thread, but for the functions of the worker.
+ *
+ *     idle -> asking (do we lead?) -> copying, a slice a turn -> finishing -> idle
  *               |                       |
  *               +-----------------------+--> idle, counted as failed */
 #include "fleet/export.h"
@@ -10,10 +13,6 @@
 #include "fleet/copy.h"
 #include "fleet/export_dir.h"
 
-enum {
-    EXPORT_SLICE_BYTES = 64 << 10, /* of state in one turn of the loop */
-    EXPORT_SLICE_MAX = 64 << 20,   /* one row and a slice: more is no slice */
-};
 enum state { IDLE, ASKING, COPYING, FINISHING };
 enum work { WORK_WRITE, WORK_FINISH, WORK_ABANDON };
 
@@ -147,8 +146,7 @@ static void export_copy_slice(struct export_loop *loop)
     enum err err;
 
     buf_clear(&loop->slice);
-    err =
-        fleet_state_write_next(loop->copy.writer, EXPORT_SLICE_BYTES, &loop->slice, &loop->copied);
+    err = fleet_state_write_next(loop->copy.writer, STATE_SLICE_BYTES, &loop->slice, &loop->copied);
     if (err)
         export_give_up(loop, err, "read the tables");
     else
@@ -261,7 +259,7 @@ enum err export_loop_open(const struct export_loop_options *options, struct expo
     if (!loop->options.every_ms) loop->options.every_ms = EXPORT_EVERY_MS;
     if (!loop->options.keep) loop->options.keep = EXPORT_KEEP_DEFAULT;
     memcpy(loop->dir, options->dir, strlen(options->dir) + 1);
-    buf_init(&loop->slice, EXPORT_SLICE_MAX);
+    buf_init(&loop->slice, STATE_SLICE_MAX);
     err = timer_init(&loop->timer, options->io->loop, export_on_timer);
     if (!err && options->metrics)
         err = metrics_add_fields(options->metrics, export_number_rows,

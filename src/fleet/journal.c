@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Writes events and audit records as lines of JSON into their sinks. Loop's thread. */
 #include "fleet/journal.h"
 
 #include <stdio.h>

@@ -9,7 +9,7 @@
  * finds no room is counted by the sink, which makes the process not ready (obs/events.h). The
  * surprising rule: a change of the tables is written by every replica when it applies it, so that
  * no leader's death loses it; after a restart the lines of the entries that are applied again come
- * again. `index` tells: the same index is the same change. */
+ * again: the same `index` is the same change. */
 #ifndef FLEET_JOURNAL_H
 #define FLEET_JOURNAL_H
 #include "base/buf.h"

@@ -257,14 +257,9 @@ static enum err machine_restore_whole(struct fleet_machine *machine, struct note
     struct fleet_state_summary summary;
     enum err err = fleet_state_read_end(machine->reader, &summary, note);
 
-    if (!err && summary.index != machine->restore_index) {
-        note_set(note, "snapshot of another index");
-        err = ERR_CORRUPT;
-    }
-    if (!err && machine->part.len) {
-        note_set(note, "answers: cut short");
-        err = ERR_CORRUPT;
-    }
+    if (!err && summary.index != machine->restore_index)
+        err = note_fail(note, ERR_CORRUPT, "snapshot of another index");
+    if (!err && machine->part.len) err = note_fail(note, ERR_CORRUPT, "answers: cut short");
     return err ? machine_restore_failed(err, note) : ERR_OK;
 }
 

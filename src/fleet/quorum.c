@@ -52,7 +52,7 @@ static void quorum_on_answered(void *owner, size_t, const struct rpc_client_call
                                const struct rpc_outcome *outcome, const ProtobufCMessage *message)
 {
     struct quorum *q = owner;
-    const Muster__V1__JoinReplicaResponse *of = (const Muster__V1__JoinReplicaResponse *)message;
+    const Muster__V1__JoinReplicaResponse *of = (const void *)message;
     struct str leader;
 
     if (of && of->voter)
@@ -70,7 +70,7 @@ static void quorum_on_answered(void *owner, size_t, const struct rpc_client_call
                  log_str("why", outcome->text));
 }
 
-/* Nobody may have been asked: there is no address, or a name stands for none now. */
+/* Nobody may have been asked: there is no address, or a name has none now. */
 static void quorum_on_over(void *owner, size_t)
 {
     quorum_step(owner, JOIN_ANSWERED);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A replica's place among the others, kept by itself: the join loop of fleet/join.h as a driver,
- * and on the leader the admissions of whoever asks (fleet/admit.h).
+ * and on the leader the admissions of replicas that ask (fleet/admit.h).
  *
  * Order of life, all on the loop's thread:
  *     replica_open -> quorum_open -> ... quorum_on_change from replica_events.on_change ...
@@ -26,7 +26,7 @@ struct quorum_options {
 enum err quorum_open(const struct quorum_options *options, struct quorum **ret_quorum,
                      struct note *note);
 void quorum_on_change(struct quorum *quorum, const struct replica_status *status);
-/* Asks and admits no more. done() once, at once when nothing is asked; the last thing it does. */
+/* Asks and admits no more. done() once, at once when nothing is asked; nothing follows it. */
 void quorum_stop(struct quorum *quorum, void (*done)(void *owner), void *owner);
 void quorum_close(struct quorum *quorum); /* NULL is fine */
 

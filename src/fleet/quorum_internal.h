@@ -24,6 +24,6 @@ struct quorum {
 
     bool stopping;
 };
-/* Those that wait for a timer end here; those in the log's hands end with it. */
+/* Those that wait for a timer end here; those that the log has end with it. */
 void admissions_stop(struct quorum *quorum);
 #endif

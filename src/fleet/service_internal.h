@@ -10,19 +10,27 @@
 #ifndef FLEET_SERVICE_INTERNAL_H
 #define FLEET_SERVICE_INTERNAL_H
 #include "base/map.h"
+#include "fleet/copy.h"
+#include "fleet/quorum.h"
 #include "fleet/seed.h"
 #include "fleet/service.h"
 #include "fleet/shard_reports.h"
 #include "leader/leader.h"
+#include "log/sections.h"
+#include "log/snapfile.h"
 #include "rpc/client.h"
 #include "rpc/forward.h"
 #include "wire/pack.h"
 #include "wire/pb/bigfleet_v1alpha1_coordinator.pb-c.h"
 #include "wire/pb/muster_v1_fleet.pb-c.h"
 
+/* SAVE measures the state before it sends it, because its meta, which comes first, has the size:
+ * two views of one moment. ETCD: a backup in etcd's frames. */
+enum stream_kind { STREAM_SAVE, STREAM_BACKUP, STREAM_ETCD };
 struct service_method {
     struct leader_method base;
-    /* Arguments, and identity where it depends on them. Answers and returns false. May be NULL. */
+    /* Arguments, and identity where it depends on them; where `anywhere`, who leads. Answers or
+     * keeps it, and returns false. May be NULL. */
     bool (*admit)(struct leader_request *request);
     /* Reads and soft state: runs once leadership is proved, and answers. */
     void (*read)(struct leader_request *request);
@@ -31,7 +39,15 @@ struct service_method {
     bool (*judge)(struct leader_request *request);
     enum fleet_table table; /* reads of a table */
     enum fleet_kind kind;   /* writes of service_admin.c */
-    size_t needed;          /* how many of its texts may not be empty */
+    enum stream_kind stream;
+    const char *label; /* of a stream, in the metric */
+    bool anywhere;     /* `admit` comes first, on any replica, and decides alone */
+    bool is_old;       /* of the original's contract, which has no answer "not yet" */
+    /* On a leader that may be asked, in place of read, judge and command. */
+    void (*begin)(struct leader_request *request);
+    /* What the log said to a proposal of another machine. */
+    void (*written)(struct leader_request *request, enum err err, struct str reply);
+    size_t needed; /* how many of its texts may not be empty */
     /* Writes: from the message; its memory is the call's arena. ERR_NOMEM. */
     enum err (*command)(struct leader_request *request, struct fleet_command *ret_command);
     /* Writes: what the tables said. Answers. NULL: in the words of the tables. */
@@ -51,12 +67,20 @@ struct service_method {
 /* The original sends and takes 256 MiB; a million domains are about 60 MB. */
 enum { SERVICE_ANSWER_MAX = 256 << 20 };
 extern const struct service_method service_admin_methods[], service_read_methods[],
-    service_report_methods[], service_instruct_methods[],
-    service_ownership_methods[]; /* each ends with a NULL path */
+    service_report_methods[], service_instruct_methods[], service_ownership_methods[],
+    service_stream_methods[], service_replica_methods[]; /* each ends with a NULL path */
 
 struct fleet_request {
     struct leader_request base;
     bool answering; /* of a long list: it has got a part of its answer */
+    /* of service_replica.c; the log may hold parts of it longer than the caller waits */
+    bool busy; /* the log has `change` or `transfer` */
+    struct admission *admission;
+    char actor[FLEET_ACTOR_CAP];
+    uint64_t id; /* of the replica that is meant */
+    struct timer again;
+    struct member_change change;
+    struct transfer transfer;
 };
 
 enum ack_outcome { /* the contract's numbers, then ours */
@@ -91,17 +115,30 @@ struct service_lister { /* service_list.c */
     size_t part_at;
 };
 
+struct outflow {                    /* service_snapshot.c: a stream of the whole state */
+    struct leader_request *request; /* NULL: none is running */
+    unsigned stage;
+    bool is_blocked, has_waited;
+    bool is_made; /* all of it is in `out`, or sent */
+    mono_time turn_until;
+    uint64_t sent;
+    struct buf out;         /* made, not sent */
+    struct fleet_copy copy; /* SAVE; index and term of all */
+    struct fleet_state_writer *measure;
+    struct snap_stream frame; /* BACKUP */
+    struct sections sections;
+    struct buf slice;
+};
+
 struct fleet_service {
+    struct fleet_service_options options; /* limits filled in */
     struct io *io;
     struct log_source log;
-    struct fleet_journal *journal;
-    struct fleet_service_limits limits;
     struct leader leader; /* while it is led, the reports are of its term */
     struct fleet_machine *machine;
     struct fleet *fleet; /* the machine's */
     struct shard_reports *reports;
     struct service_numbers numbers;
-    struct metrics *metrics;      /* NULL: nobody reads the numbers */
     struct metric_fields *fields; /* of `numbers` */
     struct metric_family *pending;
     /* what the replica said last */
@@ -114,8 +151,15 @@ struct fleet_service {
     size_t unscoped;     /* shards without domains that share a provider, when last looked at */
     uint32_t unscoped_ticks;
     struct buf answer, row, command; /* scratch of one call */
+    struct quorum *quorum;
+    const struct state_machine *machines;
+    size_t machine_count;
+    struct list kept; /* requests of the stream, and those about replicas */
+    struct outflow stream;
+    struct timer stream_timer; /* the next slice or try; while blocked, the end of patience */
+    struct metric_family *streams;
+    struct counter *stream_bytes;
     /* the rows of --bootstrap-state that a leader still has to propose */
-    const struct fleet_seed *seed;
     size_t seed_next, seed_running;
     bool seed_failed;
 };
@@ -130,11 +174,16 @@ static inline const struct service_method *service_method_of(const struct leader
     return CONTAINER_OF(request->method, struct service_method, base);
 }
 
+static inline struct fleet_request *fleet_request_of(struct leader_request *request)
+{
+    return CONTAINER_OF(request, struct fleet_request, base);
+}
+
 /* The same in the log and among the events. */
 #define SERVICE_LOG_EVENT(service, level, message, event, ...)                                     \
     do {                                                                                           \
         LOG_AT(&(service)->log, LOG_LEVEL_##level, message, __VA_ARGS__, LOG_END);                 \
-        fleet_journal_event((service)->journal, event,                                             \
+        fleet_journal_event((service)->options.journal, event,                                     \
                             (const struct log_field[]){__VA_ARGS__, LOG_END});                     \
     } while (0)
 
@@ -204,6 +253,16 @@ enum err service_lister_init(struct service_lister *lister, struct fleet_service
                              enum fleet_table table);      /* ERR_FULL (timers), ERR_NOMEM */
 void service_lister_deinit(struct service_lister *lister); /* fine on a zeroed one */
 void service_list_later(struct leader_request *request, struct service_lister *lister);
+
+/* -- service_replica.c -- */
+/* Its caller went away; the log, or the admission, may still have it. */
+void service_request_gone(struct leader_request *request);
+
+/* -- service_snapshot.c -- */
+/* What timer_init and metrics_add answer. */
+enum err service_streams_open(struct fleet_service *service, struct note *note);
+void service_stream_freed(struct leader_request *request); /* of a stream */
+void service_stream_writable(struct leader_request *request);
 
 /* -- service_read.c -- */
 /* The next reported shard in the order of the tables, so that an answer is sorted; NULL at the

@@ -196,11 +196,6 @@ static void report_answer(struct leader_request *request, const struct reported_
     request_reply_packed(request, &pack);
 }
 
-static void report_shard_back(struct fleet_service *service, struct str shard)
-{
-    SERVICE_LOG_EVENT(service, INFO, "shard reports again", "shard-back", log_str("shard", shard));
-}
-
 static void report_take(struct leader_request *request)
 {
     struct fleet_service *service = service_of(request);
@@ -218,7 +213,9 @@ static void report_take(struct leader_request *request)
     shard = reports_find(service->reports, report_shard(request));
     request->acted = true;
     service->numbers.reports[taken.late ? REPORT_LATE : REPORT_TAKEN]++;
-    if (taken.back) report_shard_back(service, shard->id);
+    if (taken.back)
+        SERVICE_LOG_EVENT(service, INFO, "shard reports again", "shard-back",
+                          log_str("shard", shard->id));
     if (taken.conflict) service_conflict_begun(service, shard);
     service_queue_unassigns(service, shard);
     if (taken.first || taken.restarted) service_instruct_domains(service, shard);
@@ -253,16 +250,17 @@ static void report_registered(struct leader_request *request, const struct fleet
     }
 }
 
-/* The tables would refuse it, and the refusal would stand in the log, at every report anew. */
+/* The tables would refuse it, and the log would get the refusal, at every report anew. */
 static bool report_tables_are_full(struct leader_request *request)
 {
     struct fleet_service *service = service_of(request);
 
-    if (fleet_counts(service->fleet).of[FLEET_SHARDS] < service->limits.shards_max) return false;
+    if (fleet_counts(service->fleet).of[FLEET_SHARDS] < service->options.limits.shards_max)
+        return false;
     service->numbers.reports[REPORT_REFUSED]++;
     request_refuse(request, GRPC_UNAVAILABLE,
                    "coordinator: register shard: there are %u already; remove those that are gone",
-                   service->limits.shards_max);
+                   service->options.limits.shards_max);
     return true;
 }
 

@@ -103,7 +103,6 @@ static void format(struct rig_node *node, bool founder)
 static void open_node(struct rig_node *node, const struct rig_options *options)
 {
     struct note note = {""};
-    struct state_machine machine;
 
     open_instruments(node);
     format(node, !options->waiting);
@@ -117,7 +116,7 @@ static void open_node(struct rig_node *node, const struct rig_options *options)
                                                                 .seed = options->seed,
                                                                 .limits = options->limits},
                                 &node->service, &note));
-    machine = fleet_machine_registration(fleet_service_machine(node->service));
+    node->machine = fleet_machine_registration(fleet_service_machine(node->service));
     CHECK_ERR(note.text,
               replica_open(
                   &(struct replica_options){
@@ -125,14 +124,14 @@ static void open_node(struct rig_node *node, const struct rig_options *options)
                       .log = &node->log_source,
                       .dir = "data",
                       .listen = node->raft,
-                      .machines = &machine,
+                      .machines = &node->machine,
                       .machine_count = 1,
                       .level = options->level,
                       .limits = {.segment_bytes = 1 << 20},
                       .events = {.on_change = on_change, .on_stopped = on_stopped, .owner = node}},
                   &node->replica, &note),
               ERR_OK);
-    fleet_service_attach(node->service, node->replica);
+    fleet_service_attach(node->service, node->replica, &node->machine, 1);
     CHECK_OK("server",
              rpc_server_open(&(struct rpc_server_options){.io = node->io}, &node->server, &note));
     CHECK_ERR(note.text, fleet_service_methods(node->service, node->server, &note), ERR_OK);

@@ -28,6 +28,7 @@ struct rig_node {
     struct events *events;
     struct fleet_journal *journal;
     struct fleet_service *service;
+    struct state_machine machine;
     struct replica *replica;
     struct rpc_server *server;
     bool server_closed;

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The state of whole coordinators as files and streams, in virtual time: who exports and when, what
- * a failing disk costs, and what a reader who does not read is told. */
+ * a failing disk costs, and how the stream of a reader that does not read ends. */
 #include <stdio.h>
 #include <string.h>
 
 #include "fleet/archive.h"
 #include "fleet/export.h"
-#include "fleet/service_snapshot.h"
 #include "service_rig.h"
 
 enum { EVERY_MS = 1000, STALL_MS = 5000 };
@@ -78,7 +77,7 @@ TEST(the_leader_exports_at_each_interval_and_keeps_the_newest)
     node = rig_leader();
     rig_run(3 * EVERY_MS);
     CHECK_U64("nothing to export", exported(node), 0);
-    CHECK_U64("told apart from failing", ticks(node, "failed"), 0);
+    CHECK_U64("distinguished from failing", ticks(node, "failed"), 0);
     for (uint32_t i = 1; i <= 4; i++) {
         char name[16];
         snprintf(name, sizeof name, "shard-%u", i);
@@ -124,14 +123,14 @@ TEST(an_export_that_fails_is_counted_and_made_at_the_next_tick)
     rig_open((struct rig_options){0});
     open_loops();
     node = rig_leader();
-    /* something else stands where the directory should be */
+    /* something else has the place of the directory */
     CHECK_OK("in the way",
              fs_open(node->io->fs, EXPORTS, FS_WRITE | FS_CREATE | FS_EXCLUSIVE, 0600, &file));
     fs_close(node->io->fs, file);
     CHECK_U64("added", rig_add("shard-1", "h:1"), GRPC_OK);
     rig_run(4 * EVERY_MS);
     CHECK("counted", ticks(node, "failed") >= 2 && ticks(node, "done") == 0);
-    CHECK("told",
+    CHECK("reported",
           buf_append_byte(&node->log, '\0') == ERR_OK && strstr(node->log.data, "export failed"));
     CHECK_OK("out of the way", fs_remove(node->io->fs, EXPORTS));
     rig_run(2 * EVERY_MS);
@@ -140,14 +139,11 @@ TEST(an_export_that_fails_is_counted_and_made_at_the_next_tick)
     close_loops();
 }
 
-/* -- streams: a server of their own beside the rig's -- */
+/* -- streams -- */
 
 static struct {
-    struct snapshot_service *service;
-    struct rpc_server *server;
     struct rpc_channel *channel;
-    struct state_machine machine;
-    bool server_closed, channel_closed;
+    bool channel_closed;
 } streams;
 
 struct reader {
@@ -196,29 +192,14 @@ static void set_true(void *flag)
     *(bool *)flag = true;
 }
 
-static void open_streams(struct rig_node *node)
+static void open_streams(const struct rig_node *node)
 {
-    struct snapshot_service_options options = {.io = node->io,
-                                               .metrics = node->metrics,
-                                               .replica = node->replica,
-                                               .fleet = fleet_service_machine(node->service),
-                                               .machines = &streams.machine,
-                                               .machine_count = 1,
-                                               .stall_ms = STALL_MS};
-    struct note note = {""};
-
     memset(&streams, 0, sizeof streams);
-    streams.machine = fleet_machine_registration(fleet_service_machine(node->service));
-    CHECK_OK("server",
-             rpc_server_open(&(struct rpc_server_options){.io = node->io}, &streams.server, &note));
-    CHECK_OK("service", snapshot_service_open(&options, &streams.service, &note));
-    CHECK_OK("methods", snapshot_service_methods(streams.service, streams.server, &note));
-    CHECK_OK("listen", rpc_server_listen(streams.server, "a:7799", NULL, &note));
     CHECK_OK("channel",
              rpc_channel_open(
                  &(struct rpc_channel_options){.io = sim_host_io(rig.clients[0].host),
-                                               .addresses = (const char *[]){"a:7799", NULL}},
-                 &streams.channel, &note));
+                                               .addresses = (const char *[]){node->grpc, NULL}},
+                 &streams.channel, NULL));
 }
 
 static void close_streams(void)
@@ -226,9 +207,6 @@ static void close_streams(void)
     rpc_channel_close(streams.channel, set_true, &streams.channel_closed);
     CHECK("closes",
           sim_wait(rig.sim, is_true, &streams.channel_closed, RIG_WAIT_MS) == SIM_REACHED);
-    rpc_server_close(streams.server, set_true, &streams.server_closed);
-    CHECK("closes", sim_wait(rig.sim, is_true, &streams.server_closed, RIG_WAIT_MS) == SIM_REACHED);
-    snapshot_service_close(streams.service);
 }
 
 static void start(struct reader *reader, const char *path, bool pauses)
@@ -272,7 +250,7 @@ TEST(a_reader_who_does_not_read_loses_its_stream_and_holds_nobody_for_long)
     struct reader slow, second, third;
     size_t before;
 
-    rig_open((struct rig_options){0});
+    rig_open((struct rig_options){.limits.stall_ms = STALL_MS});
     node = rig_leader();
     open_streams(node);
     start(&slow, SAVE, false);
@@ -298,7 +276,7 @@ TEST(a_reader_who_does_not_read_loses_its_stream_and_holds_nobody_for_long)
     rpc_call_resume(slow.call);
     slow.pauses = false;
     wait_end(&slow);
-    CHECK_U64("and it was told", slow.outcome.status, GRPC_UNAVAILABLE);
+    CHECK_U64("and it was refused", slow.outcome.status, GRPC_UNAVAILABLE);
     CHECK_HAS("why", slow.text, "takes nothing");
     close_streams();
     rig_close();
@@ -312,7 +290,7 @@ TEST(writes_go_on_while_the_state_of_one_moment_is_streamed)
     struct note note = {""};
     struct buf kept;
 
-    rig_open((struct rig_options){0});
+    rig_open((struct rig_options){.limits.stall_ms = STALL_MS});
     node = rig_leader();
     open_streams(node);
     CHECK_U64("added", rig_add("shard-1", "h:1"), GRPC_OK);
