@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A beat stands in two lists: `age`, oldest first, until it is answered; and `link`, where it
- * waits, until its round, batch or proposal is over. So a beat whose time is up is answered at
- * once and let go later, by whoever holds it. */
+/* Gathers beats and answers each in time. A beat is in two lists: `age`, oldest first, until it is
+ * answered; and `link`, where it waits, until its round, batch or proposal is over. So a beat whose
+ * time is up is answered at once and freed later. Loop's thread. */
 #include "member/beats.h"
 
 #include <stdio.h>
@@ -36,7 +36,6 @@ struct beat_batch { /* that a follower passed on to us */
     } answers[]; /* in `rows`, by the place of the beat */
 };
 struct pass { /* that we pass on */
-    struct list link;
     struct beats *beats;
     struct list members;
     uint32_t count;
@@ -54,7 +53,6 @@ struct beats {
     /* a follower's */
     struct list outgoing; /* beats, not yet under way */
     uint32_t outgoing_count;
-    struct list passes;
     size_t pass_count;
     struct timer pass_due;
     mono_time passed_at;
@@ -86,7 +84,7 @@ static bool is_answered(const struct beat_call *beat)
     return !beat->call && !beat->batch;
 }
 
-static void beat_free(struct beats *beats, struct beat_call *beat)
+void beats_over(struct beats *beats, struct beat_call *beat)
 {
     assert(is_answered(beat));
     list_remove(&beat->link);
@@ -241,16 +239,10 @@ void beats_ack(struct beats *beats, struct beat_call *beat, const struct beat_ac
     answer(beats, beat, GRPC_OK, STR_EMPTY, ack);
 }
 
-void beats_refuse_text(struct beats *beats, struct beat_call *beat, enum grpc_status status,
-                       struct str text)
-{
-    answer(beats, beat, status, text, NULL);
-}
-
 void beats_refuse(struct beats *beats, struct beat_call *beat, enum grpc_status status,
                   const char *text)
 {
-    beats_refuse_text(beats, beat, status, str_from(text));
+    answer(beats, beat, status, str_from(text), NULL);
 }
 
 static void on_overdue(struct timer *timer)
@@ -269,8 +261,6 @@ static void on_overdue(struct timer *timer)
 }
 
 /* -- leadership rounds -- */
-
-static void start_round(struct beats *beats);
 
 static void plan_round(struct beats *beats)
 {
@@ -292,7 +282,7 @@ static void end_round(struct beats *beats, const char *why)
             beats_refuse(beats, beat, GRPC_UNAVAILABLE, why);
         else if (!is_answered(beat))
             beat_acknowledge(beats->service, beat);
-        beat_free(beats, beat);
+        beats_over(beats, beat);
     }
     set_next_overdue(beats);
     plan_round(beats);
@@ -305,23 +295,18 @@ static void on_round(struct read_ticket *ticket, enum err err)
     end_round(round->beats, err ? "leadership was not confirmed" : NULL);
 }
 
-static void start_round(struct beats *beats)
+static void start_round(struct timer *timer)
 {
+    struct beats *beats = CONTAINER_OF(timer, struct beats, round_due);
     struct round *round = &beats->round;
 
     if (round->running || list_empty(&beats->gathered)) return;
-    timer_stop(&beats->round_due);
     list_splice(&round->members, &beats->gathered);
     round->running = true;
     round->began = loop_now(beats->loop);
     round->ticket = (struct read_ticket){.done = on_round};
     beats->stats.rounds++;
     replica_read(beats->service->leader.replica, &round->ticket);
-}
-
-static void on_round_due(struct timer *timer)
-{
-    start_round(CONTAINER_OF(timer, struct beats, round_due));
 }
 
 void beats_lost(struct beats *beats, const char *why)
@@ -361,9 +346,8 @@ static void end_pass(struct pass *pass, const Muster__V1__PassBeatsResponse *ans
                                          .drift_ms = one->drift_ms,
                                          .has_control = one->control.len > 0,
                                          .control = str_of(one->control.data, one->control.len)});
-        beat_free(beats, beat);
+        beats_over(beats, beat);
     }
-    list_remove(&pass->link);
     beats->pass_count--;
     free(pass);
     set_next_overdue(beats);
@@ -403,7 +387,6 @@ static struct pass *pass_new(struct beats *beats)
 
     if (!pass) return NULL;
     pass->beats = beats;
-    list_init(&pass->link);
     list_init(&pass->members);
     while (pass->count < BEATS_PASS_MAX && !list_empty(&beats->outgoing)) {
         struct beat_call *beat = CONTAINER_OF(list_pop(&beats->outgoing), struct beat_call, link);
@@ -411,7 +394,7 @@ static struct pass *pass_new(struct beats *beats)
 
         beats->outgoing_count--;
         if (is_answered(beat)) {
-            beat_free(beats, beat);
+            beats_over(beats, beat);
             continue;
         }
         row.err =
@@ -420,13 +403,13 @@ static struct pass *pass_new(struct beats *beats)
         list_append(&pass->members, &beat->link);
         pass->count++;
     }
-    list_append(&beats->passes, &pass->link);
     beats->pass_count++;
     return pass;
 }
 
-static void pass_on(struct beats *beats)
+static void pass_on(struct timer *timer)
 {
+    struct beats *beats = CONTAINER_OF(timer, struct beats, pass_due);
     struct rpc_call_options options = {.path = "/muster.v1.Membership/PassBeats",
                                        .timeout_ms = beats->reply_max_ms,
                                        .idempotent = true,
@@ -436,7 +419,6 @@ static void pass_on(struct beats *beats)
     struct pass *pass;
     enum err err;
 
-    timer_stop(&beats->pass_due);
     beats->passed_at = loop_now(beats->loop);
     while (!list_empty(&beats->outgoing)) {
         pass = beats->pass_count < PASSING_MAX ? pass_new(beats) : NULL;
@@ -450,11 +432,6 @@ static void pass_on(struct beats *beats)
                      : ERR_UNAVAILABLE;
         if (err) end_pass(pass, NULL, "no leader is known");
     }
-}
-
-static void on_pass_due(struct timer *timer)
-{
-    pass_on(CONTAINER_OF(timer, struct beats, pass_due));
 }
 
 /* At once, when it is long ago that some were passed on, or many wait. */
@@ -489,10 +466,10 @@ static void beats_file(struct beats *beats, struct beat_call *beat)
 {
     enum beats_way way;
 
-    beats->stats.beats++;
+    beats->stats.came++;
     way = beat_heard(beats->service, beat);
     if (way == BEATS_OVER) {
-        beat_free(beats, beat);
+        beats_over(beats, beat);
     } else if (way == BEATS_ROUND) {
         list_append(&beats->gathered, &beat->link);
         plan_round(beats);
@@ -501,15 +478,11 @@ static void beats_file(struct beats *beats, struct beat_call *beat)
 
 static void file_outgoing(struct beats *beats, struct beat_call *beat)
 {
+    beats->stats.came++;
     beats->stats.passed++;
     list_append(&beats->outgoing, &beat->link);
     beats->outgoing_count++;
     plan_pass(beats);
-}
-
-void beats_over(struct beats *beats, struct beat_call *beat)
-{
-    beat_free(beats, beat);
 }
 
 static void take_metadata(struct beat_said *said, const struct rpc_call *call)
@@ -541,13 +514,13 @@ static void on_beat(void *service, struct rpc_call *call, const ProtobufCMessage
     if (err) {
         beats->stats.refused++;
         rpc_finish(call, GRPC_INVALID_ARGUMENT, str_from(note.text), STR_EMPTY);
-        beat_free(beats, beat);
+        beats_over(beats, beat);
         return;
     }
     take_metadata(&beat->said, call);
     if (!beat_admit(beats->service, call, &beat->said)) {
         beats->stats.refused++;
-        beat_free(beats, beat);
+        beats_over(beats, beat);
         return;
     }
     beat->call = call;
@@ -600,12 +573,12 @@ static void file_passed(struct beat_batch *batch, uint32_t place, const Protobuf
     }
     if (beat_pass_read(message, &beat->said, &age, &note)) {
         batch_answer(batch, place, GRPC_INVALID_ARGUMENT, STR("not a beat"), NULL);
-        beat_free(beats, beat);
+        beats_over(beats, beat);
         return;
     }
     beat->batch = batch;
     beat->place = place;
-    came(beats, beat); /* to us; who passed it on looks at the whole time */
+    came(beats, beat); /* to us; the replica that passed it on looks at the whole time */
     beats_file(beats, beat);
 }
 
@@ -613,7 +586,7 @@ static void on_passed_beats(void *service, struct rpc_call *call, const Protobuf
                             struct str)
 {
     struct beats *beats = service;
-    const Muster__V1__PassBeatsRequest *m = (const Muster__V1__PassBeatsRequest *)message;
+    const Muster__V1__PassBeatsRequest *m = (const void *)message;
     struct beat_batch *batch;
 
     rpc_call_set_data(call, NULL);
@@ -659,10 +632,7 @@ void beats_set_facts(struct beats *beats, const struct beats_facts *facts)
 
 struct beats_stats beats_stats(const struct beats *beats)
 {
-    struct beats_stats stats = beats->stats;
-
-    stats.came = stats.beats + stats.passed;
-    return stats;
+    return beats->stats;
 }
 
 enum err beats_open(struct member_service *service, struct beats **ret_beats)
@@ -680,13 +650,12 @@ enum err beats_open(struct member_service *service, struct beats **ret_beats)
     list_init(&beats->gathered);
     list_init(&beats->round.members);
     list_init(&beats->outgoing);
-    list_init(&beats->passes);
     buf_init(&beats->request, ANSWER_MAX);
     buf_init(&beats->row, ANSWER_MAX);
     buf_init(&beats->answer, ANSWER_MAX);
     err = timer_init(&beats->overdue, beats->loop, on_overdue);
-    if (!err) err = timer_init(&beats->round_due, beats->loop, on_round_due);
-    if (!err) err = timer_init(&beats->pass_due, beats->loop, on_pass_due);
+    if (!err) err = timer_init(&beats->round_due, beats->loop, start_round);
+    if (!err) err = timer_init(&beats->pass_due, beats->loop, pass_on);
     if (err)
         beats_close(beats);
     else
@@ -700,9 +669,9 @@ void beats_stop(struct beats *beats)
 
     if (beats->round.running) end_round(beats, "this replica stops");
     while ((node = list_pop(&beats->gathered)))
-        beat_free(beats, CONTAINER_OF(node, struct beat_call, link));
+        beats_over(beats, CONTAINER_OF(node, struct beat_call, link));
     while ((node = list_pop(&beats->outgoing)))
-        beat_free(beats, CONTAINER_OF(node, struct beat_call, link));
+        beats_over(beats, CONTAINER_OF(node, struct beat_call, link));
 }
 
 void beats_close(struct beats *beats)

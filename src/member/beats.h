@@ -3,7 +3,7 @@
  *
  * On the leader those of BEATS_GATHER_MS share one leadership round, which began after they had
  * come: a deposed leader keeps nobody alive. On a follower as many go to the leader in one call,
- * and its answers come back to who asked here. Whatever happens, each beat is answered within
+ * and its answers go to the callers here. Whatever happens, each beat is answered within
  * reply_max_ms: a worker that waits for ever cannot be stopped.
  *
  * Knows calls and rounds; what a beat does to a worker is service_beat.c's. All on the loop's
@@ -64,8 +64,6 @@ struct beat_ack {
 void beats_ack(struct beats *beats, struct beat_call *beat, const struct beat_ack *ack);
 void beats_refuse(struct beats *beats, struct beat_call *beat, enum grpc_status status,
                   const char *text);
-void beats_refuse_text(struct beats *beats, struct beat_call *beat, enum grpc_status status,
-                       struct str text);
 void beats_over(struct beats *beats, struct beat_call *beat); /* kept no longer, answered or not */
 void beats_lost(struct beats *beats, const char *why); /* leadership: rounds end, unavailable */
 
@@ -73,8 +71,8 @@ void beats_lost(struct beats *beats, const char *why); /* leadership: rounds end
 extern const struct rpc_handler beats_handler, beats_pass_handler;
 
 struct beats_stats {
-    uint64_t came; /* beats and passed */
-    uint64_t beats, acknowledged, refused, overdue, rounds, passed, batches;
+    uint64_t came; /* those that are passed on, too */
+    uint64_t acknowledged, refused, overdue, rounds, passed, batches;
     size_t waiting;
 };
 struct beats_stats beats_stats(const struct beats *beats);

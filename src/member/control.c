@@ -5,19 +5,18 @@
 
 #include <stdlib.h>
 
-#include "base/map.h"
-#include "wire/pack.h"
+#include "member/service_internal.h"
 
 enum { TEXT_MAX = 256 };
 
-struct line { /* of one worker that has a stream or something waiting */
+struct line { /* of one worker that has a stream or an order waiting; made by map_make */
+    struct call_stream stream; /* its call is NULL: there is none */
     struct control *control;
-    struct rpc_call *call;          /* NULL: no stream */
     struct buf orders[ORDER_KINDS]; /* that wait; empty: none of this kind */
     size_t id_len;
-    char id[];
 };
 struct control {
+    struct member_service *service;
     struct map lines;
     size_t streams;
 };
@@ -47,41 +46,9 @@ static enum err order_write(const struct directive *order, struct buf *into)
 
 /* -- lines -- */
 
-static struct str id_of(const struct line *line)
-{
-    return str_of(line->id, line->id_len);
-}
-
-static struct line *line_of(const struct control *control, struct str worker)
-{
-    return map_get(&control->lines, worker);
-}
-
-static enum err line_with(struct control *control, struct str worker, struct line **ret_line)
-{
-    struct line *line = line_of(control, worker);
-    enum err err;
-
-    if (!line) {
-        line = calloc(1, sizeof *line + worker.len);
-        if (!line) return ERR_NOMEM;
-        line->control = control;
-        line->id_len = worker.len;
-        for (size_t i = 0; i < ORDER_KINDS; i++) buf_init(&line->orders[i], ORDER_BYTES_MAX);
-        memcpy(line->id, worker.at, worker.len);
-        err = map_put(&control->lines, id_of(line), line);
-        if (err) {
-            free(line);
-            return err;
-        }
-    }
-    *ret_line = line;
-    return ERR_OK;
-}
-
 static void line_free(struct line *line)
 {
-    map_remove(&line->control->lines, id_of(line));
+    map_remove(&line->control->lines, str_of(line + 1, line->id_len));
     for (size_t i = 0; i < ORDER_KINDS; i++) buf_deinit(&line->orders[i]);
     free(line);
 }
@@ -96,16 +63,42 @@ static struct buf *first_waiting(struct line *line)
 
 static void free_if_idle(struct line *line)
 {
-    if (!line->call && !first_waiting(line)) line_free(line);
+    if (!line->stream.call && !first_waiting(line)) line_free(line);
 }
 
-static void end_stream(struct line *line, enum grpc_status status, const char *why)
+static void line_over(struct call_stream *stream)
 {
-    if (!line->call) return;
-    rpc_call_set_data(line->call, NULL);
-    rpc_finish(line->call, status, str_from(why), STR_EMPTY);
-    line->call = NULL;
+    struct line *line = CONTAINER_OF(stream, struct line, stream);
+
     line->control->streams--;
+    free_if_idle(line);
+}
+
+/* Its stream ends, what waits is forgotten. */
+static void line_end(struct line *line, enum grpc_status status, const char *why)
+{
+    for (size_t i = 0; i < ORDER_KINDS; i++) buf_clear(&line->orders[i]);
+    if (line->stream.call)
+        call_stream_end(&line->stream, status, why);
+    else
+        line_free(line);
+}
+
+static struct line *line_of(const struct control *control, struct str worker)
+{
+    return map_get(&control->lines, worker);
+}
+
+/* NULL: no memory, or too many. */
+static struct line *line_with(struct control *control, struct str worker)
+{
+    struct line *line = map_make(&control->lines, worker, sizeof *line);
+
+    if (!line || line->control) return line;
+    line->control = control;
+    line->id_len = worker.len;
+    for (size_t i = 0; i < ORDER_KINDS; i++) buf_init(&line->orders[i], ORDER_BYTES_MAX);
+    return line;
 }
 
 /* -- what waits -- */
@@ -126,8 +119,8 @@ static void send_waiting(struct line *line)
 {
     struct buf *order;
 
-    while (line->call && (order = first_waiting(line))) {
-        if (rpc_send_bytes(line->call, buf_peek(order))) return;
+    while (line->stream.call && (order = first_waiting(line))) {
+        if (rpc_send_bytes(line->stream.call, buf_peek(order))) return;
         buf_clear(order);
     }
 }
@@ -138,8 +131,9 @@ bool control_push(struct control *control, struct str worker, const struct direc
     struct buf room = {.data = bytes, .cap = sizeof bytes, .max = sizeof bytes}, *waits;
     struct line *line;
 
-    if (order_write(order, &room) || line_with(control, worker, &line)) return false;
-    if (line->call && !first_waiting(line) && !rpc_send_bytes(line->call, buf_peek(&room)))
+    if (order_write(order, &room) || !(line = line_with(control, worker))) return false;
+    if (line->stream.call && !first_waiting(line) &&
+        !rpc_send_bytes(line->stream.call, buf_peek(&room)))
         return true;
     waits = &line->orders[order->kind];
     buf_clear(waits);
@@ -151,36 +145,22 @@ bool control_push(struct control *control, struct str worker, const struct direc
 
 enum err control_subscribe(struct control *control, struct str worker, struct rpc_call *call)
 {
-    struct line *line;
-    enum err err = line_with(control, worker, &line);
+    struct line *line = line_of(control, worker);
 
-    if (err) return err;
-    end_stream(line, GRPC_OK, "another stream of this worker took its place");
-    line->call = call;
+    if (line) call_stream_end(&line->stream, GRPC_OK, CALL_STREAM_REPLACED);
+    line = line_with(control, worker);
+    if (!line) return map_count(&control->lines) < control->lines.max ? ERR_NOMEM : ERR_FULL;
     control->streams++;
-    rpc_call_set_data(call, line);
-    rpc_call_set_waiting(call);
+    call_stream_begin(&line->stream, control->service, call, line_over);
     send_waiting(line);
     return ERR_OK;
-}
-
-void control_gone(struct control *control, struct rpc_call *call)
-{
-    struct line *line = rpc_call_data(call);
-
-    if (!line) return;
-    line->call = NULL;
-    control->streams--;
-    free_if_idle(line);
 }
 
 void control_release(struct control *control, struct str worker)
 {
     struct line *line = line_of(control, worker);
 
-    if (!line) return;
-    end_stream(line, GRPC_OK, "");
-    line_free(line);
+    if (line) line_end(line, GRPC_OK, "");
 }
 
 void control_end(struct control *control, const char *why)
@@ -188,12 +168,8 @@ void control_end(struct control *control, const char *why)
     size_t cursor = 0;
     struct map_entry *entry;
 
-    while ((entry = map_next(&control->lines, &cursor))) {
-        struct line *line = entry->value;
-
-        end_stream(line, GRPC_UNAVAILABLE, why);
-        line_free(line);
-    }
+    while ((entry = map_next(&control->lines, &cursor)))
+        line_end(entry->value, GRPC_UNAVAILABLE, why);
 }
 
 size_t control_streams(const struct control *control)
@@ -203,11 +179,13 @@ size_t control_streams(const struct control *control)
 
 /* -- life -- */
 
-enum err control_open(uint64_t seed, size_t workers_max, struct control **ret_control)
+enum err control_open(struct member_service *service, uint64_t seed, size_t workers_max,
+                      struct control **ret_control)
 {
     struct control *control = calloc(1, sizeof *control);
 
     if (!control) return ERR_NOMEM;
+    control->service = service;
     map_init(&control->lines, workers_max, seed);
     *ret_control = control;
     return ERR_OK;

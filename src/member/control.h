@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Orders to workers: who has a control stream open, and what waits for who has none.
+/* Orders to workers: the control streams, and the orders that wait for workers without one.
  *
  * An order goes down the worker's stream at once. Without one, or while the stream is full, it
  * waits and rides on the reply of the next beat, one a reply. What waits is bounded: an order takes
@@ -19,13 +19,15 @@ struct directive {
 };
 
 struct control;
-enum err control_open(uint64_t seed, size_t workers_max, struct control **ret_control);
+struct member_service;
+/* Its streams are call streams of the service. */
+enum err control_open(struct member_service *service, uint64_t seed, size_t workers_max,
+                      struct control **ret_control);
 void control_close(struct control *control); /* no stream is left; NULL is fine */
 
 /* The call is a Subscribe that was admitted. The stream that the worker had ends with OK. ERR_FULL,
  * ERR_NOMEM: it is the caller's to finish. */
 enum err control_subscribe(struct control *control, struct str worker, struct rpc_call *call);
-void control_gone(struct control *control, struct rpc_call *call); /* on_done; fine if not ours */
 /* True: it went down the stream. False: it waits for a beat (or was lost for want of memory). */
 bool control_push(struct control *control, struct str worker, const struct directive *order);
 /* An encoded ControlPush that waited, appended; false: none. */

@@ -131,7 +131,7 @@ static void on_decided(struct operation_wait *wait, enum err err, const struct m
     } else if (result.status == MEMBER_S_DONE || result.status == MEMBER_S_SAME) {
         member_local_admitted(service->local, service_beat_worker_of(beat),
                               (enum member_phase)beat->said.phase, now_ns(service));
-        tell_events(service); /* registered before its first heartbeat */
+        lead_write_events(service); /* registered before its first heartbeat */
         note_beat(service, beat);
         if (member_find_worker(membership_of(service), service_beat_worker_of(beat), &worker))
             ack(service, beat, &worker, result.admitted && worker.incarnation > 1);
@@ -206,7 +206,8 @@ enum beats_way beat_heard(struct member_service *service, struct beat_call *beat
         beats_refuse(service->beats, beat, GRPC_UNAVAILABLE, "a decision about it is on its way");
         return BEATS_OVER;
     case MEMBER_BEAT_RESET:
-        beat->incarnation = OF_NOBODY; /* told behind a round, too: a deposed leader knows little */
+        beat->incarnation =
+            OF_NOBODY; /* answered behind a round, too: a deposed leader knows little */
         return BEATS_ROUND;
     case MEMBER_BEAT_IGNORE: beat->incarnation = 0; return BEATS_ROUND;
     case MEMBER_BEAT_UNKNOWN:
@@ -214,7 +215,7 @@ enum beats_way beat_heard(struct member_service *service, struct beat_call *beat
         return BEATS_OVER;
     case MEMBER_BEAT_IN_USE:
         id_in_use(service, service_beat_worker_of(beat), &how.in_use, &note);
-        beats_refuse_text(service->beats, beat, GRPC_ALREADY_EXISTS, str_from(note.text));
+        beats_refuse(service->beats, beat, GRPC_ALREADY_EXISTS, note.text);
         return BEATS_OVER;
     }
     assert(false);

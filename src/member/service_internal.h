@@ -64,7 +64,8 @@ struct member_method {
                    uint32_t count);
     /* A worker's call: field 1 is its id, and its certificate must have that name. */
     bool of_worker;
-    bool tools; /* not on the workers' listener */
+    bool tools;             /* not on the workers' listener */
+    enum member_kind items; /* Start, Submit, GiveBack: the operation on each item */
 };
 #define MEMBER_METHOD(rpc, word, response_max, ...)                                                \
     {                                                                                              \
@@ -125,18 +126,17 @@ struct member_service {
     mono_time scanned_at;
     uint64_t clock_ns; /* T as last seen */
     mono_time clock_at;
-    uint64_t told;        /* events up to this one are written */
-    uint64_t told_before; /* up to this one they are of another leader */
-    uint64_t told_saying; /* what the log was last asked to note */
-    struct timer tell;
-    bool telling;
+    /* numbers of events: up to which they are written, of another leader, and proposed as noted */
+    uint64_t events_written, events_before, events_noted;
+    struct timer events_due;
+    bool noting;
     uint64_t changes; /* grows with everything that can be seen */
-    /* those who wait */
+    /* calls that wait */
     struct list kept;    /* requests that wait for their batch */
     struct list pullers; /* those that wait for work, oldest first */
     struct map watches;  /* assignments, by worker */
     struct list lookers; /* of changes */
-    struct list streams; /* all but the control streams */
+    struct list streams; /* of calls */
     struct timer second;
     struct buf answer, row, inner; /* scratch of one call */
     mono_time opened_at;
@@ -151,6 +151,10 @@ static inline struct member_service *member_of(const struct leader_request *requ
 static inline struct member_request *member_request_of(struct leader_request *request)
 {
     return CONTAINER_OF(request, struct member_request, base);
+}
+static inline const struct member_method *member_method_of(const struct leader_request *request)
+{
+    return CONTAINER_OF(request->method, struct member_method, base);
 }
 static inline struct membership *membership_of(const struct member_service *service)
 {
@@ -184,15 +188,15 @@ void request_put(struct leader_request *request, const struct member_op *op);
  * too large, or too much is under way. */
 bool request_room_for(struct leader_request *request, size_t count, size_t bytes);
 void request_put_many(struct leader_request *request, size_t count);
-/* Canonical: a ULID in upper case, or what may stand for a worker on our own interface. Empty: it
- * may not. `room` keeps the text. */
+/* Canonical: a ULID in upper case, or another name that our own interface takes for a worker. Empty:
+ * it is none. `room` keeps the text. */
 struct str worker_name(const char *text, char room[MEMBER_ID_MAX]);
 struct str request_worker(const struct leader_request *request); /* of a worker's call: who it is */
 bool epoch_is_fine(struct leader_request *request,
                    uint64_t seen); /* a coordinator epoch; or answered */
 
 /* -- service_beat.c -- */
-/* Before anything else, on whoever was called: run and certificate. False: it was answered by rpc_*.
+/* Before anything else, on the replica that was called: run and certificate. False: it was answered.
  * A beat that was passed on is not asked about again. */
 bool beat_admit(struct member_service *service, struct rpc_call *call,
                 const struct beat_said *said);
@@ -207,31 +211,31 @@ void id_in_use(const struct member_service *service, struct str worker,
 /* -- service_lead.c -- */
 void lead_begin(struct member_service *service);
 void lead_end(struct member_service *service);
-void lead_applied(struct member_service *service); /* inside apply, on every replica */
+void lead_applied(void *service); /* inside apply, on every replica */
 void lead_after(struct task *task);
 void lead_scan(struct timer *timer);
 void scan_now(struct member_service *service);
-void lead_tell(struct timer *timer);
+void lead_events_due(struct timer *timer);
 uint64_t clock_guess(struct member_service *service);
-void tell_events(struct member_service *service);
+void lead_write_events(struct member_service *service);
 
 /* -- service_work.c -- */
 void pulls_again(struct member_service *service);
 void pulls_end(struct member_service *service);
-void pull_gone(struct member_request *mine);
 
 /* -- service_watch.c -- */
 extern const struct rpc_handler member_watch_handler, member_look_handler;
 void watch_changed(struct member_service *service, struct str worker);
 /* A checkpoint of that round; 0: it has answered. False: it does not watch. */
 bool watch_ask(struct member_service *service, struct str worker, uint64_t round);
-void lookers_told(struct member_service *service);
+void lookers_notify(struct member_service *service);
 /* An AssignmentResponse. `round`: of checkpoints, asked for and not answered. */
 void pack_assignment(struct member_service *service, struct pack *answer, struct str worker,
                      uint64_t incarnation, uint64_t round);
 
 /* -- service_stream.c -- */
 extern const struct rpc_handler member_control_handler, member_stream_handler;
+#define CALL_STREAM_REPLACED "another stream of this worker took its place"
 struct call_stream { /* first in each stream's own; the data of its call */
     struct list link;
     struct member_service *service;
@@ -247,7 +251,7 @@ void call_streams_end(struct member_service *service, const char *why);
 
 /* -- service_ledger.c: for people to look at, nothing decides by it -- */
 void ledger_beat(struct member_service *service, const struct beat_call *beat);
-void ledger_worker(struct member_service *service, struct str worker); /* as it stands now */
+void ledger_worker(struct member_service *service, struct str worker); /* as it is now */
 
 /* -- service_metrics.c -- */
 enum err member_metrics_open(struct member_metrics *ret_metrics, struct metrics *metrics,

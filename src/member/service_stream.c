@@ -60,8 +60,7 @@ static void on_subscribe(void *owner, struct rpc_call *call, const ProtobufCMess
                          struct str)
 {
     struct member_service *service = owner;
-    const Rollout__Transport__V1__ControlSubscribeRequest *m =
-        (const Rollout__Transport__V1__ControlSubscribeRequest *)message;
+    const Rollout__Transport__V1__ControlSubscribeRequest *m = (const void *)message;
     struct note note = {""};
     struct ulid worker, run;
     char name[ULID_TEXT_CAP];
@@ -89,20 +88,8 @@ static void on_subscribe(void *owner, struct rpc_call *call, const ProtobufCMess
     }
 }
 
-static void on_control_drain(void *owner, struct rpc_call *)
-{
-    struct member_service *service = owner;
-
-    control_end(service->control, "this replica stops");
-}
-
-static void on_control_done(void *owner, struct rpc_call *call)
-{
-    control_gone(((struct member_service *)owner)->control, call);
-}
-
 const struct rpc_handler member_control_handler = {
-    .on_message = on_subscribe, .on_drain = on_control_drain, .on_done = on_control_done};
+    .on_message = on_subscribe, .on_drain = call_stream_drained, .on_done = call_stream_done};
 
 /* -- Work: one frame down for each frame up -- */
 
@@ -208,7 +195,7 @@ static void on_frame(void *owner, struct rpc_call *call, const ProtobufCMessage 
                      struct str bytes)
 {
     struct working *working = rpc_call_data(call);
-    const Rollout__Transport__V1__WorkUp *m = (const Rollout__Transport__V1__WorkUp *)message;
+    const Rollout__Transport__V1__WorkUp *m = (const void *)message;
     struct member_op op = {.kind = MEMBER_OP_PULL, .number = 1};
 
     (void)owner, (void)bytes;

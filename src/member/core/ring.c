@@ -87,7 +87,7 @@ void ring_close(struct ring *ring)
 
 /* -- who is on it -- */
 
-/* Where it stands, or would. */
+/* Its place, or the place where it would be. */
 static size_t find(const struct ring *ring, struct str worker, bool *ret_there)
 {
     size_t low = 0, high = ring->count;

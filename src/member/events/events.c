@@ -51,10 +51,10 @@ const struct event_topic_info event_topic_infos[TOPIC_COUNT] = {
     [TOPIC_LEADER_CHANGED] = {"leader_changed", "info", false},
 };
 
-/* Which heartbeats are told: those of one second at a time. */
+/* Which heartbeats are written: those of one second at a time. */
 struct sampler {
     struct prng prng;
-    uint64_t second, seen, told;
+    uint64_t second, seen, written;
     uint64_t one_in; /* of this second: from how many the last one had */
 };
 struct member_events {
@@ -209,7 +209,7 @@ void member_events_set(struct member_events *events, enum member_events_heartbea
     pthread_mutex_unlock(&events->lock);
 }
 
-/* -- telling -- */
+/* -- writing -- */
 
 /* Counts under the lock; writes without it, for the sink has its own. */
 static enum err events_notify(struct member_events *events, struct event_line event)
@@ -264,7 +264,7 @@ enum err member_events_emit(struct member_events *events, const struct event_lin
     return events->sink ? events_notify(events, *event) : ERR_OK;
 }
 
-/* Which one in how many this heartbeat stands for, 0: it is not told. Under the lock. A second that
+/* Of how many heartbeats this one is the sample, 0: it is not written. Under the lock. A second that
  * has more than the limit is cut at the limit; the next one is thinned from its start. */
 static uint64_t draw(struct member_events *events, uint64_t second)
 {
@@ -275,13 +275,13 @@ static uint64_t draw(struct member_events *events, uint64_t second)
         uint64_t before = second == s->second + 1 ? s->seen : 0;
         s->one_in = before / events->limit + (before % events->limit != 0);
         s->second = second;
-        s->seen = s->told = 0;
+        s->seen = s->written = 0;
     }
     s->one_in = max_u64(s->one_in, least);
     s->seen++;
-    if (events->heartbeat == HEARTBEAT_EVENTS_NONE || s->told >= events->limit) return 0;
+    if (events->heartbeat == HEARTBEAT_EVENTS_NONE || s->written >= events->limit) return 0;
     if (s->one_in > 1 && prng_below(&s->prng, s->one_in) != 0) return 0;
-    s->told++;
+    s->written++;
     return s->one_in;
 }
 

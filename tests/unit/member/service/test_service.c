@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The service over virtual I/O: replica, service and server on up to three hosts, time as it is
- * told, by the numbers of workers.md 24. What needs no clock of its own is in
+ * shown, by the numbers of workers.md 24. What needs no clock of its own is in
  * tests/integration/member. */
 #include <stdio.h>
 #include <stdlib.h>
