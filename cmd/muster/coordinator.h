@@ -69,7 +69,6 @@ struct coordinator {
     struct task foreign;     /* judges the last hello of another cluster */
     mono_time foreign_at;    /* 0: none came */
     uint64_t foreign_cluster, foreign_to;
-    struct export_loop *exports;
     struct coordinator_etcd etcd;
     struct coordinator_workers workers;
     struct quorum *quorum;

@@ -9,7 +9,6 @@
 #include "common/help.h"
 #include "common/tables.h"
 #include "dash/token.h"
-#include "fleet/export.h"
 #include "fleet/join.h"
 #include "fleet/quorum.h"
 #include "fleet/rival.h"
@@ -180,6 +179,9 @@ static enum err open_fleet(struct coordinator *c, struct note *note)
         .name = conf_text(c->role.conf, "id"),
         .dir = conf_text(c->role.conf, "data-dir"),
         .cluster_known = cluster_known,
+        .exports = {.dir = conf_text(c->role.conf, "snapshot-export-dir"),
+                    .every_ms = conf_number(c->role.conf, "snapshot-export-interval"),
+                    .keep = (uint32_t)conf_number(c->role.conf, "snapshot-export-keep")},
         .limits = {.silent_after_ms = conf_number(c->role.conf, "shard-silent-after")},
     };
     const char *seed = conf_text(c->role.conf, "bootstrap-state");
@@ -260,24 +262,6 @@ static enum err open_replica(void *state, struct note *note)
 
 /* -- the server -- */
 
-static enum err open_exports(struct coordinator *c, struct note *note)
-{
-    struct export_loop_options exports = {
-        .io = c->role.io,
-        .log = c->log,
-        .metrics = c->role.metrics,
-        .replica = c->replica,
-        .fleet = fleet_service_machine(c->fleet),
-        .roster = c->roster,
-        .dir = conf_text(c->role.conf, "snapshot-export-dir"),
-        .every_ms = conf_number(c->role.conf, "snapshot-export-interval"),
-        .keep = (uint32_t)conf_number(c->role.conf, "snapshot-export-keep"),
-    };
-
-    if (!exports.dir || !exports.dir[0]) return ERR_OK;
-    return export_loop_open(&exports, &c->exports, note);
-}
-
 static enum err coordinator_run_open_server(void *state, struct note *note)
 {
     struct coordinator *c = state;
@@ -287,7 +271,6 @@ static enum err coordinator_run_open_server(void *state, struct note *note)
     if (!err) err = fleet_service_methods(c->fleet, c->role.server, note);
     if (!err) err = store_service_methods(c->store, c->role.server, note);
     if (!err) err = coordinator_workers_serve(c, note);
-    if (!err) err = open_exports(c, note);
     if (!err) err = coordinator_etcd_open(c, note);
     if (!err) err = role_open_health(&c->role, COORDINATOR_RUN_SERVICE_NAME, RPC_NOT_SERVING, note);
     return err ? err : role_listen(&c->role, note);
@@ -489,7 +472,7 @@ static void close_coordinator(void *state)
     timer_stop(&c->workers.timer);
     CHASSIS_AWAIT(chassis, rpc_server_close, c->workers.listener.server);
     if (!c->quorum_stopped) CHASSIS_AWAIT(chassis, quorum_stop, c->quorum);
-    export_loop_close(c->exports);
+    fleet_service_stop(c->fleet);
     replica_close(c->replica);
     coordinator_workers_close(c);
     quorum_close(c->quorum);

@@ -133,6 +133,7 @@ static enum err service_open_parts(struct fleet_service *service,
     if (!err) err = fleet_machine_open(&machine, &service->machine);
     if (!err) err = reports_open(&reports, &service->reports);
     if (!err) err = service_streams_open(service, note);
+    if (!err) err = export_loop_open(service, note);
     return err || !service->options.metrics ? err : service_metrics_open(service, note);
 }
 
@@ -175,6 +176,7 @@ enum err fleet_service_open(const struct fleet_service_options *options,
 void fleet_service_close(struct fleet_service *service)
 {
     if (!service) return;
+    fleet_service_stop(service); /* when opening failed */
     assert(service->seed_running == 0 && service->clears == 0 && !service->stream.request);
     if (service->options.metrics) service_metrics_close(service);
     leader_close(&service->leader);

@@ -15,7 +15,7 @@
  *     -> fleet_service_attach -> fleet_service_methods -> rpc_server_listen
  *     -> fleet_service_admit_by
  *     ... fleet_service_on_change from replica_events.on_change ...
- *     rpc_server_close (wait for its done) -> replica_close -> fleet_service_close */
+ *     rpc_server_close (wait for its done) -> fleet_service_stop -> replica_close -> fleet_service_close */
 #ifndef FLEET_SERVICE_H
 #define FLEET_SERVICE_H
 #include "fleet/journal.h"
@@ -41,6 +41,11 @@ struct fleet_service_limits { /* 0: the default behind it */
     uint32_t list_rows_max;   /* 8,192 rows of domains or clusters in one turn of the loop */
     uint64_t stall_ms;        /* 60,000: a stream whose reader takes nothing */
 };
+struct fleet_exports {
+    const char *dir;   /* made when it is not there; NULL or "": no exports */
+    uint64_t every_ms; /* 0: five minutes; the first comes one interval after the start */
+    uint32_t keep;     /* exports that stay; 0: 48 */
+};
 struct fleet_service_options {
     struct io *io;
     const struct log_source *log;  /* may be NULL; copied */
@@ -56,11 +61,15 @@ struct fleet_service_options {
     /* True: a cluster is known that this replica may belong to, so it promises nothing to another
      * bootstrap. NULL: none ever is. */
     bool (*cluster_known)(void *owner);
+    struct fleet_exports exports;
     struct fleet_service_limits limits;
 };
 /* ERR_NOMEM, ERR_FULL (timers), and what metrics_add answers. */
 enum err fleet_service_open(const struct fleet_service_options *options,
                             struct fleet_service **ret_service, struct note *note);
+/* Before the replica is closed: ends exports. Waits for the disk; what is half written is removed.
+ * NULL is fine. */
+void fleet_service_stop(struct fleet_service *service);
 /* After the server and the replica are closed. NULL is fine. */
 void fleet_service_close(struct fleet_service *service);
 struct fleet_machine *fleet_service_machine(struct fleet_service *service);

@@ -159,6 +159,7 @@ struct fleet_service {
     struct timer stream_timer; /* the next slice or try; while blocked, the end of patience */
     struct metric_family *streams;
     struct counter *stream_bytes;
+    struct export_loop *exports; /* NULL: none is configured */
     /* the rows of --bootstrap-state that a leader still has to propose */
     size_t seed_next, seed_running;
     bool seed_failed;
@@ -263,6 +264,10 @@ void service_request_gone(struct leader_request *request);
 enum err service_streams_open(struct fleet_service *service, struct note *note);
 void service_stream_freed(struct leader_request *request); /* of a stream */
 void service_stream_writable(struct leader_request *request);
+
+/* -- export.c -- */
+/* ERR_INVALID (dir), ERR_NOMEM, and what worker_open and metrics_add answer. */
+enum err export_loop_open(struct fleet_service *service, struct note *note);
 
 /* -- service_read.c -- */
 /* The next reported shard in the order of the tables, so that an answer is sorted; NULL at the

@@ -114,6 +114,7 @@ static void open_node(struct rig_node *node, const struct rig_options *options)
                                                                 .leader_address = leader_address,
                                                                 .owner = node,
                                                                 .seed = options->seed,
+                                                                .exports = options->exports,
                                                                 .limits = options->limits},
                                 &node->service, &note));
     node->machine = fleet_machine_registration(fleet_service_machine(node->service));
@@ -153,6 +154,7 @@ static void close_node(struct rig_node *node)
     rpc_server_close(node->server, set_true, &node->server_closed);
     CHECK("the server closes",
           sim_wait(rig.sim, is_true, &node->server_closed, RIG_WAIT_MS) == SIM_REACHED);
+    fleet_service_stop(node->service);
     replica_close(node->replica);
     fleet_service_close(node->service);
     fleet_journal_close(node->journal);

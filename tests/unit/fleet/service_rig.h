@@ -53,6 +53,7 @@ struct rig_options {
     bool waiting;                          /* no founders: they never lead */
     const struct tls_identity *identities; /* one per client; NULL: plaintext */
     struct fleet_service_limits limits;
+    struct fleet_exports exports;
     const struct fleet_seed *seed;
     uint32_t level; /* that every node speaks; 0: 1 */
 };

@@ -5,35 +5,15 @@
 #include <string.h>
 
 #include "fleet/archive.h"
-#include "fleet/export.h"
 #include "service_rig.h"
 
 enum { EVERY_MS = 1000, STALL_MS = 5000 };
 #define EXPORTS "exports"
 
-static struct export_loop *loops[RIG_NODES];
-
-static void open_loops(void)
+static void open_exporting(size_t nodes)
 {
-    for (size_t i = 0; i < rig.nodes_count; i++) {
-        struct rig_node *node = &rig.nodes[i];
-        struct export_loop_options options = {.io = node->io,
-                                              .log = &node->log_source,
-                                              .metrics = node->metrics,
-                                              .replica = node->replica,
-                                              .fleet = fleet_service_machine(node->service),
-                                              .dir = EXPORTS,
-                                              .every_ms = EVERY_MS,
-                                              .keep = 2};
-        struct note note = {""};
-        CHECK_ERR(note.text, export_loop_open(&options, &loops[i], &note), ERR_OK);
-    }
-}
-
-static void close_loops(void)
-{
-    for (size_t i = 0; i < rig.nodes_count; i++) export_loop_close(loops[i]);
-    rig_close();
+    rig_open((struct rig_options){.nodes = nodes,
+                                  .exports = {.dir = EXPORTS, .every_ms = EVERY_MS, .keep = 2}});
 }
 
 /* Ticks of a leader: done, failed, empty. */
@@ -72,8 +52,7 @@ TEST(the_leader_exports_at_each_interval_and_keeps_the_newest)
     struct rig_node *node;
     size_t kept = 0;
 
-    rig_open((struct rig_options){0});
-    open_loops();
+    open_exporting(1);
     node = rig_leader();
     rig_run(3 * EVERY_MS);
     CHECK_U64("nothing to export", exported(node), 0);
@@ -88,7 +67,7 @@ TEST(the_leader_exports_at_each_interval_and_keeps_the_newest)
     }
     CHECK_OK("list", fs_list(node->io->fs, EXPORTS, count_exports, &kept));
     CHECK_U64("pruned", kept, 2);
-    close_loops();
+    rig_close();
 }
 
 TEST(only_the_leader_exports)
@@ -96,8 +75,7 @@ TEST(only_the_leader_exports)
     struct rig_node *leader, *other;
     uint64_t done = 0;
 
-    rig_open((struct rig_options){.nodes = 3});
-    open_loops();
+    open_exporting(3);
     leader = rig_leader();
     CHECK_U64("added", rig_add("shard-1", "h:1"), GRPC_OK);
     rig_run(5 * EVERY_MS);
@@ -112,7 +90,7 @@ TEST(only_the_leader_exports)
     CHECK("which exports now", exported(other) > 0);
     CHECK_U64("the old one did not", ticks(leader, "done"), done);
     rig_cut(leader, false);
-    close_loops();
+    rig_close();
 }
 
 TEST(an_export_that_fails_is_counted_and_made_at_the_next_tick)
@@ -120,8 +98,7 @@ TEST(an_export_that_fails_is_counted_and_made_at_the_next_tick)
     struct rig_node *node;
     struct fs_file *file;
 
-    rig_open((struct rig_options){0});
-    open_loops();
+    open_exporting(1);
     node = rig_leader();
     /* something else has the place of the directory */
     CHECK_OK("in the way",
@@ -136,7 +113,7 @@ TEST(an_export_that_fails_is_counted_and_made_at_the_next_tick)
     rig_run(2 * EVERY_MS);
     CHECK_U64("exported", exported(node), 1);
     CHECK_U64("the coordinator lives", rig_add("shard-2", "h:1"), GRPC_OK);
-    close_loops();
+    rig_close();
 }
 
 /* -- streams -- */
