@@ -58,7 +58,6 @@ struct coordinator {
     struct tls_context *raft_server, *raft_client;
     struct roster *roster;
     struct fleet_seed seed;
-    struct fleet_journal *journal;
     struct fleet_service *fleet;
     struct store_service *store;
     struct state_machine machines[REPLICA_MACHINES_MAX];

@@ -161,17 +161,11 @@ const char *coordinator_leader_address(void *coordinator)
 
 static enum err open_fleet(struct coordinator *c, struct note *note)
 {
-    struct instruments *instruments = c->role.instruments;
-    struct fleet_journal_options journal = {
-        .clock = c->role.io->clock,
-        .events = instruments->events,
-        .audit = instruments->events,
-        .node = conf_text(c->role.conf, "id"),
-    };
     struct fleet_service_options options = {
         .io = c->role.io,
         .log = c->log,
         .metrics = c->role.metrics,
+        .events = c->role.instruments->events,
         .leader_address = coordinator_leader_address,
         .owner = c,
         .seed = &c->seed,
@@ -187,8 +181,6 @@ static enum err open_fleet(struct coordinator *c, struct note *note)
     const char *seed = conf_text(c->role.conf, "bootstrap-state");
     enum err err = seed ? fleet_seed_read(c->role.io->fs, seed, &c->seed, note) : ERR_OK;
 
-    if (!err) err = fleet_journal_open(&journal, &c->journal);
-    options.journal = c->journal;
     return err ? err : fleet_service_open(&options, &c->fleet, note);
 }
 
@@ -481,7 +473,6 @@ static void close_coordinator(void *state)
     etcd_close(c->etcd.api);
     tls_context_unref(c->etcd.tls);
     store_service_close(c->store);
-    fleet_journal_close(c->journal);
     fleet_seed_deinit(&c->seed);
     roster_close(c->roster);
     tls_context_unref(c->raft_server);

@@ -14,6 +14,7 @@ enum {
     TICK_MS = 1000,
     LIST_ROWS_MAX = 8192,
     STALL_MS = 60000,
+    LINE_MAX_BYTES = 16 << 10, /* of the journal */
     MEMBERS_BYTES_MAX = 8 << 10,
     SCRATCH_KEPT = 1 << 20, /* a large answer's memory is not held on to */
 };
@@ -27,8 +28,7 @@ int64_t service_wall_ns(const struct fleet_service *service)
 
 static void service_log_leadership(struct fleet_service *service, const char *event, uint64_t term)
 {
-    fleet_journal_event(service->options.journal, event,
-                        (const struct log_field[]){log_u64("term", term), LOG_END});
+    service_event(service, event, (const struct log_field[]){log_u64("term", term), LOG_END});
 }
 
 static void service_log_leader(struct fleet_service *service, const struct replica_status *status)
@@ -39,11 +39,10 @@ static void service_log_leader(struct fleet_service *service, const struct repli
     LOG_INFO(&service->log, "the leader changed",
              log_text("leader", status->leader_id ? id : "none"),
              log_text("raft_address", status->leader_address), log_u64("term", status->term));
-    fleet_journal_event(service->options.journal,
-                        status->leader_id ? "leader-changed" : "leader-unknown",
-                        (const struct log_field[]){log_text("leader", id),
-                                                   log_text("raft_address", status->leader_address),
-                                                   log_u64("term", status->term), LOG_END});
+    service_event(service, status->leader_id ? "leader-changed" : "leader-unknown",
+                  (const struct log_field[]){log_text("leader", id),
+                                             log_text("raft_address", status->leader_address),
+                                             log_u64("term", status->term), LOG_END});
 }
 
 static void service_log_members(struct fleet_service *service)
@@ -162,6 +161,7 @@ enum err fleet_service_open(const struct fleet_service_options *options,
     buf_init(&service->answer, SERVICE_ANSWER_MAX);
     buf_init(&service->row, SERVICE_ANSWER_MAX);
     buf_init(&service->command, REPLICA_COMMAND_MAX);
+    buf_init(&service->line, LINE_MAX_BYTES);
     err = service_open_parts(service, options, note);
     if (err) {
         fleet_service_close(service);
@@ -189,6 +189,7 @@ void fleet_service_close(struct fleet_service *service)
     buf_deinit(&service->answer);
     buf_deinit(&service->row);
     buf_deinit(&service->command);
+    buf_deinit(&service->line);
     buf_deinit(&service->members);
     free(service);
 }

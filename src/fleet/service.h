@@ -18,11 +18,11 @@
  *     rpc_server_close (wait for its done) -> fleet_service_stop -> replica_close -> fleet_service_close */
 #ifndef FLEET_SERVICE_H
 #define FLEET_SERVICE_H
-#include "fleet/journal.h"
 #include "fleet/machine.h"
 #include "fleet/roster.h"
 #include "io/io.h"
 #include "log/log.h"
+#include "obs/events.h"
 #include "obs/log.h"
 #include "obs/metrics.h"
 #include "rpc/server.h"
@@ -48,9 +48,9 @@ struct fleet_exports {
 };
 struct fleet_service_options {
     struct io *io;
-    const struct log_source *log;  /* may be NULL; copied */
-    struct metrics *metrics;       /* may be NULL; one service per registry */
-    struct fleet_journal *journal; /* borrowed for its life; may be NULL */
+    const struct log_source *log; /* may be NULL; copied */
+    struct metrics *metrics;      /* may be NULL; one service per registry */
+    struct events *events; /* of the cluster, and the audit; borrowed for its life; may be NULL */
     /* The leader's gRPC address as the roster knows it, "" when nobody does; valid during the call.
      * May be NULL: never known. */
     const char *(*leader_address)(void *owner);

@@ -51,8 +51,7 @@ static void follow_audit(struct fleet_service *service, const struct machine_ent
     fields[n++] = log_bool("changed", result->changed);
     fields[n++] = LOG_END;
     assert(n <= AUDIT_FIELDS);
-    fleet_journal_audit(service->options.journal, command ? fleet_kind_name(command->kind) : "?",
-                        entry->actor, fields);
+    service_audit(service, command ? fleet_kind_name(command->kind) : "?", entry->actor, fields);
 }
 
 /* -- the leader's soft state -- */
@@ -87,11 +86,11 @@ static void shard_removed(struct fleet_service *service, const struct machine_en
     LOG_INFO(&service->log, "shard removed", log_str("shard", shard),
              log_u64("clusters", result->clusters_freed), log_u64("domains", result->domains_freed),
              log_u64("instructions", pending), log_str("actor", entry->actor));
-    fleet_journal_event(service->options.journal, "shard-removed",
-                        (const struct log_field[]){log_str("shard", shard),
-                                                   log_u64("clusters", result->clusters_freed),
-                                                   log_u64("domains", result->domains_freed),
-                                                   log_str("actor", entry->actor), LOG_END});
+    service_event(service, "shard-removed",
+                  (const struct log_field[]){log_str("shard", shard),
+                                             log_u64("clusters", result->clusters_freed),
+                                             log_u64("domains", result->domains_freed),
+                                             log_str("actor", entry->actor), LOG_END});
 }
 
 /* The owner is instructed about an assignment again although nothing changed: after a change of

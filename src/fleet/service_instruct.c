@@ -172,17 +172,16 @@ static void audit_queued(struct leader_request *request, const instruction_messa
 {
     static const char *const kinds[] = {"AssignDomain", "UnassignDomain", "ReassignSpeculative",
                                         "CrossShardDrain", "TransferOwnership"};
-    char actor[FLEET_ACTOR_CAP];
+    char actor[SERVICE_ACTOR_CAP];
     size_t kind = (size_t)it->payload_case -
                   BIGFLEET__V1ALPHA1__COORDINATOR_INSTRUCTION__PAYLOAD_ASSIGN_DOMAIN;
 
-    fleet_actor(request->call, actor);
-    fleet_journal_audit(service_of(request)->options.journal, "QueueInstruction", str_from(actor),
-                        (const struct log_field[]){log_text("instruction", it->instruction_id),
-                                                   log_text("kind", kinds[kind]),
-                                                   log_i64("term", it->coordinator_term),
-                                                   log_i64("sequence", it->sequence_number),
-                                                   log_str("shard", shard), LOG_END});
+    service_actor(request->call, actor);
+    service_audit(service_of(request), "QueueInstruction", str_from(actor),
+                  (const struct log_field[]){
+                      log_text("instruction", it->instruction_id), log_text("kind", kinds[kind]),
+                      log_i64("term", it->coordinator_term),
+                      log_i64("sequence", it->sequence_number), log_str("shard", shard), LOG_END});
 }
 
 static void queue_all(struct leader_request *request)

@@ -53,6 +53,7 @@ struct service_method {
     /* Writes: what the tables said. Answers. NULL: in the words of the tables. */
     void (*done)(struct leader_request *request, const struct fleet_result *result);
 };
+enum { SERVICE_ACTOR_CAP = 256 };
 #define BIGFLEET "bigfleet.v1alpha1.Coordinator"
 #define MUSTER   "muster.v1.Fleet"
 #define SERVICE_METHOD(service, rpc, package, word, ...)                                           \
@@ -76,7 +77,7 @@ struct fleet_request {
     /* of service_replica.c; the log may hold parts of it longer than the caller waits */
     bool busy; /* the log has `change` or `transfer` */
     struct admission *admission;
-    char actor[FLEET_ACTOR_CAP];
+    char actor[SERVICE_ACTOR_CAP];
     uint64_t id; /* of the replica that is meant */
     struct timer again;
     struct member_change change;
@@ -150,7 +151,7 @@ struct fleet_service {
     size_t clears;       /* proposals of ClearLeaving in flight */
     size_t unscoped;     /* shards without domains that share a provider, when last looked at */
     uint32_t unscoped_ticks;
-    struct buf answer, row, command; /* scratch of one call */
+    struct buf answer, row, command, line; /* scratch of one call; of an event */
     struct quorum *quorum;
     const struct state_machine *machines;
     size_t machine_count;
@@ -184,8 +185,7 @@ static inline struct fleet_request *fleet_request_of(struct leader_request *requ
 #define SERVICE_LOG_EVENT(service, level, message, event, ...)                                     \
     do {                                                                                           \
         LOG_AT(&(service)->log, LOG_LEVEL_##level, message, __VA_ARGS__, LOG_END);                 \
-        fleet_journal_event((service)->options.journal, event,                                     \
-                            (const struct log_field[]){__VA_ARGS__, LOG_END});                     \
+        service_event((service), event, (const struct log_field[]){__VA_ARGS__, LOG_END});         \
     } while (0)
 
 /* -- service_request.c -- */
@@ -264,6 +264,16 @@ void service_request_gone(struct leader_request *request);
 enum err service_streams_open(struct fleet_service *service, struct note *note);
 void service_stream_freed(struct leader_request *request); /* of a stream */
 void service_stream_writable(struct leader_request *request);
+
+/* -- service_journal.c -- */
+/* `fields` ends with LOG_END, or is NULL. */
+void service_event(struct fleet_service *service, const char *event,
+                   const struct log_field *fields);
+void service_audit(struct fleet_service *service, const char *what, struct str actor,
+                   const struct log_field *fields);
+/* The caller, for the audit and the log's envelope: the bigfleet: identity of the certificate, its
+ * common name if there is none, "plaintext:<peer>" without TLS. NUL-terminated. */
+void service_actor(const struct rpc_call *call, char actor[SERVICE_ACTOR_CAP]);
 
 /* -- export.c -- */
 /* ERR_INVALID (dir), ERR_NOMEM, and what worker_open and metrics_add answer. */

@@ -175,7 +175,7 @@ void service_conflict_begun(struct fleet_service *service, const struct reported
     assert(count >= 2); /* each overlap is a report of one after another */
     LOG_ERROR(&service->log, "two processes report under one shard id: stop one of them",
               log_str("shard", shard->id), log_u64("processes", count), fields[1], fields[3]);
-    fleet_journal_event(service->options.journal, "shard-id-conflict", fields);
+    service_event(service, "shard-id-conflict", fields);
 }
 
 static void conflicts_check_ended(struct fleet_service *service)
@@ -268,9 +268,9 @@ static void unscoped_check(struct fleet_service *service)
                      log_str("shard", list[0].shard), log_str("shard2", list[1].shard));
         else
             LOG_INFO(&service->log, "no shard without domains shares a provider any more");
-        fleet_journal_event(service->options.journal, "shards-without-domains",
-                            (const struct log_field[]){log_u64("shards", count),
-                                                       log_str("provider", provider), LOG_END});
+        service_event(service, "shards-without-domains",
+                      (const struct log_field[]){log_u64("shards", count),
+                                                 log_str("provider", provider), LOG_END});
     }
     service->unscoped = count;
     free(list);

@@ -78,15 +78,15 @@ void service_request_gone(struct leader_request *request)
 
 static void replica_audit(struct leader_request *request, const char *what)
 {
-    const struct fleet_service *service = service_of(request);
+    struct fleet_service *service = service_of(request);
     const struct fleet_request *r = fleet_request_of(request);
     char id[HEX_LEN + 1];
     const struct roster_entry *entry = roster_find(service->options.roster, r->id);
 
     snprintf(id, sizeof id, "%016" PRIx64, r->id);
-    fleet_journal_audit(service->options.journal, what, str_from(r->actor),
-                        (struct log_field[]){log_text("replica", id),
-                                             log_text("name", entry ? entry->name : ""), LOG_END});
+    service_audit(service, what, str_from(r->actor),
+                  (struct log_field[]){log_text("replica", id),
+                                       log_text("name", entry ? entry->name : ""), LOG_END});
 }
 
 /* -- the replica that a request is about -- */

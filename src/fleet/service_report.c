@@ -52,9 +52,9 @@ static bool report_admit(struct leader_request *request)
         return false;
     }
     if (rpc_access_is(identity, STR("bigfleet://shard/"), report_shard(request), &note)) {
-        char actor[FLEET_ACTOR_CAP];
+        char actor[SERVICE_ACTOR_CAP];
 
-        fleet_actor(request->call, actor);
+        service_actor(request->call, actor);
         LOG_ERROR(&service_of(request)->log, "certificate identity rejected",
                   log_text("rpc", "ReportShard"), log_text("presented", actor),
                   log_str("shard", report_shard(request)));

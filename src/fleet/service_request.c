@@ -30,7 +30,7 @@ static void call_begin(struct leader_request *request)
     const struct service_method *method = service_method_of(request);
 
     if (method->begin) {
-        fleet_actor(request->call, fleet_request_of(request)->actor);
+        service_actor(request->call, fleet_request_of(request)->actor);
         method->begin(request);
     } else if (method->read)
         request_read(request);
@@ -123,10 +123,10 @@ void service_write(struct leader_request *request)
     struct fleet_service *service = service_of(request);
     struct fleet_command command;
     struct proposal proposal;
-    char actor[FLEET_ACTOR_CAP];
+    char actor[SERVICE_ACTOR_CAP];
     enum err err = service_method_of(request)->command(request, &command);
 
-    fleet_actor(request->call, actor);
+    service_actor(request->call, actor);
     if (!err) err = proposal_of(service, &command, str_from(actor), &proposal);
     if (err) {
         service->numbers.apply[APPLY_ERROR]++;

@@ -70,11 +70,6 @@ static void open_instruments(struct rig_node *node)
                                                             .clock = node->io->clock,
                                                             .path = "events"},
                                    &node->events, &note));
-    CHECK_OK("journal", fleet_journal_open(&(struct fleet_journal_options){.clock = node->io->clock,
-                                                                           .events = node->events,
-                                                                           .audit = node->events,
-                                                                           .node = node->grpc},
-                                           &node->journal));
 }
 
 static void format(struct rig_node *node, bool founder)
@@ -110,7 +105,8 @@ static void open_node(struct rig_node *node, const struct rig_options *options)
              fleet_service_open(&(struct fleet_service_options){.io = node->io,
                                                                 .log = &node->log_source,
                                                                 .metrics = node->metrics,
-                                                                .journal = node->journal,
+                                                                .events = node->events,
+                                                                .name = node->grpc,
                                                                 .leader_address = leader_address,
                                                                 .owner = node,
                                                                 .seed = options->seed,
@@ -157,7 +153,6 @@ static void close_node(struct rig_node *node)
     fleet_service_stop(node->service);
     replica_close(node->replica);
     fleet_service_close(node->service);
-    fleet_journal_close(node->journal);
     events_close(node->events);
     metrics_close(node->metrics);
     logger_close(node->logger);

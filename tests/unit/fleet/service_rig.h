@@ -26,7 +26,6 @@ struct rig_node {
     struct buf log;
     struct metrics *metrics;
     struct events *events;
-    struct fleet_journal *journal;
     struct fleet_service *service;
     struct state_machine machine;
     struct replica *replica;
