@@ -70,12 +70,11 @@ struct coordinator {
     uint64_t foreign_cluster, foreign_to;
     struct coordinator_etcd etcd;
     struct coordinator_workers workers;
-    struct quorum *quorum;
     struct rival *rival;
     struct coordinator_dash dash;
     struct transfer transfer;
     char grpc_address[ADDRESS_CAP], http_address[ADDRESS_CAP];
-    bool quorum_stopped;
+    bool joins, quorum_stopped;
 };
 const char *coordinator_raft_address(const struct coordinator *c);
 struct survey_to coordinator_join(const struct coordinator *c); /* valid as long as `c` */

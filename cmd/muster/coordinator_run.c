@@ -10,7 +10,6 @@
 #include "common/tables.h"
 #include "dash/token.h"
 #include "fleet/join.h"
-#include "fleet/quorum.h"
 #include "fleet/rival.h"
 #include "fleet/roster.h"
 #include "log/datadir.h"
@@ -85,7 +84,7 @@ static void on_change(void *owner, const struct replica_status *status)
     struct coordinator *c = owner;
     bool led = status->leader_id != 0;
 
-    if (!c->quorum) return; /* half built and on its way down: the loop turns once more for that */
+    if (!c->joins) return; /* half built and on its way down: the loop turns once more for that */
     LOG_INFO(c->log, "replica status changed", log_text("role", role_words[status->role]),
              log_bool("ready", status->ready), log_bool("voter", status->voter),
              log_u64("term", status->term), log_u64("commit", status->commit),
@@ -94,7 +93,6 @@ static void on_change(void *owner, const struct replica_status *status)
                      led ? "not a voter yet" : "no leader is known");
     (void)rpc_health_set(c->role.health, STR(COORDINATOR_RUN_SERVICE_NAME),
                          led ? RPC_SERVING : RPC_NOT_SERVING);
-    quorum_on_change(c->quorum, status);
     fleet_service_on_change(c->fleet, status);
     store_service_on_change(c->store, status);
     if (c->etcd.api) etcd_on_change(c->etcd.api, status);
@@ -273,29 +271,23 @@ static enum err open_quorum(void *state, struct note *note)
     struct coordinator *c = state;
     const char *etcd = role_listener_address(&c->etcd.listener);
     const char *told = conf_text(c->role.conf, "advertise");
-    struct quorum_options options = {
-        .to = coordinator_join(c),
-        .log = c->log,
-        .replica = c->replica,
-        .roster = c->roster,
-        .raft = coordinator_raft_address(c),
-    };
+    struct fleet_join join = {.to = coordinator_join(c), .raft = coordinator_raft_address(c)};
     enum err err =
         reached_at(c, told ? told : rpc_server_address(c->role.server, 0), c->grpc_address, note);
 
     if (!err && chassis_http_address(c->role.chassis)[0])
         err = reached_at(c, chassis_http_address(c->role.chassis), c->http_address, note);
     if (err) return err;
-    snprintf(options.self.name, sizeof options.self.name, "%s", conf_text(c->role.conf, "id"));
-    memcpy(options.self.grpc, c->grpc_address, sizeof options.self.grpc);
-    memcpy(options.self.http, c->http_address, sizeof options.self.http);
+    snprintf(join.self.name, sizeof join.self.name, "%s", conf_text(c->role.conf, "id"));
+    memcpy(join.self.grpc, c->grpc_address, sizeof join.self.grpc);
+    memcpy(join.self.http, c->http_address, sizeof join.self.http);
     if (etcd[0]) {
         told = conf_text(c->role.conf, "etcd-advertise");
-        err = reached_at(c, told ? told : etcd, options.self.etcd, note);
+        err = reached_at(c, told ? told : etcd, join.self.etcd, note);
         if (err) return err;
     }
-    err = quorum_open(&options, &c->quorum, note);
-    if (!err) fleet_service_admit_by(c->fleet, c->quorum);
+    err = fleet_service_join(c->fleet, &join, note);
+    c->joins = !err;
     return err;
 }
 
@@ -443,7 +435,7 @@ static void on_quorum_stopped(void *owner)
 static void drain_quorum(void *state)
 {
     struct coordinator *c = state;
-    quorum_stop(c->quorum, on_quorum_stopped, c);
+    fleet_service_stop(c->fleet, on_quorum_stopped, c);
 }
 
 /* From any half-built state. */
@@ -463,11 +455,9 @@ static void close_coordinator(void *state)
     CHASSIS_AWAIT(chassis, etcd_stop, c->etcd.api);
     timer_stop(&c->workers.timer);
     CHASSIS_AWAIT(chassis, rpc_server_close, c->workers.listener.server);
-    if (!c->quorum_stopped) CHASSIS_AWAIT(chassis, quorum_stop, c->quorum);
-    fleet_service_stop(c->fleet);
+    if (!c->quorum_stopped) CHASSIS_AWAIT(chassis, fleet_service_stop, c->fleet);
     replica_close(c->replica);
     coordinator_workers_close(c);
-    quorum_close(c->quorum);
     fleet_service_close(c->fleet);
     rpc_health_close(c->etcd.listener.health);
     etcd_close(c->etcd.api);

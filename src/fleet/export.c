@@ -275,13 +275,10 @@ enum err export_loop_open(struct fleet_service *service, struct note *note)
     return err;
 }
 
-void fleet_service_stop(struct fleet_service *service)
+void export_loop_close(struct export_loop *loop)
 {
-    struct export_loop *loop = service ? service->exports : NULL;
-
     if (!loop) return;
-    service->exports = NULL;
-    if (loop->state == ASKING) replica_read_cancel(service->leader.replica, &loop->ticket);
+    if (loop->state == ASKING) replica_read_cancel(loop->service->leader.replica, &loop->ticket);
     loop->state = IDLE; /* a job that ends now leads nowhere */
     worker_close(loop->worker);
     export_abandon(loop->file);

@@ -69,6 +69,7 @@ void fleet_service_on_change(struct fleet_service *service, const struct replica
 {
     struct leader *leader = &service->leader;
 
+    if (service->quorum) quorum_on_change(service->quorum, status);
     if (leader_term_ended(leader, status)) {
         service_log_leadership(service, "leadership-lost", leader->term);
         service_end_term(service);
@@ -173,10 +174,17 @@ enum err fleet_service_open(const struct fleet_service_options *options,
     return ERR_OK;
 }
 
+void fleet_service_stop(struct fleet_service *service, void (*done)(void *owner), void *owner)
+{
+    export_loop_close(service->exports);
+    service->exports = NULL;
+    quorum_stop(service->quorum, done, owner);
+}
+
 void fleet_service_close(struct fleet_service *service)
 {
     if (!service) return;
-    fleet_service_stop(service); /* when opening failed */
+    fleet_service_stop(service, NULL, NULL); /* when opening failed */
     assert(service->seed_running == 0 && service->clears == 0 && !service->stream.request);
     if (service->options.metrics) service_metrics_close(service);
     leader_close(&service->leader);
@@ -184,6 +192,7 @@ void fleet_service_close(struct fleet_service *service)
     timer_deinit(&service->stream_timer);
     service_lister_deinit(&service->listers[0]);
     service_lister_deinit(&service->listers[1]);
+    quorum_close(service->quorum);
     reports_close(service->reports);
     fleet_machine_close(service->machine);
     buf_deinit(&service->answer);
@@ -209,11 +218,6 @@ void fleet_service_attach(struct fleet_service *service, struct replica *replica
     service->machines = machines;
     service->machine_count = machine_count;
     fleet_service_on_change(service, &status);
-}
-
-void fleet_service_admit_by(struct fleet_service *service, struct quorum *quorum)
-{
-    service->quorum = quorum;
 }
 
 enum err fleet_service_methods(struct fleet_service *service, struct rpc_server *server,

@@ -13,13 +13,15 @@
  * Order of life, all on the loop's thread:
  *     fleet_service_open -> replica_open with fleet_machine_registration(fleet_service_machine())
  *     -> fleet_service_attach -> fleet_service_methods -> rpc_server_listen
- *     -> fleet_service_admit_by
+ *     -> fleet_service_join
  *     ... fleet_service_on_change from replica_events.on_change ...
- *     rpc_server_close (wait for its done) -> fleet_service_stop -> replica_close -> fleet_service_close */
+ *     rpc_server_close (wait for its done) -> fleet_service_stop (wait) -> replica_close -> fleet_service_close */
 #ifndef FLEET_SERVICE_H
 #define FLEET_SERVICE_H
+#include "fleet/admit.h"
 #include "fleet/machine.h"
 #include "fleet/roster.h"
+#include "fleet/survey.h"
 #include "io/io.h"
 #include "log/log.h"
 #include "obs/events.h"
@@ -28,7 +30,6 @@
 #include "rpc/server.h"
 
 struct fleet_seed; /* fleet/seed.h */
-struct quorum;     /* fleet/quorum.h */
 struct fleet_service;
 
 struct fleet_service_limits { /* 0: the default behind it */
@@ -67,10 +68,10 @@ struct fleet_service_options {
 /* ERR_NOMEM, ERR_FULL (timers), and what metrics_add answers. */
 enum err fleet_service_open(const struct fleet_service_options *options,
                             struct fleet_service **ret_service, struct note *note);
-/* Before the replica is closed: ends exports. Waits for the disk; what is half written is removed.
- * NULL is fine. */
-void fleet_service_stop(struct fleet_service *service);
-/* After the server and the replica are closed. NULL is fine. */
+/* Before the replica is closed: ends exports, waiting for the disk, and asks and admits no more. done()
+ * (may be NULL) once. */
+void fleet_service_stop(struct fleet_service *service, void (*done)(void *owner), void *owner);
+/* After the server and the replica are closed, which ends the last admissions. NULL is fine. */
 void fleet_service_close(struct fleet_service *service);
 struct fleet_machine *fleet_service_machine(struct fleet_service *service);
 /* `machines`: those of the replica, by growing id; borrowed for its life. */
@@ -79,8 +80,16 @@ void fleet_service_attach(struct fleet_service *service, struct replica *replica
 /* Registers every method of this page; what rpc_server_add answers. */
 enum err fleet_service_methods(struct fleet_service *service, struct rpc_server *server,
                                struct note *note);
-/* Before the loop turns again after rpc_server_listen: our own entry names the real port. */
-void fleet_service_admit_by(struct fleet_service *service, struct quorum *quorum);
+struct fleet_join {
+    struct survey_to to;      /* its `self` is that of the entry */
+    struct roster_entry self; /* its id is taken from the replica */
+    const char *raft;         /* our Raft address as others reach it; copied */
+};
+/* From now on asks for our place and, on the leader, admits others (fleet/join.h, fleet/admit.h).
+ * Before the loop turns again after rpc_server_listen: our own entry names the real port. ERR_NOMEM,
+ * ERR_FULL (timers), ERR_INVALID (name or address), ERR_TOO_LARGE. */
+enum err fleet_service_join(struct fleet_service *service, const struct fleet_join *join,
+                            struct note *note);
 /* etcdserverpb.Maintenance/Snapshot: the backup in etcd's frames, of which the first says so in its
  * `version`. Under TLS for administrators. */
 enum err fleet_service_etcd(struct fleet_service *service, struct rpc_server *server,

@@ -11,7 +11,7 @@
 #define FLEET_SERVICE_INTERNAL_H
 #include "base/map.h"
 #include "fleet/copy.h"
-#include "fleet/quorum.h"
+#include "fleet/join.h"
 #include "fleet/seed.h"
 #include "fleet/service.h"
 #include "fleet/shard_reports.h"
@@ -131,6 +131,23 @@ struct outflow {                    /* service_snapshot.c: a stream of the whole
     struct buf slice;
 };
 
+struct quorum { /* this replica's place: quorum.c; as a leader, that of others: admission.c */
+    struct fleet_service *service;
+    struct admit_request self; /* what we ask for; the cluster is filled in when asking */
+
+    /* the join loop */
+    struct join join;
+    struct timer look_timer;
+    struct survey *survey; /* asks the leader at the join addresses */
+
+    /* the leader's side */
+    struct list admissions;
+    size_t admission_count;
+    mono_time leading_since; /* 0: we do not lead */
+
+    bool stopping;
+};
+
 struct fleet_service {
     struct fleet_service_options options; /* limits filled in */
     struct io *io;
@@ -152,7 +169,7 @@ struct fleet_service {
     size_t unscoped;     /* shards without domains that share a provider, when last looked at */
     uint32_t unscoped_ticks;
     struct buf answer, row, command, line; /* scratch of one call; of an event */
-    struct quorum *quorum;
+    struct quorum *quorum;                 /* NULL before fleet_service_join */
     const struct state_machine *machines;
     size_t machine_count;
     struct list kept; /* requests of the stream, and those about replicas */
@@ -255,6 +272,28 @@ enum err service_lister_init(struct service_lister *lister, struct fleet_service
 void service_lister_deinit(struct service_lister *lister); /* fine on a zeroed one */
 void service_list_later(struct leader_request *request, struct service_lister *lister);
 
+/* -- quorum.c -- */
+void quorum_on_change(struct quorum *quorum, const struct replica_status *status);
+/* Asks and admits no more. done() once, at once when nothing is asked; nothing follows it. */
+void quorum_stop(struct quorum *quorum, void (*done)(void *owner), void *owner); /* NULL is fine */
+void quorum_close(struct quorum *quorum);                                        /* likewise */
+uint64_t quorum_leading_ms(const struct quorum *quorum); /* 0 when we do not lead */
+
+/* -- admission.c: on the leader -- */
+struct admission;
+/* ERR_OK: a voter in its place. ERR_NOT_READY: not yet, the note says what it waits for.
+ * ERR_NOT_LEADER, ERR_UNKNOWN; anything else: refused. Once, never from inside. */
+typedef void admission_fn(void *owner, enum err err, const struct note *note);
+/* Step by step until done or `until`. ERR_NOMEM, ERR_FULL (timers, or too many ask at once),
+ * ERR_CLOSED. */
+enum err quorum_admit(struct quorum *quorum, const struct admit_request *request, struct str actor,
+                      mono_time until, admission_fn *done, void *owner,
+                      struct admission **ret_admission);
+/* Nobody waits for the answer any more; it goes on by itself. */
+void admission_forget(struct admission *admission);
+/* Those that wait for a timer end here; those that the log has end with it. */
+void admissions_stop(struct quorum *quorum);
+
 /* -- service_replica.c -- */
 /* Its caller went away; the log, or the admission, may still have it. */
 void service_request_gone(struct leader_request *request);
@@ -278,6 +317,8 @@ void service_actor(const struct rpc_call *call, char actor[SERVICE_ACTOR_CAP]);
 /* -- export.c -- */
 /* ERR_INVALID (dir), ERR_NOMEM, and what worker_open and metrics_add answer. */
 enum err export_loop_open(struct fleet_service *service, struct note *note);
+/* Before the replica is closed; waits for the disk. NULL is fine. */
+void export_loop_close(struct export_loop *loop);
 
 /* -- service_read.c -- */
 /* The next reported shard in the order of the tables, so that an answer is sorted; NULL at the

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "fleet/bootstrap.h"
-#include "fleet/quorum.h"
 #include "fleet/roster.h"
 #include "fleet/service.h"
 #include "log/datadir.h"
@@ -23,7 +22,6 @@ struct quorum_process {
     struct replica *replica;
     struct rpc_server *server;
     struct fleet_service *service;
-    struct quorum *quorum;
     struct state_machine machine;
     char dir[DIR_CAP], raft[ADDRESS_CAP], name[16];
     bool bootstraps;
@@ -61,7 +59,6 @@ static void on_change(void *owner, const struct replica_status *status)
             quorum_wrong(story, "two leaders of term %llu", (unsigned long long)status->term);
         *leader = status->id;
     }
-    quorum_on_change(p->quorum, status);
     if (p->service) fleet_service_on_change(p->service, status);
 }
 
@@ -139,20 +136,14 @@ static enum err open_quorum(struct quorum_process *p, struct note *note)
     struct quorum_story *story = p->host->story;
     struct quorum_host before = *p->host;
     char raft[ADDRESS_CAP];
-    struct quorum_options options = {.to = {.io = p->io, .addresses = join_addresses},
-                                     .replica = p->replica,
-                                     .roster = p->roster,
-                                     .raft = raft};
-    enum err err;
+    struct fleet_join join = {.to = {.io = p->io, .addresses = join_addresses}, .raft = raft};
 
     if (story->bug == QUORUM_FORGET_MOVE) before.moves = 0;
     quorum_host_address(&before, raft);
-    snprintf(options.self.name, sizeof options.self.name, "node-%zu", p->host->number);
-    snprintf(options.self.grpc, sizeof options.self.grpc, "q%zu:7790", p->host->number);
-    if (story->bug == QUORUM_STOP_ASKING && p->host->number == 2) options.to.addresses = NULL;
-    err = quorum_open(&options, &p->quorum, note);
-    if (!err) fleet_service_admit_by(p->service, p->quorum);
-    return err;
+    snprintf(join.self.name, sizeof join.self.name, "node-%zu", p->host->number);
+    snprintf(join.self.grpc, sizeof join.self.grpc, "q%zu:7790", p->host->number);
+    if (story->bug == QUORUM_STOP_ASKING && p->host->number == 2) join.to.addresses = NULL;
+    return fleet_service_join(p->service, &join, note);
 }
 
 static enum err open_all(struct quorum_process *p, struct note *note)
@@ -223,7 +214,6 @@ static void finish(void *owner)
 
     bootstrap_free(p->bootstrap);
     replica_close(p->replica);
-    quorum_close(p->quorum);
     fleet_service_close(p->service);
     roster_close(p->roster);
     if (p->host->process == p) p->host->process = NULL;
@@ -234,8 +224,8 @@ static void on_server_closed(void *owner)
 {
     struct quorum_process *p = owner;
 
-    if (p->quorum)
-        quorum_stop(p->quorum, finish, p);
+    if (p->service)
+        fleet_service_stop(p->service, finish, p);
     else
         finish(p);
 }

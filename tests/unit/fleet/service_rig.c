@@ -150,7 +150,7 @@ static void close_node(struct rig_node *node)
     rpc_server_close(node->server, set_true, &node->server_closed);
     CHECK("the server closes",
           sim_wait(rig.sim, is_true, &node->server_closed, RIG_WAIT_MS) == SIM_REACHED);
-    fleet_service_stop(node->service);
+    fleet_service_stop(node->service, NULL, NULL);
     replica_close(node->replica);
     fleet_service_close(node->service);
     events_close(node->events);
