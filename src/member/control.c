@@ -1,26 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sends directives to workers. Invariant: at most one directive of each kind waits for a worker,
- * the newest. Loop thread, leader only. */
-#include "member/control.h"
-
+/* Orders to workers: the control streams, and the orders that wait for workers without one.
+ *
+ * An order goes down the worker's stream at once. Without one, or while the stream is full, it
+ * waits and rides on the reply of the next beat, one a reply. What waits is bounded: an order takes
+ * the place of an older one of its kind. Loop's thread, leader only. */
 #include <stdlib.h>
 
 #include "member/service_internal.h"
 
-enum { TEXT_MAX = 256 };
+enum { TEXT_MAX = 256, ORDER_BYTES_MAX = 512 /* of an encoded ControlPush */ };
 
 struct line { /* of one worker that has a stream or an order waiting; made by map_make */
     struct call_stream stream; /* its call is NULL: there is none */
-    struct control *control;
+    struct member_service *service;
     struct buf orders[ORDER_KINDS]; /* that wait; empty: none of this kind */
     size_t id_len;
 };
-struct control {
-    struct member_service *service;
-    struct map lines;
-    size_t streams;
-};
-
 /* -- orders as bytes: a ControlPush -- */
 
 static enum err order_write(const struct directive *order, struct buf *into)
@@ -48,7 +43,7 @@ static enum err order_write(const struct directive *order, struct buf *into)
 
 static void line_free(struct line *line)
 {
-    map_remove(&line->control->lines, str_of(line + 1, line->id_len));
+    map_remove(&line->service->control, str_of(line + 1, line->id_len));
     for (size_t i = 0; i < ORDER_KINDS; i++) buf_deinit(&line->orders[i]);
     free(line);
 }
@@ -70,7 +65,7 @@ static void line_over(struct call_stream *stream)
 {
     struct line *line = CONTAINER_OF(stream, struct line, stream);
 
-    line->control->streams--;
+    line->service->control_streams--;
     free_if_idle(line);
 }
 
@@ -84,18 +79,18 @@ static void line_end(struct line *line, enum grpc_status status, const char *why
         line_free(line);
 }
 
-static struct line *line_of(const struct control *control, struct str worker)
+static struct line *line_of(const struct member_service *service, struct str worker)
 {
-    return map_get(&control->lines, worker);
+    return map_get(&service->control, worker);
 }
 
 /* NULL: no memory, or too many. */
-static struct line *line_with(struct control *control, struct str worker)
+static struct line *line_with(struct member_service *service, struct str worker)
 {
-    struct line *line = map_make(&control->lines, worker, sizeof *line);
+    struct line *line = map_make(&service->control, worker, sizeof *line);
 
-    if (!line || line->control) return line;
-    line->control = control;
+    if (!line || line->service) return line;
+    line->service = service;
     line->id_len = worker.len;
     for (size_t i = 0; i < ORDER_KINDS; i++) buf_init(&line->orders[i], ORDER_BYTES_MAX);
     return line;
@@ -103,9 +98,9 @@ static struct line *line_with(struct control *control, struct str worker)
 
 /* -- what waits -- */
 
-bool control_take(struct control *control, struct str worker, struct buf *into)
+bool control_take(struct member_service *service, struct str worker, struct buf *into)
 {
-    struct line *line = line_of(control, worker);
+    struct line *line = line_of(service, worker);
     struct buf *order = line ? first_waiting(line) : NULL;
 
     if (!order || buf_append(into, buf_peek(order))) return false;
@@ -125,13 +120,13 @@ static void send_waiting(struct line *line)
     }
 }
 
-bool control_push(struct control *control, struct str worker, const struct directive *order)
+bool control_push(struct member_service *service, struct str worker, const struct directive *order)
 {
     char bytes[ORDER_BYTES_MAX];
     struct buf room = {.data = bytes, .cap = sizeof bytes, .max = sizeof bytes}, *waits;
     struct line *line;
 
-    if (order_write(order, &room) || !(line = line_with(control, worker))) return false;
+    if (order_write(order, &room) || !(line = line_with(service, worker))) return false;
     if (line->stream.call && !first_waiting(line) &&
         !rpc_send_bytes(line->stream.call, buf_peek(&room)))
         return true;
@@ -143,59 +138,31 @@ bool control_push(struct control *control, struct str worker, const struct direc
 
 /* -- streams -- */
 
-enum err control_subscribe(struct control *control, struct str worker, struct rpc_call *call)
+enum err control_subscribe(struct member_service *service, struct str worker, struct rpc_call *call)
 {
-    struct line *line = line_of(control, worker);
+    struct line *line = line_of(service, worker);
 
     if (line) call_stream_end(&line->stream, GRPC_OK, CALL_STREAM_REPLACED);
-    line = line_with(control, worker);
-    if (!line) return map_count(&control->lines) < control->lines.max ? ERR_NOMEM : ERR_FULL;
-    control->streams++;
-    call_stream_begin(&line->stream, control->service, call, line_over);
+    line = line_with(service, worker);
+    if (!line) return map_count(&service->control) < service->control.max ? ERR_NOMEM : ERR_FULL;
+    service->control_streams++;
+    call_stream_begin(&line->stream, service, call, line_over);
     send_waiting(line);
     return ERR_OK;
 }
 
-void control_release(struct control *control, struct str worker)
+void control_release(struct member_service *service, struct str worker)
 {
-    struct line *line = line_of(control, worker);
+    struct line *line = line_of(service, worker);
 
     if (line) line_end(line, GRPC_OK, "");
 }
 
-void control_end(struct control *control, const char *why)
+void control_end(struct member_service *service, const char *why)
 {
     size_t cursor = 0;
     struct map_entry *entry;
 
-    while ((entry = map_next(&control->lines, &cursor)))
+    while ((entry = map_next(&service->control, &cursor)))
         line_end(entry->value, GRPC_UNAVAILABLE, why);
-}
-
-size_t control_streams(const struct control *control)
-{
-    return control->streams;
-}
-
-/* -- life -- */
-
-enum err control_open(struct member_service *service, uint64_t seed, size_t workers_max,
-                      struct control **ret_control)
-{
-    struct control *control = calloc(1, sizeof *control);
-
-    if (!control) return ERR_NOMEM;
-    control->service = service;
-    map_init(&control->lines, workers_max, seed);
-    *ret_control = control;
-    return ERR_OK;
-}
-
-void control_close(struct control *control)
-{
-    if (!control) return;
-    assert(control->streams == 0);
-    control_end(control, "");
-    map_deinit(&control->lines);
-    free(control);
 }

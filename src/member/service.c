@@ -88,7 +88,6 @@ static enum err open_parts(struct member_service *service, struct note *note)
                                              .restored = on_restored,
                                              .owner = service};
     struct loop *loop = service->io->loop;
-    uint64_t seed = entropy_u64(service->io->entropy);
     enum err err =
         leader_open(&service->leader, &(struct leader_options){.rules = &member_rules_of_calls,
                                                                .loop = loop,
@@ -102,7 +101,6 @@ static enum err open_parts(struct member_service *service, struct note *note)
     if (!err) err = timer_init(&service->scan, loop, lead_scan);
     if (!err) err = timer_init(&service->events_due, loop, lead_events_due);
     if (!err) err = timer_init(&service->second, loop, on_second);
-    if (!err) err = control_open(service, seed, WATCHES_MAX, &service->control);
     if (!err)
         err = rpc_forwarder_open(
             &(struct rpc_forwarder_options){.io = service->io, .tls = options->tls},
@@ -133,6 +131,7 @@ enum err member_service_open(const struct member_service_options *options,
     list_init(&service->lookers);
     list_init(&service->streams);
     map_init(&service->watches, WATCHES_MAX, entropy_u64(options->io->entropy));
+    map_init(&service->control, WATCHES_MAX, entropy_u64(options->io->entropy));
     task_init(&service->batch_task, batch_now);
     task_init(&service->after, lead_after);
     buf_init(&service->answer, MEMBER_ANSWER_MAX);
@@ -180,7 +179,7 @@ void member_service_close(struct member_service *service)
 {
     if (!service) return;
     assert(!service->batch && service->batches_running == 0);
-    assert(!service->local);
+    assert(!service->local && service->control_streams == 0);
     task_cancel(&service->batch_task);
     task_cancel(&service->after);
     leader_close(&service->leader);
@@ -188,7 +187,8 @@ void member_service_close(struct member_service *service)
     timer_deinit(&service->scan);
     timer_deinit(&service->events_due);
     timer_deinit(&service->second);
-    control_close(service->control);
+    control_end(service, "");
+    map_deinit(&service->control);
     member_machine_close(service->machine);
     map_deinit(&service->watches);
     buf_deinit(&service->answer);

@@ -83,8 +83,7 @@ static void ack(struct member_service *service, struct beat_call *beat,
                           (int64_t)beat->said.due_ms;
     }
     buf_clear(&service->inner);
-    answer.has_control =
-        control_take(service->control, service_beat_worker_of(beat), &service->inner);
+    answer.has_control = control_take(service, service_beat_worker_of(beat), &service->inner);
     answer.control = buf_peek(&service->inner);
     beats_ack(service->beats, beat, &answer);
 }

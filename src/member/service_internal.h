@@ -13,7 +13,6 @@
 #include "base/map.h"
 #include "leader/leader.h"
 #include "member/beats.h"
-#include "member/control.h"
 #include "member/service.h"
 #include "rpc/forward.h"
 #include "wire/pack.h"
@@ -108,7 +107,8 @@ struct member_service {
     bool serving;               /* and the entry that says so is applied */
     bool leading;               /* that entry is on its way */
     struct beats *beats;
-    struct control *control;
+    struct map control; /* by worker: control.c */
+    size_t control_streams;
     struct rpc_forwarder *forwarder;
     struct rpc_forward_gate gates[MEMBER_METHODS_MAX];
     size_t gate_count;
@@ -248,6 +248,26 @@ void call_stream_end(struct call_stream *stream, enum grpc_status status, const 
 void call_stream_drained(void *service, struct rpc_call *call); /* on_drain */
 void call_stream_done(void *service, struct rpc_call *call);    /* on_done */
 void call_streams_end(struct member_service *service, const char *why);
+
+/* -- control.c -- */
+enum directive_kind { ORDER_DRAIN, ORDER_SNAPSHOT, ORDER_KINDS };
+struct directive {
+    enum directive_kind kind;
+    uint64_t deadline_ms; /* DRAIN */
+    struct str text;      /* kind of the snapshot; cut at 256 bytes */
+};
+/* The call is a Subscribe that was admitted. The stream that the worker had ends with OK. ERR_FULL,
+ * ERR_NOMEM: it is the caller's to finish. */
+enum err control_subscribe(struct member_service *service, struct str worker,
+                           struct rpc_call *call);
+/* True: it went down the stream. False: it waits for a beat (or was lost for want of memory). */
+bool control_push(struct member_service *service, struct str worker, const struct directive *order);
+/* An encoded ControlPush that waited, appended; false: none. */
+bool control_take(struct member_service *service, struct str worker, struct buf *into);
+/* The service lets the worker go: its stream ends, what waits is forgotten. */
+void control_release(struct member_service *service, struct str worker);
+/* Every stream ends with UNAVAILABLE: another leads, or the server stops. */
+void control_end(struct member_service *service, const char *why);
 
 /* -- service_ledger.c: for people to look at, nothing decides by it -- */
 void ledger_beat(struct member_service *service, const struct beat_call *beat);

@@ -179,7 +179,7 @@ static void lead_follow_event(struct member_service *service, const struct membe
 {
     /* A worker that is gone has no stream and no orders. */
     if (event->topic == MEMBER_EV_DEREGISTERED || event->topic == MEMBER_EV_FAILED)
-        control_release(service->control, event->worker);
+        control_release(service, event->worker);
     if (changes_a_worker(event->topic)) ledger_worker(service, event->worker);
     member_counted(service, event);
 }
@@ -363,7 +363,7 @@ static void ask_for_checkpoints(struct member_service *service)
         if (watch_ask(service, worker, round)) continue;
         len = snprintf(text, sizeof text, "partition-checkpoint/%" PRIu64, round);
         (void)control_push(
-            service->control, worker,
+            service, worker,
             &(struct directive){.kind = ORDER_SNAPSHOT, .text = str_of(text, (size_t)len)});
     }
 }

@@ -151,7 +151,7 @@ void member_gauges(struct member_service *service)
 
     if (!m->cluster_rows) return;
     cluster = cluster_numbers(service);
-    cluster.streams = control_streams(service->control);
+    cluster.streams = service->control_streams;
     cluster.entries = m->entries;
     cluster.operations = m->operations;
     metrics_set_fields(m->cluster_rows, &cluster);

@@ -49,7 +49,7 @@ void call_stream_done(void *, struct rpc_call *call)
 
 void call_streams_end(struct member_service *service, const char *why)
 {
-    control_end(service->control, why);
+    control_end(service, why);
     LIST_EACH_SAFE(&service->streams, node, next)
     call_stream_end(CONTAINER_OF(node, struct call_stream, link), GRPC_UNAVAILABLE, why);
 }
@@ -83,7 +83,7 @@ static void on_subscribe(void *owner, struct rpc_call *call, const ProtobufCMess
     } else if (!service->serving) {
         rpc_finish(call, GRPC_UNAVAILABLE, STR("no leader is ready"), STR_EMPTY);
     } else {
-        err = control_subscribe(service->control, str_from(name), call);
+        err = control_subscribe(service, str_from(name), call);
         if (err) rpc_fail(call, err, NULL);
     }
 }

@@ -253,7 +253,7 @@ static void drain_begin(struct leader_request *request)
         return;
     }
     pack_u64(&answer, 1,
-             control_push(service->control, name,
+             control_push(service, name,
                           &(struct directive){.kind = ORDER_DRAIN, .deadline_ms = m->deadline_ms}));
     request_reply_packed(request, &answer);
 }
