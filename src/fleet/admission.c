@@ -47,8 +47,6 @@ static void admission_wait(struct admission *a, const struct note *why)
         timer_start_in(&a->timer, ADMISSION_AGAIN_MS);
 }
 
-static void admission_next(struct admission *a);
-
 /* -- what the log answers -- */
 
 static void admission_answered(struct admission *a, enum err err, const struct note *note)

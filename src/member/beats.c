@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gathers beats and answers each in time. A beat is in two lists: `age`, oldest first, until it is
- * answered; and `link`, where it waits, until its round, batch or proposal is over. So a beat whose
- * time is up is answered at once and freed later. Loop's thread. */
-#include "member/beats.h"
-
+/* Beats that wait for their answer.
+ *
+ * On the leader those of BEATS_GATHER_MS share one leadership round, which began after they had
+ * come: a deposed leader keeps nobody alive. On a follower as many go to the leader in one call,
+ * and its answers go to the callers here. Whatever happens, each beat is answered within
+ * reply_max_ms: a worker that waits for ever cannot be stopped.
+ *
+ * A beat is in two lists: `age`, oldest first, until it is answered; and `link`, where it waits,
+ * until its round, batch or proposal is over. So a beat whose time is up is answered at once and
+ * freed later. Knows calls and rounds; what a beat does to a worker is service_beat.c's. Loop's
+ * thread. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -14,17 +20,9 @@ enum {
     REPLY_MAX_MS = 200,
     WAITING_MAX = 200000,
     PASSING_MAX = 64, /* calls to the leader at once */
-    NUMBER_CAP = 24,
     ANSWER_MAX = 4 << 20,
 };
 
-struct round {
-    struct beats *beats;
-    struct read_ticket ticket;
-    struct list members; /* beats */
-    bool running;
-    mono_time began;
-};
 struct beat_batch { /* that a follower passed on to us */
     struct beats *beats;
     struct rpc_call *call; /* NULL: nobody waits */
@@ -39,30 +37,6 @@ struct pass { /* that we pass on */
     struct beats *beats;
     struct list members;
     uint32_t count;
-};
-struct beats {
-    struct member_service *service;
-    struct loop *loop;
-    uint64_t reply_max_ms;
-    struct list ages; /* unanswered, oldest first */
-    struct timer overdue;
-    /* the leader's */
-    struct list gathered;
-    struct round round;
-    struct timer round_due;
-    /* a follower's */
-    struct list outgoing; /* beats, not yet under way */
-    uint32_t outgoing_count;
-    size_t pass_count;
-    struct timer pass_due;
-    mono_time passed_at;
-    struct buf request, row, answer; /* scratch */
-    struct beats_facts facts;
-    struct {
-        char coord[NUMBER_CAP], assignment[NUMBER_CAP], next[NUMBER_CAP], fence[NUMBER_CAP];
-        char leader[RPC_ADDRESS_CAP];
-    } texts;
-    struct beats_stats stats;
 };
 
 /* -- memory -- */
@@ -171,15 +145,15 @@ static void answered(struct beats *beats, struct beat_call *beat)
                               MS_PER_SECOND);
 }
 
-static void number_text(char text[NUMBER_CAP], uint64_t number)
+static void number_text(char text[BEATS_NUMBER_CAP], uint64_t number)
 {
-    snprintf(text, NUMBER_CAP, "%llu", (unsigned long long)number);
+    snprintf(text, BEATS_NUMBER_CAP, "%llu", (unsigned long long)number);
 }
 
 static void add_trailers(const struct beats *beats, struct rpc_call *call,
                          const struct beat_ack *ack)
 {
-    char incarnation[NUMBER_CAP];
+    char incarnation[BEATS_NUMBER_CAP];
 
     (void)rpc_add_trailer(call, STR("x-coord-epoch"), str_from(beats->texts.coord));
     (void)rpc_add_trailer(call, STR("x-assignment-epoch"), str_from(beats->texts.assignment));
@@ -290,7 +264,7 @@ static void end_round(struct beats *beats, const char *why)
 
 static void on_round(struct read_ticket *ticket, enum err err)
 {
-    struct round *round = CONTAINER_OF(ticket, struct round, ticket);
+    struct beats_round *round = CONTAINER_OF(ticket, struct beats_round, ticket);
 
     end_round(round->beats, err ? "leadership was not confirmed" : NULL);
 }
@@ -298,7 +272,7 @@ static void on_round(struct read_ticket *ticket, enum err err)
 static void start_round(struct timer *timer)
 {
     struct beats *beats = CONTAINER_OF(timer, struct beats, round_due);
-    struct round *round = &beats->round;
+    struct beats_round *round = &beats->round;
 
     if (round->running || list_empty(&beats->gathered)) return;
     list_splice(&round->members, &beats->gathered);
@@ -630,18 +604,11 @@ void beats_set_facts(struct beats *beats, const struct beats_facts *facts)
     snprintf(beats->texts.leader, sizeof beats->texts.leader, "%s", facts->leader);
 }
 
-struct beats_stats beats_stats(const struct beats *beats)
+enum err beats_open(struct beats *beats, struct member_service *service)
 {
-    return beats->stats;
-}
-
-enum err beats_open(struct member_service *service, struct beats **ret_beats)
-{
-    struct beats *beats = calloc(1, sizeof *beats);
     uint64_t reply_max_ms = service->options.reply_max_ms;
     enum err err;
 
-    if (!beats) return ERR_NOMEM;
     beats->service = service;
     beats->loop = service->io->loop;
     beats->reply_max_ms = reply_max_ms ? reply_max_ms : REPLY_MAX_MS;
@@ -655,12 +622,7 @@ enum err beats_open(struct member_service *service, struct beats **ret_beats)
     buf_init(&beats->answer, ANSWER_MAX);
     err = timer_init(&beats->overdue, beats->loop, on_overdue);
     if (!err) err = timer_init(&beats->round_due, beats->loop, start_round);
-    if (!err) err = timer_init(&beats->pass_due, beats->loop, pass_on);
-    if (err)
-        beats_close(beats);
-    else
-        *ret_beats = beats;
-    return err;
+    return err ? err : timer_init(&beats->pass_due, beats->loop, pass_on);
 }
 
 void beats_stop(struct beats *beats)
@@ -676,7 +638,6 @@ void beats_stop(struct beats *beats)
 
 void beats_close(struct beats *beats)
 {
-    if (!beats) return;
     assert(beats->stats.waiting == 0 && beats->pass_count == 0);
     timer_deinit(&beats->overdue);
     timer_deinit(&beats->round_due);
@@ -684,5 +645,4 @@ void beats_close(struct beats *beats)
     buf_deinit(&beats->request);
     buf_deinit(&beats->row);
     buf_deinit(&beats->answer);
-    free(beats);
 }

@@ -105,7 +105,7 @@ static enum err open_parts(struct member_service *service, struct note *note)
         err = rpc_forwarder_open(
             &(struct rpc_forwarder_options){.io = service->io, .tls = options->tls},
             &service->forwarder);
-    if (!err) err = beats_open(service, &service->beats);
+    if (!err) err = beats_open(&service->beats, service);
     if (!err) err = member_metrics_open(&service->metrics, options->metrics, note);
     return err;
 }
@@ -154,8 +154,7 @@ static void stopped(void *owner)
 {
     struct member_service *service = owner;
 
-    beats_close(service->beats);
-    service->beats = NULL;
+    if (service->beats.service) beats_close(&service->beats);
     if (service->done) service->done(service->done_owner);
 }
 
@@ -168,7 +167,7 @@ void member_service_stop(struct member_service *service, void (*done)(void *owne
     timer_stop(&service->second);
     if (service->leader.led) lead_end(service);
     service->leader.led = service->leader.ready = false;
-    if (service->beats) beats_stop(service->beats);
+    if (service->beats.service) beats_stop(&service->beats);
     if (forwarder)
         rpc_forwarder_close(forwarder, stopped, service); /* ends the beats that are passed on */
     else
@@ -275,9 +274,9 @@ static enum err add_others(struct member_service *service, struct rpc_server *se
         struct rpc_method method;
     } others[] = {
         OTHER(false, false, "/rollout.transport.v1.Heartbeat/Beat", UNARY, rollout__transport__v1,
-              beat_request, beat_response, &beats_handler, service->beats),
+              beat_request, beat_response, &beats_handler, &service->beats),
         OTHER(false, true, "/muster.v1.Membership/PassBeats", UNARY, muster__v1, pass_beats_request,
-              pass_beats_response, &beats_pass_handler, service->beats),
+              pass_beats_response, &beats_pass_handler, &service->beats),
         OTHER(true, false, "/muster.v1.Membership/WatchAssignment", SERVER_STREAM, muster__v1,
               assignment_request, assignment_response, &member_watch_handler, service),
         OTHER(true, false, "/rollout.transport.v1.Control/Subscribe", SERVER_STREAM,

@@ -12,7 +12,7 @@
 #include "base/hex.h"
 #include "base/map.h"
 #include "leader/leader.h"
-#include "member/beats.h"
+#include "member/beat.h"
 #include "member/service.h"
 #include "rpc/forward.h"
 #include "wire/pack.h"
@@ -24,6 +24,103 @@ enum {
     MEMBER_METHODS_MAX = 64,       /* of two servers */
     MEMBER_REQUEST_OPS_MAX = 1024, /* partitions or items of one call */
 };
+
+/* -- beats.c -- */
+struct member_service;
+struct beat_batch;
+struct beats;
+enum { BEATS_GATHER_MS = 20, BEATS_PASS_MAX = 500 };
+
+enum { BEATS_NUMBER_CAP = 24 };
+struct beats_stats {
+    uint64_t came; /* those that are passed on, too */
+    uint64_t acknowledged, refused, overdue, rounds, passed, batches;
+    size_t waiting;
+};
+/* What every acknowledgement says beside its own. Texts are copied. */
+struct beats_facts {
+    uint64_t coord_epoch, assignment_epoch;
+    uint64_t next_beat_ms; /* advised; 0: as configured, and not said */
+    /* The leader's worker_self_fence_timeout: a worker that registered under another one registers
+     * again. 0: not known (an older leader), and not said. */
+    uint64_t self_fence_ms;
+    const char *leader; /* "": not said */
+};
+struct beats_round {
+    struct beats *beats;
+    struct read_ticket ticket;
+    struct list members; /* beats */
+    bool running;
+    mono_time began;
+};
+struct beats {
+    struct member_service *service;
+    struct loop *loop;
+    uint64_t reply_max_ms;
+    struct list ages; /* unanswered, oldest first */
+    struct timer overdue;
+    /* the leader's */
+    struct list gathered;
+    struct beats_round round;
+    struct timer round_due;
+    /* a follower's */
+    struct list outgoing; /* beats, not yet under way */
+    uint32_t outgoing_count;
+    size_t pass_count;
+    struct timer pass_due;
+    mono_time passed_at;
+    struct buf request, row, answer; /* scratch */
+    struct beats_facts facts;
+    struct {
+        char coord[BEATS_NUMBER_CAP], assignment[BEATS_NUMBER_CAP], next[BEATS_NUMBER_CAP],
+            fence[BEATS_NUMBER_CAP];
+        char leader[RPC_ADDRESS_CAP];
+    } texts;
+    struct beats_stats stats;
+};
+
+struct beat_call {    /* the module's memory; the service may keep it while it owes the answer */
+    struct list link; /* where it waits; the service's own list while it is kept */
+    struct list age;
+    struct rpc_call *call;    /* NULL: answered, gone, or of a batch */
+    struct beat_batch *batch; /* passed on to us; NULL: answered, or not */
+    uint32_t place;           /* in it */
+    mono_time since;
+    wall_time at;
+    struct beat_said said;
+    uint64_t incarnation; /* the service's */
+};
+enum beats_way {
+    BEATS_ROUND, /* it is fine; beat_acknowledge() comes behind a leadership round */
+    BEATS_KEPT,  /* in a list of the service's, until it calls beats_over */
+    BEATS_OVER,  /* answered already: beats_ack or beats_refuse was called */
+};
+/* Beats go to the leader on the way of the service's forwarder, which must outlive them. */
+enum err beats_open(struct beats *beats, struct member_service *service);
+/* The server is closed and the replica, too: those that still wait are let go. */
+void beats_stop(struct beats *beats);
+void beats_close(struct beats *beats); /* the way to the leader is gone */
+
+void beats_set_facts(struct beats *beats, const struct beats_facts *facts);
+
+/* -- answers; each once. The beat is the module's again, but for one that was KEPT: then it is
+ * until beats_over(). -- */
+struct beat_ack {
+    uint64_t incarnation; /* 0: not said */
+    bool reset;
+    bool has_drift;
+    int64_t drift_ms;
+    bool has_control;
+    struct str control; /* an encoded ControlPush */
+};
+void beats_ack(struct beats *beats, struct beat_call *beat, const struct beat_ack *ack);
+void beats_refuse(struct beats *beats, struct beat_call *beat, enum grpc_status status,
+                  const char *text);
+void beats_over(struct beats *beats, struct beat_call *beat); /* kept no longer, answered or not */
+void beats_lost(struct beats *beats, const char *why); /* leadership: rounds end, unavailable */
+
+/* -- methods: Heartbeat/Beat and Membership/PassBeats; their service is struct beats -- */
+extern const struct rpc_handler beats_handler, beats_pass_handler;
 
 /* -- operations on their way into the log: batch.c -- */
 struct batch;
@@ -106,7 +203,7 @@ struct member_service {
     struct member_local *local; /* while we lead */
     bool serving;               /* and the entry that says so is applied */
     bool leading;               /* that entry is on its way */
-    struct beats *beats;
+    struct beats beats;
     struct map control; /* by worker: control.c */
     size_t control_streams;
     struct rpc_forwarder *forwarder;

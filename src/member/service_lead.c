@@ -36,7 +36,7 @@ static void facts_changed(struct member_service *service)
     struct member_status_counts counts = member_counts(membership_of(service));
     uint64_t interval = service->options.local.detect.heartbeat_interval_ns / NS_PER_MS;
 
-    beats_set_facts(service->beats,
+    beats_set_facts(&service->beats,
                     &(struct beats_facts){
                         .coord_epoch = counts.coord_epoch,
                         .assignment_epoch = counts.assignment_epoch,
@@ -476,7 +476,7 @@ void lead_end(struct member_service *service)
     timer_stop(&service->scan);
     timer_stop(&service->events_due);
     batch_drop(service);
-    beats_lost(service->beats, "leadership is changing");
+    beats_lost(&service->beats, "leadership is changing");
     call_streams_end(service, "leadership is changing");
     pulls_end(service);
     member_local_close(service->local);

@@ -15,25 +15,17 @@
 
 enum { LIMIT_USUAL = 5000, RUN_CAP = 129, EVENT_ID_CAP = 48, OWN_FIELDS = 4 };
 
-/* The attributes rollout has under its own topics; blank-separated, NULL: none. */
-static const char *const rollout_attributes[TOPIC_COUNT] = {
-    [TOPIC_WORKER_FAILED] = "due_at_ms",
-    [TOPIC_COORDINATOR_FENCED] = "observed_epoch stale_epoch",
-    [TOPIC_WORK_DISPATCHED] = "work_id",
-    [TOPIC_WORK_COMPLETED] = "work_id",
-    [TOPIC_WORK_STOLEN] = "thief work_id",
-    [TOPIC_RUN_DONE] = "done items stolen",
-};
 const struct event_topic_info event_topic_infos[TOPIC_COUNT] = {
     [TOPIC_WORKER_REGISTERED] = {"worker_registered", "info", true},
     [TOPIC_WORKER_HEARTBEAT] = {"worker_heartbeat", "info", true},
     [TOPIC_WORKER_DEREGISTERED] = {"worker_deregistered", "info", true},
-    [TOPIC_WORKER_FAILED] = {"worker_failed", "warn", true},
-    [TOPIC_COORDINATOR_FENCED] = {"coordinator_fenced", "error", true},
-    [TOPIC_WORK_DISPATCHED] = {"work_dispatched", "info", true},
-    [TOPIC_WORK_COMPLETED] = {"work_completed", "info", true},
-    [TOPIC_WORK_STOLEN] = {"work_stolen", "info", true},
-    [TOPIC_RUN_DONE] = {"run_done", "info", true},
+    [TOPIC_WORKER_FAILED] = {"worker_failed", "warn", true, "due_at_ms"},
+    [TOPIC_COORDINATOR_FENCED] = {"coordinator_fenced", "error", true,
+                                  "observed_epoch stale_epoch"},
+    [TOPIC_WORK_DISPATCHED] = {"work_dispatched", "info", true, "work_id"},
+    [TOPIC_WORK_COMPLETED] = {"work_completed", "info", true, "work_id"},
+    [TOPIC_WORK_STOLEN] = {"work_stolen", "info", true, "thief work_id"},
+    [TOPIC_RUN_DONE] = {"run_done", "info", true, "done items stolen"},
     [TOPIC_WORK_FAILED] = {"work_failed", "warn", false},
     [TOPIC_WORKER_SUSPECTED] = {"worker_suspected", "info", false},
     [TOPIC_WORKER_RECOVERED] = {"worker_recovered", "info", false},
@@ -75,7 +67,7 @@ struct member_events {
 
 static bool is_rollouts(enum event_topic topic, const char *key)
 {
-    const char *list = rollout_attributes[topic], *at = list ? strstr(list, key) : NULL;
+    const char *list = event_topic_infos[topic].attributes, *at = list ? strstr(list, key) : NULL;
     size_t len = strlen(key);
 
     return at && (at == list || at[-1] == ' ') && (at[len] == '\0' || at[len] == ' ');

@@ -51,7 +51,8 @@ enum event_topic {
 struct event_topic_info {
     const char *name; /* "worker_failed" */
     const char *level;
-    bool rollout; /* one of the topics the original has */
+    bool rollout;           /* one of the topics the original has */
+    const char *attributes; /* that it has there, blank-separated; NULL: none */
 };
 extern const struct event_topic_info event_topic_infos[TOPIC_COUNT];
 
