@@ -105,7 +105,8 @@ static uint64_t due_of(const struct detect *d, const struct watched *w)
 static uint64_t soft_of(const struct detect *d, const struct watched *w)
 {
     if (d->options.phi && d->options.kind == DETECT_DEADLINE && w->gaps >= DETECT_PHI_LEAST) {
-        double deviation = fmax(sqrt(w->gap_variance), (double)d->options.phi_min_std_ns);
+        double least = (double)d->options.phi_min_std_ns, deviation = sqrt(w->gap_variance);
+        if (deviation < least) deviation = least;
         /* After so long a silence the history says that something is wrong. */
         return w->last_ns + d->granted_ns + (uint64_t)(w->gap_mean + d->phi_sigmas * deviation);
     }
