@@ -101,7 +101,7 @@ static void action_end(struct action *a, bool ok, const char *said)
 
 /* -- the loop's side -- */
 
-/* What the store decided; an answer that cannot be read decided something we do not know. */
+/* The decision of the store; of an answer that cannot be read the decision is unknown. */
 static bool action_outcome_ok(struct str bytes, char said[WHY_CAP])
 {
     const Muster__V1__Outcome *outcome;

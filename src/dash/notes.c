@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What somebody wants the readers of the dashboard to know: lines of a file, one JSON object each,
+/* Notes for the readers of the dashboard: lines of a file, one JSON object each,
  * written by a deployment, or by `muster dev` about itself. The end of the file is read on a thread
- * of its own whenever it changed. What is no note is left out; nothing is shown twice as long as it
+ * of its own whenever it changed. A line that is no note is left out; nothing is shown twice as long as it
  * may be. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the coordinators are asked: one row for each question. The answer becomes JSON by its
+/* The questions to coordinators: one row for each. The answer becomes JSON by its
  * descriptor, so a field that is added to the contract is on the page's data without a line here.
  * The store's claims are written by hand: identities of leases are for their holders only. */
 #include <math.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What each replica says of itself: the leader, who is asked for everything else, knows how far the
+/* The numbers of each replica itself: the leader, who is asked for everything else, knows how far the
  * logs of the others agree, but not what they have on their disks. One link to each at its own
  * address; who does not answer keeps its last word, with the reason beside it. */
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Admissions: each asks fleet/admit.h for its next step, has the log do it, and asks again, until
- * it is done or its time is over. What the log answers "not yet" is asked again a moment later;
+ * it is done or its time is over. A step that the log answers with "not yet" is tried again later;
  * nothing is kept between steps but the request, so a new leader goes on where the old one was. */
 #include <stdlib.h>
 #include <string.h>

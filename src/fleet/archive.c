@@ -46,7 +46,7 @@ const char *archive_kind_word(enum archive_kind kind)
     return words[kind];
 }
 
-/* What no coordinator ever wrote, and no replica could begin from. */
+/* Refuses facts that no coordinator writes and no replica could begin from. */
 static enum err check_facts(const struct archive_facts *facts, struct note *note)
 {
     if (facts->index == 0 || facts->term == 0)

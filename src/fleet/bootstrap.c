@@ -34,7 +34,7 @@ static_assert((int)BOOTSTRAP_PEERS_MAX >= (int)SURVEY_ADDRESSES_MAX, "every addr
 
 /* -- what it waits for, in words -- */
 
-/* What does not fit is left out. */
+/* Text that does not fit is left out. */
 static void bootstrap_describe_peer(const struct bootstrap *b, size_t at, struct buf *text)
 {
     const char *address = b->addresses[at];

@@ -4,7 +4,7 @@
  *
  * A tick does nothing on a replica that does not lead, while the last export is still under way, and
  * while no table has a row. A state that has not changed is exported again: the age of `latest` is
- * the age of what it holds. What fails is logged and counted, and tried again at the next tick: an
+ * the age of what it holds. A failure is logged and counted, and tried again at the next tick: an
  * export never stops the coordinator. The tables are read in slices on the loop; files are written
  * by a worker.
  *

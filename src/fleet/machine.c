@@ -19,7 +19,7 @@
 
 enum {
     REPLY_HEAD = 20,
-    /* What reading the largest command can take: twenty times its bytes, when a quota row is all
+    /* The memory for reading the largest command: twenty times its bytes, when a quota row is all
      * short names and grew by doubling. So the ceiling is never met, and NULL is the heap's. */
     MACHINE_ARENA_MAX = 32 * REPLICA_COMMAND_MAX,
     PART_MAX = 64 << 10, /* of the bytes of answers looked at in one go */
@@ -226,7 +226,7 @@ static enum err machine_restore_begin(void *state, uint64_t index, struct note *
     return err;
 }
 
-/* What cannot be read in our own snapshot is damage. */
+/* A part of our own snapshot that cannot be read is damage. */
 static enum err machine_restore_failed(enum err err, struct note *note)
 {
     note_prefix(note, "fleet");

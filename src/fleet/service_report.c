@@ -29,7 +29,7 @@ static struct str report_shard(const struct leader_request *request)
     return str_from(report_of(request)->shard_id);
 }
 
-/* What the tables would refuse is not put into the log first, at every report anew. */
+/* A shard that the tables would refuse is not proposed, which each of its reports would do. */
 static bool report_is_registrable(struct leader_request *request)
 {
     bool long_id = report_shard(request).len > FLEET_ID_MAX;

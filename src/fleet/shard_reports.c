@@ -114,7 +114,7 @@ void reports_begin(struct shard_reports *reports, uint64_t term)
 
 /* -- shards -- */
 
-/* What goes is let go only after what comes has room. */
+/* The old bytes are released only after there is room for the new ones. */
 static enum err reports_make_room(const struct shard_reports *reports, size_t comes, size_t goes)
 {
     assert(goes <= reports->bytes);

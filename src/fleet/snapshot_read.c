@@ -199,7 +199,7 @@ static enum err directory_read(struct snapshot_reader *reader, const char *path,
 
 /* -- the whole -- */
 
-/* What the files say of themselves must be true. */
+/* Size, index and hash that the files name must be right. */
 static enum err add_up(const struct snapshot_reader *reader, struct note *note)
 {
     const struct fleet_meta *meta = &reader->meta;

@@ -2,7 +2,7 @@
 /* Orders to workers: the control streams, and the orders that wait for workers without one.
  *
  * An order goes down the worker's stream at once. Without one, or while the stream is full, it
- * waits and rides on the reply of the next beat, one a reply. What waits is bounded: an order takes
+ * waits and rides on the reply of the next beat, one a reply. Waiting orders are bounded: an order takes
  * the place of an older one of its kind. Loop's thread, leader only. */
 #include <stdlib.h>
 
@@ -109,7 +109,7 @@ bool control_take(struct member_service *service, struct str worker, struct buf 
     return true;
 }
 
-/* What waited goes before what comes. */
+/* Waiting orders go before a new one. */
 static void send_waiting(struct line *line)
 {
     struct buf *order;

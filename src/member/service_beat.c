@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a beat does to a worker, and what it is answered. */
+/* Checks beats, gives them to the core, and chooses their answers. Loop's thread, on the leader. */
 #include "cert/workers.h"
 #include "member/events/events.h"
 #include "member/service_internal.h"

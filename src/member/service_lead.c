@@ -458,7 +458,7 @@ void lead_begin(struct member_service *service)
     }
     lead->service = service;
     lead->term = service->leader.term;
-    /* What its predecessors did and may not have written. */
+    /* Events of its predecessors, which may not have been written. */
     lead->before = member_emitted(membership);
     while (member_next_event(membership, &lead->before, &event)) continue;
     lead->configures = !member_counts(membership).configured ||

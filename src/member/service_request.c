@@ -51,7 +51,7 @@ struct str request_worker(const struct leader_request *request)
     return str_of(mine->worker, mine->worker_len);
 }
 
-/* Whose call it is, and whether it may be; false: answered. */
+/* Reads the worker of the call and checks that the caller may speak for it; false: answered. */
 static bool take_worker(struct leader_request *request)
 {
     struct member_request *mine = member_request_of(request);
@@ -168,10 +168,9 @@ static void member_service_request_read(struct leader_request *request)
         member_method_of(request)->read(request);
 }
 
-static void member_service_request_written(struct leader_request *request, enum err err,
-                                           struct str reply)
+/* Never: operations are written in batches. */
+static void member_service_request_written(struct leader_request *request, enum err, struct str)
 {
-    (void)err, (void)reply; /* what is written goes by batches */
     assert(false);
     request_free(request);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What streams have in common, and rollout's two: Control/Subscribe and Work/Stream. */
+/* The life that all streams share, and rollout's two: Control/Subscribe and Work/Stream. Loop's
+ * thread. */
 #include <stdlib.h>
 
 #include "member/service_internal.h"
@@ -125,7 +126,7 @@ static void answer_ack(struct working *working)
     send_down(working, 2, STR("ack"));
 }
 
-/* Whose stream it is: what `ready` says, or else the certificate. Empty: nobody we know of. */
+/* The worker of the stream: of `ready`, or else of the certificate. Empty: unknown. */
 static struct str name_of(struct working *working, struct str said)
 {
     const struct tls_identity *peer = rpc_call_identity(working->stream.call);
@@ -191,14 +192,12 @@ static bool operate(struct working *working, struct member_op *op)
     return true;
 }
 
-static void on_frame(void *owner, struct rpc_call *call, const ProtobufCMessage *message,
-                     struct str bytes)
+static void on_frame(void *, struct rpc_call *call, const ProtobufCMessage *message, struct str)
 {
     struct working *working = rpc_call_data(call);
     const Rollout__Transport__V1__WorkUp *m = (const void *)message;
     struct member_op op = {.kind = MEMBER_OP_PULL, .number = 1};
 
-    (void)owner, (void)bytes;
     if (!working) return;
     if (m->up_case == ROLLOUT__TRANSPORT__V1__WORK_UP__UP_READY) {
         op.worker = name_of(working, str_from(m->ready));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What workers call about themselves and their partitions. */
+/* The calls of workers about themselves and their partitions, and of operators about workers. Loop's
+ * thread, on the leader. */
 #include "member/service_internal.h"
 
 /* -- Register -- */

@@ -242,7 +242,7 @@ static bool slices_make(struct fleet *fleet, const struct fleet_quota *from, str
     return true;
 }
 
-/* What is not text. False: out of memory. */
+/* The parts of a row that are no text. False: out of memory. */
 static bool rest_make(struct fleet *fleet, const struct fleet_row *from, void *row, char *end)
 {
     struct shard_row *shard = row;

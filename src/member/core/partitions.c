@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who owns what: the ring's wish, and the way there (workers.md 12).
+/* The owners of partitions: the target of the ring, and the moves towards it (workers.md 12).
  *
  *   FREE ------grant------> OWNED --target differs--> REVOKING --ack--> FREE
  *    ^                       |  ^----target is the owner again----|

@@ -89,7 +89,7 @@ static void finish(struct membership *m, struct item *item, enum member_item_sta
 }
 
 /* -- operations -- */
-/* What is done stays, so that it is not done again; but however much of it there is, workers may
+/* A done item stays, so that it is not done again; but however much of it there is, workers may
  * come and be written about. */
 static bool work_has_room(const struct membership *m, uint64_t bytes)
 {
@@ -156,7 +156,7 @@ struct member_result work_pull(struct membership *m, const struct member_op *op,
     return result;
 }
 
-/* Who has most; of equals the greatest id. */
+/* The worker with most items; of equals the greatest id. */
 static struct worker *busiest(const struct membership *m, const struct worker *but)
 {
     struct worker *most = NULL;
