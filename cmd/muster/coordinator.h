@@ -8,8 +8,6 @@
 #include "dash/dash.h"
 #include "fleet/seed.h"
 #include "fleet/service.h"
-#include "fleet/service_replica.h"
-#include "fleet/service_snapshot.h"
 #include "fleet/survey.h"
 #include "log/log.h"
 #include "member/config/config.h"
@@ -60,28 +58,23 @@ struct coordinator {
     struct tls_context *raft_server, *raft_client;
     struct roster *roster;
     struct fleet_seed seed;
-    struct fleet_journal *journal;
     struct fleet_service *fleet;
     struct store_service *store;
     struct state_machine machines[REPLICA_MACHINES_MAX];
     size_t machine_count;
     struct replica *replica;
-    struct replica_service *replicas;
     bool join_ordered; /* the other replicas named a cluster when this one asked to bootstrap */
     bool bootstrapped_alone; /* at this start, without join addresses */
     struct task foreign;     /* judges the last hello of another cluster */
     mono_time foreign_at;    /* 0: none came */
     uint64_t foreign_cluster, foreign_to;
-    struct snapshot_service *snapshots;
-    struct export_loop *exports;
     struct coordinator_etcd etcd;
     struct coordinator_workers workers;
-    struct quorum *quorum;
     struct rival *rival;
     struct coordinator_dash dash;
     struct transfer transfer;
     char grpc_address[ADDRESS_CAP], http_address[ADDRESS_CAP];
-    bool quorum_stopped;
+    bool joins, quorum_stopped;
 };
 const char *coordinator_raft_address(const struct coordinator *c);
 struct survey_to coordinator_join(const struct coordinator *c); /* valid as long as `c` */

@@ -14,7 +14,7 @@ static enum err etcd_open_listener(struct coordinator *c, const char *address, s
     enum err err = role_listener_open(l, &options, note);
 
     if (!err) err = etcd_methods(c->etcd.api, l->server, note);
-    if (!err) err = snapshot_service_etcd(c->snapshots, l->server, note);
+    if (!err) err = fleet_service_etcd(c->fleet, l->server, note);
     if (!err) rpc_server_pages(l->server, etcd_page, c->etcd.api);
     return err ? err : role_listener_listen(l, "etcd-listen", address, c->etcd.tls, note);
 }
@@ -85,7 +85,7 @@ enum err coordinator_etcd_open(struct coordinator *c, struct note *note)
     if (!err) err = etcd_open_tls(c, note);
     if (!err) err = etcd_open(&options, &c->etcd.api);
     if (!err) err = etcd_methods(c->etcd.api, c->role.server, note);
-    if (!err) err = snapshot_service_etcd(c->snapshots, c->role.server, note);
+    if (!err) err = fleet_service_etcd(c->fleet, c->role.server, note);
     if (!err) rpc_server_pages(c->role.server, etcd_page, c->etcd.api);
     return err || !address ? err : etcd_open_listener(c, address, note);
 }

@@ -10,9 +10,7 @@
 #include "common/restore_archive.h"
 #include "common/tables.h"
 #include "dash/token.h"
-#include "fleet/export.h"
 #include "fleet/join.h"
-#include "fleet/quorum.h"
 #include "fleet/rival.h"
 #include "fleet/roster.h"
 #include "log/datadir.h"
@@ -87,7 +85,7 @@ static void on_change(void *owner, const struct replica_status *status)
     struct coordinator *c = owner;
     bool led = status->leader_id != 0;
 
-    if (!c->quorum) return; /* half built and on its way down: the loop turns once more for that */
+    if (!c->joins) return; /* half built and on its way down: the loop turns once more for that */
     LOG_INFO(c->log, "replica status changed", log_text("role", role_words[status->role]),
              log_bool("ready", status->ready), log_bool("voter", status->voter),
              log_u64("term", status->term), log_u64("commit", status->commit),
@@ -96,10 +94,7 @@ static void on_change(void *owner, const struct replica_status *status)
                      led ? "not a voter yet" : "no leader is known");
     (void)rpc_health_set(c->role.health, STR(COORDINATOR_RUN_SERVICE_NAME),
                          led ? RPC_SERVING : RPC_NOT_SERVING);
-    quorum_on_change(c->quorum, status);
     fleet_service_on_change(c->fleet, status);
-    replica_service_on_change(c->replicas, status);
-    snapshot_service_on_change(c->snapshots, status);
     store_service_on_change(c->store, status);
     if (c->etcd.api) etcd_on_change(c->etcd.api, status);
     member_service_on_change(c->workers.service, status);
@@ -180,27 +175,26 @@ const char *coordinator_leader_address(void *coordinator)
 
 static enum err open_fleet(struct coordinator *c, struct note *note)
 {
-    struct instruments *instruments = c->role.instruments;
-    struct fleet_journal_options journal = {
-        .clock = c->role.io->clock,
-        .events = instruments->events,
-        .audit = instruments->events,
-        .node = conf_text(c->role.conf, "id"),
-    };
     struct fleet_service_options options = {
         .io = c->role.io,
         .log = c->log,
         .metrics = c->role.metrics,
+        .events = c->role.instruments->events,
         .leader_address = coordinator_leader_address,
         .owner = c,
         .seed = &c->seed,
+        .roster = c->roster,
+        .name = conf_text(c->role.conf, "id"),
+        .dir = conf_text(c->role.conf, "data-dir"),
+        .cluster_known = cluster_known,
+        .exports = {.dir = conf_text(c->role.conf, "snapshot-export-dir"),
+                    .every_ms = conf_number(c->role.conf, "snapshot-export-interval"),
+                    .keep = (uint32_t)conf_number(c->role.conf, "snapshot-export-keep")},
         .limits = {.silent_after_ms = conf_number(c->role.conf, "shard-silent-after")},
     };
     const char *seed = conf_text(c->role.conf, "bootstrap-state");
     enum err err = seed ? fleet_seed_read(c->role.io->fs, seed, &c->seed, note) : ERR_OK;
 
-    if (!err) err = fleet_journal_open(&journal, &c->journal);
-    options.journal = c->journal;
     return err ? err : fleet_service_open(&options, &c->fleet, note);
 }
 
@@ -266,7 +260,7 @@ static enum err open_replica(void *state, struct note *note)
     options.machine_count = c->machine_count;
     err = replica_open(&options, &c->replica, note);
     if (err) return err;
-    fleet_service_attach(c->fleet, c->replica);
+    fleet_service_attach(c->fleet, c->replica, c->machines, c->machine_count);
     store_service_attach(c->store, c->replica);
     member_service_attach(c->workers.service, c->replica);
     return ERR_OK;
@@ -274,63 +268,15 @@ static enum err open_replica(void *state, struct note *note)
 
 /* -- the server -- */
 
-static enum err open_snapshots(struct coordinator *c, struct note *note)
-{
-    struct snapshot_service_options options = {
-        .io = c->role.io,
-        .log = c->log,
-        .metrics = c->role.metrics,
-        .replica = c->replica,
-        .fleet = fleet_service_machine(c->fleet),
-        .roster = c->roster,
-        .machines = c->machines,
-        .machine_count = c->machine_count,
-        .leader_address = coordinator_leader_address,
-        .owner = c,
-    };
-    struct export_loop_options exports = {
-        .io = options.io,
-        .log = options.log,
-        .metrics = options.metrics,
-        .replica = options.replica,
-        .fleet = options.fleet,
-        .roster = options.roster,
-        .dir = conf_text(c->role.conf, "snapshot-export-dir"),
-        .every_ms = conf_number(c->role.conf, "snapshot-export-interval"),
-        .keep = (uint32_t)conf_number(c->role.conf, "snapshot-export-keep"),
-    };
-    enum err err = snapshot_service_open(&options, &c->snapshots, note);
-
-    if (!err) err = snapshot_service_methods(c->snapshots, c->role.server, note);
-    if (err || !exports.dir || !exports.dir[0]) return err;
-    return export_loop_open(&exports, &c->exports, note);
-}
-
 static enum err coordinator_run_open_server(void *state, struct note *note)
 {
     struct coordinator *c = state;
     struct rpc_server_options options = {.log = c->log, .limits = etcd_server_limits()};
-    struct replica_service_options replicas = {
-        .io = c->role.io,
-        .log = c->log,
-        .journal = c->journal,
-        .replica = c->replica,
-        .roster = c->roster,
-        .name = conf_text(c->role.conf, "id"),
-        .dir = conf_text(c->role.conf, "data-dir"),
-        .machines = c->machines,
-        .machine_count = c->machine_count,
-        .cluster_known = cluster_known,
-        .owner = c,
-    };
     enum err err = role_open_server(&c->role, &options, note);
 
-    if (!err) err = replica_service_open(&replicas, &c->replicas);
-    if (!err) err = replica_service_methods(c->replicas, c->role.server, note);
     if (!err) err = fleet_service_methods(c->fleet, c->role.server, note);
     if (!err) err = store_service_methods(c->store, c->role.server, note);
     if (!err) err = coordinator_workers_serve(c, note);
-    if (!err) err = open_snapshots(c, note);
     if (!err) err = coordinator_etcd_open(c, note);
     if (!err) err = role_open_health(&c->role, COORDINATOR_RUN_SERVICE_NAME, RPC_NOT_SERVING, note);
     return err ? err : role_listen(&c->role, note);
@@ -341,29 +287,23 @@ static enum err open_quorum(void *state, struct note *note)
     struct coordinator *c = state;
     const char *etcd = role_listener_address(&c->etcd.listener);
     const char *given = conf_text(c->role.conf, "advertise");
-    struct quorum_options options = {
-        .to = coordinator_join(c),
-        .log = c->log,
-        .replica = c->replica,
-        .roster = c->roster,
-        .raft = coordinator_raft_address(c),
-    };
+    struct fleet_join join = {.to = coordinator_join(c), .raft = coordinator_raft_address(c)};
     enum err err =
         reached_at(c, given ? given : rpc_server_address(c->role.server, 0), c->grpc_address, note);
 
     if (!err && c->role.status->http)
         err = reached_at(c, c->role.status->address, c->http_address, note);
     if (err) return err;
-    snprintf(options.self.name, sizeof options.self.name, "%s", conf_text(c->role.conf, "id"));
-    memcpy(options.self.grpc, c->grpc_address, sizeof options.self.grpc);
-    memcpy(options.self.http, c->http_address, sizeof options.self.http);
+    snprintf(join.self.name, sizeof join.self.name, "%s", conf_text(c->role.conf, "id"));
+    memcpy(join.self.grpc, c->grpc_address, sizeof join.self.grpc);
+    memcpy(join.self.http, c->http_address, sizeof join.self.http);
     if (etcd[0]) {
         given = conf_text(c->role.conf, "etcd-advertise");
-        err = reached_at(c, given ? given : etcd, options.self.etcd, note);
+        err = reached_at(c, given ? given : etcd, join.self.etcd, note);
         if (err) return err;
     }
-    err = quorum_open(&options, &c->quorum, note);
-    if (!err) replica_service_attach(c->replicas, c->quorum);
+    err = fleet_service_join(c->fleet, &join, note);
+    c->joins = !err;
     return err;
 }
 
@@ -489,7 +429,7 @@ static void on_quorum_stopped(void *owner)
 static void drain_quorum(void *state)
 {
     struct coordinator *c = state;
-    quorum_stop(c->quorum, on_quorum_stopped, c);
+    fleet_service_stop(c->fleet, on_quorum_stopped, c);
 }
 
 /* From any half-built state. */
@@ -509,19 +449,14 @@ static void close_coordinator(void *state)
     CHASSIS_AWAIT(chassis, etcd_stop, c->etcd.api);
     timer_stop(&c->workers.timer);
     CHASSIS_AWAIT(chassis, rpc_server_close, c->workers.listener.server);
-    if (!c->quorum_stopped) CHASSIS_AWAIT(chassis, quorum_stop, c->quorum);
-    export_loop_close(c->exports);
+    if (!c->quorum_stopped) CHASSIS_AWAIT(chassis, fleet_service_stop, c->fleet);
     replica_close(c->replica);
-    snapshot_service_close(c->snapshots);
     coordinator_workers_close(c);
-    quorum_close(c->quorum);
-    replica_service_close(c->replicas);
     fleet_service_close(c->fleet);
     rpc_health_close(c->etcd.listener.health);
     etcd_close(c->etcd.api);
     tls_context_unref(c->etcd.tls);
     store_service_close(c->store);
-    fleet_journal_close(c->journal);
     fleet_seed_deinit(&c->seed);
     roster_close(c->roster);
     tls_context_unref(c->raft_server);

@@ -6,7 +6,7 @@
  * It needs the token as "Authorization: Bearer ...", or a certificate with bigfleet://admin; the
  * type application/json; and no Origin but our own. A foreign page can send none but the
  * certificate, which the browser adds by itself: the type alone would stop it. The answer is 202 with a number; how it ended
- * comes as the event "action" and stands at GET /api/actions. */
+ * comes as the event "action" and is in GET /api/actions. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -61,7 +61,7 @@ static const struct action_kind actions_kinds[] = {
      .outcome = true},
 };
 
-/* -- telling -- */
+/* -- publishing -- */
 
 static void action_write(struct ndjson *json, struct str key, const struct action *a)
 {
@@ -101,7 +101,7 @@ static void action_end(struct action *a, bool ok, const char *said)
 
 /* -- the loop's side -- */
 
-/* What the store decided; an answer that cannot be read decided something we do not know. */
+/* The decision of the store; of an answer that cannot be read the decision is unknown. */
 static bool action_outcome_ok(struct str bytes, char said[WHY_CAP])
 {
     const Muster__V1__Outcome *outcome;
@@ -137,7 +137,7 @@ static void action_on_answer(void *owner, const struct rpc_client_call *,
 
 static enum err action_send(struct page_request *row)
 {
-    struct action *a = (struct action *)(void *)row;
+    struct action *a = CONTAINER_OF(row, struct action, base);
     struct rpc_call_options call = {.path = a->kind->path, .timeout_ms = TIMEOUT_MS};
     struct buf request;
     struct pack pack;
@@ -158,7 +158,7 @@ static enum err action_send(struct page_request *row)
 
 static void action_fail(struct page_request *row, enum err err)
 {
-    action_end((struct action *)(void *)row, false, err_text(err));
+    action_end(CONTAINER_OF(row, struct action, base), false, err_text(err));
 }
 
 /* -- the HTTP thread's side -- */
@@ -199,28 +199,22 @@ static const struct action_kind *action_read_body(const struct json *body,
     if (json_get_string(body, "action", &name, note)) return NULL;
     for (size_t i = 0; i < ARRAY_LEN(actions_kinds); i++)
         if (str_equal(name, str_from(actions_kinds[i].name))) kind = &actions_kinds[i];
-    if (!kind) {
-        note_set(note, "field 'action': no such action");
-        return NULL;
-    }
-    if (json_get_bool(body, "confirm", &confirmed, note) || !confirmed) {
-        note_set(note, "field 'confirm': expected true");
-        return NULL;
-    }
+    if (!kind) return note_fail(note, NULL, "field 'action': no such action");
+    if (json_get_bool(body, "confirm", &confirmed, note) || !confirmed)
+        return note_fail(note, NULL, "field 'confirm': expected true");
     for (size_t i = 0; kind->arguments[i]; i++) {
         if (json_get_string(body, kind->arguments[i], &text, note)) return NULL;
-        if (text.len == 0 || text.len >= ARGUMENT_CAP) {
-            note_set(note, "field '%s': 1 to %d bytes", kind->arguments[i], ARGUMENT_CAP - 1);
-            return NULL;
-        }
+        if (text.len == 0 || text.len >= ARGUMENT_CAP)
+            return note_fail(note, NULL, "field '%s': 1 to %d bytes", kind->arguments[i],
+                             ARGUMENT_CAP - 1);
         memcpy(arguments[i], text.at, text.len);
         arguments[i][text.len] = '\0';
     }
     return kind;
 }
 
-/* Every administrator has the same URI: the common name tells people apart, and the serial number
- * certificates. */
+/* Every administrator has the same URI: the common name identifies the person, and the serial number the
+ * certificate. */
 static void action_name_certificate(const struct tls_identity *identity, char into[CERTIFICATE_CAP])
 {
     struct str name;
@@ -240,7 +234,7 @@ static void action_take(struct dash *dash, const struct action_kind *kind, const
     struct action *a;
 
     pthread_mutex_lock(&all->lock);
-    a = (struct action *)(void *)page_requests_room(all);
+    a = page_requests_room(all);
     if (a) {
         *a = (struct action){.kind = kind, .by = by, .at = clock_wall(dash->io->clock)};
         action_name_certificate(identity, a->certificate);
@@ -293,9 +287,9 @@ static void actions_list(struct dash *dash, struct http_response *response)
     ndjson_open_array(&json, STR("actions"));
     for (uint64_t n = all->numbers; n > 0 && all->numbers - n < all->count; n--)
         for (size_t i = 0; i < all->count; i++) {
-            const struct page_request *row = page_request_at(all, i);
-            if (row->state != REQUEST_FREE && row->number == n)
-                action_write(&json, NDJSON_ITEM, (const struct action *)(const void *)row);
+            const struct action *a = page_request_at(all, i);
+            if (a->base.state != REQUEST_FREE && a->base.number == n)
+                action_write(&json, NDJSON_ITEM, a);
         }
     ndjson_close_array(&json);
     response->err = ndjson_end(&json);

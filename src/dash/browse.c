@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GET /api/keys?prefix=P: the first keys below a prefix. The HTTP thread may not wait for the loop,
  * so the first answer is 202, and the one after it, a moment later, has the keys. A few questions
- * are kept; who asks the same within two seconds gets the same answer.
+ * are kept; the same question within two seconds gets the same answer.
  *
- * Values are shown to who has the token only. */
+ * Values are shown to callers with the token only. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -29,6 +29,7 @@ struct lookup {
     int status;
     struct buf json;
 };
+
 /* -- the loop's side -- */
 
 static void lookup_write_entry(struct ndjson *json, const Muster__V1__Entry *e, bool values)
@@ -114,7 +115,7 @@ static void lookup_on_range(void *owner, const struct rpc_client_call *,
 
 static void lookup_fail(struct page_request *request, enum err err)
 {
-    lookup_end((struct lookup *)(void *)request, err, err_text(err));
+    lookup_end(CONTAINER_OF(request, struct lookup, base), err, err_text(err));
 }
 
 /* The first key behind all that begin with this; 0 bytes of it: there is none. */
@@ -130,7 +131,7 @@ static size_t lookup_prefix_end(const struct lookup *q, uint8_t end[PREFIX_MAX])
 
 static enum err lookup_send(struct page_request *request_row)
 {
-    struct lookup *q = (struct lookup *)(void *)request_row;
+    struct lookup *q = CONTAINER_OF(request_row, struct lookup, base);
     struct rpc_call_options call = {.path = "/muster.v1.Coordination/Range",
                                     .timeout_ms = CALL_TIMEOUT_MS,
                                     .idempotent = true,
@@ -162,7 +163,7 @@ static enum err lookup_send(struct page_request *request_row)
 static struct lookup *lookup_find(struct page_requests *all, struct str prefix, bool values)
 {
     for (size_t i = 0; i < all->count; i++) {
-        struct lookup *q = (struct lookup *)(void *)page_request_at(all, i);
+        struct lookup *q = page_request_at(all, i);
         if (q->base.state != REQUEST_FREE && q->values == values &&
             str_equal(str_of(q->prefix, q->prefix_len), prefix))
             return q;
@@ -191,7 +192,7 @@ static void lookup_serve(struct dash *dash, struct str prefix, bool values,
         response->err = buf_append(&response->body, buf_peek(&q->json));
         return;
     }
-    if (!q) q = (struct lookup *)(void *)page_requests_room(all);
+    if (!q) q = page_requests_room(all);
     if (q && q->base.state != REQUEST_WAITING && q->base.state != REQUEST_SENT)
         lookup_begin(all, q, prefix, values);
     response->status = q ? 202 : 503;
@@ -233,7 +234,7 @@ enum err browse_open(struct dash *dash)
                                   .fail = lookup_fail};
     err = page_requests_open(all);
     for (size_t i = 0; !err && i < all->count; i++)
-        buf_init(&((struct lookup *)(void *)page_request_at(all, i))->json, REPLY_MAX);
+        buf_init(&((struct lookup *)page_request_at(all, i))->json, REPLY_MAX);
     return err;
 }
 
@@ -242,6 +243,6 @@ void browse_close(struct dash *dash)
     struct page_requests *all = &dash->lookups;
 
     for (size_t i = 0; all->rows && i < all->count; i++)
-        buf_deinit(&((struct lookup *)(void *)page_request_at(all, i))->json);
+        buf_deinit(&((struct lookup *)page_request_at(all, i))->json);
     page_requests_close(all);
 }

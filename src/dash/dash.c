@@ -85,9 +85,9 @@ void dash_maybe_closed(struct dash *dash)
     if (!dash->closing || dash->channels_open > 0) return;
     if (!page_requests_idle(&dash->lookups) || !page_requests_idle(&dash->actions)) return;
     parts_close(dash);
-    free(dash->shards.rows);
-    free(dash->replicas.rows);
-    groups_close(dash);
+    links_close(&dash->shards);
+    links_close(&dash->replicas);
+    links_close(&dash->groups);
     notes_close(dash);
     browse_close(dash);
     page_requests_close(&dash->actions);
@@ -232,7 +232,7 @@ static void dash_publish_sample(struct dash *dash)
     if (!sample_write(&dash->now, &dash->text)) dash_send(dash, "sample", json_line(&dash->text));
 }
 
-/* Answers of the last tick are told, then the next questions asked: one event a second for each
+/* Answers of the last tick are published, then the next questions asked: one event a second for each
  * topic that moved, however many answers it is made of. */
 static void dash_on_tick(struct timer *timer)
 {
@@ -256,8 +256,8 @@ static void dash_on_tick(struct timer *timer)
     }
     parts_ask(dash);
     shards_ask(dash);
-    replicas_ask(dash);
-    groups_ask(dash);
+    links_ask(&dash->replicas);
+    links_ask(&dash->groups);
     notes_ask(dash);
 }
 

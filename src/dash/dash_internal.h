@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The dashboard from the inside.
  *
- *   questions.c   questions asked again and again, links to shards and replicas
+ *   questions.c   questions asked again and again, tables with one in each row
  *   dash.c     life, the tick, topics: what is published and sent
  *   parts.c    what the coordinators are asked, and what of it goes into the history
  *   shards.c   the same of each shard
@@ -37,7 +37,7 @@ enum {
     ANSWER_ARENA_MAX = 64 << 20,
     PART_MAX = 8 << 20,    /* of JSON */
     TOPIC_MAX = 15 << 20,  /* below what the listener publishes */
-    EVENT_MAX = 192 << 10, /* a longer topic is only told of, and fetched */
+    EVENT_MAX = 192 << 10, /* of a longer topic the event says only that it changed */
     SHARDS_MAX = 64,       /* that are dialled; the rest is listed */
     DASH_ID_CAP = 17,
     LEADERS_KEPT = 32,
@@ -48,7 +48,6 @@ struct leader_seen {
     uint64_t term, leader_id;
 };
 
-struct group; /* groups.c */
 struct notes; /* notes.c */
 
 enum page_request_state { REQUEST_FREE, REQUEST_WAITING, REQUEST_SENT, REQUEST_DONE };
@@ -91,9 +90,8 @@ struct dash {
     bool watched;
     bool eager; /* in this tick everything is asked: somebody has just begun to watch, or acted */
     bool hurry; /* in the next one */
-    struct links shards, replicas;
+    struct links shards, replicas, groups;
     size_t shards_listed;
-    struct group *groups;
     struct leader_seen leaders[LEADERS_KEPT];
     size_t leader_count;
     uint64_t snapshot; /* the last index seen, and since when */
@@ -124,7 +122,6 @@ void dash_send(struct dash *dash, const char *name, struct str json);
 void dash_channel_closed(void *dash);
 void dash_maybe_closed(struct dash *dash);
 /* To coordinators, or to a shard: with what is shown to those. */
-enum dash_peer { PEER_COORDINATORS, PEER_REPLICA, PEER_SHARD };
 enum err dash_channel_open(struct dash *dash, const char *const *addresses, enum dash_peer peer,
                            struct rpc_channel **ret_channel, struct note *note);
 /* In words, for who looks at the page. */
@@ -152,16 +149,11 @@ void shards_sample(struct dash *dash, struct sample *sample);
 /* -- replicas.c -- */
 enum err replicas_open(struct dash *dash);
 void replicas_listed(struct dash *dash, uint64_t id, const char *address);
-void replicas_ask(struct dash *dash);
 void replicas_write(struct dash *dash, enum topic topic, struct ndjson *json);
 
 /* -- groups.c -- */
 enum err groups_open(struct dash *dash);
-void groups_close(struct dash *dash); /* frees; after all channels are closed */
-void groups_begin_list(struct dash *dash);
 void groups_listed(struct dash *dash, struct str claim); /* a key without its "muster/" */
-void groups_end_list(struct dash *dash);
-void groups_ask(struct dash *dash);
 void groups_write(struct dash *dash, enum topic topic, struct ndjson *json);
 
 /* -- notes.c -- */
@@ -172,9 +164,9 @@ void notes_write(struct dash *dash, enum topic topic, struct ndjson *json);
 
 /* -- page_requests.c; all but the first and the last two under the lock -- */
 enum err page_requests_open(struct page_requests *all); /* ERR_NOMEM; the first fields are set */
-struct page_request *page_request_at(const struct page_requests *all, size_t i);
+void *page_request_at(const struct page_requests *all, size_t i); /* a row */
 /* A free row, else the oldest that is done; NULL: there is none. */
-struct page_request *page_requests_room(struct page_requests *all);
+void *page_requests_room(struct page_requests *all);
 void page_request_post(struct page_requests *all, struct page_request *request);
 void page_request_done(struct page_request *request);
 bool page_requests_idle(const struct page_requests *all);

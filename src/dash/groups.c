@@ -2,7 +2,7 @@
 /* How many slots each group has and how many wait for one. The keys of the store show who holds a
  * slot and nothing of the group itself, so each group that has a holder is asked for: the first few,
  * one question each every few seconds, without their rows. */
-#include <stdlib.h>
+#include <stdio.h>
 
 #include "dash/dash_internal.h"
 #include "wire/message.h"
@@ -10,15 +10,12 @@
 
 enum {
     GROUPS_SHOWN = 32,
-    NAME_CAP = 1025,
     SLOTS_MAX = 1024, /* of a group: rows from here on are none */
 };
 
 struct group {
-    struct question question; /* no dash: the row is free */
-    char name[NAME_CAP];
-    size_t len;
-    bool listed, known;
+    struct link base; /* its id is the group's name */
+    bool known;
     uint32_t slots, waiters;
     uint64_t cooldown_ms;
 };
@@ -30,7 +27,7 @@ static enum err group_request(void *owner, struct buf *into)
     struct group *g = owner;
     Muster__V1__HoldersRequest ask = MUSTER__V1__HOLDERS_REQUEST__INIT;
 
-    ask.group = (ProtobufCBinaryData){g->len, (uint8_t *)g->name};
+    ask.group = (ProtobufCBinaryData){strlen(g->base.id), (uint8_t *)g->base.id};
     ask.serializable = true;
     ask.from_slot = SLOTS_MAX;
     return message_write(&ask.base, into, NULL);
@@ -55,18 +52,7 @@ static const struct question_kind groups_question = {.path = "/muster.v1.Coordin
                                                      .request = group_request,
                                                      .took = group_took};
 
-void groups_ask(struct dash *dash)
-{
-    for (size_t i = 0; i < GROUPS_SHOWN; i++)
-        if (dash->groups[i].question.dash) question_ask(&dash->groups[i].question, dash->channel);
-}
-
 /* -- which there are -- */
-
-void groups_begin_list(struct dash *dash)
-{
-    for (size_t i = 0; i < GROUPS_SHOWN; i++) dash->groups[i].listed = false;
-}
 
 /* "jobs/slot-0003": of the group "jobs"; anything else is of none. */
 static struct str group_of(struct str claim)
@@ -85,31 +71,11 @@ static struct str group_of(struct str claim)
 void groups_listed(struct dash *dash, struct str claim)
 {
     struct str name = group_of(claim);
-    struct group *room = NULL;
+    char id[LINK_ID_CAP];
 
-    if (name.len == 0 || name.len >= NAME_CAP) return;
-    for (size_t i = 0; i < GROUPS_SHOWN; i++) {
-        struct group *g = &dash->groups[i];
-        if (g->question.dash && str_equal(str_of(g->name, g->len), name)) {
-            g->listed = true;
-            return;
-        }
-        if (!g->question.dash && !room) room = g;
-    }
-    if (!room) return;
-    *room = (struct group){.len = name.len, .listed = true};
-    memcpy(room->name, name.at, name.len);
-    question_init(&room->question, dash, &groups_question, room);
-}
-
-void groups_end_list(struct dash *dash)
-{
-    for (size_t i = 0; i < GROUPS_SHOWN; i++) {
-        struct group *g = &dash->groups[i];
-        if (g->listed || g->question.busy) continue; /* a busy one goes with the next list */
-        question_deinit(&g->question);
-        g->question.dash = NULL;
-    }
+    if (name.len == 0 || name.len >= sizeof id || str_has(name, '\0')) return;
+    snprintf(id, sizeof id, "%.*s", STR_ARG(name));
+    links_listed(&dash->groups, id, "");
 }
 
 /* -- publishing, and life -- */
@@ -118,11 +84,10 @@ void groups_write(struct dash *dash, enum topic topic, struct ndjson *json)
 {
     if (topic != TOPIC_STORE) return;
     ndjson_open_array(json, STR("groups"));
-    for (size_t i = 0; i < GROUPS_SHOWN; i++) {
-        const struct group *g = &dash->groups[i];
-        if (!g->question.dash || !g->known) continue;
+    for (const struct group *g = NULL; (g = links_next(&dash->groups, g));) {
+        if (!g->known) continue;
         ndjson_open_object(json, NDJSON_ITEM);
-        ndjson_string(json, STR("group"), str_of(g->name, g->len));
+        ndjson_c_string(json, STR("group"), g->base.id);
         ndjson_u64(json, STR("slots"), g->slots);
         ndjson_u64(json, STR("waiters"), g->waiters);
         ndjson_u64(json, STR("cooldown_ms"), g->cooldown_ms);
@@ -133,13 +98,9 @@ void groups_write(struct dash *dash, enum topic topic, struct ndjson *json)
 
 enum err groups_open(struct dash *dash)
 {
-    dash->groups = calloc(GROUPS_SHOWN, sizeof *dash->groups);
-    return dash->groups ? ERR_OK : ERR_NOMEM;
-}
-
-void groups_close(struct dash *dash)
-{
-    for (size_t i = 0; dash->groups && i < GROUPS_SHOWN; i++)
-        question_deinit(&dash->groups[i].question);
-    free(dash->groups);
+    dash->groups = (struct links){.dash = dash,
+                                  .kind = &groups_question,
+                                  .row_size = sizeof(struct group),
+                                  .count = GROUPS_SHOWN};
+    return links_open(&dash->groups);
 }

@@ -1,30 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Keeps samples in a ring, the newest in the place of the oldest, and writes them as JSON. Keeps no
+ * lock: dash.c holds one around each call. */
 #include "dash/history.h"
 
 #include <math.h>
 
-static const char *series_name(enum series series)
-{
-    static const char *const names[SERIES_COUNT] = {
-        [SERIES_COMMIT] = "commit",
-        [SERIES_LAG] = "lag",
-        [SERIES_TERM] = "term",
-        [SERIES_MACHINES] = "machines",
-        [SERIES_CONFIGURED] = "configured",
-        [SERIES_COST] = "cost",
-        [SERIES_SHORTFALLS] = "shortfalls",
-        [SERIES_NEEDS] = "needs",
-        [SERIES_UNMET] = "unmet",
-        [SERIES_ACTIONS] = "actions",
-        [SERIES_CYCLES] = "cycles",
-        [SERIES_CYCLE_MS] = "cycle_ms",
-        [SERIES_REVISION] = "revision",
-        [SERIES_KEYS] = "keys",
-        [SERIES_LEASES] = "leases",
-        [SERIES_WORKERS] = "workers",
-    };
-    return names[series];
-}
+static const char *const series_names[SERIES_COUNT] = {
+#define X(series, name) name,
+    SERIES_MAP(X)
+#undef X
+};
 
 void sample_clear(struct sample *sample, wall_time at)
 {
@@ -53,8 +38,7 @@ enum err history_write(const struct history *history, uint64_t every_ms, struct 
     ndjson_begin(&json, into, NDJSON_LINE);
     ndjson_u64(&json, STR("every_ms"), every_ms);
     ndjson_open_array(&json, STR("names"));
-    for (size_t i = 0; i < SERIES_COUNT; i++)
-        ndjson_c_string(&json, NDJSON_ITEM, series_name((enum series)i));
+    for (size_t i = 0; i < SERIES_COUNT; i++) ndjson_c_string(&json, NDJSON_ITEM, series_names[i]);
     ndjson_close_array(&json);
     ndjson_open_array(&json, STR("rows"));
     for (size_t i = 0; i < history->count; i++) {

@@ -6,24 +6,30 @@
 #include "text/ndjson.h"
 
 enum { HISTORY_SAMPLES = 900 };
+/* clang-format off */
+#define SERIES_MAP(X)                                                                              \
+    X(COMMIT,     "commit")     /* index of the log that a majority has */                         \
+    X(LAG,        "lag")        /* entries that the slowest voter lacks */                         \
+    X(TERM,       "term")                                                                          \
+    X(MACHINES,   "machines")                                                                      \
+    X(CONFIGURED, "configured") /* machines that serve a cluster */                                \
+    X(COST,       "cost")       /* dollars an hour of all that are paid for */                     \
+    X(SHORTFALLS, "shortfalls")                                                                    \
+    X(NEEDS,      "needs")                                                                         \
+    X(UNMET,      "unmet")                                                                         \
+    X(ACTIONS,    "actions")    /* ever */                                                         \
+    X(CYCLES,     "cycles")     /* of all shards, ever */                                          \
+    X(CYCLE_MS,   "cycle_ms")   /* the slowest shard's last cycle */                               \
+    X(REVISION,   "revision")                                                                      \
+    X(KEYS,       "keys")                                                                          \
+    X(LEASES,     "leases")                                                                        \
+    X(WORKERS,    "workers")
+/* clang-format on */
 enum series {
-    SERIES_COMMIT, /* index of the log that a majority has */
-    SERIES_LAG,    /* entries that the slowest voter lacks */
-    SERIES_TERM,
-    SERIES_MACHINES,
-    SERIES_CONFIGURED, /* machines that serve a cluster */
-    SERIES_COST,       /* dollars an hour of all that are paid for */
-    SERIES_SHORTFALLS,
-    SERIES_NEEDS,
-    SERIES_UNMET,
-    SERIES_ACTIONS,  /* ever */
-    SERIES_CYCLES,   /* of all shards, ever */
-    SERIES_CYCLE_MS, /* the slowest shard's last cycle */
-    SERIES_REVISION,
-    SERIES_KEYS,
-    SERIES_LEASES,
-    SERIES_WORKERS,
-    SERIES_COUNT
+#define X(series, name) SERIES_##series,
+    SERIES_MAP(X)
+#undef X
+        SERIES_COUNT
 };
 
 struct sample {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What somebody wants the readers of the dashboard to know: lines of a file, one JSON object each,
+/* Notes for the readers of the dashboard: lines of a file, one JSON object each,
  * written by a deployment, or by `muster dev` about itself. The end of the file is read on a thread
- * of its own whenever it changed. What is no note is left out; nothing is shown twice as long as it
+ * of its own whenever it changed. A line that is no note is left out; nothing is shown twice as long as it
  * may be. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ struct notes {
     enum err err;
     /* the loop's */
     bool busy;
-    enum err trouble; /* told last */
+    enum err trouble; /* as last published */
     struct buf json;  /* the notes, newest first, as items of an array; empty: none */
 };
 
@@ -166,7 +166,7 @@ enum err notes_open(struct dash *dash, const char *path)
     static const struct worker_options options = {.name = "dash-notes", .jobs_max = 1};
     struct notes *n;
 
-    dash->dirty[TOPIC_NOTES] = true; /* told once, also where there are none */
+    dash->dirty[TOPIC_NOTES] = true; /* published once, also where there are none */
     if (!path) return ERR_OK;
     n = dash->notes = calloc(1, sizeof *n);
     if (!n) return ERR_NOMEM;

@@ -5,12 +5,12 @@
 
 #include "dash/dash_internal.h"
 
-struct page_request *page_request_at(const struct page_requests *all, size_t i)
+void *page_request_at(const struct page_requests *all, size_t i)
 {
-    return (struct page_request *)(void *)((char *)all->rows + i * all->row_size);
+    return (char *)all->rows + i * all->row_size;
 }
 
-struct page_request *page_requests_room(struct page_requests *all)
+void *page_requests_room(struct page_requests *all)
 {
     struct page_request *oldest = NULL;
 

@@ -3,54 +3,41 @@
  * are in the binary. Then /api/session (who is this, what may I do) and /api/history. */
 #include "dash/dash_internal.h"
 
-#define ASSET(name)                                                                                \
-    extern const unsigned char dash_##name[];                                                      \
-    extern const size_t dash_##name##_len;
-ASSET(index_html)
-ASSET(dash_css)
-ASSET(icon_svg)
-ASSET(app_js)
-ASSET(kit_js)
-ASSET(chart_js)
-ASSET(raft_js)
-ASSET(topology_js)
-ASSET(fleet_js)
-ASSET(shards_js)
-ASSET(needs_js)
-ASSET(store_js)
-ASSET(workers_js)
-
 #define HTML   "text/html; charset=utf-8"
 #define CSS    "text/css; charset=utf-8"
 #define SCRIPT "text/javascript; charset=utf-8"
+#define ASSETS(X)                                                                                  \
+    X("/assets/dash.css", CSS, dash_css)                                                           \
+    X("/assets/icon.svg", "image/svg+xml", icon_svg)                                               \
+    X("/assets/app.js", SCRIPT, app_js)                                                            \
+    X("/assets/kit.js", SCRIPT, kit_js)                                                            \
+    X("/assets/chart.js", SCRIPT, chart_js)                                                        \
+    X("/assets/raft.js", SCRIPT, raft_js)                                                          \
+    X("/assets/topology.js", SCRIPT, topology_js)                                                  \
+    X("/assets/fleet.js", SCRIPT, fleet_js)                                                        \
+    X("/assets/shards.js", SCRIPT, shards_js)                                                      \
+    X("/assets/needs.js", SCRIPT, needs_js)                                                        \
+    X("/assets/store.js", SCRIPT, store_js)                                                        \
+    X("/assets/workers.js", SCRIPT, workers_js)
+#define X(path, type, name)                                                                        \
+    extern const unsigned char dash_##name[];                                                      \
+    extern const size_t dash_##name##_len;
+ASSETS(X)
+X("/", HTML, index_html)
+#undef X
 
-static const struct page {
+static const struct asset {
     const char *path, *type;
     const unsigned char *content;
     const size_t *len;
-} pages[] = {
-    {"/", HTML, dash_index_html, &dash_index_html_len},
-    {"/fleet", HTML, dash_index_html, &dash_index_html_len},
-    {"/shards", HTML, dash_index_html, &dash_index_html_len},
-    {"/needs", HTML, dash_index_html, &dash_index_html_len},
-    {"/topology", HTML, dash_index_html, &dash_index_html_len},
-    {"/workers", HTML, dash_index_html, &dash_index_html_len}, /* unless workers are served */
-    {"/workers/", HTML, dash_index_html, &dash_index_html_len},
-    {"/store", HTML, dash_index_html, &dash_index_html_len},
-    {"/raft", HTML, dash_index_html, &dash_index_html_len},
-    {"/assets/dash.css", CSS, dash_dash_css, &dash_dash_css_len},
-    {"/assets/icon.svg", "image/svg+xml", dash_icon_svg, &dash_icon_svg_len},
-    {"/assets/app.js", SCRIPT, dash_app_js, &dash_app_js_len},
-    {"/assets/kit.js", SCRIPT, dash_kit_js, &dash_kit_js_len},
-    {"/assets/chart.js", SCRIPT, dash_chart_js, &dash_chart_js_len},
-    {"/assets/raft.js", SCRIPT, dash_raft_js, &dash_raft_js_len},
-    {"/assets/topology.js", SCRIPT, dash_topology_js, &dash_topology_js_len},
-    {"/assets/fleet.js", SCRIPT, dash_fleet_js, &dash_fleet_js_len},
-    {"/assets/shards.js", SCRIPT, dash_shards_js, &dash_shards_js_len},
-    {"/assets/needs.js", SCRIPT, dash_needs_js, &dash_needs_js_len},
-    {"/assets/store.js", SCRIPT, dash_store_js, &dash_store_js_len},
-    {"/assets/workers.js", SCRIPT, dash_workers_js, &dash_workers_js_len},
+} assets[] = {
+#define X(path, type, name) {path, type, dash_##name, &dash_##name##_len},
+    ASSETS(X)
+#undef X
 };
+/* Each is index.html. Not "/workers" where workers are served. */
+static const char *const views[] = {"/",        "/fleet",    "/shards", "/needs", "/topology",
+                                    "/workers", "/workers/", "/store",  "/raft"};
 
 static void page_session(void *context, const struct http_request *request,
                          struct http_response *response)
@@ -97,9 +84,12 @@ enum err pages_open(struct dash *dash)
 {
     enum err err = ERR_OK;
 
-    for (size_t i = 0; i < ARRAY_LEN(pages) && !err; i++)
-        err = http_publish(dash->http, pages[i].path, pages[i].type,
-                           str_of(pages[i].content, *pages[i].len));
+    for (size_t i = 0; i < ARRAY_LEN(views) && !err; i++)
+        err =
+            http_publish(dash->http, views[i], HTML, str_of(dash_index_html, dash_index_html_len));
+    for (size_t i = 0; i < ARRAY_LEN(assets) && !err; i++)
+        err = http_publish(dash->http, assets[i].path, assets[i].type,
+                           str_of(assets[i].content, *assets[i].len));
     for (size_t i = 0; i < ARRAY_LEN(routes) && !err; i++)
         err = http_route(dash->http, routes[i].path, routes[i].methods, routes[i].handler, dash);
     return err;

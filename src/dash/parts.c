@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the coordinators are asked: one row for each question. The answer becomes JSON by its
+/* The questions to coordinators: one row for each. The answer becomes JSON by its
  * descriptor, so a field that is added to the contract is on the page's data without a line here.
  * The store's claims are written by hand: identities of leases are for their holders only. */
 #include <math.h>
@@ -74,13 +74,13 @@ static void parts_took_claims(void *owner, const ProtobufCMessage *answer)
     struct dash *dash = owner;
     const Muster__V1__RangeResponse *range = (const void *)answer;
 
-    groups_begin_list(dash);
+    links_begin_list(&dash->groups);
     for (size_t i = 0; i < range->n_entries; i++) {
         const Muster__V1__Entry *e = range->entries[i];
         struct str key = str_of(e->key.data, e->key.len);
         if (e->token) groups_listed(dash, str_tail(key, sizeof CLAIMS_PREFIX - 1));
     }
-    groups_end_list(dash);
+    links_end_list(&dash->groups);
 }
 
 static void parts_took_store(void *owner, const ProtobufCMessage *answer)
@@ -207,6 +207,6 @@ enum err parts_open(struct dash *dash)
 void parts_close(struct dash *dash)
 {
     for (size_t i = 0; dash->parts && i < ARRAY_LEN(parts_kinds); i++)
-        question_deinit(&dash->parts[i]);
+        buf_deinit(&dash->parts[i].json);
     free(dash->parts);
 }

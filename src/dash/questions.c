@@ -20,11 +20,6 @@ void question_init(struct question *q, struct dash *dash, const struct question_
     buf_init(&q->json, PART_MAX);
 }
 
-void question_deinit(struct question *q)
-{
-    buf_deinit(&q->json);
-}
-
 /* `answer` NULL: there is none, and `why` says so. */
 static void question_take(struct question *q, const ProtobufCMessage *answer)
 {
@@ -95,13 +90,14 @@ static void link_free(struct link *link)
     const struct links *links = link->links;
 
     if (links->closed) links->closed(link);
+    buf_deinit(&link->question.json);
     memset(link, 0, links->row_size);
 }
 
 static void link_channel_closed(void *owner)
 {
     struct link *link = owner;
-    struct dash *dash = link->dash;
+    struct dash *dash = link->links->dash;
 
     link_free(link);
     dash_channel_closed(dash);
@@ -109,7 +105,11 @@ static void link_channel_closed(void *owner)
 
 static void link_hang_up(struct link *link)
 {
-    if (!link->dash || link->closing) return;
+    if (!link->links || link->closing) return;
+    if (link->links->peer == PEER_COORDINATORS) {
+        if (!link->question.busy) link_free(link); /* else with the next list */
+        return;
+    }
     link->closing = true;
     rpc_channel_close(link->channel, link_channel_closed, link);
 }
@@ -119,21 +119,29 @@ static void link_dial(struct links *links, struct link *link, const char *id, co
     const char *addresses[] = {address, NULL};
     struct note note = {""};
 
-    if (dash_channel_open(links->dash, addresses, links->shards ? PEER_SHARD : PEER_REPLICA,
-                          &link->channel, &note))
+    if (links->peer == PEER_COORDINATORS)
+        link->channel = links->dash->channel;
+    else if (dash_channel_open(links->dash, addresses, links->peer, &link->channel, &note))
         return;
-    link->dash = links->dash;
     link->links = links;
     link->listed = true;
     snprintf(link->id, sizeof link->id, "%s", id);
     snprintf(link->address, sizeof link->address, "%s", address);
-    links->opened(link);
+    question_init(&link->question, links->dash, links->kind, link);
+    if (links->opened) links->opened(link);
 }
 
 enum err links_open(struct links *links)
 {
     links->rows = calloc(links->count, links->row_size);
     return links->rows ? ERR_OK : ERR_NOMEM;
+}
+
+void links_close(struct links *links)
+{
+    for (size_t i = 0; links->rows && i < links->count; i++)
+        if (link_at(links, i)->links) link_free(link_at(links, i));
+    free(links->rows);
 }
 
 void links_begin_list(struct links *links)
@@ -145,16 +153,17 @@ void links_listed(struct links *links, const char *id, const char *address)
 {
     struct link *room = NULL;
 
-    if (!address[0] || strlen(id) >= LINK_ID_CAP || strlen(address) >= RPC_ADDRESS_CAP) return;
+    if (strlen(id) >= LINK_ID_CAP || strlen(address) >= RPC_ADDRESS_CAP) return;
+    if (!address[0] && links->peer != PEER_COORDINATORS) return;
     for (size_t i = 0; i < links->count; i++) {
         struct link *link = link_at(links, i);
 
-        if (link->dash && !link->closing && strcmp(link->id, id) == 0 &&
+        if (link->links && !link->closing && strcmp(link->id, id) == 0 &&
             strcmp(link->address, address) == 0) {
             link->listed = true;
             return;
         }
-        if (!link->dash && !room) room = link;
+        if (!link->links && !room) room = link;
     }
     if (room) link_dial(links, room, id, address);
 }
@@ -176,6 +185,12 @@ void *links_next(const struct links *links, const void *row)
         row ? (size_t)((const char *)row - (const char *)links->rows) / links->row_size + 1 : 0;
 
     for (; i < links->count; i++)
-        if (link_at(links, i)->dash && !link_at(links, i)->closing) return link_at(links, i);
+        if (link_at(links, i)->links && !link_at(links, i)->closing) return link_at(links, i);
     return NULL;
+}
+
+void links_ask(struct links *links)
+{
+    for (struct link *link = NULL; (link = links_next(links, link));)
+        question_ask(&link->question, link->channel);
 }

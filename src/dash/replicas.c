@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What each replica says of itself: the leader, who is asked for everything else, knows how far the
+/* The numbers of each replica itself: the leader, who is asked for everything else, knows how far the
  * logs of the others agree, but not what they have on their disks. One link to each at its own
  * address; who does not answer keeps its last word, with the reason beside it. */
 #include <stdio.h>
@@ -11,7 +11,6 @@ enum { REPLICAS_MAX = 16 };
 
 struct replica_link {
     struct link base;
-    struct question question;
     bool known;
     uint64_t snapshot, first, applied, log_bytes, disk_free;
     wall_time snapshot_at; /* since when this one is known here */
@@ -35,11 +34,11 @@ static void replica_took(void *owner, const ProtobufCMessage *answer)
 
     dash_id_text(said->replica_id, text);
     if (strcmp(text, link->base.id) != 0) {
-        snprintf(link->question.why, WHY_CAP, "another replica answers at its address");
+        snprintf(link->base.question.why, WHY_CAP, "another replica answers at its address");
         return;
     }
     if (!link->known || link->snapshot != said->snapshot)
-        link->snapshot_at = clock_wall(link->base.dash->io->clock);
+        link->snapshot_at = clock_wall(link->base.links->dash->io->clock);
     link->known = true;
     link->snapshot = said->snapshot;
     link->first = said->first;
@@ -56,13 +55,7 @@ static const struct question_kind replicas_question = {
     .attempts_max = 1,
     .took = replica_took};
 
-void replicas_ask(struct dash *dash)
-{
-    for (struct replica_link *link = NULL; (link = links_next(&dash->replicas, link));)
-        question_ask(&link->question, link->base.channel);
-}
-
-/* -- telling, and life -- */
+/* -- publishing, and life -- */
 
 void replicas_write(struct dash *dash, enum topic topic, struct ndjson *json)
 {
@@ -71,7 +64,8 @@ void replicas_write(struct dash *dash, enum topic topic, struct ndjson *json)
     for (const struct replica_link *link = NULL; (link = links_next(&dash->replicas, link));) {
         ndjson_open_object(json, NDJSON_ITEM);
         ndjson_c_string(json, STR("replica_id"), link->base.id);
-        ndjson_c_string(json, STR("why"), link->question.why[0] ? link->question.why : NULL);
+        ndjson_c_string(json, STR("why"),
+                        link->base.question.why[0] ? link->base.question.why : NULL);
         if (link->known) {
             ndjson_u64(json, STR("snapshot"), link->snapshot);
             ndjson_u64(json, STR("snapshot_seen_ms"), link->snapshot ? link->snapshot_at.ms : 0);
@@ -85,26 +79,12 @@ void replicas_write(struct dash *dash, enum topic topic, struct ndjson *json)
     ndjson_close_array(json);
 }
 
-static void replica_opened(void *row)
-{
-    struct replica_link *link = row;
-
-    question_init(&link->question, link->base.dash, &replicas_question, link);
-}
-
-static void replica_closed(void *row)
-{
-    struct replica_link *link = row;
-
-    question_deinit(&link->question);
-}
-
 enum err replicas_open(struct dash *dash)
 {
     dash->replicas = (struct links){.dash = dash,
+                                    .kind = &replicas_question,
                                     .row_size = sizeof(struct replica_link),
                                     .count = REPLICAS_MAX,
-                                    .opened = replica_opened,
-                                    .closed = replica_closed};
+                                    .peer = PEER_REPLICA};
     return links_open(&dash->replicas);
 }

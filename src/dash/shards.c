@@ -14,8 +14,7 @@
 enum { NEEDS_SHOWN = 500 };
 
 struct shard_link {
-    struct link base;
-    struct question status;
+    struct link base; /* its question is the status */
     uint64_t configured, actions, cycles;
     double cost, cycle_ms;
     bool known; /* the numbers above */
@@ -31,12 +30,6 @@ struct shard_link {
 
 /* -- status -- */
 
-/* A machine that is not there yet, or not any more, is not paid for. */
-static bool shard_is_paid(const char *state)
-{
-    return strcmp(state, "Speculative") != 0;
-}
-
 static void shard_took_status(void *owner, const ProtobufCMessage *answer)
 {
     const Muster__V1__ShardStatusResponse *s = (const void *)answer;
@@ -49,7 +42,8 @@ static void shard_took_status(void *owner, const ProtobufCMessage *answer)
     link->cycles = s->cycle;
     for (size_t i = 0; i < s->n_inventory; i++) {
         const Muster__V1__Holding *h = s->inventory[i];
-        if (shard_is_paid(h->state)) link->cost += h->price_per_hour * h->count;
+        /* A machine that is not there yet, or not any more, is not paid for. */
+        if (strcmp(h->state, "Speculative") != 0) link->cost += h->price_per_hour * h->count;
         if (strcmp(h->state, "Configured") == 0) link->configured += h->count;
     }
     for (size_t i = 0; i < s->n_actions; i++) link->actions += s->actions[i]->count;
@@ -98,7 +92,7 @@ static void needs_on_message(void *owner, struct rpc_client_call *, struct str b
 static void needs_on_end(void *owner, struct rpc_client_call *, const struct rpc_outcome *outcome)
 {
     struct shard_link *link = owner;
-    struct dash *dash = link->base.dash;
+    struct dash *dash = link->base.links->dash;
     char *why = link->needs_why;
     enum err err = link->err;
 
@@ -130,11 +124,12 @@ static void needs_ask(struct shard_link *link)
                                        .idempotent = true,
                                        .attempts_max = 1,
                                        .response_max = ANSWER_MAX};
+    struct dash *dash = link->base.links->dash;
     struct rpc_client_call *call = NULL;
     struct buf bytes;
     enum err err;
 
-    if (link->busy || !dash_due(link->base.dash, link->next)) return;
+    if (link->busy || !dash_due(dash, link->next)) return;
     request.limit = NEEDS_SHOWN;
     buf_init(&bytes, PART_MAX);
     err = message_write(&request.base, &bytes, NULL);
@@ -145,22 +140,20 @@ static void needs_ask(struct shard_link *link)
         link->err = ERR_OK;
         buf_clear(&link->next_json);
         ndjson_begin(&link->writer, &link->next_json, NDJSON_LINE);
-        (void)rpc_call_send(call, buf_peek(&bytes)); /* on_end tells */
+        (void)rpc_call_send(call, buf_peek(&bytes)); /* needs_on_end reports it */
         rpc_call_end(call);
     }
     buf_deinit(&bytes);
-    if (err) link->next = dash_again(link->base.dash, DASH_EVERY_MS);
+    if (err) link->next = dash_again(dash, DASH_EVERY_MS);
 }
 
 void shards_ask(struct dash *dash)
 {
-    for (struct shard_link *link = NULL; (link = links_next(&dash->shards, link));) {
-        question_ask(&link->status, link->base.channel);
-        needs_ask(link);
-    }
+    links_ask(&dash->shards);
+    for (struct shard_link *link = NULL; (link = links_next(&dash->shards, link));) needs_ask(link);
 }
 
-/* -- telling -- */
+/* -- publishing -- */
 
 void shards_write(struct dash *dash, enum topic topic, struct ndjson *json)
 {
@@ -170,8 +163,8 @@ void shards_write(struct dash *dash, enum topic topic, struct ndjson *json)
     ndjson_u64(json, STR("listed"), dash->shards_listed);
     ndjson_open_array(json, STR("shards"));
     for (const struct shard_link *link = NULL; (link = links_next(&dash->shards, link));) {
-        const struct buf *said = needs ? &link->needs_json : &link->status.json;
-        const char *why = needs ? link->needs_why : link->status.why;
+        const struct buf *said = needs ? &link->needs_json : &link->base.question.json;
+        const char *why = needs ? link->needs_why : link->base.question.why;
 
         ndjson_open_object(json, NDJSON_ITEM);
         ndjson_c_string(json, STR("shard_id"), link->base.id);
@@ -203,7 +196,7 @@ void shards_sample(struct dash *dash, struct sample *sample)
             shards_add(sample, SERIES_NEEDS, (double)link->needs);
             shards_add(sample, SERIES_UNMET, (double)link->unmet);
         }
-        if (link->status.why[0] || link->status.json.len == 0) continue;
+        if (link->base.question.why[0] || link->base.question.json.len == 0) continue;
         shards_add(sample, SERIES_ACTIONS, (double)link->actions);
         shards_add(sample, SERIES_CYCLES, (double)link->cycles);
         sample->values[SERIES_CYCLE_MS] = fmax(sample->values[SERIES_CYCLE_MS], link->cycle_ms);
@@ -219,7 +212,6 @@ static void shard_opened(void *row)
 {
     struct shard_link *link = row;
 
-    question_init(&link->status, link->base.dash, &status_question, link);
     buf_init(&link->needs_json, PART_MAX);
     buf_init(&link->next_json, PART_MAX);
 }
@@ -228,7 +220,6 @@ static void shard_closed(void *row)
 {
     struct shard_link *link = row;
 
-    question_deinit(&link->status);
     buf_deinit(&link->needs_json);
     buf_deinit(&link->next_json);
 }
@@ -236,9 +227,10 @@ static void shard_closed(void *row)
 enum err shards_open(struct dash *dash)
 {
     dash->shards = (struct links){.dash = dash,
+                                  .kind = &status_question,
                                   .row_size = sizeof(struct shard_link),
                                   .count = SHARDS_MAX,
-                                  .shards = true,
+                                  .peer = PEER_SHARD,
                                   .opened = shard_opened,
                                   .closed = shard_closed};
     return links_open(&dash->shards);

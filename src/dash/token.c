@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads, checks and draws the token. Blocking, at the start; the token is never logged. */
 #include "dash/token.h"
 
 #include <ctype.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Admissions: each asks fleet/admit.h for its next step, has the log do it, and asks again, until
- * it is done or its time is over. What the log answers "not yet" is asked again a moment later;
+ * it is done or its time is over. A step that the log answers with "not yet" is tried again later;
  * nothing is kept between steps but the request, so a new leader goes on where the old one was. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "fleet/quorum_internal.h"
+#include "fleet/service_internal.h"
 
 enum { ADMISSIONS_MAX = 64, ADMISSION_AGAIN_MS = 100 };
 
@@ -38,7 +38,7 @@ static void admission_end(struct admission *a, enum err err, const struct note *
 
 static void admission_wait(struct admission *a, const struct note *why)
 {
-    mono_time now = loop_now(a->quorum->io->loop);
+    mono_time now = loop_now(a->quorum->service->io->loop);
 
     a->waiting = *why;
     if (mono_due(a->until, now))
@@ -46,8 +46,6 @@ static void admission_wait(struct admission *a, const struct note *why)
     else
         timer_start_in(&a->timer, ADMISSION_AGAIN_MS);
 }
-
-static void admission_next(struct admission *a);
 
 /* -- what the log answers -- */
 
@@ -105,7 +103,7 @@ static void admission_propose(struct admission *a, const struct roster_command *
                                     .command = buf_peek(&bytes),
                                     .done = admission_proposed};
     a->busy = true;
-    replica_propose(a->quorum->replica, &one, 1);
+    replica_propose(a->quorum->service->leader.replica, &one, 1);
 }
 
 static void admission_change(struct admission *a, const struct admit_step *step)
@@ -115,19 +113,19 @@ static void admission_change(struct admission *a, const struct admit_step *step)
                                        .address = a->request.raft,
                                        .done = admission_changed};
     a->busy = true;
-    replica_change(a->quorum->replica, &a->change);
+    replica_change(a->quorum->service->leader.replica, &a->change);
 }
 
 static void admission_next(struct admission *a)
 {
     struct quorum *q = a->quorum;
     struct replica_member members[REPLICA_MEMBERS_MAX];
-    struct replica_status status = replica_status(q->replica);
+    struct replica_status status = replica_status(q->service->leader.replica);
     struct admit_view view = {.cluster_id = status.cluster_id,
                               .commit = status.commit,
                               .leading_ms = quorum_leading_ms(q),
                               .members = members,
-                              .roster = q->roster};
+                              .roster = q->service->options.roster};
     struct admit_request request = a->request;
     struct roster_command command = {.op = ROSTER_PUT};
     struct note note = {""};
@@ -142,7 +140,7 @@ static void admission_next(struct admission *a)
         admission_wait(a, &note);
         return;
     }
-    view.member_count = replica_members(q->replica, members);
+    view.member_count = replica_members(q->service->leader.replica, members);
     request.entry = command.entry = roster_entry_at(&a->request.entry, status.level);
     step = admit_next(&view, &request);
     switch (step.kind) {
@@ -163,7 +161,7 @@ static void admission_on_timer(struct timer *timer)
 {
     struct admission *a = CONTAINER_OF(timer, struct admission, timer);
 
-    if (mono_due(a->until, loop_now(a->quorum->io->loop)))
+    if (mono_due(a->until, loop_now(a->quorum->service->io->loop)))
         admission_end(a, ERR_NOT_READY, &a->waiting);
     else
         admission_next(a);
@@ -182,7 +180,7 @@ enum err quorum_admit(struct quorum *quorum, const struct admit_request *request
     if (quorum->admission_count >= ADMISSIONS_MAX) return ERR_FULL;
     a = calloc(1, sizeof *a);
     if (!a) return ERR_NOMEM;
-    err = timer_init(&a->timer, quorum->io->loop, admission_on_timer);
+    err = timer_init(&a->timer, quorum->service->io->loop, admission_on_timer);
     if (err) {
         free(a);
         return err;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The rules of admission, each one a function that decides or passes on to the next. Pure. */
 #include "fleet/admit.h"
 
 #include <inttypes.h>
@@ -130,7 +131,7 @@ static bool is_met_at(const struct replica_member *member, const char *address)
     return strcmp(member->met_at, address) == 0;
 }
 
-/* Whoever else is listed where this one wants to be. A member that we met there has proved that the
+/* Another replica is listed where this one wants to be. A member that we met there has proved that the
  * place is its own: the list is old, and of two that changed places neither would ever leave first.
  * Its proof counts for nothing while the other is met there too. */
 static bool address_is_taken(const struct admit_view *view, const struct admit_request *request,

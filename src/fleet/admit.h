@@ -11,7 +11,7 @@
  *
  * An older identity of the same name is a lost disk: a voter that forgot its votes never votes
  * again. It is removed only once it has been silent, else two processes of one name would throw
- * each other out. It goes before the newcomer is added only when it stands at the newcomer's
+ * each other out. It is removed before the newcomer is added only when it has the newcomer's
  * address, for two members never share one; otherwise the newcomer catches up first.
  *
  * Whether a change of members is safe at this moment is not judged here but by the log

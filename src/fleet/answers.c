@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Keeps answers in a ring by age and in a map by request. An answer never changes, so a view keeps
+ * pointers: what is forgotten meanwhile is freed with the last view. Runs inside apply. */
 #include "fleet/answers.h"
 
 #include <stdlib.h>

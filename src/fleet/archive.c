@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads an archive of any kind into state machines of its own, and writes a data directory from them.
+ * Blocking. */
 #include "fleet/archive.h"
 
 #include <inttypes.h>
@@ -16,7 +18,6 @@
 
 enum {
     ARCHIVE_SLICE_BYTES = 256 << 10,
-    ARCHIVE_SLICE_MAX = 64 << 20,        /* of one machine: a row and a slice */
     MACHINES_MAX = ARCHIVE_SECTIONS_MAX, /* in growing order of their ids */
     LEVEL_FIRST = 1,                     /* of archives that name none */
 };
@@ -45,13 +46,7 @@ const char *archive_kind_word(enum archive_kind kind)
     return words[kind];
 }
 
-/* Who was where in the old cluster; its replicas are told apart by identities that are gone. */
-static bool archive_leaves_out(const struct state_machine *machine)
-{
-    return machine->id == ROSTER_MACHINE_ID;
-}
-
-/* What no coordinator ever wrote, and no replica could begin from. */
+/* Refuses facts that no coordinator writes and no replica could begin from. */
 static enum err check_facts(const struct archive_facts *facts, struct note *note)
 {
     if (facts->index == 0 || facts->term == 0)
@@ -238,7 +233,7 @@ enum err archive_open(struct fs *fs, const char *path, const struct state_machin
 
     if (archive) {
         archive->fs = fs;
-        buf_init(&archive->slice, ARCHIVE_SLICE_MAX);
+        buf_init(&archive->slice, STATE_SLICE_MAX);
         err = open_machines(archive, more);
     }
     if (!err) err = read_any(archive, path, &why);
@@ -337,7 +332,7 @@ enum err archive_restore(struct archive *archive, const struct archive_restore_o
     archive->sections =
         (struct sections){.machines = archive->machines, .count = archive->machine_count};
     for (size_t i = 0; !err && i < archive->machine_count; i++)
-        if (!archive_leaves_out(&archive->machines[i]))
+        if (archive->machines[i].id != ROSTER_MACHINE_ID) /* its identities are gone */
             err = sections_add(&archive->sections, i, facts->index);
     if (err)
         note_set(note, "read the archive: %s", err_text(err));

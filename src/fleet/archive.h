@@ -8,7 +8,7 @@
  *
  * All of it is read into the state machines themselves before anything is changed, so an archive
  * that cannot be restored is refused here, naming file and offset, and not at the next start. Rows
- * that the rules of writing refuse are left out and told, as the original leaves them out. */
+ * that the rules of writing refuse are left out and reported, as the original leaves them out. */
 #ifndef FLEET_ARCHIVE_H
 #define FLEET_ARCHIVE_H
 #include "fleet/core/fleet.h"
@@ -57,8 +57,8 @@ struct archive_restore_options {
     uint64_t wall_ms;    /* now; 0: not known */
 };
 /* What was committed after the copy was made is lost, and nobody may take this state for that one:
- * the term and every number of the machines go on above it (base/recovery.h), and what stands for
- * an identity is drawn anew. Who was a replica of the old cluster is not restored: they join anew.
+ * the term and every number of the machines go on above it (base/recovery.h), and identities
+ * are drawn anew. Who was a replica of the old cluster is not restored: they join anew.
  * What datadir_restore answers. */
 enum err archive_restore(struct archive *archive, const struct archive_restore_options *options,
                          struct datadir *ret_datadir, struct note *note);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Restores and verifies archives for people, as lines of text, and for programs, as JSON. Blocking. */
 #include "fleet/archive_tool.h"
 
 #include <inttypes.h>
@@ -79,7 +80,7 @@ static enum err say_counts(const char *before, const struct fleet_counts *counts
     return err || !any ? err : buf_append_c(out, after);
 }
 
-/* What a reader of the archive should know before counting on it. */
+/* The gaps of the archive: a reader must know them before relying on it. */
 static enum err say_gaps(const struct archive_facts *facts, struct buf *out)
 {
     enum err err =

@@ -8,7 +8,7 @@
 struct restore_request {
     struct archive_restore_options to;
     const char *archive;
-    const char *name; /* of the node; only told */
+    const char *name; /* of the node; only reported */
     bool replaces;    /* what the directory holds may go; else it is refused: ERR_EXISTS */
     bool json;
 };

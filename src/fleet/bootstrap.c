@@ -16,7 +16,7 @@ struct bootstrap {
     struct io *io;
     struct log_source log;
     struct bootstrap_options options;
-    struct bootstrap_identity identity;
+    struct datadir identity; /* to be formatted with */
     struct survey *survey;
     struct timer timer;
     mono_time began, said;
@@ -34,7 +34,7 @@ static_assert((int)BOOTSTRAP_PEERS_MAX >= (int)SURVEY_ADDRESSES_MAX, "every addr
 
 /* -- what it waits for, in words -- */
 
-/* What does not fit is left out. */
+/* Text that does not fit is left out. */
 static void bootstrap_describe_peer(const struct bootstrap *b, size_t at, struct buf *text)
 {
     const char *address = b->addresses[at];
@@ -57,7 +57,7 @@ static void bootstrap_describe(struct bootstrap *b, const struct bootstrap_round
 
     (void)buf_appendf(&text, "%zu of %u other replicas promised", bootstrap_promises(round),
                       round->expect - 1);
-    if (b->count == 0) (void)buf_append_c(&text, "; the join address stands for no replica now");
+    if (b->count == 0) (void)buf_append_c(&text, "; the join address names no replica now");
     for (size_t i = 0; i < b->count; i++) bootstrap_describe_peer(b, i, &text);
     b->text[text.len] = '\0';
 }
@@ -80,8 +80,9 @@ static void bootstrap_log_wait(struct bootstrap *b, const struct bootstrap_round
 
 /* -- a round -- */
 
-static void bootstrap_begin_round(struct bootstrap *b)
+static void bootstrap_begin_round(struct timer *timer)
 {
+    struct bootstrap *b = CONTAINER_OF(timer, struct bootstrap, timer);
     Muster__V1__PromiseBootstrapRequest request = MUSTER__V1__PROMISE_BOOTSTRAP_REQUEST__INIT;
 
     b->by_hand = b->order != NULL;
@@ -92,11 +93,6 @@ static void bootstrap_begin_round(struct bootstrap *b)
     request.replace = b->by_hand;
     b->running = survey_begin(b->survey, &request.base) == ERR_OK;
     if (!b->running) timer_start_in(&b->timer, BOOTSTRAP_AGAIN_MS);
-}
-
-static void bootstrap_on_timer(struct timer *timer)
-{
-    bootstrap_begin_round(CONTAINER_OF(timer, struct bootstrap, timer));
 }
 
 static void bootstrap_on_asked(void *owner, size_t at, const char *address)
@@ -210,8 +206,7 @@ static void bootstrap_answer_promise(void *service, struct rpc_call *call,
                                      const ProtobufCMessage *message, struct str)
 {
     struct bootstrap *b = service;
-    const Muster__V1__PromiseBootstrapRequest *from =
-        (const Muster__V1__PromiseBootstrapRequest *)message;
+    const Muster__V1__PromiseBootstrapRequest *from = (const void *)message;
     Muster__V1__PromiseBootstrapResponse response = MUSTER__V1__PROMISE_BOOTSTRAP_RESPONSE__INIT;
     struct promise_facts facts = {.replica_id = b->identity.replica_id,
                                   .waits = true,
@@ -272,18 +267,14 @@ static void bootstrap_answer_hash(void *service, struct rpc_call *call, const Pr
 
 /* -- everything else -- */
 
-static void bootstrap_refuse_call(const struct bootstrap *b, struct rpc_call *call)
+static void bootstrap_refuse_call(void *service, struct rpc_call *call)
 {
+    const struct bootstrap *b = service;
     char text[TEXT_CAP + 64];
 
     snprintf(text, sizeof text, "this replica waits to bootstrap a cluster: %s", b->text);
     (void)rpc_add_trailer(call, STR(RPC_APPLIED_TRAILER), STR("no"));
     rpc_finish(call, GRPC_UNAVAILABLE, str_from(text), STR_EMPTY);
-}
-
-static void bootstrap_other_start(void *service, struct rpc_call *call)
-{
-    bootstrap_refuse_call(service, call);
 }
 
 static void bootstrap_other_message(void *service, struct rpc_call *call, const ProtobufCMessage *,
@@ -324,7 +315,7 @@ static bool is_own_method(const char *path)
 enum err bootstrap_methods(struct bootstrap *bootstrap, struct rpc_server *server,
                            struct note *note)
 {
-    static const struct rpc_handler other = {.on_start = bootstrap_other_start,
+    static const struct rpc_handler other = {.on_start = bootstrap_refuse_call,
                                              .on_message = bootstrap_other_message};
     const struct rpc_access_row *rows;
     size_t count = rpc_access_table(&rows);
@@ -350,17 +341,14 @@ enum err bootstrap_methods(struct bootstrap *bootstrap, struct rpc_server *serve
 static enum err bootstrap_take_identity(struct bootstrap *b, struct note *note)
 {
     struct fs *fs = b->io->fs;
-    struct datadir mark = {.replica_id = 0};
-    enum err err = datadir_mark_read(fs, b->options.dir, DATADIR_BOOTSTRAP, &mark, note);
+    enum err err = datadir_mark_read(fs, b->options.dir, DATADIR_BOOTSTRAP, &b->identity, note);
 
     if (err == ERR_NOT_FOUND) {
-        mark = datadir_draw(b->io->entropy);
-        err =
-            datadir_mark_write(fs, b->io->entropy, b->options.dir, DATADIR_BOOTSTRAP, &mark, note);
+        b->identity = datadir_draw(b->io->entropy);
+        err = datadir_mark_write(fs, b->io->entropy, b->options.dir, DATADIR_BOOTSTRAP,
+                                 &b->identity, note);
     }
-    if (!err && mark.cluster_id == 0) err = ERR_CORRUPT;
-    b->identity = (struct bootstrap_identity){mark.cluster_id, mark.replica_id};
-    return err;
+    return !err && b->identity.cluster_id == 0 ? ERR_CORRUPT : err;
 }
 
 enum err bootstrap_open(const struct bootstrap_options *options, struct bootstrap **ret_bootstrap,
@@ -385,7 +373,7 @@ enum err bootstrap_open(const struct bootstrap_options *options, struct bootstra
     b->began = loop_now(b->io->loop);
     err = bootstrap_take_identity(b, note);
     if (!err) err = survey_open(&survey, &b->survey, note);
-    if (!err) err = timer_init(&b->timer, b->io->loop, bootstrap_on_timer);
+    if (!err) err = timer_init(&b->timer, b->io->loop, bootstrap_begin_round);
     if (err) {
         bootstrap_stop(b, NULL, NULL);
         bootstrap_free(b);
@@ -398,8 +386,7 @@ enum err bootstrap_open(const struct bootstrap_options *options, struct bootstra
 
 struct datadir bootstrap_identity(const struct bootstrap *bootstrap)
 {
-    return (struct datadir){.replica_id = bootstrap->identity.replica_id,
-                            .cluster_id = bootstrap->identity.cluster_id};
+    return bootstrap->identity;
 }
 
 void bootstrap_stop(struct bootstrap *bootstrap, void (*closed)(void *owner), void *owner)

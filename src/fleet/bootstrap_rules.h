@@ -6,10 +6,10 @@
  *
  *   1. Only ordinal 0 over an empty directory bootstraps. It draws the identities of the cluster
  *      and of its replica once and stores them in DIR/BOOTSTRAP before it asks anybody.
- *   2. It bootstraps only when N - 1 other replicas, told apart by identity and by name, answered
+ *   2. It bootstraps only when N - 1 other replicas, distinguished by identity and by name, answered
  *      in one round that they have no log and have promised. A peer that is silent or unclear is
  *      never taken for an empty one. One silent address is allowed beyond the N - 1 promises, since
- *      a name that stands for all replicas also stands for the asking one.
+ *      a name of all replicas is also a name of the asking one.
  *   3. A replica stores its promise in DIR/PROMISE, durably, before it answers. While it has no log
  *      it promises to no other bootstrap, and it never bootstraps: only ordinal 0 does.
  *

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Opens a copy of the tables: the meta of this moment and a writer of the state. Loop's thread. */
 #include "fleet/copy.h"
 
 #include <inttypes.h>

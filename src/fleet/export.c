@@ -1,25 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*     idle -> asking (do we lead?) -> copying, a slice a turn -> finishing -> idle
+/* The export loop: every so often the leader writes the fleet tables to a directory, in the
+ * original's format (coordinator.md 6.4, fleet/export_dir.h).
+ *
+ * A tick does nothing on a replica that does not lead, while the last export is still under way, and
+ * while no table has a row. A state that has not changed is exported again: the age of `latest` is
+ * the age of what it holds. A failure is logged and counted, and tried again at the next tick: an
+ * export never stops the coordinator. The tables are read in slices on the loop; files are written
+ * by a worker.
+ *
+ *     idle -> asking (do we lead?) -> copying, a slice a turn -> finishing -> idle
  *               |                       |
  *               +-----------------------+--> idle, counted as failed */
-#include "fleet/export.h"
-
 #include <stdlib.h>
 #include <string.h>
 
-#include "fleet/copy.h"
 #include "fleet/export_dir.h"
+#include "fleet/service_internal.h"
 
-enum {
-    EXPORT_SLICE_BYTES = 64 << 10, /* of state in one turn of the loop */
-    EXPORT_SLICE_MAX = 64 << 20,   /* one row and a slice: more is no slice */
-};
+enum { EXPORT_EVERY_MS = 5 * 60 * 1000, EXPORT_KEEP_DEFAULT = 48 };
 enum state { IDLE, ASKING, COPYING, FINISHING };
 enum work { WORK_WRITE, WORK_FINISH, WORK_ABANDON };
 
 struct export_loop {
-    struct export_loop_options options;
+    struct fleet_service *service;
     struct log_source log;
+    uint64_t every_ms;
+    uint32_t keep;
     char dir[FS_PATH_CAP];
     struct timer timer;
     struct loop_worker *worker;
@@ -53,7 +59,7 @@ static void export_step(struct export_loop *loop);
 
 static enum err export_write_slice(struct export_loop *loop)
 {
-    struct fs *fs = loop->options.io->fs;
+    struct fs *fs = loop->service->io->fs;
     enum err err = ERR_OK;
 
     if (!loop->file) err = export_dir_open(fs, loop->dir, &loop->note);
@@ -67,7 +73,7 @@ static enum err export_write_slice(struct export_loop *loop)
 static void export_run(struct job *job)
 {
     struct export_loop *loop = CONTAINER_OF(job, struct export_loop, job);
-    struct fs *fs = loop->options.io->fs;
+    struct fs *fs = loop->service->io->fs;
 
     switch (loop->work) {
     case WORK_WRITE: loop->err = export_write_slice(loop); break;
@@ -77,8 +83,8 @@ static void export_run(struct job *job)
         loop->removed = 0;
         loop->prune_err = ERR_OK;
         if (!loop->err)
-            loop->prune_err = export_prune(fs, loop->dir, loop->options.keep, loop->name,
-                                           &loop->removed, &loop->prune_note);
+            loop->prune_err = export_prune(fs, loop->dir, loop->keep, loop->name, &loop->removed,
+                                           &loop->prune_note);
         break;
     case WORK_ABANDON:
         export_abandon(loop->file);
@@ -147,8 +153,7 @@ static void export_copy_slice(struct export_loop *loop)
     enum err err;
 
     buf_clear(&loop->slice);
-    err =
-        fleet_state_write_next(loop->copy.writer, EXPORT_SLICE_BYTES, &loop->slice, &loop->copied);
+    err = fleet_state_write_next(loop->copy.writer, STATE_SLICE_BYTES, &loop->slice, &loop->copied);
     if (err)
         export_give_up(loop, err, "read the tables");
     else
@@ -174,17 +179,17 @@ static void export_step(struct export_loop *loop)
 
 static void export_begin(struct export_loop *loop)
 {
-    const struct export_loop_options *o = &loop->options;
-    struct fleet *fleet = fleet_machine_fleet(o->fleet);
+    const struct fleet_service *service = loop->service;
     enum err err;
 
-    if (fleet_copy_is_empty(fleet)) {
+    if (fleet_copy_is_empty(service->fleet)) {
         loop->numbers.empty++;
         export_end(loop);
         return;
     }
-    loop->now = clock_wall(o->io->clock);
-    err = fleet_copy_open(&loop->copy, fleet, o->replica, o->roster, loop->now);
+    loop->now = clock_wall(service->io->clock);
+    err = fleet_copy_open(&loop->copy, service->fleet, service->leader.replica,
+                          service->options.roster, loop->now);
     if (err) {
         export_give_up(loop, err, "begin");
         return;
@@ -209,18 +214,16 @@ static void export_on_read(struct read_ticket *ticket, enum err err)
 static void export_on_timer(struct timer *timer)
 {
     struct export_loop *loop = CONTAINER_OF(timer, struct export_loop, timer);
-    struct replica_status status = replica_status(loop->options.replica);
 
-    timer_start_in(timer, loop->options.every_ms);
+    timer_start_in(timer, loop->every_ms);
     if (loop->state == ASKING) { /* no majority for a whole interval */
-        replica_read_cancel(loop->options.replica, &loop->ticket);
+        replica_read_cancel(loop->service->leader.replica, &loop->ticket);
         export_give_up(loop, ERR_UNAVAILABLE, "no majority answered");
     }
-    if (loop->state != IDLE || loop->busy) return;
-    if (status.role != REPLICA_LEADER || !status.ready) return;
+    if (loop->state != IDLE || loop->busy || !leader_leads(&loop->service->leader)) return;
     loop->state = ASKING;
     loop->ticket = (struct read_ticket){.done = export_on_read};
-    replica_read(loop->options.replica, &loop->ticket);
+    replica_read(loop->service->leader.replica, &loop->ticket);
 }
 
 /* -- the face -- */
@@ -245,42 +248,37 @@ static const struct metric_field export_number_rows[] = {
      EXPORT_NUMBER(GAUGE, last_bytes)},
 };
 
-enum err export_loop_open(const struct export_loop_options *options, struct export_loop **ret_loop,
-                          struct note *note)
+enum err export_loop_open(struct fleet_service *service, struct note *note)
 {
+    const struct fleet_exports *options = &service->options.exports;
     struct worker_options worker = {.name = "export", .jobs_max = 2};
     struct export_loop *loop;
-    enum err err = ERR_OK;
+    enum err err;
 
-    if (!options->dir[0] || strlen(options->dir) >= FS_PATH_CAP - EXPORT_NAME_CAP - 16)
-        return note_fail(note, ERR_INVALID, "export directory: no path, or too long a one");
-    loop = calloc(1, sizeof *loop);
+    if (!options->dir || !options->dir[0]) return ERR_OK;
+    if (strlen(options->dir) >= FS_PATH_CAP - EXPORT_NAME_CAP - 16)
+        return note_fail(note, ERR_INVALID, "export directory: too long a path");
+    loop = service->exports = calloc(1, sizeof *loop);
     if (!loop) return ERR_NOMEM;
-    loop->options = *options;
-    if (options->log) loop->log = *options->log;
-    if (!loop->options.every_ms) loop->options.every_ms = EXPORT_EVERY_MS;
-    if (!loop->options.keep) loop->options.keep = EXPORT_KEEP_DEFAULT;
+    loop->service = service;
+    loop->log = service->log;
+    loop->every_ms = options->every_ms ? options->every_ms : EXPORT_EVERY_MS;
+    loop->keep = options->keep ? options->keep : EXPORT_KEEP_DEFAULT;
     memcpy(loop->dir, options->dir, strlen(options->dir) + 1);
-    buf_init(&loop->slice, EXPORT_SLICE_MAX);
-    err = timer_init(&loop->timer, options->io->loop, export_on_timer);
-    if (!err && options->metrics)
-        err = metrics_add_fields(options->metrics, export_number_rows,
+    buf_init(&loop->slice, STATE_SLICE_MAX);
+    err = timer_init(&loop->timer, service->io->loop, export_on_timer);
+    if (!err && service->options.metrics)
+        err = metrics_add_fields(service->options.metrics, export_number_rows,
                                  ARRAY_LEN(export_number_rows), &loop->fields, note);
-    if (!err) err = worker_open(options->io->loop, &worker, &loop->worker);
-    if (err) {
-        timer_deinit(&loop->timer);
-        free(loop);
-        return err;
-    }
-    timer_start_in(&loop->timer, loop->options.every_ms);
-    *ret_loop = loop;
-    return ERR_OK;
+    if (!err) err = worker_open(service->io->loop, &worker, &loop->worker);
+    if (!err) timer_start_in(&loop->timer, loop->every_ms);
+    return err;
 }
 
 void export_loop_close(struct export_loop *loop)
 {
     if (!loop) return;
-    if (loop->state == ASKING) replica_read_cancel(loop->options.replica, &loop->ticket);
+    if (loop->state == ASKING) replica_read_cancel(loop->service->leader.replica, &loop->ticket);
     loop->state = IDLE; /* a job that ends now leads nowhere */
     worker_close(loop->worker);
     export_abandon(loop->file);

@@ -7,7 +7,7 @@
  *     <dir>/.<name>.tmp/   being written, or being removed
  *
  * An export is written under a temporary name, synced, renamed, and only then `latest` is swapped:
- * whoever follows `latest` finds a whole one at any moment and after any power cut. */
+ * a reader of `latest` finds a whole one at any moment and after any power cut. */
 #ifndef FLEET_EXPORT_DIR_H
 #define FLEET_EXPORT_DIR_H
 #include "base/time.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Decides when a replica asks for its place. Pure: the time and the view are arguments. */
 #include "fleet/join.h"
 
 enum err join_ordinal(struct str id, uint64_t *ret_ordinal, struct note *note)
@@ -40,12 +41,6 @@ static bool has_place(const struct join_view *view)
     return view->leader_known && view->voter && view->in_place;
 }
 
-/* It had its place: only one that is still a member, and is led, has something to put right. */
-static bool lost_place(const struct join_view *view)
-{
-    return view->leader_known && view->member && !has_place(view);
-}
-
 struct join_effects join_step(struct join *join, enum join_event event,
                               const struct join_view *view, mono_time now)
 {
@@ -58,7 +53,9 @@ struct join_effects join_step(struct join *join, enum join_event event,
         join->ask_at = mono_after(now, join->wait_ms);
         join->wait_ms = min_u64(2 * join->wait_ms, JOIN_WAIT_MAX_MS);
     }
-    if (join->settled && lost_place(view)) begin_anew(join, now);
+    /* It had its place: only one that is still a member, and is led, has something to put right. */
+    if (join->settled && view->leader_known && view->member && !has_place(view))
+        begin_anew(join, now);
     if (!join->settled && has_place(view)) {
         join->settled = out.settled = join->had_place = true;
         join->removed = false;

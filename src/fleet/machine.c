@@ -19,7 +19,7 @@
 
 enum {
     REPLY_HEAD = 20,
-    /* What reading the largest command can take: twenty times its bytes, when a quota row is all
+    /* The memory for reading the largest command: twenty times its bytes, when a quota row is all
      * short names and grew by doubling. So the ceiling is never met, and NULL is the heap's. */
     MACHINE_ARENA_MAX = 32 * REPLICA_COMMAND_MAX,
     PART_MAX = 64 << 10, /* of the bytes of answers looked at in one go */
@@ -226,7 +226,7 @@ static enum err machine_restore_begin(void *state, uint64_t index, struct note *
     return err;
 }
 
-/* What cannot be read in our own snapshot is damage. */
+/* A part of our own snapshot that cannot be read is damage. */
 static enum err machine_restore_failed(enum err err, struct note *note)
 {
     note_prefix(note, "fleet");
@@ -257,14 +257,9 @@ static enum err machine_restore_whole(struct fleet_machine *machine, struct note
     struct fleet_state_summary summary;
     enum err err = fleet_state_read_end(machine->reader, &summary, note);
 
-    if (!err && summary.index != machine->restore_index) {
-        note_set(note, "snapshot of another index");
-        err = ERR_CORRUPT;
-    }
-    if (!err && machine->part.len) {
-        note_set(note, "answers: cut short");
-        err = ERR_CORRUPT;
-    }
+    if (!err && summary.index != machine->restore_index)
+        err = note_fail(note, ERR_CORRUPT, "snapshot of another index");
+    if (!err && machine->part.len) err = note_fail(note, ERR_CORRUPT, "answers: cut short");
     return err ? machine_restore_failed(err, note) : ERR_OK;
 }
 

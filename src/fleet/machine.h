@@ -42,6 +42,6 @@ struct state_machine fleet_machine_registration(struct fleet_machine *machine);
 struct fleet *fleet_machine_fleet(struct fleet_machine *machine);
 
 uint32_t fleet_command_version(const struct fleet_command *command);
-/* The reply of a proposal. Its texts stand in `reply`. ERR_PARSE. */
+/* The reply of a proposal. Its texts are views of `reply`. ERR_PARSE. */
 enum err fleet_reply_parse(struct str reply, struct fleet_result *ret_result);
 #endif

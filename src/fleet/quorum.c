@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The join loop: carries out what fleet/join.h decides, at each change of the replica and at each
- * answer of the leader. Loop's thread. */
-#include "fleet/quorum_internal.h"
-
+/* A replica's place among the others, kept by itself: the join loop carries out what fleet/join.h
+ * decides, at each change of the replica and at each answer of the leader. Loop's thread. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "wire/pb/muster_v1_fleet.pb-c.h"
+#include "fleet/service_internal.h"
 
 /* -- this replica, as the log and the roster have it -- */
 
@@ -15,22 +13,23 @@
  * goes when we ask, should the leader that admitted us have died before it was done. */
 static bool roster_is_right(const struct quorum *q)
 {
-    const struct roster_entry *known = roster_find(q->roster, q->self.entry.id), *entries;
-    size_t count = roster_entries(q->roster, &entries);
+    const struct roster_entry *known = roster_find(q->service->options.roster, q->self.entry.id),
+                              *entries;
+    size_t count = roster_entries(q->service->options.roster, &entries);
     struct roster_entry wanted;
 
     for (size_t i = 0; i < count; i++)
         if (entries[i].id != q->self.entry.id && strcmp(entries[i].name, q->self.entry.name) == 0)
             return false;
-    wanted = roster_entry_at(&q->self.entry, replica_status(q->replica).level);
+    wanted = roster_entry_at(&q->self.entry, replica_status(q->service->leader.replica).level);
     return known && roster_entry_equal(known, &wanted);
 }
 
 static struct join_view quorum_look(const struct quorum *q)
 {
-    struct replica_status status = replica_status(q->replica);
+    struct replica_status status = replica_status(q->service->leader.replica);
     struct replica_member members[REPLICA_MEMBERS_MAX];
-    size_t count = replica_members(q->replica, members);
+    size_t count = replica_members(q->service->leader.replica, members);
     struct join_view view = {
         .leader_known = status.leader_id != 0,
         .leads = status.role == REPLICA_LEADER,
@@ -52,25 +51,26 @@ static void quorum_on_answered(void *owner, size_t, const struct rpc_client_call
                                const struct rpc_outcome *outcome, const ProtobufCMessage *message)
 {
     struct quorum *q = owner;
-    const Muster__V1__JoinReplicaResponse *of = (const Muster__V1__JoinReplicaResponse *)message;
+    const Muster__V1__JoinReplicaResponse *of = (const void *)message;
     struct str leader;
 
     if (of && of->voter)
-        LOG_DEBUG(&q->log, "the leader answered that this replica is a voter");
+        LOG_DEBUG(&q->service->log, "the leader answered that this replica is a voter");
     else if (of)
-        LOG_INFO(&q->log, "waiting to be admitted to the cluster", log_text("for", of->waiting));
+        LOG_INFO(&q->service->log, "waiting to be admitted to the cluster",
+                 log_text("for", of->waiting));
     else if (outcome->status == GRPC_FAILED_PRECONDITION &&
              !rpc_call_trailer(call, STR(RPC_LEADER_TRAILER), &leader))
         /* The leader's own refusal: another cluster. Asking again does not help. */
-        LOG_ERROR(&q->log,
+        LOG_ERROR(&q->service->log,
                   "the cluster rejected this replica: it serves nothing until the cause is fixed",
                   log_str("why", outcome->text));
     else
-        LOG_INFO(&q->log, "not a member yet: asking again", log_err("err", outcome->err),
+        LOG_INFO(&q->service->log, "not a member yet: asking again", log_err("err", outcome->err),
                  log_str("why", outcome->text));
 }
 
-/* Nobody may have been asked: there is no address, or a name stands for none now. */
+/* Nobody may have been asked: there is no address, or a name has none now. */
 static void quorum_on_over(void *owner, size_t)
 {
     quorum_step(owner, JOIN_ANSWERED);
@@ -87,10 +87,10 @@ static void quorum_ask(struct quorum *q)
     request.grpc_address = q->self.entry.grpc;
     request.http_address = q->self.entry.http;
     request.etcd_address = q->self.entry.etcd;
-    request.cluster_id = replica_status(q->replica).cluster_id;
+    request.cluster_id = replica_status(q->service->leader.replica).cluster_id;
     err = survey_begin(q->survey, &request.base);
     if (!err) return;
-    LOG_INFO(&q->log, "the request to join could not be sent", log_err("err", err));
+    LOG_INFO(&q->service->log, "the request to join could not be sent", log_err("err", err));
     quorum_step(q, JOIN_ANSWERED);
 }
 
@@ -99,18 +99,18 @@ static void quorum_on_fixed(void *owner, enum err err, const struct note *note)
     struct quorum *q = owner;
 
     if (err && !q->stopping)
-        LOG_INFO(&q->log, "the roster entry of this replica is not updated yet",
+        LOG_INFO(&q->service->log, "the roster entry of this replica is not updated yet",
                  log_err("err", err), log_text("why", note->text));
     if (!q->stopping) quorum_step(q, JOIN_ANSWERED);
 }
 
 static void quorum_fix(struct quorum *q)
 {
-    mono_time until = mono_after(loop_now(q->io->loop), JOIN_CALL_MS);
+    mono_time until = mono_after(loop_now(q->service->io->loop), JOIN_CALL_MS);
     struct admit_request request = q->self;
     struct admission *admission;
 
-    request.cluster_id = replica_status(q->replica).cluster_id;
+    request.cluster_id = replica_status(q->service->leader.replica).cluster_id;
     if (quorum_admit(q, &request, STR("muster"), until, quorum_on_fixed, q, &admission))
         quorum_step(q, JOIN_ANSWERED);
 }
@@ -118,13 +118,14 @@ static void quorum_fix(struct quorum *q)
 static void quorum_step(struct quorum *q, enum join_event event)
 {
     struct join_view view = quorum_look(q);
-    struct join_effects effects = join_step(&q->join, event, &view, loop_now(q->io->loop));
+    struct join_effects effects = join_step(&q->join, event, &view, loop_now(q->service->io->loop));
 
     timer_stop(&q->look_timer);
     if (effects.settled)
-        LOG_INFO(&q->log, "joined the cluster as a voter", log_text("raft", q->self.raft));
+        LOG_INFO(&q->service->log, "joined the cluster as a voter", log_text("raft", q->self.raft));
     if (effects.removed)
-        LOG_WARN(&q->log, "removed from the cluster: this replica stays out until a restart");
+        LOG_WARN(&q->service->log,
+                 "removed from the cluster: this replica stays out until a restart");
     if (effects.wake_at.ms != MONO_NEVER.ms) timer_start(&q->look_timer, effects.wake_at);
     if (effects.ask) quorum_ask(q); /* last: what fails at once is the next step */
     if (effects.fix) quorum_fix(q);
@@ -142,23 +143,23 @@ void quorum_on_change(struct quorum *quorum, const struct replica_status *status
     if (!leads)
         quorum->leading_since = (mono_time){0};
     else if (quorum->leading_since.ms == 0)
-        quorum->leading_since = loop_now(quorum->io->loop);
+        quorum->leading_since = loop_now(quorum->service->io->loop);
     if (!quorum->stopping) quorum_step(quorum, JOIN_LOOK);
 }
 
 uint64_t quorum_leading_ms(const struct quorum *quorum)
 {
     if (quorum->leading_since.ms == 0) return 0;
-    return mono_elapsed_ms(quorum->leading_since, loop_now(quorum->io->loop));
+    return mono_elapsed_ms(quorum->leading_since, loop_now(quorum->service->io->loop));
 }
 
 /* -- life -- */
 
-enum err quorum_open(const struct quorum_options *options, struct quorum **ret_quorum,
-                     struct note *note)
+enum err fleet_service_join(struct fleet_service *service, const struct fleet_join *join,
+                            struct note *note)
 {
     struct quorum *q = calloc(1, sizeof *q);
-    struct survey_options survey = {.to = options->to,
+    struct survey_options survey = {.to = join->to,
                                     .to_leader = true,
                                     .path = "/muster.v1.Fleet/JoinReplica",
                                     .answer = &muster__v1__join_replica_response__descriptor,
@@ -169,39 +170,38 @@ enum err quorum_open(const struct quorum_options *options, struct quorum **ret_q
     enum err err;
 
     if (!q) return ERR_NOMEM;
-    survey.to.self = options->self.grpc;
-    q->io = options->to.io;
-    if (options->log) q->log = *options->log;
-    q->replica = options->replica;
-    q->roster = options->roster;
-    q->self.entry = options->self;
-    q->self.entry.id = replica_status(q->replica).id;
-    snprintf(q->self.raft, sizeof q->self.raft, "%s", options->raft);
+    survey.to.self = join->self.grpc;
+    q->service = service;
+    q->self.entry = join->self;
+    q->self.entry.id = replica_status(service->leader.replica).id;
+    snprintf(q->self.raft, sizeof q->self.raft, "%s", join->raft);
     list_init(&q->admissions);
-    err = roster_entry_valid(&q->self.entry) && strlen(options->raft) <= REPLICA_ADDRESS_MAX
+    err = roster_entry_valid(&q->self.entry) && strlen(join->raft) <= REPLICA_ADDRESS_MAX
               ? ERR_OK
               : ERR_INVALID;
     if (err) note_set(note, "id and addresses are visible characters, at most 63 and 255");
     if (!err) err = survey_open(&survey, &q->survey, note);
-    if (!err) err = timer_init(&q->look_timer, q->io->loop, quorum_on_look);
+    if (!err) err = timer_init(&q->look_timer, service->io->loop, quorum_on_look);
     if (err) {
         survey_close(q->survey, NULL, NULL);
         quorum_close(q);
         return err;
     }
     timer_start_in(&q->look_timer, 0);
-    *ret_quorum = q;
+    service->quorum = q;
     return ERR_OK;
 }
 
 void quorum_stop(struct quorum *quorum, void (*done)(void *owner), void *owner)
 {
-    struct survey *survey = quorum->survey;
+    struct survey *survey = quorum ? quorum->survey : NULL;
 
-    quorum->stopping = true;
-    quorum->survey = NULL;
-    timer_stop(&quorum->look_timer);
-    admissions_stop(quorum);
+    if (quorum) {
+        quorum->stopping = true;
+        quorum->survey = NULL;
+        timer_stop(&quorum->look_timer);
+        admissions_stop(quorum);
+    }
     survey_close(survey, done, owner);
 }
 

@@ -65,10 +65,10 @@ static void rival_judge(struct rival *r, const Muster__V1__ListReplicasResponse 
     }
 }
 
+/* Without a message: of a follower, or silent. */
 static void rival_on_answered(void *owner, size_t, const struct rpc_client_call *,
-                              const struct rpc_outcome *outcome, const ProtobufCMessage *message)
+                              const struct rpc_outcome *, const ProtobufCMessage *message)
 {
-    (void)outcome; /* with an error: a follower, or silent */
     if (message) rival_judge(owner, (const Muster__V1__ListReplicasResponse *)message);
 }
 

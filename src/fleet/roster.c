@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The table of the roster, its bytes, and its state machine. Entries are by ascending id and at most
+ * ROSTER_ENTRIES_MAX. Runs inside apply, on the loop's thread. */
 #include "fleet/roster.h"
 
 #include <stdlib.h>
@@ -297,10 +299,8 @@ static enum err roster_restore_next(void *state, struct str bytes, struct note *
     struct roster *roster = state;
     enum err err = buf_append(&roster->pending, bytes);
 
-    if (err == ERR_FULL) {
-        note_set(note, "roster: more than %d bytes", (int)SNAPSHOT_MAX);
-        err = ERR_CORRUPT;
-    }
+    if (err == ERR_FULL)
+        err = note_fail(note, ERR_CORRUPT, "roster: more than %d bytes", (int)SNAPSHOT_MAX);
     return err;
 }
 

@@ -2,7 +2,7 @@
 /* The roster: which node an identity of the replicated log is, and where it answers.
  *
  * A state machine of its own beside the fleet tables, so that every replica can name the leader's
- * gRPC address and people read names, not identities. Where a member's Raft port is stands in the
+ * gRPC address and people read names, not identities. A member's Raft address is in the
  * configuration of the log and is not repeated here.
  *
  * An entry is made before its replica becomes a member and forgotten after it was removed; two

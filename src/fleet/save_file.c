@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Writes the file of a stream under a temporary name, and reads it back before it gets its own.
+ * Blocking; keeps the stream's order: meta first, then data. */
 #include "fleet/save_file.h"
 
 #include <stdlib.h>
@@ -40,17 +42,15 @@ enum err save_open(struct fs *fs, const char *path, enum save_kind kind, uint64_
     file->kind = kind;
     buf_init(&file->meta_json, FLEET_META_BYTES_MAX);
     err = fs_temp_for(path, unique, file->dir, file->temp);
-    if (err) {
+    if (err)
         note_set(note, "%.200s: not the name of a file", path);
-    } else if (fs_stat(fs, path, &info) == ERR_OK && info.kind != FS_REGULAR) {
-        note_set(note, "%s: is there, and is not a file", path);
-        err = ERR_EXISTS;
-    } else {
+    else if (fs_stat(fs, path, &info) == ERR_OK && info.kind != FS_REGULAR)
+        err = note_fail(note, ERR_EXISTS, "%s: is there, and is not a file", path);
+    else
         err = save_say(file,
                        fs_open(fs, file->temp, FS_READ | FS_WRITE | FS_CREATE | FS_EXCLUSIVE,
                                SAVE_FILE_FILE_MODE, &file->file),
                        "make", note);
-    }
     if (err) {
         file->temp[0] = '\0'; /* not ours */
         save_abandon(file);
@@ -135,10 +135,7 @@ enum err save_finish(struct save_file *own_file, struct save_facts *ret_facts, s
     struct save_facts facts = {0};
     enum err err = ERR_OK;
 
-    if (!file->has_meta) {
-        note_set(note, "nothing came");
-        err = ERR_PARSE;
-    }
+    if (!file->has_meta) err = note_fail(note, ERR_PARSE, "nothing came");
     if (!err && file->kind == SAVE_SNAPSHOT) err = tar_finish(file, note);
     if (!err) err = save_check(file, &facts, note);
     if (!err) err = save_say(file, fs_sync(file->fs, file->file), "sync", note);
@@ -147,10 +144,9 @@ enum err save_finish(struct save_file *own_file, struct save_facts *ret_facts, s
         save_abandon(file);
         return err;
     }
-    if (fs_sync_dir(file->fs, file->dir)) {
-        note_set(note, "%s: in place, but its directory cannot be synced", file->path);
-        err = ERR_UNKNOWN;
-    }
+    if (fs_sync_dir(file->fs, file->dir))
+        err = note_fail(note, ERR_UNKNOWN, "%s: in place, but its directory cannot be synced",
+                        file->path);
     file->temp[0] = '\0'; /* has its name: nothing to remove */
     save_abandon(file);
     if (!err) *ret_facts = facts;

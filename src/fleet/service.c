@@ -13,6 +13,8 @@ enum {
     REQUESTS_MAX = 16384,
     TICK_MS = 1000,
     LIST_ROWS_MAX = 8192,
+    STALL_MS = 60000,
+    LINE_MAX_BYTES = 16 << 10, /* of the journal */
     MEMBERS_BYTES_MAX = 8 << 10,
     SCRATCH_KEPT = 1 << 20, /* a large answer's memory is not held on to */
 };
@@ -26,8 +28,7 @@ int64_t service_wall_ns(const struct fleet_service *service)
 
 static void service_log_leadership(struct fleet_service *service, const char *event, uint64_t term)
 {
-    fleet_journal_event(service->journal, event,
-                        (const struct log_field[]){log_u64("term", term), LOG_END});
+    service_event(service, event, (const struct log_field[]){log_u64("term", term), LOG_END});
 }
 
 static void service_log_leader(struct fleet_service *service, const struct replica_status *status)
@@ -38,10 +39,10 @@ static void service_log_leader(struct fleet_service *service, const struct repli
     LOG_INFO(&service->log, "the leader changed",
              log_text("leader", status->leader_id ? id : "none"),
              log_text("raft_address", status->leader_address), log_u64("term", status->term));
-    fleet_journal_event(service->journal, status->leader_id ? "leader-changed" : "leader-unknown",
-                        (const struct log_field[]){log_text("leader", id),
-                                                   log_text("raft_address", status->leader_address),
-                                                   log_u64("term", status->term), LOG_END});
+    service_event(service, status->leader_id ? "leader-changed" : "leader-unknown",
+                  (const struct log_field[]){log_text("leader", id),
+                                             log_text("raft_address", status->leader_address),
+                                             log_u64("term", status->term), LOG_END});
 }
 
 static void service_log_members(struct fleet_service *service)
@@ -68,6 +69,7 @@ void fleet_service_on_change(struct fleet_service *service, const struct replica
 {
     struct leader *leader = &service->leader;
 
+    if (service->quorum) quorum_on_change(service->quorum, status);
     if (leader_term_ended(leader, status)) {
         service_log_leadership(service, "leadership-lost", leader->term);
         service_end_term(service);
@@ -113,49 +115,54 @@ static enum err service_open_parts(struct fleet_service *service,
     struct fleet_machine_options machine = {
         .applied = service_applied, .restored = service_restored, .owner = service};
     struct reports_options reports = {.silent_after_ms = options->limits.silent_after_ms,
-                                      .pending_max = service->limits.pending_max,
-                                      .bytes_max = service->limits.soft_bytes_max,
+                                      .pending_max = service->options.limits.pending_max,
+                                      .bytes_max = service->options.limits.soft_bytes_max,
                                       .seed = entropy_u64(options->io->entropy)};
-    enum err err = leader_open(
-        &service->leader, &(struct leader_options){.rules = &service_rules,
-                                                   .loop = options->io->loop,
-                                                   .address = options->leader_address,
-                                                   .owner = options->owner,
-                                                   .wait_ms = service->limits.wait_ms,
-                                                   .requests_max = service->limits.requests_max});
+    enum err err =
+        leader_open(&service->leader,
+                    &(struct leader_options){.rules = &service_rules,
+                                             .loop = options->io->loop,
+                                             .address = options->leader_address,
+                                             .owner = options->owner,
+                                             .wait_ms = service->options.limits.wait_ms,
+                                             .requests_max = service->options.limits.requests_max});
 
     if (!err) err = timer_init(&service->tick, options->io->loop, service_on_tick);
     if (!err) err = service_lister_init(&service->listers[0], service, FLEET_DOMAINS);
     if (!err) err = service_lister_init(&service->listers[1], service, FLEET_CLUSTERS);
     if (!err) err = fleet_machine_open(&machine, &service->machine);
     if (!err) err = reports_open(&reports, &service->reports);
-    return err || !service->metrics ? err : service_metrics_open(service, note);
+    if (!err) err = service_streams_open(service, note);
+    if (!err) err = export_loop_open(service, note);
+    return err || !service->options.metrics ? err : service_metrics_open(service, note);
 }
 
 enum err fleet_service_open(const struct fleet_service_options *options,
                             struct fleet_service **ret_service, struct note *note)
 {
     struct fleet_service *service = calloc(1, sizeof *service);
+    struct fleet_service_limits *limits;
     enum err err;
 
     if (!service) return ERR_NOMEM;
+    service->options = *options;
+    limits = &service->options.limits;
     service->io = options->io;
     if (options->log)
         service->log = *options->log;
     else
         log_source_init(&service->log, NULL, "fleet", NULL);
-    service->journal = options->journal;
-    service->metrics = options->metrics;
-    service->seed = options->seed;
-    service->limits = options->limits;
-    if (!service->limits.wait_ms) service->limits.wait_ms = LEADER_WAIT_MS;
-    if (!service->limits.requests_max) service->limits.requests_max = REQUESTS_MAX;
-    if (!service->limits.pending_max) service->limits.pending_max = REPORTS_PENDING_MAX;
-    if (!service->limits.shards_max) service->limits.shards_max = FLEET_SHARDS_MAX;
-    if (!service->limits.list_rows_max) service->limits.list_rows_max = LIST_ROWS_MAX;
+    list_init(&service->kept);
+    if (!limits->wait_ms) limits->wait_ms = LEADER_WAIT_MS;
+    if (!limits->requests_max) limits->requests_max = REQUESTS_MAX;
+    if (!limits->pending_max) limits->pending_max = REPORTS_PENDING_MAX;
+    if (!limits->shards_max) limits->shards_max = FLEET_SHARDS_MAX;
+    if (!limits->list_rows_max) limits->list_rows_max = LIST_ROWS_MAX;
+    if (!limits->stall_ms) limits->stall_ms = STALL_MS;
     buf_init(&service->answer, SERVICE_ANSWER_MAX);
     buf_init(&service->row, SERVICE_ANSWER_MAX);
     buf_init(&service->command, REPLICA_COMMAND_MAX);
+    buf_init(&service->line, LINE_MAX_BYTES);
     err = service_open_parts(service, options, note);
     if (err) {
         fleet_service_close(service);
@@ -167,20 +174,31 @@ enum err fleet_service_open(const struct fleet_service_options *options,
     return ERR_OK;
 }
 
+void fleet_service_stop(struct fleet_service *service, void (*done)(void *owner), void *owner)
+{
+    export_loop_close(service->exports);
+    service->exports = NULL;
+    quorum_stop(service->quorum, done, owner);
+}
+
 void fleet_service_close(struct fleet_service *service)
 {
     if (!service) return;
-    assert(service->seed_running == 0 && service->clears == 0);
-    if (service->metrics) service_metrics_close(service);
+    fleet_service_stop(service, NULL, NULL); /* when opening failed */
+    assert(service->seed_running == 0 && service->clears == 0 && !service->stream.request);
+    if (service->options.metrics) service_metrics_close(service);
     leader_close(&service->leader);
     timer_deinit(&service->tick);
+    timer_deinit(&service->stream_timer);
     service_lister_deinit(&service->listers[0]);
     service_lister_deinit(&service->listers[1]);
+    quorum_close(service->quorum);
     reports_close(service->reports);
     fleet_machine_close(service->machine);
     buf_deinit(&service->answer);
     buf_deinit(&service->row);
     buf_deinit(&service->command);
+    buf_deinit(&service->line);
     buf_deinit(&service->members);
     free(service);
 }
@@ -190,33 +208,29 @@ struct fleet_machine *fleet_service_machine(struct fleet_service *service)
     return service->machine;
 }
 
-void fleet_service_attach(struct fleet_service *service, struct replica *replica)
+void fleet_service_attach(struct fleet_service *service, struct replica *replica,
+                          const struct state_machine *machines, size_t machine_count)
 {
     struct replica_status status = replica_status(replica);
 
     assert(!service->leader.replica);
     service->leader.replica = replica;
+    service->machines = machines;
+    service->machine_count = machine_count;
     fleet_service_on_change(service, &status);
-}
-
-static enum err service_add_methods(struct fleet_service *service,
-                                    const struct service_method *methods, struct rpc_server *server,
-                                    struct note *note)
-{
-    enum err err = ERR_OK;
-
-    for (; !err && methods->base.path; methods++)
-        err = leader_add(&service->leader, server, &methods->base, note);
-    return err;
 }
 
 enum err fleet_service_methods(struct fleet_service *service, struct rpc_server *server,
                                struct note *note)
 {
-    enum err err = service_add_methods(service, service_report_methods, server, note);
+    static const struct service_method *const tables[] = {
+        service_report_methods,   service_admin_methods,     service_read_methods,
+        service_instruct_methods, service_ownership_methods, service_stream_methods,
+        service_replica_methods};
+    enum err err = ERR_OK;
 
-    if (!err) err = service_add_methods(service, service_admin_methods, server, note);
-    if (!err) err = service_add_methods(service, service_read_methods, server, note);
-    if (!err) err = service_add_methods(service, service_instruct_methods, server, note);
-    return err ? err : service_add_methods(service, service_ownership_methods, server, note);
+    for (size_t i = 0; i < ARRAY_LEN(tables); i++)
+        for (const struct service_method *m = tables[i]; !err && m->base.path; m++)
+            err = leader_add(&service->leader, server, &m->base, note);
+    return err;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What follows from an applied command: the audit on every replica; on the leader its soft state,
- * the word to a domain's owner, and the news of a shard.
+/* Follows applied commands: writes the audit on every replica; on the leader changes the soft state,
+ * instructs the owner of a domain, and logs new and removed shards.
  *
  * Here and not where the call is answered, so that it happens once per change, also when the caller
  * has gone away. */
@@ -51,8 +51,7 @@ static void follow_audit(struct fleet_service *service, const struct machine_ent
     fields[n++] = log_bool("changed", result->changed);
     fields[n++] = LOG_END;
     assert(n <= AUDIT_FIELDS);
-    fleet_journal_audit(service->journal, command ? fleet_kind_name(command->kind) : "?",
-                        entry->actor, fields);
+    service_audit(service, command ? fleet_kind_name(command->kind) : "?", entry->actor, fields);
 }
 
 /* -- the leader's soft state -- */
@@ -87,11 +86,11 @@ static void shard_removed(struct fleet_service *service, const struct machine_en
     LOG_INFO(&service->log, "shard removed", log_str("shard", shard),
              log_u64("clusters", result->clusters_freed), log_u64("domains", result->domains_freed),
              log_u64("instructions", pending), log_str("actor", entry->actor));
-    fleet_journal_event(service->journal, "shard-removed",
-                        (const struct log_field[]){log_str("shard", shard),
-                                                   log_u64("clusters", result->clusters_freed),
-                                                   log_u64("domains", result->domains_freed),
-                                                   log_str("actor", entry->actor), LOG_END});
+    service_event(service, "shard-removed",
+                  (const struct log_field[]){log_str("shard", shard),
+                                             log_u64("clusters", result->clusters_freed),
+                                             log_u64("domains", result->domains_freed),
+                                             log_str("actor", entry->actor), LOG_END});
 }
 
 /* The owner is instructed about an assignment again although nothing changed: after a change of
@@ -128,15 +127,6 @@ void service_applied(void *owner, const struct machine_entry *entry,
 
 /* -- terms -- */
 
-static void drop_pending(struct fleet_service *service)
-{
-    const struct reported_shard *shard;
-    size_t cursor = 0;
-
-    while ((shard = reports_next(service->reports, &cursor)))
-        service->numbers.dropped[DROP_TERM] += reports_pending(shard);
-}
-
 void service_begin_term(struct fleet_service *service, uint64_t term)
 {
     struct fleet_walk walk = {0};
@@ -152,7 +142,11 @@ void service_begin_term(struct fleet_service *service, uint64_t term)
 
 void service_end_term(struct fleet_service *service)
 {
-    drop_pending(service);
+    const struct reported_shard *shard;
+    size_t cursor = 0;
+
+    while ((shard = reports_next(service->reports, &cursor)))
+        service->numbers.dropped[DROP_TERM] += reports_pending(shard);
     reports_begin(service->reports, 0);
 }
 

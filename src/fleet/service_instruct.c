@@ -95,7 +95,7 @@ void service_queue_unassign(struct fleet_service *service, const struct fleet_le
     struct instruction marks = {.tag = leaving->since};
 
     if (waiting && waiting->tag == leaving->since) return;
-    if (waiting) marks.untold = !waiting->tag && !waiting->stray && waiting->deliveries == 0;
+    if (waiting) marks.unsent_before = !waiting->tag && !waiting->stray && waiting->deliveries == 0;
     instruct_owner(service, &domain, false, marks);
 }
 
@@ -110,7 +110,7 @@ void service_instruct_domains(struct fleet_service *service, const struct report
     struct fleet_walk walk = {0};
     struct fleet_row row;
 
-    while (reports_pending(shard) < service->limits.pending_max &&
+    while (reports_pending(shard) < service->options.limits.pending_max &&
            fleet_next_of(service->fleet, FLEET_DOMAINS, &walk, shard->id, &row))
         if (!service_find_pending(service, &row.domain))
             service_instruct_owner(service, &row.domain, true);
@@ -120,7 +120,7 @@ void service_instruct_domains(struct fleet_service *service, const struct report
 
 static bool queue_admit(struct leader_request *request)
 {
-    const queue_message *m = (const queue_message *)request->message;
+    const queue_message *m = (const void *)request->message;
     const char *wrong = NULL;
 
     if (m->n_shard_ids == 0)
@@ -144,7 +144,7 @@ static bool queue_admit(struct leader_request *request)
 static bool queue_has_room(struct leader_request *request, const struct instruction *it)
 {
     struct fleet_service *service = service_of(request);
-    const queue_message *m = (const queue_message *)request->message;
+    const queue_message *m = (const void *)request->message;
     struct str shards[SHARDS_AT_ONCE_MAX];
     size_t at = 0;
     enum err err;
@@ -172,23 +172,22 @@ static void audit_queued(struct leader_request *request, const instruction_messa
 {
     static const char *const kinds[] = {"AssignDomain", "UnassignDomain", "ReassignSpeculative",
                                         "CrossShardDrain", "TransferOwnership"};
-    char actor[FLEET_ACTOR_CAP];
+    char actor[SERVICE_ACTOR_CAP];
     size_t kind = (size_t)it->payload_case -
                   BIGFLEET__V1ALPHA1__COORDINATOR_INSTRUCTION__PAYLOAD_ASSIGN_DOMAIN;
 
-    fleet_actor(request->call, actor);
-    fleet_journal_audit(service_of(request)->journal, "QueueInstruction", str_from(actor),
-                        (const struct log_field[]){log_text("instruction", it->instruction_id),
-                                                   log_text("kind", kinds[kind]),
-                                                   log_i64("term", it->coordinator_term),
-                                                   log_i64("sequence", it->sequence_number),
-                                                   log_str("shard", shard), LOG_END});
+    service_actor(request->call, actor);
+    service_audit(service_of(request), "QueueInstruction", str_from(actor),
+                  (const struct log_field[]){
+                      log_text("instruction", it->instruction_id), log_text("kind", kinds[kind]),
+                      log_i64("term", it->coordinator_term),
+                      log_i64("sequence", it->sequence_number), log_str("shard", shard), LOG_END});
 }
 
 static void queue_all(struct leader_request *request)
 {
     struct fleet_service *service = service_of(request);
-    const queue_message *m = (const queue_message *)request->message;
+    const queue_message *m = (const void *)request->message;
     struct instruction queued = {.id = str_from(m->instruction->instruction_id)};
     instruction_message it = *m->instruction;
     struct pack pack;

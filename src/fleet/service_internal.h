@@ -10,19 +10,27 @@
 #ifndef FLEET_SERVICE_INTERNAL_H
 #define FLEET_SERVICE_INTERNAL_H
 #include "base/map.h"
+#include "fleet/copy.h"
+#include "fleet/join.h"
 #include "fleet/seed.h"
 #include "fleet/service.h"
 #include "fleet/shard_reports.h"
 #include "leader/leader.h"
+#include "log/sections.h"
+#include "log/snapfile.h"
 #include "rpc/client.h"
 #include "rpc/forward.h"
 #include "wire/pack.h"
 #include "wire/pb/bigfleet_v1alpha1_coordinator.pb-c.h"
 #include "wire/pb/muster_v1_fleet.pb-c.h"
 
+/* SAVE measures the state before it sends it, because its meta, which comes first, has the size:
+ * two views of one moment. ETCD: a backup in etcd's frames. */
+enum stream_kind { STREAM_SAVE, STREAM_BACKUP, STREAM_ETCD };
 struct service_method {
     struct leader_method base;
-    /* Arguments, and identity where it depends on them. Answers and returns false. May be NULL. */
+    /* Arguments, and identity where it depends on them; where `anywhere`, who leads. Answers or
+     * keeps it, and returns false. May be NULL. */
     bool (*admit)(struct leader_request *request);
     /* Reads and soft state: runs once leadership is proved, and answers. */
     void (*read)(struct leader_request *request);
@@ -31,12 +39,21 @@ struct service_method {
     bool (*judge)(struct leader_request *request);
     enum fleet_table table; /* reads of a table */
     enum fleet_kind kind;   /* writes of service_admin.c */
-    size_t needed;          /* how many of its texts may not be empty */
+    enum stream_kind stream;
+    const char *label; /* of a stream, in the metric */
+    bool anywhere;     /* `admit` comes first, on any replica, and decides alone */
+    bool is_old;       /* of the original's contract, which has no answer "not yet" */
+    /* On a leader that may be asked, in place of read, judge and command. */
+    void (*begin)(struct leader_request *request);
+    /* What the log said to a proposal of another machine. */
+    void (*written)(struct leader_request *request, enum err err, struct str reply);
+    size_t needed; /* how many of its texts may not be empty */
     /* Writes: from the message; its memory is the call's arena. ERR_NOMEM. */
     enum err (*command)(struct leader_request *request, struct fleet_command *ret_command);
     /* Writes: what the tables said. Answers. NULL: in the words of the tables. */
     void (*done)(struct leader_request *request, const struct fleet_result *result);
 };
+enum { SERVICE_ACTOR_CAP = 256 };
 #define BIGFLEET "bigfleet.v1alpha1.Coordinator"
 #define MUSTER   "muster.v1.Fleet"
 #define SERVICE_METHOD(service, rpc, package, word, ...)                                           \
@@ -51,12 +68,20 @@ struct service_method {
 /* The original sends and takes 256 MiB; a million domains are about 60 MB. */
 enum { SERVICE_ANSWER_MAX = 256 << 20 };
 extern const struct service_method service_admin_methods[], service_read_methods[],
-    service_report_methods[], service_instruct_methods[],
-    service_ownership_methods[]; /* each ends with a NULL path */
+    service_report_methods[], service_instruct_methods[], service_ownership_methods[],
+    service_stream_methods[], service_replica_methods[]; /* each ends with a NULL path */
 
 struct fleet_request {
     struct leader_request base;
     bool answering; /* of a long list: it has got a part of its answer */
+    /* of service_replica.c; the log may hold parts of it longer than the caller waits */
+    bool busy; /* the log has `change` or `transfer` */
+    struct admission *admission;
+    char actor[SERVICE_ACTOR_CAP];
+    uint64_t id; /* of the replica that is meant */
+    struct timer again;
+    struct member_change change;
+    struct transfer transfer;
 };
 
 enum ack_outcome { /* the contract's numbers, then ours */
@@ -91,17 +116,47 @@ struct service_lister { /* service_list.c */
     size_t part_at;
 };
 
+struct outflow {                    /* service_snapshot.c: a stream of the whole state */
+    struct leader_request *request; /* NULL: none is running */
+    unsigned stage;
+    bool is_blocked, has_waited;
+    bool is_made; /* all of it is in `out`, or sent */
+    mono_time turn_until;
+    uint64_t sent;
+    struct buf out;         /* made, not sent */
+    struct fleet_copy copy; /* SAVE; index and term of all */
+    struct fleet_state_writer *measure;
+    struct snap_stream frame; /* BACKUP */
+    struct sections sections;
+    struct buf slice;
+};
+
+struct quorum { /* this replica's place: quorum.c; as a leader, that of others: admission.c */
+    struct fleet_service *service;
+    struct admit_request self; /* what we ask for; the cluster is filled in when asking */
+
+    /* the join loop */
+    struct join join;
+    struct timer look_timer;
+    struct survey *survey; /* asks the leader at the join addresses */
+
+    /* the leader's side */
+    struct list admissions;
+    size_t admission_count;
+    mono_time leading_since; /* 0: we do not lead */
+
+    bool stopping;
+};
+
 struct fleet_service {
+    struct fleet_service_options options; /* limits filled in */
     struct io *io;
     struct log_source log;
-    struct fleet_journal *journal;
-    struct fleet_service_limits limits;
     struct leader leader; /* while it is led, the reports are of its term */
     struct fleet_machine *machine;
     struct fleet *fleet; /* the machine's */
     struct shard_reports *reports;
     struct service_numbers numbers;
-    struct metrics *metrics;      /* NULL: nobody reads the numbers */
     struct metric_fields *fields; /* of `numbers` */
     struct metric_family *pending;
     /* what the replica said last */
@@ -113,9 +168,17 @@ struct fleet_service {
     size_t clears;       /* proposals of ClearLeaving in flight */
     size_t unscoped;     /* shards without domains that share a provider, when last looked at */
     uint32_t unscoped_ticks;
-    struct buf answer, row, command; /* scratch of one call */
+    struct buf answer, row, command, line; /* scratch of one call; of an event */
+    struct quorum *quorum;                 /* NULL before fleet_service_join */
+    const struct state_machine *machines;
+    size_t machine_count;
+    struct list kept; /* requests of the stream, and those about replicas */
+    struct outflow stream;
+    struct timer stream_timer; /* the next slice or try; while blocked, the end of patience */
+    struct metric_family *streams;
+    struct counter *stream_bytes;
+    struct export_loop *exports; /* NULL: none is configured */
     /* the rows of --bootstrap-state that a leader still has to propose */
-    const struct fleet_seed *seed;
     size_t seed_next, seed_running;
     bool seed_failed;
 };
@@ -130,12 +193,16 @@ static inline const struct service_method *service_method_of(const struct leader
     return CONTAINER_OF(request->method, struct service_method, base);
 }
 
+static inline struct fleet_request *fleet_request_of(struct leader_request *request)
+{
+    return CONTAINER_OF(request, struct fleet_request, base);
+}
+
 /* The same in the log and among the events. */
 #define SERVICE_LOG_EVENT(service, level, message, event, ...)                                     \
     do {                                                                                           \
         LOG_AT(&(service)->log, LOG_LEVEL_##level, message, __VA_ARGS__, LOG_END);                 \
-        fleet_journal_event((service)->journal, event,                                             \
-                            (const struct log_field[]){__VA_ARGS__, LOG_END});                     \
+        service_event((service), event, (const struct log_field[]){__VA_ARGS__, LOG_END});         \
     } while (0)
 
 /* -- service_request.c -- */
@@ -204,6 +271,54 @@ enum err service_lister_init(struct service_lister *lister, struct fleet_service
                              enum fleet_table table);      /* ERR_FULL (timers), ERR_NOMEM */
 void service_lister_deinit(struct service_lister *lister); /* fine on a zeroed one */
 void service_list_later(struct leader_request *request, struct service_lister *lister);
+
+/* -- quorum.c -- */
+void quorum_on_change(struct quorum *quorum, const struct replica_status *status);
+/* Asks and admits no more. done() once, at once when nothing is asked; nothing follows it. */
+void quorum_stop(struct quorum *quorum, void (*done)(void *owner), void *owner); /* NULL is fine */
+void quorum_close(struct quorum *quorum);                                        /* likewise */
+uint64_t quorum_leading_ms(const struct quorum *quorum); /* 0 when we do not lead */
+
+/* -- admission.c: on the leader -- */
+struct admission;
+/* ERR_OK: a voter in its place. ERR_NOT_READY: not yet, the note says what it waits for.
+ * ERR_NOT_LEADER, ERR_UNKNOWN; anything else: refused. Once, never from inside. */
+typedef void admission_fn(void *owner, enum err err, const struct note *note);
+/* Step by step until done or `until`. ERR_NOMEM, ERR_FULL (timers, or too many ask at once),
+ * ERR_CLOSED. */
+enum err quorum_admit(struct quorum *quorum, const struct admit_request *request, struct str actor,
+                      mono_time until, admission_fn *done, void *owner,
+                      struct admission **ret_admission);
+/* Nobody waits for the answer any more; it goes on by itself. */
+void admission_forget(struct admission *admission);
+/* Those that wait for a timer end here; those that the log has end with it. */
+void admissions_stop(struct quorum *quorum);
+
+/* -- service_replica.c -- */
+/* Its caller went away; the log, or the admission, may still have it. */
+void service_request_gone(struct leader_request *request);
+
+/* -- service_snapshot.c -- */
+/* What timer_init and metrics_add answer. */
+enum err service_streams_open(struct fleet_service *service, struct note *note);
+void service_stream_freed(struct leader_request *request); /* of a stream */
+void service_stream_writable(struct leader_request *request);
+
+/* -- service_journal.c -- */
+/* `fields` ends with LOG_END, or is NULL. */
+void service_event(struct fleet_service *service, const char *event,
+                   const struct log_field *fields);
+void service_audit(struct fleet_service *service, const char *what, struct str actor,
+                   const struct log_field *fields);
+/* The caller, for the audit and the log's envelope: the bigfleet: identity of the certificate, its
+ * common name if there is none, "plaintext:<peer>" without TLS. NUL-terminated. */
+void service_actor(const struct rpc_call *call, char actor[SERVICE_ACTOR_CAP]);
+
+/* -- export.c -- */
+/* ERR_INVALID (dir), ERR_NOMEM, and what worker_open and metrics_add answer. */
+enum err export_loop_open(struct fleet_service *service, struct note *note);
+/* Before the replica is closed; waits for the disk. NULL is fine. */
+void export_loop_close(struct export_loop *loop);
 
 /* -- service_read.c -- */
 /* The next reported shard in the order of the tables, so that an answer is sorted; NULL at the

@@ -15,58 +15,41 @@ enum {
     BYTES_A_TURN = 512 << 10, /* of an answer, copied for its caller: about as long */
 };
 
-struct part { /* the rows of one shard, packed, in order */
+struct part { /* the rows of one shard, packed, in order; made by map_make */
     struct list link;
     struct buf bytes;
-    size_t id_len;
-    char id[];
 };
-
-static struct str part_id(const struct part *part)
-{
-    return str_of(part->id, part->id_len);
-}
 
 /* Domains come by key and value and go out by shard, key and value: a part per shard. Shards come
  * before all else, in order. */
 static enum err lister_add_part(struct service_lister *lister, struct str id)
 {
-    struct part *part = malloc(sizeof *part + id.len);
-    enum err err;
+    struct part *part = map_make(&lister->by_shard, id, sizeof *part);
 
     if (!part) return ERR_NOMEM;
     list_init(&part->link);
     buf_init(&part->bytes, SERVICE_ANSWER_MAX);
-    part->id_len = id.len;
-    memcpy(part->id, id.at, id.len);
-    err = map_put(&lister->by_shard, part_id(part), part);
-    if (err)
-        free(part);
-    else
-        list_append(&lister->parts, &part->link);
-    return err;
+    list_append(&lister->parts, &part->link);
+    return ERR_OK;
 }
 
-static enum err lister_add_row(struct service_lister *lister, const struct fleet_row *from)
+static enum err lister_take_row(struct service_lister *lister, const struct fleet_row *from)
 {
     bool domains = lister->table == FLEET_DOMAINS;
-    struct part *part = map_get(&lister->by_shard, domains ? from->domain.shard : STR_EMPTY);
     struct pack fields = pack_begin(&lister->service->row), row;
-    size_t before = part ? part->bytes.len : 0;
+    struct part *part;
+    size_t before;
 
+    if (domains && from->table == FLEET_SHARDS) return lister_add_part(lister, from->shard.id);
+    if (from->table != lister->table) return ERR_OK;
+    part = map_get(&lister->by_shard, domains ? from->domain.shard : STR_EMPTY);
     if (!part) return ERR_INTERNAL; /* every row's shard is in the tables */
+    before = part->bytes.len;
     service_pack_row(lister->service, &fields, from);
     row = (struct pack){&part->bytes, ERR_OK};
     pack_row(&row, 1, &fields);
     lister->total += part->bytes.len - before;
     return !row.err && lister->total > SERVICE_ANSWER_MAX ? ERR_FULL : row.err;
-}
-
-static enum err lister_take_row(struct service_lister *lister, const struct fleet_row *row)
-{
-    if (row->table == FLEET_SHARDS && lister->table == FLEET_DOMAINS)
-        return lister_add_part(lister, row->shard.id);
-    return row->table == lister->table ? lister_add_row(lister, row) : ERR_OK;
 }
 
 /* -- from the view to the answer -- */
@@ -112,7 +95,7 @@ static void lister_refuse_all(struct service_lister *lister, enum err err)
 static enum err lister_answer_some(struct service_lister *lister, struct leader_request *request,
                                    bool *ret_done)
 {
-    struct fleet_request *mine = CONTAINER_OF(request, struct fleet_request, base);
+    struct fleet_request *mine = fleet_request_of(request);
     size_t given = 0;
     enum err err = ERR_OK;
 

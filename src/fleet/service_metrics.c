@@ -120,15 +120,15 @@ enum err service_metrics_open(struct fleet_service *service, struct note *note)
         .labels = {"shard"},
         .series_max = METRIC_SERIES_MAX,
     };
-    enum err err = metrics_add(service->metrics, &pending, &service->pending, note);
+    enum err err = metrics_add(service->options.metrics, &pending, &service->pending, note);
 
     if (!err)
-        err = metrics_add_fields(service->metrics, service_metrics_number_rows,
+        err = metrics_add_fields(service->options.metrics, service_metrics_number_rows,
                                  ARRAY_LEN(service_metrics_number_rows), &service->fields, note);
-    return err ? err : metrics_on_write(service->metrics, metrics_collect, service);
+    return err ? err : metrics_on_write(service->options.metrics, metrics_collect, service);
 }
 
 void service_metrics_close(struct fleet_service *service)
 {
-    metrics_off_write(service->metrics, metrics_collect, service);
+    metrics_off_write(service->options.metrics, metrics_collect, service);
 }

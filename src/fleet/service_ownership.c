@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which shard owns a domain while it changes hands, and shards that own the same machines.
+/* Which shard owns a domain while it moves, and shards that own the same machines.
  *
  * A domain that was taken from a shard stays in the table of leaving domains until that shard
  * acknowledges the UnassignDomain instruction. The instruction lives in the leader's memory, so
@@ -65,7 +65,7 @@ void service_take_unassign_ack(struct fleet_service *service, const struct repor
 static bool was_never_given(const struct reported_shard *shard,
                             const struct instruction *instruction)
 {
-    return instruction->untold && shard->scope == SCOPE_EVERYTHING && !shard->conflict;
+    return instruction->unsent_before && shard->scope == SCOPE_EVERYTHING && !shard->conflict;
 }
 
 bool service_take_unassign_refusal(struct fleet_service *service,
@@ -92,7 +92,7 @@ void service_queue_unassigns(struct fleet_service *service, const struct reporte
     /* An instruction with a tag is of a domain that is leaving now: are all of them waiting? */
     if (fleet_count_leaving(service->fleet, shard->id) <= shard->tagged) return;
     if (service->clears > 0) return; /* some of them were acknowledged a moment ago */
-    while (reports_pending(shard) < service->limits.pending_max &&
+    while (reports_pending(shard) < service->options.limits.pending_max &&
            fleet_next_of(service->fleet, FLEET_LEAVING, &walk, shard->id, &row))
         service_queue_unassign(service, &row.leaving);
 }
@@ -138,7 +138,8 @@ void service_compare_domains(struct fleet_service *service, const struct reporte
     struct fleet_row owner;
 
     for (size_t i = 0;
-         i < report->n_domains && reports_pending(shard) < service->limits.pending_max; i++) {
+         i < report->n_domains && reports_pending(shard) < service->options.limits.pending_max;
+         i++) {
         domain.key = str_from(report->domains[i]->topology_key);
         domain.value = str_from(report->domains[i]->topology_value);
         if (!is_of_another(service, &domain, &owner)) continue;
@@ -174,7 +175,7 @@ void service_conflict_begun(struct fleet_service *service, const struct reported
     assert(count >= 2); /* each overlap is a report of one after another */
     LOG_ERROR(&service->log, "two processes report under one shard id: stop one of them",
               log_str("shard", shard->id), log_u64("processes", count), fields[1], fields[3]);
-    fleet_journal_event(service->journal, "shard-id-conflict", fields);
+    service_event(service, "shard-id-conflict", fields);
 }
 
 static void conflicts_check_ended(struct fleet_service *service)
@@ -267,9 +268,9 @@ static void unscoped_check(struct fleet_service *service)
                      log_str("shard", list[0].shard), log_str("shard2", list[1].shard));
         else
             LOG_INFO(&service->log, "no shard without domains shares a provider any more");
-        fleet_journal_event(service->journal, "shards-without-domains",
-                            (const struct log_field[]){log_u64("shards", count),
-                                                       log_str("provider", provider), LOG_END});
+        service_event(service, "shards-without-domains",
+                      (const struct log_field[]){log_u64("shards", count),
+                                                 log_str("provider", provider), LOG_END});
     }
     service->unscoped = count;
     free(list);

@@ -28,13 +28,6 @@ void service_pack_row(struct fleet_service *service, struct pack *pack, const st
     }
 }
 
-static bool next_row(const struct fleet *fleet, enum fleet_table table, struct fleet_walk *walk,
-                     struct fleet_row *ret_row)
-{
-    if (table == FLEET_DOMAINS) return fleet_next_assignment(fleet, walk, ret_row);
-    return fleet_next(fleet, table, walk, ret_row);
-}
-
 static void list_table(struct leader_request *request)
 {
     enum fleet_table table = service_method_of(request)->table;
@@ -45,11 +38,13 @@ static void list_table(struct leader_request *request)
 
     /* Too long for one turn of the loop. */
     if ((table == FLEET_DOMAINS || table == FLEET_CLUSTERS) &&
-        fleet_counts(service->fleet).of[table] > service->limits.list_rows_max) {
+        fleet_counts(service->fleet).of[table] > service->options.limits.list_rows_max) {
         service_list_later(request, &service->listers[table == FLEET_CLUSTERS]);
         return;
     }
-    while (!answer.err && next_row(service->fleet, table, &walk, &row)) {
+    while (!answer.err &&
+           (table == FLEET_DOMAINS ? fleet_next_assignment(service->fleet, &walk, &row)
+                                   : fleet_next(service->fleet, table, &walk, &row))) {
         struct pack packed = pack_begin(&service->row);
 
         service_pack_row(service, &packed, &row);
@@ -78,8 +73,7 @@ static bool wanted(struct str filter, struct str shard)
 
 static void list_shard_reports(struct leader_request *request)
 {
-    const Bigfleet__V1alpha1__ListShardReportsRequest *m =
-        (const Bigfleet__V1alpha1__ListShardReportsRequest *)request->message;
+    const Bigfleet__V1alpha1__ListShardReportsRequest *m = (const void *)request->message;
     struct fleet_service *service = service_of(request);
     struct pack answer = pack_begin(&service->answer);
     struct fleet_walk walk = {0};
@@ -102,8 +96,7 @@ static void list_shard_reports(struct leader_request *request)
 
 static void list_instructions(struct leader_request *request)
 {
-    const Muster__V1__ListInstructionsRequest *m =
-        (const Muster__V1__ListInstructionsRequest *)request->message;
+    const Muster__V1__ListInstructionsRequest *m = (const void *)request->message;
     struct fleet_service *service = service_of(request);
     struct pack answer = pack_begin(&service->answer);
     struct fleet_walk walk = {0};

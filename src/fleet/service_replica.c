@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls live on src/leader. Those that are answered by any replica about itself are kept or answered
- * in `admit`, before anybody asks who leads; the others go on in `begin`, on a leader. */
-#include "fleet/service_replica.h"
-
+/* The methods about the replicas themselves: of muster.v1.Fleet JoinReplica, ListReplicas,
+ * RemoveReplica, TransferLeadership, StateHash, PromiseBootstrap and BootstrapReplica, and
+ * bigfleet's JoinRaftCluster.
+ *
+ * JoinRaftCluster names a node and no identity, which our replicas have: the identity is in the
+ * request header x-muster-replica (16 hexadecimal digits); without the header it is the roster's
+ * identity of that name. StateHash, PromiseBootstrap and BootstrapReplica are answered by any replica
+ * about itself in `admit`; everything else goes on in `begin`, on a leader. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,66 +14,16 @@
 
 #include "base/hex.h"
 #include "fleet/bootstrap_rules.h"
-#include "leader/leader.h"
+#include "fleet/service_internal.h"
 #include "log/datadir.h"
-#include "wire/pb/bigfleet_v1alpha1_coordinator.pb-c.h"
-#include "wire/pb/muster_v1_fleet.pb-c.h"
 
+#define REPLICA_ID_HEADER "x-muster-replica"
 enum {
-    SERVICE_REPLICA_CALLS_MAX = 1024,
-    ADMIT_WITHIN_MS = ADMIT_SILENT_MS + 1000, /* then the caller hears what it waits for */
+    ADMIT_WITHIN_MS = ADMIT_SILENT_MS + 1000, /* then the caller gets what it waits for */
     ANSWER_MARGIN_MS = 500,        /* an answer "not yet" comes before the caller's deadline */
     SERVICE_REPLICA_AGAIN_MS = 50, /* between two looks at what "not yet" was said of */
     HEX_LEN = 16,
 };
-
-struct replica_method {
-    struct leader_method base;
-    bool (*admit)(struct leader_request *request); /* by any replica; answers or keeps it: false */
-    void (*begin)(struct leader_request *request); /* on the leader; NULL: by any replica */
-    bool is_old; /* of the original's contract, which has no answer "not yet" */
-};
-struct replica_service {
-    struct replica_service_options options;
-    struct log_source log;
-    struct leader leader;
-    struct quorum *quorum;
-    struct list kept;
-};
-
-/* The log may hold parts of it longer than the caller waits. */
-struct replica_request {
-    struct leader_request base;
-    struct admission *admission;
-    char actor[FLEET_ACTOR_CAP];
-    uint64_t id; /* of the replica that is meant */
-    bool busy;   /* the log has `change` or `transfer` */
-    struct timer again;
-    struct member_change change;
-    struct transfer transfer;
-};
-
-static struct replica_service *replica_service_of(const struct leader_request *request)
-{
-    return CONTAINER_OF(request->leader, struct replica_service, leader);
-}
-
-static struct replica_request *replica_request_of(struct leader_request *request)
-{
-    return CONTAINER_OF(request, struct replica_request, base);
-}
-
-static const struct replica_method *replica_method_of(const struct leader_request *request)
-{
-    return CONTAINER_OF(request->method, struct replica_method, base);
-}
-
-static const char *leader_address(void *owner)
-{
-    const struct replica_service *service = owner;
-
-    return roster_grpc(service->options.roster, replica_status(service->options.replica).leader_id);
-}
 
 /* -- the life of a request -- */
 
@@ -104,19 +58,18 @@ static bool replica_call_is_late(const struct leader_request *request)
 static bool replica_keep(struct leader_request *request, timer_fn *again)
 {
     enum err err =
-        timer_init(&replica_request_of(request)->again, request->leader->options.loop, again);
+        timer_init(&fleet_request_of(request)->again, request->leader->options.loop, again);
 
     if (err)
         replica_refuse(request, err, NULL);
     else
-        request_keep(request, &replica_service_of(request)->kept);
+        request_keep(request, &service_of(request)->kept);
     return !err;
 }
 
-/* Its caller went away; the log, or the admission, may still have it. */
-static void request_gone(struct leader_request *request)
+void service_request_gone(struct leader_request *request)
 {
-    struct replica_request *r = replica_request_of(request);
+    struct fleet_request *r = fleet_request_of(request);
 
     timer_stop(&r->again);
     if (r->admission) admission_forget(r->admission);
@@ -124,25 +77,20 @@ static void request_gone(struct leader_request *request)
     if (!r->busy) request_free(request);
 }
 
-static void request_freed(struct leader_request *request)
-{
-    timer_deinit(&replica_request_of(request)->again);
-}
-
 static void replica_audit(struct leader_request *request, const char *what)
 {
-    const struct replica_service *service = replica_service_of(request);
-    const struct replica_request *r = replica_request_of(request);
+    struct fleet_service *service = service_of(request);
+    const struct fleet_request *r = fleet_request_of(request);
     char id[HEX_LEN + 1];
     const struct roster_entry *entry = roster_find(service->options.roster, r->id);
 
     snprintf(id, sizeof id, "%016" PRIx64, r->id);
-    fleet_journal_audit(service->options.journal, what, str_from(r->actor),
-                        (struct log_field[]){log_text("replica", id),
-                                             log_text("name", entry ? entry->name : ""), LOG_END});
+    service_audit(service, what, str_from(r->actor),
+                  (struct log_field[]){log_text("replica", id),
+                                       log_text("name", entry ? entry->name : ""), LOG_END});
 }
 
-/* -- who is meant -- */
+/* -- the replica that a request is about -- */
 
 /* Of either case: people write it. */
 static bool replica_parse_id(struct str text, uint64_t *ret_id)
@@ -157,10 +105,10 @@ static bool replica_parse_id(struct str text, uint64_t *ret_id)
     return true;
 }
 
-static bool is_member(const struct replica_service *service, uint64_t id)
+static bool is_member(const struct fleet_service *service, uint64_t id)
 {
     struct replica_member members[REPLICA_MEMBERS_MAX];
-    size_t count = replica_members(service->options.replica, members);
+    size_t count = replica_members(service->leader.replica, members);
 
     for (size_t i = 0; i < count; i++)
         if (members[i].id == id) return true;
@@ -169,8 +117,8 @@ static bool is_member(const struct replica_service *service, uint64_t id)
 
 /* By name, a member before one that is none, or by identity. While a lost disk is being replaced
  * two members may bear one name: which of them is meant is not for us to guess. */
-static enum err find_replica(const struct replica_service *service, struct str text,
-                             uint64_t *ret_id, struct note *note)
+static enum err find_replica(const struct fleet_service *service, struct str text, uint64_t *ret_id,
+                             struct note *note)
 {
     const struct roster_entry *entries;
     size_t count = roster_entries(service->options.roster, &entries);
@@ -200,17 +148,14 @@ static void replica_admitted(void *owner, enum err err, const struct note *note)
 {
     struct leader_request *request = owner;
     Muster__V1__JoinReplicaResponse response = MUSTER__V1__JOIN_REPLICA_RESPONSE__INIT;
-    Bigfleet__V1alpha1__JoinRaftClusterResponse old =
-        BIGFLEET__V1ALPHA1__JOIN_RAFT_CLUSTER_RESPONSE__INIT;
     char waiting[NOTE_CAP];
 
-    replica_request_of(request)->admission = NULL;
-    if (replica_method_of(request)->is_old && !err) {
-        replica_reply(request, &old.base);
-    } else if (!replica_method_of(request)->is_old && (!err || err == ERR_NOT_READY)) {
+    fleet_request_of(request)->admission = NULL;
+    if (service_method_of(request)->is_old && !err) {
+        request_reply(request, STR_EMPTY);
+    } else if (!service_method_of(request)->is_old && (!err || err == ERR_NOT_READY)) {
         snprintf(waiting, sizeof waiting, "%s", err ? note->text : "");
-        response.cluster_id =
-            replica_status(replica_service_of(request)->options.replica).cluster_id;
+        response.cluster_id = replica_status(service_of(request)->leader.replica).cluster_id;
         response.voter = !err;
         response.waiting = waiting;
         replica_reply(request, &response.base);
@@ -221,10 +166,9 @@ static void replica_admitted(void *owner, enum err err, const struct note *note)
 
 static void replica_admit(struct leader_request *request, const struct admit_request *wish)
 {
-    struct replica_service *service = replica_service_of(request);
-    struct replica_request *r = replica_request_of(request);
-    mono_time now = loop_now(service->options.io->loop),
-              deadline = rpc_call_deadline(request->call);
+    struct fleet_service *service = service_of(request);
+    struct fleet_request *r = fleet_request_of(request);
+    mono_time now = loop_now(service->io->loop), deadline = rpc_call_deadline(request->call);
     mono_time until = mono_after(now, ADMIT_WITHIN_MS);
     enum err err;
 
@@ -244,8 +188,7 @@ static bool text_copy(char *to, size_t cap, const char *from)
 
 static void join_replica(struct leader_request *request)
 {
-    const Muster__V1__JoinReplicaRequest *from =
-        (const Muster__V1__JoinReplicaRequest *)request->message;
+    const Muster__V1__JoinReplicaRequest *from = (const void *)request->message;
     struct admit_request wish = {.entry.id = from->replica_id, .cluster_id = from->cluster_id};
 
     if (text_copy(wish.entry.name, sizeof wish.entry.name, from->name) &&
@@ -260,8 +203,8 @@ static void join_replica(struct leader_request *request)
                        REPLICA_ADDRESS_MAX);
 }
 
-static enum err old_identity(struct replica_service *service, struct rpc_call *call,
-                             const char *name, uint64_t *ret_id, struct note *note)
+static enum err old_identity(struct fleet_service *service, struct rpc_call *call, const char *name,
+                             uint64_t *ret_id, struct note *note)
 {
     struct str header;
     enum err err;
@@ -281,22 +224,18 @@ static enum err old_identity(struct replica_service *service, struct rpc_call *c
 
 static void join_raft_cluster(struct leader_request *request)
 {
-    struct replica_service *service = replica_service_of(request);
-    const Bigfleet__V1alpha1__JoinRaftClusterRequest *from =
-        (const Bigfleet__V1alpha1__JoinRaftClusterRequest *)request->message;
+    struct fleet_service *service = service_of(request);
+    const Bigfleet__V1alpha1__JoinRaftClusterRequest *from = (const void *)request->message;
     struct admit_request wish = {.cluster_id = 0};
     const struct roster_entry *known;
     struct note note = {""};
     enum err err = ERR_OK;
 
-    if (!from->node_id[0] || !from->raft_address[0]) {
-        note_set(&note, "node_id and raft_address are required");
-        err = ERR_INVALID;
-    } else if (!text_copy(wish.entry.name, sizeof wish.entry.name, from->node_id) ||
-               !text_copy(wish.raft, sizeof wish.raft, from->raft_address)) {
-        note_set(&note, "node_id or raft_address is too long");
-        err = ERR_INVALID;
-    }
+    if (!from->node_id[0] || !from->raft_address[0])
+        err = note_fail(&note, ERR_INVALID, "node_id and raft_address are required");
+    else if (!text_copy(wish.entry.name, sizeof wish.entry.name, from->node_id) ||
+             !text_copy(wish.raft, sizeof wish.raft, from->raft_address))
+        err = note_fail(&note, ERR_INVALID, "node_id or raft_address is too long");
     if (!err) err = old_identity(service, request->call, from->node_id, &wish.entry.id, &note);
     if (err) {
         replica_refuse(request, err, &note);
@@ -323,7 +262,7 @@ static int replica_by_name(const void *a, const void *b)
 }
 
 /* Its texts are those of the member and of the roster. */
-static void replica_describe(const struct replica_service *service,
+static void replica_describe(const struct fleet_service *service,
                              const struct replica_member *member, Muster__V1__Replica *out)
 {
     static const struct roster_entry nobody;
@@ -346,37 +285,35 @@ static void replica_describe(const struct replica_service *service,
 
 static void list_replicas(struct leader_request *request)
 {
-    const struct replica_service *service = replica_service_of(request);
+    const struct fleet_service *service = service_of(request);
     Muster__V1__ListReplicasResponse response = MUSTER__V1__LIST_REPLICAS_RESPONSE__INIT;
     Muster__V1__Replica replicas[REPLICA_MEMBERS_MAX];
     Muster__V1__Replica *pointers[REPLICA_MEMBERS_MAX];
     struct replica_member members[REPLICA_MEMBERS_MAX];
-    size_t count = replica_members(service->options.replica, members);
+    size_t count = replica_members(service->leader.replica, members);
 
     for (size_t i = 0; i < count; i++) replica_describe(service, &members[i], &replicas[i]);
     qsort(replicas, count, sizeof replicas[0], replica_by_name);
     for (size_t i = 0; i < count; i++) pointers[i] = &replicas[i];
     response.replicas = pointers;
     response.n_replicas = count;
-    response.term = replica_status(service->options.replica).term;
-    response.cluster_id = replica_status(service->options.replica).cluster_id;
+    response.term = replica_status(service->leader.replica).term;
+    response.cluster_id = replica_status(service->leader.replica).cluster_id;
     replica_reply(request, &response.base);
 }
 
 /* -- RemoveReplica -- */
 
-/* It is no member any more, which is what was asked for; an entry that stays in the roster is
- * forgotten when room is needed. */
+/* The replica is no member any more, as was asked for; an entry that stays in the roster is forgotten
+ * when room is needed. */
 static void replica_forgotten(struct leader_request *request, enum err, struct str)
 {
-    Muster__V1__RemoveReplicaResponse response = MUSTER__V1__REMOVE_REPLICA_RESPONSE__INIT;
-
-    replica_reply(request, &response.base);
+    request_reply(request, STR_EMPTY);
 }
 
 static void replica_forget(struct leader_request *request)
 {
-    struct replica_request *r = replica_request_of(request);
+    struct fleet_request *r = fleet_request_of(request);
     struct roster_command command = {.op = ROSTER_FORGET, .entry = {.id = r->id}};
     char room[ROSTER_COMMAND_MAX];
     struct buf bytes = {.data = room, .cap = sizeof room, .max = sizeof room};
@@ -393,7 +330,7 @@ static void replica_forget(struct leader_request *request)
 
 static void replica_removed(struct member_change *change, enum err err, const struct note *note)
 {
-    struct replica_request *r = CONTAINER_OF(change, struct replica_request, change);
+    struct fleet_request *r = CONTAINER_OF(change, struct fleet_request, change);
     bool not_yet = err == ERR_NOT_READY || err == ERR_BUSY;
 
     r->busy = false;
@@ -411,18 +348,18 @@ static void replica_removed(struct member_change *change, enum err err, const st
 
 static void replica_remove_try(struct timer *timer)
 {
-    struct replica_request *r = CONTAINER_OF(timer, struct replica_request, again);
+    struct fleet_request *r = CONTAINER_OF(timer, struct fleet_request, again);
 
     r->change = (struct member_change){
         .kind = CHANGE_REMOVE, .id = r->id, .address = "", .done = replica_removed};
     r->busy = true;
-    replica_change(replica_service_of(&r->base)->options.replica, &r->change);
+    replica_change(service_of(&r->base)->leader.replica, &r->change);
 }
 
 static bool find_or_refuse(struct leader_request *request, const char *text)
 {
-    struct replica_service *service = replica_service_of(request);
-    struct replica_request *r = replica_request_of(request);
+    struct fleet_service *service = service_of(request);
+    struct fleet_request *r = fleet_request_of(request);
     struct note note = {""};
     enum err err = find_replica(service, str_from(text), &r->id, &note);
 
@@ -435,20 +372,17 @@ static bool find_or_refuse(struct leader_request *request, const char *text)
 
 static void remove_replica(struct leader_request *request)
 {
-    const Muster__V1__RemoveReplicaRequest *from =
-        (const Muster__V1__RemoveReplicaRequest *)request->message;
+    const Muster__V1__RemoveReplicaRequest *from = (const void *)request->message;
 
     if (find_or_refuse(request, from->replica) && replica_keep(request, replica_remove_try))
-        replica_remove_try(&replica_request_of(request)->again);
+        replica_remove_try(&fleet_request_of(request)->again);
 }
 
 /* -- TransferLeadership -- */
 
 static void replica_transferred(struct transfer *transfer, enum err err, const struct note *note)
 {
-    struct replica_request *r = CONTAINER_OF(transfer, struct replica_request, transfer);
-    Muster__V1__TransferLeadershipResponse response =
-        MUSTER__V1__TRANSFER_LEADERSHIP_RESPONSE__INIT;
+    struct fleet_request *r = CONTAINER_OF(transfer, struct fleet_request, transfer);
 
     r->busy = false;
     if (err) {
@@ -456,40 +390,37 @@ static void replica_transferred(struct transfer *transfer, enum err err, const s
         return;
     }
     replica_audit(&r->base, "TransferLeadership");
-    replica_reply(&r->base, &response.base);
+    request_reply(&r->base, STR_EMPTY);
 }
 
 static void transfer_leadership(struct leader_request *request)
 {
-    struct replica_service *service = replica_service_of(request);
-    const Muster__V1__TransferLeadershipRequest *from =
-        (const Muster__V1__TransferLeadershipRequest *)request->message;
-    Muster__V1__TransferLeadershipResponse response =
-        MUSTER__V1__TRANSFER_LEADERSHIP_RESPONSE__INIT;
-    struct replica_request *r = replica_request_of(request);
+    struct fleet_service *service = service_of(request);
+    const Muster__V1__TransferLeadershipRequest *from = (const void *)request->message;
+    struct fleet_request *r = fleet_request_of(request);
 
     if (from->replica[0] && !find_or_refuse(request, from->replica)) return;
-    if (r->id == replica_status(service->options.replica).id) { /* it leads already */
-        replica_reply(request, &response.base);
+    if (r->id == replica_status(service->leader.replica).id) { /* it leads already */
+        request_reply(request, STR_EMPTY);
         return;
     }
     request_keep(request, &service->kept);
     r->busy = true;
     r->transfer = (struct transfer){.to = r->id, .done = replica_transferred};
-    replica_transfer(service->options.replica, &r->transfer);
+    replica_transfer(service->leader.replica, &r->transfer);
 }
 
 /* -- StateHash -- */
 
 static void replica_reply_hash(struct leader_request *request)
 {
-    struct replica_service *service = replica_service_of(request);
+    struct fleet_service *service = service_of(request);
     Muster__V1__StateHashResponse response = MUSTER__V1__STATE_HASH_RESPONSE__INIT;
     Muster__V1__MachineHash hashes[REPLICA_MACHINES_MAX], *pointers[REPLICA_MACHINES_MAX];
-    struct replica_status status = replica_status(service->options.replica);
+    struct replica_status status = replica_status(service->leader.replica);
 
-    for (size_t i = 0; i < service->options.machine_count; i++) {
-        const struct state_machine *machine = &service->options.machines[i];
+    for (size_t i = 0; i < service->machine_count; i++) {
+        const struct state_machine *machine = &service->machines[i];
         muster__v1__machine_hash__init(&hashes[i]);
         hashes[i].id = machine->id;
         hashes[i].name = (char *)machine->name;
@@ -502,7 +433,7 @@ static void replica_reply_hash(struct leader_request *request)
     response.applied = status.applied;
     response.term = status.term;
     response.machines = pointers;
-    response.n_machines = service->options.machine_count;
+    response.n_machines = service->machine_count;
     response.snapshot = status.snapshot;
     response.first = status.first;
     response.log_bytes = status.log_bytes;
@@ -512,10 +443,9 @@ static void replica_reply_hash(struct leader_request *request)
 
 static void replica_hash_try(struct timer *timer)
 {
-    struct replica_request *r = CONTAINER_OF(timer, struct replica_request, again);
-    const Muster__V1__StateHashRequest *from =
-        (const Muster__V1__StateHashRequest *)r->base.message;
-    uint64_t applied = replica_status(replica_service_of(&r->base)->options.replica).applied;
+    struct fleet_request *r = CONTAINER_OF(timer, struct fleet_request, again);
+    const Muster__V1__StateHashRequest *from = (const void *)r->base.message;
+    uint64_t applied = replica_status(service_of(&r->base)->leader.replica).applied;
 
     if (applied >= from->at_least)
         replica_reply_hash(&r->base);
@@ -529,7 +459,7 @@ static void replica_hash_try(struct timer *timer)
 static bool replica_state_hash(struct leader_request *request)
 {
     if (replica_keep(request, replica_hash_try))
-        replica_hash_try(&replica_request_of(request)->again);
+        replica_hash_try(&fleet_request_of(request)->again);
     return false;
 }
 
@@ -541,25 +471,25 @@ static bool replica_has_log(const struct replica_status *status)
     return status->cluster_id != 0 || status->term > 0 || status->last > 0 || status->snapshot > 0;
 }
 
-static enum err read_promise(const struct replica_service *service,
+static enum err read_promise(const struct fleet_service *service,
                              struct bootstrap_identity *ret_stored, struct note *note)
 {
     struct datadir mark = {.replica_id = 0};
-    enum err err = datadir_mark_read(service->options.io->fs, service->options.dir, DATADIR_PROMISE,
-                                     &mark, note);
+    enum err err =
+        datadir_mark_read(service->io->fs, service->options.dir, DATADIR_PROMISE, &mark, note);
 
     *ret_stored = (struct bootstrap_identity){mark.cluster_id, mark.replica_id};
     return err == ERR_NOT_FOUND ? ERR_OK : err;
 }
 
-static enum err store_promise(const struct replica_service *service,
+static enum err store_promise(const struct fleet_service *service,
                               const struct bootstrap_identity *asked, const char *name,
                               struct note *note)
 {
     struct datadir mark = {.replica_id = asked->replica_id, .cluster_id = asked->cluster_id};
     char cluster[HEX_LEN + 1];
-    enum err err = datadir_mark_write(service->options.io->fs, service->options.io->entropy,
-                                      service->options.dir, DATADIR_PROMISE, &mark, note);
+    enum err err = datadir_mark_write(service->io->fs, service->io->entropy, service->options.dir,
+                                      DATADIR_PROMISE, &mark, note);
 
     snprintf(cluster, sizeof cluster, "%016" PRIx64, asked->cluster_id);
     if (!err)
@@ -571,11 +501,10 @@ static enum err store_promise(const struct replica_service *service,
 /* A small file, written on the loop's thread: this replica serves nobody yet. */
 static bool replica_promise_bootstrap(struct leader_request *request)
 {
-    struct replica_service *service = replica_service_of(request);
-    const Muster__V1__PromiseBootstrapRequest *from =
-        (const Muster__V1__PromiseBootstrapRequest *)request->message;
+    struct fleet_service *service = service_of(request);
+    const Muster__V1__PromiseBootstrapRequest *from = (const void *)request->message;
     Muster__V1__PromiseBootstrapResponse response = MUSTER__V1__PROMISE_BOOTSTRAP_RESPONSE__INIT;
-    struct replica_status status = replica_status(service->options.replica);
+    struct replica_status status = replica_status(service->leader.replica);
     struct promise_facts facts = {.replica_id = status.id,
                                   .has_log = replica_has_log(&status),
                                   .asked = {from->cluster_id, from->replica_id},
@@ -588,8 +517,7 @@ static bool replica_promise_bootstrap(struct leader_request *request)
     if (!facts.has_log) err = read_promise(service, &facts.stored, &note);
     switch (err ? PROMISE_TAKEN : promise_decide(&facts)) {
     case PROMISE_INVALID:
-        note_set(&note, "cluster_id and replica_id are required");
-        err = ERR_INVALID;
+        err = note_fail(&note, ERR_INVALID, "cluster_id and replica_id are required");
         break;
     case PROMISE_HAS_LOG: response.has_log = true; break;
     case PROMISE_STORE:
@@ -622,8 +550,8 @@ static bool replica_promise_bootstrap(struct leader_request *request)
 
 static bool replica_refuse_bootstrap(struct leader_request *request)
 {
-    struct replica_service *service = replica_service_of(request);
-    struct replica_status status = replica_status(service->options.replica);
+    struct fleet_service *service = service_of(request);
+    struct replica_status status = replica_status(service->leader.replica);
     struct note note = {""};
 
     if (status.cluster_id)
@@ -640,114 +568,20 @@ static bool replica_refuse_bootstrap(struct leader_request *request)
 
 /* -- the methods -- */
 
-#define SERVICE_REPLICA_METHOD(service, rpc, package, word, ...)                                   \
-    {                                                                                              \
-        .base = {.path = "/" service "/" rpc,                                                      \
-                 .name = rpc,                                                                      \
-                 .input = &package##__##word##_request__descriptor,                                \
-                 .output = &package##__##word##_response__descriptor},                             \
-        __VA_ARGS__                                                                                \
-    }
-static const struct replica_method service_replica_methods[] = {
-    SERVICE_REPLICA_METHOD("bigfleet.v1alpha1.Coordinator", "JoinRaftCluster", bigfleet__v1alpha1,
-                           join_raft_cluster, .begin = join_raft_cluster, .is_old = true),
-    SERVICE_REPLICA_METHOD("muster.v1.Fleet", "JoinReplica", muster__v1, join_replica,
-                           .begin = join_replica),
-    SERVICE_REPLICA_METHOD("muster.v1.Fleet", "ListReplicas", muster__v1, list_replicas,
-                           .begin = request_read),
-    SERVICE_REPLICA_METHOD("muster.v1.Fleet", "RemoveReplica", muster__v1, remove_replica,
-                           .begin = remove_replica),
-    SERVICE_REPLICA_METHOD("muster.v1.Fleet", "TransferLeadership", muster__v1, transfer_leadership,
-                           .begin = transfer_leadership),
-    SERVICE_REPLICA_METHOD("muster.v1.Fleet", "StateHash", muster__v1, state_hash,
-                           .admit = replica_state_hash),
-    SERVICE_REPLICA_METHOD("muster.v1.Fleet", "PromiseBootstrap", muster__v1, promise_bootstrap,
-                           .admit = replica_promise_bootstrap),
-    SERVICE_REPLICA_METHOD("muster.v1.Fleet", "BootstrapReplica", muster__v1, bootstrap_replica,
-                           .admit = replica_refuse_bootstrap),
+const struct service_method service_replica_methods[] = {
+    SERVICE_METHOD(BIGFLEET, "JoinRaftCluster", bigfleet__v1alpha1, join_raft_cluster,
+                   .begin = join_raft_cluster, .is_old = true),
+    SERVICE_METHOD(MUSTER, "JoinReplica", muster__v1, join_replica, .begin = join_replica),
+    SERVICE_METHOD(MUSTER, "ListReplicas", muster__v1, list_replicas, .read = list_replicas),
+    SERVICE_METHOD(MUSTER, "RemoveReplica", muster__v1, remove_replica, .begin = remove_replica,
+                   .written = replica_forgotten),
+    SERVICE_METHOD(MUSTER, "TransferLeadership", muster__v1, transfer_leadership,
+                   .begin = transfer_leadership),
+    SERVICE_METHOD(MUSTER, "StateHash", muster__v1, state_hash, .anywhere = true,
+                   .admit = replica_state_hash),
+    SERVICE_METHOD(MUSTER, "PromiseBootstrap", muster__v1, promise_bootstrap, .anywhere = true,
+                   .admit = replica_promise_bootstrap),
+    SERVICE_METHOD(MUSTER, "BootstrapReplica", muster__v1, bootstrap_replica, .anywhere = true,
+                   .admit = replica_refuse_bootstrap),
+    {.base = {.path = NULL}},
 };
-
-static bool request_admit(struct leader_request *request)
-{
-    const struct replica_method *method = replica_method_of(request);
-
-    fleet_actor(request->call, replica_request_of(request)->actor);
-    if (method->admit) return method->admit(request);
-    if (leader_here(request->leader)) return true;
-    request_redirect(request);
-    return false;
-}
-
-static void request_begin(struct leader_request *request)
-{
-    replica_method_of(request)->begin(request);
-}
-
-static const struct leader_rules request_rules = {
-    .request_size = sizeof(struct replica_request),
-    .full = GRPC_UNAVAILABLE,
-    .doubt = GRPC_UNAVAILABLE,
-    .admit = request_admit,
-    .begin = request_begin,
-    .read = list_replicas,
-    .written = replica_forgotten,
-    .gone = request_gone,
-    .freed = request_freed,
-};
-
-enum err replica_service_methods(struct replica_service *service, struct rpc_server *server,
-                                 struct note *note)
-{
-    enum err err = ERR_OK;
-
-    for (size_t i = 0; !err && i < ARRAY_LEN(service_replica_methods); i++)
-        err = leader_add(&service->leader, server, &service_replica_methods[i].base, note);
-    return err;
-}
-
-/* -- life -- */
-
-enum err replica_service_open(const struct replica_service_options *options,
-                              struct replica_service **ret_service)
-{
-    struct replica_service *service = calloc(1, sizeof *service);
-    struct leader_options leader = {.rules = &request_rules,
-                                    .loop = options->io->loop,
-                                    .address = leader_address,
-                                    .owner = service,
-                                    .wait_ms = LEADER_WAIT_MS,
-                                    .requests_max = SERVICE_REPLICA_CALLS_MAX};
-    struct replica_status status = replica_status(options->replica);
-    enum err err;
-
-    if (!service) return ERR_NOMEM;
-    service->options = *options;
-    if (options->log) service->log = *options->log;
-    list_init(&service->kept);
-    err = leader_open(&service->leader, &leader);
-    if (err) {
-        replica_service_close(service);
-        return err;
-    }
-    service->leader.replica = options->replica;
-    replica_service_on_change(service, &status);
-    *ret_service = service;
-    return ERR_OK;
-}
-
-void replica_service_attach(struct replica_service *service, struct quorum *quorum)
-{
-    service->quorum = quorum;
-}
-
-void replica_service_on_change(struct replica_service *service, const struct replica_status *status)
-{
-    if (service) leader_follow(&service->leader, status);
-}
-
-void replica_service_close(struct replica_service *service)
-{
-    if (!service) return;
-    leader_close(&service->leader);
-    free(service);
-}

@@ -29,7 +29,7 @@ static struct str report_shard(const struct leader_request *request)
     return str_from(report_of(request)->shard_id);
 }
 
-/* What the tables would refuse is not put into the log first, at every report anew. */
+/* A shard that the tables would refuse is not proposed, which each of its reports would do. */
 static bool report_is_registrable(struct leader_request *request)
 {
     bool long_id = report_shard(request).len > FLEET_ID_MAX;
@@ -52,9 +52,9 @@ static bool report_admit(struct leader_request *request)
         return false;
     }
     if (rpc_access_is(identity, STR("bigfleet://shard/"), report_shard(request), &note)) {
-        char actor[FLEET_ACTOR_CAP];
+        char actor[SERVICE_ACTOR_CAP];
 
-        fleet_actor(request->call, actor);
+        service_actor(request->call, actor);
         LOG_ERROR(&service_of(request)->log, "certificate identity rejected",
                   log_text("rpc", "ReportShard"), log_text("presented", actor),
                   log_str("shard", report_shard(request)));
@@ -196,11 +196,6 @@ static void report_answer(struct leader_request *request, const struct reported_
     request_reply_packed(request, &pack);
 }
 
-static void report_shard_back(struct fleet_service *service, struct str shard)
-{
-    SERVICE_LOG_EVENT(service, INFO, "shard reports again", "shard-back", log_str("shard", shard));
-}
-
 static void report_take(struct leader_request *request)
 {
     struct fleet_service *service = service_of(request);
@@ -218,7 +213,9 @@ static void report_take(struct leader_request *request)
     shard = reports_find(service->reports, report_shard(request));
     request->acted = true;
     service->numbers.reports[taken.late ? REPORT_LATE : REPORT_TAKEN]++;
-    if (taken.back) report_shard_back(service, shard->id);
+    if (taken.back)
+        SERVICE_LOG_EVENT(service, INFO, "shard reports again", "shard-back",
+                          log_str("shard", shard->id));
     if (taken.conflict) service_conflict_begun(service, shard);
     service_queue_unassigns(service, shard);
     if (taken.first || taken.restarted) service_instruct_domains(service, shard);
@@ -253,16 +250,17 @@ static void report_registered(struct leader_request *request, const struct fleet
     }
 }
 
-/* The tables would refuse it, and the refusal would stand in the log, at every report anew. */
+/* The tables would refuse it, and the log would get the refusal, at every report anew. */
 static bool report_tables_are_full(struct leader_request *request)
 {
     struct fleet_service *service = service_of(request);
 
-    if (fleet_counts(service->fleet).of[FLEET_SHARDS] < service->limits.shards_max) return false;
+    if (fleet_counts(service->fleet).of[FLEET_SHARDS] < service->options.limits.shards_max)
+        return false;
     service->numbers.reports[REPORT_REFUSED]++;
     request_refuse(request, GRPC_UNAVAILABLE,
                    "coordinator: register shard: there are %u already; remove those that are gone",
-                   service->limits.shards_max);
+                   service->options.limits.shards_max);
     return true;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the leader does for a call: the method's own checks, a read of the tables or of the shards' reports, or a
- * command of the log and what the tables said to it. */
+/* The way of a call on the leader: the method's own checks, then a read of the tables or of the shards'
+ * reports, or a command of the log and the result of the tables. Loop's thread. */
 #include <stdlib.h>
 
 #include "fleet/format/command.h"
@@ -11,6 +11,7 @@ static bool call_admit(struct leader_request *request)
     const struct service_method *method = service_method_of(request);
     struct str id;
 
+    if (method->anywhere) return method->admit(request);
     if (!leader_here(request->leader)) {
         request_redirect(request);
         return false;
@@ -28,7 +29,10 @@ static void call_begin(struct leader_request *request)
 {
     const struct service_method *method = service_method_of(request);
 
-    if (method->read)
+    if (method->begin) {
+        service_actor(request->call, fleet_request_of(request)->actor);
+        method->begin(request);
+    } else if (method->read)
         request_read(request);
     else if (!method->judge || method->judge(request))
         service_write(request);
@@ -78,6 +82,10 @@ static void call_written(struct leader_request *request, enum err err, struct st
     const struct service_method *method = service_method_of(request);
     struct fleet_result result = {.status = FLEET_UNREADABLE};
 
+    if (method->written) {
+        method->written(request, err, reply);
+        return;
+    }
     err = service_proposed(service_of(request), err, reply, &result);
     request->acted = !err && result.status == FLEET_DONE;
     if (!request->call) {
@@ -115,10 +123,10 @@ void service_write(struct leader_request *request)
     struct fleet_service *service = service_of(request);
     struct fleet_command command;
     struct proposal proposal;
-    char actor[FLEET_ACTOR_CAP];
+    char actor[SERVICE_ACTOR_CAP];
     enum err err = service_method_of(request)->command(request, &command);
 
-    fleet_actor(request->call, actor);
+    service_actor(request->call, actor);
     if (!err) err = proposal_of(service, &command, str_from(actor), &proposal);
     if (err) {
         service->numbers.apply[APPLY_ERROR]++;
@@ -166,6 +174,12 @@ enum err service_propose(struct fleet_service *service, const struct fleet_comma
     return ERR_OK;
 }
 
+static void call_freed(struct leader_request *request)
+{
+    timer_deinit(&fleet_request_of(request)->again);
+    if (request->method->kind == RPC_SERVER_STREAM) service_stream_freed(request);
+}
+
 const struct leader_rules service_rules = {
     .request_size = sizeof(struct fleet_request),
     .full = GRPC_UNAVAILABLE,
@@ -174,4 +188,7 @@ const struct leader_rules service_rules = {
     .begin = call_begin,
     .read = call_read,
     .written = call_written,
+    .gone = service_request_gone,
+    .writable = service_stream_writable,
+    .freed = call_freed,
 };

@@ -40,7 +40,7 @@ static void seed_proposed(struct fleet_service *service, enum err err,
 /* The next batch. Proposals never end from inside. */
 static void seed_propose(struct fleet_service *service)
 {
-    const struct fleet_seed *seed = service->seed;
+    const struct fleet_seed *seed = service->options.seed;
 
     while (service->seed_running < SEED_BATCH && service->seed_next < seed->count) {
         const struct fleet_command *command = &seed->commands[service->seed_next++];
@@ -60,7 +60,7 @@ static void seed_propose(struct fleet_service *service)
 
 void service_seed_begin(struct fleet_service *service)
 {
-    if (!service->seed || service->seed_running) return;
+    if (!service->options.seed || service->seed_running) return;
     service->seed_next = 0;
     service->seed_failed = false;
     seed_propose(service);

@@ -114,7 +114,7 @@ void reports_begin(struct shard_reports *reports, uint64_t term)
 
 /* -- shards -- */
 
-/* What goes is let go only after what comes has room. */
+/* The old bytes are released only after there is room for the new ones. */
 static enum err reports_make_room(const struct shard_reports *reports, size_t comes, size_t goes)
 {
     assert(goes <= reports->bytes);
@@ -130,15 +130,10 @@ enum err reports_add(struct shard_reports *reports, struct str id, mono_time now
     if (map_get(&reports->shards, id)) return ERR_OK;
     err = reports_make_room(reports, id.len, 0);
     if (err) return err;
-    shard = calloc(1, sizeof *shard + id.len);
+    if (map_count(&reports->shards) >= reports->options.shards_max) return ERR_FULL;
+    shard = map_make(&reports->shards, id, sizeof *shard);
     if (!shard) return ERR_NOMEM;
-    if (id.len) memcpy(shard->texts, id.at, id.len);
-    shard->id = str_of(shard->texts, id.len);
-    err = map_put(&reports->shards, shard->id, shard);
-    if (err) {
-        free(shard);
-        return err;
-    }
+    shard->id = str_of(shard + 1, id.len);
     map_init(&shard->by_id, reports->options.pending_max, reports->options.seed);
     map_init(&shard->by_topic, reports->options.pending_max, reports->options.seed);
     list_init(&shard->queue);
@@ -235,13 +230,6 @@ static enum err reports_keep_texts(struct shard_reports *reports, struct reporte
 
 /* -- processes under one id -- */
 
-static bool process_is_sender(const struct shard_process *process,
-                              const struct shard_report *report)
-{
-    return process->used && process->id == report->process && process->epoch == report->epoch &&
-           str_equal(process->address, report->address);
-}
-
 /* The process that sent the report. When several have the same id, epoch and address, it is the one
  * with the highest cycle before the report's. NULL: a new process. */
 static struct shard_process *sender_of(struct reported_shard *shard,
@@ -251,7 +239,9 @@ static struct shard_process *sender_of(struct reported_shard *shard,
 
     for (size_t i = 0; i < REPORTS_PROCESSES_MAX; i++) {
         struct shard_process *process = &shard->processes[i];
-        if (!process_is_sender(process, report)) continue;
+        if (!process->used || process->id != report->process || process->epoch != report->epoch ||
+            !str_equal(process->address, report->address))
+            continue;
         if (!report->process && process->cycle > report->cycle) continue;
         if (!best || process->cycle > best->cycle) best = process;
     }
@@ -405,15 +395,6 @@ struct reported_shard *reports_silent(struct shard_reports *reports, mono_time n
 
 /* -- instructions -- */
 
-static struct str put_text(char **at, struct str text)
-{
-    struct str put = str_of(*at, text.len);
-
-    if (text.len) memcpy(*at, text.at, text.len);
-    *at += text.len;
-    return put;
-}
-
 static struct instruction *copy_instruction(const struct instruction *from)
 {
     struct instruction *it = malloc(sizeof *it + held_bytes(from));
@@ -426,9 +407,9 @@ static struct instruction *copy_instruction(const struct instruction *from)
     it->refused = false;
     it->reason = (struct str){NULL, 0};
     at = it->texts;
-    it->id = put_text(&at, from->id);
-    it->topic = put_text(&at, from->topic);
-    it->bytes = put_text(&at, from->bytes);
+    it->id = str_put(&at, from->id);
+    it->topic = str_put(&at, from->topic);
+    it->bytes = str_put(&at, from->bytes);
     return it;
 }
 

@@ -37,7 +37,7 @@ enum {
     REPORTS_TOPIC_MAX = 1100,            /* bytes: two labels and a mark */
     REPORTS_REASON_MAX = 320,            /* bytes kept of a refusal */
     REPORTS_REPORT_MAX = 1 << 20,        /* bytes of a summary, and of all shortfalls, each */
-    REPORTS_PROCESSES_MAX = 4,           /* told apart under one shard id */
+    REPORTS_PROCESSES_MAX = 4,           /* distinguished under one shard id */
     REPORTS_OVERLAPS = 3,
 };
 #define REPORTS_BYTES_MAX ((size_t)1 << 30) /* of all texts together */
@@ -50,7 +50,7 @@ struct instruction {
     uint64_t term, sequence; /* the place in the queue */
     uint64_t tag;            /* the caller's; 0: none */
     bool stray;              /* the caller's: of a domain that another shard owns */
-    bool untold;             /* the caller's: the shard was never sent what this one takes back */
+    bool unsent_before;      /* the caller's: the shard was never sent what this one takes back */
     bool refused;
     uint32_t deliveries; /* the caller's: how often it was sent */
     struct str reason;   /* of the last refusal, clipped; empty: it was not refused */
@@ -86,7 +86,6 @@ struct reported_shard {
     size_t tagged, strays; /* of them, with a tag; of domains that another shard owns */
     uint64_t asked;        /* the reports_may_queue that named it last */
     struct map by_id, by_topic;
-    char texts[];
 };
 struct reports_options {      /* 0: the default behind it */
     uint64_t silent_after_ms; /* 60,000: six reports of a shard at its usual pace */
@@ -104,7 +103,7 @@ struct shard_reports {
     struct list heard; /* longest silence first */
     size_t silent_count, conflict_count, stray_count;
     size_t bytes;  /* of texts held */
-    mono_time now; /* the latest we were told: it never runs back */
+    mono_time now; /* the latest that a caller passed: it never runs back */
 };
 enum err reports_open(const struct reports_options *options,
                       struct shard_reports **ret_reports); /* ERR_NOMEM */
@@ -161,7 +160,7 @@ static inline size_t reports_pending(const struct reported_shard *shard) /* wait
 }
 struct instruction *reports_instruction(const struct reported_shard *shard, struct str id);
 struct instruction *reports_about(const struct reported_shard *shard, struct str topic);
-/* A copy of `from` (id, topic, bytes, term, sequence, tag, stray, untold) to the end of the queue,
+/* A copy of `from` (id, topic, bytes, term, sequence, tag, stray, unsent_before) to the end of the queue,
  * or to where (term, sequence) belongs. Replaces the one with the same id, and the one with the same
  * topic. ERR_NOT_FOUND (no shard), ERR_INVALID (no id), ERR_TOO_LARGE, ERR_FULL (queue or bytes):
  * the queue is as it was. ERR_NOMEM: so it is, but for what would have been replaced. */

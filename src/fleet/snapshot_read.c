@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads meta.json and state out of a directory or a tar, into the tables of a fleet. Blocking; the
+ * parts come in this order, each once, and must agree with each other. */
 #include "fleet/snapshot_read.h"
 
 #include <inttypes.h>
@@ -121,6 +123,12 @@ static enum err state_take(struct snapshot_reader *reader, uint64_t offset, uint
     return err;
 }
 
+static const struct {
+    const char *name;
+    enum err (*take)(struct snapshot_reader *reader, uint64_t offset, uint64_t size,
+                     struct note *note);
+} snapshot_parts[] = {{"meta.json", meta_take}, {"state", state_take}};
+
 /* -- a tar -- */
 
 static enum err entry_take(struct snapshot_reader *reader, const struct tar_entry *entry,
@@ -128,8 +136,9 @@ static enum err entry_take(struct snapshot_reader *reader, const struct tar_entr
 {
     if (offset > reader->size || entry->size > reader->size - offset)
         return wrong("cut short", note);
-    if (strcmp(entry->name, "meta.json") == 0) return meta_take(reader, offset, entry->size, note);
-    if (strcmp(entry->name, "state") == 0) return state_take(reader, offset, entry->size, note);
+    for (size_t i = 0; i < ARRAY_LEN(snapshot_parts); i++)
+        if (strcmp(entry->name, snapshot_parts[i].name) == 0)
+            return snapshot_parts[i].take(reader, offset, entry->size, note);
     return ERR_OK;
 }
 
@@ -176,25 +185,21 @@ static enum err tar_read(struct snapshot_reader *reader, const char *path, struc
 static enum err directory_read(struct snapshot_reader *reader, const char *path, struct note *note)
 {
     char name[FS_PATH_CAP + 16];
-    enum err err;
+    enum err err = ERR_OK;
 
-    snprintf(name, sizeof name, "%s/meta.json", path);
-    err = file_open(reader, name, note);
-    if (!err) err = meta_take(reader, 0, reader->size, note);
-    file_close(reader);
-    if (!err) {
-        snprintf(name, sizeof name, "%s/state", path);
+    for (size_t i = 0; !err && i < ARRAY_LEN(snapshot_parts); i++) {
+        snprintf(name, sizeof name, "%s/%s", path, snapshot_parts[i].name);
         err = file_open(reader, name, note);
-        if (!err) err = state_take(reader, 0, reader->size, note);
+        if (!err) err = snapshot_parts[i].take(reader, 0, reader->size, note);
         file_close(reader);
+        if (err) note_prefix(note, "%s", snapshot_parts[i].name);
     }
-    if (err) note_prefix(note, "%s", strrchr(name, '/') + 1);
     return err;
 }
 
 /* -- the whole -- */
 
-/* What the files say of themselves must be true. */
+/* Size, index and hash that the files name must be right. */
 static enum err add_up(const struct snapshot_reader *reader, struct note *note)
 {
     const struct fleet_meta *meta = &reader->meta;

@@ -5,7 +5,7 @@
  * no leader is followed. Or to the leader: one connection, at whatever address it is named.
  *
  * Several join addresses are one replica each and are taken as they are. A single one may be a name
- * that stands for all replicas, ourselves among them; it is looked up anew each time and every
+ * of all replicas, ourselves among them; it is looked up anew each time and every
  * address behind it is asked, or the dialer would always meet the first, which may be us. */
 #ifndef FLEET_SURVEY_H
 #define FLEET_SURVEY_H

@@ -46,8 +46,7 @@ static uint64_t due_ms(int64_t seconds, int32_t nanos)
 
 enum err beat_read(const ProtobufCMessage *message, struct beat_said *ret_said, struct note *note)
 {
-    const Rollout__Transport__V1__BeatRequest *m =
-        (const Rollout__Transport__V1__BeatRequest *)message;
+    const Rollout__Transport__V1__BeatRequest *m = (const void *)message;
     struct ulid run;
     enum err err;
 
@@ -124,7 +123,7 @@ enum err beat_pass_write(const struct beat_said *said, uint32_t age_ms, struct b
 enum err beat_pass_read(const ProtobufCMessage *message, struct beat_said *ret_said,
                         uint32_t *ret_age_ms, struct note *note)
 {
-    const Muster__V1__PassedBeat *m = (const Muster__V1__PassedBeat *)message;
+    const Muster__V1__PassedBeat *m = (const void *)message;
     struct ulid run;
     enum err err;
 

@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A beat stands in two lists: `age`, oldest first, until it is answered; and `link`, where it
- * waits, until its round, batch or proposal is over. So a beat whose time is up is answered at
- * once and let go later, by whoever holds it. */
-#include "member/beats.h"
-
+/* Beats that wait for their answer.
+ *
+ * On the leader those of BEATS_GATHER_MS share one leadership round, which began after they had
+ * come: a deposed leader keeps nobody alive. On a follower as many go to the leader in one call,
+ * and its answers go to the callers here. Whatever happens, each beat is answered within
+ * reply_max_ms: a worker that waits for ever cannot be stopped.
+ *
+ * A beat is in two lists: `age`, oldest first, until it is answered; and `link`, where it waits,
+ * until its round, batch or proposal is over. So a beat whose time is up is answered at once and
+ * freed later. Knows calls and rounds; what a beat does to a worker is service_beat.c's. Loop's
+ * thread. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -14,17 +20,9 @@ enum {
     REPLY_MAX_MS = 200,
     WAITING_MAX = 200000,
     PASSING_MAX = 64, /* calls to the leader at once */
-    NUMBER_CAP = 24,
     ANSWER_MAX = 4 << 20,
 };
 
-struct round {
-    struct beats *beats;
-    struct read_ticket ticket;
-    struct list members; /* beats */
-    bool running;
-    mono_time began;
-};
 struct beat_batch { /* that a follower passed on to us */
     struct beats *beats;
     struct rpc_call *call; /* NULL: nobody waits */
@@ -36,35 +34,9 @@ struct beat_batch { /* that a follower passed on to us */
     } answers[]; /* in `rows`, by the place of the beat */
 };
 struct pass { /* that we pass on */
-    struct list link;
     struct beats *beats;
     struct list members;
     uint32_t count;
-};
-struct beats {
-    struct member_service *service;
-    struct loop *loop;
-    uint64_t reply_max_ms;
-    struct list ages; /* unanswered, oldest first */
-    struct timer overdue;
-    /* the leader's */
-    struct list gathered;
-    struct round round;
-    struct timer round_due;
-    /* a follower's */
-    struct list outgoing; /* beats, not yet under way */
-    uint32_t outgoing_count;
-    struct list passes;
-    size_t pass_count;
-    struct timer pass_due;
-    mono_time passed_at;
-    struct buf request, row, answer; /* scratch */
-    struct beats_facts facts;
-    struct {
-        char coord[NUMBER_CAP], assignment[NUMBER_CAP], next[NUMBER_CAP], fence[NUMBER_CAP];
-        char leader[RPC_ADDRESS_CAP];
-    } texts;
-    struct beats_stats stats;
 };
 
 /* -- memory -- */
@@ -86,7 +58,7 @@ static bool is_answered(const struct beat_call *beat)
     return !beat->call && !beat->batch;
 }
 
-static void beat_free(struct beats *beats, struct beat_call *beat)
+void beats_over(struct beats *beats, struct beat_call *beat)
 {
     assert(is_answered(beat));
     list_remove(&beat->link);
@@ -173,15 +145,15 @@ static void answered(struct beats *beats, struct beat_call *beat)
                               MS_PER_SECOND);
 }
 
-static void number_text(char text[NUMBER_CAP], uint64_t number)
+static void number_text(char text[BEATS_NUMBER_CAP], uint64_t number)
 {
-    snprintf(text, NUMBER_CAP, "%llu", (unsigned long long)number);
+    snprintf(text, BEATS_NUMBER_CAP, "%llu", (unsigned long long)number);
 }
 
 static void add_trailers(const struct beats *beats, struct rpc_call *call,
                          const struct beat_ack *ack)
 {
-    char incarnation[NUMBER_CAP];
+    char incarnation[BEATS_NUMBER_CAP];
 
     (void)rpc_add_trailer(call, STR("x-coord-epoch"), str_from(beats->texts.coord));
     (void)rpc_add_trailer(call, STR("x-assignment-epoch"), str_from(beats->texts.assignment));
@@ -241,16 +213,10 @@ void beats_ack(struct beats *beats, struct beat_call *beat, const struct beat_ac
     answer(beats, beat, GRPC_OK, STR_EMPTY, ack);
 }
 
-void beats_refuse_text(struct beats *beats, struct beat_call *beat, enum grpc_status status,
-                       struct str text)
-{
-    answer(beats, beat, status, text, NULL);
-}
-
 void beats_refuse(struct beats *beats, struct beat_call *beat, enum grpc_status status,
                   const char *text)
 {
-    beats_refuse_text(beats, beat, status, str_from(text));
+    answer(beats, beat, status, str_from(text), NULL);
 }
 
 static void on_overdue(struct timer *timer)
@@ -269,8 +235,6 @@ static void on_overdue(struct timer *timer)
 }
 
 /* -- leadership rounds -- */
-
-static void start_round(struct beats *beats);
 
 static void plan_round(struct beats *beats)
 {
@@ -292,7 +256,7 @@ static void end_round(struct beats *beats, const char *why)
             beats_refuse(beats, beat, GRPC_UNAVAILABLE, why);
         else if (!is_answered(beat))
             beat_acknowledge(beats->service, beat);
-        beat_free(beats, beat);
+        beats_over(beats, beat);
     }
     set_next_overdue(beats);
     plan_round(beats);
@@ -300,28 +264,23 @@ static void end_round(struct beats *beats, const char *why)
 
 static void on_round(struct read_ticket *ticket, enum err err)
 {
-    struct round *round = CONTAINER_OF(ticket, struct round, ticket);
+    struct beats_round *round = CONTAINER_OF(ticket, struct beats_round, ticket);
 
     end_round(round->beats, err ? "leadership was not confirmed" : NULL);
 }
 
-static void start_round(struct beats *beats)
+static void start_round(struct timer *timer)
 {
-    struct round *round = &beats->round;
+    struct beats *beats = CONTAINER_OF(timer, struct beats, round_due);
+    struct beats_round *round = &beats->round;
 
     if (round->running || list_empty(&beats->gathered)) return;
-    timer_stop(&beats->round_due);
     list_splice(&round->members, &beats->gathered);
     round->running = true;
     round->began = loop_now(beats->loop);
     round->ticket = (struct read_ticket){.done = on_round};
     beats->stats.rounds++;
     replica_read(beats->service->leader.replica, &round->ticket);
-}
-
-static void on_round_due(struct timer *timer)
-{
-    start_round(CONTAINER_OF(timer, struct beats, round_due));
 }
 
 void beats_lost(struct beats *beats, const char *why)
@@ -361,9 +320,8 @@ static void end_pass(struct pass *pass, const Muster__V1__PassBeatsResponse *ans
                                          .drift_ms = one->drift_ms,
                                          .has_control = one->control.len > 0,
                                          .control = str_of(one->control.data, one->control.len)});
-        beat_free(beats, beat);
+        beats_over(beats, beat);
     }
-    list_remove(&pass->link);
     beats->pass_count--;
     free(pass);
     set_next_overdue(beats);
@@ -403,7 +361,6 @@ static struct pass *pass_new(struct beats *beats)
 
     if (!pass) return NULL;
     pass->beats = beats;
-    list_init(&pass->link);
     list_init(&pass->members);
     while (pass->count < BEATS_PASS_MAX && !list_empty(&beats->outgoing)) {
         struct beat_call *beat = CONTAINER_OF(list_pop(&beats->outgoing), struct beat_call, link);
@@ -411,7 +368,7 @@ static struct pass *pass_new(struct beats *beats)
 
         beats->outgoing_count--;
         if (is_answered(beat)) {
-            beat_free(beats, beat);
+            beats_over(beats, beat);
             continue;
         }
         row.err =
@@ -420,13 +377,13 @@ static struct pass *pass_new(struct beats *beats)
         list_append(&pass->members, &beat->link);
         pass->count++;
     }
-    list_append(&beats->passes, &pass->link);
     beats->pass_count++;
     return pass;
 }
 
-static void pass_on(struct beats *beats)
+static void pass_on(struct timer *timer)
 {
+    struct beats *beats = CONTAINER_OF(timer, struct beats, pass_due);
     struct rpc_call_options options = {.path = "/muster.v1.Membership/PassBeats",
                                        .timeout_ms = beats->reply_max_ms,
                                        .idempotent = true,
@@ -436,7 +393,6 @@ static void pass_on(struct beats *beats)
     struct pass *pass;
     enum err err;
 
-    timer_stop(&beats->pass_due);
     beats->passed_at = loop_now(beats->loop);
     while (!list_empty(&beats->outgoing)) {
         pass = beats->pass_count < PASSING_MAX ? pass_new(beats) : NULL;
@@ -450,11 +406,6 @@ static void pass_on(struct beats *beats)
                      : ERR_UNAVAILABLE;
         if (err) end_pass(pass, NULL, "no leader is known");
     }
-}
-
-static void on_pass_due(struct timer *timer)
-{
-    pass_on(CONTAINER_OF(timer, struct beats, pass_due));
 }
 
 /* At once, when it is long ago that some were passed on, or many wait. */
@@ -489,10 +440,10 @@ static void beats_file(struct beats *beats, struct beat_call *beat)
 {
     enum beats_way way;
 
-    beats->stats.beats++;
+    beats->stats.came++;
     way = beat_heard(beats->service, beat);
     if (way == BEATS_OVER) {
-        beat_free(beats, beat);
+        beats_over(beats, beat);
     } else if (way == BEATS_ROUND) {
         list_append(&beats->gathered, &beat->link);
         plan_round(beats);
@@ -501,15 +452,11 @@ static void beats_file(struct beats *beats, struct beat_call *beat)
 
 static void file_outgoing(struct beats *beats, struct beat_call *beat)
 {
+    beats->stats.came++;
     beats->stats.passed++;
     list_append(&beats->outgoing, &beat->link);
     beats->outgoing_count++;
     plan_pass(beats);
-}
-
-void beats_over(struct beats *beats, struct beat_call *beat)
-{
-    beat_free(beats, beat);
 }
 
 static void take_metadata(struct beat_said *said, const struct rpc_call *call)
@@ -541,13 +488,13 @@ static void on_beat(void *service, struct rpc_call *call, const ProtobufCMessage
     if (err) {
         beats->stats.refused++;
         rpc_finish(call, GRPC_INVALID_ARGUMENT, str_from(note.text), STR_EMPTY);
-        beat_free(beats, beat);
+        beats_over(beats, beat);
         return;
     }
     take_metadata(&beat->said, call);
     if (!beat_admit(beats->service, call, &beat->said)) {
         beats->stats.refused++;
-        beat_free(beats, beat);
+        beats_over(beats, beat);
         return;
     }
     beat->call = call;
@@ -600,12 +547,12 @@ static void file_passed(struct beat_batch *batch, uint32_t place, const Protobuf
     }
     if (beat_pass_read(message, &beat->said, &age, &note)) {
         batch_answer(batch, place, GRPC_INVALID_ARGUMENT, STR("not a beat"), NULL);
-        beat_free(beats, beat);
+        beats_over(beats, beat);
         return;
     }
     beat->batch = batch;
     beat->place = place;
-    came(beats, beat); /* to us; who passed it on looks at the whole time */
+    came(beats, beat); /* to us; the replica that passed it on looks at the whole time */
     beats_file(beats, beat);
 }
 
@@ -613,7 +560,7 @@ static void on_passed_beats(void *service, struct rpc_call *call, const Protobuf
                             struct str)
 {
     struct beats *beats = service;
-    const Muster__V1__PassBeatsRequest *m = (const Muster__V1__PassBeatsRequest *)message;
+    const Muster__V1__PassBeatsRequest *m = (const void *)message;
     struct beat_batch *batch;
 
     rpc_call_set_data(call, NULL);
@@ -657,21 +604,11 @@ void beats_set_facts(struct beats *beats, const struct beats_facts *facts)
     snprintf(beats->texts.leader, sizeof beats->texts.leader, "%s", facts->leader);
 }
 
-struct beats_stats beats_stats(const struct beats *beats)
+enum err beats_open(struct beats *beats, struct member_service *service)
 {
-    struct beats_stats stats = beats->stats;
-
-    stats.came = stats.beats + stats.passed;
-    return stats;
-}
-
-enum err beats_open(struct member_service *service, struct beats **ret_beats)
-{
-    struct beats *beats = calloc(1, sizeof *beats);
     uint64_t reply_max_ms = service->options.reply_max_ms;
     enum err err;
 
-    if (!beats) return ERR_NOMEM;
     beats->service = service;
     beats->loop = service->io->loop;
     beats->reply_max_ms = reply_max_ms ? reply_max_ms : REPLY_MAX_MS;
@@ -680,18 +617,12 @@ enum err beats_open(struct member_service *service, struct beats **ret_beats)
     list_init(&beats->gathered);
     list_init(&beats->round.members);
     list_init(&beats->outgoing);
-    list_init(&beats->passes);
     buf_init(&beats->request, ANSWER_MAX);
     buf_init(&beats->row, ANSWER_MAX);
     buf_init(&beats->answer, ANSWER_MAX);
     err = timer_init(&beats->overdue, beats->loop, on_overdue);
-    if (!err) err = timer_init(&beats->round_due, beats->loop, on_round_due);
-    if (!err) err = timer_init(&beats->pass_due, beats->loop, on_pass_due);
-    if (err)
-        beats_close(beats);
-    else
-        *ret_beats = beats;
-    return err;
+    if (!err) err = timer_init(&beats->round_due, beats->loop, start_round);
+    return err ? err : timer_init(&beats->pass_due, beats->loop, pass_on);
 }
 
 void beats_stop(struct beats *beats)
@@ -700,14 +631,13 @@ void beats_stop(struct beats *beats)
 
     if (beats->round.running) end_round(beats, "this replica stops");
     while ((node = list_pop(&beats->gathered)))
-        beat_free(beats, CONTAINER_OF(node, struct beat_call, link));
+        beats_over(beats, CONTAINER_OF(node, struct beat_call, link));
     while ((node = list_pop(&beats->outgoing)))
-        beat_free(beats, CONTAINER_OF(node, struct beat_call, link));
+        beats_over(beats, CONTAINER_OF(node, struct beat_call, link));
 }
 
 void beats_close(struct beats *beats)
 {
-    if (!beats) return;
     assert(beats->stats.waiting == 0 && beats->pass_count == 0);
     timer_deinit(&beats->overdue);
     timer_deinit(&beats->round_due);
@@ -715,5 +645,4 @@ void beats_close(struct beats *beats)
     buf_deinit(&beats->request);
     buf_deinit(&beats->row);
     buf_deinit(&beats->answer);
-    free(beats);
 }

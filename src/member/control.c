@@ -1,27 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sends directives to workers. Invariant: at most one directive of each kind waits for a worker,
- * the newest. Loop thread, leader only. */
-#include "member/control.h"
-
+/* Orders to workers: the control streams, and the orders that wait for workers without one.
+ *
+ * An order goes down the worker's stream at once. Without one, or while the stream is full, it
+ * waits and rides on the reply of the next beat, one a reply. Waiting orders are bounded: an order takes
+ * the place of an older one of its kind. Loop's thread, leader only. */
 #include <stdlib.h>
 
-#include "base/map.h"
-#include "wire/pack.h"
+#include "member/service_internal.h"
 
-enum { TEXT_MAX = 256 };
+enum { TEXT_MAX = 256, ORDER_BYTES_MAX = 512 /* of an encoded ControlPush */ };
 
-struct line { /* of one worker that has a stream or something waiting */
-    struct control *control;
-    struct rpc_call *call;          /* NULL: no stream */
+struct line { /* of one worker that has a stream or an order waiting; made by map_make */
+    struct call_stream stream; /* its call is NULL: there is none */
+    struct member_service *service;
     struct buf orders[ORDER_KINDS]; /* that wait; empty: none of this kind */
     size_t id_len;
-    char id[];
 };
-struct control {
-    struct map lines;
-    size_t streams;
-};
-
 /* -- orders as bytes: a ControlPush -- */
 
 static enum err order_write(const struct directive *order, struct buf *into)
@@ -47,41 +41,9 @@ static enum err order_write(const struct directive *order, struct buf *into)
 
 /* -- lines -- */
 
-static struct str id_of(const struct line *line)
-{
-    return str_of(line->id, line->id_len);
-}
-
-static struct line *line_of(const struct control *control, struct str worker)
-{
-    return map_get(&control->lines, worker);
-}
-
-static enum err line_with(struct control *control, struct str worker, struct line **ret_line)
-{
-    struct line *line = line_of(control, worker);
-    enum err err;
-
-    if (!line) {
-        line = calloc(1, sizeof *line + worker.len);
-        if (!line) return ERR_NOMEM;
-        line->control = control;
-        line->id_len = worker.len;
-        for (size_t i = 0; i < ORDER_KINDS; i++) buf_init(&line->orders[i], ORDER_BYTES_MAX);
-        memcpy(line->id, worker.at, worker.len);
-        err = map_put(&control->lines, id_of(line), line);
-        if (err) {
-            free(line);
-            return err;
-        }
-    }
-    *ret_line = line;
-    return ERR_OK;
-}
-
 static void line_free(struct line *line)
 {
-    map_remove(&line->control->lines, id_of(line));
+    map_remove(&line->service->control, str_of(line + 1, line->id_len));
     for (size_t i = 0; i < ORDER_KINDS; i++) buf_deinit(&line->orders[i]);
     free(line);
 }
@@ -96,23 +58,49 @@ static struct buf *first_waiting(struct line *line)
 
 static void free_if_idle(struct line *line)
 {
-    if (!line->call && !first_waiting(line)) line_free(line);
+    if (!line->stream.call && !first_waiting(line)) line_free(line);
 }
 
-static void end_stream(struct line *line, enum grpc_status status, const char *why)
+static void line_over(struct call_stream *stream)
 {
-    if (!line->call) return;
-    rpc_call_set_data(line->call, NULL);
-    rpc_finish(line->call, status, str_from(why), STR_EMPTY);
-    line->call = NULL;
-    line->control->streams--;
+    struct line *line = CONTAINER_OF(stream, struct line, stream);
+
+    line->service->control_streams--;
+    free_if_idle(line);
+}
+
+/* Its stream ends, what waits is forgotten. */
+static void line_end(struct line *line, enum grpc_status status, const char *why)
+{
+    for (size_t i = 0; i < ORDER_KINDS; i++) buf_clear(&line->orders[i]);
+    if (line->stream.call)
+        call_stream_end(&line->stream, status, why);
+    else
+        line_free(line);
+}
+
+static struct line *line_of(const struct member_service *service, struct str worker)
+{
+    return map_get(&service->control, worker);
+}
+
+/* NULL: no memory, or too many. */
+static struct line *line_with(struct member_service *service, struct str worker)
+{
+    struct line *line = map_make(&service->control, worker, sizeof *line);
+
+    if (!line || line->service) return line;
+    line->service = service;
+    line->id_len = worker.len;
+    for (size_t i = 0; i < ORDER_KINDS; i++) buf_init(&line->orders[i], ORDER_BYTES_MAX);
+    return line;
 }
 
 /* -- what waits -- */
 
-bool control_take(struct control *control, struct str worker, struct buf *into)
+bool control_take(struct member_service *service, struct str worker, struct buf *into)
 {
-    struct line *line = line_of(control, worker);
+    struct line *line = line_of(service, worker);
     struct buf *order = line ? first_waiting(line) : NULL;
 
     if (!order || buf_append(into, buf_peek(order))) return false;
@@ -121,25 +109,26 @@ bool control_take(struct control *control, struct str worker, struct buf *into)
     return true;
 }
 
-/* What waited goes before what comes. */
+/* Waiting orders go before a new one. */
 static void send_waiting(struct line *line)
 {
     struct buf *order;
 
-    while (line->call && (order = first_waiting(line))) {
-        if (rpc_send_bytes(line->call, buf_peek(order))) return;
+    while (line->stream.call && (order = first_waiting(line))) {
+        if (rpc_send_bytes(line->stream.call, buf_peek(order))) return;
         buf_clear(order);
     }
 }
 
-bool control_push(struct control *control, struct str worker, const struct directive *order)
+bool control_push(struct member_service *service, struct str worker, const struct directive *order)
 {
     char bytes[ORDER_BYTES_MAX];
     struct buf room = {.data = bytes, .cap = sizeof bytes, .max = sizeof bytes}, *waits;
     struct line *line;
 
-    if (order_write(order, &room) || line_with(control, worker, &line)) return false;
-    if (line->call && !first_waiting(line) && !rpc_send_bytes(line->call, buf_peek(&room)))
+    if (order_write(order, &room) || !(line = line_with(service, worker))) return false;
+    if (line->stream.call && !first_waiting(line) &&
+        !rpc_send_bytes(line->stream.call, buf_peek(&room)))
         return true;
     waits = &line->orders[order->kind];
     buf_clear(waits);
@@ -149,75 +138,31 @@ bool control_push(struct control *control, struct str worker, const struct direc
 
 /* -- streams -- */
 
-enum err control_subscribe(struct control *control, struct str worker, struct rpc_call *call)
+enum err control_subscribe(struct member_service *service, struct str worker, struct rpc_call *call)
 {
-    struct line *line;
-    enum err err = line_with(control, worker, &line);
+    struct line *line = line_of(service, worker);
 
-    if (err) return err;
-    end_stream(line, GRPC_OK, "another stream of this worker took its place");
-    line->call = call;
-    control->streams++;
-    rpc_call_set_data(call, line);
-    rpc_call_set_waiting(call);
+    if (line) call_stream_end(&line->stream, GRPC_OK, CALL_STREAM_REPLACED);
+    line = line_with(service, worker);
+    if (!line) return map_count(&service->control) < service->control.max ? ERR_NOMEM : ERR_FULL;
+    service->control_streams++;
+    call_stream_begin(&line->stream, service, call, line_over);
     send_waiting(line);
     return ERR_OK;
 }
 
-void control_gone(struct control *control, struct rpc_call *call)
+void control_release(struct member_service *service, struct str worker)
 {
-    struct line *line = rpc_call_data(call);
+    struct line *line = line_of(service, worker);
 
-    if (!line) return;
-    line->call = NULL;
-    control->streams--;
-    free_if_idle(line);
+    if (line) line_end(line, GRPC_OK, "");
 }
 
-void control_release(struct control *control, struct str worker)
-{
-    struct line *line = line_of(control, worker);
-
-    if (!line) return;
-    end_stream(line, GRPC_OK, "");
-    line_free(line);
-}
-
-void control_end(struct control *control, const char *why)
+void control_end(struct member_service *service, const char *why)
 {
     size_t cursor = 0;
     struct map_entry *entry;
 
-    while ((entry = map_next(&control->lines, &cursor))) {
-        struct line *line = entry->value;
-
-        end_stream(line, GRPC_UNAVAILABLE, why);
-        line_free(line);
-    }
-}
-
-size_t control_streams(const struct control *control)
-{
-    return control->streams;
-}
-
-/* -- life -- */
-
-enum err control_open(uint64_t seed, size_t workers_max, struct control **ret_control)
-{
-    struct control *control = calloc(1, sizeof *control);
-
-    if (!control) return ERR_NOMEM;
-    map_init(&control->lines, workers_max, seed);
-    *ret_control = control;
-    return ERR_OK;
-}
-
-void control_close(struct control *control)
-{
-    if (!control) return;
-    assert(control->streams == 0);
-    control_end(control, "");
-    map_deinit(&control->lines);
-    free(control);
+    while ((entry = map_next(&service->control, &cursor)))
+        line_end(entry->value, GRPC_UNAVAILABLE, why);
 }

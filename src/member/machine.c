@@ -131,8 +131,8 @@ bool member_machine_restoring(const struct member_machine *machine)
 
 /* -- applying -- */
 
-static enum err apply(void *state, const struct machine_entry *entry, struct buf *reply,
-                      struct note *note)
+static enum err machine_apply(void *state, const struct machine_entry *entry, struct buf *reply,
+                              struct note *note)
 {
     static const struct member_op tick = {.kind = MEMBER_OP_TICK};
     static const struct member_command nothing = {.ops = &tick, .op_count = 1};
@@ -155,14 +155,14 @@ static enum err apply(void *state, const struct machine_entry *entry, struct buf
 
 /* -- snapshots -- */
 
-static enum err snapshot_begin(void *state, uint64_t, void **ret_view)
+static enum err machine_snapshot_begin(void *state, uint64_t, void **ret_view)
 {
     return member_view_open(((struct member_machine *)state)->membership, ret_view);
 }
 
 /* -- restoring -- */
 
-static enum err restore_begin(void *state, uint64_t, struct note *note)
+static enum err machine_restore_begin(void *state, uint64_t, struct note *note)
 {
     struct member_machine *machine = state;
 
@@ -172,12 +172,12 @@ static enum err restore_begin(void *state, uint64_t, struct note *note)
     return machine->restore ? ERR_OK : ERR_NOMEM;
 }
 
-static enum err restore_next(void *state, struct str bytes, struct note *note)
+static enum err machine_restore_next(void *state, struct str bytes, struct note *note)
 {
     return member_restore_feed(((struct member_machine *)state)->restore, bytes, note);
 }
 
-static enum err restore_end(void *state, struct note *note)
+static enum err machine_restore_end(void *state, struct note *note)
 {
     struct member_machine *machine = state;
     struct membership *fresh = NULL;
@@ -186,13 +186,13 @@ static enum err restore_end(void *state, struct note *note)
     member_restore_close(machine->restore);
     machine->restore = NULL;
     if (err) return err;
-    member_close(machine->membership); /* the reader of an open view is told */
+    member_close(machine->membership); /* the reader of an open view gets ERR_CLOSED */
     machine->membership = fresh;
     if (machine->options.restored) machine->options.restored(machine->options.owner);
     return ERR_OK;
 }
 
-static void recover(void *state, const struct machine_recovery *recovery)
+static void machine_recover(void *state, const struct machine_recovery *recovery)
 {
     struct member_machine *machine = state;
     struct member_instance instance;
@@ -205,33 +205,33 @@ static void recover(void *state, const struct machine_recovery *recovery)
     if (machine->options.restored) machine->options.restored(machine->options.owner);
 }
 
-static uint64_t hash(const void *state)
+static uint64_t machine_hash(const void *state)
 {
     return member_hash(((const struct member_machine *)state)->membership);
 }
 
-static uint64_t size(const void *state)
+static uint64_t machine_size(const void *state)
 {
     return member_bytes(((const struct member_machine *)state)->membership);
 }
 
-static uint64_t work(const void *state)
+static uint64_t machine_work(const void *state)
 {
     return member_work(((const struct member_machine *)state)->membership);
 }
 
-static const struct machine_ops ops = {
-    .apply = apply,
-    .snapshot_begin = snapshot_begin,
+static const struct machine_ops member_machine_ops = {
+    .apply = machine_apply,
+    .snapshot_begin = machine_snapshot_begin,
     .snapshot_next = section_view_next,
     .snapshot_end = section_view_close,
-    .restore_begin = restore_begin,
-    .restore_next = restore_next,
-    .restore_end = restore_end,
-    .recover = recover,
-    .hash = hash,
-    .size = size,
-    .work = work,
+    .restore_begin = machine_restore_begin,
+    .restore_next = machine_restore_next,
+    .restore_end = machine_restore_end,
+    .recover = machine_recover,
+    .hash = machine_hash,
+    .size = machine_size,
+    .work = machine_work,
 };
 
 struct state_machine member_machine_registration(struct member_machine *machine)
@@ -239,6 +239,6 @@ struct state_machine member_machine_registration(struct member_machine *machine)
     return (struct state_machine){.id = MEMBER_MACHINE_ID,
                                   .name = "member",
                                   .version = MEMBER_MACHINE_VERSION,
-                                  .ops = &ops,
+                                  .ops = &member_machine_ops,
                                   .state = machine};
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Membership as a state machine of the replicated log: bytes of the log to commands of the core and
- * back, and a call to whoever follows it here.
+ * back, and a call to the service that follows it here.
  *
  * Commands are the core's own bytes (member_batch_begin), and so is the snapshot section. A command
  * that the core cannot read is answered for and moves the clock only.
@@ -21,7 +21,7 @@ struct member_machine;
 struct member_machine_options {
     struct member_options member;
     void (*applied)(void *owner);  /* after each command, inside apply, on every replica */
-    void (*restored)(void *owner); /* another state stands here now */
+    void (*restored)(void *owner); /* the state is another snapshot's now */
     void *owner;
 };
 enum err member_machine_open(const struct member_machine_options *options,

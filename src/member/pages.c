@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pages of workers.md 14, as text. Keys stand in a fixed order. */
+/* The pages of workers.md 14, as text. Keys have a fixed order. */
 #include <inttypes.h>
 
 #include "member/service_internal.h"

@@ -10,7 +10,7 @@
 
 enum { REQUESTS_MAX = 65536, SECOND_MS = 250, WATCHES_MAX = 200000 };
 
-/* -- who leads, for those that pass calls on -- */
+/* -- the leader, to whom calls are passed on -- */
 
 static void look_for_leader(struct member_service *service)
 {
@@ -23,8 +23,9 @@ static void look_for_leader(struct member_service *service)
 
 /* Where nobody leads we say so ourselves, as UNAVAILABLE: to a worker "not the leader" would mean
  * that its incarnation is over. */
-static bool is_answered_here(const struct member_service *service, const struct rpc_call *call)
+static bool stream_stays(void *owner, struct rpc_call *call)
 {
+    const struct member_service *service = owner;
     struct str hops;
 
     return service->leader.led || !rpc_forwarder_leader(service->forwarder)[0] ||
@@ -35,26 +36,16 @@ static bool stays(void *owner, struct rpc_call *call)
 {
     const struct leader_binding *binding = owner;
 
-    return is_answered_here(CONTAINER_OF(binding->leader, struct member_service, leader), call);
-}
-
-static bool stream_stays(void *owner, struct rpc_call *call)
-{
-    return is_answered_here(owner, call);
+    return stream_stays(CONTAINER_OF(binding->leader, struct member_service, leader), call);
 }
 
 /* -- what the log says -- */
-
-static void on_applied(void *owner)
-{
-    lead_applied(owner);
-}
 
 static void on_restored(void *owner)
 {
     struct member_service *service = owner;
 
-    assert(!service->local); /* who leads has no snapshot put upon it */
+    assert(!service->local); /* a leader installs no snapshot */
     service->changes++;
 }
 
@@ -93,11 +84,10 @@ static enum err open_parts(struct member_service *service, struct note *note)
 {
     const struct member_service_options *options = &service->options;
     struct member_machine_options machine = {.member = options->member,
-                                             .applied = on_applied,
+                                             .applied = lead_applied,
                                              .restored = on_restored,
                                              .owner = service};
     struct loop *loop = service->io->loop;
-    uint64_t seed = entropy_u64(service->io->entropy);
     enum err err =
         leader_open(&service->leader, &(struct leader_options){.rules = &member_rules_of_calls,
                                                                .loop = loop,
@@ -109,14 +99,13 @@ static enum err open_parts(struct member_service *service, struct note *note)
     if (!err) err = member_machine_open(&machine, &service->machine);
     if (!err) err = timer_init(&service->batch_due, loop, batch_overdue);
     if (!err) err = timer_init(&service->scan, loop, lead_scan);
-    if (!err) err = timer_init(&service->tell, loop, lead_tell);
+    if (!err) err = timer_init(&service->events_due, loop, lead_events_due);
     if (!err) err = timer_init(&service->second, loop, on_second);
-    if (!err) err = control_open(seed, WATCHES_MAX, &service->control);
     if (!err)
         err = rpc_forwarder_open(
             &(struct rpc_forwarder_options){.io = service->io, .tls = options->tls},
             &service->forwarder);
-    if (!err) err = beats_open(service, &service->beats);
+    if (!err) err = beats_open(&service->beats, service);
     if (!err) err = member_metrics_open(&service->metrics, options->metrics, note);
     return err;
 }
@@ -142,6 +131,7 @@ enum err member_service_open(const struct member_service_options *options,
     list_init(&service->lookers);
     list_init(&service->streams);
     map_init(&service->watches, WATCHES_MAX, entropy_u64(options->io->entropy));
+    map_init(&service->control, WATCHES_MAX, entropy_u64(options->io->entropy));
     task_init(&service->batch_task, batch_now);
     task_init(&service->after, lead_after);
     buf_init(&service->answer, MEMBER_ANSWER_MAX);
@@ -164,8 +154,7 @@ static void stopped(void *owner)
 {
     struct member_service *service = owner;
 
-    beats_close(service->beats);
-    service->beats = NULL;
+    if (service->beats.service) beats_close(&service->beats);
     if (service->done) service->done(service->done_owner);
 }
 
@@ -178,7 +167,7 @@ void member_service_stop(struct member_service *service, void (*done)(void *owne
     timer_stop(&service->second);
     if (service->leader.led) lead_end(service);
     service->leader.led = service->leader.ready = false;
-    if (service->beats) beats_stop(service->beats);
+    if (service->beats.service) beats_stop(&service->beats);
     if (forwarder)
         rpc_forwarder_close(forwarder, stopped, service); /* ends the beats that are passed on */
     else
@@ -189,15 +178,16 @@ void member_service_close(struct member_service *service)
 {
     if (!service) return;
     assert(!service->batch && service->batches_running == 0);
-    assert(!service->local);
+    assert(!service->local && service->control_streams == 0);
     task_cancel(&service->batch_task);
     task_cancel(&service->after);
     leader_close(&service->leader);
     timer_deinit(&service->batch_due);
     timer_deinit(&service->scan);
-    timer_deinit(&service->tell);
+    timer_deinit(&service->events_due);
     timer_deinit(&service->second);
-    control_close(service->control);
+    control_end(service, "");
+    map_deinit(&service->control);
     member_machine_close(service->machine);
     map_deinit(&service->watches);
     buf_deinit(&service->answer);
@@ -222,7 +212,7 @@ void member_service_attach(struct member_service *service, struct replica *repli
 
 /* -- methods -- */
 
-/* Each stands behind a gate that passes it on to the leader; the second server has the same. */
+/* Each is behind a gate that passes it on to the leader; the second server has the same. */
 static enum err add_gated(struct member_service *service, struct rpc_server *server,
                           const struct rpc_method *method,
                           bool (*stays_here)(void *service, struct rpc_call *call),
@@ -263,75 +253,57 @@ static enum err add_calls(struct member_service *service, struct rpc_server *ser
     return err;
 }
 
-static enum err add_streams(struct member_service *service, struct rpc_server *server, bool workers,
-                            struct note *note)
+#define OTHER(gate, of_tools, its_path, of_kind, package, in, out, its_handler, its_service)       \
+    {                                                                                              \
+        .gated = (gate), .tools = (of_tools), .method = {                                          \
+            .path = (its_path),                                                                    \
+            .kind = RPC_##of_kind,                                                                 \
+            .input = &package##__##in##__descriptor,                                               \
+            .output = &package##__##out##__descriptor,                                             \
+            .handler = (its_handler),                                                              \
+            .service = (its_service)                                                               \
+        }                                                                                          \
+    }
+/* Beats go to the leader on a way of their own: they are not gated. */
+static enum err add_others(struct member_service *service, struct rpc_server *server, bool workers,
+                           struct note *note)
 {
-    const struct rpc_method streams[] = {
-        {.path = "/muster.v1.Membership/WatchAssignment",
-         .kind = RPC_SERVER_STREAM,
-         .input = &muster__v1__assignment_request__descriptor,
-         .output = &muster__v1__assignment_response__descriptor,
-         .handler = &member_watch_handler,
-         .service = service},
-        {.path = "/rollout.transport.v1.Control/Subscribe",
-         .kind = RPC_SERVER_STREAM,
-         .input = &rollout__transport__v1__control_subscribe_request__descriptor,
-         .output = &rollout__transport__v1__control_push__descriptor,
-         .handler = &member_control_handler,
-         .service = service},
-        {.path = "/rollout.transport.v1.Work/Stream",
-         .kind = RPC_BIDI,
-         .input = &rollout__transport__v1__work_up__descriptor,
-         .output = &rollout__transport__v1__work_down__descriptor,
-         .handler = &member_stream_handler,
-         .service = service},
-        {.path = "/muster.v1.Membership/WatchChanges",
-         .kind = RPC_SERVER_STREAM,
-         .input = &muster__v1__watch_changes_request__descriptor,
-         .output = &muster__v1__watch_changes_response__descriptor,
-         .handler = &member_look_handler,
-         .service = service},
+    const struct {
+        bool gated, tools; /* tools: not on the workers' listener */
+        struct rpc_method method;
+    } others[] = {
+        OTHER(false, false, "/rollout.transport.v1.Heartbeat/Beat", UNARY, rollout__transport__v1,
+              beat_request, beat_response, &beats_handler, &service->beats),
+        OTHER(false, true, "/muster.v1.Membership/PassBeats", UNARY, muster__v1, pass_beats_request,
+              pass_beats_response, &beats_pass_handler, &service->beats),
+        OTHER(true, false, "/muster.v1.Membership/WatchAssignment", SERVER_STREAM, muster__v1,
+              assignment_request, assignment_response, &member_watch_handler, service),
+        OTHER(true, false, "/rollout.transport.v1.Control/Subscribe", SERVER_STREAM,
+              rollout__transport__v1, control_subscribe_request, control_push,
+              &member_control_handler, service),
+        OTHER(true, false, "/rollout.transport.v1.Work/Stream", BIDI, rollout__transport__v1,
+              work_up, work_down, &member_stream_handler, service),
+        OTHER(true, true, "/muster.v1.Membership/WatchChanges", SERVER_STREAM, muster__v1,
+              watch_changes_request, watch_changes_response, &member_look_handler, service),
     };
-    size_t count = workers ? ARRAY_LEN(streams) - 1 : ARRAY_LEN(streams);
     enum err err = ERR_OK;
 
-    for (size_t i = 0; !err && i < count; i++)
-        err = add_gated(service, server, &streams[i], stream_stays, note);
+    for (size_t i = 0; !err && i < ARRAY_LEN(others); i++) {
+        if (workers && others[i].tools) continue;
+        err = others[i].gated ? add_gated(service, server, &others[i].method, stream_stays, note)
+                              : rpc_server_add(server, &others[i].method, note);
+    }
     return err;
-}
-
-static enum err add_beats(struct member_service *service, struct rpc_server *server, bool workers,
-                          struct note *note)
-{
-    enum err err = rpc_server_add(
-        server,
-        &(struct rpc_method){.path = "/rollout.transport.v1.Heartbeat/Beat",
-                             .kind = RPC_UNARY,
-                             .input = &rollout__transport__v1__beat_request__descriptor,
-                             .output = &rollout__transport__v1__beat_response__descriptor,
-                             .handler = &beats_handler,
-                             .service = service->beats},
-        note);
-
-    if (err || workers) return err;
-    return rpc_server_add(
-        server,
-        &(struct rpc_method){.path = "/muster.v1.Membership/PassBeats",
-                             .kind = RPC_UNARY,
-                             .input = &muster__v1__pass_beats_request__descriptor,
-                             .output = &muster__v1__pass_beats_response__descriptor,
-                             .handler = &beats_pass_handler,
-                             .service = service->beats},
-        note);
 }
 
 enum err member_service_methods(struct member_service *service, struct rpc_server *server,
                                 bool workers, struct note *note)
 {
-    enum err err = add_beats(service, server, workers, note);
+    static const struct member_method *const tables[] = {member_worker_methods, member_work_methods,
+                                                         member_read_methods};
+    enum err err = add_others(service, server, workers, note);
 
-    if (!err) err = add_calls(service, server, member_worker_methods, workers, note);
-    if (!err) err = add_calls(service, server, member_work_methods, workers, note);
-    if (!err) err = add_calls(service, server, member_read_methods, workers, note);
-    return err ? err : add_streams(service, server, workers, note);
+    for (size_t i = 0; !err && i < ARRAY_LEN(tables); i++)
+        err = add_calls(service, server, tables[i], workers, note);
+    return err;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a beat does to a worker, and what it is answered. */
+/* Checks beats, gives them to the core, and chooses their answers. Loop's thread, on the leader. */
 #include "cert/workers.h"
 #include "member/events/events.h"
 #include "member/service_internal.h"
@@ -83,10 +83,9 @@ static void ack(struct member_service *service, struct beat_call *beat,
                           (int64_t)beat->said.due_ms;
     }
     buf_clear(&service->inner);
-    answer.has_control =
-        control_take(service->control, service_beat_worker_of(beat), &service->inner);
+    answer.has_control = control_take(service, service_beat_worker_of(beat), &service->inner);
     answer.control = buf_peek(&service->inner);
-    beats_ack(service->beats, beat, &answer);
+    beats_ack(&service->beats, beat, &answer);
 }
 
 void beat_acknowledge(struct member_service *service, struct beat_call *beat)
@@ -94,7 +93,7 @@ void beat_acknowledge(struct member_service *service, struct beat_call *beat)
     struct member_worker worker;
 
     if (!service->serving || member_local_judged(service->local, service_beat_worker_of(beat))) {
-        beats_refuse(service->beats, beat, GRPC_UNAVAILABLE, "a decision about it is on its way");
+        beats_refuse(&service->beats, beat, GRPC_UNAVAILABLE, "a decision about it is on its way");
     } else if (!member_find_worker(membership_of(service), service_beat_worker_of(beat), &worker)) {
         ack(service, beat, NULL, beat->incarnation != 0);
     } else {
@@ -126,12 +125,12 @@ static void on_decided(struct operation_wait *wait, enum err err, const struct m
 
     if (!err) result = member_reply_result(reply, wait->first);
     if (err || !service->serving) {
-        beats_refuse(service->beats, beat, GRPC_UNAVAILABLE,
+        beats_refuse(&service->beats, beat, GRPC_UNAVAILABLE,
                      "what it changes could not be written down");
     } else if (result.status == MEMBER_S_DONE || result.status == MEMBER_S_SAME) {
         member_local_admitted(service->local, service_beat_worker_of(beat),
                               (enum member_phase)beat->said.phase, now_ns(service));
-        tell_events(service); /* registered before its first heartbeat */
+        lead_write_events(service); /* registered before its first heartbeat */
         note_beat(service, beat);
         if (member_find_worker(membership_of(service), service_beat_worker_of(beat), &worker))
             ack(service, beat, &worker, result.admitted && worker.incarnation > 1);
@@ -140,10 +139,10 @@ static void on_decided(struct operation_wait *wait, enum err err, const struct m
     } else if (member_grpc(result.status) == GRPC_FAILED_PRECONDITION) {
         ack(service, beat, NULL, true);
     } else {
-        beats_refuse(service->beats, beat, member_grpc(result.status),
+        beats_refuse(&service->beats, beat, member_grpc(result.status),
                      member_status_text(result.status));
     }
-    beats_over(service->beats, beat);
+    beats_over(&service->beats, beat);
     free(mine);
 }
 
@@ -155,7 +154,7 @@ static enum beats_way propose(struct member_service *service, struct beat_call *
     if (mine) *mine = (struct beat_wait){.service = service, .beat = beat};
     if (!mine || !batch_one(service, op, &mine->wait, on_decided)) {
         free(mine);
-        beats_refuse(service->beats, beat, GRPC_UNAVAILABLE, "too much is under way");
+        beats_refuse(&service->beats, beat, GRPC_UNAVAILABLE, "too much is under way");
         return BEATS_OVER;
     }
     return BEATS_KEPT;
@@ -187,7 +186,7 @@ enum beats_way beat_heard(struct member_service *service, struct beat_call *beat
     struct note note;
 
     if (!service->serving) {
-        beats_refuse(service->beats, beat, GRPC_UNAVAILABLE, NOT_READY);
+        beats_refuse(&service->beats, beat, GRPC_UNAVAILABLE, NOT_READY);
         return BEATS_OVER;
     }
     core = as_the_core_sees_it(beat);
@@ -203,18 +202,19 @@ enum beats_way beat_heard(struct member_service *service, struct beat_call *beat
         return BEATS_ROUND;
     case MEMBER_BEAT_PROPOSE: return propose(service, beat, &op);
     case MEMBER_BEAT_WAIT:
-        beats_refuse(service->beats, beat, GRPC_UNAVAILABLE, "a decision about it is on its way");
+        beats_refuse(&service->beats, beat, GRPC_UNAVAILABLE, "a decision about it is on its way");
         return BEATS_OVER;
     case MEMBER_BEAT_RESET:
-        beat->incarnation = OF_NOBODY; /* told behind a round, too: a deposed leader knows little */
+        beat->incarnation =
+            OF_NOBODY; /* answered behind a round, too: a deposed leader knows little */
         return BEATS_ROUND;
     case MEMBER_BEAT_IGNORE: beat->incarnation = 0; return BEATS_ROUND;
     case MEMBER_BEAT_UNKNOWN:
-        beats_refuse(service->beats, beat, GRPC_NOT_FOUND, "unknown worker");
+        beats_refuse(&service->beats, beat, GRPC_NOT_FOUND, "unknown worker");
         return BEATS_OVER;
     case MEMBER_BEAT_IN_USE:
         id_in_use(service, service_beat_worker_of(beat), &how.in_use, &note);
-        beats_refuse_text(service->beats, beat, GRPC_ALREADY_EXISTS, str_from(note.text));
+        beats_refuse(&service->beats, beat, GRPC_ALREADY_EXISTS, note.text);
         return BEATS_OVER;
     }
     assert(false);

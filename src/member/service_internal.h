@@ -12,8 +12,7 @@
 #include "base/hex.h"
 #include "base/map.h"
 #include "leader/leader.h"
-#include "member/beats.h"
-#include "member/control.h"
+#include "member/beat.h"
 #include "member/service.h"
 #include "rpc/forward.h"
 #include "wire/pack.h"
@@ -25,6 +24,103 @@ enum {
     MEMBER_METHODS_MAX = 64,       /* of two servers */
     MEMBER_REQUEST_OPS_MAX = 1024, /* partitions or items of one call */
 };
+
+/* -- beats.c -- */
+struct member_service;
+struct beat_batch;
+struct beats;
+enum { BEATS_GATHER_MS = 20, BEATS_PASS_MAX = 500 };
+
+enum { BEATS_NUMBER_CAP = 24 };
+struct beats_stats {
+    uint64_t came; /* those that are passed on, too */
+    uint64_t acknowledged, refused, overdue, rounds, passed, batches;
+    size_t waiting;
+};
+/* What every acknowledgement says beside its own. Texts are copied. */
+struct beats_facts {
+    uint64_t coord_epoch, assignment_epoch;
+    uint64_t next_beat_ms; /* advised; 0: as configured, and not said */
+    /* The leader's worker_self_fence_timeout: a worker that registered under another one registers
+     * again. 0: not known (an older leader), and not said. */
+    uint64_t self_fence_ms;
+    const char *leader; /* "": not said */
+};
+struct beats_round {
+    struct beats *beats;
+    struct read_ticket ticket;
+    struct list members; /* beats */
+    bool running;
+    mono_time began;
+};
+struct beats {
+    struct member_service *service;
+    struct loop *loop;
+    uint64_t reply_max_ms;
+    struct list ages; /* unanswered, oldest first */
+    struct timer overdue;
+    /* the leader's */
+    struct list gathered;
+    struct beats_round round;
+    struct timer round_due;
+    /* a follower's */
+    struct list outgoing; /* beats, not yet under way */
+    uint32_t outgoing_count;
+    size_t pass_count;
+    struct timer pass_due;
+    mono_time passed_at;
+    struct buf request, row, answer; /* scratch */
+    struct beats_facts facts;
+    struct {
+        char coord[BEATS_NUMBER_CAP], assignment[BEATS_NUMBER_CAP], next[BEATS_NUMBER_CAP],
+            fence[BEATS_NUMBER_CAP];
+        char leader[RPC_ADDRESS_CAP];
+    } texts;
+    struct beats_stats stats;
+};
+
+struct beat_call {    /* the module's memory; the service may keep it while it owes the answer */
+    struct list link; /* where it waits; the service's own list while it is kept */
+    struct list age;
+    struct rpc_call *call;    /* NULL: answered, gone, or of a batch */
+    struct beat_batch *batch; /* passed on to us; NULL: answered, or not */
+    uint32_t place;           /* in it */
+    mono_time since;
+    wall_time at;
+    struct beat_said said;
+    uint64_t incarnation; /* the service's */
+};
+enum beats_way {
+    BEATS_ROUND, /* it is fine; beat_acknowledge() comes behind a leadership round */
+    BEATS_KEPT,  /* in a list of the service's, until it calls beats_over */
+    BEATS_OVER,  /* answered already: beats_ack or beats_refuse was called */
+};
+/* Beats go to the leader on the way of the service's forwarder, which must outlive them. */
+enum err beats_open(struct beats *beats, struct member_service *service);
+/* The server is closed and the replica, too: those that still wait are let go. */
+void beats_stop(struct beats *beats);
+void beats_close(struct beats *beats); /* the way to the leader is gone */
+
+void beats_set_facts(struct beats *beats, const struct beats_facts *facts);
+
+/* -- answers; each once. The beat is the module's again, but for one that was KEPT: then it is
+ * until beats_over(). -- */
+struct beat_ack {
+    uint64_t incarnation; /* 0: not said */
+    bool reset;
+    bool has_drift;
+    int64_t drift_ms;
+    bool has_control;
+    struct str control; /* an encoded ControlPush */
+};
+void beats_ack(struct beats *beats, struct beat_call *beat, const struct beat_ack *ack);
+void beats_refuse(struct beats *beats, struct beat_call *beat, enum grpc_status status,
+                  const char *text);
+void beats_over(struct beats *beats, struct beat_call *beat); /* kept no longer, answered or not */
+void beats_lost(struct beats *beats, const char *why); /* leadership: rounds end, unavailable */
+
+/* -- methods: Heartbeat/Beat and Membership/PassBeats; their service is struct beats -- */
+extern const struct rpc_handler beats_handler, beats_pass_handler;
 
 /* -- operations on their way into the log: batch.c -- */
 struct batch;
@@ -64,7 +160,8 @@ struct member_method {
                    uint32_t count);
     /* A worker's call: field 1 is its id, and its certificate must have that name. */
     bool of_worker;
-    bool tools; /* not on the workers' listener */
+    bool tools;             /* not on the workers' listener */
+    enum member_kind items; /* Start, Submit, GiveBack: the operation on each item */
 };
 #define MEMBER_METHOD(rpc, word, response_max, ...)                                                \
     {                                                                                              \
@@ -106,8 +203,9 @@ struct member_service {
     struct member_local *local; /* while we lead */
     bool serving;               /* and the entry that says so is applied */
     bool leading;               /* that entry is on its way */
-    struct beats *beats;
-    struct control *control;
+    struct beats beats;
+    struct map control; /* by worker: control.c */
+    size_t control_streams;
     struct rpc_forwarder *forwarder;
     struct rpc_forward_gate gates[MEMBER_METHODS_MAX];
     size_t gate_count;
@@ -125,18 +223,17 @@ struct member_service {
     mono_time scanned_at;
     uint64_t clock_ns; /* T as last seen */
     mono_time clock_at;
-    uint64_t told;        /* events up to this one are written */
-    uint64_t told_before; /* up to this one they are of another leader */
-    uint64_t told_saying; /* what the log was last asked to note */
-    struct timer tell;
-    bool telling;
+    /* numbers of events: up to which they are written, of another leader, and proposed as noted */
+    uint64_t events_written, events_before, events_noted;
+    struct timer events_due;
+    bool noting;
     uint64_t changes; /* grows with everything that can be seen */
-    /* those who wait */
+    /* calls that wait */
     struct list kept;    /* requests that wait for their batch */
     struct list pullers; /* those that wait for work, oldest first */
     struct map watches;  /* assignments, by worker */
     struct list lookers; /* of changes */
-    struct list streams; /* all but the control streams */
+    struct list streams; /* of calls */
     struct timer second;
     struct buf answer, row, inner; /* scratch of one call */
     mono_time opened_at;
@@ -151,6 +248,10 @@ static inline struct member_service *member_of(const struct leader_request *requ
 static inline struct member_request *member_request_of(struct leader_request *request)
 {
     return CONTAINER_OF(request, struct member_request, base);
+}
+static inline const struct member_method *member_method_of(const struct leader_request *request)
+{
+    return CONTAINER_OF(request->method, struct member_method, base);
 }
 static inline struct membership *membership_of(const struct member_service *service)
 {
@@ -184,15 +285,15 @@ void request_put(struct leader_request *request, const struct member_op *op);
  * too large, or too much is under way. */
 bool request_room_for(struct leader_request *request, size_t count, size_t bytes);
 void request_put_many(struct leader_request *request, size_t count);
-/* Canonical: a ULID in upper case, or what may stand for a worker on our own interface. Empty: it
- * may not. `room` keeps the text. */
+/* Canonical: a ULID in upper case, or another name that our own interface takes for a worker. Empty:
+ * it is none. `room` keeps the text. */
 struct str worker_name(const char *text, char room[MEMBER_ID_MAX]);
 struct str request_worker(const struct leader_request *request); /* of a worker's call: who it is */
 bool epoch_is_fine(struct leader_request *request,
                    uint64_t seen); /* a coordinator epoch; or answered */
 
 /* -- service_beat.c -- */
-/* Before anything else, on whoever was called: run and certificate. False: it was answered by rpc_*.
+/* Before anything else, on the replica that was called: run and certificate. False: it was answered.
  * A beat that was passed on is not asked about again. */
 bool beat_admit(struct member_service *service, struct rpc_call *call,
                 const struct beat_said *said);
@@ -207,31 +308,31 @@ void id_in_use(const struct member_service *service, struct str worker,
 /* -- service_lead.c -- */
 void lead_begin(struct member_service *service);
 void lead_end(struct member_service *service);
-void lead_applied(struct member_service *service); /* inside apply, on every replica */
+void lead_applied(void *service); /* inside apply, on every replica */
 void lead_after(struct task *task);
 void lead_scan(struct timer *timer);
 void scan_now(struct member_service *service);
-void lead_tell(struct timer *timer);
+void lead_events_due(struct timer *timer);
 uint64_t clock_guess(struct member_service *service);
-void tell_events(struct member_service *service);
+void lead_write_events(struct member_service *service);
 
 /* -- service_work.c -- */
 void pulls_again(struct member_service *service);
 void pulls_end(struct member_service *service);
-void pull_gone(struct member_request *mine);
 
 /* -- service_watch.c -- */
 extern const struct rpc_handler member_watch_handler, member_look_handler;
 void watch_changed(struct member_service *service, struct str worker);
 /* A checkpoint of that round; 0: it has answered. False: it does not watch. */
 bool watch_ask(struct member_service *service, struct str worker, uint64_t round);
-void lookers_told(struct member_service *service);
+void lookers_notify(struct member_service *service);
 /* An AssignmentResponse. `round`: of checkpoints, asked for and not answered. */
 void pack_assignment(struct member_service *service, struct pack *answer, struct str worker,
                      uint64_t incarnation, uint64_t round);
 
 /* -- service_stream.c -- */
 extern const struct rpc_handler member_control_handler, member_stream_handler;
+#define CALL_STREAM_REPLACED "another stream of this worker took its place"
 struct call_stream { /* first in each stream's own; the data of its call */
     struct list link;
     struct member_service *service;
@@ -245,9 +346,29 @@ void call_stream_drained(void *service, struct rpc_call *call); /* on_drain */
 void call_stream_done(void *service, struct rpc_call *call);    /* on_done */
 void call_streams_end(struct member_service *service, const char *why);
 
+/* -- control.c -- */
+enum directive_kind { ORDER_DRAIN, ORDER_SNAPSHOT, ORDER_KINDS };
+struct directive {
+    enum directive_kind kind;
+    uint64_t deadline_ms; /* DRAIN */
+    struct str text;      /* kind of the snapshot; cut at 256 bytes */
+};
+/* The call is a Subscribe that was admitted. The stream that the worker had ends with OK. ERR_FULL,
+ * ERR_NOMEM: it is the caller's to finish. */
+enum err control_subscribe(struct member_service *service, struct str worker,
+                           struct rpc_call *call);
+/* True: it went down the stream. False: it waits for a beat (or was lost for want of memory). */
+bool control_push(struct member_service *service, struct str worker, const struct directive *order);
+/* An encoded ControlPush that waited, appended; false: none. */
+bool control_take(struct member_service *service, struct str worker, struct buf *into);
+/* The service lets the worker go: its stream ends, what waits is forgotten. */
+void control_release(struct member_service *service, struct str worker);
+/* Every stream ends with UNAVAILABLE: another leads, or the server stops. */
+void control_end(struct member_service *service, const char *why);
+
 /* -- service_ledger.c: for people to look at, nothing decides by it -- */
 void ledger_beat(struct member_service *service, const struct beat_call *beat);
-void ledger_worker(struct member_service *service, struct str worker); /* as it stands now */
+void ledger_worker(struct member_service *service, struct str worker); /* as it is now */
 
 /* -- service_metrics.c -- */
 enum err member_metrics_open(struct member_metrics *ret_metrics, struct metrics *metrics,

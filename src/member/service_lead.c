@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a leader does without being asked: it says that it leads, looks at who is silent, writes
- * events down and tells whoever waits for a change. */
+/* The leader's own duties: it proposes that it leads, scans for silent workers, writes events and
+ * notifies callers that wait for a change. Loop's thread. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "member/service_internal.h"
 
 enum {
-    TELL_MS = 100,     /* events that are written are noted in the log this much later, at most */
+    NOTE_MS = 100,     /* events that are written are noted in the log this much later, at most */
     AGAIN_MS = 250,    /* after a refusal: a full disk, a cluster whose level has no workers yet */
     SCAN_LEAST_MS = 5, /* between two scans */
     SCAN_REFUSED_MS = 100, /* while the log takes nothing: what is due stays due */
@@ -36,7 +36,7 @@ static void facts_changed(struct member_service *service)
     struct member_status_counts counts = member_counts(membership_of(service));
     uint64_t interval = service->options.local.detect.heartbeat_interval_ns / NS_PER_MS;
 
-    beats_set_facts(service->beats,
+    beats_set_facts(&service->beats,
                     &(struct beats_facts){
                         .coord_epoch = counts.coord_epoch,
                         .assignment_epoch = counts.assignment_epoch,
@@ -50,76 +50,70 @@ static void facts_changed(struct member_service *service)
 
 enum { FIELDS = 4, HEX_CAP = 65 };
 
-/* What an attribute of a line is taken from. */
-enum source {
-    NOTHING,
-    INCARNATION,
-    TEXT,
-    REASON, /* the text, if there is one */
-    DUE,
-    EPOCH,
-    COUNT,
-    EXTRA,
-    PARTITION,
-    WORKER,
-    ITEM
-};
+/* An attribute of a line, and its field in the event; an empty text is left out. */
+enum source { OF_U64, OF_U32, OF_I64, OF_TEXT, OF_ITEM };
+#define AT(source, key, member)                                                                    \
+    {                                                                                              \
+        key, source, offsetof(struct member_event, member)                                         \
+    }
 /* The topics, and the attributes that workers.md 9 lists for each. */
 static const struct {
     enum event_topic topic;
     struct {
         const char *key;
         enum source from;
+        size_t at;
     } fields[FIELDS];
 } lines[MEMBER_EV_LAST + 1] = {
     [MEMBER_EV_REGISTERED] = {TOPIC_WORKER_REGISTERED,
-                              {{"incarnation", INCARNATION}, {"previous", TEXT}}},
+                              {AT(OF_U64, "incarnation", incarnation),
+                               AT(OF_TEXT, "previous", text)}},
     [MEMBER_EV_DEREGISTERED] = {TOPIC_WORKER_DEREGISTERED},
-    [MEMBER_EV_FAILED] = {TOPIC_WORKER_FAILED, {{"due_at_ms", DUE}, {"reason", REASON}}},
-    [MEMBER_EV_RESTARTED] = {TOPIC_WORKER_RESTARTED, {{"incarnation", INCARNATION}}},
+    [MEMBER_EV_FAILED] = {TOPIC_WORKER_FAILED,
+                          {AT(OF_I64, "due_at_ms", due_ms), AT(OF_TEXT, "reason", text)}},
+    [MEMBER_EV_RESTARTED] = {TOPIC_WORKER_RESTARTED, {AT(OF_U64, "incarnation", incarnation)}},
     [MEMBER_EV_IDENTITY_CONFLICT] = {TOPIC_WORKER_IDENTITY_CONFLICT,
-                                     {{"incarnation", INCARNATION}}},
+                                     {AT(OF_U64, "incarnation", incarnation)}},
     [MEMBER_EV_ASSIGNMENT_CHANGED] = {TOPIC_ASSIGNMENT_CHANGED,
-                                      {{"assignment_epoch", EPOCH},
-                                       {"cause", TEXT},
-                                       {"moved", COUNT}}},
+                                      {AT(OF_U64, "assignment_epoch", epoch),
+                                       AT(OF_TEXT, "cause", text), AT(OF_U64, "moved", count)}},
     [MEMBER_EV_PARTITION_REVOKING] = {TOPIC_PARTITION_REVOKING,
-                                      {{"grant_epoch", EPOCH}, {"partition", PARTITION}}},
+                                      {AT(OF_U64, "grant_epoch", epoch),
+                                       AT(OF_U32, "partition", partition)}},
     [MEMBER_EV_PARTITION_GRANTED] = {TOPIC_PARTITION_GRANTED,
-                                     {{"grant_epoch", EPOCH}, {"partition", PARTITION}}},
+                                     {AT(OF_U64, "grant_epoch", epoch),
+                                      AT(OF_U32, "partition", partition)}},
     [MEMBER_EV_REVOKE_TIMEOUT] = {TOPIC_REVOKE_TIMEOUT,
-                                  {{"partition", PARTITION}, {"waited_ms", EXTRA}}},
-    [MEMBER_EV_LEADER_CHANGED] = {TOPIC_LEADER_CHANGED, {{"coord_epoch", EPOCH}}},
-    [MEMBER_EV_WORK_DISPATCHED] = {TOPIC_WORK_DISPATCHED, {{"work_id", ITEM}}},
-    [MEMBER_EV_WORK_COMPLETED] = {TOPIC_WORK_COMPLETED, {{"work_id", ITEM}}},
-    [MEMBER_EV_WORK_FAILED] = {TOPIC_WORK_FAILED, {{"reason", TEXT}, {"work_id", ITEM}}},
-    [MEMBER_EV_WORK_STOLEN] = {TOPIC_WORK_STOLEN, {{"thief", WORKER}, {"work_id", ITEM}}},
-    [MEMBER_EV_SUSPECTED] = {TOPIC_WORKER_SUSPECTED, {{"late_ms", DUE}}},
-    [MEMBER_EV_RECOVERED] = {TOPIC_WORKER_RECOVERED, {{"late_ms", DUE}}},
-    [MEMBER_EV_CLOCK_SKEW] = {TOPIC_CLOCK_SKEW, {{"skew_ms", DUE}}},
+                                  {AT(OF_U32, "partition", partition),
+                                   AT(OF_U64, "waited_ms", extra)}},
+    [MEMBER_EV_LEADER_CHANGED] = {TOPIC_LEADER_CHANGED, {AT(OF_U64, "coord_epoch", epoch)}},
+    [MEMBER_EV_WORK_DISPATCHED] = {TOPIC_WORK_DISPATCHED, {AT(OF_ITEM, "work_id", item)}},
+    [MEMBER_EV_WORK_COMPLETED] = {TOPIC_WORK_COMPLETED, {AT(OF_ITEM, "work_id", item)}},
+    [MEMBER_EV_WORK_FAILED] = {TOPIC_WORK_FAILED,
+                               {AT(OF_TEXT, "reason", text), AT(OF_ITEM, "work_id", item)}},
+    [MEMBER_EV_WORK_STOLEN] = {TOPIC_WORK_STOLEN,
+                               {AT(OF_TEXT, "thief", worker), AT(OF_ITEM, "work_id", item)}},
+    [MEMBER_EV_SUSPECTED] = {TOPIC_WORKER_SUSPECTED, {AT(OF_I64, "late_ms", due_ms)}},
+    [MEMBER_EV_RECOVERED] = {TOPIC_WORKER_RECOVERED, {AT(OF_I64, "late_ms", due_ms)}},
+    [MEMBER_EV_CLOCK_SKEW] = {TOPIC_CLOCK_SKEW, {AT(OF_I64, "skew_ms", due_ms)}},
     [MEMBER_EV_MASS_FAILURE_HOLD] = {TOPIC_MASS_FAILURE_HOLD,
-                                     {{"active", EXTRA}, {"would_fail", COUNT}}},
+                                     {AT(OF_U64, "active", extra),
+                                      AT(OF_U64, "would_fail", count)}},
     [MEMBER_EV_CHECKPOINT_TRIGGERED] = {TOPIC_CHECKPOINT_TRIGGERED,
-                                        {{"round", COUNT}, {"workers", EXTRA}}},
+                                        {AT(OF_U64, "round", count), AT(OF_U64, "workers", extra)}},
     [MEMBER_EV_CHECKPOINT_TIMEOUT] = {TOPIC_CHECKPOINT_TIMEOUT,
-                                      {{"round", COUNT}, {"waited_ms", EXTRA}}},
+                                      {AT(OF_U64, "round", count), AT(OF_U64, "waited_ms", extra)}},
 };
 
-static struct log_field field_of(const char *key, enum source from,
-                                 const struct member_event *event, char hex[HEX_CAP])
+static struct log_field field_of(const char *key, enum source from, const void *at,
+                                 char hex[HEX_CAP])
 {
     switch (from) {
-    case INCARNATION: return log_u64(key, event->incarnation);
-    case TEXT:
-    case REASON: return log_str(key, event->text);
-    case DUE: return log_i64(key, event->due_ms);
-    case EPOCH: return log_u64(key, event->epoch);
-    case COUNT: return log_u64(key, event->count);
-    case EXTRA: return log_u64(key, event->extra);
-    case PARTITION: return log_u64(key, event->partition);
-    case WORKER: return log_str(key, event->worker);
-    case ITEM: hex_write(event->item.b, sizeof event->item.b, hex); return log_text(key, hex);
-    case NOTHING: break;
+    case OF_U64: return log_u64(key, *(const uint64_t *)at);
+    case OF_U32: return log_u64(key, *(const uint32_t *)at);
+    case OF_I64: return log_i64(key, *(const int64_t *)at);
+    case OF_TEXT: return log_str(key, *(const struct str *)at);
+    case OF_ITEM: hex_write(at, sizeof(struct member_digest), hex); return log_text(key, hex);
     }
     return LOG_END;
 }
@@ -127,21 +121,22 @@ static struct log_field field_of(const char *key, enum source from,
 static void fields_of(const struct member_event *event, struct log_field fields[FIELDS],
                       char hex[HEX_CAP])
 {
-    bool first = event->topic == MEMBER_EV_REGISTERED && event->incarnation <= 1;
+    bool registers = event->topic == MEMBER_EV_REGISTERED;
     size_t n = 0;
 
-    for (size_t i = 0; !first && lines[event->topic].fields[i].key; i++) {
+    for (size_t i = 0; lines[event->topic].fields[i].key; i++) {
         enum source from = lines[event->topic].fields[i].from;
-        if (from == REASON && !event->text.len) continue;
-        fields[n++] = field_of(lines[event->topic].fields[i].key, from, event, hex);
+        const void *at = (const char *)event + lines[event->topic].fields[i].at;
+        if (registers && event->incarnation <= 1) break;
+        if (from == OF_TEXT && !((const struct str *)at)->len) continue;
+        fields[n++] = field_of(lines[event->topic].fields[i].key, from, at, hex);
     }
+    /* A worker that was removed, and comes again: nothing else is known of it. */
+    if (n && registers && !event->text.len) fields[n++] = log_text("previous", "removed");
     fields[n] = LOG_END;
-    /* One that was removed, and comes again: nothing else is known of it. */
-    if (n && event->topic == MEMBER_EV_REGISTERED && !event->text.len)
-        fields[1] = log_text("previous", "removed");
 }
 
-static enum err tell_one(struct member_service *service, const struct member_event *event)
+static enum err lead_write_event(struct member_service *service, const struct member_event *event)
 {
     struct log_field fields[FIELDS];
     char hex[HEX_CAP];
@@ -153,7 +148,7 @@ static enum err tell_one(struct member_service *service, const struct member_eve
         .entry_index = event->number ? event->index : 0,
         .entry_place = event->n,
         .incarnation = event->incarnation,
-        .replayed = event->number && event->number <= service->told_before,
+        .replayed = event->number && event->number <= service->events_before,
     };
 
     fields_of(event, fields, hex);
@@ -167,29 +162,24 @@ static bool changes_a_worker(enum member_topic topic)
            topic == MEMBER_EV_IDENTITY_CONFLICT;
 }
 
-/* Who is no worker any more has no stream and no orders. */
-static void service_lead_let_go(struct member_service *service, const struct member_event *event)
-{
-    if (event->topic == MEMBER_EV_DEREGISTERED || event->topic == MEMBER_EV_FAILED)
-        control_release(service->control, event->worker);
-}
-
 /* Events are written, then noted in the log; after a crash between the two the next leader writes
  * them again, under the same identity. */
-static void say_told(struct member_service *service)
+static void lead_note_written(struct member_service *service)
 {
-    struct member_op op = {.kind = MEMBER_OP_EMITTED, .number = service->told};
+    struct member_op op = {.kind = MEMBER_OP_EMITTED, .number = service->events_written};
 
-    if (!service->serving || service->told_saying >= service->told) return;
+    if (!service->serving || service->events_noted >= service->events_written) return;
     if (batch_one(service, &op, NULL, NULL))
-        service->told_saying = service->told;
+        service->events_noted = service->events_written;
     else
-        timer_start_in(&service->tell, TELL_MS);
+        timer_start_in(&service->events_due, NOTE_MS);
 }
 
-static void service_lead_follow(struct member_service *service, const struct member_event *event)
+static void lead_follow_event(struct member_service *service, const struct member_event *event)
 {
-    service_lead_let_go(service, event);
+    /* A worker that is gone has no stream and no orders. */
+    if (event->topic == MEMBER_EV_DEREGISTERED || event->topic == MEMBER_EV_FAILED)
+        control_release(service, event->worker);
     if (changes_a_worker(event->topic)) ledger_worker(service, event->worker);
     member_counted(service, event);
 }
@@ -214,54 +204,54 @@ static void on_noted(struct operation_wait *wait, enum err err, const struct mem
     struct member_service *service = noted->service;
     struct list *node;
 
-    service->telling = false;
+    service->noting = false;
     while ((node = list_pop(&noted->events))) {
         struct noted_event *one = CONTAINER_OF(node, struct noted_event, link);
 
-        if (!err) (void)tell_one(service, &one->event);
-        if (!err) service_lead_follow(service, &one->event);
+        if (!err) (void)lead_write_event(service, &one->event);
+        if (!err) lead_follow_event(service, &one->event);
         free(one);
     }
-    if (!err || err == ERR_UNKNOWN) service->told = noted->last;
+    if (!err || err == ERR_UNKNOWN) service->events_written = noted->last;
     free(noted);
-    if (service->serving) timer_start_in(&service->tell, TELL_MS);
+    if (service->serving) timer_start_in(&service->events_due, NOTE_MS);
 }
 
 static struct noted_event *copy_event(const struct member_event *event)
 {
-    struct noted_event *copy = calloc(1, sizeof *copy + event->worker.len + event->text.len);
+    struct noted_event *copy = malloc(sizeof *copy + event->worker.len + event->text.len);
+    char *at = copy ? copy->texts : NULL;
 
     if (!copy) return NULL;
     copy->event = *event;
     list_init(&copy->link);
-    memcpy(copy->texts, event->worker.at, event->worker.len);
-    memcpy(copy->texts + event->worker.len, event->text.at, event->text.len);
-    copy->event.worker = str_of(copy->texts, event->worker.len);
-    copy->event.text = str_of(copy->texts + event->worker.len, event->text.len);
+    copy->event.worker = str_put(&at, event->worker);
+    copy->event.text = str_put(&at, event->text);
     return copy;
 }
 
-static void note_first(struct member_service *service)
+static void lead_note_first(struct member_service *service)
 {
-    struct noted *noted = service->telling ? NULL : calloc(1, sizeof *noted);
+    struct noted *noted = service->noting ? NULL : calloc(1, sizeof *noted);
     struct member_event event;
     struct noted_event *copy;
     uint64_t number;
 
     if (!noted) return;
     noted->service = service;
-    noted->last = service->told;
+    noted->last = service->events_written;
     list_init(&noted->events);
-    for (number = service->told; member_next_event(membership_of(service), &number, &event);) {
+    for (number = service->events_written;
+         member_next_event(membership_of(service), &number, &event);) {
         copy = copy_event(&event);
         if (!copy) break;
         list_append(&noted->events, &copy->link);
         noted->last = number;
     }
-    if (noted->last > service->told &&
+    if (noted->last > service->events_written &&
         batch_one(service, &(struct member_op){.kind = MEMBER_OP_EMITTED, .number = noted->last},
                   &noted->wait, on_noted)) {
-        service->telling = true;
+        service->noting = true;
         return;
     }
     on_noted(&noted->wait, ERR_FULL, NULL);
@@ -269,7 +259,7 @@ static void note_first(struct member_service *service)
 
 /* -- as they come -- */
 
-void tell_events(struct member_service *service)
+void lead_write_events(struct member_service *service)
 {
     const struct membership *membership = membership_of(service);
     struct member_event event;
@@ -277,32 +267,32 @@ void tell_events(struct member_service *service)
 
     if (!service->serving) return;
     if (service->options.at_most_once) {
-        note_first(service);
+        lead_note_first(service);
         return;
     }
-    for (number = service->told; member_next_event(membership, &number, &event);) {
-        if (tell_one(service, &event)) break; /* the sink is full: asked again later */
-        service_lead_follow(service, &event);
-        service->told = number;
+    for (number = service->events_written; member_next_event(membership, &number, &event);) {
+        if (lead_write_event(service, &event)) break; /* the sink is full: asked again later */
+        lead_follow_event(service, &event);
+        service->events_written = number;
     }
-    if (service->told_saying < service->told && !timer_running(&service->tell))
-        timer_start_in(&service->tell, TELL_MS);
+    if (service->events_noted < service->events_written && !timer_running(&service->events_due))
+        timer_start_in(&service->events_due, NOTE_MS);
 }
 
-void lead_tell(struct timer *timer)
+void lead_events_due(struct timer *timer)
 {
-    struct member_service *service = CONTAINER_OF(timer, struct member_service, tell);
+    struct member_service *service = CONTAINER_OF(timer, struct member_service, events_due);
 
-    tell_events(service);
-    say_told(service);
+    lead_write_events(service);
+    lead_note_written(service);
 }
 
-static void tell_own_events(struct member_service *service)
+static void lead_write_own_events(struct member_service *service)
 {
     struct member_event event;
 
     while (member_local_next_event(service->local, &event)) {
-        (void)tell_one(service, &event); /* no promise: whoever must know sees the state */
+        (void)lead_write_event(service, &event); /* may be lost: the state shows the same */
         service->changes++;
     }
 }
@@ -361,7 +351,7 @@ void lead_scan(struct timer *timer)
 
 /* -- after each entry, in the turn that applied it -- */
 
-/* Whoever watches its assignment is told there, others by their control stream or next beat. */
+/* A worker that watches its assignment is asked there, others by their control stream or next beat. */
 static void ask_for_checkpoints(struct member_service *service)
 {
     struct str worker;
@@ -373,7 +363,7 @@ static void ask_for_checkpoints(struct member_service *service)
         if (watch_ask(service, worker, round)) continue;
         len = snprintf(text, sizeof text, "partition-checkpoint/%" PRIu64, round);
         (void)control_push(
-            service->control, worker,
+            service, worker,
             &(struct directive){.kind = ORDER_SNAPSHOT, .text = str_of(text, (size_t)len)});
     }
 }
@@ -384,17 +374,19 @@ void lead_after(struct task *task)
     struct str worker;
 
     if (!service->serving) return;
-    tell_events(service);
-    tell_own_events(service);
+    lead_write_events(service);
+    lead_write_own_events(service);
     ask_for_checkpoints(service);
     while (member_local_next_changed(service->local, &worker)) watch_changed(service, worker);
     pulls_again(service);
-    lookers_told(service);
+    lookers_notify(service);
     plan_scan(service);
 }
 
-void lead_applied(struct member_service *service)
+void lead_applied(void *owner)
 {
+    struct member_service *service = owner;
+
     service->changes++;
     if (!service->local) return;
     member_local_sync(service->local, now_ns(service));
@@ -433,8 +425,8 @@ static void on_led(struct operation_wait *wait, enum err err, const struct membe
     if (!ours && service->leader.ready && !service->serving) lead_begin(service);
     if (!err && ours) {
         service->serving = true;
-        service->told = service->told_saying = member_emitted(membership_of(service));
-        service->told_before = lead->before;
+        service->events_written = service->events_noted = member_emitted(membership_of(service));
+        service->events_before = lead->before;
         facts_changed(service);
         scan_now(service);
         plan_scan(service);
@@ -466,7 +458,7 @@ void lead_begin(struct member_service *service)
     }
     lead->service = service;
     lead->term = service->leader.term;
-    /* What its predecessors did and may not have written. */
+    /* Events of its predecessors, which may not have been written. */
     lead->before = member_emitted(membership);
     while (member_next_event(membership, &lead->before, &event)) continue;
     lead->configures = !member_counts(membership).configured ||
@@ -482,9 +474,9 @@ void lead_end(struct member_service *service)
 {
     service->serving = false;
     timer_stop(&service->scan);
-    timer_stop(&service->tell);
+    timer_stop(&service->events_due);
     batch_drop(service);
-    beats_lost(service->beats, "leadership is changing");
+    beats_lost(&service->beats, "leadership is changing");
     call_streams_end(service, "leadership is changing");
     pulls_end(service);
     member_local_close(service->local);

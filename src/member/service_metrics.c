@@ -144,14 +144,14 @@ enum err member_metrics_open(struct member_metrics *m, struct metrics *metrics, 
 void member_gauges(struct member_service *service)
 {
     struct member_metrics *m = &service->metrics;
-    struct beats_stats beats = beats_stats(service->beats);
+    struct beats_stats beats = service->beats.stats;
     struct member_events_stats events = member_events_stats(service->options.events);
     struct member_ledger_stats ledger = member_ledger_stats(service->options.ledger);
     struct cluster_numbers cluster;
 
     if (!m->cluster_rows) return;
     cluster = cluster_numbers(service);
-    cluster.streams = control_streams(service->control);
+    cluster.streams = service->control_streams;
     cluster.entries = m->entries;
     cluster.operations = m->operations;
     metrics_set_fields(m->cluster_rows, &cluster);

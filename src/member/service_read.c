@@ -44,29 +44,32 @@ static void read_status(struct leader_request *request)
 {
     struct member_service *service = member_of(request);
     struct cluster_numbers n = cluster_numbers(service);
+    const uint32_t *of = n.counts.of_state;
+    const uint64_t numbers[] = {/* fields 1 to 18 */
+                                n.active,
+                                n.known,
+                                n.counts.total_partitions,
+                                n.counts.assignment_epoch,
+                                n.counts.coord_epoch,
+                                n.suspected,
+                                n.dead,
+                                n.draining,
+                                of[MEMBER_OWNED],
+                                of[MEMBER_REVOKING],
+                                of[MEMBER_FENCING],
+                                of[MEMBER_FREE],
+                                n.round,
+                                n.hold,
+                                n.counts.pending,
+                                n.counts.running,
+                                n.counts.done,
+                                n.counts.failed};
     struct pack answer = pack_begin(&service->answer);
     enum member_health health;
 
     buf_clear(&service->row);
     (void)member_health_write(service, "", &service->row, &health);
-    pack_u64(&answer, 1, n.active);
-    pack_u64(&answer, 2, n.known);
-    pack_u64(&answer, 3, n.counts.total_partitions);
-    pack_u64(&answer, 4, n.counts.assignment_epoch);
-    pack_u64(&answer, 5, n.counts.coord_epoch);
-    pack_u64(&answer, 6, n.suspected);
-    pack_u64(&answer, 7, n.dead);
-    pack_u64(&answer, 8, n.draining);
-    pack_u64(&answer, 9, n.counts.of_state[MEMBER_OWNED]);
-    pack_u64(&answer, 10, n.counts.of_state[MEMBER_REVOKING]);
-    pack_u64(&answer, 11, n.counts.of_state[MEMBER_FENCING]);
-    pack_u64(&answer, 12, n.counts.of_state[MEMBER_FREE]);
-    pack_u64(&answer, 13, n.round);
-    pack_u64(&answer, 14, n.hold);
-    pack_u64(&answer, 15, n.counts.pending);
-    pack_u64(&answer, 16, n.counts.running);
-    pack_u64(&answer, 17, n.counts.done);
-    pack_u64(&answer, 18, n.counts.failed);
+    for (uint32_t i = 0; i < ARRAY_LEN(numbers); i++) pack_u64(&answer, i + 1, numbers[i]);
     pack_text(&answer, 19, str_from(service->run));
     pack_text(&answer, 20, health == MEMBER_HEALTH_OK ? STR("ok") : STR("degraded"));
     pack_text(&answer, 21, str_from(service->name));
@@ -145,8 +148,7 @@ static bool is_asked_for(const struct member_service *service, Muster__V1__Stand
 
 static void read_workers(struct leader_request *request)
 {
-    const Muster__V1__ListWorkersRequest *m =
-        (const Muster__V1__ListWorkersRequest *)request->message;
+    const Muster__V1__ListWorkersRequest *m = (const void *)request->message;
     struct member_service *service = member_of(request);
     struct pack answer = pack_begin(&service->answer);
     struct member_worker worker;
@@ -241,8 +243,7 @@ static void pack_pages(struct member_service *service, struct pack *answer,
 
 static void read_partitions(struct leader_request *request)
 {
-    const Muster__V1__ListPartitionsRequest *m =
-        (const Muster__V1__ListPartitionsRequest *)request->message;
+    const Muster__V1__ListPartitionsRequest *m = (const void *)request->message;
     struct member_service *service = member_of(request);
     struct pack answer = pack_begin(&service->answer);
     char room[MEMBER_ID_MAX];
@@ -257,8 +258,7 @@ static void read_partitions(struct leader_request *request)
 
 static void read_checkpoints(struct leader_request *request)
 {
-    const Muster__V1__ListCheckpointsRequest *m =
-        (const Muster__V1__ListCheckpointsRequest *)request->message;
+    const Muster__V1__ListCheckpointsRequest *m = (const void *)request->message;
     struct member_service *service = member_of(request);
     struct pack answer = pack_begin(&service->answer);
 
@@ -285,7 +285,7 @@ static void pack_item(struct pack *row, const struct member_item *item)
 
 static void read_work(struct leader_request *request)
 {
-    const Muster__V1__ListWorkRequest *m = (const Muster__V1__ListWorkRequest *)request->message;
+    const Muster__V1__ListWorkRequest *m = (const void *)request->message;
     struct member_service *service = member_of(request);
     struct pack answer = pack_begin(&service->answer);
     uint32_t limit = m->limit ? m->limit : WORK_LIMIT, count = 0;

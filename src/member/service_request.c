@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What several calls have in common: who asks, for whom, and what a refusal is called. */
+/* The parts that several calls share: the caller, its arguments, and the statuses of refusals. */
 #include "member/service_internal.h"
 
 enum { ID_FIRST = 0x21, ID_LAST = 0x7e };
-
-static const struct member_method *method_of(const struct leader_request *request)
-{
-    return CONTAINER_OF(request->method, struct member_method, base);
-}
 
 /* -- refusals -- */
 
@@ -56,7 +51,7 @@ struct str request_worker(const struct leader_request *request)
     return str_of(mine->worker, mine->worker_len);
 }
 
-/* Whose call it is, and whether it may be; false: answered. */
+/* Reads the worker of the call and checks that the caller may speak for it; false: answered. */
 static bool take_worker(struct leader_request *request)
 {
     struct member_request *mine = member_request_of(request);
@@ -113,13 +108,7 @@ static void request_over(struct operation_wait *wait, enum err err,
     else if (err)
         request_log_failed(request, err);
     else
-        method_of(request)->answer(request, reply, wait->first, wait->count);
-}
-
-static void refuse_full(struct leader_request *request)
-{
-    request_refuse(request, GRPC_RESOURCE_EXHAUSTED, "%s: too much is under way; try again",
-                   request->method->name);
+        member_method_of(request)->answer(request, reply, wait->first, wait->count);
 }
 
 void request_put(struct leader_request *request, const struct member_op *op)
@@ -129,7 +118,8 @@ void request_put(struct leader_request *request, const struct member_op *op)
     if (batch_one(service, op, &member_request_of(request)->wait, request_over))
         request_keep(request, &service->kept);
     else
-        refuse_full(request);
+        request_refuse(request, GRPC_RESOURCE_EXHAUSTED, "%s: too much is under way; try again",
+                       request->method->name);
 }
 
 bool request_room_for(struct leader_request *request, size_t count, size_t bytes)
@@ -150,7 +140,7 @@ void request_put_many(struct leader_request *request, size_t count)
 
 static bool member_service_request_admit(struct leader_request *request)
 {
-    if (method_of(request)->of_worker && !take_worker(request)) return false;
+    if (member_method_of(request)->of_worker && !take_worker(request)) return false;
     if (leader_here(request->leader)) return true;
     request_refuse(request, GRPC_UNAVAILABLE, "%s: no leader is known", request->method->name);
     return false;
@@ -158,7 +148,7 @@ static bool member_service_request_admit(struct leader_request *request)
 
 static void begin(struct leader_request *request)
 {
-    const struct member_method *method = method_of(request);
+    const struct member_method *method = member_method_of(request);
 
     if (!member_of(request)->serving)
         request_refuse(request, GRPC_UNAVAILABLE, "%s: the leader is not ready yet",
@@ -175,13 +165,12 @@ static void member_service_request_read(struct leader_request *request)
         request_refuse(request, GRPC_UNAVAILABLE, "%s: leadership is changing",
                        request->method->name);
     else
-        method_of(request)->read(request);
+        member_method_of(request)->read(request);
 }
 
-static void member_service_request_written(struct leader_request *request, enum err err,
-                                           struct str reply)
+/* Never: operations are written in batches. */
+static void member_service_request_written(struct leader_request *request, enum err, struct str)
 {
-    (void)err, (void)reply; /* what is written goes by batches */
     assert(false);
     request_free(request);
 }
@@ -190,7 +179,7 @@ static void gone(struct leader_request *request)
 {
     struct member_request *mine = member_request_of(request);
 
-    if (mine->pulls) pull_gone(mine); /* else it ends with its batch */
+    if (mine->pulls) request_free(request); /* else it ends with its batch */
 }
 
 static void member_service_request_drain(struct leader_request *request)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What streams have in common, and rollout's two: Control/Subscribe and Work/Stream. */
+/* The life that all streams share, and rollout's two: Control/Subscribe and Work/Stream. Loop's
+ * thread. */
 #include <stdlib.h>
 
 #include "member/service_internal.h"
@@ -49,7 +50,7 @@ void call_stream_done(void *, struct rpc_call *call)
 
 void call_streams_end(struct member_service *service, const char *why)
 {
-    control_end(service->control, why);
+    control_end(service, why);
     LIST_EACH_SAFE(&service->streams, node, next)
     call_stream_end(CONTAINER_OF(node, struct call_stream, link), GRPC_UNAVAILABLE, why);
 }
@@ -60,8 +61,7 @@ static void on_subscribe(void *owner, struct rpc_call *call, const ProtobufCMess
                          struct str)
 {
     struct member_service *service = owner;
-    const Rollout__Transport__V1__ControlSubscribeRequest *m =
-        (const Rollout__Transport__V1__ControlSubscribeRequest *)message;
+    const Rollout__Transport__V1__ControlSubscribeRequest *m = (const void *)message;
     struct note note = {""};
     struct ulid worker, run;
     char name[ULID_TEXT_CAP];
@@ -84,25 +84,13 @@ static void on_subscribe(void *owner, struct rpc_call *call, const ProtobufCMess
     } else if (!service->serving) {
         rpc_finish(call, GRPC_UNAVAILABLE, STR("no leader is ready"), STR_EMPTY);
     } else {
-        err = control_subscribe(service->control, str_from(name), call);
+        err = control_subscribe(service, str_from(name), call);
         if (err) rpc_fail(call, err, NULL);
     }
 }
 
-static void on_control_drain(void *owner, struct rpc_call *)
-{
-    struct member_service *service = owner;
-
-    control_end(service->control, "this replica stops");
-}
-
-static void on_control_done(void *owner, struct rpc_call *call)
-{
-    control_gone(((struct member_service *)owner)->control, call);
-}
-
 const struct rpc_handler member_control_handler = {
-    .on_message = on_subscribe, .on_drain = on_control_drain, .on_done = on_control_done};
+    .on_message = on_subscribe, .on_drain = call_stream_drained, .on_done = call_stream_done};
 
 /* -- Work: one frame down for each frame up -- */
 
@@ -138,7 +126,7 @@ static void answer_ack(struct working *working)
     send_down(working, 2, STR("ack"));
 }
 
-/* Whose stream it is: what `ready` says, or else the certificate. Empty: nobody we know of. */
+/* The worker of the stream: of `ready`, or else of the certificate. Empty: unknown. */
 static struct str name_of(struct working *working, struct str said)
 {
     const struct tls_identity *peer = rpc_call_identity(working->stream.call);
@@ -204,14 +192,12 @@ static bool operate(struct working *working, struct member_op *op)
     return true;
 }
 
-static void on_frame(void *owner, struct rpc_call *call, const ProtobufCMessage *message,
-                     struct str bytes)
+static void on_frame(void *, struct rpc_call *call, const ProtobufCMessage *message, struct str)
 {
     struct working *working = rpc_call_data(call);
-    const Rollout__Transport__V1__WorkUp *m = (const Rollout__Transport__V1__WorkUp *)message;
+    const Rollout__Transport__V1__WorkUp *m = (const void *)message;
     struct member_op op = {.kind = MEMBER_OP_PULL, .number = 1};
 
-    (void)owner, (void)bytes;
     if (!working) return;
     if (m->up_case == ROLLOUT__TRANSPORT__V1__WORK_UP__UP_READY) {
         op.worker = name_of(working, str_from(m->ready));

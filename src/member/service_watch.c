@@ -64,14 +64,13 @@ struct watch {
     struct call_stream stream;
     uint64_t incarnation;
     uint64_t round; /* of checkpoints, that it was asked for and has not answered; 0: none */
-    bool full;      /* the peer does not read; told again when it does */
-    size_t len;
-    char worker[];
+    bool full;      /* the peer does not read; sent again when it does */
+    size_t len;     /* of the worker's id, which is behind it (map_make) */
 };
 
 static struct str service_watch_worker_of(const struct watch *watch)
 {
-    return str_of(watch->worker, watch->len);
+    return str_of(watch + 1, watch->len);
 }
 
 static void watch_over(struct call_stream *stream)
@@ -82,7 +81,7 @@ static void watch_over(struct call_stream *stream)
     free(watch);
 }
 
-static void watch_tell(struct watch *watch)
+static void watch_send(struct watch *watch)
 {
     struct member_service *service = watch->stream.service;
     struct pack answer = pack_begin(&service->answer);
@@ -100,7 +99,7 @@ void watch_changed(struct member_service *service, struct str worker)
 {
     struct watch *watch = map_get(&service->watches, worker);
 
-    if (watch && !watch->full) watch_tell(watch);
+    if (watch && !watch->full) watch_send(watch);
 }
 
 bool watch_ask(struct member_service *service, struct str worker, uint64_t round)
@@ -109,30 +108,27 @@ bool watch_ask(struct member_service *service, struct str worker, uint64_t round
 
     if (!watch) return false;
     watch->round = round;
-    if (round && !watch->full) watch_tell(watch);
+    if (round && !watch->full) watch_send(watch);
     return true;
 }
 
 static void watch_begin(struct member_service *service, struct rpc_call *call, struct str worker,
                         const Muster__V1__AssignmentRequest *m)
 {
-    struct watch *old = map_get(&service->watches, worker), *watch;
+    struct watch *watch = map_get(&service->watches, worker);
 
-    if (old) call_stream_end(&old->stream, GRPC_OK, "another stream of this worker took its place");
-    watch = calloc(1, sizeof *watch + worker.len);
-    if (watch) {
-        *watch = (struct watch){.incarnation = m->incarnation, .len = worker.len};
-        memcpy(watch->worker, worker.at, worker.len);
-    }
-    if (!watch || map_put(&service->watches, service_watch_worker_of(watch), watch)) {
-        free(watch);
+    if (watch) call_stream_end(&watch->stream, GRPC_OK, CALL_STREAM_REPLACED);
+    watch = map_make(&service->watches, worker, sizeof *watch);
+    if (!watch) {
         rpc_fail(call, ERR_NOMEM, NULL);
         return;
     }
+    watch->incarnation = m->incarnation;
+    watch->len = worker.len;
     call_stream_begin(&watch->stream, service, call, watch_over);
     if (m->known_epoch == 0 ||
         m->known_epoch != member_counts(membership_of(service)).assignment_epoch)
-        watch_tell(watch);
+        watch_send(watch);
 }
 
 /* Of any stream here: may it begin? False: it was answered. */
@@ -159,7 +155,7 @@ static void on_watch(void *owner, struct rpc_call *call, const ProtobufCMessage 
                      struct str)
 {
     struct member_service *service = owner;
-    const Muster__V1__AssignmentRequest *m = (const Muster__V1__AssignmentRequest *)message;
+    const Muster__V1__AssignmentRequest *m = (const void *)message;
     char room[MEMBER_ID_MAX];
     struct str worker;
 
@@ -171,7 +167,7 @@ static void on_watch_writable(void *, struct rpc_call *call)
 {
     struct watch *watch = rpc_call_data(call); /* its stream comes first */
 
-    if (watch && watch->full) watch_tell(watch);
+    if (watch && watch->full) watch_send(watch);
 }
 
 const struct rpc_handler member_watch_handler = {.on_message = on_watch,
@@ -187,7 +183,7 @@ struct looker {
     struct call_stream stream;
     struct list link;
     struct timer timer;
-    uint64_t interval_ms, told;
+    uint64_t interval_ms, seen;
     bool full;
 };
 
@@ -205,11 +201,11 @@ static void look(struct looker *looker)
     struct member_service *service = looker->stream.service;
     struct pack answer;
 
-    if (looker->full || timer_running(&looker->timer) || looker->told == service->changes) return;
+    if (looker->full || timer_running(&looker->timer) || looker->seen == service->changes) return;
     answer = pack_begin(&service->answer);
     pack_u64(&answer, 1, service->changes);
     pack_u64(&answer, 2, member_counts(membership_of(service)).assignment_epoch);
-    looker->told = service->changes;
+    looker->seen = service->changes;
     looker->full = rpc_send_bytes(looker->stream.call, buf_peek(&service->answer)) == ERR_FULL;
     timer_start_in(&looker->timer, looker->interval_ms);
 }
@@ -219,7 +215,7 @@ static void on_look_again(struct timer *timer)
     look(CONTAINER_OF(timer, struct looker, timer));
 }
 
-void lookers_told(struct member_service *service)
+void lookers_notify(struct member_service *service)
 {
     LIST_EACH_SAFE(&service->lookers, node, next)
     look(CONTAINER_OF(node, struct looker, link));
@@ -228,7 +224,7 @@ void lookers_told(struct member_service *service)
 static void on_look(void *owner, struct rpc_call *call, const ProtobufCMessage *message, struct str)
 {
     struct member_service *service = owner;
-    const Muster__V1__WatchChangesRequest *m = (const Muster__V1__WatchChangesRequest *)message;
+    const Muster__V1__WatchChangesRequest *m = (const void *)message;
     struct looker *looker = service->serving ? calloc(1, sizeof *looker) : NULL;
 
     rpc_call_set_data(call, NULL);
@@ -238,7 +234,7 @@ static void on_look(void *owner, struct rpc_call *call, const ProtobufCMessage *
         return;
     }
     looker->interval_ms = max_u64(m->interval_ms ? m->interval_ms : LOOK_MS, LOOK_LEAST_MS);
-    looker->told = service->changes - 1;
+    looker->seen = service->changes - 1;
     list_init(&looker->link);
     list_append(&service->lookers, &looker->link);
     call_stream_begin(&looker->stream, service, call, looker_over);

@@ -35,26 +35,6 @@ static uint32_t pack_items(struct member_service *service, struct pack *answer,
     return packed;
 }
 
-/* What the core did not take of many: `pack` adds the one at that place. Answers. */
-static void reply_refused(struct leader_request *request, const struct member_reply *reply,
-                          uint32_t first, uint32_t count,
-                          void (*pack)(struct leader_request *request, struct pack *answer,
-                                       uint32_t place))
-{
-    struct pack answer = pack_begin(&member_of(request)->answer);
-
-    for (uint32_t i = 0; i < count; i++) {
-        struct member_result result = member_reply_result(reply, first + i);
-
-        if (result.status == MEMBER_S_UNKNOWN || result.status == MEMBER_S_STALE) {
-            member_refuse(request, result.status);
-            return;
-        }
-        if (member_grpc(result.status) != GRPC_OK) pack(request, &answer, i);
-    }
-    request_reply_packed(request, &answer);
-}
-
 static void refuse_many(struct leader_request *request)
 {
     request_refuse(request, GRPC_INVALID_ARGUMENT,
@@ -71,7 +51,7 @@ static void reply_enqueued(struct leader_request *request, const struct member_r
                                       [MEMBER_ITEM_RUNNING] = MUSTER__V1__WORK_STATE__WORK_RUNNING,
                                       [MEMBER_ITEM_DONE] = MUSTER__V1__WORK_STATE__WORK_DONE,
                                       [MEMBER_ITEM_FAILED] = MUSTER__V1__WORK_STATE__WORK_FAILED};
-    const Muster__V1__EnqueueRequest *m = (const Muster__V1__EnqueueRequest *)request->message;
+    const Muster__V1__EnqueueRequest *m = (const void *)request->message;
     struct member_service *service = member_of(request);
     struct pack answer = pack_begin(&service->answer);
 
@@ -96,7 +76,7 @@ static void reply_enqueued(struct leader_request *request, const struct member_r
 
 static void enqueue_begin(struct leader_request *request)
 {
-    const Muster__V1__EnqueueRequest *m = (const Muster__V1__EnqueueRequest *)request->message;
+    const Muster__V1__EnqueueRequest *m = (const void *)request->message;
     struct member_service *service = member_of(request);
     struct member_op op = {.kind = MEMBER_OP_ENQUEUE, .wall_ms = wall_ms(service)};
     size_t bytes = 0;
@@ -119,8 +99,6 @@ static void enqueue_begin(struct leader_request *request)
 
 /* -- Pull -- */
 
-static void service_work_pull(struct leader_request *request);
-
 static void on_pull_time_up(struct timer *timer)
 {
     struct member_request *mine = CONTAINER_OF(timer, struct member_request, timer);
@@ -129,7 +107,7 @@ static void on_pull_time_up(struct timer *timer)
     request_reply(&mine->base, STR_EMPTY);
 }
 
-/* Nothing to do yet; whoever waits is asked again when something comes. */
+/* Nothing to do yet; the worker waits until an item comes or its time is up. */
 static void keep_pulling(struct leader_request *request)
 {
     struct member_request *mine = member_request_of(request);
@@ -162,7 +140,7 @@ static void reply_pulled(struct leader_request *request, const struct member_rep
 
 static void service_work_pull(struct leader_request *request)
 {
-    const Muster__V1__PullRequest *m = (const Muster__V1__PullRequest *)request->message;
+    const Muster__V1__PullRequest *m = (const void *)request->message;
 
     request_put(request, &(struct member_op){
                              .kind = MEMBER_OP_PULL,
@@ -177,18 +155,12 @@ static void service_work_pull(struct leader_request *request)
 
 static void pull_begin(struct leader_request *request)
 {
-    const Muster__V1__PullRequest *m = (const Muster__V1__PullRequest *)request->message;
+    const Muster__V1__PullRequest *m = (const void *)request->message;
     struct member_service *service = member_of(request);
 
     member_request_of(request)->until =
         mono_after(loop_now(service->io->loop), min_u64(m->wait_ms, WAIT_MAX_MS));
     service_work_pull(request);
-}
-
-void pull_gone(struct member_request *mine)
-{
-    mine->pulls = false;
-    request_free(&mine->base);
 }
 
 void pulls_again(struct member_service *service)
@@ -228,22 +200,39 @@ static_assert(offsetof(Muster__V1__StartRequest, ids) ==
                       offsetof(Muster__V1__GiveBackRequest, incarnation),
               "Start and GiveBack ask alike");
 
-static void pack_id(struct leader_request *request, struct pack *answer, uint32_t place)
+static ProtobufCBinaryData item_id(const struct leader_request *request, uint32_t place)
 {
-    pack_bytes(answer, 1, bytes_str(((const items_message *)request->message)->ids[place]));
+    if (member_method_of(request)->items == MEMBER_OP_SUBMIT)
+        return ((const Muster__V1__SubmitRequest *)(const void *)request->message)
+            ->results[place]
+            ->id;
+    return ((const items_message *)(const void *)request->message)->ids[place];
 }
 
+/* The ids that the core did not take. */
 static void reply_items(struct leader_request *request, const struct member_reply *reply,
                         uint32_t first, uint32_t count)
 {
-    reply_refused(request, reply, first, count, pack_id);
+    struct pack answer = pack_begin(&member_of(request)->answer);
+
+    for (uint32_t i = 0; i < count; i++) {
+        struct member_result result = member_reply_result(reply, first + i);
+
+        if (result.status == MEMBER_S_UNKNOWN || result.status == MEMBER_S_STALE) {
+            member_refuse(request, result.status);
+            return;
+        }
+        if (member_grpc(result.status) != GRPC_OK)
+            pack_bytes(&answer, 1, bytes_str(item_id(request, i)));
+    }
+    request_reply_packed(request, &answer);
 }
 
-static void items_begin(struct leader_request *request, enum member_kind kind)
+static void items_begin(struct leader_request *request)
 {
-    const items_message *m = (const items_message *)request->message;
+    const items_message *m = (const void *)request->message;
     struct member_service *service = member_of(request);
-    struct member_op op = {.kind = kind,
+    struct member_op op = {.kind = member_method_of(request)->items,
                            .worker = request_worker(request),
                            .incarnation = m->incarnation,
                            .wall_ms = wall_ms(service)};
@@ -259,32 +248,9 @@ static void items_begin(struct leader_request *request, enum member_kind kind)
     request_put_many(request, m->n_ids);
 }
 
-static void start_begin(struct leader_request *request)
-{
-    items_begin(request, MEMBER_OP_WORK_START);
-}
-
-static void give_begin(struct leader_request *request)
-{
-    items_begin(request, MEMBER_OP_RELEASE);
-}
-
-static void pack_result_id(struct leader_request *request, struct pack *answer, uint32_t place)
-{
-    const Muster__V1__SubmitRequest *m = (const Muster__V1__SubmitRequest *)request->message;
-
-    pack_bytes(answer, 1, bytes_str(m->results[place]->id));
-}
-
-static void reply_submitted(struct leader_request *request, const struct member_reply *reply,
-                            uint32_t first, uint32_t count)
-{
-    reply_refused(request, reply, first, count, pack_result_id);
-}
-
 static void submit_begin(struct leader_request *request)
 {
-    const Muster__V1__SubmitRequest *m = (const Muster__V1__SubmitRequest *)request->message;
+    const Muster__V1__SubmitRequest *m = (const void *)request->message;
     struct member_service *service = member_of(request);
     struct member_op op = {.kind = MEMBER_OP_SUBMIT,
                            .worker = request_worker(request),
@@ -327,7 +293,7 @@ static void reply_stolen(struct leader_request *request, const struct member_rep
 
 static void steal_begin(struct leader_request *request)
 {
-    const Muster__V1__StealRequest *m = (const Muster__V1__StealRequest *)request->message;
+    const Muster__V1__StealRequest *m = (const void *)request->message;
 
     request_put(request, &(struct member_op){.kind = MEMBER_OP_STEAL,
                                              .worker = request_worker(request),
@@ -339,13 +305,13 @@ const struct member_method member_work_methods[] = {
     MEMBER_METHOD("Enqueue", enqueue, 0, .begin = enqueue_begin, .answer = reply_enqueued,
                   .tools = true),
     MEMBER_METHOD("Pull", pull, 0, .begin = pull_begin, .answer = reply_pulled, .of_worker = true),
-    MEMBER_METHOD("Start", start, 0, .begin = start_begin, .answer = reply_items,
-                  .of_worker = true),
-    MEMBER_METHOD("Submit", submit, 0, .begin = submit_begin, .answer = reply_submitted,
-                  .of_worker = true),
+    MEMBER_METHOD("Start", start, 0, .begin = items_begin, .answer = reply_items, .of_worker = true,
+                  .items = MEMBER_OP_WORK_START),
+    MEMBER_METHOD("Submit", submit, 0, .begin = submit_begin, .answer = reply_items,
+                  .of_worker = true, .items = MEMBER_OP_SUBMIT),
     MEMBER_METHOD("Steal", steal, 0, .begin = steal_begin, .answer = reply_stolen,
                   .of_worker = true),
-    MEMBER_METHOD("GiveBack", give_back, 0, .begin = give_begin, .answer = reply_items,
-                  .of_worker = true),
+    MEMBER_METHOD("GiveBack", give_back, 0, .begin = items_begin, .answer = reply_items,
+                  .of_worker = true, .items = MEMBER_OP_RELEASE),
     {.base = {.path = NULL}},
 };

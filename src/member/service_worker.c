@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What workers call about themselves and their partitions. */
+/* The calls of workers about themselves and their partitions, and of operators about workers. Loop's
+ * thread, on the leader. */
 #include "member/service_internal.h"
 
 /* -- Register -- */
 
-/* Labels are kept as they are told again: field 17 of a Worker. */
+/* Labels are kept as ListWorkers returns them: field 17 of a Worker. */
 static enum err pack_labels(struct member_service *service, const Muster__V1__RegisterRequest *m)
 {
     struct pack pack = pack_begin(&service->answer);
@@ -30,14 +31,35 @@ static enum member_phase phase_now(const struct member_service *service, struct 
     return heartbeat.phase;
 }
 
+static void pack_registered(const struct member_service *service,
+                            const struct member_result *result, const struct member_worker *worker,
+                            struct pack *answer)
+{
+    const struct member_local_options *local = &service->options.local;
+    struct member_status_counts counts = member_counts(membership_of(service));
+    uint64_t interval = local->detect.heartbeat_interval_ns / NS_PER_MS;
+    const uint64_t numbers[] = {/* fields 1 to 12 */
+                                result->incarnation,
+                                counts.assignment_epoch,
+                                counts.coord_epoch,
+                                max_u64(counts.advised_ms, interval),
+                                local->self_fence_ns / NS_PER_MS,
+                                local->detect.failure_timeout_ns / NS_PER_MS,
+                                local->detect.clock_skew_budget_ns / NS_PER_MS,
+                                worker->lease_ms ? worker->lease_ms : 2 * interval,
+                                counts.total_partitions,
+                                service->options.max_keys_per_partition,
+                                (uint64_t)worker->registered_ms,
+                                interval};
+
+    for (uint32_t i = 0; i < ARRAY_LEN(numbers); i++) pack_u64(answer, i + 1, numbers[i]);
+}
+
 static void reply_registered(struct leader_request *request, const struct member_reply *reply,
                              uint32_t first, uint32_t)
 {
     struct member_service *service = member_of(request);
-    const struct member_local_options *local = &service->options.local;
-    struct member_status_counts counts = member_counts(membership_of(service));
-    uint64_t interval = local->detect.heartbeat_interval_ns / NS_PER_MS;
-    struct pack answer;
+    struct pack answer = pack_begin(&service->answer);
     struct member_worker worker = {0};
     struct str name = request_worker(request);
     struct member_result result;
@@ -47,25 +69,13 @@ static void reply_registered(struct leader_request *request, const struct member
         member_local_admitted(service->local, name, phase_now(service, name, result.admitted),
                               now_ns(service));
     (void)member_find_worker(membership_of(service), name, &worker);
-    answer = pack_begin(&service->answer);
-    pack_u64(&answer, 1, result.incarnation);
-    pack_u64(&answer, 2, counts.assignment_epoch);
-    pack_u64(&answer, 3, counts.coord_epoch);
-    pack_u64(&answer, 4, max_u64(counts.advised_ms, interval));
-    pack_u64(&answer, 5, local->self_fence_ns / NS_PER_MS);
-    pack_u64(&answer, 6, local->detect.failure_timeout_ns / NS_PER_MS);
-    pack_u64(&answer, 7, local->detect.clock_skew_budget_ns / NS_PER_MS);
-    pack_u64(&answer, 8, worker.lease_ms ? worker.lease_ms : 2 * interval);
-    pack_u64(&answer, 9, counts.total_partitions);
-    pack_u64(&answer, 10, service->options.max_keys_per_partition);
-    pack_u64(&answer, 11, (uint64_t)worker.registered_ms);
-    pack_u64(&answer, 12, interval);
+    pack_registered(service, &result, &worker, &answer);
     request_reply_packed(request, &answer);
 }
 
 static bool registration_is_fine(struct leader_request *request, struct member_op *op)
 {
-    const Muster__V1__RegisterRequest *m = (const Muster__V1__RegisterRequest *)request->message;
+    const Muster__V1__RegisterRequest *m = (const void *)request->message;
     struct member_service *service = member_of(request);
     struct ulid run;
     struct note note = {""};
@@ -122,7 +132,7 @@ static void reply_plain(struct leader_request *request, const struct member_repl
 
 static void leave_begin(struct leader_request *request)
 {
-    const Muster__V1__LeaveRequest *m = (const Muster__V1__LeaveRequest *)request->message;
+    const Muster__V1__LeaveRequest *m = (const void *)request->message;
     struct str reason = str_from(m->reason);
 
     reason.len = min_size(reason.len, MEMBER_REASON_MAX);
@@ -136,8 +146,7 @@ static void leave_begin(struct leader_request *request)
 
 static void read_assignment(struct leader_request *request)
 {
-    const Muster__V1__AssignmentRequest *m =
-        (const Muster__V1__AssignmentRequest *)request->message;
+    const Muster__V1__AssignmentRequest *m = (const void *)request->message;
     struct member_service *service = member_of(request);
     struct pack answer = pack_begin(&service->answer);
 
@@ -148,7 +157,7 @@ static void read_assignment(struct leader_request *request)
 static void reply_revoked(struct leader_request *request, const struct member_reply *reply,
                           uint32_t first, uint32_t count)
 {
-    const Muster__V1__AckRevokeRequest *m = (const Muster__V1__AckRevokeRequest *)request->message;
+    const Muster__V1__AckRevokeRequest *m = (const void *)request->message;
     struct member_service *service = member_of(request);
     struct pack answer = pack_begin(&service->answer), row = pack_begin(&service->row);
 
@@ -167,7 +176,7 @@ static void reply_revoked(struct leader_request *request, const struct member_re
 
 static void revoke_begin(struct leader_request *request)
 {
-    const Muster__V1__AckRevokeRequest *m = (const Muster__V1__AckRevokeRequest *)request->message;
+    const Muster__V1__AckRevokeRequest *m = (const void *)request->message;
     struct member_service *service = member_of(request);
     struct member_op op = {.kind = MEMBER_OP_ACK_REVOKE,
                            .worker = request_worker(request),
@@ -194,12 +203,11 @@ static void revoke_begin(struct leader_request *request)
     request_put_many(request, m->n_revoked);
 }
 
-/* -- checkpoints: the leader's own knowledge, told to the log in its own time -- */
+/* -- checkpoints: the leader knows them first, and writes them to the log later -- */
 
 static void read_checkpoint(struct leader_request *request)
 {
-    const Muster__V1__AckCheckpointRequest *m =
-        (const Muster__V1__AckCheckpointRequest *)request->message;
+    const Muster__V1__AckCheckpointRequest *m = (const void *)request->message;
     struct member_service *service = member_of(request);
     struct pack answer = pack_begin(&service->answer), row = pack_begin(&service->row);
     struct str worker = request_worker(request);
@@ -233,8 +241,7 @@ static void read_checkpoint(struct leader_request *request)
 
 static void drain_begin(struct leader_request *request)
 {
-    const Muster__V1__DrainWorkerRequest *m =
-        (const Muster__V1__DrainWorkerRequest *)request->message;
+    const Muster__V1__DrainWorkerRequest *m = (const void *)request->message;
     struct member_service *service = member_of(request);
     char room[MEMBER_ID_MAX];
     struct str name = worker_name(m->worker_id, room);
@@ -247,7 +254,7 @@ static void drain_begin(struct leader_request *request)
         return;
     }
     pack_u64(&answer, 1,
-             control_push(service->control, name,
+             control_push(service, name,
                           &(struct directive){.kind = ORDER_DRAIN, .deadline_ms = m->deadline_ms}));
     request_reply_packed(request, &answer);
 }
@@ -266,7 +273,7 @@ static void reply_evicted(struct leader_request *request, const struct member_re
 
 static void evict_begin(struct leader_request *request)
 {
-    const Muster__V1__EvictRequest *m = (const Muster__V1__EvictRequest *)request->message;
+    const Muster__V1__EvictRequest *m = (const void *)request->message;
     struct member_service *service = member_of(request);
     char room[MEMBER_ID_MAX];
     struct member_op op;

@@ -20,7 +20,7 @@ static void must(bool holds)
 }
 
 /* Of every block that is not of zeros, as far as the sizes lead. */
-static void mend(char *file, size_t len)
+static void repair(char *file, size_t len)
 {
     struct tar_entry entry;
 
@@ -62,7 +62,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size == 0) return 0;
     size = min_size(size - 1, FILE_MAX);
     memcpy(file, data + 1, size);
-    if (data[0] & 1) mend(file, size);
+    if (data[0] & 1) repair(file, size);
     prng_seed(&prng, 1);
     must(sim_fs_open(&perfect, &prng, &disk) == ERR_OK);
     must(fleet_open(&fleet) == ERR_OK);

@@ -62,7 +62,7 @@ struct worker {
     uint64_t register_ms, ask_ms;
     struct grant grants[PARTITIONS];
     uint64_t released[PARTITIONS];
-    bool mine[256];        /* incarnations this process was told */
+    bool mine[256];        /* incarnations this process was sent */
     uint64_t suspected_ms; /* by the present leader, since; 0: not */
 };
 struct proposal { /* on its way to the disks of a majority */

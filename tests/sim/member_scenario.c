@@ -30,7 +30,7 @@ void member_wrong(struct member_story *story, const char *format, ...)
     note_set(&story->why, "%s", text);
 }
 
-/* -- what replicas tell -- */
+/* -- what replicas report -- */
 static uint64_t settled_ms(const struct member_story *story)
 {
     return story->healed
@@ -78,7 +78,7 @@ static uint64_t hash_of(const struct member_event *event)
     return str_hash(event->worker, str_hash(str_of(numbers, sizeof numbers), 1)) | 1;
 }
 
-/* Asked after every event of the world. An event stands for a turn at least where its leader writes
+/* Asked after every event of the world. An event is kept for a turn at least where its leader writes
  * it down, so none is missed. */
 static void judge_replica(struct member_host *host)
 {
@@ -97,7 +97,7 @@ static void judge_replica(struct member_host *host)
             story->events[number] = hash_of(&event);
             judge_event(story, &event);
         } else if (story->events[number] != hash_of(&event)) {
-            member_wrong(story, "s%zu tells another event %llu", host->number,
+            member_wrong(story, "s%zu reports another event %llu", host->number,
                          (unsigned long long)number);
         }
     }

@@ -6,7 +6,7 @@
  * What must hold, whatever happens:
  *   1. no partition is ever one that two workers may process: each has a grant and has not fenced
  *      itself by its own clock, paused or not;
- *   2. every replica tells the same events under the same numbers, an incarnation fails once, and
+ *   2. every replica reports the same events under the same numbers, an incarnation fails once, and
  *      the tokens of a partition grow;
  *   3. no replica finds its own disk or state damaged.
  * And after everything was healed: nobody is failed any more, every partition is owned by the
@@ -34,7 +34,7 @@ enum {
 };
 #define MEMBER_RUN "01JFEAVS7C5DE5XEAEAB91EBT5"
 
-/* Planted, one at a time; each must be caught (test_member_bugs.c). Those in the code itself stand
+/* Planted, one at a time; each must be caught (test_member_bugs.c). Those in the code itself are
  * in member_mutants.txt. */
 enum member_bug {
     MEMBER_NO_BUG,

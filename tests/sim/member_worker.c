@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A worker: beats at the interval, registers, asks for its assignment, gives back what is revoked,
- * and fences itself by its own clock. Behind a fence, and after it was told to reset, it is another
+ * and fences itself by its own clock. Behind a fence, and after a reset, it is another
  * instance; what it gave back it never takes again under the same token. */
 #include <inttypes.h>
 #include <stdio.h>

@@ -5,9 +5,8 @@
 #include <string.h>
 
 #include "fleet/bootstrap.h"
-#include "fleet/quorum.h"
 #include "fleet/roster.h"
-#include "fleet/service_replica.h"
+#include "fleet/service.h"
 #include "log/datadir.h"
 #include "quorum_story.h"
 #include "rpc/server.h"
@@ -22,8 +21,7 @@ struct quorum_process {
     struct roster *roster;
     struct replica *replica;
     struct rpc_server *server;
-    struct replica_service *service;
-    struct quorum *quorum;
+    struct fleet_service *service;
     struct state_machine machine;
     char dir[DIR_CAP], raft[ADDRESS_CAP], name[16];
     bool bootstraps;
@@ -61,8 +59,7 @@ static void on_change(void *owner, const struct replica_status *status)
             quorum_wrong(story, "two leaders of term %llu", (unsigned long long)status->term);
         *leader = status->id;
     }
-    quorum_on_change(p->quorum, status);
-    replica_service_on_change(p->service, status);
+    if (p->service) fleet_service_on_change(p->service, status);
 }
 
 static void on_stopped(void *owner, enum err why, const struct note *note)
@@ -108,22 +105,29 @@ static enum err open_replica(struct quorum_process *p, struct note *note)
     return err;
 }
 
+static const char *leader_address(void *owner)
+{
+    const struct quorum_process *p = owner;
+
+    return roster_grpc(p->roster, replica_status(p->replica).leader_id);
+}
+
 static enum err open_server(struct quorum_process *p, struct note *note)
 {
     struct rpc_server_options options = {.io = p->io};
-    struct replica_service_options service = {.io = p->io,
-                                              .replica = p->replica,
-                                              .roster = p->roster,
-                                              .name = p->name,
-                                              .dir = p->dir,
-                                              .machines = &p->machine,
-                                              .machine_count = 1};
+    struct fleet_service_options service = {.io = p->io,
+                                            .leader_address = leader_address,
+                                            .owner = p,
+                                            .roster = p->roster,
+                                            .name = p->name,
+                                            .dir = p->dir};
     enum err err = rpc_server_open(&options, &p->server, note);
 
     p->machine = roster_registration(p->roster);
     snprintf(p->name, sizeof p->name, "node-%zu", p->host->number);
-    if (!err) err = replica_service_open(&service, &p->service);
-    if (!err) err = replica_service_methods(p->service, p->server, note);
+    if (!err) err = fleet_service_open(&service, &p->service, note);
+    if (!err) fleet_service_attach(p->service, p->replica, &p->machine, 1);
+    if (!err) err = fleet_service_methods(p->service, p->server, note);
     return err ? err : rpc_server_listen(p->server, "0.0.0.0:7790", NULL, note);
 }
 
@@ -132,20 +136,14 @@ static enum err open_quorum(struct quorum_process *p, struct note *note)
     struct quorum_story *story = p->host->story;
     struct quorum_host before = *p->host;
     char raft[ADDRESS_CAP];
-    struct quorum_options options = {.to = {.io = p->io, .addresses = join_addresses},
-                                     .replica = p->replica,
-                                     .roster = p->roster,
-                                     .raft = raft};
-    enum err err;
+    struct fleet_join join = {.to = {.io = p->io, .addresses = join_addresses}, .raft = raft};
 
     if (story->bug == QUORUM_FORGET_MOVE) before.moves = 0;
     quorum_host_address(&before, raft);
-    snprintf(options.self.name, sizeof options.self.name, "node-%zu", p->host->number);
-    snprintf(options.self.grpc, sizeof options.self.grpc, "q%zu:7790", p->host->number);
-    if (story->bug == QUORUM_STOP_ASKING && p->host->number == 2) options.to.addresses = NULL;
-    err = quorum_open(&options, &p->quorum, note);
-    if (!err) replica_service_attach(p->service, p->quorum);
-    return err;
+    snprintf(join.self.name, sizeof join.self.name, "node-%zu", p->host->number);
+    snprintf(join.self.grpc, sizeof join.self.grpc, "q%zu:7790", p->host->number);
+    if (story->bug == QUORUM_STOP_ASKING && p->host->number == 2) join.to.addresses = NULL;
+    return fleet_service_join(p->service, &join, note);
 }
 
 static enum err open_all(struct quorum_process *p, struct note *note)
@@ -216,8 +214,7 @@ static void finish(void *owner)
 
     bootstrap_free(p->bootstrap);
     replica_close(p->replica);
-    quorum_close(p->quorum);
-    replica_service_close(p->service);
+    fleet_service_close(p->service);
     roster_close(p->roster);
     if (p->host->process == p) p->host->process = NULL;
     free(p);
@@ -227,8 +224,8 @@ static void on_server_closed(void *owner)
 {
     struct quorum_process *p = owner;
 
-    if (p->quorum)
-        quorum_stop(p->quorum, finish, p);
+    if (p->service)
+        fleet_service_stop(p->service, finish, p);
     else
         finish(p);
 }

@@ -22,7 +22,7 @@ enum { QUORUM_HOSTS = 3, QUORUM_TERMS_MAX = 20000 };
 enum quorum_bug {
     QUORUM_NO_BUG,
     QUORUM_FOUND_ANYWAY,  /* every new replica bootstraps a cluster of its own */
-    QUORUM_FORGET_MOVE,   /* a moved host tells its old address */
+    QUORUM_FORGET_MOVE,   /* a moved host gives its old address */
     QUORUM_STOP_ASKING,   /* the first answer is the last */
     QUORUM_TRUST_SILENCE, /* ordinal 0 takes silent peers for empty ones */
     QUORUM_BUG_COUNT

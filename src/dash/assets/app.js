@@ -221,20 +221,20 @@ const questions = {
     text: 'It leaves the group and no longer counts for a majority. Its process goes on and may ask to join again.',
     body: { action: 'retire-replica', replica: d.name } }),
   assign: d => ({ title: 'Assign a domain', yes: 'Assign',
-    text: 'The shard is told with its next report; a domain that another shard has changes hands.',
+    text: 'The shard is instructed with its next report; a domain of another shard moves.',
     fields: [{ name: 'topology_key', label: 'Topology key', value: d.key || 'topology.kubernetes.io/zone' },
       { name: 'topology_value', label: 'Value', value: d.value || '' },
       { name: 'shard_id', label: 'Shard', value: d.shard,
         options: ((state.topology.shards || {}).shards || []).map(s => s.shard_id) }],
     body: { action: 'assign-domain' } }),
   release: d => ({ title: 'Release ' + d.key + ' by force?', yes: 'Release',
-    text: 'Whoever holds it is not asked. It may still believe that it does until it renews; its token is fenced off from now on.',
+    text: 'Its holder is not asked, and may still believe that it holds the claim until it renews; its token is fenced off from now on.',
     body: { action: 'release-claim', key: d.key } }),
 };
 
 // -- the key browser: a question that the loop answers a moment later --
 
-function ask_for(name, value) { // what the reader asks for stands in the address
+function ask_for(name, value) { // the reader's question is in the address
   state.ask[name] = value;
   const query = new URLSearchParams(Object.entries(state.ask).filter(([, v]) => v));
   history.replaceState(null, '', location.pathname + (query.size ? '?' + query : ''));

@@ -61,7 +61,7 @@ export function view(state) {
       { name: 'Why', get: n => h('div', { class: 'wide' }, why(n), !n.satisfied && n.age_cycles_unmet > 0 && h('div', { class: 'fine' }, 'for ' + plural(n.age_cycles_unmet, 'cycle', 'cycles')),
         n.same_candidates && n.same_candidates.length > 0 && h('details', {}, h('summary', { class: 'fine' }, plural(n.same_candidates.length, 'domain was', 'domains were') + ' looked at'),
           n.same_candidates.map(c => h('div', { class: 'fine' }, c.domain + ': ' + (c.coverage_per_mille / 10) + ' % of it' + (c.satisfiable ? '' : ', not enough'))))) },
-    ], found.slice(0, 500), { empty: all.length ? 'No Need matches.' : 'No operator has told a shard what its cluster wants.',
+    ], found.slice(0, 500), { empty: all.length ? 'No Need matches.' : 'No operator has sent a shard the needs of its cluster.',
       key: n => n.shard + n.cluster_id + n.profile_fingerprint }),
   ];
 }

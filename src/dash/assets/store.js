@@ -17,8 +17,8 @@ function groups(claims) {
 }
 
 // Groups with their size and who waits; one that was not asked for yet has its holders only.
-function sizes(list, told) {
-  const slots = list.filter(g => g.slots).map(g => ({ ...g, ...(told.find(t => t.group === g.name) || { slots: null, waiters: null }) }));
+function sizes(list, known) {
+  const slots = list.filter(g => g.slots).map(g => ({ ...g, ...(known.find(t => t.group === g.name) || { slots: null, waiters: null }) }));
   return slots.length > 0 && section('Groups', table('Groups', [
     { name: 'Group', get: g => h('a', { href: '/store?text=' + encodeURIComponent(g.name) }, g.name) },
     { name: 'Slots', num: true, get: g => number(g.slots) },

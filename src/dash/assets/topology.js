@@ -50,7 +50,7 @@ export function view(state) {
       { name: 'Shard', get: i => i.shard_id }, { name: 'Instruction', get: i => words(i.instruction || {}) },
       { name: 'Term', num: true, get: i => number((i.instruction || {}).coordinator_term) },
       { name: 'Sent', num: true, get: i => plural(i.deliveries, 'time', 'times') },
-    ], waiting.slice(0, 200), { empty: 'None: every shard has acknowledged what it was told.' })),
+    ], waiting.slice(0, 200), { empty: 'None: every shard has acknowledged its instructions.' })),
     h('div', { class: 'two' },
       section('Quotas', table('Quotas', [
         { name: 'Provider', get: q => q.provider }, { name: 'Region', get: q => q.region },

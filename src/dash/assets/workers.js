@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Workers: who stands, what they carry, where the partitions are.
+// Workers: their standing, their load, and the owners of partitions.
 import { h, head, section, cards, table, badge, note, troubles, number, few, span, plural, clock } from '/assets/kit.js';
 import { lines } from '/assets/chart.js';
 
 const tones = { STANDING_ACTIVE: 'good', STANDING_SUSPECTED: 'warn', STANDING_DEAD: 'bad' };
 const phases = ['–', 'starting', 'ready', 'running', 'draining']; // rollout's WorkerState
 const word = text => String(text).replace(/^[A-Z]+_/, '').toLowerCase();
-const RING_MAX = 720; // arcs that an eye can tell apart, and a phone can draw
+const RING_MAX = 720; // arcs that an eye can distinguish, and a phone can draw
 
 // Partitions as a ring: one arc each, neighbours of one owner and state drawn as one.
 function ring(partitions, owners) {

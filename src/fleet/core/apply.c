@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a command does: the rules of the specification's section 5, in its order of checks, and what
+/* Applies commands: the rules of the specification's section 5, in its order of checks, and what
  * design.md section 6 adds for leaving domains. */
 #include <stdlib.h>
 

@@ -7,7 +7,7 @@
  * The same commands in the same order give the same tables and the same hash everywhere.
  *
  * Rows never change: a command adds one, removes one, or puts a new one in an old one's place. A
- * view (below) stands on that: what is removed before the view came to it is handed to the view
+ * view (below) relies on that: a row that is removed before the view came to it is given to the view
  * instead of freed, so a snapshot is of one moment, costs no copy, and stops nobody.
  *
  * A domain that was taken from a shard stays in the table of leaving domains until that shard
@@ -206,7 +206,7 @@ struct fleet_result {
 };
 const char *fleet_status_text(enum fleet_status status); /* "shard exists"; never NULL */
 enum err fleet_status_err(enum fleet_status status);     /* gives gRPC status and exit code */
-/* The sentence for people, which names what was asked and what stands in the way: "domain already
+/* The sentence for people, which names what was asked and what prevents it: "domain already
  * assigned: rack=r-1: current shard-a, requested shard-b". `command` may be NULL (it could not be
  * read). */
 void fleet_result_text(const struct fleet_command *command, const struct fleet_result *result,

@@ -188,7 +188,7 @@ static void name_drop(struct fleet *fleet, struct order *names, struct name *nam
 }
 
 /* -- making -- */
-/* The texts of a row that stand in it; LEAVING: and their end. */
+/* The texts that a row contains; LEAVING: and their end. */
 static size_t own_bytes(enum fleet_table table, const struct str texts[FLEET_TEXTS_MAX])
 {
     size_t bytes = table == FLEET_LEAVING ? 2 : 0;
@@ -242,7 +242,7 @@ static bool slices_make(struct fleet *fleet, const struct fleet_quota *from, str
     return true;
 }
 
-/* What is not text. False: out of memory. */
+/* The parts of a row that are no text. False: out of memory. */
 static bool rest_make(struct fleet *fleet, const struct fleet_row *from, void *row, char *end)
 {
     struct shard_row *shard = row;
@@ -375,7 +375,7 @@ void row_show(enum fleet_table table, const void *row, struct fleet_row *ret_row
     }
 }
 
-/* -- hashing: each text on its own under the hash of what stands before it, so that "ab", "c" and
+/* -- hashing: each text on its own under the hash of the texts before it, so that "ab", "c" and
  * "a", "bc" differ -- */
 static uint64_t number_hash(uint64_t number, uint64_t seed)
 {

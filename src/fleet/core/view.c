@@ -6,7 +6,7 @@
  * into the view's own sorted set, `kept`, and merged back at its place. So a view holds nothing but
  * what was removed since it was opened, and that was not copied but handed over.
  *
- * Where the walk stands is a copy of the last key it gave: the row itself may be gone. */
+ * The place of the walk is a copy of the last key it gave: the row itself may be gone. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -15,7 +15,7 @@
 /* Appends one object without a line end, all or nothing. ERR_INVALID for a kind or time that is
  * none and for text that is not UTF-8; ERR_FULL, ERR_NOMEM. */
 enum err fleet_command_encode(const struct fleet_command *command, struct buf *into);
-/* Texts of *ret_command stand in `bytes` or in `arena`: both must outlive it. ERR_OK, or a refusal
+/* Texts of *ret_command are in `bytes` or in `arena`: both must outlive it. ERR_OK, or a refusal
  * in *ret_result (UNREADABLE, UNKNOWN_KIND, PAYLOAD_MISSING; ERR_INVALID) with a note that says
  * where (`note` may be NULL), or ERR_NOMEM for the arena's end. */
 enum err fleet_command_decode(struct str bytes, struct arena *arena,

@@ -10,7 +10,7 @@ static bool byte_is_plain(unsigned char c)
     return c >= 0x20 && c < 0x80 && c != '"' && c != '\\' && c != '<' && c != '>' && c != '&';
 }
 
-/* Appends what stands for the first character of `text`, and says how many bytes that takes. */
+/* Appends the escape of the first character of `text`, and returns how many bytes the character has. */
 static enum err escape_put(struct buf *into, struct str text, size_t *ret_len)
 {
     unsigned char c = (unsigned char)text.at[0];

@@ -265,10 +265,7 @@ enum err record_parse(struct format_record *record, struct str bytes, size_t tex
         if (!err && token != JSON_NEED && !done)
             err = record_token(record, token, text, &done, note);
     } while (!err && token != JSON_NEED);
-    if (!err && !json_scan_whole(&scan)) {
-        note_set(note, "it ends early");
-        err = ERR_PARSE;
-    }
+    if (!err && !json_scan_whole(&scan)) err = note_fail(note, ERR_PARSE, "it ends early");
     record->offset = scan.offset;
     json_scan_deinit(&scan);
     return err;

@@ -18,7 +18,7 @@ enum { RECORD_PAYLOADS = FLEET_KIND_LAST + 1 };
 
 enum shape_kind {
     SHAPE_TEXT,    /* texts[payload][slot] */
-    SHAPE_TIME,    /* likewise: as it stands */
+    SHAPE_TIME,    /* likewise: not parsed */
     SHAPE_NUMBER,  /* numbers[slot]: a whole number that is not negative */
     SHAPE_FLAG,    /* likewise; 0 is not written */
     SHAPE_OBJECT,  /* its fields */

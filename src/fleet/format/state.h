@@ -17,6 +17,11 @@
 #include "base/note.h"
 #include "fleet/core/fleet.h"
 
+enum {
+    STATE_SLICE_BYTES = 64 << 10, /* made in one turn of the loop: a millisecond at most */
+    STATE_SLICE_MAX = 64 << 20,   /* a machine's largest record and a slice: more is no slice */
+};
+
 /* -- writing -- */
 struct fleet_state_style {
     bool heartbeats; /* those that are set; else all are the unset time */

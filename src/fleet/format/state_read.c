@@ -158,20 +158,14 @@ enum err fleet_state_read_end(struct fleet_state_reader *reader,
 {
     enum err err = reader->failed;
 
-    if (!err && !json_scan_whole(&reader->scan)) {
-        note_set(note, "state: offset %llu: it ends early",
-                 (unsigned long long)reader->scan.offset);
-        err = ERR_PARSE;
-    }
-    if (!err && reader->options.strict && !reader->summary.sealed) {
-        note_set(note, "state: it has no seal");
-        err = ERR_CORRUPT;
-    }
+    if (!err && !json_scan_whole(&reader->scan))
+        err = note_fail(note, ERR_PARSE, "state: offset %llu: it ends early",
+                        (unsigned long long)reader->scan.offset);
+    if (!err && reader->options.strict && !reader->summary.sealed)
+        err = note_fail(note, ERR_CORRUPT, "state: it has no seal");
     if (!err && reader->options.strict && reader->options.fleet &&
-        reader->summary.hash != fleet_hash(reader->options.fleet)) {
-        note_set(note, "state: sealed with another hash");
-        err = ERR_CORRUPT;
-    }
+        reader->summary.hash != fleet_hash(reader->options.fleet))
+        err = note_fail(note, ERR_CORRUPT, "state: sealed with another hash");
     reader->failed = err;
     if (!err) *ret_summary = reader->summary;
     return err;

@@ -47,7 +47,7 @@ static enum fleet_table tables_end(const struct fleet_state_writer *writer)
     return any_leaving(writer) ? FLEET_TABLES : FLEET_LEAVING;
 }
 
-/* Up to where rows of `table` may stand: what lies between is empty. */
+/* Up to the place of rows of `table`: the tables before it are empty. */
 static enum err tables_until(struct fleet_state_writer *writer, enum fleet_table table,
                              struct buf *into)
 {

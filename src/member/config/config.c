@@ -10,7 +10,7 @@
 #include "conf/units.h"
 #include "io/net.h"
 
-enum { VIRTUAL_NODES_MAX = 4096, LINE_MAX_BYTES = 1024 };
+enum { VIRTUAL_NODES_MAX = 4096 };
 
 /* Everything wrong is gathered; what cannot even be said is in `err`. */
 struct report {
@@ -19,34 +19,20 @@ struct report {
     enum err err;
 };
 
-__attribute__((format(printf, 3, 0))) static void put_line(struct report *r, struct buf *into,
-                                                           const char *format, va_list args)
-{
-    char line[LINE_MAX_BYTES];
-
-    vsnprintf(line, sizeof line, format, args);
-    if (!r->err) r->err = buf_appendf(into, "%s\n", line);
-}
-
-__attribute__((format(printf, 2, 3))) static void refuse(struct report *r, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static void put_line(struct report *r, struct buf *into,
+                                                           const char *format, ...)
 {
     va_list args;
 
-    r->count++;
+    r->count += into == r->problems;
+    if (!into || r->err) return;
     va_start(args, format);
-    put_line(r, r->problems, format, args);
+    r->err = buf_vappendf(into, format, args);
     va_end(args);
+    if (!r->err) r->err = buf_append_byte(into, '\n');
 }
-
-__attribute__((format(printf, 2, 3))) static void warn(struct report *r, const char *format, ...)
-{
-    va_list args;
-
-    if (!r->warnings) return;
-    va_start(args, format);
-    put_line(r, r->warnings, format, args);
-    va_end(args);
-}
+#define refuse(r, ...) put_line(r, (r)->problems, __VA_ARGS__)
+#define warn(r, ...)   put_line(r, (r)->warnings, __VA_ARGS__)
 
 /* -- one value each -- */
 

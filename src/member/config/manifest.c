@@ -119,7 +119,7 @@ static enum err check_kind(struct manifest *m, struct note *note)
     return err ? err : one_of("kind", kind, kinds, &choice, note);
 }
 
-/* "3.11" and above; what stands behind the second number does not matter. */
+/* "3.11" and above; the rest behind the second number does not matter. */
 static enum err check_python(struct str version, struct note *note)
 {
     char *dot, *end;

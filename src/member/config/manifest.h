@@ -3,7 +3,7 @@
  *
  * Says what the file says and whether it makes sense by itself; loading is the worker's affair.
  * Unknown keys are let be: a manifest may carry what others read. A pyo3 manifest is read like the
- * others; whoever loads it refuses the mode. */
+ * others; the loader refuses the mode. */
 #ifndef MEMBER_CONFIG_MANIFEST_H
 #define MEMBER_CONFIG_MANIFEST_H
 #include "base/buf.h"

@@ -27,7 +27,7 @@
 #define MEMBER_OPTIONS_EVENTS                                                                      \
     OPTION("events.heartbeat", ENUM, .also = "--heartbeat-events", .flags = OPTION_RELOAD,         \
            .choices = MEMBER_CHOICES("all", "sampled", "none"), .fallback = "all",                 \
-           .help = "which accepted beats are told as worker_heartbeat: all up to "                 \
+           .help = "which accepted beats are written as worker_heartbeat: all up to "              \
                    "heartbeat_event_limit, one in a hundred, or none"),                            \
         OPTION("events.heartbeat_event_limit", U64, .flags = OPTION_RELOAD, .fallback = "5000",    \
                .min = 1, .max = 1000000,                                                           \
@@ -62,7 +62,7 @@
 #define OPTIONS_TRANSPORT_TIMES(gate)                                                              \
     OPTION("transport.tls_dir", STRING, .flags = (gate), .fallback = "./data/tls",                 \
            .placeholder = "DIR",                                                                   \
-           .help = "the development CA, ca.pem and ca.key.pem; whoever comes first makes it"),     \
+           .help = "the development CA, ca.pem and ca.key.pem; the first process makes it"),       \
         OPTION("transport.heartbeat_interval", DURATION, .flags = (gate), .fallback = "500ms",     \
                .min = 1, .max = 86400000ull,                                                       \
                .help = "how often a worker beats; failures are looked for twice as often"),        \
@@ -105,8 +105,8 @@
                .help = "every beat is answered within this, if need be with an error"),            \
         OPTION("transport.beat_budget", U64, .flags = OPTION_GATED, .fallback = "20000", .min = 1, \
                .max = 10000000,                                                                    \
-               .help = "beats a second; with more workers than that needs, they are told to beat " \
-                       "less often"),                                                              \
+               .help = "beats a second; with more workers than that needs, they are asked to "     \
+                       "beat less often"),                                                         \
         OPTION("transport.max_connections", U64, .flags = OPTION_GATED, .fallback = "100000",      \
                .min = 1, .max = 1000000, .help = "connections of workers; more are refused"),      \
         OPTIONS_TRANSPORT_FILES(OPTION_GATED),                                                     \
@@ -187,7 +187,7 @@
                .fallback = "10", .min = 1, .max = 86400, .help = "seconds between two rounds"),    \
         OPTION("checkpoint.ack_timeout", DURATION, .flags = OPTION_RELOAD, .fallback = "60s",      \
                .min = 1, .max = 86400000ull,                                                       \
-               .help = "an answer later than this is given up, and told once"),                    \
+               .help = "an answer later than this is given up, and reported once"),                \
         OPTION("checkpoint.min_pause", DURATION, .flags = OPTION_RELOAD, .fallback = "0s",         \
                .max = 86400000ull,                                                                 \
                .help = "the least pause of a worker between its answer and its next request"),     \

@@ -9,7 +9,7 @@
 
 enum { VERSION = 1, HEAD = 9, OP_HEAD = 5 };
 
-/* In the order in which they are written; the rules of CONFIGURE stand alone. */
+/* In the order in which they are written; the rules of CONFIGURE have a list of their own. */
 #define OP_FIELDS(X)                                                                               \
     X(WORKER, TEXT(member_op, worker, MEMBER_ID_MAX))                                              \
     X(INCARNATION, FIELD(member_op, incarnation))                                                  \
@@ -167,16 +167,6 @@ static void write_op(struct encoder *out, const struct member_op *op)
     if (op->kind == MEMBER_OP_CONFIGURE) member_rules_write(out, op->rules);
 }
 
-static size_t text_max(enum member_kind kind)
-{
-    return kind == MEMBER_OP_SUBMIT ? MEMBER_REASON_MAX : MEMBER_REFERENCE_MAX;
-}
-
-static size_t bytes_max(enum member_kind kind)
-{
-    return kind == MEMBER_OP_SUBMIT ? MEMBER_WORK_RESULT_MAX : MEMBER_PAYLOAD_MAX;
-}
-
 /* `rules` is where they go. */
 static bool read_op(struct decoder *in, struct member_op *op, struct member_rules *rules)
 {
@@ -196,17 +186,20 @@ bool member_is_id(struct str id)
     return true;
 }
 
-/* What the core relies on, whoever made the operation. */
+/* The bounds that the core relies on. */
 static bool op_fits(const struct member_op *op)
 {
+    bool submits = op->kind == MEMBER_OP_SUBMIT;
+    size_t text_max = submits ? MEMBER_REASON_MAX : MEMBER_REFERENCE_MAX;
+    size_t bytes_max = submits ? MEMBER_WORK_RESULT_MAX : MEMBER_PAYLOAD_MAX;
     uint32_t has = fields[op->kind];
 
     if (has & F_WORKER && !(op->kind == MEMBER_OP_SUSPECT && op->all) && !member_is_id(op->worker))
         return false;
     if (op->fence_ns > MEMBER_FENCE_MAX_NS || op->cause > MEMBER_CONFLICT) return false;
     if (op->weight > MEMBER_WEIGHT_MAX || op->labels.len > MEMBER_LABELS_MAX) return false;
-    if (has & F_TEXT && op->text.len > text_max(op->kind)) return false;
-    if (has & F_BYTES && op->bytes.len > bytes_max(op->kind)) return false;
+    if (has & F_TEXT && op->text.len > text_max) return false;
+    if (has & F_BYTES && op->bytes.len > bytes_max) return false;
     if (op->kind == MEMBER_OP_PULL && op->number > MEMBER_PULL_MAX) return false;
     if (op->kind == MEMBER_OP_ADVISE && op->number > MEMBER_ADVISE_MAX_MS) return false;
     return op->kind != MEMBER_OP_CONFIGURE || rules_fit(op->rules);

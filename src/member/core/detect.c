@@ -21,7 +21,7 @@ struct detect {
     /* the brake */
     uint64_t window_ns, hold_ns; /* when they began; hold: when it ends, 0: none */
     size_t window_count, window_failed;
-    bool hold_told;
+    bool hold_reported;
 };
 
 void detect_defaults(struct detect_options *ret_options)
@@ -102,19 +102,14 @@ static uint64_t due_of(const struct detect *d, const struct watched *w)
     return w->due_ns + d->granted_ns;
 }
 
-/* After how long a silence the history says that something is wrong. */
-static uint64_t improbable_ns(const struct detect *d, const struct watched *w)
-{
-    double deviation = sqrt(w->gap_variance), least = (double)d->options.phi_min_std_ns;
-
-    if (deviation < least) deviation = least;
-    return (uint64_t)(w->gap_mean + d->phi_sigmas * deviation);
-}
-
 static uint64_t soft_of(const struct detect *d, const struct watched *w)
 {
-    if (d->options.phi && d->options.kind == DETECT_DEADLINE && w->gaps >= DETECT_PHI_LEAST)
-        return w->last_ns + d->granted_ns + improbable_ns(d, w);
+    if (d->options.phi && d->options.kind == DETECT_DEADLINE && w->gaps >= DETECT_PHI_LEAST) {
+        double least = (double)d->options.phi_min_std_ns, deviation = sqrt(w->gap_variance);
+        if (deviation < least) deviation = least;
+        /* After so long a silence the history says that something is wrong. */
+        return w->last_ns + d->granted_ns + (uint64_t)(w->gap_mean + d->phi_sigmas * deviation);
+    }
     if (d->options.kind == DETECT_DEADLINE) return due_of(d, w) + d->options.clock_skew_budget_ns;
     return w->last_ns + d->granted_ns +
            (uint64_t)(d->options.suspect_ratio * (double)d->options.heartbeat_timeout_ns);
@@ -123,8 +118,7 @@ static uint64_t soft_of(const struct detect *d, const struct watched *w)
 static uint64_t hard_of(const struct detect *d, const struct watched *w)
 {
     const struct detect_options *o = &d->options;
-    uint64_t most = o->clock_skew_budget_ns > o->failure_timeout_ns ? o->clock_skew_budget_ns
-                                                                    : o->failure_timeout_ns;
+    uint64_t most = max_u64(o->clock_skew_budget_ns, o->failure_timeout_ns);
 
     if (o->kind == DETECT_DEADLINE) return due_of(d, w) + most;
     return w->last_ns + d->granted_ns + o->heartbeat_timeout_ns;
@@ -249,11 +243,11 @@ struct beat_heard detect_beat(struct detect *d, struct watched *w, const struct 
     uint64_t due_ns = due_by(d, w, beat, now_ns, now_wall_ms, &heard.skew_ms);
 
     assert(w->watching);
-    heard.skewed =
-        heard.skew_ms != 0 && (!w->skew_told || now_ns - w->skew_told_ns >= DETECT_SKEW_AGAIN_NS);
+    heard.skewed = heard.skew_ms != 0 &&
+                   (!w->skew_reported || now_ns - w->skew_reported_ns >= DETECT_SKEW_AGAIN_NS);
     if (heard.skewed) {
-        w->skew_told = true;
-        w->skew_told_ns = now_ns;
+        w->skew_reported = true;
+        w->skew_reported_ns = now_ns;
     }
     take_gap(d, w, now_ns);
     w->due_ns = due_ns - d->granted_ns; /* wraps and comes back with the next sum */
@@ -282,7 +276,7 @@ static bool brake_lets(struct detect *d, struct watched *w, uint64_t now_ns)
         return true;
     }
     d->hold_ns = now_ns + d->options.mass_failure_hold_ns;
-    d->hold_told = false;
+    d->hold_reported = false;
     return false;
 }
 
@@ -324,8 +318,8 @@ static size_t detect_judge(struct detect *d, struct watched *w, uint64_t now_ns,
     if (!brake_lets(d, w, now_ns)) {
         w->held = true;
         detect_file(d, w, d->hold_ns - 1); /* then it had its time */
-        if (!d->hold_told) out[count++] = (struct failure_verdict){VERDICT_MASS_HOLD, NULL, 0};
-        d->hold_told = true;
+        if (!d->hold_reported) out[count++] = (struct failure_verdict){VERDICT_MASS_HOLD, NULL, 0};
+        d->hold_reported = true;
         return count;
     }
     out[count++] = (struct failure_verdict){VERDICT_FAILED, w, late_ns};

@@ -10,7 +10,7 @@
  * clock cannot mean counts as arrival plus lease; a scan that comes late moves every deadline by as
  * much; and when too many would fail at once, the rest is held for a while.
  *
- * A scan costs what crossed a threshold, not what there is: workers stand in a heap by the time of
+ * A scan costs what crossed a threshold, not what there is: workers are in a heap by the time of
  * their next threshold, and a beat does not move them there; who turns out to have beaten is filed
  * again when its time comes. */
 #ifndef MEMBER_CORE_DETECT_H
@@ -50,10 +50,10 @@ struct watched {
     struct heap_node look; /* at or before its next threshold */
     void *owner;
     uint64_t lease_ns, due_ns, last_ns; /* due: less the lateness that had been granted by then */
-    uint64_t skew_told_ns;
+    uint64_t skew_reported_ns;
     double gap_mean, gap_variance; /* between its beats */
     uint32_t confirmed, gaps;
-    bool watching, suspected, held, skew_told;
+    bool watching, suspected, held, skew_reported;
 };
 
 struct detect;
@@ -69,7 +69,7 @@ void detect_close(struct detect *detect); /* NULL is fine; forgets everybody */
  * incarnation, or every one of them when a leader takes over. lease 0: two intervals. */
 void detect_watch(struct detect *detect, struct watched *w, uint64_t lease_ns, uint64_t now_ns);
 void detect_forget(struct detect *detect, struct watched *w); /* fine when it is not watched */
-/* How long it is between its beats from now on, by what it said or was told. */
+/* How long it is between its beats from now on, by what it said or was sent. */
 void detect_lease(struct detect *detect, struct watched *w, uint64_t lease_ns);
 /* It was promised that it has until then. */
 void detect_extend(struct detect *detect, struct watched *w, uint64_t due_ns);
@@ -80,7 +80,7 @@ struct beat {
 };
 struct beat_heard {
     bool recovered; /* was suspected */
-    bool skewed;    /* its clock is off; told once an hour */
+    bool skewed;    /* its clock is off; reported once an hour */
     int64_t skew_ms;
     uint64_t late_ns; /* that it was by then, as of a verdict */
 };

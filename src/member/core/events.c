@@ -5,7 +5,7 @@
 
 #include "member/core/internal.h"
 
-/* Where it stands in `events`. */
+/* Its index in `events`. */
 static size_t event_at(const struct membership *m, uint64_t number)
 {
     return m->events_first + (size_t)(number - m->head.emitted - 1);
@@ -43,11 +43,8 @@ bool member_event_put(struct membership *m, const struct member_event *event)
     row = member_must(malloc(sizeof *row + event->worker.len + event->text.len));
     at = row->text;
     row->event = *event;
-    if (event->worker.len) memcpy(at, event->worker.at, event->worker.len);
-    row->event.worker = str_of(at, event->worker.len);
-    at += event->worker.len;
-    if (event->text.len) memcpy(at, event->text.at, event->text.len);
-    row->event.text = str_of(at, event->text.len);
+    row->event.worker = str_put(&at, event->worker);
+    row->event.text = str_put(&at, event->text);
     row_born(m, &row->row, ROW_EVENT);
     m->bytes += EVENT_COST + event->worker.len + event->text.len;
     m->event_count++;

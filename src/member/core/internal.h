@@ -9,7 +9,7 @@
  *   local.c, rounds.c  the leader's half
  *
  * A row that is about to change is announced (row_edit): it leaves the state's hash, and a view
- * that has not told it yet keeps it as it was. When the command ends all edited rows go into the
+ * that has not written it yet keeps it as it was. When the command ends all edited rows go into the
  * hash again. So no path can forget its half of a pair. */
 #ifndef MEMBER_CORE_INTERNAL_H
 #define MEMBER_CORE_INTERNAL_H
@@ -47,7 +47,7 @@ struct worker {
     enum member_standing standing;
     enum member_removal removal;
     enum member_cause cause;
-    bool capable, ready, draining, drain_said, on_ring, failed_told;
+    bool capable, ready, draining, drain_said, on_ring, failed_reported;
     uint64_t incarnation;
     struct member_instance instance;
     uint32_t lease_ms, weight, ring_weight; /* ring_weight: it was placed with; 0: it is not */
@@ -106,7 +106,7 @@ struct item {
 
 struct event_row {
     struct member_row row;
-    struct member_event event; /* its texts stand behind */
+    struct member_event event; /* its texts are behind it */
     char text[];
 };
 
@@ -128,6 +128,11 @@ struct member_head {
     char leader[MEMBER_ID_MAX];
 };
 
+/* An operation. `worker`: of an operation of one incarnation the worker, which is ACTIVE in it; else
+ * NULL. */
+typedef struct member_result member_op_fn(struct membership *m, const struct member_op *op,
+                                          struct worker *worker);
+
 struct member_local;
 struct membership {
     struct member_options options;
@@ -137,6 +142,7 @@ struct membership {
     uint64_t index, command;
     int64_t wall_ms;
     uint32_t event_n;
+    size_t op_number;
     bool place_now, unsettled, all_suspected;
     struct list edited;
     struct assigned *assigned;
@@ -207,7 +213,7 @@ static inline struct member_result answer(enum member_status status, const struc
     return (struct member_result){.status = status,
                                   .incarnation = worker ? worker->incarnation : 0};
 }
-static inline bool instance_told(const struct member_instance *instance)
+static inline bool instance_known(const struct member_instance *instance)
 {
     static const struct member_instance none;
 
@@ -231,14 +237,7 @@ struct worker *worker_new(struct membership *m, struct str id);
 bool worker_eligible(const struct membership *m, const struct worker *worker);
 void worker_end_set(struct membership *m, struct worker *worker);
 void workers_expire(struct membership *m);
-/* MEMBER_S_DONE and the worker, when it is ACTIVE in that incarnation. */
-enum member_status worker_current(const struct membership *m, const struct member_op *op,
-                                  struct worker **ret_worker);
-struct member_result worker_register(struct membership *m, const struct member_op *op);
-struct member_result worker_ready(struct membership *m, const struct member_op *op);
-struct member_result worker_drain(struct membership *m, const struct member_op *op);
-struct member_result worker_dead(struct membership *m, const struct member_op *op);
-struct member_result worker_leave(struct membership *m, const struct member_op *op);
+member_op_fn worker_register, worker_ready, worker_drain, worker_dead, worker_leave;
 
 /* -- partitions.c -- */
 enum ring_cause {
@@ -260,13 +259,11 @@ struct eligibility { /* before an operation, for comparison after it */
 struct eligibility eligibility_of(const struct membership *m, const struct worker *worker);
 void eligibility_changed(struct membership *m, struct worker *worker, struct eligibility before,
                          enum ring_cause cause);
-struct member_result partitions_configure(struct membership *m, const struct member_op *op);
+member_op_fn partitions_configure, partition_ack, partition_checkpoint;
 enum err partitions_make(struct membership *m, uint32_t total);
 void partitions_free(struct membership *m);
 /* The worker's incarnation holds nothing any more: free at once, or when `fence_ns` are over. */
 void partitions_let_go(struct membership *m, struct worker *worker, uint64_t fence_ns);
-struct member_result partition_ack(struct membership *m, const struct member_op *op);
-struct member_result partition_checkpoint(struct membership *m, const struct member_op *op);
 void partitions_expire(struct membership *m);
 void partitions_place(struct membership *m); /* the ring is that of the eligible from now on */
 enum err partitions_target(struct membership *m, uint32_t *ret_moved);
@@ -279,7 +276,8 @@ void partition_due(struct membership *m, struct partition *partition);
 struct item *item_find(const struct membership *m, const struct member_digest *id);
 struct item *item_new(struct membership *m, const struct member_digest *id);
 void item_file(struct membership *m, struct item *item); /* by its state */
-struct member_result work_apply(struct membership *m, size_t number, const struct member_op *op);
+/* work_item: WORK_START, SUBMIT, RELEASE. */
+member_op_fn work_enqueue, work_pull, work_item, work_steal;
 /* The worker's incarnation is over: what it ran waits again. */
 void work_let_go(struct membership *m, struct worker *worker, bool died);
 

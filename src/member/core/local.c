@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Beats, verdicts, and what follows from them. */
+/* The leader's half: watches each worker, reads its beats, and turns verdicts of the detector into
+ * operations. Pure; runs on the loop's thread of a leader. */
 #include "member/core/local.h"
 
 #include <stdlib.h>
@@ -55,21 +56,21 @@ static struct local_event *take_event(struct member_local *local)
     return CONTAINER_OF(node, struct local_event, link);
 }
 
-void local_tell(struct member_local *local, enum member_topic topic, const struct worker *worker,
-                int64_t wall_ms, const struct member_event *with)
+void local_report(struct member_local *local, enum member_topic topic, const struct worker *worker,
+                  int64_t wall_ms, const struct member_event *with)
 {
     struct str id = worker ? worker_id(worker) : STR_EMPTY;
     struct local_event *row = malloc(sizeof *row + id.len);
+    char *at = row ? row->worker : NULL;
 
-    if (!row) return; /* observations may be lost; what is decided stands elsewhere */
+    if (!row) return; /* observations may be lost; decisions are replicated */
     if (local->counts.events == EVENTS_MAX) free(take_event(local)); /* the oldest goes */
     row->event = *with;
     row->event.topic = topic;
     row->event.wall_ms = wall_ms;
     row->event.text = STR_EMPTY;
     row->event.incarnation = worker ? worker->incarnation : 0;
-    row->event.worker = str_of(row->worker, id.len);
-    if (id.len) memcpy(row->worker, id.at, id.len);
+    row->event.worker = str_put(&at, id);
     list_init(&row->link);
     list_append(&local->events, &row->link);
     local->counts.events++;
@@ -77,14 +78,14 @@ void local_tell(struct member_local *local, enum member_topic topic, const struc
 
 bool member_local_next_event(struct member_local *local, struct member_event *ret_event)
 {
-    free(local->told);
-    local->told = take_event(local);
-    if (local->told) *ret_event = local->told->event;
-    return local->told;
+    free(local->taken);
+    local->taken = take_event(local);
+    if (local->taken) *ret_event = local->taken->event;
+    return local->taken;
 }
 
 /* -- times -- */
-/* The interval workers may go by: what they were told last, or before that. */
+/* The interval that workers may go by: the last that they were sent, or the one before. */
 static uint64_t advised_ns(const struct member_local *local)
 {
     const struct member_head *head = &local->m->head;
@@ -120,18 +121,12 @@ static void unsuspect(struct local_worker *l)
     list_remove(&l->suspected);
 }
 
-static void unsentence(struct local_worker *l)
-{
-    list_remove(&l->sentenced);
-    l->sentence = NO_SENTENCE;
-}
-
 void local_forget(struct local_worker *l)
 {
     if (!l) return;
     detect_forget(l->local->detect, &l->watched);
     unsuspect(l);
-    unsentence(l);
+    list_remove(&l->sentenced);
     list_remove(&l->changed);
     list_remove(&l->ready);
     list_remove(&l->ask);
@@ -262,8 +257,8 @@ void member_local_close(struct member_local *local)
     place = order_begin(&m->workers);
     while ((worker = order_next(&place)) != NULL) local_forget(worker->local);
     while (!list_empty(&m->touched)) (void)list_pop(&m->touched);
-    do free(local->told);
-    while ((local->told = take_event(local)));
+    do free(local->taken);
+    while ((local->taken = take_event(local)));
     rounds_close(local);
     detect_close(local->detect);
     m->local = NULL;
@@ -331,7 +326,7 @@ static void take_load(struct member_local *local, struct local_worker *l,
     l->has_load = true;
 }
 
-/* A worker may have been told a longer interval or not yet: its due time shows which. */
+/* A worker may have got a longer interval or not yet: its due time shows which. */
 static void hear(struct member_local *local, struct local_worker *l, const struct member_beat *beat,
                  uint64_t now_ns, int64_t wall_ms, struct member_heard *heard)
 {
@@ -355,7 +350,7 @@ static void hear(struct member_local *local, struct local_worker *l, const struc
     if (was.skewed) {
         event.due_ms = was.skew_ms;
         local->counts.skews++;
-        local_tell(local, MEMBER_EV_CLOCK_SKEW, l->worker, wall_ms, &event);
+        local_report(local, MEMBER_EV_CLOCK_SKEW, l->worker, wall_ms, &event);
     }
     if (was.recovered && !list_empty(&l->suspected)) {
         heard->recovered = true;
@@ -363,7 +358,7 @@ static void hear(struct member_local *local, struct local_worker *l, const struc
         local->lifted = true;
         unsuspect(l);
         event.due_ms = (int64_t)(was.late_ns / MEMBER_NS_PER_MS);
-        local_tell(local, MEMBER_EV_RECOVERED, l->worker, wall_ms, &event);
+        local_report(local, MEMBER_EV_RECOVERED, l->worker, wall_ms, &event);
     }
 }
 
@@ -373,20 +368,13 @@ static struct member_op admission(const struct member_beat *beat, const struct w
                               .worker = beat->worker,
                               .instance = beat->instance,
                               .expect = worker ? worker->incarnation : 0,
-                              .by_beat = true,
-                              .labels = STR_EMPTY,
-                              .text = STR_EMPTY,
-                              .bytes = STR_EMPTY};
+                              .by_beat = true};
 }
 
 static struct member_op of_worker(enum member_kind kind, const struct worker *worker)
 {
-    return (struct member_op){.kind = kind,
-                              .worker = worker_id(worker),
-                              .incarnation = worker->incarnation,
-                              .labels = STR_EMPTY,
-                              .text = STR_EMPTY,
-                              .bytes = STR_EMPTY};
+    return (struct member_op){
+        .kind = kind, .worker = worker_id(worker), .incarnation = worker->incarnation};
 }
 
 static enum member_beat_verdict of_stranger(const struct member_local *local,
@@ -406,15 +394,15 @@ enum process { THIS_PROCESS, NEW_PROCESS, OLD_PROCESS };
 static enum process process_of(const struct local_worker *l, const struct member_beat *beat)
 {
     const struct worker *worker = l->worker;
-    bool told = instance_told(&beat->instance), known = instance_told(&worker->instance);
+    bool said = instance_known(&beat->instance), known = instance_known(&worker->instance);
 
-    if (told && known) {
+    if (said && known) {
         if (instance_same(&beat->instance, &worker->instance)) return THIS_PROCESS;
         return beat->incarnation && beat->incarnation < worker->incarnation ? OLD_PROCESS
                                                                             : NEW_PROCESS;
     }
-    if (beat->incarnation && beat->incarnation < worker->incarnation && !told) return OLD_PROCESS;
-    if (told || known || beat->phase != MEMBER_INIT) return THIS_PROCESS;
+    if (beat->incarnation && beat->incarnation < worker->incarnation && !said) return OLD_PROCESS;
+    if (said || known || beat->phase != MEMBER_INIT) return THIS_PROCESS;
     return l->phase > MEMBER_INIT || worker->ready || worker->draining ? NEW_PROCESS : THIS_PROCESS;
 }
 
@@ -438,10 +426,10 @@ static enum member_beat_verdict restarted(struct member_local *local, struct loc
                                           struct member_heard *heard, struct member_op *ret_op)
 {
     if (l->sentence && l->sentence != SENTENCE_RESTART) return MEMBER_BEAT_WAIT;
-    if (instance_told(&beat->instance) && in_use(local, l, now_ns, &heard->in_use))
+    if (instance_known(&beat->instance) && in_use(local, l, now_ns, &heard->in_use))
         return MEMBER_BEAT_IN_USE;
     *ret_op = admission(beat, l->worker);
-    ret_op->restart = !instance_told(&beat->instance);
+    ret_op->restart = !instance_known(&beat->instance);
     ret_op->fence_ns = fence_left(local, l, now_ns);
     l->next_instance = beat->instance;
     sentence(local, l, SENTENCE_RESTART, now_ns);
@@ -462,7 +450,7 @@ static enum member_beat_verdict of_member(struct member_local *local, struct loc
     if (process == NEW_PROCESS) return restarted(local, l, beat, now_ns, heard, ret_op);
     if (l->sentence) return MEMBER_BEAT_WAIT;
     hear(local, l, beat, now_ns, wall_ms, heard);
-    if (instance_told(&beat->instance) && !instance_told(&worker->instance)) {
+    if (instance_known(&beat->instance) && !instance_known(&worker->instance)) {
         *ret_op = admission(beat, worker); /* it may be recognized from now on */
         return MEMBER_BEAT_PROPOSE;
     }
@@ -517,7 +505,7 @@ bool member_local_register(struct member_local *local, struct member_op *op, uin
     op->expect = worker ? worker->incarnation : 0;
     op->by_beat = op->restart = false;
     op->fence_ns = 0;
-    if (!l || !instance_told(&op->instance) || !instance_told(&worker->instance) ||
+    if (!l || !instance_known(&op->instance) || !instance_known(&worker->instance) ||
         instance_same(&op->instance, &worker->instance))
         return true;
     if (in_use(local, l, now_ns, ret_in_use)) return false;
@@ -589,7 +577,7 @@ static struct member_op sentence_op(const struct member_local *local, const stru
         op.instance = l->next_instance;
         op.expect = l->incarnation;
         op.by_beat = true;
-        op.restart = !instance_told(&l->next_instance);
+        op.restart = !instance_known(&l->next_instance);
         op.fence_ns = fence_left(local, l, now_ns);
         return op;
     case SENTENCE_DEAD:
@@ -612,7 +600,7 @@ static void local_judge(struct member_local *local, const struct failure_verdict
     if (verdict->kind == VERDICT_MASS_HOLD) {
         event.count = local->counts.suspected;
         event.extra = local->counts.watched - local->counts.suspected;
-        local_tell(local, MEMBER_EV_MASS_FAILURE_HOLD, NULL, wall_ms, &event);
+        local_report(local, MEMBER_EV_MASS_FAILURE_HOLD, NULL, wall_ms, &event);
         return;
     }
     assert(l);
@@ -629,7 +617,7 @@ static void local_judge(struct member_local *local, const struct failure_verdict
         list_append(&local->suspected, &l->suspected);
         local->counts.suspected++;
         local->counts.suspicions++;
-        local_tell(local, MEMBER_EV_SUSPECTED, l->worker, wall_ms, &event);
+        local_report(local, MEMBER_EV_SUSPECTED, l->worker, wall_ms, &event);
         return;
     }
     /* A restart that does not get through waits no longer: by now the old process has fenced. */
@@ -677,7 +665,7 @@ static void propose_advice(const struct member_local *local, struct batch *batch
     uint64_t now = local->m->head.advised_ms;
     struct member_op op = {.kind = MEMBER_OP_ADVISE};
 
-    if (want > MEMBER_ADVISE_MAX_MS) want = MEMBER_ADVISE_MAX_MS;
+    want = min_u64(want, MEMBER_ADVISE_MAX_MS);
     op.number = want > most ? want : 0;
     if (op.number <= now && op.number >= now / 2) return;
     (void)batch_put(batch, &op);

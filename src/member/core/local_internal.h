@@ -31,7 +31,7 @@ struct local_worker {
     uint64_t asked, answered; /* rounds */
     uint64_t asked_ns, answered_ns;
     uint32_t misses;
-    bool timeout_told;
+    bool timeout_reported;
 };
 
 /* A reference that the log does not have yet. */
@@ -40,7 +40,8 @@ struct fresh {
     uint32_t partition;
     uint64_t epoch, incarnation;
     int64_t wall_ms;
-    char *reference, *worker;
+    struct str reference, worker;
+    char texts[];
 };
 
 struct local_event {
@@ -60,9 +61,9 @@ struct member_local {
     struct fresh **fresh_of; /* by partition */
     uint32_t fresh_total;
     uint64_t round_ns, flushed_ns, timed_ns; /* when they last were */
-    bool round_now, lifted;   /* lifted: a suspicion, since something was last proposed */
-    struct list events;       /* that were not asked for yet */
-    struct local_event *told; /* the last that was */
+    bool round_now, lifted;    /* lifted: a suspicion, since something was last proposed */
+    struct list events;        /* that were not asked for yet */
+    struct local_event *taken; /* the last that was */
     struct member_local_counts counts;
 };
 
@@ -75,8 +76,8 @@ struct batch {
 };
 bool batch_put(struct batch *batch, const struct member_op *op);
 
-void local_tell(struct member_local *local, enum member_topic topic, const struct worker *worker,
-                int64_t wall_ms, const struct member_event *with);
+void local_report(struct member_local *local, enum member_topic topic, const struct worker *worker,
+                  int64_t wall_ms, const struct member_event *with);
 struct local_worker *local_find(const struct member_local *local, struct str worker);
 
 /* -- rounds.c -- */

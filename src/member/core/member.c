@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Life, commands, events. */
+/* Opens and closes a membership, applies commands, and has the small operations. Pure: runs inside
+ * apply, on one thread. */
 #include "member/core/member.h"
 
 #include <stdlib.h>
@@ -47,26 +48,23 @@ size_t member_take_due(struct membership *m, struct heap *heap,
 }
 
 /* -- names -- */
+static const struct {
+    const char *text;
+    enum err err;
+} member_statuses[MEMBER_STATUS_COUNT] = {
+#define X(name, text, err) {text, ERR_##err},
+    MEMBER_STATUS_MAP(X)
+#undef X
+};
+
 const char *member_status_text(enum member_status status)
 {
-    static const char *const texts[MEMBER_STATUS_COUNT] = {
-#define X(name, text, err) text,
-        MEMBER_STATUS_MAP(X)
-#undef X
-    };
-
-    return status < MEMBER_STATUS_COUNT ? texts[status] : "?";
+    return status < MEMBER_STATUS_COUNT ? member_statuses[status].text : "?";
 }
 
 enum err member_status_err(enum member_status status)
 {
-    static const enum err errs[MEMBER_STATUS_COUNT] = {
-#define X(name, text, err) ERR_##err,
-        MEMBER_STATUS_MAP(X)
-#undef X
-    };
-
-    return status < MEMBER_STATUS_COUNT ? errs[status] : ERR_INTERNAL;
+    return status < MEMBER_STATUS_COUNT ? member_statuses[status].err : ERR_INTERNAL;
 }
 
 /* -- life -- */
@@ -197,24 +195,24 @@ void member_event_add(struct membership *m, const struct member_event *event)
     (void)member_event_put(m, &numbered);
 }
 
-static struct member_result emitted(struct membership *m, const struct member_op *op)
+static struct member_result emitted(struct membership *m, const struct member_op *op,
+                                    struct worker *)
 {
     uint64_t through = min_u64(op->number, m->head.event_number);
 
-    if (through <= m->head.emitted) return (struct member_result){.status = MEMBER_S_SAME};
+    if (through <= m->head.emitted) return answer(MEMBER_S_SAME, NULL);
     member_events_drop(m, through);
-    return (struct member_result){.status = MEMBER_S_DONE};
+    return answer(MEMBER_S_DONE, NULL);
 }
 
 /* -- small operations -- */
-static struct member_result lead(struct membership *m, const struct member_op *op)
+static struct member_result lead(struct membership *m, const struct member_op *op, struct worker *)
 {
     struct member_head *head = &m->head;
     struct member_event event;
 
-    if (head->led && op->number <= head->term)
-        return (struct member_result){.status = MEMBER_S_SAME};
-    if (head->led) head->coord_epoch++; /* the first takes a row that was not there: epoch 0 */
+    if (head->led && op->number <= head->term) return answer(MEMBER_S_SAME, NULL);
+    if (head->led) head->coord_epoch++; /* the first has epoch 0 */
     head->led = true;
     head->term = op->number;
     head->leader_len = (uint32_t)op->worker.len;
@@ -223,15 +221,16 @@ static struct member_result lead(struct membership *m, const struct member_op *o
     event.worker = op->worker;
     event.epoch = head->coord_epoch;
     member_event_add(m, &event);
-    return (struct member_result){.status = MEMBER_S_DONE};
+    return answer(MEMBER_S_DONE, NULL);
 }
 
-static struct member_result advise(struct membership *m, const struct member_op *op)
+static struct member_result advise(struct membership *m, const struct member_op *op,
+                                   struct worker *)
 {
     struct member_head *head = &m->head;
 
-    if (op->number == head->advised_ms) return (struct member_result){.status = MEMBER_S_SAME};
-    /* Who was told the longer one goes by it until the next beat, and is done for if none comes. */
+    if (op->number == head->advised_ms) return answer(MEMBER_S_SAME, NULL);
+    /* A worker that was sent the longer one goes by it until its next beat, and fails without one. */
     if (op->number < head->advised_ms) {
         head->advised_before_ms =
             max_u64(head->advised_ms,
@@ -240,10 +239,11 @@ static struct member_result advise(struct membership *m, const struct member_op 
             m->clock_ns + 4 * head->advised_before_ms * MEMBER_NS_PER_MS;
     }
     head->advised_ms = op->number;
-    return (struct member_result){.status = MEMBER_S_DONE};
+    return answer(MEMBER_S_DONE, NULL);
 }
 
-static struct member_result suspect(struct membership *m, const struct member_op *op)
+static struct member_result suspect(struct membership *m, const struct member_op *op,
+                                    struct worker *)
 {
     struct worker *worker = op->all ? NULL : worker_find(m, op->worker);
 
@@ -251,43 +251,67 @@ static struct member_result suspect(struct membership *m, const struct member_op
         m->all_suspected = true;
     else if (worker)
         worker->suspected_at = m->command;
-    return (struct member_result){.status = MEMBER_S_DONE};
+    return answer(MEMBER_S_DONE, NULL);
 }
 
-static struct member_result begin_round(struct membership *m, const struct member_op *op)
+static struct member_result begin_round(struct membership *m, const struct member_op *op,
+                                        struct worker *)
 {
-    if (op->number <= m->head.round) return (struct member_result){.status = MEMBER_S_SAME};
+    if (op->number <= m->head.round) return answer(MEMBER_S_SAME, NULL);
     m->head.round = op->number;
-    return (struct member_result){.status = MEMBER_S_DONE};
+    return answer(MEMBER_S_DONE, NULL);
 }
 
 /* -- applying -- */
-static struct member_result apply_op(struct membership *m, size_t number,
-                                     const struct member_op *op)
+static struct member_result tick(struct membership *, const struct member_op *, struct worker *)
 {
-    switch (op->kind) {
-    case MEMBER_OP_TICK: break;
-    case MEMBER_OP_LEAD: return lead(m, op);
-    case MEMBER_OP_CONFIGURE: return partitions_configure(m, op);
-    case MEMBER_OP_SUSPECT: return suspect(m, op);
-    case MEMBER_OP_REGISTER: return worker_register(m, op);
-    case MEMBER_OP_READY: return worker_ready(m, op);
-    case MEMBER_OP_DRAIN: return worker_drain(m, op);
-    case MEMBER_OP_DEAD: return worker_dead(m, op);
-    case MEMBER_OP_LEAVE: return worker_leave(m, op);
-    case MEMBER_OP_ACK_REVOKE: return partition_ack(m, op);
-    case MEMBER_OP_CHECKPOINT: return partition_checkpoint(m, op);
-    case MEMBER_OP_ROUND: return begin_round(m, op);
-    case MEMBER_OP_EMITTED: return emitted(m, op);
-    case MEMBER_OP_ADVISE: return advise(m, op);
-    case MEMBER_OP_ENQUEUE:
-    case MEMBER_OP_PULL:
-    case MEMBER_OP_WORK_START:
-    case MEMBER_OP_SUBMIT:
-    case MEMBER_OP_RELEASE:
-    case MEMBER_OP_STEAL: return work_apply(m, number, op);
+    return answer(MEMBER_S_DONE, NULL);
+}
+
+static const struct {
+    member_op_fn *apply;
+    bool of_worker; /* of one incarnation */
+} operations[MEMBER_OP_LAST + 1] = {
+    [MEMBER_OP_TICK] = {tick},
+    [MEMBER_OP_LEAD] = {lead},
+    [MEMBER_OP_CONFIGURE] = {partitions_configure},
+    [MEMBER_OP_SUSPECT] = {suspect},
+    [MEMBER_OP_REGISTER] = {worker_register},
+    [MEMBER_OP_READY] = {worker_ready, true},
+    [MEMBER_OP_DRAIN] = {worker_drain, true},
+    [MEMBER_OP_DEAD] = {worker_dead, true},
+    [MEMBER_OP_LEAVE] = {worker_leave, true},
+    [MEMBER_OP_ACK_REVOKE] = {partition_ack, true},
+    [MEMBER_OP_CHECKPOINT] = {partition_checkpoint, true},
+    [MEMBER_OP_ROUND] = {begin_round},
+    [MEMBER_OP_EMITTED] = {emitted},
+    [MEMBER_OP_ADVISE] = {advise},
+    [MEMBER_OP_ENQUEUE] = {work_enqueue},
+    [MEMBER_OP_PULL] = {work_pull, true},
+    [MEMBER_OP_WORK_START] = {work_item, true},
+    [MEMBER_OP_SUBMIT] = {work_item, true},
+    [MEMBER_OP_RELEASE] = {work_item, true},
+    [MEMBER_OP_STEAL] = {work_steal, true},
+};
+
+/* Of the worker that an operation of one incarnation is about. */
+static enum member_status worker_current(const struct worker *worker, uint64_t incarnation)
+{
+    if (!worker) return MEMBER_S_UNKNOWN;
+    if (worker->incarnation != incarnation) return MEMBER_S_STALE;
+    return worker->standing == MEMBER_ACTIVE ? MEMBER_S_DONE : MEMBER_S_DEAD_NOW;
+}
+
+static struct member_result apply_op(struct membership *m, const struct member_op *op)
+{
+    struct worker *worker = NULL;
+    enum member_status status = MEMBER_S_DONE;
+
+    if (operations[op->kind].of_worker) {
+        worker = worker_find(m, op->worker);
+        status = worker_current(worker, op->incarnation);
     }
-    return (struct member_result){.status = MEMBER_S_DONE};
+    return status ? answer(status, worker) : operations[op->kind].apply(m, op, worker);
 }
 
 void member_apply(struct membership *m, uint64_t index, uint64_t clock_ns,
@@ -307,7 +331,8 @@ void member_apply(struct membership *m, uint64_t index, uint64_t clock_ns,
     workers_expire(m);
     partitions_expire(m);
     for (size_t i = 0; i < command->op_count; i++) {
-        results[i] = apply_op(m, i, &command->ops[i]);
+        m->op_number = i;
+        results[i] = apply_op(m, &command->ops[i]);
         if (!m->head.rules.rebalance_window_ms && m->head.dirty) partitions_place(m);
     }
     if (m->head.dirty && (closes || m->place_now)) partitions_place(m);
@@ -323,7 +348,7 @@ static void recover_worker(struct membership *m, struct worker *worker, uint64_t
 
     row_edit(m, &worker->row);
     worker->incarnation = recovery_above(worker->incarnation, floor);
-    if (worker->standing == MEMBER_ACTIVE && instance_told(&worker->instance))
+    if (worker->standing == MEMBER_ACTIVE && instance_known(&worker->instance))
         worker->instance = *instance;
     LIST_EACH(&worker->partitions, node)
     {

@@ -100,7 +100,7 @@ enum member_kind {
     MEMBER_OP_CHECKPOINT,
     MEMBER_OP_ROUND,   /* `number`: of the checkpoint round that begins */
     MEMBER_OP_EMITTED, /* `number`: events up to this one have been written */
-    /* `number` in ms: the interval told to workers; what was told before counts until nobody can
+    /* `number` in ms: the interval sent to workers; the one before counts until nobody can
      * go by it any more. */
     MEMBER_OP_ADVISE,
     MEMBER_OP_ENQUEUE, /* `item`, `bytes` */
@@ -201,7 +201,7 @@ bool member_assigned(const struct membership *membership, size_t number, size_t 
  * worker is admitted again, and its partitions move only after its fence is over. */
 void member_recover(struct membership *membership, uint64_t index, uint64_t clock_ns,
                     uint64_t floor, const struct member_instance *instance);
-/* T of the next thing that is due; UINT64_MAX: nothing. */
+/* T of what is due next; UINT64_MAX: nothing is. */
 uint64_t member_next_due(const struct membership *membership);
 uint64_t member_clock_ns(const struct membership *membership);
 uint64_t member_hash(const struct membership *membership);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who owns what: the ring's wish, and the way there (workers.md 12).
+/* The owners of partitions: the target of the ring, and the moves towards it (workers.md 12).
  *
  *   FREE ------grant------> OWNED --target differs--> REVOKING --ack--> FREE
  *    ^                       |  ^----target is the owner again----|
@@ -95,7 +95,8 @@ static void mark_dirty(struct membership *m, enum ring_cause cause)
     m->head.dirty = true;
 }
 
-struct member_result partitions_configure(struct membership *m, const struct member_op *op)
+struct member_result partitions_configure(struct membership *m, const struct member_op *op,
+                                          struct worker *)
 {
     const struct member_rules *now = &m->head.rules, *then = op->rules;
     bool table = !m->head.configured || then->total_partitions != now->total_partitions;
@@ -227,7 +228,7 @@ void partition_due(struct membership *m, struct partition *p)
         (void)member_must(NULL);
 }
 
-/* Out of its owner's hands. */
+/* From its owner's list. */
 static void take_away(struct membership *m, struct partition *p)
 {
     if (p->state == MEMBER_FENCING) {
@@ -329,16 +330,11 @@ static bool may_receive(const struct membership *m, const struct worker *worker)
     return worker_eligible(m, worker) && !is_suspected(m, worker);
 }
 
-static uint32_t move_limit(const struct member_rules *rules)
-{
-    uint64_t limit = (uint64_t)rules->total_partitions * rules->move_limit_ppm / 1000000;
-
-    return limit ? (uint32_t)limit : 1;
-}
-
 /* One step of one partition. True: it is where it is to be, or somebody else has to act first. */
 static bool partitions_step(struct membership *m, struct partition *p)
 {
+    const struct member_rules *rules = &m->head.rules;
+
     switch (p->state) {
     case MEMBER_FREE:
         if (!p->target) return true;
@@ -348,7 +344,9 @@ static bool partitions_step(struct membership *m, struct partition *p)
     case MEMBER_OWNED:
         if (p->target == p->owner) return true;
         if (is_suspected(m, p->owner)) return false; /* suspicion moves nothing */
-        if (m->of_partition[MEMBER_REVOKING] >= move_limit(&m->head.rules)) return false;
+        if (m->of_partition[MEMBER_REVOKING] >=
+            max_u64((uint64_t)rules->total_partitions * rules->move_limit_ppm / 1000000, 1))
+            return false;
         partitions_revoke(m, p);
         return true;
     case MEMBER_REVOKING:
@@ -393,7 +391,7 @@ void partitions_expire(struct membership *m)
             set_free(m, p);
             continue;
         }
-        row_edit(m, &p->row); /* it beats and does not let go: whoever is in charge is told */
+        row_edit(m, &p->row); /* it beats and does not release it: an event says so */
         p->timeouts++;
         p->deadline_ns = m->clock_ns + m->head.rules.revoke_timeout_ms * MEMBER_NS_PER_MS;
         partition_due(m, p);
@@ -413,26 +411,24 @@ static void keep_reference(struct membership *m, struct partition *p, const stru
 }
 
 /* The partition, if the operation is of the grant that holds. */
-static enum member_status held_by(struct membership *m, const struct member_op *op,
-                                  struct worker **ret_worker, struct partition **ret_partition)
+static enum member_status held_by(const struct membership *m, const struct member_op *op,
+                                  const struct worker *worker, struct partition **ret_partition)
 {
-    enum member_status status = worker_current(m, op, ret_worker);
     struct partition *p;
 
-    if (status) return status;
     if (!m->partitions || op->partition >= m->head.rules.total_partitions) return MEMBER_S_INVALID;
     p = *ret_partition = &m->partitions[op->partition];
-    return p->owner == *ret_worker && p->owner_incarnation == op->incarnation &&
+    return p->owner == worker && p->owner_incarnation == op->incarnation &&
                    p->grant_epoch == op->epoch && p->state != MEMBER_FENCING
                ? MEMBER_S_DONE
                : MEMBER_S_STALE_EPOCH;
 }
 
-struct member_result partition_ack(struct membership *m, const struct member_op *op)
+struct member_result partition_ack(struct membership *m, const struct member_op *op,
+                                   struct worker *worker)
 {
-    struct worker *worker;
     struct partition *p;
-    enum member_status status = held_by(m, op, &worker, &p);
+    enum member_status status = held_by(m, op, worker, &p);
 
     if (!status && p->state != MEMBER_REVOKING) status = MEMBER_S_STALE_EPOCH;
     if (status) return answer(status, worker);
@@ -442,11 +438,11 @@ struct member_result partition_ack(struct membership *m, const struct member_op 
     return answer(MEMBER_S_DONE, worker);
 }
 
-struct member_result partition_checkpoint(struct membership *m, const struct member_op *op)
+struct member_result partition_checkpoint(struct membership *m, const struct member_op *op,
+                                          struct worker *worker)
 {
-    struct worker *worker;
     struct partition *p;
-    enum member_status status = held_by(m, op, &worker, &p);
+    enum member_status status = held_by(m, op, worker, &p);
 
     if (status) return answer(status, worker);
     if (op->text.len > p->checkpoint_len && !member_has_room(m, op->text.len - p->checkpoint_len))

@@ -16,7 +16,7 @@ static void show_worker(const struct worker *w, struct member_worker *ret_worker
         .cause = w->cause,
         .incarnation = w->incarnation,
         .instance = w->instance,
-        .has_instance = instance_told(&w->instance),
+        .has_instance = instance_known(&w->instance),
         .capable = w->capable,
         .ready = w->ready,
         .draining = w->draining,

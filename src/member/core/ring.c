@@ -87,7 +87,7 @@ void ring_close(struct ring *ring)
 
 /* -- who is on it -- */
 
-/* Where it stands, or would. */
+/* Its place, or the place where it would be. */
 static size_t find(const struct ring *ring, struct str worker, bool *ret_there)
 {
     size_t low = 0, high = ring->count;
@@ -297,7 +297,7 @@ static enum err place_bounded(const struct ring *ring, uint32_t partitions, uint
     return ERR_OK;
 }
 
-/* Who has the greatest hash with it; of equals the first id. */
+/* The worker with the greatest hash of the pair; of equals the first id. */
 static void place_rendezvous(const struct ring *ring, uint32_t partitions, uint32_t *ret_owners)
 {
     for (uint32_t p = 0; p < partitions; p++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which worker a partition belongs to: a consistent hash ring. Pure.
  *
- * Each worker stands on the ring at `virtual_nodes` points; a partition belongs to the first point
+ * Each worker is on the ring at `virtual_nodes` points; a partition belongs to the first point
  * clockwise from its own hash. The owner table is a function of the SET of workers alone: the order
  * in which they came never shows, so replicas agree without saying a word.
  *

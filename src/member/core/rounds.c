@@ -8,13 +8,6 @@
 #define TIME_OUT_EVERY_NS (1000 * MEMBER_NS_PER_MS)
 
 /* -- references on their way into the log -- */
-static void fresh_free(struct fresh *fresh)
-{
-    free(fresh->reference);
-    free(fresh->worker);
-    free(fresh);
-}
-
 static void fresh_drop(struct member_local *local, uint32_t partition)
 {
     struct fresh *fresh = local->fresh_of[partition];
@@ -22,7 +15,7 @@ static void fresh_drop(struct member_local *local, uint32_t partition)
     if (!fresh) return;
     local->fresh_of[partition] = NULL;
     list_remove(&fresh->link);
-    fresh_free(fresh);
+    free(fresh);
 }
 
 void rounds_close(struct member_local *local)
@@ -53,6 +46,7 @@ enum member_status member_local_checkpoint(struct member_local *local, struct st
     const struct local_worker *l = local_find(local, worker);
     struct member_partition now;
     struct fresh *fresh;
+    char *at;
 
     if (!l) return MEMBER_S_UNKNOWN;
     if (reference.len > MEMBER_REFERENCE_MAX || !member_find_partition(local->m, partition, &now))
@@ -65,20 +59,19 @@ enum member_status member_local_checkpoint(struct member_local *local, struct st
     }
     if (!fresh_room(local)) return MEMBER_S_FULL;
     fresh_drop(local, partition);
-    fresh = calloc(1, sizeof *fresh);
+    fresh = malloc(sizeof *fresh + reference.len + worker.len);
     if (!fresh) return MEMBER_S_FULL;
+    at = fresh->texts;
     *fresh = (struct fresh){.partition = partition,
                             .epoch = grant_epoch,
                             .incarnation = incarnation,
-                            .wall_ms = wall_ms,
-                            .reference = str_dup(reference),
-                            .worker = str_dup(worker)};
+                            .wall_ms = wall_ms};
+    fresh->reference = str_put(&at, reference);
+    fresh->worker = str_put(&at, worker);
     list_init(&fresh->link);
     list_append(&local->fresh, &fresh->link);
     local->fresh_of[partition] = fresh;
-    if (fresh->reference && fresh->worker) return MEMBER_S_DONE;
-    fresh_drop(local, partition);
-    return MEMBER_S_FULL;
+    return MEMBER_S_DONE;
 }
 
 static void flush(struct member_local *local, uint64_t now_ns, struct batch *batch)
@@ -89,11 +82,11 @@ static void flush(struct member_local *local, uint64_t now_ns, struct batch *bat
     while (!list_empty(&local->fresh)) {
         struct fresh *fresh = CONTAINER_OF(local->fresh.next, struct fresh, link);
         struct member_op op = {.kind = MEMBER_OP_CHECKPOINT,
-                               .worker = str_from(fresh->worker),
+                               .worker = fresh->worker,
                                .incarnation = fresh->incarnation,
                                .partition = fresh->partition,
                                .epoch = fresh->epoch,
-                               .text = str_from(fresh->reference),
+                               .text = fresh->reference,
                                .wall_ms = fresh->wall_ms};
 
         /* Lost on the way, it is of no harm: the next round brings another. */
@@ -139,7 +132,7 @@ bool member_local_next_ask(struct member_local *local, struct str *ret_worker, u
 
 static bool waits(const struct local_worker *l)
 {
-    return l->asked > l->answered && !l->timeout_told;
+    return l->asked > l->answered && !l->timeout_reported;
 }
 
 /* ACTIVE, past INIT, with something to write down. */
@@ -166,11 +159,6 @@ static void miss(struct member_local *local, struct local_worker *l, struct batc
     if (most && l->misses >= most && !l->worker->draining) rounds_drain(l, batch);
 }
 
-static bool rests(const struct member_local *local, const struct local_worker *l, uint64_t now_ns)
-{
-    return l->answered && now_ns - l->answered_ns < local->options.checkpoint_min_pause_ns;
-}
-
 static uint64_t ask_all(struct member_local *local, uint64_t round, uint64_t now_ns,
                         struct batch *batch)
 {
@@ -181,14 +169,16 @@ static uint64_t ask_all(struct member_local *local, uint64_t round, uint64_t now
     while ((worker = order_next(&place)) != NULL) {
         struct local_worker *l = worker->local;
 
-        if (!l || !is_asked(l) || rests(local, l, now_ns)) continue;
+        if (!l || !is_asked(l) ||
+            (l->answered && now_ns - l->answered_ns < local->options.checkpoint_min_pause_ns))
+            continue;
         if (waits(l)) { /* one at a time: it is left out of this one */
             miss(local, l, batch);
             continue;
         }
         l->asked = round;
         l->asked_ns = now_ns;
-        l->timeout_told = false;
+        l->timeout_reported = false;
         if (list_empty(&l->ask)) list_append(&local->asks, &l->ask);
         asked++;
     }
@@ -206,10 +196,10 @@ static void time_out(struct member_local *local, uint64_t now_ns, int64_t wall_m
 
         if (!l || !waits(l) || now_ns - l->asked_ns < local->options.checkpoint_ack_timeout_ns)
             continue;
-        l->timeout_told = true;
+        l->timeout_reported = true;
         event.count = l->asked;
         event.extra = (now_ns - l->asked_ns) / MEMBER_NS_PER_MS;
-        local_tell(local, MEMBER_EV_CHECKPOINT_TIMEOUT, worker, wall_ms, &event);
+        local_report(local, MEMBER_EV_CHECKPOINT_TIMEOUT, worker, wall_ms, &event);
     }
 }
 
@@ -231,5 +221,5 @@ void rounds_scan(struct member_local *local, uint64_t now_ns, int64_t wall_ms, s
     if (!event.extra) return; /* nobody holds anything: an idle cluster writes no entries */
     local->counts.round = event.count;
     (void)batch_put(batch, &(struct member_op){.kind = MEMBER_OP_ROUND, .number = event.count});
-    local_tell(local, MEMBER_EV_CHECKPOINT_TRIGGERED, NULL, wall_ms, &event);
+    local_report(local, MEMBER_EV_CHECKPOINT_TRIGGERED, NULL, wall_ms, &event);
 }

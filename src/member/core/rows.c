@@ -7,7 +7,7 @@
 static const struct member_field worker_fields[] = {
     ENUM(worker, standing),     ENUM(worker, removal),      ENUM(worker, cause),
     FIELD(worker, capable),     FIELD(worker, ready),       FIELD(worker, draining),
-    FIELD(worker, drain_said),  FIELD(worker, on_ring),     FIELD(worker, failed_told),
+    FIELD(worker, drain_said),  FIELD(worker, on_ring),     FIELD(worker, failed_reported),
     FIELD(worker, incarnation), FIELD(worker, instance),    FIELD(worker, lease_ms),
     FIELD(worker, weight),      FIELD(worker, ring_weight), FIELD(worker, registered_ms),
     FIELD(worker, ended_ms),    FIELD(worker, ended_ns),    FIELD(worker, flips),
@@ -69,7 +69,7 @@ static void write_partition(struct encoder *out, const struct partition *p)
     FIELDS_WRITE(out, partition_kept, p);
 }
 
-/* The id stands for the payload. */
+/* In the hash the id is enough for the payload. */
 static void write_item(struct encoder *out, const struct item *item, bool whole)
 {
     FIELDS_WRITE(out, item_state, item);

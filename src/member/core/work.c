@@ -51,16 +51,6 @@ static void unfile(struct membership *m, struct item *item)
     if (!item->worker->running.count) list_remove(&item->worker->busy);
 }
 
-static void set_payload(struct membership *m, struct item *item, struct str payload)
-{
-    member_text(m, &item->payload, &item->payload_len, payload);
-}
-
-static void set_result(struct membership *m, struct item *item, struct str result)
-{
-    member_text(m, &item->result, &item->result_len, result);
-}
-
 static void move(struct membership *m, struct item *item, enum member_item_state state,
                  struct worker *worker)
 {
@@ -90,8 +80,8 @@ static void finish(struct membership *m, struct item *item, enum member_item_sta
                    struct worker *by, struct str result)
 {
     move(m, item, state, NULL);
-    set_payload(m, item, STR_EMPTY);
-    set_result(m, item, result);
+    member_text(m, &item->payload, &item->payload_len, STR_EMPTY);
+    member_text(m, &item->result, &item->result_len, result);
     if (state == MEMBER_ITEM_DONE)
         work_notify(m, item, MEMBER_EV_WORK_COMPLETED, by, STR_EMPTY);
     else
@@ -99,14 +89,14 @@ static void finish(struct membership *m, struct item *item, enum member_item_sta
 }
 
 /* -- operations -- */
-/* What is done stays, so that it is not done again; but however much of it there is, workers may
+/* A done item stays, so that it is not done again; but however much of it there is, workers may
  * come and be written about. */
 static bool work_has_room(const struct membership *m, uint64_t bytes)
 {
     return member_has_room(m, bytes + m->options.quota_bytes / WORKERS_SHARE);
 }
 
-static struct member_result enqueue(struct membership *m, const struct member_op *op)
+struct member_result work_enqueue(struct membership *m, const struct member_op *op, struct worker *)
 {
     struct item *item = item_find(m, &op->item);
     bool anew = item && item->state == MEMBER_ITEM_FAILED && m->head.rules.work_requeue_failed;
@@ -121,7 +111,7 @@ static struct member_result enqueue(struct membership *m, const struct member_op
         return answer(MEMBER_S_FULL, NULL);
     if (anew) {
         row_edit(m, &item->row);
-        set_result(m, item, STR_EMPTY);
+        member_text(m, &item->result, &item->result_len, STR_EMPTY);
         unfile(m, item);
     } else {
         item = item_new(m, &op->item);
@@ -130,22 +120,22 @@ static struct member_result enqueue(struct membership *m, const struct member_op
     item->place = ++m->head.places;
     item->attempts = 0;
     item->enqueued_ms = item->changed_ms = m->wall_ms;
-    set_payload(m, item, op->bytes);
+    member_text(m, &item->payload, &item->payload_len, op->bytes);
     item_file(m, item);
     return answer(MEMBER_S_DONE, NULL);
 }
 
-static void assign(struct membership *m, size_t op, struct item *item)
+static void assign(struct membership *m, struct item *item)
 {
     if (m->assigned_count == m->assigned_cap) {
         m->assigned_cap = m->assigned_cap ? 2 * m->assigned_cap : 16;
         m->assigned = member_must(realloc(m->assigned, m->assigned_cap * sizeof *m->assigned));
     }
-    m->assigned[m->assigned_count++] = (struct assigned){op, item};
+    m->assigned[m->assigned_count++] = (struct assigned){m->op_number, item};
 }
 
-static struct member_result work_pull(struct membership *m, size_t number,
-                                      const struct member_op *op, struct worker *worker)
+struct member_result work_pull(struct membership *m, const struct member_op *op,
+                               struct worker *worker)
 {
     struct member_result result = answer(MEMBER_S_DONE, worker);
     uint64_t bytes = 0;
@@ -160,13 +150,13 @@ static struct member_result work_pull(struct membership *m, size_t number,
         if (op->limit && bytes > op->limit && result.items) break;
         move(m, item, MEMBER_ITEM_RUNNING, worker);
         work_notify(m, item, MEMBER_EV_WORK_DISPATCHED, worker, STR_EMPTY);
-        assign(m, number, item);
+        assign(m, item);
         result.items++;
     }
     return result;
 }
 
-/* Who has most; of equals the greatest id. */
+/* The worker with most items; of equals the greatest id. */
 static struct worker *busiest(const struct membership *m, const struct worker *but)
 {
     struct worker *most = NULL;
@@ -196,7 +186,8 @@ static uint32_t choose(const struct worker *victim, bool started, struct item **
     return count;
 }
 
-static struct member_result steal(struct membership *m, size_t number, struct worker *thief)
+struct member_result work_steal(struct membership *m, const struct member_op *,
+                                struct worker *thief)
 {
     struct member_result result = answer(MEMBER_S_DONE, thief);
     struct worker *victim = busiest(m, thief);
@@ -212,7 +203,7 @@ static struct member_result steal(struct membership *m, size_t number, struct wo
     for (uint32_t i = 0; i < count; i++) {
         move(m, items[i], MEMBER_ITEM_RUNNING, thief);
         work_notify(m, items[i], MEMBER_EV_WORK_STOLEN, thief, STR_EMPTY);
-        assign(m, number, items[i]);
+        assign(m, items[i]);
     }
     result.items = count;
     return result;
@@ -231,8 +222,8 @@ static struct member_result submit(struct membership *m, const struct member_op 
 }
 
 /* Of an item the worker's present incarnation runs. */
-static struct member_result of_item(struct membership *m, const struct member_op *op,
-                                    struct worker *worker)
+struct member_result work_item(struct membership *m, const struct member_op *op,
+                               struct worker *worker)
 {
     struct item *item = item_find(m, &op->item);
 
@@ -251,19 +242,6 @@ static struct member_result of_item(struct membership *m, const struct member_op
     row_edit(m, &item->row);
     item->started = true;
     return answer(MEMBER_S_DONE, worker);
-}
-
-struct member_result work_apply(struct membership *m, size_t number, const struct member_op *op)
-{
-    struct worker *worker;
-    enum member_status status;
-
-    if (op->kind == MEMBER_OP_ENQUEUE) return enqueue(m, op);
-    status = worker_current(m, op, &worker);
-    if (status) return answer(status, worker);
-    if (op->kind == MEMBER_OP_PULL) return work_pull(m, number, op, worker);
-    if (op->kind == MEMBER_OP_STEAL) return steal(m, number, worker);
-    return of_item(m, op, worker);
 }
 
 void work_let_go(struct membership *m, struct worker *worker, bool died)

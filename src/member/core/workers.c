@@ -116,8 +116,8 @@ static void condemn(struct membership *m, struct worker *worker, enum member_cau
     member_event_begin(m, MEMBER_EV_FAILED, worker, &event);
     event.text = str_from(cause_texts[cause]);
     event.due_ms = due_ms;
-    if (!m->head.rules.failure_per_worker || !worker->failed_told) member_event_add(m, &event);
-    worker->failed_told = true;
+    if (!m->head.rules.failure_per_worker || !worker->failed_reported) member_event_add(m, &event);
+    worker->failed_reported = true;
     worker->cause = cause;
     workers_let_go(m, worker, fence_ns, true);
     end(m, worker, MEMBER_DEAD);
@@ -129,7 +129,7 @@ static void leave_behind(struct membership *m, struct worker *worker, enum membe
 {
     row_edit(m, &worker->row);
     worker->removal = removal;
-    worker->failed_told = false; /* its record ends here */
+    worker->failed_reported = false; /* its record ends here */
     memset(&worker->instance, 0, sizeof worker->instance);
     member_text(m, &worker->labels, &worker->labels_len, STR_EMPTY);
 }
@@ -255,7 +255,7 @@ static struct member_result again(struct membership *m, struct worker *worker,
                                   const struct member_op *op)
 {
     struct eligibility before = eligibility_of(m, worker);
-    bool adopts = !instance_told(&worker->instance) && instance_told(&op->instance);
+    bool adopts = !instance_known(&worker->instance) && instance_known(&op->instance);
     bool same =
         op->by_beat || (worker->capable == op->capable && worker->lease_ms == op->lease_ms &&
                         worker->weight == (op->weight ? op->weight : 1) &&
@@ -271,15 +271,16 @@ static struct member_result again(struct membership *m, struct worker *worker,
     return answer(MEMBER_S_DONE, worker);
 }
 
-struct member_result worker_register(struct membership *m, const struct member_op *op)
+struct member_result worker_register(struct membership *m, const struct member_op *op,
+                                     struct worker *worker)
 {
-    struct worker *worker = worker_find(m, op->worker);
-    bool told = instance_told(&op->instance), other;
+    bool known = instance_known(&op->instance), other;
 
+    worker = worker_find(m, op->worker);
     if (!worker || worker->standing != MEMBER_ACTIVE) return enter(m, worker, op);
-    other = told && instance_told(&worker->instance) &&
+    other = known && instance_known(&worker->instance) &&
             !instance_same(&op->instance, &worker->instance);
-    if (!other && !(op->by_beat && !told && op->restart && op->expect == worker->incarnation))
+    if (!other && !(op->by_beat && !known && op->restart && op->expect == worker->incarnation))
         return again(m, worker, op);
     /* Meant for another one, or for none: its fence was never reckoned for this one's grants. */
     if (op->expect != worker->incarnation) return answer(MEMBER_S_STALE, worker);
@@ -287,24 +288,11 @@ struct member_result worker_register(struct membership *m, const struct member_o
 }
 
 /* -- of one incarnation -- */
-enum member_status worker_current(const struct membership *m, const struct member_op *op,
-                                  struct worker **ret_worker)
+struct member_result worker_ready(struct membership *m, const struct member_op *,
+                                  struct worker *worker)
 {
-    struct worker *worker = worker_find(m, op->worker);
-
-    *ret_worker = worker;
-    if (!worker) return MEMBER_S_UNKNOWN;
-    if (worker->incarnation != op->incarnation) return MEMBER_S_STALE;
-    return worker->standing == MEMBER_ACTIVE ? MEMBER_S_DONE : MEMBER_S_DEAD_NOW;
-}
-
-struct member_result worker_ready(struct membership *m, const struct member_op *op)
-{
-    struct worker *worker;
-    enum member_status status = worker_current(m, op, &worker);
     struct eligibility before;
 
-    if (status) return answer(status, worker);
     if (worker->ready) return answer(MEMBER_S_SAME, worker);
     before = eligibility_of(m, worker);
     row_edit(m, &worker->row);
@@ -314,14 +302,12 @@ struct member_result worker_ready(struct membership *m, const struct member_op *
     return answer(MEMBER_S_DONE, worker);
 }
 
-struct member_result worker_drain(struct membership *m, const struct member_op *op)
+struct member_result worker_drain(struct membership *m, const struct member_op *op,
+                                  struct worker *worker)
 {
-    struct worker *worker;
-    enum member_status status = worker_current(m, op, &worker);
     bool said = op->flag && op->by_beat;
     struct eligibility before;
 
-    if (status) return answer(status, worker);
     said = said || (op->flag && worker->drain_said); /* an operator's does not undo its own */
     if (worker->draining == op->flag && worker->drain_said == said)
         return answer(MEMBER_S_SAME, worker);
@@ -334,24 +320,19 @@ struct member_result worker_drain(struct membership *m, const struct member_op *
     return answer(MEMBER_S_DONE, worker);
 }
 
-struct member_result worker_dead(struct membership *m, const struct member_op *op)
+struct member_result worker_dead(struct membership *m, const struct member_op *op,
+                                 struct worker *worker)
 {
-    struct worker *worker;
-    enum member_status status = worker_current(m, op, &worker);
-
-    if (status) return answer(status, worker);
     condemn(m, worker, op->cause, op->fence_ns, op->due_ms);
     return answer(MEMBER_S_DONE, worker);
 }
 
-struct member_result worker_leave(struct membership *m, const struct member_op *op)
+struct member_result worker_leave(struct membership *m, const struct member_op *op,
+                                  struct worker *worker)
 {
-    struct worker *worker;
-    enum member_status status = worker_current(m, op, &worker);
     struct eligibility before;
     struct member_event event;
 
-    if (status) return answer(status, worker);
     if (op->flag && worker->partition_count) return answer(MEMBER_S_HOLDS, worker);
     before = eligibility_of(m, worker);
     row_edit(m, &worker->row);

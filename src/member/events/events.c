@@ -15,25 +15,17 @@
 
 enum { LIMIT_USUAL = 5000, RUN_CAP = 129, EVENT_ID_CAP = 48, OWN_FIELDS = 4 };
 
-/* The attributes rollout has under its own topics; blank-separated, NULL: none. */
-static const char *const rollout_attributes[TOPIC_COUNT] = {
-    [TOPIC_WORKER_FAILED] = "due_at_ms",
-    [TOPIC_COORDINATOR_FENCED] = "observed_epoch stale_epoch",
-    [TOPIC_WORK_DISPATCHED] = "work_id",
-    [TOPIC_WORK_COMPLETED] = "work_id",
-    [TOPIC_WORK_STOLEN] = "thief work_id",
-    [TOPIC_RUN_DONE] = "done items stolen",
-};
 const struct event_topic_info event_topic_infos[TOPIC_COUNT] = {
     [TOPIC_WORKER_REGISTERED] = {"worker_registered", "info", true},
     [TOPIC_WORKER_HEARTBEAT] = {"worker_heartbeat", "info", true},
     [TOPIC_WORKER_DEREGISTERED] = {"worker_deregistered", "info", true},
-    [TOPIC_WORKER_FAILED] = {"worker_failed", "warn", true},
-    [TOPIC_COORDINATOR_FENCED] = {"coordinator_fenced", "error", true},
-    [TOPIC_WORK_DISPATCHED] = {"work_dispatched", "info", true},
-    [TOPIC_WORK_COMPLETED] = {"work_completed", "info", true},
-    [TOPIC_WORK_STOLEN] = {"work_stolen", "info", true},
-    [TOPIC_RUN_DONE] = {"run_done", "info", true},
+    [TOPIC_WORKER_FAILED] = {"worker_failed", "warn", true, "due_at_ms"},
+    [TOPIC_COORDINATOR_FENCED] = {"coordinator_fenced", "error", true,
+                                  "observed_epoch stale_epoch"},
+    [TOPIC_WORK_DISPATCHED] = {"work_dispatched", "info", true, "work_id"},
+    [TOPIC_WORK_COMPLETED] = {"work_completed", "info", true, "work_id"},
+    [TOPIC_WORK_STOLEN] = {"work_stolen", "info", true, "thief work_id"},
+    [TOPIC_RUN_DONE] = {"run_done", "info", true, "done items stolen"},
     [TOPIC_WORK_FAILED] = {"work_failed", "warn", false},
     [TOPIC_WORKER_SUSPECTED] = {"worker_suspected", "info", false},
     [TOPIC_WORKER_RECOVERED] = {"worker_recovered", "info", false},
@@ -51,10 +43,10 @@ const struct event_topic_info event_topic_infos[TOPIC_COUNT] = {
     [TOPIC_LEADER_CHANGED] = {"leader_changed", "info", false},
 };
 
-/* Which heartbeats are told: those of one second at a time. */
+/* Which heartbeats are written: those of one second at a time. */
 struct sampler {
     struct prng prng;
-    uint64_t second, seen, told;
+    uint64_t second, seen, written;
     uint64_t one_in; /* of this second: from how many the last one had */
 };
 struct member_events {
@@ -75,7 +67,7 @@ struct member_events {
 
 static bool is_rollouts(enum event_topic topic, const char *key)
 {
-    const char *list = rollout_attributes[topic], *at = list ? strstr(list, key) : NULL;
+    const char *list = event_topic_infos[topic].attributes, *at = list ? strstr(list, key) : NULL;
     size_t len = strlen(key);
 
     return at && (at == list || at[-1] == ' ') && (at[len] == '\0' || at[len] == ' ');
@@ -209,7 +201,7 @@ void member_events_set(struct member_events *events, enum member_events_heartbea
     pthread_mutex_unlock(&events->lock);
 }
 
-/* -- telling -- */
+/* -- writing -- */
 
 /* Counts under the lock; writes without it, for the sink has its own. */
 static enum err events_notify(struct member_events *events, struct event_line event)
@@ -264,7 +256,7 @@ enum err member_events_emit(struct member_events *events, const struct event_lin
     return events->sink ? events_notify(events, *event) : ERR_OK;
 }
 
-/* Which one in how many this heartbeat stands for, 0: it is not told. Under the lock. A second that
+/* Of how many heartbeats this one is the sample, 0: it is not written. Under the lock. A second that
  * has more than the limit is cut at the limit; the next one is thinned from its start. */
 static uint64_t draw(struct member_events *events, uint64_t second)
 {
@@ -275,13 +267,13 @@ static uint64_t draw(struct member_events *events, uint64_t second)
         uint64_t before = second == s->second + 1 ? s->seen : 0;
         s->one_in = before / events->limit + (before % events->limit != 0);
         s->second = second;
-        s->seen = s->told = 0;
+        s->seen = s->written = 0;
     }
     s->one_in = max_u64(s->one_in, least);
     s->seen++;
-    if (events->heartbeat == HEARTBEAT_EVENTS_NONE || s->told >= events->limit) return 0;
+    if (events->heartbeat == HEARTBEAT_EVENTS_NONE || s->written >= events->limit) return 0;
     if (s->one_in > 1 && prng_below(&s->prng, s->one_in) != 0) return 0;
-    s->told++;
+    s->written++;
     return s->one_in;
 }
 

@@ -3,7 +3,7 @@
  * one JSON object a line, keys in a fixed order, absent values null (workers.md § 9).
  *
  * Where lines go, how a file rotates and what waits when nobody reads is obs/events.h; this module
- * knows the topics, their levels, the shape of a line and which heartbeats are told. It decides
+ * knows the topics, their levels, the shape of a line and which heartbeats are written. It decides
  * nothing about workers. Safe from any thread.
  *
  * The surprising rule: a heartbeat may be sampled, suppressed or dropped, each counted; anything
@@ -51,7 +51,8 @@ enum event_topic {
 struct event_topic_info {
     const char *name; /* "worker_failed" */
     const char *level;
-    bool rollout; /* one of the topics the original has */
+    bool rollout;           /* one of the topics the original has */
+    const char *attributes; /* that it has there, blank-separated; NULL: none */
 };
 extern const struct event_topic_info event_topic_infos[TOPIC_COUNT];
 
@@ -89,11 +90,11 @@ struct member_events_options {
     uint64_t heartbeat_limit; /* lines a second; 0: 5,000 */
     bool ids;                 /* event_id, incarnation, replayed */
     bool rollout_only;        /* rollout's topics with rollout's attributes, and no others */
-    uint64_t seed;            /* of the draw which heartbeats stand for the rest */
+    uint64_t seed;            /* of the draw of sampled heartbeats */
 };
 struct member_events_stats {
     uint64_t written[TOPIC_COUNT]; /* taken by the sink */
-    uint64_t suppressed;           /* heartbeats not told: sampled away or switched off */
+    uint64_t suppressed;           /* heartbeats not written: sampled away or switched off */
     uint64_t dropped;              /* heartbeats the sink had no room for */
     uint64_t refused;              /* others; each was its caller's again */
 };
@@ -108,7 +109,7 @@ void member_events_set(struct member_events *events, enum member_events_heartbea
 
 /* ERR_FULL, ERR_NOMEM, ERR_TOO_LARGE; a NULL `events` takes everything and writes nothing. */
 enum err member_events_emit(struct member_events *events, const struct event_line *event);
-/* A beat that was accepted. Never fails: what cannot be told is counted. */
+/* A beat that was accepted. Never fails: a line that cannot be written is counted. */
 void member_events_heartbeat(struct member_events *events, struct str worker_id);
 struct member_events_stats member_events_stats(struct member_events *events);
 

@@ -16,11 +16,9 @@ enum { DIR_MODE = 0700, ASIDE_CAP = FS_PATH_CAP + 16, KEY_CAP = 11 + ROW_ID_MAX 
 static const char *const spaces[] = {"workers/", "heartbeats/"};
 enum space { WORKERS, HEARTBEATS };
 
-struct row {
+struct row {          /* made by map_make */
     struct buf value; /* empty: forgotten */
     bool changed;     /* since the content was last made */
-    uint8_t key_len;
-    char key[];
 };
 struct member_ledger {
     struct io *io;
@@ -33,7 +31,7 @@ struct member_ledger {
     void *owner;
     uint64_t flush_ms, retry_ms;
     struct member_ledger_stats stats;
-    bool loaded;  /* what stood in the file is in `rows` */
+    bool loaded;  /* the rows of the file are in `rows` */
     bool changed; /* the rows, since they were last written */
     bool foreign; /* the file is somebody else's: there is no ledger, and never will be */
     bool closing;
@@ -45,10 +43,9 @@ struct member_ledger {
     uint64_t unique;
     enum err result;
     struct note why;
-    bool set_aside; /* what stood there was damaged */
+    bool set_aside; /* the file was damaged */
     char path[FS_PATH_CAP];
 };
-static_assert(KEY_CAP <= UINT8_MAX, "the length of a key fits");
 
 /* -- the file: on the thread of its own -- */
 
@@ -96,17 +93,11 @@ static void row_free(struct row *row)
 /* NULL: no room. */
 static struct row *row_of(struct member_ledger *l, struct str key)
 {
-    struct row *row = map_get(&l->rows, key);
+    struct row *row =
+        key.len > 0 && key.len <= KEY_CAP ? map_make(&l->rows, key, sizeof *row) : NULL;
 
-    if (row || key.len == 0 || key.len > KEY_CAP) return row;
-    row = calloc(1, sizeof *row + key.len);
-    if (!row) return NULL;
-    row->key_len = (uint8_t)key.len;
-    memcpy(row->key, key.at, key.len);
-    buf_init(&row->value, ROW_BYTES_MAX);
-    if (!map_put(&l->rows, str_of(row->key, key.len), row)) return row;
-    row_free(row);
-    return NULL;
+    if (row && !row->value.max) buf_init(&row->value, ROW_BYTES_MAX);
+    return row;
 }
 
 /* True: the row has that value now. */
@@ -146,7 +137,7 @@ void member_ledger_beat(struct member_ledger *ledger, const struct heartbeat_row
         ledger_keep(ledger, heartbeat_row_write(row, &ledger->row), HEARTBEATS, row->worker_id);
 }
 
-/* Before the file was read an empty row stands for one that may be in it. */
+/* Before the file is read, an empty row hides the one that may be in it. */
 void member_ledger_forget(struct member_ledger *ledger, struct str worker_id)
 {
     char room[KEY_CAP];
@@ -162,7 +153,7 @@ void member_ledger_forget(struct member_ledger *ledger, struct str worker_id)
 
 /* -- rounds -- */
 
-/* Of what stood in the file: rows that nothing newer is known of. */
+/* Of the file: rows that nothing newer is known of. */
 static void take_old(struct member_ledger *l)
 {
     struct str key, value;
@@ -210,13 +201,6 @@ static void say_how(struct member_ledger *l)
     l->stats.in_trouble = trouble;
 }
 
-static void ledger_written(struct member_ledger *l)
-{
-    l->stats.rows += l->content_rows;
-    l->stats.batches++;
-    l->content_rows = 0;
-}
-
 static void done(struct job *job, enum err err)
 {
     struct member_ledger *l = CONTAINER_OF(job, struct member_ledger, job);
@@ -232,7 +216,9 @@ static void done(struct job *job, enum err err)
         l->changed = true;
         pause = l->retry_ms;
     } else if (l->loaded) {
-        ledger_written(l);
+        l->stats.rows += l->content_rows;
+        l->stats.batches++;
+        l->content_rows = 0;
     } else {
         take_old(l);
     }

@@ -5,7 +5,7 @@
  * Rows are kept in memory, the newest counts, and the file is replaced once a second, if anything
  * changed, by a thread of its own. A round is skipped while the replicated log's own sync is slow,
  * so that the ledger never makes a vote wait. The surprising rule: nothing here fails towards the
- * caller. A full disk, a damaged file or no memory is told once in the log, counted, and tried
+ * caller. A full disk, a damaged file or no memory is logged once, counted, and tried
  * again; beats go on as if there were no ledger. A damaged file of ours is set aside as
  * <path>.damaged and a new one begun; a file that is not ours is never touched, and then there is
  * no ledger. */

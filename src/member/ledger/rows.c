@@ -31,51 +31,45 @@ static bool printable(struct str text, size_t max)
     return true;
 }
 
-/* All or nothing, as every row. */
-static enum err ended(struct buf *into, size_t before, enum err err)
+/* Two ids, numbers, and a text if there is one: all or nothing. */
+static enum err ledger_row_write(struct buf *into, struct str id, struct str run,
+                                 const uint64_t *numbers, size_t count, const struct str *last)
 {
+    size_t before = into->len;
+    enum err err = rows_put_text(into, id);
+
+    if (!err) err = rows_put_text(into, run);
+    for (size_t i = 0; !err && i < count; i++) err = put_varint(into, numbers[i]);
+    if (!err && last) err = rows_put_text(into, *last);
     if (err) into->len = before;
     return err;
 }
 
 enum err heartbeat_row_write(const struct heartbeat_row *row, struct buf *into)
 {
-    size_t before = into->len;
-    uint64_t load;
-    enum err err;
+    uint64_t numbers[] = {(uint64_t)row->phase * 2, /* zig-zag of a positive number */
+                          row->due_at_ms, row->received_at_ms, 0};
 
     if (!printable(row->worker_id, ROW_ID_MAX) || !printable(row->run_id, ROW_RUN_MAX) ||
         row->phase < 1 || row->phase > PHASE_MAX ||
         (row->has_load && !(row->load >= 0 && row->load <= 1)))
         return ERR_INVALID;
-    load = row->has_load ? (uint64_t)(row->load * MILLION + 0.5) + 1 : 0;
-    err = rows_put_text(into, row->worker_id);
-    if (!err) err = rows_put_text(into, row->run_id);
-    if (!err) err = put_varint(into, (uint64_t)row->phase * 2); /* zig-zag of a positive number */
-    if (!err) err = put_varint(into, row->due_at_ms);
-    if (!err) err = put_varint(into, row->received_at_ms);
-    if (!err && load) err = put_varint(into, load);
-    return ended(into, before, err);
+    if (row->has_load) numbers[3] = (uint64_t)(row->load * MILLION + 0.5) + 1;
+    return ledger_row_write(into, row->worker_id, row->run_id, numbers, row->has_load ? 4 : 3,
+                            NULL);
 }
 
 enum err worker_row_write(const struct worker_row *row, struct buf *into)
 {
-    size_t before = into->len;
-    enum err err;
+    const uint64_t numbers[] = {row->registered_at_ms, row->incarnation, row->standing, row->reason,
+                                row->draining};
 
     if (!printable(row->worker_id, ROW_ID_MAX) || !printable(row->run_id, ROW_RUN_MAX) ||
         row->standing > STANDING_MAX || row->reason > REASON_MAX ||
         (row->instance.len && !printable(row->instance, ROW_INSTANCE_MAX)))
         return ERR_INVALID;
-    err = rows_put_text(into, row->worker_id);
-    if (!err) err = rows_put_text(into, row->run_id);
-    if (!err) err = put_varint(into, row->registered_at_ms);
-    if (!err) err = put_varint(into, row->incarnation);
-    if (!err) err = put_varint(into, row->standing);
-    if (!err) err = put_varint(into, row->reason);
-    if (!err) err = put_varint(into, row->draining);
-    if (!err) err = rows_put_text(into, row->instance);
-    return ended(into, before, err);
+    return ledger_row_write(into, row->worker_id, row->run_id, numbers, ARRAY_LEN(numbers),
+                            &row->instance);
 }
 
 /* -- reading: what is left of the bytes, and whether all was well so far -- */

@@ -7,9 +7,9 @@
  *                [ varint incarnation  varint standing  varint reason  varint draining
  *                  len instance ]
  *
- * A length is a varint; a varint has seven bits a byte, lowest first, as short as it can be. What
- * stands in brackets is absent in a row of rollout's own, and then 0. Reading refuses anything
- * else; a row that cannot be read is skipped and counted by whoever reads, never fatal. */
+ * A length is a varint; a varint has seven bits a byte, lowest first, as short as it can be. The
+ * part in brackets is absent in a row of rollout's own, and then 0. Reading refuses anything else;
+ * the reader skips and counts a row that cannot be read. */
 #ifndef MEMBER_LEDGER_ROWS_H
 #define MEMBER_LEDGER_ROWS_H
 #include "base/buf.h"
@@ -34,7 +34,7 @@ struct worker_row {
     struct str instance;
 };
 
-/* ERR_INVALID for an id, run, phase or load that cannot stand in a row; ERR_FULL, ERR_NOMEM. */
+/* ERR_INVALID for an id, run, phase or load that is out of bounds; ERR_FULL, ERR_NOMEM. */
 enum err heartbeat_row_write(const struct heartbeat_row *row, struct buf *into);
 enum err worker_row_write(const struct worker_row *row, struct buf *into);
 /* ERR_PARSE. The texts are borrowed from `bytes`. */

@@ -3,7 +3,7 @@
  *
  * There is nothing to defragment: the store lives in memory, and its log is cut by snapshots; the
  * call answers so in its trailer. An alarm ends with its cause. Snapshot
- * is fleet/service_snapshot.h's: it carries more than the store. */
+ * is fleet/service_snapshot.c's: it carries more than the store. */
 #include <stdio.h>
 
 #include "store/etcd/listing.h"

@@ -60,7 +60,7 @@ static void sweep_at(uint32_t level)
 
         turns++;
         if (fleet_open(&fleet)) {
-            CHECK("told", fault_alloc_fired());
+            CHECK("reported", fault_alloc_fired());
             continue;
         }
         for (unsigned i = 0; i < STEPS; i++) {
@@ -130,7 +130,7 @@ TEST(a_view_that_finds_no_memory_fails_and_the_command_does_not)
             CHECK_U64("of its moment", fleet_view_hash(view), hash);
         }
         if (err) CHECK_ERR("nothing but memory", err, ERR_NOMEM);
-        if (err) CHECK("told", fault_alloc_fired());
+        if (err) CHECK("reported", fault_alloc_fired());
         fleet_view_close(view);
         fleet_close(fleet);
     }
@@ -190,7 +190,7 @@ TEST(a_state_is_written_and_read_whole_or_memory_ran_out)
         if (!err) err = read_state(copy, buf_peek(&text));
         if (!err) CHECK_U64("whole", fleet_hash(copy), fleet_hash(fleet));
         if (err) CHECK_ERR("nothing but memory", err, ERR_NOMEM);
-        CHECK("told", !fault_alloc_fired() || err == ERR_NOMEM);
+        CHECK("reported", !fault_alloc_fired() || err == ERR_NOMEM);
         buf_deinit(&text);
         fleet_close(copy);
     }
@@ -221,7 +221,7 @@ TEST(commands_and_metas_are_read_whole_or_memory_ran_out)
         if (!err) err = fleet_meta_write(&read, true, &text);
         if (!err) CHECK_U64("whole", read.index, 12);
         if (err) CHECK_ERR("nothing but memory", err, ERR_NOMEM);
-        CHECK("told", !fault_alloc_fired() || err == ERR_NOMEM);
+        CHECK("reported", !fault_alloc_fired() || err == ERR_NOMEM);
         buf_deinit(&text);
         arena_deinit(&arena);
     }

@@ -66,7 +66,7 @@ TEST(reports_survive_each_allocation_that_fails)
 
         turns++;
         if (reports_open(&(struct reports_options){0}, &reports)) {
-            CHECK("told", fault_alloc_fired());
+            CHECK("reported", fault_alloc_fired());
             continue;
         }
         use_reports(reports);
@@ -87,7 +87,7 @@ TEST(answers_survive_each_allocation_that_fails)
 
         turns++;
         if (fleet_answers_open(20, &answers)) {
-            CHECK("told", fault_alloc_fired());
+            CHECK("reported", fault_alloc_fired());
             continue;
         }
         for (int i = 0; i < 60; i++) {

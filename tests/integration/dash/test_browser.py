@@ -28,7 +28,7 @@ def rows(caption):
     return f"[...document.querySelectorAll('table')].filter(t => t.caption.textContent === '{caption}').reduce((n, t) => n + t.tBodies[0].rows.length, 0)"
 
 
-# A view, and what stands on it once its data is there.
+# A view, and what it shows once its data is there.
 VIEWS = {
     "fleet": f"{rows('Machines by zone')} > 0 && {rows('Cost by type')} > 0 && {rows('Machines to be had')} > 5",
     "shards": "document.querySelectorAll('section.panel').length === 2 && document.querySelectorAll('.split').length === 2",
@@ -164,7 +164,7 @@ def first_page(dev, browser):
 
 
 def claimed(dev, browser):
-    """Two hold, one waits: the group says so; a link filters; what happened is told on every view, and opens by the keyboard."""
+    """Two hold, one waits: the group says so; a link filters; every event is shown on every view, and opens by the keyboard."""
     with Holder(dev, "ann"), Holder(dev, "bob"), Holder(dev, "eve"):
         page = browser.page(390, 844)
         page.open(dev.base + "/store")
@@ -241,7 +241,7 @@ def live_and_linked(dev, browser):
     check(page.run("location.search") == "?prefix=app%2F", page.run("location.href"))  # a view is an address, keys too
     check(page.run("window.sameDocument") is True, "one page, one stream")
     asked = [url for url in page.requests() if url.endswith("/api/raft")]  # all topics again after a stream that was lost
-    check(len(asked) < 10, f"it is told, it does not ask again and again: {asked}")
+    check(len(asked) < 10, f"it is sent, it does not ask again and again: {asked}")
     page.open(dev.base + "/store?prefix=app%2F")
     page.wait_for("[...document.querySelectorAll('code')].some(c => c.textContent === 'app/config')", "the same keys by their address")
     page.open(dev.base + "/raft")  # the first stop of the keyboard, then the next
@@ -271,7 +271,7 @@ def acts(dev, browser):
         page.wait_for("document.getElementById('admin').textContent === 'Admin'" if good
                       else "document.getElementById('toasts').textContent.includes('not right')")
 
-    # To one of the others by name: whoever loses the lead meanwhile, or an answer that is lost, is no verdict.
+    # To one of the others by name: a leader that loses its term meanwhile, or an answer that is lost, is no verdict.
     target = "node-2" if leader == "node-1" else "node-1"
     button = f"document.querySelector('[data-do=transfer][data-name={target}]')"
 

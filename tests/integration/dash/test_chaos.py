@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`muster dev --chaos`: parts die and stand still, one at a time, the fleet heals, and everybody is told; demand moves by itself
-until its file is edited; Ctrl-C leaves nothing, also while a part stands still. Without chaos: the banner begins with the
+"""`muster dev --chaos`: parts die and pause, one at a time, the fleet heals, and every page shows it; demand moves by itself
+until its file is edited; Ctrl-C leaves nothing, also while a part pauses. Without chaos: the banner begins with the
 dashboard, no log line divides it, and the demo fits into 100 MB.
 
 usage: TEST MUSTER MUSTERCTL    (prints TAP)
@@ -102,7 +102,7 @@ def heals():
         wait_for("demand moves", lambda: re.findall(r"^count = .*", before, re.M) != re.findall(r"^count = .*", dev.file("cluster-b.toml"), re.M))
         wait_for("an edited file is left alone", lambda: edited(dev, "cluster-c.toml") and "cluster-c.toml was edited" in dev.text())
         check(dev.file("cluster-c.toml").endswith("# mine\n"), dev.file("cluster-c.toml"))
-        wait_for("a replica stands still", lambda: any(what[0] == "paused" and what[1].startswith("node-") for what in dev.said()))
+        wait_for("a replica pauses", lambda: any(what[0] == "paused" and what[1].startswith("node-") for what in dev.said()))
         children = dev.children()
         dev.process.send_signal(signal.SIGINT)
         check(dev.process.wait(PATIENCE) == 0, "a clean end")
@@ -134,7 +134,7 @@ def demo():
         check(not any("child process printed a line" in line for line in lines), "a process's own line is inside the banner:\n" + "\n".join(lines))
         last = next(number for number in range(at, len(lines)) if "dashboard  " in lines[number])
         check(not any(" level=" in line for line in lines[last:]), "a log line divides the table:\n" + "\n".join(lines[last:]))
-        # The next move is an hour away: whoever waits for that one does not see the edit in time.
+        # The next move is an hour away: a test that waits for that one does not see the edit in time.
         wait_for("the edit is noticed before the next move", lambda: edited(dev, "cluster-a.toml") and "cluster-a.toml was edited" in dev.text())
         logs = [os.path.join(dev.data, f"node-{number}", "log") for number in range(3)]
         wait_for("each log has its spare segments", lambda: all(sum(name.endswith(".seg") for name in os.listdir(log)) >= 3 for log in logs))

@@ -60,9 +60,9 @@ class One(Cluster):
         return json.loads(body)
 
     def act(self, body, **headers):
-        told = {"Content_Type": "application/json", "Authorization": "Bearer " + TOKEN, **headers}
+        shown = {"Content_Type": "application/json", "Authorization": "Bearer " + TOKEN, **headers}
         text = body if isinstance(body, str) else json.dumps(body)
-        status, _, answer = self.ask("/api/actions", "POST", text, **{k: v for k, v in told.items() if v is not None})
+        status, _, answer = self.ask("/api/actions", "POST", text, **{k: v for k, v in shown.items() if v is not None})
         return status, json.loads(answer) if answer.startswith(b"{") else {}
 
     def outcome(self, number):
@@ -129,7 +129,7 @@ def data():
         for topic in TOPICS:
             wait_for(topic, lambda topic=topic: "errors" in one.json("/api/" + topic)
                      or "shards" in one.json("/api/" + topic))
-        self = wait_for("the leader", lambda: (lambda told: told if told["role"] == "leader" and told["commit"] > 0 else None)(
+        self = wait_for("the leader", lambda: (lambda shown: shown if shown["role"] == "leader" and shown["commit"] > 0 else None)(
             one.json("/api/raft")["self"]))
         wait_for("the replica", lambda: [r["name"] for r in one.json("/api/raft").get("replicas", {}).get(
             "replicas", ())] == ["node-0"])
@@ -155,7 +155,7 @@ def data():
 
 
 def actions():
-    """Without the token, from another site, of the wrong type or unconfirmed: refused; else done, and told."""
+    """Without the token, from another site, of the wrong type or unconfirmed: refused; else done, and reported."""
     with One().start() as one:
         one.node.call(FLEET + "AddShard", shard_id="s", address="127.0.0.1:1")
         good = {"action": "assign-domain", "topology_key": "zone", "topology_value": "a", "shard_id": "s", "confirm": True}
@@ -220,16 +220,16 @@ def groups():
         for number, lease in enumerate(held):
             check(client.acquire(b"jobs/a", f"w{number}", slots=2, ttl_ms=600000, lease_id=lease).code == 0, "a slot")
         check(client.lease(b"no/slot-x", ttl_ms=600000).code == 0, "a claim that looks like a slot")
-        told = lambda: one.json("/api/store").get("groups", ())  # noqa: E731
-        wait_for("the group", lambda: told() == [{"group": "jobs/a", "slots": 2, "waiters": 0, "cooldown_ms": 0}])
+        shown = lambda: one.json("/api/store").get("groups", ())  # noqa: E731
+        wait_for("the group", lambda: shown() == [{"group": "jobs/a", "slots": 2, "waiters": 0, "cooldown_ms": 0}])
         waiting = [Client(one.node).later("Acquire", group=b"jobs/a", slot_count=2, prefer_slot=-1, owner=f"x{number}",
                                           ttl_ms=600000, lease_id=new_id(), wait_ms=600000) for number in range(3)]
-        wait_for("who waits", lambda: told()[0]["waiters"] == 3)
+        wait_for("who waits", lambda: shown()[0]["waiters"] == 3)
         for call in waiting:
             call.cancel()
         for lease in held:
             check(client.release(lease).code == 0, "given back")
-        wait_for("nobody holds", lambda: told() == [])
+        wait_for("nobody holds", lambda: shown() == [])
 
 
 def over_tls():
@@ -289,7 +289,7 @@ def by_certificate():
         session = one.json("/api/session")
         check(session["admin"] is True and session["admin_by"] == "certificate", f"{session}")
         check(one.keys("conf/")["keys"][0]["value"] == "secret", "values are for administrators")
-        # The browser shows it to whoever asks: what another site can send is refused.
+        # The browser shows it to every reader: what another site can send is refused.
         for why, expected, headers in (("a form", 415, {"Content_Type": "text/plain"}), ("no type", 415, {"Content_Type": None}),
                                        ("another site", 403, {"Origin": "https://evil.example"})):
             status, answer = one.act(move, Authorization=None, **headers)
@@ -357,17 +357,17 @@ def notes():
             file.write(b"".join(line + b"\n" for line in lines))
         os.rename(path + ".new", path)
     with one.start() as one:
-        told = lambda: [note["text"] for note in one.json("/api/notes").get("notes", ())]  # noqa: E731
-        check(told() == [], "no file, no notes")
+        shown = lambda: [note["text"] for note in one.json("/api/notes").get("notes", ())]  # noqa: E731
+        check(shown() == [], "no file, no notes")
         write(b'{"at_ms": 5, "from": "deploy", "text": "release <7>"}', b"no JSON", b'{"text": 3}', b'{"text": ""}', b"\xff\xfe",
               b'[1]', b'{"text": "last", "more": [1]}', b"")
-        wait_for("two notes", lambda: told() == ["last", "release <7>"])
+        wait_for("two notes", lambda: shown() == ["last", "release <7>"])
         check(one.json("/api/notes")["notes"][1] == {"at_ms": 5, "from": "deploy", "text": "release <7>"}, "whole")
         write(b'{"text": "' + b"x" * 70000 + b'"}', *(b'{"text": "%d"}' % number for number in range(60)), b'{"text": "' + b"y" * 3000 + b'"}')
-        wait_for("the last fifty", lambda: len(told()) == 50 and told()[1] == "59")
-        check(told()[0] == "y" * 500 and told()[-1] == "11", f"{told()}")
+        wait_for("the last fifty", lambda: len(shown()) == 50 and shown()[1] == "59")
+        check(shown()[0] == "y" * 500 and shown()[-1] == "11", f"{shown()}")
         os.unlink(path)
-        wait_for("taken away", lambda: told() == [])
+        wait_for("taken away", lambda: shown() == [])
 
 
 def workers():
@@ -381,12 +381,12 @@ def workers():
 
         def look():
             status, body = node.page("/api/workers")
-            told = json.loads(body) if status == 200 else {}
-            owned = [p for p in told.get("partitions", {}).get("partitions", ()) if p["owner"]]
-            return told if told.get("status", {}).get("known") == 3 and owned else None
-        told = wait_for("three workers with partitions", look)
+            shown = json.loads(body) if status == 200 else {}
+            owned = [p for p in shown.get("partitions", {}).get("partitions", ()) if p["owner"]]
+            return shown if shown.get("status", {}).get("known") == 3 and owned else None
+        shown = wait_for("three workers with partitions", look)
         wait_for("all of them", lambda: (found := look()) and [w["worker_id"] for w in found.get("workers", {}).get("workers", ())] == IDS[:3])
-        check(told["errors"] == {}, f"{told['errors']}")
+        check(shown["errors"] == {}, f"{shown['errors']}")
         check("<!doctype html>" in node.page("/workers/")[1], "the view")
         wait_for("the list for tools", lambda: "<!doctype" not in node.page("/workers")[1])
 

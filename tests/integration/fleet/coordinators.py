@@ -51,7 +51,7 @@ READS = {COORDINATOR + name for name in ("ListShards", "ListDomainAssignments", 
     FLEET + name for name in ("ListClusters", "ListInstructions", "ListOwnershipIssues", "ListReplicas", "StateHash")}
 ANY_REPLICA = {FLEET + "StateHash"}  # methods that a follower answers, too
 HEALTH = "grpc.health.v1.Health/"
-# For tests that hold on to a leader: a machine that stands still makes no other. The first replica of a new cluster does
+# For tests that hold on to a leader: a machine that pauses makes no other. The first replica of a new cluster does
 # not wait for it, nor does who is handed the lead; who comes back without a leader does.
 PATIENT = ("--election", "60s")
 # Statuses that say nothing but that another time, or another replica, may say more.
@@ -268,7 +268,7 @@ class Cluster:
         return wait_for("a leader", look)
 
     def asked(self, path, among=None, **fields):
-        """What whoever leads answers, and code_of it. Asked again while an election is in the way: only for what may
+        """The answer of the leader, and code_of it. Asked again while an election is in the way: only for what may
         happen twice."""
         def once():
             answers = []

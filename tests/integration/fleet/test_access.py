@@ -117,7 +117,7 @@ def the_matrix():
 
 
 def at_a_follower():
-    """A follower refuses whom the leader would refuse, and tells nobody else who leads."""
+    """A follower refuses whom the leader would refuse, and names the leader to nobody else."""
     leader = CLUSTER.leader()
     follower = CLUSTER.others(leader)[0]
     for name in ("readonly", "shard-s1", "nameless"):

@@ -153,7 +153,7 @@ def nothing_to_save():
 
 
 def one_at_a_time():
-    """A stream that nobody reads holds one place; the next caller is told so, and has it afterwards."""
+    """A stream that nobody reads holds one place; the next caller is refused with that reason, and has it afterwards."""
     with Cluster(1, join=False) as cluster:
         node = restored(cluster, 200000)
         method = METHODS[FLEET + "Backup"]
@@ -340,7 +340,7 @@ def restored_step_by_step(node, archive, begin, *words):
     old = holds(node) if os.path.exists(node.dir) else None
     restore(archive, node, *words)
     new = holds(node)
-    check(new != old, "they can be told apart")
+    check(new != old, "they differ")
     while done is None or done.returncode != 0:
         step += 1
         shutil.rmtree(node.dir)

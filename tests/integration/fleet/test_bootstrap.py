@@ -90,7 +90,7 @@ def waits(node):
 def stays_waiting(node, words):
     """A page is cut after 200 bytes, the log is not."""
     wait_for(f"{node.name} says what it waits for", lambda: waits(node) and all(word in node.text() for word in words))
-    wait_for("so does its page", lambda: words[0] in waits(node))  # the log may tell of an earlier life
+    wait_for("so does its page", lambda: words[0] in waits(node))  # the log may be of an earlier life
     time.sleep(OLD_SILENCE_S)
     check(words[0] in waits(node), node.page("/readyz"))
     check(not has(node, "FORMAT"), "no cluster is bootstrapped")
@@ -133,11 +133,11 @@ def wiped_and_cut_off():
 
 
 def names():
-    """A name that stands for itself, for nothing, or for too few replicas bootstraps no cluster."""
+    """A name of itself, of nothing, or of too few replicas bootstraps no cluster."""
     with three() as cluster:
         node, other = cluster.nodes[:2]
         for why, join, words in (("itself", node.grpc, ["0 of 2"]),
-                                 ("nothing", "nothing.invalid:7790", ["stands for no replica"])):
+                                 ("nothing", "nothing.invalid:7790", ["names no replica"])):
             at(node, join).start()
             stays_waiting(node, words)
             node.stop()

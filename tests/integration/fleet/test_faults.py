@@ -26,12 +26,12 @@ def assign(node, value, timeout=PATIENCE):
 
 
 def assigned(cluster, value, among=None):
-    """By whoever leads; an election may come between."""
+    """By the leader; an election may come between."""
     cluster.ask(COORDINATOR + "AssignDomain", among, topology_key="probe", topology_value=value, shard_id=SHARD)
 
 
 def probes(node, timeout=PATIENCE):
-    """Of one replica, or of the leader of a cluster, whoever that is."""
+    """Of one replica, or of the present leader of a cluster."""
     ask = node.ask if isinstance(node, Cluster) else node.call
     rows = ask(COORDINATOR + "ListDomainAssignments", timeout=timeout).assignments
     return {row.topology_value for row in rows if row.topology_key == "probe"}
@@ -221,7 +221,7 @@ def failing_disk():
         cluster.formed()
         with Workload(cluster) as load:
             load.progress()
-            open(flag, "wb").close()  # the next sync, whoever makes it
+            open(flag, "wb").close()  # the next sync of any caller
             victim = wait_for("one ends", lambda: next((n for n in cluster.nodes if not n.running()), None))
             code = victim.wait_end()
             last = victim.text().splitlines()[-1]

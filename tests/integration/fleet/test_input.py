@@ -270,7 +270,7 @@ def another_clusters_directory():
         for one_of_them in away.nodes:
             one_of_them.kill()
         stranger = away.nodes[1].start("--join-addr", node.grpc)  # its own cluster is not there, so it asks
-        wait_for("it is told why", lambda: "belongs to cluster" in stranger.text())
+        wait_for("the reason is reported", lambda: "belongs to cluster" in stranger.text())
         check(len(wait_for("the list", node.replicas)) == 1, "nobody was taken in")
         stranger.kill()
         check([row.shard_id for row in node.call(COORDINATOR + "ListShards").shards] == ["a"], "home is as it was")

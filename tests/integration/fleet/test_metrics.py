@@ -142,7 +142,7 @@ def exports():
 
 
 def too_many_words():
-    """A shard that does not report and gets 16,385 domains: the last of them nobody told it."""
+    """A shard that does not report and gets 16,385 domains: of the last of them nobody sent an instruction."""
     leader = CLUSTER.leader()
     leader.call(FLEET + "AddShard", shard_id="deaf")
     method = METHODS[COORDINATOR + "AssignDomain"]
@@ -205,7 +205,7 @@ def without_a_majority():
 
 
 def silence():
-    """A shard that says nothing for --shard-silent-after is counted, and told of; and again when it is back."""
+    """A shard that says nothing for --shard-silent-after is counted and reported; and again when it is back."""
     with Cluster(1, ["--shard-silent-after", "300ms"], join=False, first=8) as alone:
         node = alone.nodes[0].start()
         report(alone.leader(), 1)
@@ -217,7 +217,7 @@ def silence():
         wait_for("and back", lambda: any(one.get("event") == "shard-back" for one in events(node)))
 
 
-def told():
+def reported():
     """Without any option: events, and an audit line for each change with who, what, to what and how it ended, everywhere."""
     kinds = {"leadership-gained", "leadership-lost", "leader-changed", "members-changed", "shard-first-seen",
              "shard-removed", "instruction-refused"}
@@ -247,4 +247,4 @@ if __name__ == "__main__":
     with CLUSTER.start():
         CLUSTER.formed()
         run_cases([tables_and_reports, ownership, streams, exports, too_many_words, calls_under_way, without_a_majority, silence,
-                   told, all_of_them])
+                   reported, all_of_them])

@@ -20,7 +20,7 @@ GROWTH_MAX = 64 * MIB
 STREAMS_MAX = 1000
 CHECK = b"/grpc.health.v1.Health/Check"
 GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + wire.frame(wire.SETTINGS, 0, 0)
-# Longer than the machine may stand still, shorter than the old binary's loop did for a million streams.
+# Longer than the machine may pause, shorter than the old binary's loop did for a million streams.
 OPTIONS = ("--election", "10s")
 
 
@@ -67,7 +67,7 @@ class Judge:
                 self.leader.call("muster.v1.Coordination/Create", key=b"neighbour/%d" % name, value=b"v", timeout=PATIENCE,
                                  request={"client_id": b"n" * 16, "sequence": name})
                 self.writes += 1
-            except Exception as error:  # told by whoever waits for us
+            except Exception as error:  # reported to the caller that waits for us
                 self.failed = error
             time.sleep(0.02)
 

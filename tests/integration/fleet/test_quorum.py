@@ -205,7 +205,7 @@ def strangers():
         cluster.leader([home])
         double.name = home.name
         double.start("--join-addr", home.grpc, "--no-bootstrap")
-        wait_for("it is told", lambda: "two nodes must not share a name" in double.text())
+        wait_for("it is reported", lambda: "two nodes must not share a name" in double.text())
         code, text, _ = code_of(lambda: home.call(FLEET + "JoinReplica", replica_id=5, name="node-5",
                                                   raft_address="127.0.0.1:1", cluster_id=5))
         check(code == CODE.FAILED_PRECONDITION and "belongs to cluster" in text, f"{code} {text}")
@@ -253,7 +253,7 @@ def unclear_peer():
 
 
 def stopped_early():
-    """Told to end while it waits to bootstrap a cluster, it ends with 0 and has bootstrapped none; then it does."""
+    """Ordered to end while it waits to bootstrap a cluster, it ends with 0 and has bootstrapped none; then it does."""
     with Cluster(2) as cluster:
         node, peer = cluster.nodes
         server = grpc.server(ThreadPoolExecutor(1))  # it knows no method, so it is looked at for ever

@@ -156,7 +156,7 @@ class ReportClient(threading.Thread):
                 self.heard(self, answer)
                 acks = [{"instruction_id": one.instruction_id, "outcome": self.outcome(one)}
                         for one in answer.instructions]
-        except Exception as error:  # told by __exit__
+        except Exception as error:  # reported by __exit__
             self.error = error
 
 
@@ -180,7 +180,7 @@ def a_stale_word_is_refused():
     """K2: a client that has heard of a later term refuses the instruction; its word takes it off the queue."""
     def rise(client, answer):
         if answer.instructions:
-            client.mark = max(client.mark, term + 1)  # another leader told it, while this answer was on its way
+            client.mark = max(client.mark, term + 1)  # another leader sent it, while this answer was on its way
     with ReportClient("k2-stale", rise) as client:
         wait_for("its first report", lambda: client.mark > 0)
         term = leader().state().term

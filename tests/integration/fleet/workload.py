@@ -26,13 +26,13 @@ def outcome_of(error):
     if trailers.get("x-muster-applied") == "no":
         return "refused"
     # NOT_FOUND, ALREADY_EXISTS and the like: the tables refused it. UNAVAILABLE with nobody there to take the
-    # call is not told from an answer that was lost.
+    # call is not distinguished from an answer that was lost.
     return "unknown" if error.code() in (CODE.UNAVAILABLE, CODE.DEADLINE_EXCEEDED, CODE.CANCELLED,
                                          CODE.UNKNOWN, CODE.INTERNAL) else "refused"
 
 
 class Caller:
-    """Calls whoever leads: goes where a follower points, else to any other. One per thread."""
+    """Calls the leader: goes where a follower points, else to any other. One per thread."""
 
     def __init__(self, cluster, rng):
         self.cluster, self.rng, self.channels = cluster, rng, {}
@@ -75,7 +75,7 @@ class Workload:
         self.rng, self.wrong = random.Random(seed), []
         self.domains = {outcome: set() for outcome in OUTCOMES}
         self.entered, self.reads = [], 0
-        self.last = {}  # what each thread's last refused call was told
+        self.last = {}  # what each thread's last refused call got
         self.bodies = [self.writer] * writers + [self.enterer] + [self.reader] * readers
         self.threads = []
 
@@ -135,7 +135,7 @@ class Workload:
         time.sleep(0.01)  # the list is read all the time
 
     def reader(self, caller, _number):
-        if caller.rng.random() < 0.2:  # mostly whoever answered last, a deposed leader perhaps
+        if caller.rng.random() < 0.2:  # mostly the replica that answered last, a deposed leader perhaps
             caller.address = None
         caller.pick()
         asked = caller.address
@@ -157,12 +157,12 @@ class Workload:
             wait_for("progress under load", lambda: self.wrong or (
                 self.count() >= mark + more and len(self.entered) > entered and self.reads > reads))
         except Failed as error:
-            told = "; ".join(f"{who}: {what}" for who, what in sorted(self.last.items()))
+            refusals = "; ".join(f"{who}: {what}" for who, what in sorted(self.last.items()))
             raise Failed(f"{error}: {self.count() - mark} writes of {more}, {len(self.entered) - entered} rows, "
-                         f"{self.reads - reads} reads since; last refusals: {told}") from None
+                         f"{self.reads - reads} reads since; last refusals: {refusals}") from None
 
     def ask(self, path, **fields):
-        """The answer of the leader, whoever that is; what is asked may be done twice."""
+        """The answer of the present leader; what is asked may be done twice."""
         def once():
             try:
                 return (self.cluster.leader().call(path, **fields),)

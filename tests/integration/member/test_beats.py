@@ -23,7 +23,7 @@ def wire_4_to_13():
         answer, trailers = beat_until(channel, T6, state=READY, due=time.time() + 1)               # 4
         check(trailers["x-worker-incarnation"] == "1", f"30: {trailers}")
         check("x-coord-epoch" in trailers and "x-assignment-epoch" in trailers, f"30: {trailers}")
-        check(answer.HasField("acknowledged_at_drift"), "4.2: how far the clocks are apart is told")
+        check(answer.HasField("acknowledged_at_drift"), "4.2: how far the clocks are apart is reported")
         row = cluster.listed()[T6]
         check((row.phase, row.standing, row.incarnation, row.run_id) == (READY, ACTIVE, 1, RUN), f"4: {row}")
         beat_until(channel, T6, due=1700000000.123456)                                            # 5
@@ -69,32 +69,32 @@ def states_31_to_44():
         node = cluster.nodes[0]
         channel = node.dialed()
         beat_until(channel, T6, state=INIT)                                                       # 31
-        wait_for("31: events", lambda: "worker_heartbeat" in cluster.told(T6))
-        check(cluster.told(T6)[:2] == ["worker_registered", "worker_heartbeat"], f"31: {cluster.told(T6)}")
+        wait_for("31: events", lambda: "worker_heartbeat" in cluster.reported(T6))
+        check(cluster.reported(T6)[:2] == ["worker_registered", "worker_heartbeat"], f"31: {cluster.reported(T6)}")
         beat_until(channel, T7, state=DRAINING)                                                   # 37
-        check(T7 not in cluster.listed() and not cluster.told(T7), "37: last words make no worker")
+        check(T7 not in cluster.listed() and not cluster.reported(T7), "37: last words make no worker")
         beat_until(channel, T6, state=READY)
         check(cluster.listed()[T6].incarnation == 1, "35: the same incarnation")
         beat_until(channel, T6, state=INIT)                                                       # 44
         check(cluster.listed()[T6].incarnation == 2, f"44: {cluster.listed()[T6]}")
-        wait_for("44: worker_restarted", lambda: "worker_restarted" in cluster.told(T6))
+        wait_for("44: worker_restarted", lambda: "worker_restarted" in cluster.reported(T6))
         answer = cluster.member("Register", worker_id=T5, run_id=RUN, instance="ab" * 16, fences_itself=True)  # 33
         again = cluster.member("Register", worker_id=T5, run_id=RUN, instance="ab" * 16, fences_itself=True)
         check(answer == again and answer.incarnation == 1, f"33: {answer} {again}")
-        check(cluster.told(T5).count("worker_registered") <= 1, f"33: {cluster.told(T5)}")
+        check(cluster.reported(T5).count("worker_registered") <= 1, f"33: {cluster.reported(T5)}")
         node.stop()                                                                               # 32
         node.start()
         wait_for("32: the registry is intact", lambda: set(cluster.listed()) == {T5, T6})
         check(cluster.listed()[T6].incarnation == 2, "32: and incarnations are")
         cluster.member("Leave", worker_id=T5, incarnation=1)                                       # 34
         check(T5 not in cluster.listed() and T5 in cluster.listed(REMOVED), "34: it has left")
-        wait_for("34: worker_deregistered", lambda: "worker_deregistered" in cluster.told(T5))
+        wait_for("34: worker_deregistered", lambda: "worker_deregistered" in cluster.reported(T5))
         answer, code, text, _ = cluster.asked(MEMBER + "Leave", worker_id=T7, incarnation=1)
         check(code == grpc.StatusCode.NOT_FOUND, f"an unknown worker: {code} {text}")
 
 
 def followers_23():
-    """24.1: whoever a worker meets answers for the leader (23)."""
+    """24.1: any replica that a worker meets answers for the leader (23)."""
     with Workers(3, options=PATIENT) as cluster:
         cluster.start().formed()
         leader = cluster.leader()

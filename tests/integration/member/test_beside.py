@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What stands beside membership in a real coordinator: the development CA, events, the ledger, a reload, giving up,
+"""The parts beside membership in a real coordinator: the development CA, events, the ledger, a reload, giving up,
 musterctl (workers.md 24.6, 24.7, 24.11, 24.13)."""
 import json
 import os
@@ -87,35 +87,35 @@ def ledger_119():
         node.start()
         cluster.formed()
         beat_until(node.dialed(), T7)
-        wait_for("another's is told", lambda: "is no file of rows of muster's" in node.text())
+        wait_for("another's is reported", lambda: "is no file of rows of muster's" in node.text())
         check(set(cluster.listed(ACTIVE)) == {T5, T6, T7}, "beats go on")
         node.stop()
         check(open(ledger, "rb").read() == b"redb, and nothing of ours", "and it is not touched")
 
 
 def reload_19():
-    """19: SIGHUP takes what is told of heartbeats; the rest waits for a restart and is named."""
+    """19: SIGHUP takes how many heartbeats are written; the rest waits for a restart and is named."""
     with Workers(1) as cluster:
         node = cluster.nodes[0]
         cluster.start().formed()
         beat_until(node.dialed(), T5)
-        wait_for("told", lambda: cluster.events("worker_heartbeat"))
+        wait_for("reported", lambda: cluster.events("worker_heartbeat"))
         before = len(cluster.events("worker_heartbeat"))
         cluster.file(node, with_settings(events={"heartbeat": "none"}, checkpoint={"checkpoint_interval_sec": 11},
                                          detector={**SLOW.get("detector", {}), "kind": "silence", "suspect": "phi"}))
         node.signal(signal.SIGHUP)
-        wait_for("the reload is told", lambda: re.search(r'detector.kind.*restart', node.text()))
+        wait_for("the reload is reported", lambda: re.search(r'detector.kind.*restart', node.text()))
         wait_for("and done", lambda: "events.heartbeat" in node.text())
         for _ in range(5):
             beat_until(node.dialed(), T5, state=READY)
         node.stop()
         check(not re.search(r'(checkpoint_interval_sec|detector.suspect)[^\n]*restart', node.text()), "19: those are taken")
         lines = cluster.events("worker_heartbeat")
-        check(len(lines) == before, f"{len(lines) - before} more were told")
+        check(len(lines) == before, f"{len(lines) - before} more were written")
 
 
 def give_up_15():
-    """15: without a leader a coordinator gives up with the code it was told (23.9)."""
+    """15: without a leader a coordinator gives up with the configured code (23.9)."""
     for settings, code in (({"start_timeout": "1s"}, 3), ({"start_timeout": "1s", "loser_exit": 75}, 75)):
         with Workers(1, first=1) as cluster:
             node = cluster.nodes[0]

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Who falls silent, over real coordinators (workers.md 24.2 to 24.4). How long it takes is no verdict here: a machine that
-stands still makes it longer; tests/unit/member has the numbers."""
+pauses makes it longer; tests/unit/member has the numbers."""
 import json
 
 from workers import (DEAD, DRAINING, IDS, LONG, QUICK, REMOVED, RUN, SUSPECTED, T5, T6, T7, Beating, Workers,
@@ -23,7 +23,7 @@ def standing(cluster, worker, want):
 
 
 def once_78_79():
-    """24.4: a death is told once, also across restarts; a second one is another (41, 61, 78, 79)."""
+    """24.4: a death is reported once, also across restarts; a second one is another (41, 61, 78, 79)."""
     with Workers(1, settings()) as cluster:
         cluster.start().formed()
         node = cluster.nodes[0]
@@ -33,7 +33,7 @@ def once_78_79():
         check(line["level"] == "warn" and line["run_id"] == RUN and line["worker_id"] == T6, f"61: {line}")
         check(isinstance(line["attrs"]["due_at_ms"], int), f"61: {line}")
         check(f"{T6}" in node.text(), "a warn line in the log, too")
-        check("worker_suspected" in cluster.told(T6), f"suspected before: {cluster.told(T6)}")
+        check("worker_suspected" in cluster.reported(T6), f"suspected before: {cluster.reported(T6)}")
         for _ in range(2):                                                                          # 78
             node.stop()
             node.start()
@@ -58,7 +58,7 @@ def scope_80():
         wait_for("both deaths are over", lambda: cluster.listed()[T6].incarnation == 2)
         beat_until(cluster.nodes[0].dialed(), T7)
         standing(cluster, T7, DEAD)
-        wait_for("what came after it is told", lambda: failures(cluster, T7))
+        wait_for("what came after it is reported", lambda: failures(cluster, T7))
         check(len(failures(cluster, T6)) == 1, f"80: {failures(cluster, T6)}")
 
 
@@ -71,10 +71,10 @@ def drained_46():
         beat_until(channel, T6, state=DRAINING)
         row = standing(cluster, T6, REMOVED)
         check(row.reason == "left", f"46: {row}")
-        wait_for("46: worker_deregistered", lambda: "worker_deregistered" in cluster.told(T6))
+        wait_for("46: worker_deregistered", lambda: "worker_deregistered" in cluster.reported(T6))
         beat_until(channel, T7)
         standing(cluster, T7, DEAD)
-        check("worker_failed" not in cluster.told(T6), f"21: {cluster.told(T6)}")
+        check("worker_failed" not in cluster.reported(T6), f"21: {cluster.reported(T6)}")
 
 
 def suspected_40():
@@ -90,7 +90,7 @@ def suspected_40():
 
         def recovered():
             beat_until(channel, T6, due=False)
-            return "worker_recovered" in cluster.told(T6)
+            return "worker_recovered" in cluster.reported(T6)
         wait_for("40: worker_recovered", recovered)
         check(cluster.listed()[T6].incarnation == 1, "40: the same incarnation")
         check(cluster.status().assignment_epoch == epoch, "40: nothing moved")
@@ -101,7 +101,7 @@ def unknown_38():
     with Workers(1, {**settings(), "membership": {"unknown_beat": "ignore", "run_mismatch": "accept"}}) as cluster:
         cluster.start().formed()
         beat_until(cluster.nodes[0].dialed(), T6)
-        check(not cluster.listed() and not cluster.told(T6), "38: ignored")
+        check(not cluster.listed() and not cluster.reported(T6), "38: ignored")
         cluster.member("Register", worker_id=T6, run_id=RUN)
         beat_until(cluster.nodes[0].dialed(), T6, run=T7)                                           # 10
         check(cluster.listed()[T6].run_id == RUN, f"10: {cluster.listed()}")
@@ -132,7 +132,7 @@ def leader_killed_24():
 
 
 def leaders_81_86():
-    """24.4: leaders are killed while workers die: each death has one identity, whoever wrote it down (81, 82, 86)."""
+    """24.4: leaders are killed while workers die: each death has one identity, whichever leader wrote it (81, 82, 86)."""
     with Workers(3, settings()) as cluster:
         cluster.start().formed()
         workers = IDS[:6]
@@ -144,7 +144,7 @@ def leaders_81_86():
         cluster.leader(cluster.others(leader))
         leader.start()
         wait_for("all of them are dead", lambda: set(cluster.listed(DEAD)) == set(workers))
-        wait_for("and each is told", lambda: all(failures(cluster, worker) for worker in workers))
+        wait_for("and each is reported", lambda: all(failures(cluster, worker) for worker in workers))
         for worker in workers:
             last = cluster.listed()[worker].incarnation  # more than one: it was dead before it had beaten last
             check(len(failures(cluster, worker)) == last, f"86: {worker} {last}: {failures(cluster, worker)}")
@@ -180,7 +180,7 @@ def stdout_107():
         node = cluster.nodes[0]
         beat_until(node.dialed(), T6)
         standing(cluster, T6, DEAD)
-        wait_for("its failure is told", lambda: "worker_failed" in cluster.output(node))
+        wait_for("its failure is reported", lambda: "worker_failed" in cluster.output(node))
         node.stop()
         for line in cluster.output(node).splitlines():
             event = json.loads(line)

@@ -62,11 +62,11 @@ def partitions_142():
         check(cluster.listed()[T7].partitions == 0, "153: who only beats owns nothing")
         cluster.member("Leave", worker_id=T6, incarnation=second)                                   # 48
         all_owned(cluster, T5)
-        check("worker_failed" not in cluster.told(T6), "48: leaving is no failure")
+        check("worker_failed" not in cluster.reported(T6), "48: leaving is no failure")
 
 
 def push_142():
-    """24.9: the watch stream tells each change, also through a follower (141, 155)."""
+    """24.9: the watch stream sends each change, also through a follower (141, 155)."""
     with Workers(3, options=PATIENT) as cluster:
         cluster.start().formed()
         follower = cluster.others(cluster.leader())[0]
@@ -77,13 +77,13 @@ def push_142():
         first = next(stream)
         check(len(first.granted) == 128 and first.incarnation == incarnation, f"{len(first.granted)}")
         joins(cluster, T6, "bb", follower.dialed())
-        told = next(answer for answer in stream if answer.revoking)
-        check(told.assignment_epoch > first.assignment_epoch, "141: a newer epoch")
+        sent = next(answer for answer in stream if answer.revoking)
+        check(sent.assignment_epoch > first.assignment_epoch, "141: a newer epoch")
         stream.cancel()
 
 
 def evicted_49():
-    """24.2: who is evicted is failed with a reason, and told to begin anew (41, 49)."""
+    """24.2: who is evicted is failed with a reason, and reset (41, 49)."""
     with Workers(1) as cluster:
         cluster.start().formed()
         channel = cluster.nodes[0].dialed()
@@ -151,10 +151,10 @@ def work_219_to_229():
             later.set()
         threading.Thread(target=wait_for_work, daemon=True).start()
         cluster.member("Enqueue", payloads=[b"delta"])
-        check(later.wait(PATIENCE) and [item.payload for item in got] == [b"delta"], f"who waits is told: {got}")
+        check(later.wait(PATIENCE) and [item.payload for item in got] == [b"delta"], f"the caller that waits is answered: {got}")
         cluster.member("Submit", worker_id=T5, incarnation=one, results=[{"id": got[0].id, "failed": "no such file"}])
-        told = wait_for("20.1: work_failed", lambda: cluster.events("work_failed"))[0]
-        check(told["attrs"]["reason"] == "no such file" and told["attrs"]["work_id"] == got[0].id.hex(), f"{told}")
+        failed = wait_for("20.1: work_failed", lambda: cluster.events("work_failed"))[0]
+        check(failed["attrs"]["reason"] == "no such file" and failed["attrs"]["work_id"] == got[0].id.hex(), f"{failed}")
         cluster.member("Evict", worker_id=T6)                                                      # 229
         rows = {row.id: row for row in cluster.member("ListWork").rows}
         check([rows[item].state for item in items] == [2, 0, 0], f"229: {rows}")

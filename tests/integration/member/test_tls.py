@@ -23,7 +23,7 @@ def foreign_worker_20():
         wait_for("twenty beats", lambda: worker.good >= 20)
         worker.stop()
         check(all(code == UNAVAILABLE for code, _ in worker.bad), f"20: {worker.bad}")
-        check(cluster.told(T6).count("worker_registered") == 1, f"20: {cluster.told(T6)}")
+        check(cluster.reported(T6).count("worker_registered") == 1, f"20: {cluster.reported(T6)}")
         check(cluster.listed()[T6].standing == ACTIVE and cluster.listed()[T6].phase == 2, f"20: {cluster.listed()}")
         # Our own interface is on the same connection; what people call is not.
         channel = cluster.dial_worker(node, "worker-" + T6)

@@ -81,7 +81,7 @@ class Workers(Cluster):
                     lines += [json.loads(line) for line in file if line.endswith("\n")]  # the last may be half written
         return [line for line in lines if topic in (None, line["kind"]["domain"]["topic"])]
 
-    def told(self, worker):
+    def reported(self, worker):
         """What happened to a worker, in order: each event once, however often it was written."""
         seen, topics = set(), []
         for line in self.events():
@@ -94,7 +94,7 @@ class Workers(Cluster):
         return topics
 
     def member(self, name, **fields):
-        """Of whoever answers: followers pass it on."""
+        """Of any replica: followers pass it on."""
         return self.ask(MEMBER + name, **fields)
 
     def listed(self, standing=UNKNOWN):
@@ -156,7 +156,7 @@ def beat_until(channel, worker, **more):
 
 
 class Beating(threading.Thread):
-    """A foreign worker: beats until it is told to stop. A failed beat is counted and the next one tries again."""
+    """A foreign worker: beats until it is stopped. A failed beat is counted and the next one tries again."""
 
     def __init__(self, channel, worker, interval=0.1, state=READY, metadata=()):
         super().__init__(daemon=True)

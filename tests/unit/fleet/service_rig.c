@@ -70,11 +70,6 @@ static void open_instruments(struct rig_node *node)
                                                             .clock = node->io->clock,
                                                             .path = "events"},
                                    &node->events, &note));
-    CHECK_OK("journal", fleet_journal_open(&(struct fleet_journal_options){.clock = node->io->clock,
-                                                                           .events = node->events,
-                                                                           .audit = node->events,
-                                                                           .node = node->grpc},
-                                           &node->journal));
 }
 
 static void format(struct rig_node *node, bool founder)
@@ -103,7 +98,6 @@ static void format(struct rig_node *node, bool founder)
 static void open_node(struct rig_node *node, const struct rig_options *options)
 {
     struct note note = {""};
-    struct state_machine machine;
 
     open_instruments(node);
     format(node, !options->waiting);
@@ -111,13 +105,15 @@ static void open_node(struct rig_node *node, const struct rig_options *options)
              fleet_service_open(&(struct fleet_service_options){.io = node->io,
                                                                 .log = &node->log_source,
                                                                 .metrics = node->metrics,
-                                                                .journal = node->journal,
+                                                                .events = node->events,
+                                                                .name = node->grpc,
                                                                 .leader_address = leader_address,
                                                                 .owner = node,
                                                                 .seed = options->seed,
+                                                                .exports = options->exports,
                                                                 .limits = options->limits},
                                 &node->service, &note));
-    machine = fleet_machine_registration(fleet_service_machine(node->service));
+    node->machine = fleet_machine_registration(fleet_service_machine(node->service));
     CHECK_ERR(note.text,
               replica_open(
                   &(struct replica_options){
@@ -125,14 +121,14 @@ static void open_node(struct rig_node *node, const struct rig_options *options)
                       .log = &node->log_source,
                       .dir = "data",
                       .listen = node->raft,
-                      .machines = &machine,
+                      .machines = &node->machine,
                       .machine_count = 1,
                       .level = options->level,
                       .limits = {.segment_bytes = 1 << 20},
                       .events = {.on_change = on_change, .on_stopped = on_stopped, .owner = node}},
                   &node->replica, &note),
               ERR_OK);
-    fleet_service_attach(node->service, node->replica);
+    fleet_service_attach(node->service, node->replica, &node->machine, 1);
     CHECK_OK("server",
              rpc_server_open(&(struct rpc_server_options){.io = node->io}, &node->server, &note));
     CHECK_ERR(note.text, fleet_service_methods(node->service, node->server, &note), ERR_OK);
@@ -154,9 +150,9 @@ static void close_node(struct rig_node *node)
     rpc_server_close(node->server, set_true, &node->server_closed);
     CHECK("the server closes",
           sim_wait(rig.sim, is_true, &node->server_closed, RIG_WAIT_MS) == SIM_REACHED);
+    fleet_service_stop(node->service, NULL, NULL);
     replica_close(node->replica);
     fleet_service_close(node->service);
-    fleet_journal_close(node->journal);
     events_close(node->events);
     metrics_close(node->metrics);
     logger_close(node->logger);

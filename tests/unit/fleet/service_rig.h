@@ -26,8 +26,8 @@ struct rig_node {
     struct buf log;
     struct metrics *metrics;
     struct events *events;
-    struct fleet_journal *journal;
     struct fleet_service *service;
+    struct state_machine machine;
     struct replica *replica;
     struct rpc_server *server;
     bool server_closed;
@@ -52,6 +52,7 @@ struct rig_options {
     bool waiting;                          /* no founders: they never lead */
     const struct tls_identity *identities; /* one per client; NULL: plaintext */
     struct fleet_service_limits limits;
+    struct fleet_exports exports;
     const struct fleet_seed *seed;
     uint32_t level; /* that every node speaks; 0: 1 */
 };

@@ -72,8 +72,8 @@ TEST(with_more_than_one_replica_neither_silence_nor_dns_bootstraps)
         {"one has a log, one is unclear", 3, 2, {UNCLEAR, HAS_LOG}, BOOTSTRAP_JOIN},
         {"one is unclear", 3, 2, {PROMISED(1), UNCLEAR}, BOOTSTRAP_WAIT},
         {"one promised to another", 3, 2, {PROMISED(1), REFUSED(2)}, BOOTSTRAP_WAIT},
-        {"the name stands for nothing", 3, 0, {SILENT}, BOOTSTRAP_WAIT},
-        {"the name stands for ourselves", 3, 1, {SELF}, BOOTSTRAP_WAIT},
+        {"the name has no address", 3, 0, {SILENT}, BOOTSTRAP_WAIT},
+        {"the name is our own", 3, 1, {SELF}, BOOTSTRAP_WAIT},
         {"for ourselves, silent", 3, 1, {SILENT}, BOOTSTRAP_WAIT},
         {"for too few", 3, 2, {SELF, PROMISED(1)}, BOOTSTRAP_WAIT},
         {"for all", 3, 3, {PROMISED(1), SELF, PROMISED(2)}, BOOTSTRAP_NOW},
@@ -237,7 +237,7 @@ static bool founder_step(struct founder *founder, struct other *others, struct p
         struct bootstrap_peer *peer = &founder->peers[at];
         *peer = (struct bootstrap_peer){.replica_id = others[at].id};
         snprintf(peer->name, sizeof peer->name, "node-%zu", at + 1);
-        /* A question, or its answer, may be lost: the promise stands then. */
+        /* A question, or its answer, may be lost: the promise holds then. */
         peer->answer = prng_below(prng, 4) ? ask(&others[at], founder) : BOOTSTRAP_SILENT;
         if (prng_below(prng, 8) == 0) peer->answer = BOOTSTRAP_SILENT;
         return false;

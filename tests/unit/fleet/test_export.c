@@ -1,40 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The state of whole coordinators as files and streams, in virtual time: who exports and when, what
- * a failing disk costs, and what a reader who does not read is told. */
+ * a failing disk costs, and how the stream of a reader that does not read ends. */
 #include <stdio.h>
 #include <string.h>
 
 #include "fleet/archive.h"
-#include "fleet/export.h"
-#include "fleet/service_snapshot.h"
 #include "service_rig.h"
 
 enum { EVERY_MS = 1000, STALL_MS = 5000 };
 #define EXPORTS "exports"
 
-static struct export_loop *loops[RIG_NODES];
-
-static void open_loops(void)
+static void open_exporting(size_t nodes)
 {
-    for (size_t i = 0; i < rig.nodes_count; i++) {
-        struct rig_node *node = &rig.nodes[i];
-        struct export_loop_options options = {.io = node->io,
-                                              .log = &node->log_source,
-                                              .metrics = node->metrics,
-                                              .replica = node->replica,
-                                              .fleet = fleet_service_machine(node->service),
-                                              .dir = EXPORTS,
-                                              .every_ms = EVERY_MS,
-                                              .keep = 2};
-        struct note note = {""};
-        CHECK_ERR(note.text, export_loop_open(&options, &loops[i], &note), ERR_OK);
-    }
-}
-
-static void close_loops(void)
-{
-    for (size_t i = 0; i < rig.nodes_count; i++) export_loop_close(loops[i]);
-    rig_close();
+    rig_open((struct rig_options){.nodes = nodes,
+                                  .exports = {.dir = EXPORTS, .every_ms = EVERY_MS, .keep = 2}});
 }
 
 /* Ticks of a leader: done, failed, empty. */
@@ -73,12 +52,11 @@ TEST(the_leader_exports_at_each_interval_and_keeps_the_newest)
     struct rig_node *node;
     size_t kept = 0;
 
-    rig_open((struct rig_options){0});
-    open_loops();
+    open_exporting(1);
     node = rig_leader();
     rig_run(3 * EVERY_MS);
     CHECK_U64("nothing to export", exported(node), 0);
-    CHECK_U64("told apart from failing", ticks(node, "failed"), 0);
+    CHECK_U64("distinguished from failing", ticks(node, "failed"), 0);
     for (uint32_t i = 1; i <= 4; i++) {
         char name[16];
         snprintf(name, sizeof name, "shard-%u", i);
@@ -89,7 +67,7 @@ TEST(the_leader_exports_at_each_interval_and_keeps_the_newest)
     }
     CHECK_OK("list", fs_list(node->io->fs, EXPORTS, count_exports, &kept));
     CHECK_U64("pruned", kept, 2);
-    close_loops();
+    rig_close();
 }
 
 TEST(only_the_leader_exports)
@@ -97,8 +75,7 @@ TEST(only_the_leader_exports)
     struct rig_node *leader, *other;
     uint64_t done = 0;
 
-    rig_open((struct rig_options){.nodes = 3});
-    open_loops();
+    open_exporting(3);
     leader = rig_leader();
     CHECK_U64("added", rig_add("shard-1", "h:1"), GRPC_OK);
     rig_run(5 * EVERY_MS);
@@ -113,7 +90,7 @@ TEST(only_the_leader_exports)
     CHECK("which exports now", exported(other) > 0);
     CHECK_U64("the old one did not", ticks(leader, "done"), done);
     rig_cut(leader, false);
-    close_loops();
+    rig_close();
 }
 
 TEST(an_export_that_fails_is_counted_and_made_at_the_next_tick)
@@ -121,33 +98,29 @@ TEST(an_export_that_fails_is_counted_and_made_at_the_next_tick)
     struct rig_node *node;
     struct fs_file *file;
 
-    rig_open((struct rig_options){0});
-    open_loops();
+    open_exporting(1);
     node = rig_leader();
-    /* something else stands where the directory should be */
+    /* something else has the place of the directory */
     CHECK_OK("in the way",
              fs_open(node->io->fs, EXPORTS, FS_WRITE | FS_CREATE | FS_EXCLUSIVE, 0600, &file));
     fs_close(node->io->fs, file);
     CHECK_U64("added", rig_add("shard-1", "h:1"), GRPC_OK);
     rig_run(4 * EVERY_MS);
     CHECK("counted", ticks(node, "failed") >= 2 && ticks(node, "done") == 0);
-    CHECK("told",
+    CHECK("reported",
           buf_append_byte(&node->log, '\0') == ERR_OK && strstr(node->log.data, "export failed"));
     CHECK_OK("out of the way", fs_remove(node->io->fs, EXPORTS));
     rig_run(2 * EVERY_MS);
     CHECK_U64("exported", exported(node), 1);
     CHECK_U64("the coordinator lives", rig_add("shard-2", "h:1"), GRPC_OK);
-    close_loops();
+    rig_close();
 }
 
-/* -- streams: a server of their own beside the rig's -- */
+/* -- streams -- */
 
 static struct {
-    struct snapshot_service *service;
-    struct rpc_server *server;
     struct rpc_channel *channel;
-    struct state_machine machine;
-    bool server_closed, channel_closed;
+    bool channel_closed;
 } streams;
 
 struct reader {
@@ -196,29 +169,14 @@ static void set_true(void *flag)
     *(bool *)flag = true;
 }
 
-static void open_streams(struct rig_node *node)
+static void open_streams(const struct rig_node *node)
 {
-    struct snapshot_service_options options = {.io = node->io,
-                                               .metrics = node->metrics,
-                                               .replica = node->replica,
-                                               .fleet = fleet_service_machine(node->service),
-                                               .machines = &streams.machine,
-                                               .machine_count = 1,
-                                               .stall_ms = STALL_MS};
-    struct note note = {""};
-
     memset(&streams, 0, sizeof streams);
-    streams.machine = fleet_machine_registration(fleet_service_machine(node->service));
-    CHECK_OK("server",
-             rpc_server_open(&(struct rpc_server_options){.io = node->io}, &streams.server, &note));
-    CHECK_OK("service", snapshot_service_open(&options, &streams.service, &note));
-    CHECK_OK("methods", snapshot_service_methods(streams.service, streams.server, &note));
-    CHECK_OK("listen", rpc_server_listen(streams.server, "a:7799", NULL, &note));
     CHECK_OK("channel",
              rpc_channel_open(
                  &(struct rpc_channel_options){.io = sim_host_io(rig.clients[0].host),
-                                               .addresses = (const char *[]){"a:7799", NULL}},
-                 &streams.channel, &note));
+                                               .addresses = (const char *[]){node->grpc, NULL}},
+                 &streams.channel, NULL));
 }
 
 static void close_streams(void)
@@ -226,9 +184,6 @@ static void close_streams(void)
     rpc_channel_close(streams.channel, set_true, &streams.channel_closed);
     CHECK("closes",
           sim_wait(rig.sim, is_true, &streams.channel_closed, RIG_WAIT_MS) == SIM_REACHED);
-    rpc_server_close(streams.server, set_true, &streams.server_closed);
-    CHECK("closes", sim_wait(rig.sim, is_true, &streams.server_closed, RIG_WAIT_MS) == SIM_REACHED);
-    snapshot_service_close(streams.service);
 }
 
 static void start(struct reader *reader, const char *path, bool pauses)
@@ -272,7 +227,7 @@ TEST(a_reader_who_does_not_read_loses_its_stream_and_holds_nobody_for_long)
     struct reader slow, second, third;
     size_t before;
 
-    rig_open((struct rig_options){0});
+    rig_open((struct rig_options){.limits.stall_ms = STALL_MS});
     node = rig_leader();
     open_streams(node);
     start(&slow, SAVE, false);
@@ -298,7 +253,7 @@ TEST(a_reader_who_does_not_read_loses_its_stream_and_holds_nobody_for_long)
     rpc_call_resume(slow.call);
     slow.pauses = false;
     wait_end(&slow);
-    CHECK_U64("and it was told", slow.outcome.status, GRPC_UNAVAILABLE);
+    CHECK_U64("and it was refused", slow.outcome.status, GRPC_UNAVAILABLE);
     CHECK_HAS("why", slow.text, "takes nothing");
     close_streams();
     rig_close();
@@ -312,7 +267,7 @@ TEST(writes_go_on_while_the_state_of_one_moment_is_streamed)
     struct note note = {""};
     struct buf kept;
 
-    rig_open((struct rig_options){0});
+    rig_open((struct rig_options){.limits.stall_ms = STALL_MS});
     node = rig_leader();
     open_streams(node);
     CHECK_U64("added", rig_add("shard-1", "h:1"), GRPC_OK);

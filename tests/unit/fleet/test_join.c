@@ -130,7 +130,7 @@ TEST(one_that_was_removed_stays_out_and_one_that_was_moved_does_not)
 }
 
 /* Random lives: never two requests at once, never sooner than the wait, never while settled, never
- * after a removal, and whoever is not in its place asks again within 15 s of quiet. */
+ * after a removal, and a replica that is not in its place asks again within 15 s of quiet. */
 TEST(random_lives_keep_the_rules)
 {
     struct prng prng;

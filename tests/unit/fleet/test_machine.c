@@ -200,7 +200,7 @@ TEST(a_snapshot_restores_the_state_and_its_hash)
     CHECK_OK(note.text, restore(&o, 2, buf_peek(&bytes), &note));
     CHECK_U64("hash", o.ops->hash(o.state), m.ops->hash(m.state));
     CHECK("size", o.ops->size(o.state) > 0);
-    CHECK_U32("told", other_seen.restored, 1);
+    CHECK_U32("reported", other_seen.restored, 1);
     CHECK("the same tables for its whole life", fleet_machine_fleet(other) == fleet);
     CHECK_U32("replaced", fleet_counts(fleet).of[FLEET_SHARDS], 1);
     snapshot(&o, 2, &again);

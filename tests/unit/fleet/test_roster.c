@@ -239,7 +239,7 @@ TEST(an_address_for_etcds_clients_is_a_tail_of_version_3)
     struct buf bytes;
 
     old = roster_entry_at(&full, 2);
-    CHECK("older releases are not told",
+    CHECK("older releases do not see it",
           roster_entry_equal(&old, &(struct roster_entry){.id = 2, .name = "n", .grpc = "a:1"}));
     old = roster_entry_at(&full, 3);
     CHECK("the others are", roster_entry_equal(&old, &full));
@@ -263,7 +263,7 @@ TEST(an_address_for_etcds_clients_is_a_tail_of_version_3)
     CHECK("the same", roster_entry_equal(roster_find(other, 2), &full));
     CHECK_U64("the same", hash_of(other), hash_of(roster));
     CHECK_OK("it serves them no more", put(roster, 2, "n", "a:1"));
-    CHECK("and that is told", hash_of(other) != hash_of(roster));
+    CHECK("and the hash shows it", hash_of(other) != hash_of(roster));
     buf_deinit(&bytes);
     roster_close(roster);
     roster_close(other);

@@ -120,7 +120,7 @@ TEST(r3_r4_r5_an_unknown_shard_registers_itself_once)
     CHECK_I64("R4: registered once", shard->registered_at_unix_ns, registered);
     CHECK("R4: heard of later", shard->last_heartbeat_unix_ns > heard);
     CHECK_TEXT("R4: its address stays", shard->address, address);
-    CHECK_SIZE("told once", RIG_LINES(&rig.nodes[0], "\"event\":\"shard-first-seen\""), 1);
+    CHECK_SIZE("reported once", RIG_LINES(&rig.nodes[0], "\"event\":\"shard-first-seen\""), 1);
     CHECK_SIZE("written once", RIG_LINES(&rig.nodes[0], "\"audit\":\"AddShard\""), 1);
     rig_close();
 }
@@ -702,7 +702,7 @@ TEST(owners_are_told_of_their_domains)
     list = rig_instructions("");
     CHECK_SIZE("the new owner", list->n_instructions, 1);
     CHECK_TEXT("it", list->instructions[0]->shard_id, "shard-a");
-    CHECK_U64("is told", list->instructions[0]->instruction->payload_case,
+    CHECK_U64("is instructed", list->instructions[0]->instruction->payload_case,
               BIGFLEET__V1ALPHA1__COORDINATOR_INSTRUCTION__PAYLOAD_ASSIGN_DOMAIN);
     CHECK_TEXT("which", list->instructions[0]->instruction->assign_domain->topology_key, "rack");
     CHECK_TEXT("which", list->instructions[0]->instruction->assign_domain->topology_value, "r-1");
@@ -718,7 +718,7 @@ TEST(owners_are_told_of_their_domains)
     CHECK_TEXT("the new one", list->instructions[1]->shard_id, "shard-b");
     CHECK("numbers grow", list->instructions[1]->instruction->sequence_number >
                               list->instructions[0]->instruction->sequence_number);
-    CHECK_U64("nothing to tell", rig_unassign("rack", "none"), GRPC_OK);
+    CHECK_U64("nothing to report", rig_unassign("rack", "none"), GRPC_OK);
     CHECK_SIZE("so nobody is", rig_instructions("")->n_instructions, 2);
     rig_close();
 }
@@ -733,9 +733,9 @@ TEST(an_assignment_that_stands_is_told_again)
         .cycle = 1,
         .ack = rig_instructions("")->instructions[0]->instruction->instruction_id,
         .outcome = 1});
-    CHECK_SIZE("told", rig_instructions("")->n_instructions, 0);
+    CHECK_SIZE("reported", rig_instructions("")->n_instructions, 0);
     CHECK_U64("again", rig_assign("rack", "r-1", "shard-a"), GRPC_OK);
-    CHECK_SIZE("told again", rig_instructions("")->n_instructions, 1);
+    CHECK_SIZE("reported again", rig_instructions("")->n_instructions, 1);
     rig_close();
 }
 
@@ -753,7 +753,7 @@ TEST(a_shard_that_begins_anew_is_told_its_domains_again)
     rig_report((struct rig_report){.shard = "shard-a", .epoch = 7, .cycle = 2});
     CHECK_SIZE("it knows", rig_instructions("")->n_instructions, 0);
     CHECK_SIZE(
-        "told with the answer",
+        "sent with the answer",
         rig_report((struct rig_report){.shard = "shard-a", .epoch = 8, .cycle = 1})->n_instructions,
         1);
     rig_close();
@@ -781,7 +781,7 @@ TEST(every_outcome_of_an_ack_takes_the_instruction_off_and_is_counted)
     rig_report((struct rig_report){.shard = "shard-a", .ack = "it", .outcome = 1});
     CHECK("of nothing",
           metric("muster_coordinator_instruction_acks_total{outcome=\"not_waiting\"}") == 1);
-    CHECK_SIZE("a failure is told",
+    CHECK_SIZE("a failure is reported",
                RIG_LINES(&rig.nodes[0], "\"event\":\"instruction-refused\"",
                          "\"outcome\":\"failed\"", "because"),
                1);

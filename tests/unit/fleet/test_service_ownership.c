@@ -58,7 +58,7 @@ static const Muster__V1__ListOwnershipIssuesResponse *issues(void)
 }
 
 /* The id of the UnassignDomain that a report is answered with; "" when there is none. */
-static const char *told_to_leave(struct rig_report report)
+static const char *instructed_to_leave(struct rig_report report)
 {
     static char id[64];
     const Bigfleet__V1alpha1__ReportAck *ack = rig_report(report);
@@ -115,14 +115,14 @@ TEST(an_unassignment_outlives_the_leader_that_took_it)
     }
     CHECK_SIZE("listed", issues()->n_leaving, 1);
     CHECK_TEXT("whose", issues()->leaving[0]->shard_id, "a");
-    snprintf(id, sizeof id, "%s", told_to_leave((struct rig_report){.shard = "a", .cycle = 2}));
-    CHECK("told by a leader that did not take it", id[0]);
+    snprintf(id, sizeof id, "%s", instructed_to_leave((struct rig_report){.shard = "a", .cycle = 2}));
+    CHECK("instructed by a leader that did not take it", id[0]);
     CHECK_U64("not acknowledged", rig_assign("z", "1", "b"), GRPC_FAILED_PRECONDITION);
     report_ack("a", 3, id, ACCEPTED);
     CHECK_SIZE("given up", issues()->n_leaving, 0);
     CHECK_SIZE("an event", RIG_LINES(rig_leader(), "\"event\":\"domain-given-up\""), 1);
     CHECK_U64("free", rig_assign("z", "1", "b"), GRPC_OK);
-    CHECK_TEXT("told once", told_to_leave((struct rig_report){.shard = "a", .cycle = 4}), "");
+    CHECK_TEXT("reported once", instructed_to_leave((struct rig_report){.shard = "a", .cycle = 4}), "");
     rig_close();
 }
 
@@ -135,7 +135,7 @@ TEST(an_acknowledgement_that_does_not_accept_is_asked_for_again)
     rig_assign("z", "1", "a");
     rig_unassign("z", "1");
     snprintf(first, sizeof first, "%s",
-             told_to_leave((struct rig_report){.shard = "a", .cycle = 2}));
+             instructed_to_leave((struct rig_report){.shard = "a", .cycle = 2}));
     CHECK_TEXT("nothing is known", issues()->leaving[0]->reason, "");
     for (int64_t cycle = 3; cycle < 8; cycle++)
         rig_report((struct rig_report){.shard = "a",
@@ -147,7 +147,7 @@ TEST(an_acknowledgement_that_does_not_accept_is_asked_for_again)
     CHECK_TEXT("why, as of the last report", issues()->leaving[0]->reason, "1 serves");
     CHECK_SIZE("one event", RIG_LINES(rig_leader(), "\"event\":\"instruction-refused\""), 1);
     snprintf(second, sizeof second, "%s",
-             told_to_leave((struct rig_report){.shard = "a", .cycle = 8}));
+             instructed_to_leave((struct rig_report){.shard = "a", .cycle = 8}));
     CHECK_TEXT("it waits", second, first);
     report_ack("a", 9, "another", ACCEPTED);
     CHECK_SIZE("an instruction that does not wait proves nothing", issues()->n_leaving, 1);
@@ -163,7 +163,7 @@ static const Bigfleet__V1alpha1__ShardReport__Scope everything =
 static const Bigfleet__V1alpha1__ShardReport__Scope scoped =
     BIGFLEET__V1ALPHA1__SHARD_REPORT__SCOPE__SCOPE_DOMAINS;
 
-static bool is_told_to_take(const Bigfleet__V1alpha1__ReportAck *ack)
+static bool is_instructed_to_take(const Bigfleet__V1alpha1__ReportAck *ack)
 {
     for (size_t i = 0; i < ack->n_instructions; i++)
         if (ack->instructions[i]->payload_case ==
@@ -181,9 +181,9 @@ TEST(a_domain_that_a_shard_was_never_told_of_does_not_limit_it)
     rig_assign("z", "1", "a");
     rig_unassign("z", "1");
     a.cycle = 2;
-    CHECK("not told to take it", !is_told_to_take(rig_report(a)));
+    CHECK("not instructed to take it", !is_instructed_to_take(rig_report(a)));
     a.cycle = 3;
-    a.ack = told_to_leave(a);
+    a.ack = instructed_to_leave(a);
     CHECK("asked to leave it", a.ack[0]);
     a.outcome = FAILED;
     a.cycle = 4;
@@ -206,14 +206,14 @@ TEST(a_domain_that_a_shard_was_told_of_stays_leaving_until_it_accepts)
     rig_report(a);
     rig_assign("z", "1", "a");
     a.cycle = 2;
-    CHECK("told", is_told_to_take(rig_report(a)));
+    CHECK("reported", is_instructed_to_take(rig_report(a)));
     rig_unassign("z", "1");
     a.cycle = 3;
-    snprintf(id, sizeof id, "%s", told_to_leave(a));
+    snprintf(id, sizeof id, "%s", instructed_to_leave(a));
     for (a.cycle = 4; a.cycle < 9; a.cycle++) {
         a.ack = id;
         a.outcome = FAILED;
-        CHECK("not told to take it", !is_told_to_take(rig_report(a)));
+        CHECK("not instructed to take it", !is_instructed_to_take(rig_report(a)));
     }
     rig_run(500);
     CHECK_SIZE("leaving", issues()->n_leaving, 1);
@@ -244,8 +244,8 @@ TEST(a_shard_that_acts_on_a_domain_of_another_shard_is_found_and_told)
     a.cycle = b.cycle = 2;
     rig_report(a);
     CHECK_SIZE("its own", issues()->n_contested, 0);
-    snprintf(id, sizeof id, "%s", told_to_leave(b));
-    CHECK("told", id[0]);
+    snprintf(id, sizeof id, "%s", instructed_to_leave(b));
+    CHECK("reported", id[0]);
     rig_run(1100);
     CHECK("counted", metric("muster_coordinator_domain_conflicts") == 1);
     CHECK_SIZE("an event",
@@ -270,7 +270,7 @@ TEST(a_shard_that_acts_on_a_domain_of_another_shard_is_found_and_told)
     rig_close();
 }
 
-/* A domain that changes hands is no conflict: its last shard may have it until it acknowledges. */
+/* A domain that moves is no conflict: its last shard may have it until it acknowledges. */
 TEST(a_leaving_domain_is_told_once)
 {
     struct rig_report a = {.shard = "a", .cycle = 1, .key = "z", .value = "1"};
@@ -299,13 +299,13 @@ TEST(a_domain_that_was_given_back_is_acknowledged_anew)
     rig_assign("z", "1", "a");
     rig_unassign("z", "1");
     snprintf(first, sizeof first, "%s",
-             told_to_leave((struct rig_report){.shard = "a", .cycle = 2}));
+             instructed_to_leave((struct rig_report){.shard = "a", .cycle = 2}));
     CHECK_U64("given back", rig_assign("z", "1", "a"), GRPC_OK);
     CHECK_SIZE("not leaving", issues()->n_leaving, 0);
     CHECK_U64("taken away anew", rig_unassign("z", "1"), GRPC_OK);
     report_ack("a", 3, first, ACCEPTED);
     CHECK_SIZE("still leaving", issues()->n_leaving, 1);
-    report_ack("a", 5, told_to_leave((struct rig_report){.shard = "a", .cycle = 4}), ACCEPTED);
+    report_ack("a", 5, instructed_to_leave((struct rig_report){.shard = "a", .cycle = 4}), ACCEPTED);
     CHECK_SIZE("given up", issues()->n_leaving, 0);
     rig_close();
 }
@@ -321,7 +321,7 @@ TEST(a_forced_assignment_leaves_the_mark_until_the_last_owner_acknowledged)
     CHECK_SIZE("audited", RIG_LINES(rig_leader(), "\"audit\":\"AssignDomain\"", "\"force\":true"),
                1);
     CHECK_TEXT("both are shown", issues()->leaving[0]->owner_id, "b");
-    report_ack("a", 3, told_to_leave((struct rig_report){.shard = "a", .cycle = 2}), ACCEPTED);
+    report_ack("a", 3, instructed_to_leave((struct rig_report){.shard = "a", .cycle = 2}), ACCEPTED);
     CHECK_SIZE("given up", issues()->n_leaving, 0);
     rig_close();
 }
@@ -379,12 +379,12 @@ TEST(a_removed_shard_that_reports_again_gives_its_domains_up)
     CHECK_U64("forced", try_remove("a", true)->status, GRPC_OK);
     CHECK_SIZE("both", issues()->n_leaving, 2);
     CHECK_U64("not to another", rig_assign("z", "1", "b"), GRPC_FAILED_PRECONDITION);
-    snprintf(id, sizeof id, "%s", told_to_leave((struct rig_report){.shard = "a", .cycle = 2}));
-    CHECK("told with the report that registers it", id[0]);
+    snprintf(id, sizeof id, "%s", instructed_to_leave((struct rig_report){.shard = "a", .cycle = 2}));
+    CHECK("instructed with the report that registers it", id[0]);
     CHECK_SIZE("of both", rig_instructions("a")->n_instructions, 2);
     report_ack("a", 3, id, ACCEPTED);
     CHECK_SIZE("one is left", issues()->n_leaving, 1);
-    report_ack("a", 5, told_to_leave((struct rig_report){.shard = "a", .cycle = 4}), ACCEPTED);
+    report_ack("a", 5, instructed_to_leave((struct rig_report){.shard = "a", .cycle = 4}), ACCEPTED);
     CHECK_SIZE("none", issues()->n_leaving, 0);
     CHECK_U64("free", rig_assign("z", "1", "b"), GRPC_OK);
     CHECK_U64("free", rig_assign("z", "2", "b"), GRPC_OK);
@@ -414,7 +414,7 @@ TEST(two_processes_under_one_shard_id_are_found_and_so_is_their_end)
     CHECK_SIZE("both", issues()->duplicates[0]->n_processes, 2);
     snprintf(
         id, sizeof id, "%s",
-        told_to_leave((struct rig_report){.shard = "s", .address = "h:1", .epoch = 1, .cycle = 6}));
+        instructed_to_leave((struct rig_report){.shard = "s", .address = "h:1", .epoch = 1, .cycle = 6}));
     rig_report((struct rig_report){
         .shard = "s", .address = "h:1", .epoch = 1, .cycle = 7, .ack = id, .outcome = ACCEPTED});
     rig_run(500);

@@ -22,7 +22,7 @@ static bool is_true(void *flag)
     return *(bool *)flag;
 }
 
-/* Hands leadership over and waits until the next one may be asked. */
+/* Gives leadership up and waits until the next one may be asked. */
 static struct rig_node *change_leader(void)
 {
     struct rig_node *old = rig_leader(), *to = rig_other(old);
@@ -163,7 +163,7 @@ TEST(each_replica_audits_each_change)
     rig_run(2000);
     for (size_t i = 0; i < 3; i++)
         CHECK_SIZE("each", RIG_LINES(&rig.nodes[i], "\"audit\":\"AddShard\"", "shard-a"), 1);
-    CHECK_SIZE("but only the leader tells of the shard",
+    CHECK_SIZE("but only the leader reports the shard",
                RIG_LINES(&rig.nodes[0], "shard-first-seen") +
                    RIG_LINES(&rig.nodes[1], "shard-first-seen") +
                    RIG_LINES(&rig.nodes[2], "shard-first-seen"),

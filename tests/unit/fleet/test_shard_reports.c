@@ -240,7 +240,7 @@ TEST(what_is_too_much_is_refused_and_changes_nothing)
     CHECK_ERR("summary", reports_take(reports, &report, at(2), &taken), ERR_TOO_LARGE);
     report.summary = str_of(large, 101);
     CHECK_ERR("of all", reports_take(reports, &report, at(2), &taken), ERR_FULL);
-    CHECK_STR("the old one stands", find("shard-a")->summary, STR("s"));
+    CHECK_STR("the old one stays", find("shard-a")->summary, STR("s"));
     CHECK_U64("and was not heard of", find("shard-a")->heard_at.ms, 1);
     add("shard-b", 2);
     CHECK_ERR("shards", reports_add(reports, STR("shard-c"), at(2)), ERR_FULL);
@@ -407,7 +407,7 @@ static size_t processes_of(const char *shard,
     return count;
 }
 
-/* What tells two processes apart: the first report of a conflict is the fifth. */
+/* What distinguishes two processes: the first report of a conflict is the fifth. */
 TEST(two_processes_that_take_turns_are_a_conflict)
 {
     static const struct {
@@ -492,7 +492,7 @@ TEST(a_conflict_is_over_when_one_process_alone_reported_for_the_silence_time)
     CHECK("not yet", !(shard = reports_conflict_over(reports, at(1000))));
     CHECK("over", (shard = reports_conflict_over(reports, at(1100))));
     CHECK_STR("whose", shard->id, STR("s"));
-    CHECK("told once", !(shard = reports_conflict_over(reports, at(1100))));
+    CHECK("reported once", !(shard = reports_conflict_over(reports, at(1100))));
     CHECK_SIZE("the one that is left", processes_of("s", processes), 1);
     CHECK("it goes on alone", !hear(1, "h:1", 1, 21, 1200).conflict);
     close_reports();

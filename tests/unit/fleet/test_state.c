@@ -240,7 +240,7 @@ static const struct {
      ERR_OK, 0, 0, 0, ""},
     {"unknown members", "{\"x\":[{\"shards\":[1]}],\"y\":1,\"shards\":[{\"ID\":\"a\",\"z\":{}}]}",
      ERR_OK, 1, 0, 0, ""},
-    {"an entry that points at nobody disappears, and is told",
+    {"an entry that points at nobody disappears, and is reported",
      "{\"shards\":[{\"ID\":\"a\"}],\"cluster_to_shard\":{\"c\":\"a\",\"d\":\"x\"},"
      "\"domain_to_shard\":[{\"domain\":{\"Key\":\"k\",\"Value\":\"v\"},\"shard\":\"y\"},"
      "{\"domain\":{\"Key\":\"k\",\"Value\":\"w\"},\"shard\":\"a\"}]}",

@@ -204,7 +204,7 @@ TEST(a_clock_that_is_off_fails_nobody_and_hides_nobody) /* 13, 68, 69, 70 */
         beat_at(d, &w, began, rows[i].lead_ms, &heard);
         CHECK(rows[i].why, heard.skewed == rows[i].skewed);
         beat_at(d, &w, began, rows[i].lead_ms, &heard);
-        CHECK("told once", !heard.skewed);
+        CHECK("reported once", !heard.skewed);
         at = seen_at(d, began + MS(250), began + MS(60000), VERDICT_FAILED);
         CHECK_U64(rows[i].why, at ? (at - began) / DETECT_MS : 0, rows[i].failed_ms);
         detect_close(d);

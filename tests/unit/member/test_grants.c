@@ -51,7 +51,7 @@ static struct rig *three(void)
     return rig;
 }
 
-/* Others may own what stands here as theirs, under later tokens: nothing is given to anybody before
+/* Others may own what is theirs here, under later tokens: nothing is given to anybody before
  * every fence is over, and then under tokens that nobody has had. */
 TEST(after_a_lost_history_every_grant_is_new_and_waits_for_the_fences)
 {
@@ -180,7 +180,7 @@ TEST(case_141_beats_carry_the_epoch)
                                .instance = rig_instance(1)};
     struct member_op op;
 
-    CHECK_U64("told",
+    CHECK_U64("reported",
               member_local_beat(rig->local, &beat, rig->now_ns, rig->wall_ms, &op).assignment_epoch,
               rig_epoch(rig));
     rig_close(rig);
@@ -258,13 +258,13 @@ TEST(case_146_an_owner_that_beats_and_does_not_let_go)
         rig_run(rig, 29000);
         CHECK_SIZE("not yet", rig_count(rig, MEMBER_EV_REVOKE_TIMEOUT, NULL), 0);
         rig_run(rig, 2000);
-        CHECK("told", rig_count(rig, MEMBER_EV_REVOKE_TIMEOUT, NULL) > 0);
+        CHECK("reported", rig_count(rig, MEMBER_EV_REVOKE_TIMEOUT, NULL) > 0);
         CHECK_U32("not given away", rig_owned(rig, "w1"), 0);
         if (!evict) {
             CHECK_U64("lives", rig_worker(rig, "w0").standing, MEMBER_ACTIVE);
             rig_run(rig, 30000);
             CHECK_U32("still not", rig_owned(rig, "w1"), 0);
-            CHECK_U64("told again", rig_last(rig, MEMBER_EV_REVOKE_TIMEOUT)->extra / 1000, 60);
+            CHECK_U64("reported again", rig_last(rig, MEMBER_EV_REVOKE_TIMEOUT)->extra / 1000, 60);
         } else {
             CHECK_TEXT("evicted", rig_last(rig, MEMBER_EV_FAILED)->text, "evicted");
             CHECK_U64("and back as another", rig_worker(rig, "w0").incarnation, 2);

@@ -15,7 +15,7 @@ TEST(case_31_a_first_beat_registers)
     CHECK_U64("proposed", rig_beat(rig, T5, MEMBER_INIT, 0), MEMBER_BEAT_PROPOSE);
     CHECK_U64("active", rig_worker(rig, T5).standing, MEMBER_ACTIVE);
     CHECK_U64("incarnation", rig_worker(rig, T5).incarnation, 1);
-    CHECK_SIZE("told once", rig_count(rig, MEMBER_EV_REGISTERED, T5), 1);
+    CHECK_SIZE("reported once", rig_count(rig, MEMBER_EV_REGISTERED, T5), 1);
     CHECK_TEXT("nothing before it", rig_last(rig, MEMBER_EV_REGISTERED)->text, "");
     CHECK_U64("known", rig_beat(rig, T5, MEMBER_READY, 0), MEMBER_BEAT_ACK);
     CHECK_SIZE("still once", rig_count(rig, MEMBER_EV_REGISTERED, T5), 1);
@@ -59,9 +59,9 @@ TEST(case_34_who_leaves_is_deregistered)
     CHECK_U64("left", rig_op(rig, &op).status, MEMBER_S_DONE);
     CHECK_U64("removed", rig_worker(rig, T5).standing, MEMBER_REMOVED);
     CHECK_U64("because", rig_worker(rig, T5).removal, MEMBER_LEFT);
-    CHECK_SIZE("told", rig_count(rig, MEMBER_EV_DEREGISTERED, T5), 1);
+    CHECK_SIZE("reported", rig_count(rig, MEMBER_EV_DEREGISTERED, T5), 1);
     CHECK_U64("again", rig_op(rig, &op).status, MEMBER_S_DEAD_NOW);
-    CHECK_SIZE("told once", rig_count(rig, MEMBER_EV_DEREGISTERED, T5), 1);
+    CHECK_SIZE("reported once", rig_count(rig, MEMBER_EV_DEREGISTERED, T5), 1);
     CHECK_U64("back", rig_register(rig, T5, 1).incarnation, 2);
     rig_close(rig);
 }
@@ -122,10 +122,10 @@ TEST(case_39_40_66_suspected_then_recovered_or_dead)
     CHECK("late by 250 ms exactly: not yet", !is_suspected(rig, "w0"));
     rig_run(rig, 250);
     CHECK("suspected by 1.5 s", is_suspected(rig, "w0"));
-    CHECK_SIZE("told", rig_count(rig, MEMBER_EV_SUSPECTED, "w0"), 1);
+    CHECK_SIZE("reported", rig_count(rig, MEMBER_EV_SUSPECTED, "w0"), 1);
     CHECK_U64("beats again", rig_beat(rig, "w0", MEMBER_READY, 1), MEMBER_BEAT_ACK);
     CHECK("recovered", !is_suspected(rig, "w0"));
-    CHECK_SIZE("told", rig_count(rig, MEMBER_EV_RECOVERED, "w0"), 1);
+    CHECK_SIZE("reported", rig_count(rig, MEMBER_EV_RECOVERED, "w0"), 1);
     CHECK_I64("how late it was", rig_last(rig, MEMBER_EV_RECOVERED)->due_ms, 500);
     CHECK_U64("same incarnation", rig_worker(rig, "w0").incarnation, 1);
     CHECK_U64("nothing moved", rig_epoch(rig), epoch);
@@ -239,7 +239,7 @@ TEST(case_44_init_after_ready_is_a_restart)
     (void)rig_beat(rig, T5, MEMBER_READY, 0);
     (void)rig_beat(rig, T5, MEMBER_INIT, 0);
     CHECK_U64("incarnation", rig_worker(rig, T5).incarnation, 2);
-    CHECK_SIZE("told", rig_count(rig, MEMBER_EV_RESTARTED, T5), 1);
+    CHECK_SIZE("reported", rig_count(rig, MEMBER_EV_RESTARTED, T5), 1);
     rig_close(rig);
 }
 
@@ -263,7 +263,7 @@ TEST(a_new_instance_is_a_restart_and_the_old_one_is_over)
     rig_close(rig);
 }
 
-/* Without instances nobody can tell a second process from a restart: as rollout's workers are. */
+/* Without instances nobody can distinguish a second process from a restart: as rollout's workers are. */
 TEST(case_45_two_processes_under_one_name)
 {
     struct rig *rig = rig_open(NULL);
@@ -274,7 +274,7 @@ TEST(case_45_two_processes_under_one_name)
         (void)rig_beat(rig, T5, MEMBER_READY, 0);
         (void)rig_beat(rig, T5, MEMBER_INIT, 0);
     }
-    CHECK_SIZE("told", rig_count(rig, MEMBER_EV_IDENTITY_CONFLICT, T5), 1);
+    CHECK_SIZE("reported", rig_count(rig, MEMBER_EV_IDENTITY_CONFLICT, T5), 1);
     CHECK_U64("evicted", rig_worker(rig, T5).standing, MEMBER_DEAD);
     CHECK_SIZE("failed", rig_count(rig, MEMBER_EV_FAILED, T5), 1);
     CHECK_TEXT("why", rig_last(rig, MEMBER_EV_FAILED)->text, "identity_conflict");
@@ -481,7 +481,7 @@ TEST(case_50_what_is_not_in_the_table_does_nothing)
             if (j == 3) op.incarnation++; /* of one that is not */
             CHECK("refused", rig_op(rig, &op).status >= MEMBER_S_INVALID);
             CHECK_U64("nothing changed", member_hash(rig->m), hash);
-            CHECK_SIZE("nothing told", rig->event_count, events);
+            CHECK_SIZE("nothing reported", rig->event_count, events);
         }
     }
     rig_close(rig);
@@ -508,7 +508,7 @@ TEST(case_68_69_a_clock_that_is_off_fails_nobody)
     slow = rig_join(rig, "slow", 2);
     slow->clock_off_ms = -10000;
     rig_run(rig, 20000);
-    CHECK_SIZE("told once each", rig_count(rig, MEMBER_EV_CLOCK_SKEW, NULL), 2);
+    CHECK_SIZE("reported once each", rig_count(rig, MEMBER_EV_CLOCK_SKEW, NULL), 2);
     CHECK_SIZE("nobody", rig_count(rig, MEMBER_EV_FAILED, NULL), 0);
     rig_stop(rig, "fast");
     rig_run(rig, 6800);
@@ -564,7 +564,7 @@ TEST(case_73_too_many_at_once_are_held)
     rig_run(rig, 8000);
     failed = rig_count(rig, MEMBER_EV_FAILED, NULL);
     CHECK("a third at most", failed > 0 && failed <= 34);
-    CHECK_SIZE("told", rig_count(rig, MEMBER_EV_MASS_FAILURE_HOLD, NULL), 1);
+    CHECK_SIZE("reported", rig_count(rig, MEMBER_EV_MASS_FAILURE_HOLD, NULL), 1);
     CHECK("holds", member_local_holds(rig->local, rig->now_ns));
     for (int i = 0, back = 0; i < 50 && back < 10; i++)
         if (rig_worker(rig, names[i]).standing == MEMBER_ACTIVE) {
@@ -716,7 +716,7 @@ TEST(advice_stretches_deadlines_and_fences)
     CHECK_U64("it fences 9 s later than usual", evict.fence_ns, (4250 + 9000) * RIG_MS);
     rig_takeover(rig);
     rig_run(rig, 14990);
-    CHECK_U64("told 5 s: alive at 15", rig_worker(rig, "w0").standing, MEMBER_ACTIVE);
+    CHECK_U64("advised 5 s: alive at 15", rig_worker(rig, "w0").standing, MEMBER_ACTIVE);
     rig_run(rig, 300);
     CHECK_U64("then dead", rig_worker(rig, "w0").standing, MEMBER_DEAD);
     rig_close(rig);

@@ -50,7 +50,7 @@ TEST(case_156_157_158_due_at_the_interval_and_once)
     CHECK_SIZE("35 s late: one round", asked(rig, NULL, &round), 1);
     CHECK_U64("the second", round, 2);
     CHECK_U64("the log has it", member_counts(rig->m).checkpoint_round, 2);
-    CHECK_SIZE("told", rig_count(rig, MEMBER_EV_CHECKPOINT_TRIGGERED, NULL), 2);
+    CHECK_SIZE("reported", rig_count(rig, MEMBER_EV_CHECKPOINT_TRIGGERED, NULL), 2);
     rig_close(rig);
 }
 

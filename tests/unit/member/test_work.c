@@ -70,7 +70,7 @@ TEST(case_219_220_pending_running_done)
     CHECK_U64("again", say(rig, MEMBER_OP_SUBMIT, "w0", 0), MEMBER_S_FINAL);
     CHECK_U64("nor given back", say(rig, MEMBER_OP_RELEASE, "w0", 0), MEMBER_S_FINAL);
     CHECK_U64("still", item(rig, 0).state, MEMBER_ITEM_DONE);
-    CHECK_SIZE("told", rig_count(rig, MEMBER_EV_WORK_COMPLETED, "w0"), 1);
+    CHECK_SIZE("reported", rig_count(rig, MEMBER_EV_WORK_COMPLETED, "w0"), 1);
     rig_close(rig);
 }
 
@@ -127,7 +127,7 @@ TEST(case_223_224_half_of_the_busiest)
         CHECK_U32("stolen", steal(rig, "w2"), rows[i].stolen);
         CHECK_STR("the lowest ids", item(rig, 0).worker, STR("w2"));
         CHECK_U32("left", rig_worker(rig, "w0").items, rows[i].backlog - rows[i].stolen);
-        CHECK_SIZE("told", rig_count(rig, MEMBER_EV_WORK_STOLEN, "w2"), rows[i].stolen);
+        CHECK_SIZE("reported", rig_count(rig, MEMBER_EV_WORK_STOLEN, "w2"), rows[i].stolen);
         CHECK_U64("the victim's is refused", say(rig, MEMBER_OP_SUBMIT, "w0", 0),
                   MEMBER_S_NOT_OWNER);
         CHECK_U64("the thief's is taken", say(rig, MEMBER_OP_SUBMIT, "w2", 0), MEMBER_S_DONE);
@@ -242,7 +242,7 @@ TEST(case_237_239_a_restart_keeps_what_runs)
     (void)pull(rig, "w2", 4);
     for (unsigned i = 8; i < 12; i++) (void)say(rig, MEMBER_OP_SUBMIT, "w2", i);
     CHECK_U64("each once", member_counts(rig->m).done, 12);
-    CHECK_SIZE("told", rig_count(rig, MEMBER_EV_WORK_COMPLETED, NULL), 12);
+    CHECK_SIZE("reported", rig_count(rig, MEMBER_EV_WORK_COMPLETED, NULL), 12);
     rig_close(rig);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fleet/archive_tool.h: what people and programs are told of an archive, and what is refused. */
+/* fleet/archive_tool.h: what people and programs read about an archive, and what is refused. */
 #include "fleet/archive_tool.h"
 
 #include <stdio.h>

@@ -17,7 +17,7 @@
 #define WORKER      "01JFEAVS7C5DE5XEAEAB91EBT6"
 #define FIELDS(...) ((const struct log_field[]){__VA_ARGS__, LOG_END})
 
-/* A clock that stands until it is moved. */
+/* A clock that rests until it is moved. */
 static uint64_t now_ms;
 static mono_ns fake_mono(struct clock *clock __attribute__((unused)))
 {
@@ -281,10 +281,10 @@ TEST(case_105_beyond_the_limit_one_heartbeat_in_n_is_told)
     CHECK_U64("transitions are never sampled", stats.written[TOPIC_WORKER_RECOVERED], 20);
     before = stats.written[TOPIC_WORKER_HEARTBEAT];
     beats(rig.events, 20, 10);
-    CHECK_U64("a quiet second tells all again",
+    CHECK_U64("a quiet second writes all again",
               member_events_stats(rig.events).written[TOPIC_WORKER_HEARTBEAT], before + 10);
     text = rig_close(&rig);
-    CHECK_HAS("what it stands for", text, "\"attrs\":{\"sampled\":4}");
+    CHECK_HAS("how many it is the sample of", text, "\"attrs\":{\"sampled\":4}");
     CHECK_SIZE("only there", count_of(text, "sampled"), before - 900);
     free(text);
 }
@@ -293,18 +293,18 @@ TEST(heartbeats_can_be_sampled_or_switched_off)
 {
     struct rig rig =
         rig_open((struct member_events_options){.heartbeat = HEARTBEAT_EVENTS_SAMPLED});
-    uint64_t told;
+    uint64_t written;
     char *text;
 
     beats(rig.events, 1, 4000);
-    told = member_events_stats(rig.events).written[TOPIC_WORKER_HEARTBEAT];
-    CHECK("about one in a hundred", told > 10 && told < 100);
+    written = member_events_stats(rig.events).written[TOPIC_WORKER_HEARTBEAT];
+    CHECK("about one in a hundred", written > 10 && written < 100);
     member_events_set(rig.events, HEARTBEAT_EVENTS_NONE, 0, false, false);
     beats(rig.events, 2, 100);
-    CHECK_U64("none", member_events_stats(rig.events).written[TOPIC_WORKER_HEARTBEAT], told);
+    CHECK_U64("none", member_events_stats(rig.events).written[TOPIC_WORKER_HEARTBEAT], written);
     member_events_set(rig.events, HEARTBEAT_EVENTS_ALL, 0, false, false);
     beats(rig.events, 30, 100);
-    CHECK_U64("all", member_events_stats(rig.events).written[TOPIC_WORKER_HEARTBEAT], told + 100);
+    CHECK_U64("all", member_events_stats(rig.events).written[TOPIC_WORKER_HEARTBEAT], written + 100);
     text = rig_close(&rig);
     CHECK_HAS("marked", text, "\"sampled\":100");
     free(text);

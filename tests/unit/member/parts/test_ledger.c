@@ -452,7 +452,7 @@ TEST(a_file_of_somebody_elses_is_not_touched_and_beats_go_on)
     CHECK_TEXT("as it was", got, "redb and nothing of ours");
 }
 
-/* A limit on the size of files stands for the disk. */
+/* A limit on the size of files is in place of a full disk. */
 static void limit_files(rlim_t bytes)
 {
     struct rlimit limit;
@@ -489,7 +489,7 @@ TEST(case_248_a_full_disk_disturbs_nobody_and_is_over_when_there_is_room)
     RIG_UNTIL("fails", &rig, member_ledger_stats(ledger).failures >= 2);
     row = beat_of(WORKER, 200);
     member_ledger_beat(ledger, &row);
-    CHECK("told", member_ledger_stats(ledger).in_trouble);
+    CHECK("reported", member_ledger_stats(ledger).in_trouble);
     CHECK_U64("nothing is lost of it", member_ledger_stats(ledger).dropped, 0);
     limit_files(RLIM_INFINITY);
     RIG_UNTIL("written again", &rig, member_ledger_stats(ledger).batches >= 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The service over virtual I/O: replica, service and server on up to three hosts, time as it is
- * told, by the numbers of workers.md 24. What needs no clock of its own is in
+ * shown, by the numbers of workers.md 24. What needs no clock of its own is in
  * tests/integration/member. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -344,14 +344,14 @@ TEST(beats_of_a_moment_share_a_leadership_round) /* 77, design 6 */
     led = leader();
     for (uint32_t i = 0; i < BEATS; i++) start_beat(&answers[i], led, i % 16, PHASE_READY);
     for (uint32_t i = 0; i < BEATS; i++) await("registered, or asked to wait", &answers[i].done);
-    before = beats_stats(led->service->beats);
+    before = led->service->beats.stats;
     for (uint32_t i = 0; i < BEATS; i++) start_beat(&answers[i], led, i % 16, PHASE_READY);
     for (uint32_t i = 0; i < BEATS; i++) {
         await("acknowledged", &answers[i].done);
         CHECK_U64(answers[i].text, answers[i].status, GRPC_OK);
         CHECK_U64("its incarnation", answers[i].incarnation, 1);
     }
-    after = beats_stats(led->service->beats);
+    after = led->service->beats.stats;
     CHECK_U64("all of them", after.acknowledged - before.acknowledged, BEATS);
     CHECK("by a few rounds", after.rounds - before.rounds <= 4);
     CHECK_SIZE("nobody waits", after.waiting, 0);
@@ -412,7 +412,7 @@ TEST(a_follower_passes_beats_on_many_in_one_call) /* 23, 21 */
         CHECK_U64(answers[i].text, answers[i].status, GRPC_OK);
         CHECK_U64("registered", answers[i].incarnation, 1);
     }
-    stats = beats_stats(met->service->beats);
+    stats = met->service->beats.stats;
     CHECK_U64("all were passed on", stats.passed, BEATS);
     CHECK("in a few calls", stats.batches <= 8);
     CHECK_U64("everybody is a member", member_counts(membership_of(leader()->service)).active,
