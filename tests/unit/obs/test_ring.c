@@ -11,7 +11,7 @@
 #include "lib/fake_clock.h"
 #include "lib/test.h"
 
-/* There is one ring for the whole process: what a test puts into it stands behind this entry. */
+/* There is one ring for the whole process: what a test puts into it comes behind this entry. */
 static void mark(void)
 {
     static uint64_t marks;
