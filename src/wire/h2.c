@@ -205,7 +205,7 @@ enum err h2_feed(struct h2 *h2, struct str bytes, mono_time now)
         h2_engine_err(h2,
                       nghttp2_session_mem_recv(h2->session, (const uint8_t *)bytes.at, bytes.len));
     /* A reset that came in may have made room for others. */
-    if (h2->drained && !h2->failed) h2_tell_writable(h2);
+    if (h2->drained && !h2->failed) h2_report_writable(h2);
     h2->busy = false;
     return h2->failed;
 }
@@ -240,7 +240,7 @@ void h2_stream_free(struct h2 *h2, struct h2_stream *stream)
     h2_memory_free(&h2->memory, stream);
 }
 
-void h2_tell_closed(struct h2 *h2, struct h2_stream *stream)
+void h2_report_closed(struct h2 *h2, struct h2_stream *stream)
 {
     h2->closing = stream;
     h2->events.on_closed(h2->owner, stream->id, stream->close_code);
@@ -249,7 +249,7 @@ void h2_tell_closed(struct h2 *h2, struct h2_stream *stream)
 }
 
 /* Of any stream whose on_closed has not returned. */
-static struct h2_stream *find_told(const struct h2 *h2, int32_t id)
+static struct h2_stream *find_reported(const struct h2 *h2, int32_t id)
 {
     struct h2_stream *stream = h2->closing;
 
@@ -266,14 +266,14 @@ static struct h2_stream *find_told(const struct h2 *h2, int32_t id)
 
 void h2_bind(struct h2 *h2, int32_t id, void *bound)
 {
-    struct h2_stream *stream = find_told(h2, id);
+    struct h2_stream *stream = find_reported(h2, id);
 
     if (stream) stream->bound = bound;
 }
 
 void *h2_bound(const struct h2 *h2, int32_t id)
 {
-    const struct h2_stream *stream = find_told(h2, id);
+    const struct h2_stream *stream = find_reported(h2, id);
 
     return stream ? stream->bound : NULL;
 }
@@ -385,7 +385,7 @@ uint64_t h2_data_sent(const struct h2 *h2)
 
 uint64_t h2_data_late(const struct h2 *h2)
 {
-    return h2->sift.data - h2->data_told;
+    return h2->sift.data - h2->data_found;
 }
 
 const char *h2_abuse(const struct h2 *h2)
