@@ -29,7 +29,7 @@
  * more, and ends within another 30: who asked has other thoughts by then, and a Drain that comes
  * minutes late hits a machine that serves somebody else. A connection that said nothing during the
  * whole time of a call is left for another. List has a connection of its own: half a gigabyte must
- * not stand in front of the acks.
+ * not delay the acks.
  *
  * Everything belongs to the loop's thread; no callback comes from inside a call of this header. */
 #ifndef PROVIDER_CLIENT_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* List: one long message, handed on in chunks.
  *
- * A fetch lives until on_end was told and every chunk is back, whichever is later. Chunks are used
+ * A fetch lives until on_end was called and every chunk is back, whichever is later. Chunks are used
  * again, so a List of any size takes the memory of those that are out at once. */
 #include <stdlib.h>
 
@@ -35,7 +35,7 @@ struct provider_fetch {
     uint32_t chunks_max, out; /* out: with the caller */
     uint32_t messages;
     bool short_of_memory, two_messages;
-    bool over; /* on_end was told, or nobody knows of it */
+    bool over; /* on_end was called, or the fetch never began */
     struct chunk *filling;
 };
 

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Walks the fields of a Machine. Texts are views into the bytes; labels and metadata are sorted in
+ * arrays of the reader; amounts that came before are found by their bytes. */
 #include "provider/machine_wire.h"
 
 #include <stdlib.h>

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The book's tables and the application of changes, which is the only place that changes them. A
+ * change is checked and gets its memory first, so that it is applied whole or not at all. Pure. */
 #include "provider/host/book_internal.h"
 
 #include <stdlib.h>
@@ -26,7 +28,8 @@ enum err book_open(const struct book_options *options, struct book **ret_book)
     map_init(&book->by_id, book->options.machines_max + STRANGERS_MOST + 1, options->seed);
     map_init(&book->shards, BOOK_SHARDS_MAX + 1, options->seed);
     map_init(&book->loading, POOL_MAX, options->seed);
-    pool_init(&book->pool, POOL_MAX, options->seed);
+    map_init(&book->pool.items, POOL_MAX, options->seed);
+    book->pool.next_number = 1;
     list_init(&book->shards_by_use);
     list_init(&book->tombstones);
     list_init(&book->walks);
@@ -77,7 +80,7 @@ void book_close(struct book *book)
     map_deinit(&book->by_id);
     map_deinit(&book->shards);
     map_free(&book->loading);
-    pool_deinit(&book->pool);
+    map_free(&book->pool.items);
     buf_deinit(&book->changes);
     buf_deinit(&book->machine);
     buf_deinit(&book->host);

@@ -145,7 +145,7 @@ static bool book_pass_fence(struct book *book, const struct book_request *reques
 /* --- acceptance --- */
 
 static enum err book_check_backend(struct book *book, const struct book_request *request,
-                                   const struct book_entry *e, book_check_fn *check, void *context,
+                                   const struct book_entry *e, struct backend *backend,
                                    struct note *note)
 {
     struct backend_operation operation;
@@ -155,10 +155,10 @@ static enum err book_check_backend(struct book *book, const struct book_request 
     if (request->kind == OPERATION_CONFIGURE && book->options.keeps_blobs &&
         book->blob_bytes + request->blob.len > BOOK_BLOBS_MAX)
         return note_fail(note, ERR_FULL, "too many bootstrap blobs are under way");
-    if (!check) return ERR_OK;
+    if (!backend || !backend->ops->check) return ERR_OK;
     arena_init(&arena, OFFER_ARENA_MAX);
     err = entry_read(e, &arena, &operation);
-    if (!err) err = check(context, request->kind, &operation.machine, note);
+    if (!err) err = backend->ops->check(backend, request->kind, &operation.machine, note);
     arena_deinit(&arena);
     assert(err != ERR_PRECONDITION && err != ERR_FENCED);
     return err;
@@ -236,7 +236,7 @@ static bool operation_may_begin(enum operation_kind kind, enum machine_state sta
 
 /* The machine exists, and the token passed. */
 static struct book_answer book_judge(struct book *book, const struct book_request *request,
-                                     struct book_entry *e, book_check_fn *check, void *context,
+                                     struct book_entry *e, struct backend *backend,
                                      struct note *note)
 {
     const struct operation_move *move = &operation_moves[request->kind];
@@ -251,7 +251,7 @@ static struct book_answer book_judge(struct book *book, const struct book_reques
                  machine_state_name(e->state, name));
         return answer_of(BOOK_WRONG_STATE, GRPC_INTERNAL);
     }
-    err = book_check_backend(book, request, e, check, context, note);
+    err = book_check_backend(book, request, e, backend, note);
     if (err) return answer_of(BOOK_REFUSED, err_grpc_status(err));
     err = book_accept(book, request, e);
     if (err) return answer_refused(err, note);
@@ -260,8 +260,7 @@ static struct book_answer book_judge(struct book *book, const struct book_reques
 }
 
 struct book_answer book_ask(struct book *book, const struct book_request *request,
-                            book_check_fn *check, void *context, struct buf *into,
-                            struct note *note)
+                            struct backend *backend, struct buf *into, struct note *note)
 {
     struct book_answer said = {0};
     size_t before = into->len;
@@ -276,7 +275,7 @@ struct book_answer book_ask(struct book *book, const struct book_request *reques
         note_set(note, "no machine %.*s", STR_ARG(request->machine_id));
         return answer_of(BOOK_NOT_FOUND, GRPC_NOT_FOUND);
     }
-    said = book_judge(book, request, e, check, context, note);
+    said = book_judge(book, request, e, backend, note);
     if (said.status != GRPC_OK) return said;
     err = book_write_ack(book, e, said.operation.number, into);
     if (err) { /* accepted, but the answer does not fit: the status must not say "not done" */
@@ -350,7 +349,7 @@ bool book_end(struct book *book, struct operation_ticket ticket, const struct op
         all.change.error = error_clean(end->error, room);
     } else if (named && id_check("host", end->host, ID_MAX, &note)) {
         change_move(book, e, MACHINE_FAILED, &all);
-        all.change.error = STR("create: the host has a name that cannot be told");
+        all.change.error = STR("create: the host has a name that cannot be reported");
     } else {
         change_move(book, e, operation_moves[kind].final, &all);
         if (named) all.change.host = end->host;

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Starts a process that outlives the provider, finds it again by its file, and ends it with all that
+ * it started. Blocking calls, each of them short. */
 #include "provider/host/hosted.h"
 
 #include <errno.h>

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads, appends and rewrites the state file. Every batch is read back with its checksum; the head of
+ * each says how much of the file was durable, so a torn tail differs from damage. Blocking: runs on
+ * the state worker after journal_open. */
 #include "provider/host/journal.h"
 
 #include <stdio.h>
@@ -10,16 +13,15 @@
 enum {
     VERSION = 2,
     BATCH_MAGIC = 0x68637442, /* "Btch" */
-    STATE_MODE = 0600,        /* bootstrap blobs stand in it */
+    STATE_MODE = 0600,        /* it holds bootstrap blobs */
     WINDOW = 1 << 20,         /* of a look for what follows damage */
     PAYLOAD_MAX = INT32_MAX,
 };
 static const char file_magic[16] = "muster provider\n";
 
-struct source { /* where bytes come from: a file, or memory for the fuzzer */
+struct source { /* the file that is read */
     struct fs *fs;
     struct fs_file *file;
-    struct str bytes;
     uint64_t size;
 };
 struct part { /* a file that is appended to */
@@ -92,14 +94,8 @@ static bool read_batch(const char *head, uint64_t salt, uint64_t offset, struct 
 static enum err read_at(const struct source *source, uint64_t offset, void *into, size_t len)
 {
     size_t got = 0;
-    enum err err = ERR_OK;
+    enum err err = fs_read_at(source->fs, source->file, offset, into, len, &got);
 
-    if (source->file)
-        err = fs_read_at(source->fs, source->file, offset, into, len, &got);
-    else if (offset <= source->bytes.len) {
-        got = min_size(len, source->bytes.len - offset);
-        if (got > 0) memcpy(into, source->bytes.at + offset, got);
-    }
     if (err) return err;
     return got == len ? ERR_OK : ERR_CORRUPT;
 }
@@ -197,17 +193,6 @@ out:
     return err;
 }
 
-enum err journal_read(struct str file, journal_batch_fn *each, void *context,
-                      struct journal_report *ret_report, struct note *note)
-{
-    struct source source = {.bytes = file, .size = file.len};
-    struct part part = {0};
-
-    *ret_report = (struct journal_report){0};
-    note->text[0] = '\0';
-    return read_all(&source, each, context, &part, ret_report, note);
-}
-
 /* --- opening --- */
 
 static enum err sync_dir_of(struct journal *j)
@@ -260,8 +245,7 @@ enum err journal_open(const struct journal_options *options, journal_batch_fn *e
         err = fs_stat(j->fs, j->path, &info);
     if (err == ERR_NOT_FOUND) {
         report.made = true;
-        err = journal_next_begin(j, options->salt, note);
-        if (!err) err = journal_next_publish(j, note);
+        err = journal_rewrite(j, options->salt | 1, STR_EMPTY, true, note);
     } else if (!err) {
         err = fs_open(j->fs, j->path, FS_READ | FS_WRITE, 0, &j->now.file);
         if (!err) err = load(j, each, context, &report, note);
@@ -284,13 +268,21 @@ enum err journal_open(const struct journal_options *options, journal_batch_fn *e
     return ERR_OK;
 }
 
+static void next_drop(struct journal *j)
+{
+    if (!j->next.file) return;
+    fs_close(j->fs, j->next.file);
+    j->next = (struct part){0};
+    (void)fs_remove(j->fs, j->next_path);
+}
+
 void journal_close(struct journal *j)
 {
     struct note note;
 
     if (!j) return;
     if (!j->failed) (void)journal_seal(j, &note);
-    journal_next_drop(j);
+    next_drop(j);
     fs_close(j->fs, j->now.file);
     free(j);
 }
@@ -348,54 +340,32 @@ enum err journal_seal(struct journal *j, struct note *note)
 
 /* --- the next file --- */
 
-enum err journal_next_begin(struct journal *j, uint64_t salt, struct note *note)
+static enum err next_begin(struct journal *j, uint64_t salt)
 {
     char head[JOURNAL_HEAD];
-    enum err err = j->failed;
+    enum err err;
 
-    assert(!j->next.file);
-    if (!err)
-        err = fs_open(j->fs, j->next_path, FS_READ | FS_WRITE | FS_CREATE | FS_TRUNCATE, STATE_MODE,
-                      &j->next.file);
-    if (!err) {
-        write_head(salt, head);
-        err = fs_write_at(j->fs, j->next.file, 0, str_of(head, sizeof head));
-    }
-    if (err) {
-        note_set(note, "%s: %s", j->next_path, err_text(err));
-        journal_next_drop(j);
-        return err;
-    }
+    next_drop(j); /* one that was given up for want of memory */
+    err = fs_open(j->fs, j->next_path, FS_READ | FS_WRITE | FS_CREATE | FS_TRUNCATE, STATE_MODE,
+                  &j->next.file);
+    if (err) return err;
+    write_head(salt, head);
     j->next.salt = salt;
     j->next.at = JOURNAL_HEAD;
-    j->next.synced = 0;
-    j->next.sealed = false;
-    return ERR_OK;
+    return fs_write_at(j->fs, j->next.file, 0, str_of(head, sizeof head));
 }
 
-/* A next file that cannot be made costs nothing but disk: it is no failure of the journal. */
-enum err journal_next_append(struct journal *j, struct str payload, struct note *note)
+/* Sealed, so that damage in it is never taken for a torn tail; nobody reads it before it has the
+ * name, so one sync is enough. */
+static enum err next_publish(struct journal *j)
 {
-    enum err err = j->failed;
+    enum err err;
 
-    assert(j->next.file);
-    if (!err) err = write_part(j, &j->next, payload);
-    if (err) note_set(note, "%s: %s", j->next_path, err_text(err));
-    return err;
-}
-
-enum err journal_next_publish(struct journal *j, struct note *note)
-{
-    enum err err = j->failed;
-
-    assert(j->next.file);
-    /* Sealed, so that damage in it is never taken for a torn tail; nobody reads it before it has
-     * the name, so one sync is enough. */
     j->next.synced = j->next.at;
-    if (!err) err = write_part(j, &j->next, STR_EMPTY);
+    err = write_part(j, &j->next, STR_EMPTY);
     if (!err) err = fs_sync(j->fs, j->next.file);
+    if (err) return err;
     j->next.sealed = true;
-    if (err) return note_fail(note, err, "%s: %s", j->next_path, err_text(err));
     err = fs_rename(j->fs, j->next_path, j->path);
     if (!err) {
         fs_close(j->fs, j->now.file);
@@ -406,13 +376,20 @@ enum err journal_next_publish(struct journal *j, struct note *note)
     }
     /* After a rename that may or may not be durable nobody knows which file the next start finds.
      */
-    return err ? fail(j, err, j->path, note) : ERR_OK;
+    return j->failed = err;
 }
 
-void journal_next_drop(struct journal *j)
+/* A next file that cannot be made costs nothing but disk: it is no failure of the journal. */
+enum err journal_rewrite(struct journal *j, uint64_t salt, struct str payload, bool last,
+                         struct note *note)
 {
-    if (!j->next.file) return;
-    fs_close(j->fs, j->next.file);
-    j->next = (struct part){0};
-    (void)fs_remove(j->fs, j->next_path);
+    enum err err = j->failed;
+
+    if (!err && salt) err = next_begin(j, salt);
+    assert(err || j->next.file);
+    if (!err && payload.len > 0) err = write_part(j, &j->next, payload);
+    if (!err && last) err = next_publish(j);
+    if (!err) return ERR_OK;
+    next_drop(j);
+    return note_fail(note, err, "%s: %s", j->failed ? j->path : j->next_path, err_text(err));
 }

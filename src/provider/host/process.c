@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The process backend: a unit is a machine that has, or had, a process. A timer looks at all units:
+ * quickly while an operation is under way, slowly while processes run. All on the loop's thread. */
 #include "provider/host/process.h"
 
 #include <ftw.h>
@@ -307,9 +309,8 @@ static void unit_report_done(struct local *l, struct unit *unit)
     host->done(host, unit->ticket, &end);
 }
 
-static int unit_wipe_one(const char *path, const struct stat *info, int flag, struct FTW *where)
+static int unit_wipe_one(const char *path, const struct stat *, int, struct FTW *)
 {
-    (void)info, (void)flag, (void)where;
     return remove(path);
 }
 
@@ -487,8 +488,9 @@ static void local_ready(struct backend *backend)
 
 /* -- life -- */
 
-static void local_free(struct local *l)
+static void local_close(struct backend *backend)
 {
+    struct local *l = local_of(backend);
     struct map_entry *at;
 
     timer_deinit(&l->tick);
@@ -496,11 +498,6 @@ static void local_free(struct local *l)
     map_deinit(&l->units);
     free(l->directory);
     free(l);
-}
-
-static void local_close(struct backend *backend)
-{
-    local_free(local_of(backend));
 }
 
 static const struct backend_ops process_ops = {
@@ -548,7 +545,7 @@ enum err process_backend_open(const struct process_backend_options *options,
     err = timer_init(&l->tick, options->io->loop, on_tick);
     if (!err) err = local_open_directory(l, options->directory, note);
     if (err) {
-        local_free(l);
+        local_close(&l->backend);
         return err;
     }
     if (options->cgroups) hosted_cgroup_root(l->cgroup_root);

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Requests become calls of the host; an answer leaves when what it says is durable. A List is sent in
+ * pieces, as fast as its reader takes them. All on the loop's thread. */
 #include "provider/host/service.h"
 
 #include <stdlib.h>
@@ -39,7 +41,7 @@ static void on_durable(struct host_wait *wait);
 
 static struct answer *answer_new(struct host_service *service, struct rpc_call *call)
 {
-    struct answer *a = malloc(sizeof *a);
+    struct answer *a = calloc(1, sizeof *a);
 
     if (!a) {
         rpc_fail(call, ERR_NOMEM, NULL);
@@ -47,10 +49,6 @@ static struct answer *answer_new(struct host_service *service, struct rpc_call *
     }
     a->service = service;
     a->call = call;
-    a->status = GRPC_OK;
-    a->walk = NULL;
-    a->note.text[0] = '\0';
-    a->timer = (struct timer){0};
     list_init(&a->link);
     list_append(&service->calls, &a->link);
     host_wait_init(&a->wait, on_durable);
@@ -192,14 +190,13 @@ static void on_configure(void *service, struct rpc_call *call, const ProtobufCMe
 /* --- Get --- */
 
 static void on_get(void *service, struct rpc_call *call, const ProtobufCMessage *message,
-                   struct str bytes)
+                   struct str)
 {
     const Bigfleet__V1alpha1__MachineRef *r = (const void *)message;
     struct host_service *s = service;
     struct answer *a = answer_new(s, call);
     enum err err;
 
-    (void)bytes;
     if (!a) return;
     err = book_get(host_book(s->host), str_from(r->id), &a->bytes);
     if (err) {

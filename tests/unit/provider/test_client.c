@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The client of a provider, against a server that does what it is told: what each call carries, how
+/* The client of a provider, against a server that follows a script: what each call carries, how
  * each answer ends it, where calls wait, and a List in chunks. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -687,7 +687,7 @@ TEST(past_the_bound_a_call_is_refused_at_once)
                             on_done, &heard),
               ERR_FULL);
     close_all();
-    for (int i = 0; i < 5; i++) CHECK_U64("the end of each was told", many[i].count, 1);
+    for (int i = 0; i < 5; i++) CHECK_U64("the end of each was reported", many[i].count, 1);
 }
 
 TEST(closing_tells_sent_from_unsent)
@@ -698,7 +698,7 @@ TEST(closing_tells_sent_from_unsent)
     world_run(&world, 2000);
     close_all();
     for (int i = 0; i < 5; i++) {
-        CHECK_U64("told once", many[i].count, 1);
+        CHECK_U64("reported once", many[i].count, 1);
         CHECK_U64("rightly", many[i].end, i < 2 ? PROVIDER_UNKNOWN : PROVIDER_UNSENT);
     }
 }

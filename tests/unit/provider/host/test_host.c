@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The host on a disk that dies: killed, or without power, before any of its disk calls. What
- * anybody was told is there afterwards, and nothing that the backend was given is forgotten.
+ * was answered is there afterwards, and nothing that the backend was given is forgotten.
  *
- * The world outside the process (struct world) remembers what was told; a process is started on the
+ * The world outside the process (struct world) remembers what was reported; a process is started on the
  * simulated host again and again, works for a while and dies. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,10 +20,10 @@ struct world {
     struct prng prng;
     uint64_t compact_bytes;
     int64_t epoch, sequence;
-    uint64_t told[MACHINES][OPERATION_KINDS];    /* operations that were acknowledged */
-    uint64_t started[MACHINES][OPERATION_KINDS]; /* ... and given to the backend */
-    int64_t marks[MACHINES][2];                  /* tokens that were answered */
-    uint64_t revision;                           /* the newest that was told */
+    uint64_t reported[MACHINES][OPERATION_KINDS]; /* operations that were acknowledged */
+    uint64_t started[MACHINES][OPERATION_KINDS];  /* ... and given to the backend */
+    int64_t marks[MACHINES][2];                   /* tokens that were answered */
+    uint64_t revision;                            /* the newest that was reported */
     uint64_t acknowledged, deaths, opened;
     bool torn_once;
 };
@@ -131,9 +131,9 @@ static void on_told(struct host_wait *wait)
     struct world *world = w->process->world;
 
     if (w->answer.status == GRPC_OK) {
-        uint64_t *told = &world->told[w->machine][w->kind];
-        CHECK("numbers grow", w->answer.operation.number >= *told);
-        *told = w->answer.operation.number;
+        uint64_t *reported = &world->reported[w->machine][w->kind];
+        CHECK("numbers grow", w->answer.operation.number >= *reported);
+        *reported = w->answer.operation.number;
     }
     world->marks[w->machine][0] = w->epoch;
     world->marks[w->machine][1] = w->sequence;
@@ -184,7 +184,7 @@ static void on_ask(struct timer *timer)
 
 /* --- the process --- */
 
-/* What was told before the last death is in the book that was just read. */
+/* What was reported before the last death is in the book that was just read. */
 static void check_memory(struct process *p)
 {
     const struct world *world = p->world;
@@ -199,11 +199,12 @@ static void check_memory(struct process *p)
         snprintf(id, sizeof id, "m-%u", i);
         e = book_find(book, str_from(id));
         if (!e) {
-            CHECK_I64("only what nobody was told of is missing", world->marks[i][1], 0);
+            CHECK_I64("only what was never answered is missing", world->marks[i][1], 0);
             continue;
         }
         for (int kind = 0; kind < OPERATION_KINDS; kind++) {
-            CHECK("no acknowledged operation is lost", e->operations[kind] >= world->told[i][kind]);
+            CHECK("no acknowledged operation is lost",
+                  e->operations[kind] >= world->reported[i][kind]);
             CHECK("none the backend was given", e->operations[kind] >= world->started[i][kind]);
         }
         mark = fences_find(&e->fences, STR("s"));
@@ -346,7 +347,7 @@ struct failing {
     struct host *host;
     enum err failed;
     struct note why;
-    bool told;
+    bool reported;
     struct host_wait wait;
 };
 
@@ -360,7 +361,7 @@ static void on_failed(void *owner, enum err err, const struct note *note)
 
 static void on_told_in_vain(struct host_wait *wait)
 {
-    CONTAINER_OF(wait, struct failing, wait)->told = true;
+    CONTAINER_OF(wait, struct failing, wait)->reported = true;
 }
 
 static void nothing(struct task *task)
@@ -401,7 +402,7 @@ TEST(a_disk_that_fails_ends_the_provider_and_nobody_is_told)
     (void)sim_run_for(world.sim, 5000);
     CHECK_ERR("it ends", f.failed, ERR_IO);
     CHECK_HAS("and says where", f.why.text, "/state");
-    CHECK("nobody was told", !f.told);
+    CHECK("no answer went out", !f.reported);
     host_wait_stop(&f.wait);
     host_close(f.host);
     sim_close(world.sim);
