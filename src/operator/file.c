@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The demand file: an edit is taken whole or not at all, and what was good is kept. On the loop's
+ * thread; threads of their own read the file and write the copy. */
 #include "operator/file.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/fs.h"
 #include "operator/demand_file.h"
 #include "operator/file_internal.h"
 
 enum { LAST_GOOD_MODE = 0600 };
 
-enum err file_state_path(const struct file_source *f, const char *name, char *path, size_t cap,
+enum err file_state_path(const struct file_source *f, const char *name, char path[FS_PATH_CAP],
                          struct note *note)
 {
-    int len = snprintf(path, cap, "%s/%s", f->around->state_dir, name);
-
-    if (len < (int)cap) return ERR_OK;
+    if (snprintf(path, FS_PATH_CAP, "%s/%s", f->around->state_dir, name) < FS_PATH_CAP)
+        return ERR_OK;
     return note_fail(note, ERR_INVALID, "state directory: too long a path");
 }
 
@@ -87,8 +87,7 @@ static void file_set_good(struct file_source *f, struct str text)
 {
     f->bad.text[0] = '\0';
     if (f->edit_bad) gauge_set(f->edit_bad, 0);
-    if (!buf_append(file_keeper_room(f->last_good), text))
-        file_keeper_write(f->last_good, ++f->edits);
+    if (!buf_append(file_keeper_room(f->last_good), text)) file_keeper_write(f->last_good, 0);
 }
 
 static void file_on_edited(void *owner, struct str text)
@@ -198,7 +197,7 @@ static enum err file_start(struct demand_source *source, const struct operator_a
 
     f->around = around;
     f->io = around->io;
-    err = file_state_path(f, "demand.last-good", kept, sizeof kept, note);
+    err = file_state_path(f, "demand.last-good", kept, note);
     if (!err) err = file_add_metrics(f, note);
     if (!err) err = file_open_files(f, kept, note);
     return err ? err : file_first_demand(f, kept, note);

@@ -22,14 +22,6 @@ struct drain {
     char id[ID_MAX + 1], machine[ID_MAX + 1], provider_id[2 * ID_MAX + 100];
 };
 
-static void drain_copy(char *to, size_t cap, struct str text)
-{
-    size_t len = min_size(text.len, cap - 1);
-
-    if (len) memcpy(to, text.at, len);
-    to[len] = '\0';
-}
-
 static void drain_drop(struct drain *d)
 {
     list_remove(&d->link);
@@ -83,7 +75,7 @@ static void drain_put_environment(const struct drain *d, const char *seconds,
     environment_put(env, "DRAIN_PREEMPTOR_PRIORITY", str_from(priority));
 }
 
-static enum err file_drain_drain_run(struct drain *d, struct note *note)
+static enum err drain_run_command(struct drain *d, struct note *note)
 {
     char seconds[32];
     const char *argv[] = {d->source->drain_command, d->machine, seconds, NULL};
@@ -120,7 +112,7 @@ static void drain_begin(struct file_source *f, struct drain *d)
         drain_drop(d);
         return;
     }
-    err = file_drain_drain_run(d, &note);
+    err = drain_run_command(d, &note);
     if (err) {
         operator_reclaim_ended(f->around->host, str_from(d->id),
                                str_from(note.text[0] ? note.text : err_text(err)));
@@ -155,9 +147,9 @@ void file_reclaim(struct demand_source *source, const struct reclaim_order *orde
     d->grace_ms = order->grace_ms;
     d->preemptor_priority = order->preemptor_priority;
     d->since = loop_now(f->io->loop);
-    drain_copy(d->id, sizeof d->id, order->instruction_id);
-    drain_copy(d->machine, sizeof d->machine, order->machine_id);
-    drain_copy(d->provider_id, sizeof d->provider_id, order->provider_id);
+    snprintf(d->id, sizeof d->id, "%.*s", STR_ARG(order->instruction_id));
+    snprintf(d->machine, sizeof d->machine, "%.*s", STR_ARG(order->machine_id));
+    snprintf(d->provider_id, sizeof d->provider_id, "%.*s", STR_ARG(order->provider_id));
     list_append(&f->drains, &d->link);
     loop_defer(f->io->loop, &f->drain_step);
 }

@@ -5,6 +5,7 @@
 #define OPERATOR_FILE_INTERNAL_H
 #include "base/list.h"
 #include "base/map.h"
+#include "io/fs.h"
 #include "io/process.h"
 #include "obs/log.h"
 #include "obs/metrics.h"
@@ -30,13 +31,11 @@ struct file_source {
     struct counter *edit_errors;
     struct gauge *edit_bad;
     struct note bad; /* why the file cannot be used now; "": it can */
-    uint64_t edits;
     /* machines */
     struct file_keeper *nodes;
     struct timer settle;
     struct map hints; /* struct received_hint, the newest last */
-    uint64_t writes;
-    bool whole; /* the shard has reported all machines once */
+    bool whole;       /* the shard has reported all machines once */
     /* drains */
     struct list drains; /* struct drain, in the order they came */
     struct task drain_step;
@@ -55,6 +54,6 @@ void file_drains_close(struct file_source *f); /* commands that run are killed *
 void file_reclaim(struct demand_source *source, const struct reclaim_order *order);
 void file_reclaim_over(struct demand_source *source, struct str instruction_id);
 /* "<state directory>/<name>" */
-enum err file_state_path(const struct file_source *f, const char *name, char *path, size_t cap,
+enum err file_state_path(const struct file_source *f, const char *name, char path[FS_PATH_CAP],
                          struct note *note);
 #endif

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Two buffers: the content that the worker writes, and the newest that waits. The fields of the job
+ * belong to the worker while it runs, all others to the loop. */
 #include "operator/file_keeper.h"
 
 #include <stdio.h>

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Writes nodes.json: the machines and hints as the shard reported them, a moment after a change. On
+ * the loop's thread; a keeper's thread writes the file. */
 #include <stdlib.h>
 
 #include "operator/file_internal.h"
@@ -74,7 +76,7 @@ static void file_nodes_on_settled(struct timer *timer)
     if (err)
         LOG_ERROR(f->around->log, "nodes.json could not be written", log_err("err", err));
     else
-        file_keeper_write(f->nodes, ++f->writes);
+        file_keeper_write(f->nodes, 0);
 }
 
 /* Writes nothing before the shard has reported all machines once: the file of the process before is
@@ -95,9 +97,9 @@ void file_taken(struct demand_source *source, uint64_t)
     nodes_write_soon(f);
 }
 
-void file_node_changed(struct demand_source *source, struct str machine_id)
+/* All machines are written, whichever changed. */
+void file_node_changed(struct demand_source *source, struct str)
 {
-    (void)machine_id; /* all of them are written anyway */
     nodes_write_soon(CONTAINER_OF(source, struct file_source, source));
 }
 
@@ -145,7 +147,7 @@ enum err file_nodes_open(struct file_source *f, struct note *note)
         .on_trouble = file_nodes_on_trouble,
         .owner = f,
     };
-    enum err err = file_state_path(f, "nodes.json", path, sizeof path, note);
+    enum err err = file_state_path(f, "nodes.json", path, note);
 
     if (!err) err = timer_init(&f->settle, f->io->loop, file_nodes_on_settled);
     return err ? err : file_keeper_open(&options, &f->nodes, note);

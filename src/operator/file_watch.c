@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* A job looks at the file and reads it if it has changed; then the loop compares the content with the
+ * last. The fields of the job belong to the worker while it runs, all others to the loop. */
 #include "operator/file_watch.h"
 
 #include <stdio.h>
@@ -60,7 +62,7 @@ static void on_watch_read(struct job *job, enum err err)
     struct str content = buf_peek(&w->content);
 
     if (err || w->closing) return;
-    timer_start_in(&w->timer, w->options.every_ms);
+    timer_start_in(&w->timer, FILE_WATCH_EVERY_MS);
     if (w->err) {
         watch_report_trouble(w);
         return;
@@ -77,7 +79,7 @@ static void file_watch_on_due(struct timer *timer)
 {
     struct file_watch *w = CONTAINER_OF(timer, struct file_watch, timer);
 
-    if (worker_submit(w->worker, &w->job)) timer_start_in(&w->timer, w->options.every_ms);
+    if (worker_submit(w->worker, &w->job)) timer_start_in(&w->timer, FILE_WATCH_EVERY_MS);
 }
 
 enum err file_watch_first(struct file_watch *w, struct str *ret_content, struct note *note)
@@ -101,7 +103,6 @@ enum err file_watch_open(const struct file_watch_options *options, struct file_w
 
     if (!w) return ERR_NOMEM;
     w->options = *options;
-    if (!w->options.every_ms) w->options.every_ms = FILE_WATCH_EVERY_MS;
     buf_init(&w->content, options->bytes_max + 1);
     buf_init(&w->last, options->bytes_max + 1);
     job_init(&w->job, watch_read, on_watch_read);
@@ -115,7 +116,7 @@ enum err file_watch_open(const struct file_watch_options *options, struct file_w
         file_watch_close(w);
         return err;
     }
-    timer_start_in(&w->timer, w->options.every_ms);
+    timer_start_in(&w->timer, FILE_WATCH_EVERY_MS);
     *ret_watch = w;
     return ERR_OK;
 }

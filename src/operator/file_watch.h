@@ -16,7 +16,6 @@ struct file_watch_options {
     const char *name; /* of the thread; static */
     const char *path; /* copied */
     size_t bytes_max;
-    uint64_t every_ms; /* 0: FILE_WATCH_EVERY_MS */
     /* On the loop's thread, never from inside a call of this header. Content that differs from the
      * content before; */
     void (*on_content)(void *owner, struct str content);

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Frames: written field by field, because a roll-up may have hundreds of megabytes; read by the
+ * generated decoder, then checked. Pure. */
 #include "operator/frames.h"
 
 #include "model/wire/demand_wire.h"

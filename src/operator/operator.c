@@ -91,7 +91,6 @@ static void operator_free(struct operator_host *host)
     task_cancel(&host->step);
     turn_hook_remove(&host->hook);
     uplink_free(host);
-    operator_timers_close(host);
     timer_deinit(&host->tick);
     file_watch_close(host->template_watch);
     file_keeper_close(host->keeper);
@@ -127,9 +126,6 @@ void operator_close(struct operator_host *host, void (*done)(void *owner), void 
     host->closed = done;
     host->closed_owner = owner;
     timer_stop(&host->tick);
-    timer_stop(&host->settle);
-    timer_stop(&host->due);
-    timer_stop(&host->stale);
     task_cancel(&host->step);
     turn_hook_remove(&host->hook);
     host->source->ops->close(host->source);
@@ -146,7 +142,6 @@ static enum err operator_open_parts(struct operator_host *host,
     if (!err) err = nodes_open(entropy_u64(host->io->entropy), &host->nodes);
     if (!err) err = operator_reclaims_open(host, note);
     if (!err) err = operator_template_open(host, options->template_file, note);
-    if (!err) err = operator_timers_open(host);
     if (!err) err = timer_init(&host->tick, host->io->loop, on_tick);
     return err;
 }

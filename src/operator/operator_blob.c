@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The bootstrap template, read again when its file changes, and the blobs that are made of it. On the
+ * loop's thread. */
 #include "operator/operator_internal.h"
 
 static enum err blob_read_template(struct operator_host *host, struct str text, struct note *note)

@@ -2,8 +2,7 @@
 /* The operator from the inside; only for its own files.
  *
  *   operator.c           life, calls of the source, metrics
- *   uplink.c             the stream: dialled again and again, answers that wait
- *   operator_stream.c    frames from the shard; when a roll-up is sent
+ *   operator_stream.c    the stream: dialled again and again; frames both ways; roll-ups
  *   operator_reclaim.c   orders: on disk, to the source, acknowledged
  *   operator_blob.c      the template and the blobs
  *
@@ -32,16 +31,12 @@ enum {
     UPLINK_ANSWERS_MAX = 256,
 };
 
-struct queued_answer {
-    char *bytes;
-    size_t len;
-};
 struct uplink {
     struct rpc_channel *channel;
     struct rpc_client_call *call; /* NULL: there is no stream */
     struct timer pause;
     struct task pump;
-    struct queued_answer answers[UPLINK_ANSWERS_MAX]; /* a ring */
+    struct str answers[UPLINK_ANSWERS_MAX]; /* a ring; each on the heap */
     size_t answer_first, answer_count;
     struct buf frame;
     mono_time opened;
@@ -71,7 +66,7 @@ struct operator_host {
     struct buf blob;
 
     struct file_keeper *keeper; /* of the reclaims */
-    uint64_t keeping, kept;     /* reclaims_change() that is being written, that is on disk */
+    uint64_t keeping;           /* reclaims_change() of the newest write */
     struct task step;
     struct turn_hook hook;
     uint64_t seen_change; /* of the demand, at the end of the last turn */
@@ -85,9 +80,9 @@ struct operator_host {
     uint64_t taken_due; /* source_ops.taken is to be called with it; 0: not */
     uint64_t sent[ROLLUPS_UNANSWERED_MAX];
     size_t sent_count;
-    bool awaiting;               /* the newest roll-up has no answer yet */
-    uint64_t written, last_sent; /* demand_change() of the newest roll-up that was written, sent */
-    char ended[160];             /* why the last stream ended */
+    bool awaiting;      /* the newest roll-up has no answer yet */
+    uint64_t last_sent; /* demand_change() of the newest roll-up that was sent */
+    char ended[160];    /* why the last stream ended */
 
     bool started, closing;
     void (*closed)(void *owner);
@@ -96,29 +91,14 @@ struct operator_host {
 
 void operator_step_later(struct operator_host *host);
 /* operator_stream.c */
-/* After uplink_want_rollup, when there is room; again when it did not fit after all. ERR_CANCELLED:
- * there is none to send now. */
-enum err operator_write_rollup(struct operator_host *host, struct buf *out);
-void operator_rollup_sent(struct operator_host *host, size_t bytes); /* what was written last */
-void operator_stream_opened(struct operator_host *host);             /* the Hello is on its way */
-void operator_take_frame(struct operator_host *host, struct str bytes);
-/* `status` and `why` of the shard, or of the failure. */
-void operator_stream_closed(struct operator_host *host, enum grpc_status status, struct str why);
-void operator_unreachable(struct operator_host *host); /* every address failed */
-void operator_demand_changed(struct operator_host *host);
-enum err operator_timers_open(struct operator_host *host);
-void operator_timers_close(struct operator_host *host);
-/* Queues the frame in host->frame. False: dropped, which is counted and logged. */
-bool operator_answer(struct operator_host *host, enum err written);
-/* uplink.c */
 enum err uplink_open(struct operator_host *host, const struct operator_options *options,
                      struct note *note);
 /* done() once nothing is left, in a later turn. */
 void uplink_close(struct operator_host *host, void (*done)(void *owner));
 void uplink_free(struct operator_host *host);
-void uplink_want_rollup(struct operator_host *host); /* nothing happens without a stream */
-/* ERR_FULL: dropped; ERR_CLOSED: there is no stream; ERR_NOMEM. */
-enum err uplink_answer(struct operator_host *host, struct str frame);
+void operator_demand_changed(struct operator_host *host);
+/* Queues the frame in host->frame. False: dropped, which is counted and logged. */
+bool operator_answer(struct operator_host *host, enum err written);
 /* operator_reclaim.c */
 enum err operator_reclaims_open(struct operator_host *host, struct note *note);
 void operator_reclaims_step(struct operator_host *host);

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Orders of the shard: saved, then given to the source, then acknowledged and reported. On the loop's
+ * thread; a keeper's thread writes the file. */
 #include <stdio.h>
 
 #include "io/fs.h"
@@ -14,7 +16,6 @@ static void on_written(void *owner, uint64_t mark)
 {
     struct operator_host *host = owner;
 
-    host->kept = mark;
     reclaims_saved(host->reclaims, mark);
     operator_step_later(host);
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Writes and reads the file of the orders, a line each. Pure. */
 #include "operator/reclaims_file.h"
 
 #include "text/json.h"
@@ -31,26 +32,23 @@ enum err reclaims_write(const struct reclaims *reclaims, struct buf *out)
 
 static enum err read_order(struct reclaims *reclaims, const struct json *line, struct note *note)
 {
-    struct str id = STR_EMPTY, machine = STR_EMPTY;
-    uint64_t deadline_ms = 0;
+    struct reclaim order = {.id = STR_EMPTY, .machine = STR_EMPTY, .resumed = true};
     int64_t priority = 0;
     bool drained = false;
-    enum err err = json_get_string(line, "instruction", &id, note);
+    enum err err = json_get_string(line, "instruction", &order.id, note);
 
-    if (!err) err = json_get_string(line, "machine", &machine, note);
-    if (!err) err = json_get_u64(line, "deadline_unix_ms", &deadline_ms, note);
+    if (!err) err = json_get_string(line, "machine", &order.machine, note);
+    if (!err) err = json_get_u64(line, "deadline_unix_ms", &order.deadline.ms, note);
     if (!err) err = json_get_i64(line, "preemptor_priority", &priority, note);
-    if (!err && (priority < INT32_MIN || priority > INT32_MAX)) {
-        note_set(note, "preemptor_priority: past 32 bits");
-        err = ERR_PARSE;
-    }
-    if (err) return ERR_PARSE;
-    err =
-        reclaims_restore(reclaims, id, machine, (wall_time){deadline_ms}, (int32_t)priority, note);
+    if (!err && (priority < INT32_MIN || priority > INT32_MAX))
+        return note_fail(note, ERR_PARSE, "preemptor_priority: past 32 bits");
+    order.preemptor_priority = (int32_t)priority;
     if (!err && json_find(line, "drained")) {
         err = json_get_bool(line, "drained", &drained, note);
-        reclaims_restore_ended(reclaims, id, drained);
+        order.phase = drained ? RECLAIM_DRAINED : RECLAIM_GAVE_UP;
     }
+    if (err) return ERR_PARSE;
+    err = reclaims_put(reclaims, &order, note);
     if (err == ERR_EXISTS) note_set(note, "instruction given twice");
     return err == ERR_NOMEM || err == ERR_FULL || !err ? err : ERR_PARSE;
 }
@@ -80,9 +78,6 @@ enum err reclaims_read(struct reclaims *reclaims, struct str text, struct note *
         if (err == ERR_TOO_LARGE) err = ERR_PARSE;
         if (err) note_prefix(note, "line %zu", number);
     }
-    if (!err && (number == 0 || line.len > 0)) {
-        note_set(note, "cut short");
-        err = ERR_PARSE;
-    }
+    if (!err && (number == 0 || line.len > 0)) return note_fail(note, ERR_PARSE, "cut short");
     return err;
 }

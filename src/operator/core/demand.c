@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Requests and their rows. A request is built into a row of its own in the scratch arena, then found
+ * or made among the rows by its key. The sums of a row are computed when somebody looks. Pure. */
 #include "operator/core/demand.h"
 
 #include <stdlib.h>
@@ -9,14 +11,14 @@
 
 enum {
     SCRATCH_MAX = 8 << 20, /* of one request: 64 requirements of 1,024 values, twice */
-    ROW_MAX = 4 << 20,     /* of what stands in a row for good */
+    ROW_MAX = 4 << 20,     /* of what a row keeps */
     KEY_MAX = FINGERPRINT_MAX + 1 + GROUP_MAX,
 };
 
 struct row {
     struct rollup_row view;
-    struct arena arena;   /* profile, group and key */
-    struct str key;       /* fingerprint, NUL, group */
+    struct arena arena;   /* profile and group */
+    struct str key;       /* fingerprint, NUL, group; behind the row */
     struct list requests; /* struct entry */
     uint64_t named;       /* dimensions that some request named since it was last computed */
     bool stale;           /* the sums are not those of the requests */
@@ -225,39 +227,34 @@ static enum err row_key(struct demand *d, const struct need *need)
     return err ? err : buf_append(&d->key, need->group);
 }
 
-static enum err row_make(struct demand *d, const struct need *need, struct row **ret_row)
-{
-    struct row *row = calloc(1, sizeof *row);
-    struct note note;
-    char *group, *key;
-    enum err err;
-
-    if (!row) return ERR_NOMEM;
-    list_init(&row->requests);
-    resource_sum_clear(&row->view.aggregate);
-    arena_init(&row->arena, ROW_MAX);
-    err = profile_build(&row->arena, &need->profile, &row->view.profile, &note);
-    group = arena_dup(&row->arena, need->group);
-    key = arena_dup(&row->arena, buf_peek(&d->key));
-    if (!err && (!group || !key)) err = ERR_NOMEM;
-    if (!err) {
-        row->view.group = str_of(group, need->group.len);
-        row->key = str_of(key, d->key.len);
-        err = map_put(&d->rows, row->key, row);
-    }
-    if (err) {
-        row_free(row);
-        return err;
-    }
-    *ret_row = row;
-    return ERR_OK;
-}
-
 static void row_drop_if_empty(struct demand *d, struct row *row)
 {
     if (!list_empty(&row->requests)) return;
     map_remove(&d->rows, row->key);
     row_free(row);
+}
+
+static enum err row_make(struct demand *d, const struct need *need, struct row **ret_row)
+{
+    struct row *row = map_make(&d->rows, buf_peek(&d->key), sizeof *row);
+    struct note note;
+    char *group;
+    enum err err;
+
+    if (!row) return map_count(&d->rows) == DEMAND_ROWS_MAX ? ERR_FULL : ERR_NOMEM;
+    row->key = str_of(row + 1, d->key.len);
+    list_init(&row->requests);
+    resource_sum_clear(&row->view.aggregate);
+    arena_init(&row->arena, ROW_MAX);
+    err = profile_build(&row->arena, &need->profile, &row->view.profile, &note);
+    group = arena_dup(&row->arena, need->group);
+    row->view.group = str_of(group, need->group.len);
+    if (!err && !group) err = ERR_NOMEM;
+    if (err)
+        row_drop_if_empty(d, row);
+    else
+        *ret_row = row;
+    return err;
 }
 
 static enum err row_for(struct demand *d, const struct need *need, struct row **ret_row,

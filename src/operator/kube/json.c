@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Parts that all objects have: names, labels, heads, members that are copied as they are. Pure. */
 #include "operator/kube/objects.h"
 
 struct str kube_text(const struct json *object, const char *path)

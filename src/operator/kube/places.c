@@ -44,8 +44,10 @@ static struct pod_place *place_make(struct kube_source *s, struct str namespace_
     return p;
 }
 
-static void place_free(struct pod_place *p)
+void kube_place_free(void *place)
 {
+    struct pod_place *p = place;
+
     free(p->pod.uid);
     free(p->request.uid);
     free(p->served_uid);
@@ -60,7 +62,7 @@ static bool place_drop(struct pod_place *p)
     if (p->pod.uid || p->request.uid || !chore_forget(&p->make) || !chore_forget(&p->report))
         return false;
     (void)map_remove(&p->source->places, str_of(p->key, strlen(p->key) + 1));
-    place_free(p);
+    kube_place_free(p);
     return true;
 }
 
@@ -421,12 +423,3 @@ const struct follow_events kube_request_events = {.begin = requests_begin,
                                                   .give_up = requests_give_up,
                                                   .seen = request_seen,
                                                   .gone = object_deleted};
-
-void kube_places_deinit(struct kube_source *s)
-{
-    struct map_entry *entry;
-
-    for (size_t cursor = 0; (entry = map_next(&s->places, &cursor)) != NULL;)
-        place_free(entry->value);
-    map_deinit(&s->places);
-}
