@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writes nodes.json: the machines and hints as the shard reported them, a moment after a change. On
- * the loop's thread; a keeper's thread writes the file. */
+ * the loop's thread; a thread of its own writes the file. */
 #include <stdlib.h>
 
 #include "operator/file_internal.h"
@@ -71,12 +71,12 @@ static enum err nodes_write(struct file_source *f, struct buf *out)
 static void file_nodes_on_settled(struct timer *timer)
 {
     struct file_source *f = CONTAINER_OF(timer, struct file_source, settle);
-    enum err err = nodes_write(f, file_keeper_room(f->nodes));
+    enum err err = nodes_write(f, side_file_room(f->nodes));
 
     if (err)
         LOG_ERROR(f->around->log, "nodes.json could not be written", log_err("err", err));
     else
-        file_keeper_write(f->nodes, 0);
+        side_file_write(f->nodes, 0);
 }
 
 /* Writes nothing before the shard has reported all machines once: the file of the process before is
@@ -137,26 +137,25 @@ static void file_nodes_on_trouble(void *owner, enum err err, const char *why)
 
 enum err file_nodes_open(struct file_source *f, struct note *note)
 {
-    char path[FS_PATH_CAP];
-    struct file_keeper_options options = {
+    struct side_file_options options = {
         .io = f->io,
-        .name = "nodes",
-        .path = path,
+        .thread = "nodes",
+        .directory = f->around->state_dir,
+        .path = "nodes.json",
         .bytes_max = NODES_BYTES_MAX,
         .mode = NODES_MODE,
         .on_trouble = file_nodes_on_trouble,
         .owner = f,
     };
-    enum err err = file_state_path(f, "nodes.json", path, note);
+    enum err err = timer_init(&f->settle, f->io->loop, file_nodes_on_settled);
 
-    if (!err) err = timer_init(&f->settle, f->io->loop, file_nodes_on_settled);
-    return err ? err : file_keeper_open(&options, &f->nodes, note);
+    return err ? err : side_file_open(&options, &f->nodes, note);
 }
 
 void file_nodes_close(struct file_source *f)
 {
     timer_deinit(&f->settle);
-    file_keeper_close(f->nodes);
+    side_file_close(f->nodes);
     f->nodes = NULL;
     map_free(&f->hints);
 }

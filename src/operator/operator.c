@@ -92,8 +92,8 @@ static void operator_free(struct operator_host *host)
     turn_hook_remove(&host->hook);
     uplink_free(host);
     timer_deinit(&host->tick);
-    file_watch_close(host->template_watch);
-    file_keeper_close(host->keeper);
+    side_file_close(host->template_watch);
+    side_file_close(host->keeper);
     template_close(host->template);
     reclaims_close(host->reclaims);
     nodes_close(host->nodes);

@@ -12,11 +12,10 @@
 #define OPERATOR_OPERATOR_INTERNAL_H
 #include "operator/core/demand.h"
 #include "operator/core/reclaims.h"
-#include "operator/file_keeper.h"
-#include "operator/file_watch.h"
 #include "operator/frames.h"
 #include "operator/metrics.h"
 #include "operator/operator.h"
+#include "operator/side_file.h"
 #include "operator/template.h"
 
 enum {
@@ -62,11 +61,11 @@ struct operator_host {
     struct arena arena; /* of the frame that is read */
 
     struct template *template; /* NULL: an empty blob */
-    struct file_watch *template_watch;
+    struct side_file *template_watch;
     struct buf blob;
 
-    struct file_keeper *keeper; /* of the reclaims */
-    uint64_t keeping;           /* reclaims_change() of the newest write */
+    struct side_file *keeper; /* of the reclaims */
+    uint64_t keeping;         /* reclaims_change() of the newest write */
     struct task step;
     struct turn_hook hook;
     uint64_t seen_change; /* of the demand, at the end of the last turn */

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Orders of the shard: saved, then given to the source, then acknowledged and reported. On the loop's
- * thread; a keeper's thread writes the file. */
+ * thread; a thread of its own writes the file. */
 #include <stdio.h>
 
-#include "io/fs.h"
 #include "operator/operator_internal.h"
 #include "operator/reclaims_file.h"
 
@@ -33,37 +32,35 @@ static void reclaims_keep(struct operator_host *host)
 {
     uint64_t change = reclaims_change(host->reclaims);
 
-    if (host->keeping == change || file_keeper_busy(host->keeper)) return;
+    if (host->keeping == change || side_file_busy(host->keeper)) return;
     /* No memory: not now; the tick comes by again. */
-    if (reclaims_write(host->reclaims, file_keeper_room(host->keeper))) return;
+    if (reclaims_write(host->reclaims, side_file_room(host->keeper))) return;
     host->keeping = change;
-    file_keeper_write(host->keeper, change);
+    side_file_write(host->keeper, change);
 }
 
-static enum err reclaims_load(struct operator_host *host, const char *path, struct note *note)
+static enum err reclaims_load(struct operator_host *host, struct note *note)
 {
-    struct buf text;
-    enum err err;
+    const char *lost = "";
+    struct str text;
+    enum err err = side_file_read(host->keeper, &text, note);
 
-    buf_init(&text, RECLAIMS_FILE_MAX);
-    err = fs_read_whole(host->io->fs, path, RECLAIMS_FILE_MAX, &text);
+    if (err == ERR_NOT_FOUND) return ERR_OK;
     if (!err) {
-        err = reclaims_read(host->reclaims, buf_peek(&text), note);
-        if (err) note_prefix(note, "%s (without it, orders of before are forgotten)", path);
-    } else if (err != ERR_NOT_FOUND) {
-        note_set(note, "%s: %s", path, err_text(err));
+        err = reclaims_read(host->reclaims, text, note);
+        lost = " (without it, orders of before are forgotten)";
     }
-    buf_deinit(&text);
-    return err == ERR_NOT_FOUND ? ERR_OK : err;
+    if (err) note_prefix(note, "%s/" RECLAIMS_NAME "%s", host->state_dir, lost);
+    return err;
 }
 
 enum err operator_reclaims_open(struct operator_host *host, struct note *note)
 {
-    char path[FS_PATH_CAP];
-    struct file_keeper_options options = {
+    struct side_file_options options = {
         .io = host->io,
-        .name = "reclaims",
-        .path = path,
+        .thread = "reclaims",
+        .directory = host->state_dir,
+        .path = RECLAIMS_NAME,
         .bytes_max = RECLAIMS_FILE_MAX,
         .mode = RECLAIMS_MODE,
         .on_written = on_written,
@@ -74,10 +71,8 @@ enum err operator_reclaims_open(struct operator_host *host, struct note *note)
 
     if (err) return err;
     reclaims_reporting(host->reclaims, true); /* until a shard takes no reports */
-    if (snprintf(path, sizeof path, "%s/%s", host->state_dir, RECLAIMS_NAME) >= (int)sizeof path)
-        return note_fail(note, ERR_INVALID, "state directory: too long a path");
-    err = reclaims_load(host, path, note);
-    return err ? err : file_keeper_open(&options, &host->keeper, note);
+    err = side_file_open(&options, &host->keeper, note);
+    return err ? err : reclaims_load(host, note);
 }
 
 /* -- what is due -- */
