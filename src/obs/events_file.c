@@ -170,12 +170,6 @@ static bool moved_away(struct events_file *f)
     return info.inode != f->inode;
 }
 
-static void follow(struct events_file *f)
-{
-    struct fs_file *old = f->file;
-    if (reopen(f) == ERR_OK) retire(f, old, NULL); /* else go on with the old one */
-}
-
 static void rotate(struct events_file *f)
 {
     struct fs_file *old = f->file;
@@ -194,10 +188,11 @@ static void rotate(struct events_file *f)
 static void look_after(struct events_file *f)
 {
     mono_time now = clock_mono(f->clock);
-    bool due = mono_due(f->look_at, now);
-    if (due) {
+    struct fs_file *old = f->file;
+
+    if (mono_due(f->look_at, now)) {
         f->look_at = mono_after(now, LOOK_EVERY_MS);
-        if (moved_away(f)) follow(f);
+        if (moved_away(f) && reopen(f) == ERR_OK) retire(f, old, NULL); /* else with the old one */
     }
     if (f->rotate_bytes > 0 && f->size >= f->rotate_bytes && mono_due(f->rotate_after, now))
         rotate(f);

@@ -23,20 +23,17 @@ static void snapshot(struct health *h)
     atomic_store(&h->beat_ms, clock_mono(h->clock).ms);
 }
 
-/* A process that cannot keep the lines of transitions must not be given work that makes them. */
-static void look_at_events(struct health *h)
-{
-    (void)events_flush(h->events);
-    health_check_set(h->events_check, !events_stats(h->events).refusing,
-                     "event lines that must be kept cannot be written");
-}
-
 static void on_tick(struct timer *timer)
 {
     struct health *h = CONTAINER_OF(timer, struct health, timer);
     snapshot(h);
     if (h->logger) logger_tick(h->logger);
-    if (h->events) look_at_events(h);
+    if (h->events) {
+        (void)events_flush(h->events);
+        /* A process that cannot keep the lines of transitions must not be given work that makes them. */
+        health_check_set(h->events_check, !events_stats(h->events).refusing,
+                         "event lines that must be kept cannot be written");
+    }
     timer_start_in(timer, HEALTH_TICK_MS);
 }
 

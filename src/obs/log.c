@@ -157,12 +157,6 @@ static enum err hand_over(struct logger *logger, enum log_level level, struct st
     return err;
 }
 
-static enum log_loss loss_of(enum err err)
-{
-    if (err == ERR_FULL) return LOG_LOSS_UNREAD;
-    return err == ERR_NO_SPACE ? LOG_LOSS_NO_SPACE : LOG_LOSS_FAILED;
-}
-
 /* The count of each reason, in its own words: a full disk is not a slow reader. */
 static enum err report_lost(struct logger *logger)
 {
@@ -210,7 +204,9 @@ static void emit(struct logger *logger, const struct content *c)
     err = report_lost(logger);
     if (!err) err = hand_over(logger, c->level, line);
     if (!err) return;
-    loss = loss_of(err);
+    loss = err == ERR_FULL       ? LOG_LOSS_UNREAD
+           : err == ERR_NO_SPACE ? LOG_LOSS_NO_SPACE
+                                 : LOG_LOSS_FAILED;
     logger->lost[loss]++;
     logger->stats.dropped[loss]++;
 }

@@ -201,16 +201,6 @@ enum err metrics_add_gauge(struct metrics *metrics, const char *name, const char
 
 /* -- numbers of a struct -- */
 
-static enum err field_family(struct metrics *metrics, const struct metric_field *row,
-                             struct metric_family **ret_family, struct note *note)
-{
-    struct metric_options options = {
-        .name = row->name, .help = row->help, .kind = row->kind, .labels = {row->label}};
-
-    if (row->kind == METRIC_COUNTER) options.per_unit = row->per_unit;
-    return metrics_add(metrics, &options, ret_family, note);
-}
-
 enum err metrics_add_fields(struct metrics *metrics, const struct metric_field *rows, size_t count,
                             struct metric_fields **ret_fields, struct note *note)
 {
@@ -224,7 +214,15 @@ enum err metrics_add_fields(struct metrics *metrics, const struct metric_field *
     for (size_t i = 0; !err && i < count; i++) {
         assert(rows[i].size == sizeof(uint32_t) || rows[i].size == sizeof(uint64_t));
         if (i == 0 || strcmp(rows[i].name, rows[i - 1].name) != 0)
-            err = field_family(metrics, &rows[i], &family, note);
+            err =
+                metrics_add(metrics,
+                            &(struct metric_options){
+                                .name = rows[i].name,
+                                .help = rows[i].help,
+                                .kind = rows[i].kind,
+                                .labels = {rows[i].label},
+                                .per_unit = rows[i].kind == METRIC_COUNTER ? rows[i].per_unit : 0},
+                            &family, note);
         if (!err)
             fields->values[i] =
                 value_of(family, rows[i].kind,

@@ -302,14 +302,6 @@ bool demand_file_is_json(struct str text)
     return str_starts(rest, STR("{")) || str_starts(rest, STR("]"));
 }
 
-static enum err open_toml(struct str text, struct toml **ret_toml, struct buf *json,
-                          struct note *note)
-{
-    enum err err = toml_open(text, TOML_MEMORY_MAX, ret_toml, NULL, note);
-
-    return err ? err : toml_as_json(*ret_toml, json, note);
-}
-
 enum err demand_file_read(struct str text, struct arena *arena, struct demand_file *ret_file,
                           struct note *note)
 {
@@ -326,7 +318,8 @@ enum err demand_file_read(struct str text, struct arena *arena, struct demand_fi
                          DEMAND_FILE_BYTES_MAX);
     buf_init(&json, JSON_BYTES_MAX);
     if (!demand_file_is_json(text)) {
-        err = open_toml(text, &toml, &json, note);
+        err = toml_open(text, TOML_MEMORY_MAX, &toml, NULL, note);
+        if (!err) err = toml_as_json(toml, &json, note);
         text = buf_peek(&json);
     }
     if (!err) err = json_open(text, JSON_BYTES_MAX, &root, note);

@@ -53,14 +53,6 @@ static void on_line(void *owner, int fd, struct str line)
              log_text("machine", d->machine), log_u64("fd", (uint64_t)fd), log_str("line", line));
 }
 
-/* What is left of the grace, in whole seconds. */
-static uint64_t drain_seconds_left(const struct drain *d)
-{
-    uint64_t passed = mono_elapsed_ms(d->since, loop_now(d->source->io->loop));
-
-    return d->grace_ms > passed ? (d->grace_ms - passed) / MS_PER_SECOND : 0;
-}
-
 static void drain_put_environment(const struct drain *d, const char *seconds,
                                   struct environment *env)
 {
@@ -89,9 +81,12 @@ static enum err drain_run_command(struct drain *d, struct note *note)
         .on_exit = on_exit_of,
         .owner = d,
     };
+    uint64_t passed;
     enum err err;
 
-    snprintf(seconds, sizeof seconds, "%llu", (unsigned long long)drain_seconds_left(d));
+    passed = mono_elapsed_ms(d->since, loop_now(d->source->io->loop));
+    snprintf(seconds, sizeof seconds, "%llu",
+             (unsigned long long)((d->grace_ms - min_u64(passed, d->grace_ms)) / MS_PER_SECOND));
     environment_init(&env, "DRAIN_");
     drain_put_environment(d, seconds, &env);
     options.env = env.all;

@@ -5,6 +5,7 @@
  *   operator_stream.c    the stream: dialled again and again; frames both ways; roll-ups
  *   operator_reclaim.c   orders: on disk, to the source, acknowledged
  *   operator_blob.c      the template and the blobs
+ *   metrics.c            names and help texts of the metrics
  *
  * A source is never called from inside a call of its own: the task `step` calls it, later in the
  * same turn. */
@@ -13,7 +14,6 @@
 #include "operator/core/demand.h"
 #include "operator/core/reclaims.h"
 #include "operator/frames.h"
-#include "operator/metrics.h"
 #include "operator/operator.h"
 #include "operator/side_file.h"
 #include "operator/template.h"
@@ -30,6 +30,16 @@ enum {
     UPLINK_ANSWERS_MAX = 256,
 };
 
+/* Counted here, shown at the end of each turn. */
+struct operator_counts {
+    uint64_t connected, requests, rows, unsent, reclaims;
+    uint64_t nodes[NODE_PHASE_COUNT];
+    uint64_t sessions, session_ends;
+    uint64_t rollups, rollup_acks, rollups_unanswered, rollup_bytes;
+    uint64_t blobs, blob_errors, template_errors;
+    uint64_t reclaims_ordered, reclaims_drained, reclaims_failed, reclaims_expired;
+    uint64_t answers_dropped, frames_refused, requests_refused, save_errors;
+};
 struct uplink {
     struct rpc_channel *channel;
     struct rpc_client_call *call; /* NULL: there is no stream */
@@ -101,7 +111,13 @@ bool operator_answer(struct operator_host *host, enum err written);
 /* operator_reclaim.c */
 enum err operator_reclaims_open(struct operator_host *host, struct note *note);
 void operator_reclaims_step(struct operator_host *host);
-void operator_reclaims_take(struct operator_host *host, const struct shard_reclaim *order);
+/* ERR_INVALID with a note: the order has no id. */
+enum err operator_reclaims_take(struct operator_host *host,
+                                const Bigfleet__V1alpha1__ReclaimInstruction *order,
+                                struct note *note);
+/* metrics.c: errors as metrics_add_fields. `metrics` NULL: *ret_rows stays NULL. */
+enum err operator_metrics_open(struct metrics *metrics, struct metric_fields **ret_rows,
+                               struct note *note);
 /* operator_blob.c */
 enum err operator_template_open(struct operator_host *host, const char *path, struct note *note);
 void operator_blob_wanted(struct operator_host *host, const struct blob_request *request);

@@ -148,30 +148,31 @@ void operator_reclaims_step(struct operator_host *host)
 
 /* Wire: one machine an order. More than one is taken as so many orders, the first under the id of
  * the instruction; none is nothing to do. */
-void operator_reclaims_take(struct operator_host *host, const struct shard_reclaim *order)
+enum err operator_reclaims_take(struct operator_host *host,
+                                const Bigfleet__V1alpha1__ReclaimInstruction *order,
+                                struct note *note)
 {
+    struct str instruction = str_from(order->instruction_id);
     wall_time now = clock_wall(host->io->clock);
 
-    for (size_t i = 0; i < order->machine_count; i++) {
-        struct note note = {""};
+    if (id_check("instruction_id", instruction, ID_MAX, note)) return ERR_INVALID;
+    for (size_t i = 0; i < order->n_nodes; i++) {
+        struct note why = {""};
         char id[ID_MAX + 24];
-        struct str part = order->instruction_id;
-        enum err err;
-
-        if (i > 0) {
-            int len = snprintf(id, sizeof id, "%.*s.%zu", STR_ARG(order->instruction_id), i);
-            part = str_of(id, (size_t)len);
-        }
-        err = reclaims_order(host->reclaims, part, order->machines[i], order->grace_seconds,
-                             order->preemptor_priority, now, &note);
+        int len = snprintf(id, sizeof id, "%s.%zu", order->instruction_id, i);
+        struct str part = i > 0 ? str_of(id, (size_t)len) : instruction;
+        enum err err =
+            reclaims_order(host->reclaims, part, str_from(order->nodes[i]),
+                           order->grace_period_seconds, order->preemptor_priority, now, &why);
         if (!err) host->counts.reclaims_ordered++;
         if (err && err != ERR_EXISTS)
             LOG_ERROR(&host->log,
                       "reclaim rejected: the provider drains the machine without the operator",
-                      log_str("machine", order->machines[i]), log_err("err", err),
-                      log_text("why", note.text));
+                      log_text("machine", order->nodes[i]), log_err("err", err),
+                      log_text("why", why.text));
     }
     operator_step_later(host);
+    return ERR_OK;
 }
 
 void operator_reclaim_started(struct operator_host *host, struct str instruction_id)

@@ -15,6 +15,7 @@
 
 #include "rpc/retry.h"
 #include "wire/grpc.h"
+#include "wire/message.h"
 
 #define SESSION_PATH "/bigfleet.v1alpha1.Shard/Session"
 enum {
@@ -186,50 +187,74 @@ static void on_stale(struct timer *timer)
     operator_step_later(host);
 }
 
-static void stream_take_frame(struct operator_host *host, const struct shard_frame *frame)
+static void stream_take_ack(struct operator_host *host,
+                            const Bigfleet__V1alpha1__Acknowledgement *ack)
 {
-    enum err err;
-
-    switch (frame->word) {
-    case SHARD_HELLO_ACK:
+    if (str_equal(str_from(ack->echo), STR("rollup"))) {
+        on_rollup_ack(host);
+    } else if (str_equal(str_from(ack->echo), STR("hello"))) {
         if (!host->connected) LOG_INFO(&host->log, "connected to the shard");
         host->connected = true;
         host->ended[0] = '\0';
-        reclaims_reporting(host->reclaims, frame->takes_drain_reports);
-        break;
-    case SHARD_ROLLUP_ACK: on_rollup_ack(host); break;
-    case SHARD_BLOB_REQUEST: operator_blob_wanted(host, &frame->blob); break;
-    case SHARD_RECLAIM: operator_reclaims_take(host, &frame->reclaim); break;
-    case SHARD_NODE_STATE:
-        err = nodes_report(host->nodes, &frame->node);
-        reclaims_reported(host->reclaims, frame->node.machine_id, frame->node.state);
-        if (err)
-            LOG_ERROR(&host->log, "machine could not be shown in the cluster",
-                      log_str("machine", frame->node.machine_id), log_err("err", err));
-        break;
-    case SHARD_AVAILABLE:
-        if (host->source->ops->available)
-            host->source->ops->available(host->source, &frame->available);
-        break;
-    case SHARD_UNSET: LOG_DEBUG(&host->log, "ignored a frame of an unknown kind"); break;
+        reclaims_reporting(host->reclaims, ack->takes_drain_reports);
     }
+}
+
+static void stream_take_node(struct operator_host *host, const struct cluster_node *node)
+{
+    enum err err = nodes_report(host->nodes, node);
+
+    reclaims_reported(host->reclaims, node->machine_id, node->state);
+    if (err)
+        LOG_ERROR(&host->log, "machine could not be shown in the cluster",
+                  log_str("machine", node->machine_id), log_err("err", err));
+}
+
+static enum err stream_take_frame(struct operator_host *host,
+                                  const Bigfleet__V1alpha1__ShardMessage *given, struct note *note)
+{
+    struct blob_request blob;
+    struct cluster_node node;
+    struct available hint;
+    enum err err = ERR_OK;
+
+    switch ((int)given->payload_case) {
+    case BIGFLEET__V1ALPHA1__SHARD_MESSAGE__PAYLOAD_ACK: stream_take_ack(host, given->ack); break;
+    case BIGFLEET__V1ALPHA1__SHARD_MESSAGE__PAYLOAD_BOOTSTRAP_REQUEST:
+        err = frames_read_blob(given->bootstrap_request, &host->arena, &blob, note);
+        if (!err) operator_blob_wanted(host, &blob);
+        break;
+    case BIGFLEET__V1ALPHA1__SHARD_MESSAGE__PAYLOAD_RECLAIM_INSTRUCTION:
+        err = operator_reclaims_take(host, given->reclaim_instruction, note);
+        break;
+    case BIGFLEET__V1ALPHA1__SHARD_MESSAGE__PAYLOAD_NODE_STATE_UPDATE:
+        err = frames_read_node(given->node_state_update, &host->arena, &node, note);
+        if (!err) stream_take_node(host, &node);
+        break;
+    case BIGFLEET__V1ALPHA1__SHARD_MESSAGE__PAYLOAD_AVAILABLE_CAPACITY:
+        err = frames_read_available(given->available_capacity, &host->arena, &hint, note);
+        if (!err && host->source->ops->available) host->source->ops->available(host->source, &hint);
+        break;
+    default: LOG_DEBUG(&host->log, "ignored a frame of an unknown kind"); break;
+    }
+    return err;
 }
 
 static void on_message(void *owner, struct rpc_client_call *, struct str message)
 {
     struct operator_host *host = owner;
-    struct shard_frame frame;
+    ProtobufCMessage *frame;
     struct note note = {""};
     enum err err;
 
     if (host->closing) return;
-    err = frames_read(message, &host->arena, &frame, &note);
+    err = message_read(&bigfleet__v1alpha1__shard_message__descriptor, message, NULL, &host->arena,
+                       &frame, &note);
+    if (!err) err = stream_take_frame(host, (const void *)frame, &note);
     if (err) {
         host->counts.frames_refused++;
         LOG_ERROR(&host->log, "rejected a frame of the shard", log_err("err", err),
                   log_text("why", note.text));
-    } else {
-        stream_take_frame(host, &frame);
     }
     arena_reset(&host->arena);
     operator_step_later(host);

@@ -153,13 +153,6 @@ static enum err lane_open(struct provider *p, struct note *note)
     return err;
 }
 
-static bool has_room(const struct call_lane *lane)
-{
-    return lane->running <
-               min_size(rpc_channel_room(lane->channel), PROVIDER_CALLS_PER_CONNECTION) &&
-           lane->bytes < LANE_BYTES_MAX;
-}
-
 /* --- a call --- */
 
 static void call_waits(struct call *call)
@@ -310,10 +303,13 @@ static struct call_lane *choose(struct provider *p)
 
     for (uint32_t i = 0; i < p->lane_count; i++) {
         uint32_t at = (p->lane_next + i) % p->lane_count;
-        ready += rpc_channel_ready(p->lanes[at].channel);
-        if (!has_room(&p->lanes[at])) continue;
+        struct call_lane *lane = &p->lanes[at];
+        size_t room = min_size(rpc_channel_room(lane->channel), PROVIDER_CALLS_PER_CONNECTION);
+
+        ready += rpc_channel_ready(lane->channel);
+        if (lane->running >= room || lane->bytes >= LANE_BYTES_MAX) continue;
         p->lane_next = at;
-        return &p->lanes[at];
+        return lane;
     }
     /* With no connection at all a call fails there, and says why. */
     if (ready == 0 && rpc_channel_failing(p->lanes[0].channel)) return &p->lanes[0];

@@ -140,13 +140,6 @@ static bool walk_has_more(const struct book_walk *walk)
     return false;
 }
 
-static void walk_count_all(struct book_walk *walk)
-{
-    for (int state = 0; state < MACHINE_STATE_COUNT; state++)
-        if (walk->states & BIT(state)) walk->total += walk->book->bytes[state];
-    walk->end = walk->book->slots;
-}
-
 /* Encodes few changes at once, oldest first. *ret_done false: there are too many. */
 static enum err walk_encode_delta(struct book_walk *walk, uint64_t results_max, bool *ret_done)
 {
@@ -220,10 +213,12 @@ static void walk_plan_slots(struct book_walk *walk, const struct book_filter *fi
     uint64_t most = filter->results_max;
 
     if (filter->page_size > 0) most = most ? min_u64(most, filter->page_size) : filter->page_size;
-    if (most == 0 && walk->since == 0 && walk->position == 0)
-        walk_count_all(walk);
-    else
+    walk->end = walk->book->slots;
+    if (most > 0 || walk->since > 0 || walk->position > 0)
         walk_count_slots(walk, most);
+    else
+        for (int state = 0; state < MACHINE_STATE_COUNT; state++)
+            if (walk->states & BIT(state)) walk->total += walk->book->bytes[state];
     if (most == 0 || !walk_has_more(walk)) return;
     tail->more = most == filter->page_size;
     tail->no_revision = !tail->more;

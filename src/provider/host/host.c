@@ -227,14 +227,6 @@ static void on_written(struct job *job, enum err err)
     host_wake(host);
 }
 
-static void host_swap_bufs(struct buf *a, struct buf *b)
-{
-    struct buf held = *a;
-
-    *a = *b;
-    *b = held;
-}
-
 /* Takes the next piece of the new file, if a rewriting runs or is due. */
 static void write_take_piece(struct host *host, struct write_job *w)
 {
@@ -267,10 +259,12 @@ static void write_take_piece(struct host *host, struct write_job *w)
 static void host_submit(struct host *host, bool seal)
 {
     struct write_job *w = &host->job;
+    struct buf *changes = book_changes(host->book), empty = w->changes;
     enum err err;
 
     assert(host->writing == host->written);
-    host_swap_bufs(&w->changes, book_changes(host->book));
+    w->changes = *changes;
+    *changes = empty;
     w->seal = seal;
     write_take_piece(host, w);
     host->writing++;

@@ -299,12 +299,6 @@ bool journal_failed(const struct journal *j)
 
 /* --- appending --- */
 
-static enum err fail(struct journal *j, enum err err, const char *path, struct note *note)
-{
-    j->failed = err;
-    return note_fail(note, err, "%s: %s", path, err_text(err));
-}
-
 static enum err write_part(struct journal *j, struct part *part, struct str payload)
 {
     char head[JOURNAL_BATCH_HEAD];
@@ -326,7 +320,8 @@ enum err journal_append(struct journal *j, struct str payload, struct note *note
 
     if (!err) err = write_part(j, &j->now, payload);
     if (!err) err = fs_sync(j->fs, j->now.file);
-    if (err) return fail(j, err, j->path, note);
+    j->failed = err;
+    if (err) return note_fail(note, err, "%s: %s", j->path, err_text(err));
     j->now.synced = j->now.at;
     j->now.sealed = payload.len == 0;
     return ERR_OK;

@@ -411,12 +411,6 @@ static void unit_report_broken(struct local *l, struct unit *unit)
     unit->broken.text[0] = '\0';
 }
 
-static bool unit_is_unused(const struct unit *unit)
-{
-    return !unit->busy && !unit->broken.text[0] && !unit->wanted[HOST] && !unit->wanted[NODE] &&
-           unit->clean[HOST] && unit->clean[NODE];
-}
-
 static void on_tick(struct timer *timer)
 {
     struct local *l = CONTAINER_OF(timer, struct local, tick);
@@ -430,7 +424,9 @@ static void on_tick(struct timer *timer)
         if (unit->broken.text[0] && l->reports) unit_report_broken(l, unit);
         if (unit->busy && unit_is_over(l, unit)) unit_report_done(l, unit);
         busy |= unit->busy;
-        if (unit_is_unused(unit)) unit_free(l, unit);
+        if (!unit->busy && !unit->broken.text[0] && !unit->wanted[HOST] && !unit->wanted[NODE] &&
+            unit->clean[HOST] && unit->clean[NODE])
+            unit_free(l, unit);
     }
     if (busy)
         timer_start_in(&l->tick, TICK_MS);

@@ -97,18 +97,13 @@ static void answer_when_durable(struct answer *a)
 
 /* Under TLS a shard speaks for itself, and only so: without a token anybody could pass the fence of
  * another. */
-static enum err call_check_identity(struct rpc_call *call, struct str shard, struct note *note)
-{
-    return rpc_access_is(rpc_call_identity(call), STR("bigfleet://shard/"), shard, note);
-}
-
 static void call_ask(struct host_service *service, struct rpc_call *call,
                      const struct book_request *request)
 {
     struct answer *a;
     struct note note;
 
-    if (call_check_identity(call, request->shard, &note)) {
+    if (rpc_access_is(rpc_call_identity(call), STR("bigfleet://shard/"), request->shard, &note)) {
         rpc_fail(call, ERR_DENIED, &note);
         return;
     }
