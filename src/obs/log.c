@@ -283,20 +283,16 @@ void log_write(const struct log_source *source, struct log_site *site, enum log_
     pthread_mutex_unlock(&lock);
 }
 
-static void report_all_repeats(struct logger *logger, bool even_unfinished)
+static void logger_catch_up(struct logger *logger, bool even_unfinished)
 {
     uint64_t second = second_of(logger);
+
+    pthread_mutex_lock(&lock);
     LIST_EACH_SAFE(&logger->sites, node, following)
     {
         struct log_site *site = CONTAINER_OF(node, struct log_site, link);
         if (even_unfinished || site->second != second) report_repeats(logger, site);
     }
-}
-
-static void logger_catch_up(struct logger *logger, bool even_unfinished)
-{
-    pthread_mutex_lock(&lock);
-    report_all_repeats(logger, even_unfinished);
     (void)report_lost(logger);
     if (!logger->sink) (void)line_out_flush(&logger->out);
     pthread_mutex_unlock(&lock);

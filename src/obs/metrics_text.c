@@ -159,24 +159,18 @@ static void page_overflows(struct page *page, const struct metrics *metrics)
     }
 }
 
-static void metrics_text_collect(struct metrics *metrics)
-{
-    size_t count;
-    pthread_mutex_lock(&metrics->lock);
-    count = metrics->collector_count; /* only ever added to */
-    pthread_mutex_unlock(&metrics->lock);
-    for (size_t i = 0; i < count; i++) metrics->collectors[i].fn(metrics->collectors[i].context);
-}
-
 enum err metrics_write(struct metrics *metrics, struct buf *into)
 {
     struct page page = {.out = into};
-    size_t before = into->len;
+    size_t before = into->len, count;
     bool overflows_written = false;
     const struct metric_series **room = malloc((METRIC_SERIES_MAX + 1) * sizeof(void *));
 
     if (!room) return ERR_NOMEM;
-    metrics_text_collect(metrics);
+    pthread_mutex_lock(&metrics->lock);
+    count = metrics->collector_count; /* only ever added to */
+    pthread_mutex_unlock(&metrics->lock);
+    for (size_t i = 0; i < count; i++) metrics->collectors[i].fn(metrics->collectors[i].context);
     pthread_mutex_lock(&metrics->lock);
     for (size_t i = 0; i < metrics->family_count && !page.err; i++) {
         if (!overflows_written && strcmp(metrics->families[i]->options.name, OVERFLOW_NAME) > 0) {

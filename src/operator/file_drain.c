@@ -149,16 +149,6 @@ void file_reclaim(struct demand_source *source, const struct reclaim_order *orde
     loop_defer(f->io->loop, &f->drain_step);
 }
 
-static void drain_stop(struct drain *d)
-{
-    if (d->state == DRAIN_WAITS) {
-        drain_drop(d);
-        return;
-    }
-    d->state = DRAIN_STOPS;
-    process_signal(d->process, SIGKILL); /* ended: on_exit is on its way */
-}
-
 void file_reclaim_over(struct demand_source *source, struct str instruction_id)
 {
     struct file_source *f = CONTAINER_OF(source, struct file_source, source);
@@ -166,7 +156,13 @@ void file_reclaim_over(struct demand_source *source, struct str instruction_id)
     LIST_EACH_SAFE(&f->drains, link, following)
     {
         struct drain *d = CONTAINER_OF(link, struct drain, link);
-        if (str_equal(str_from(d->id), instruction_id)) drain_stop(d);
+        if (!str_equal(str_from(d->id), instruction_id)) continue;
+        if (d->state == DRAIN_WAITS) {
+            drain_drop(d);
+        } else {
+            d->state = DRAIN_STOPS;
+            process_signal(d->process, SIGKILL); /* ended: on_exit is on its way */
+        }
     }
 }
 

@@ -124,15 +124,6 @@ static void stream_drop_first_sent(struct operator_host *host)
     memmove(host->sent, host->sent + 1, host->sent_count * sizeof host->sent[0]);
 }
 
-static void stream_rollup_sent(struct operator_host *host)
-{
-    if (host->sent_count == ROLLUPS_UNANSWERED_MAX) stream_drop_first_sent(host);
-    host->last_sent = host->sent[host->sent_count++] = demand_change(host->demand);
-    host->awaiting = true;
-    host->counts.rollups++;
-    host->counts.rollup_bytes += host->uplink.frame.len;
-}
-
 static void stream_pump(struct operator_host *host)
 {
     struct uplink *u = &host->uplink;
@@ -144,7 +135,13 @@ static void stream_pump(struct operator_host *host)
     err = demand_whole(host->demand) ? stream_write_rollup(host) : ERR_CANCELLED;
     if (!err) err = rpc_call_send(u->call, buf_peek(&u->frame));
     if (err != ERR_FULL) u->rollup_wanted = false;
-    if (!err) stream_rollup_sent(host);
+    if (!err) {
+        if (host->sent_count == ROLLUPS_UNANSWERED_MAX) stream_drop_first_sent(host);
+        host->last_sent = host->sent[host->sent_count++] = demand_change(host->demand);
+        host->awaiting = true;
+        host->counts.rollups++;
+        host->counts.rollup_bytes += u->frame.len;
+    }
     if (err && err != ERR_FULL && err != ERR_CANCELLED) rpc_call_cancel(u->call);
 }
 

@@ -47,25 +47,15 @@ static enum err read_order(struct reclaims *reclaims, const struct json *line, s
         err = json_get_bool(line, "drained", &drained, note);
         order.phase = drained ? RECLAIM_DRAINED : RECLAIM_GAVE_UP;
     }
-    if (err) return ERR_PARSE;
+    if (err) return err;
     err = reclaims_put(reclaims, &order, note);
     if (err == ERR_EXISTS) note_set(note, "instruction given twice");
-    return err == ERR_NOMEM || err == ERR_FULL || !err ? err : ERR_PARSE;
-}
-
-static enum err read_first(const struct json *line, struct note *note)
-{
-    struct str format = STR_EMPTY;
-    enum err err = json_get_string(line, "format", &format, note);
-
-    if (err) return ERR_PARSE;
-    if (str_equal(format, STR(FORMAT))) return ERR_OK;
-    return note_fail(note, ERR_PARSE, "not a file of this version");
+    return err;
 }
 
 enum err reclaims_read(struct reclaims *reclaims, struct str text, struct note *note)
 {
-    struct str rest = text, line;
+    struct str rest = text, line, format;
     size_t number = 0;
     enum err err = ERR_OK;
 
@@ -73,9 +63,14 @@ enum err reclaims_read(struct reclaims *reclaims, struct str text, struct note *
         struct json *json = NULL;
         number++;
         err = json_open(line, LINE_MAX_BYTES, &json, note);
-        if (!err) err = number == 1 ? read_first(json, note) : read_order(reclaims, json, note);
+        if (!err && number > 1) err = read_order(reclaims, json, note);
+        if (!err && number == 1) {
+            err = json_get_string(json, "format", &format, note);
+            if (!err && !str_equal(format, STR(FORMAT)))
+                err = note_fail(note, ERR_PARSE, "not a file of this version");
+        }
         json_close(json);
-        if (err == ERR_TOO_LARGE) err = ERR_PARSE;
+        if (err && err != ERR_NOMEM && err != ERR_FULL) err = ERR_PARSE;
         if (err) note_prefix(note, "line %zu", number);
     }
     if (!err && (number == 0 || line.len > 0)) return note_fail(note, ERR_PARSE, "cut short");

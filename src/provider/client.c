@@ -249,16 +249,6 @@ static void on_answer(void *owner, const struct rpc_client_call *,
     call_end(call, &answer);
 }
 
-static enum err stamp(struct call *call)
-{
-    struct pack pack = {&call->request, ERR_OK};
-
-    if (!verbs[call->verb].sequence || call->stamped) return ERR_OK;
-    pack_i64(&pack, verbs[call->verb].sequence, call->provider->sequence + 1);
-    if (!pack.err) call->provider->sequence++;
-    return pack.err;
-}
-
 static enum err call_send(struct call *call, struct call_lane *lane)
 {
     const struct rpc_call_options options = {
@@ -271,8 +261,14 @@ static enum err call_send(struct call *call, struct call_lane *lane)
         .attempts_max = call->verb == PROVIDER_GET ? PROVIDER_ATTEMPTS_MAX : 1,
     };
     size_t unstamped = call->request.len;
-    enum err err = stamp(call);
+    struct pack pack = {&call->request, ERR_OK};
+    enum err err;
 
+    if (verbs[call->verb].sequence && !call->stamped) {
+        pack_i64(&pack, verbs[call->verb].sequence, call->provider->sequence + 1);
+        if (!pack.err) call->provider->sequence++;
+    }
+    err = pack.err;
     if (!err)
         err = rpc_unary(lane->channel, &options, buf_peek(&call->request), on_answer, call, NULL);
     call->request.len = unstamped;

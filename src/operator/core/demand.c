@@ -217,16 +217,6 @@ static bool row_takes(struct row *row, const struct resources *unit)
     return resource_bits(row->named | unit->mask) <= RESOURCES_MAX;
 }
 
-static enum err row_key(struct demand *d, const struct need *need)
-{
-    enum err err;
-
-    buf_clear(&d->key);
-    err = buf_append(&d->key, need->profile.fingerprint);
-    if (!err) err = buf_append_byte(&d->key, '\0');
-    return err ? err : buf_append(&d->key, need->group);
-}
-
 static void row_drop_if_empty(struct demand *d, struct row *row)
 {
     if (!list_empty(&row->requests)) return;
@@ -260,9 +250,14 @@ static enum err row_make(struct demand *d, const struct need *need, struct row *
 static enum err row_for(struct demand *d, const struct need *need, struct row **ret_row,
                         struct note *note)
 {
-    enum err err = row_key(d, need);
-    struct row *row = err ? NULL : map_get(&d->rows, buf_peek(&d->key));
+    struct row *row = NULL;
+    enum err err;
 
+    buf_clear(&d->key);
+    err = buf_append(&d->key, need->profile.fingerprint);
+    if (!err) err = buf_append_byte(&d->key, '\0');
+    if (!err) err = buf_append(&d->key, need->group);
+    if (!err) row = map_get(&d->rows, buf_peek(&d->key));
     if (!err && !row) {
         err = row_make(d, need, &row);
         if (err == ERR_FULL) note_set(note, "more than %d different rows", DEMAND_ROWS_MAX);
@@ -292,18 +287,6 @@ static enum err entry_make(struct demand *d, struct str id, struct entry **ret_e
     entry->id_len = id.len;
     *ret_entry = entry;
     return ERR_OK;
-}
-
-/* Out of its row, which may go with it. */
-static void entry_detach(struct demand *d, struct entry *entry)
-{
-    struct row *row = entry->row;
-
-    if (!row) return;
-    list_remove(&entry->link);
-    row->stale = true;
-    entry->row = NULL;
-    row_drop_if_empty(d, row);
 }
 
 static bool entry_is(const struct entry *entry, const struct row *row, const struct need *need,
@@ -381,7 +364,9 @@ enum err demand_check(struct demand *d, const struct capacity_request *request, 
 static void remove_entry(struct demand *d, struct entry *entry)
 {
     map_remove(&d->entries, str_of(entry->id, entry->id_len));
-    entry_detach(d, entry);
+    list_remove(&entry->link);
+    entry->row->stale = true;
+    row_drop_if_empty(d, entry->row);
     free(entry);
     d->change++;
 }

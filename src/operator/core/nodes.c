@@ -135,15 +135,6 @@ static void node_mark_changed(struct nodes *nodes, struct nodes_record *r)
     if (list_empty(&r->changed)) list_append(&nodes->changed, &r->changed);
 }
 
-static void node_set_phase(struct nodes *nodes, struct nodes_record *r, enum node_phase phase)
-{
-    assert(nodes->counts[r->node.phase] > 0);
-    nodes->counts[r->node.phase]--;
-    nodes->counts[phase]++;
-    r->node.phase = phase;
-    node_mark_changed(nodes, r);
-}
-
 /* In the table until its end was taken, and counted no more. */
 static void node_leave(struct nodes *nodes, struct nodes_record *r)
 {
@@ -191,7 +182,12 @@ void nodes_reclaim(struct nodes *nodes, struct str machine_id, enum node_phase p
     struct nodes_record *r = map_get(&nodes->by_id, machine_id);
 
     assert(phase == NODE_DRAINING || phase == NODE_DRAINED || phase == NODE_FAILED);
-    if (r && !r->gone) node_set_phase(nodes, r, phase);
+    if (!r || r->gone) return;
+    assert(nodes->counts[r->node.phase] > 0);
+    nodes->counts[r->node.phase]--;
+    nodes->counts[phase]++;
+    r->node.phase = phase;
+    node_mark_changed(nodes, r);
 }
 
 void nodes_session(struct nodes *nodes)

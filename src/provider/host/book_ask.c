@@ -216,17 +216,6 @@ static enum err book_accept(struct book *book, const struct book_request *reques
     return err;
 }
 
-static enum err book_write_ack(struct book *book, const struct book_entry *e, uint64_t operation,
-                               struct buf *into)
-{
-    struct pack pack = {into, ERR_OK};
-    char name[OPERATION_NAME_CAP];
-
-    snprintf(name, sizeof name, "op-%llu", (unsigned long long)operation);
-    pack_text(&pack, ACK_OPERATION, str_from(name));
-    return pack.err ? pack.err : entry_write(book, e, ACK_MACHINE, into);
-}
-
 /* A shard returns a Failed machine by Delete, which removes the rest of its host. */
 static bool operation_may_begin(enum operation_kind kind, enum machine_state state)
 {
@@ -263,9 +252,10 @@ struct book_answer book_ask(struct book *book, const struct book_request *reques
                             struct backend *backend, struct buf *into, struct note *note)
 {
     struct book_answer said = {0};
+    struct pack pack = {into, ERR_OK};
+    char name[OPERATION_NAME_CAP];
     size_t before = into->len;
     struct book_entry *e;
-    enum err err;
 
     assert(book->loaded);
     if (request_check(request, note)) return answer_of(BOOK_INVALID, GRPC_INVALID_ARGUMENT);
@@ -277,10 +267,12 @@ struct book_answer book_ask(struct book *book, const struct book_request *reques
     }
     said = book_judge(book, request, e, backend, note);
     if (said.status != GRPC_OK) return said;
-    err = book_write_ack(book, e, said.operation.number, into);
-    if (err) { /* accepted, but the answer does not fit: the status must not say "not done" */
+    snprintf(name, sizeof name, "op-%llu", (unsigned long long)said.operation.number);
+    pack_text(&pack, ACK_OPERATION, str_from(name));
+    if (!pack.err) pack.err = entry_write(book, e, ACK_MACHINE, into);
+    if (pack.err) { /* accepted, but the answer does not fit: the status must not say "not done" */
         into->len = before;
-        note_set(note, "%s", err_text(err));
+        note_set(note, "%s", err_text(pack.err));
         said.status = GRPC_UNKNOWN;
     }
     return said;

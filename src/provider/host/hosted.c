@@ -193,24 +193,20 @@ void hosted_signal(const struct hosted *hosted, int signal)
     if (hosted_runs(hosted)) (void)kill(-hosted->pid, signal);
 }
 
-static void end(struct io *io, const struct hosted_place *place, struct hosted *hosted,
-                char how[PROCESS_END_CAP])
-{
-    char path[FS_PATH_CAP];
-
-    /* Ours: until it is waited for, its number and that of its group are nobody else's. One that
-     * somebody else waited for may have given them away; its cgroup is for that. */
-    if (process_watch_is_child(hosted->pidfd)) (void)kill(-hosted->pid, SIGKILL);
-    if (!process_watch_reap(hosted->pidfd, how)) snprintf(how, PROCESS_END_CAP, "it is gone");
-    if (path_in(place, "pid", path)) (void)fs_remove(io->fs, path);
-    hosted_let_go(hosted);
-}
-
 bool hosted_gone(struct io *io, const struct hosted_place *place, struct hosted *hosted,
                  char how[PROCESS_END_CAP])
 {
+    char path[FS_PATH_CAP];
+
     if (hosted_runs(hosted)) return false;
-    if (hosted->pidfd >= 0) end(io, place, hosted, how);
+    if (hosted->pidfd >= 0) {
+        /* Ours: until it is waited for, its number and that of its group are nobody else's. One that
+         * somebody else waited for may have given them away; its cgroup is for that. */
+        if (process_watch_is_child(hosted->pidfd)) (void)kill(-hosted->pid, SIGKILL);
+        if (!process_watch_reap(hosted->pidfd, how)) snprintf(how, PROCESS_END_CAP, "it is gone");
+        if (path_in(place, "pid", path)) (void)fs_remove(io->fs, path);
+        hosted_let_go(hosted);
+    }
     if (!place->cgroup[0] || access(place->cgroup, F_OK)) return true;
     (void)write_word(place->cgroup, "cgroup.kill", "1");
     return rmdir(place->cgroup) == 0 || errno == ENOENT;

@@ -205,16 +205,6 @@ static enum err sync_dir_of(struct journal *j)
 
 /* What was read may be in this machine's memory only: of a process that was killed before its sync,
  * or between a rename and the sync of the directory. From here on it is answered for. */
-static enum err settle(struct journal *j, uint64_t size)
-{
-    enum err err = size > j->now.at ? fs_truncate(j->fs, j->now.file, j->now.at) : ERR_OK;
-
-    if (!err) err = fs_sync(j->fs, j->now.file);
-    if (!err) err = sync_dir_of(j);
-    j->now.synced = j->now.at;
-    return err;
-}
-
 static enum err load(struct journal *j, journal_batch_fn *each, void *context,
                      struct journal_report *report, struct note *note)
 {
@@ -222,7 +212,11 @@ static enum err load(struct journal *j, journal_batch_fn *each, void *context,
     enum err err = fs_file_size(j->fs, j->now.file, &source.size);
 
     if (!err) err = read_all(&source, each, context, &j->now, report, note);
-    return err ? err : settle(j, source.size);
+    if (!err && source.size > j->now.at) err = fs_truncate(j->fs, j->now.file, j->now.at);
+    if (!err) err = fs_sync(j->fs, j->now.file);
+    if (!err) err = sync_dir_of(j);
+    j->now.synced = j->now.at;
+    return err;
 }
 
 enum err journal_open(const struct journal_options *options, journal_batch_fn *each, void *context,

@@ -77,17 +77,6 @@ static void on_call_done(void *, struct rpc_call *call)
     answer_free(a);
 }
 
-static void answer_now(struct answer *a)
-{
-    struct rpc_call *call = a->call;
-
-    if (a->status == GRPC_OK)
-        rpc_reply_bytes(call, buf_peek(&a->bytes));
-    else
-        rpc_finish(call, a->status, str_from(a->note.text), STR_EMPTY);
-    answer_free(a);
-}
-
 static void answer_when_durable(struct answer *a)
 {
     if (!host_wait(a->service->host, &a->wait)) on_durable(&a->wait);
@@ -245,25 +234,23 @@ static void on_list_writable(void *, struct rpc_call *call)
     if (a && a->walk) list_push(a);
 }
 
-static void list_begin(struct answer *a)
-{
-    enum err err = rpc_reply_begin(a->call, book_walk_total(a->walk));
-
-    if (err)
-        list_fail(a, err);
-    else
-        list_push(a);
-}
-
 /* What the answer says is durable. */
 static void on_durable(struct host_wait *wait)
 {
     struct answer *a = CONTAINER_OF(wait, struct answer, wait);
+    enum err err = a->walk ? rpc_reply_begin(a->call, book_walk_total(a->walk)) : ERR_OK;
 
-    if (a->walk)
-        list_begin(a);
-    else
-        answer_now(a);
+    if (err) {
+        list_fail(a, err);
+    } else if (a->walk) {
+        list_push(a);
+    } else {
+        if (a->status == GRPC_OK)
+            rpc_reply_bytes(a->call, buf_peek(&a->bytes));
+        else
+            rpc_finish(a->call, a->status, str_from(a->note.text), STR_EMPTY);
+        answer_free(a);
+    }
 }
 
 static bool list_read_filter(const Bigfleet__V1alpha1__ListFilter *r,
