@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One lock for all loggers of the process: places in the source are shared by them, and a line is
- * short. Inside it a line is made on the stack and handed over in one call. */
+ * short. Inside it a line is made on the stack and written in one call. */
 #include "obs/log.h"
 
 #include <math.h>
@@ -144,9 +144,9 @@ static struct str make_line(struct logger *logger, const struct content *c, char
     return line_peek(&line);
 }
 
-/* -- handing it over, under lock -- */
+/* -- writing it, under lock -- */
 
-static enum err hand_over(struct logger *logger, enum log_level level, struct str line)
+static enum err log_line_out(struct logger *logger, enum log_level level, struct str line)
 {
     enum err err = ERR_OK;
     if (logger->sink)
@@ -172,7 +172,7 @@ static enum err report_lost(struct logger *logger)
             .level = LOG_LEVEL_WARN, .component = "log", .message = messages[i], .fields = fields};
         enum err err;
         if (logger->lost[i] == 0) continue;
-        err = hand_over(logger, c.level, make_line(logger, &c, room));
+        err = log_line_out(logger, c.level, make_line(logger, &c, room));
         if (err) return err; /* the count is kept for the next line */
         logger->lost[i] = 0;
     }
@@ -202,7 +202,7 @@ static void emit(struct logger *logger, const struct content *c)
 
     remember(c);
     err = report_lost(logger);
-    if (!err) err = hand_over(logger, c->level, line);
+    if (!err) err = log_line_out(logger, c->level, line);
     if (!err) return;
     loss = err == ERR_FULL       ? LOG_LOSS_UNREAD
            : err == ERR_NO_SPACE ? LOG_LOSS_NO_SPACE

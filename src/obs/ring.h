@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The last things this process did, kept for the moment it dies.
+/* The last events of this process, kept for the moment it dies.
  *
  * One ring per process, because a crash has no context to be handed. Writing takes no lock and some
  * ten nanoseconds, from any thread, so hot code may call it: a term changed, a batch of 412

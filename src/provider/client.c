@@ -511,13 +511,6 @@ enum err provider_open(const struct provider_options *options, struct provider *
     return ERR_OK;
 }
 
-bool provider_ready(const struct provider *p)
-{
-    for (uint32_t i = 0; i < p->lane_count; i++)
-        if (rpc_channel_ready(p->lanes[i].channel)) return true;
-    return false;
-}
-
 struct provider_stats provider_stats(const struct provider *p)
 {
     return (struct provider_stats){.running = p->running,

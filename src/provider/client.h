@@ -64,7 +64,6 @@ enum err provider_open(const struct provider_options *options, struct provider *
                        struct note *note);
 /* Every call ends (UNKNOWN if it was sent, else UNSENT); then done(), which may be NULL. */
 void provider_close(struct provider *provider, void (*done)(void *owner), void *owner);
-bool provider_ready(const struct provider *provider); /* a call would go out now */
 struct provider_stats {
     uint32_t running, waiting, connections;
     size_t waiting_bytes; /* of the requests that wait */

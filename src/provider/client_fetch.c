@@ -65,7 +65,7 @@ static void free_if_done(struct provider_fetch *f)
     free(f);
 }
 
-static void hand_on(struct provider_fetch *f)
+static void fetch_pass_chunk(struct provider_fetch *f)
 {
     struct chunk *chunk = f->filling;
 
@@ -89,7 +89,7 @@ static void on_piece(void *owner, struct rpc_client_call *call, struct str piece
         return;
     }
     if (f->filling->bytes.len < f->chunk_bytes) return;
-    hand_on(f);
+    fetch_pass_chunk(f);
     if (f->call && f->out >= f->chunks_max) rpc_call_pause(f->call);
 }
 
@@ -114,7 +114,7 @@ static void on_end(void *owner, struct rpc_client_call *call, const struct rpc_o
         answer.end = PROVIDER_UNKNOWN;
         answer.text = str_from(broken);
     }
-    if (f->filling && f->filling->bytes.len > 0) hand_on(f);
+    if (f->filling && f->filling->bytes.len > 0) fetch_pass_chunk(f);
     f->events.on_end(f->context, &answer);
     f->over = true;
     free_if_done(f);

@@ -124,7 +124,7 @@ size_t h2_stream_pending(const struct h2 *h2,
                          int32_t stream);   /* handed to h2_send, not yet taken */
 size_t h2_pending(const struct h2 *h2);     /* the same over all streams */
 uint64_t h2_data_sent(const struct h2 *h2); /* taken so far: what the peer's windows let go */
-/* Server: bytes of answers' headers and trailers that were handed over and not yet taken; without
+/* Server: bytes of answers' headers and trailers that are queued and not yet taken; without
  * trailers that wait for a window. */
 size_t h2_answers_pending(const struct h2 *h2);
 size_t h2_receive_window(const struct h2 *h2); /* bytes the peer may send before we consume */

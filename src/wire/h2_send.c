@@ -114,7 +114,7 @@ void h2_set_send_callbacks(nghttp2_session_callbacks *callbacks)
     nghttp2_session_callbacks_set_on_frame_not_send_callback(callbacks, on_not_sent);
 }
 
-/* -- handing over -- */
+/* -- queueing -- */
 
 size_t h2_requests_max(const struct h2 *h2)
 {

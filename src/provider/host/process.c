@@ -69,7 +69,7 @@ static mono_time local_now(const struct local *l)
     return loop_now(l->options.io->loop);
 }
 
-/* -- where things are -- */
+/* -- paths -- */
 
 /* An id that is safe as the name of a directory. */
 static bool unit_id_fits(struct str id)

@@ -474,7 +474,6 @@ TEST(without_a_provider_calls_end_as_unsent)
     call_and_wait(&heard, (struct provider_request){.verb = PROVIDER_CREATE});
     CHECK_U64("nothing left", heard.end, PROVIDER_UNSENT);
     CHECK("says why", heard.text[0] != '\0');
-    CHECK("not ready", !provider_ready(provider));
     call_and_wait(&heard, (struct provider_request){.verb = PROVIDER_GET});
     CHECK_U64("nor a Get", heard.end, PROVIDER_UNSENT);
     CHECK_U64("nothing runs", provider_stats(provider).running, 0);
