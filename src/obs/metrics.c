@@ -135,28 +135,21 @@ static struct str key_make(const struct metric_family *family, const struct str 
     return str_of(key, len);
 }
 
-static struct metric_series *series_find(struct metric_family *family, const struct str *values)
-{
-    char room[METRIC_KEY_MAX];
-    struct metric_series *series = series_make(family, key_make(family, values, room));
-
-    if (!series) {
-        series = family->other;
-        atomic_fetch_add(&family->overflows, 1);
-    }
-    if (series == family->other) family->other_used = true; /* also for values that read so */
-    return series;
-}
-
 static union metric_value *value_of(struct metric_family *family, enum metric_kind kind,
                                     const struct str *values)
 {
+    char room[METRIC_KEY_MAX];
     struct metric_series *series;
     assert(family->options.kind == kind);
     assert(values || family->label_count == 0);
     (void)kind;
     pthread_mutex_lock(&family->metrics->lock);
-    series = family->label_count > 0 ? series_find(family, values) : family->other;
+    series = series_make(family, key_make(family, values, room));
+    if (!series) {
+        series = family->other;
+        atomic_fetch_add(&family->overflows, 1);
+    }
+    if (series == family->other) family->other_used = true; /* also for values that read so */
     series->touched = true;
     pthread_mutex_unlock(&family->metrics->lock);
     return &series->value;

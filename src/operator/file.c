@@ -106,19 +106,10 @@ static void on_keep_trouble(void *owner, enum err err, const char *why)
 
 /* -- the start -- */
 
-/* What was good before. */
-static enum err file_take_kept(struct file_source *f)
-{
-    struct note note = {""};
-    struct str text;
-    enum err err = side_file_read(f->last_good, &text, &note);
-
-    return err ? err : file_take(f, text, &note);
-}
-
 /* The file; or, when it cannot be used, what was good before. */
 static enum err file_first_demand(struct file_source *f, struct note *note)
 {
+    struct note lost = {""};
     struct str text;
     enum err err = side_file_read(f->watch, &text, note);
 
@@ -128,7 +119,7 @@ static enum err file_first_demand(struct file_source *f, struct note *note)
         return ERR_OK;
     }
     note_prefix(note, "%s", f->demand_path);
-    if (file_take_kept(f)) return err;
+    if (side_file_read(f->last_good, &text, &lost) || file_take(f, text, &lost)) return err;
     file_set_bad(f, note->text);
     return ERR_OK;
 }

@@ -7,26 +7,20 @@
 
 #include "operator/operator_internal.h"
 
-static void operator_call_source(struct operator_host *host)
+static void operator_step(struct task *task)
 {
+    struct operator_host *host = CONTAINER_OF(task, struct operator_host, step);
     const struct source_ops *ops = host->source->ops;
     uint64_t taken = host->taken_due;
     struct str id;
 
+    if (!host->started || host->closing) return;
+    operator_reclaims_step(host);
     host->taken_due = 0;
     if (taken && ops->taken) ops->taken(host->source, taken);
     while (nodes_take(host->nodes, &id)) ops->node_changed(host->source, id);
     if (host->whole_due && ops->nodes_whole) ops->nodes_whole(host->source);
     host->whole_due = false;
-}
-
-static void operator_step(struct task *task)
-{
-    struct operator_host *host = CONTAINER_OF(task, struct operator_host, step);
-
-    if (!host->started || host->closing) return;
-    operator_reclaims_step(host);
-    operator_call_source(host);
 }
 
 void operator_step_later(struct operator_host *host)
@@ -42,30 +36,24 @@ static void on_tick(struct timer *timer)
     operator_step_later(host); /* grace periods that end, a state that could not be saved */
 }
 
-static void operator_show_metrics(struct operator_host *host)
-{
-    struct operator_counts *c = &host->counts;
-
-    c->connected = host->connected;
-    c->requests = demand_requests(host->demand);
-    c->rows = demand_rows(host->demand);
-    c->unsent = host->last_sent != host->seen_change;
-    c->requests_refused = demand_refused(host->demand);
-    for (int phase = 0; phase < NODE_PHASE_COUNT; phase++)
-        c->nodes[phase] = nodes_count(host->nodes, (enum node_phase)phase);
-    metrics_set_fields(host->metrics, c);
-}
-
 static void on_turn(struct turn_hook *hook)
 {
     struct operator_host *host = CONTAINER_OF(hook, struct operator_host, hook);
+    struct operator_counts *c = &host->counts;
     uint64_t change = demand_change(host->demand);
     bool whole = demand_whole(host->demand);
 
     if (change != host->seen_change || whole != host->seen_whole) operator_demand_changed(host);
     host->seen_change = change;
     host->seen_whole = whole;
-    operator_show_metrics(host);
+    c->connected = host->connected;
+    c->requests = demand_requests(host->demand);
+    c->rows = demand_rows(host->demand);
+    c->unsent = host->last_sent != change;
+    c->requests_refused = demand_refused(host->demand);
+    for (int phase = 0; phase < NODE_PHASE_COUNT; phase++)
+        c->nodes[phase] = nodes_count(host->nodes, (enum node_phase)phase);
+    metrics_set_fields(host->metrics, c);
 }
 
 /* -- life -- */

@@ -40,16 +40,6 @@ static void stream_drop_answers(struct uplink *u)
     while (u->answer_count > 0) stream_drop_answer(u);
 }
 
-/* ERR_FULL: on_writable calls again. Any other error ends the stream, and on_end follows. */
-static enum err stream_send_answers(struct uplink *u)
-{
-    enum err err = ERR_OK;
-
-    while (u->answer_count > 0 && !(err = rpc_call_send(u->call, u->answers[u->answer_first])))
-        stream_drop_answer(u);
-    return err;
-}
-
 bool operator_answer(struct operator_host *host, enum err written)
 {
     struct uplink *u = &host->uplink;
@@ -130,8 +120,12 @@ static void stream_pump(struct operator_host *host)
     enum err err;
 
     if (!u->call || host->closing) return;
-    err = stream_send_answers(u);
-    if (err || !u->rollup_wanted) return;
+    while (u->answer_count > 0) {
+        /* ERR_FULL: on_writable calls again. Any other error ends the stream, and on_end follows. */
+        if (rpc_call_send(u->call, u->answers[u->answer_first])) return;
+        stream_drop_answer(u);
+    }
+    if (!u->rollup_wanted) return;
     err = demand_whole(host->demand) ? stream_write_rollup(host) : ERR_CANCELLED;
     if (!err) err = rpc_call_send(u->call, buf_peek(&u->frame));
     if (err != ERR_FULL) u->rollup_wanted = false;

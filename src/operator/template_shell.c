@@ -138,11 +138,6 @@ static void scan_text(struct scan *s, struct str text, bool last)
     }
 }
 
-static bool is_json(const struct template_part *part)
-{
-    return part->kind == PART_REQUIREMENTS || part->context == CONTEXT_JSON;
-}
-
 /* The author's own text behind |. */
 static bool is_plain_text(struct str text)
 {
@@ -153,7 +148,7 @@ static bool is_plain_text(struct str text)
 
 static void scan_value(struct scan *s, const struct template_part *part)
 {
-    bool plain = part->context == CONTEXT_PLAIN && !is_json(part);
+    bool plain = part->context == CONTEXT_PLAIN && part->kind != PART_REQUIREMENTS;
 
     if (plain && !is_plain_text(part->otherwise)) doubt(s, "the text behind | in a placeholder");
     s->after_value = plain && !s->quote && (!s->in_word || s->after_value);

@@ -164,19 +164,6 @@ static enum err book_check_backend(struct book *book, const struct book_request 
     return err;
 }
 
-static enum err book_make_binding(struct book *book, const struct book_request *request,
-                                  struct pool_item **ret_item)
-{
-    struct buf bytes;
-    enum err err;
-
-    buf_init(&bytes, BINDING_BYTES_MAX);
-    err = binding_write(request, &bytes);
-    if (!err) err = pool_take(&book->pool, buf_peek(&bytes), 0, ret_item);
-    buf_deinit(&bytes);
-    return err;
-}
-
 /* The record of the machine with its next revision and in this state, without the members of its
  * earlier state. */
 static void change_move(const struct book *book, const struct book_entry *e,
@@ -201,18 +188,22 @@ static enum err book_accept(struct book *book, const struct book_request *reques
 {
     struct change_of all;
     struct pool_item *binding = NULL;
+    struct buf bytes;
     enum err err = ERR_OK;
 
+    buf_init(&bytes, BINDING_BYTES_MAX);
     change_move(book, e, operation_moves[request->kind].passing, &all);
     all.change.operations[request->kind] = book->operation + 1;
     if (request->kind == OPERATION_DRAIN) all.change.grace_ms = request->grace_ms;
     if (request->kind == OPERATION_CONFIGURE) {
         if (book->options.keeps_blobs) all.change.blob = request->blob;
-        err = book_make_binding(book, request, &binding);
+        err = binding_write(request, &bytes);
+        if (!err) err = pool_take(&book->pool, buf_peek(&bytes), 0, &binding);
     }
     if (binding) all.change.binding = binding;
     if (!err) err = book_apply(book, &all.change);
     pool_drop(&book->pool, binding);
+    buf_deinit(&bytes);
     return err;
 }
 

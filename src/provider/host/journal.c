@@ -46,14 +46,6 @@ static uint32_t checksum(uint64_t salt, const void *bytes, size_t len)
     return crc32c(crc32c(0, begin, sizeof begin), bytes, len);
 }
 
-static void write_head(uint64_t salt, char head[JOURNAL_HEAD])
-{
-    memcpy(head, file_magic, sizeof file_magic);
-    store_le32(head + 16, VERSION);
-    store_le64(head + 24, salt);
-    store_le32(head + 20, checksum(salt, head, 20));
-}
-
 static enum err read_head(const char head[JOURNAL_HEAD], uint64_t *ret_salt)
 {
     uint64_t salt = load_le64(head + 24);
@@ -69,16 +61,6 @@ struct batch {
     uint64_t offset, synced;
     uint32_t len, payload_sum;
 };
-
-static void write_batch(const struct part *part, struct str payload, char head[JOURNAL_BATCH_HEAD])
-{
-    store_le32(head, BATCH_MAGIC);
-    store_le32(head + 4, (uint32_t)payload.len);
-    store_le64(head + 8, part->at);
-    store_le64(head + 16, part->synced);
-    store_le32(head + 24, checksum(part->salt, payload.at, payload.len));
-    store_le32(head + 28, checksum(part->salt, head, 28));
-}
 
 static bool read_batch(const char *head, uint64_t salt, uint64_t offset, struct batch *ret_batch)
 {
@@ -299,7 +281,12 @@ static enum err write_part(struct journal *j, struct part *part, struct str payl
     enum err err;
 
     if (payload.len > PAYLOAD_MAX) return ERR_TOO_LARGE;
-    write_batch(part, payload, head);
+    store_le32(head, BATCH_MAGIC);
+    store_le32(head + 4, (uint32_t)payload.len);
+    store_le64(head + 8, part->at);
+    store_le64(head + 16, part->synced);
+    store_le32(head + 24, checksum(part->salt, payload.at, payload.len));
+    store_le32(head + 28, checksum(part->salt, head, 28));
     /* The head last would not help: without its payload it is as torn as the other way round. */
     err = fs_write_at(j->fs, part->file, part->at, str_of(head, sizeof head));
     if (!err && payload.len > 0)
@@ -338,7 +325,10 @@ static enum err next_begin(struct journal *j, uint64_t salt)
     err = fs_open(j->fs, j->next_path, FS_READ | FS_WRITE | FS_CREATE | FS_TRUNCATE, STATE_MODE,
                   &j->next.file);
     if (err) return err;
-    write_head(salt, head);
+    memcpy(head, file_magic, sizeof file_magic);
+    store_le32(head + 16, VERSION);
+    store_le64(head + 24, salt);
+    store_le32(head + 20, checksum(salt, head, 20));
     j->next.salt = salt;
     j->next.at = JOURNAL_HEAD;
     return fs_write_at(j->fs, j->next.file, 0, str_of(head, sizeof head));
