@@ -79,12 +79,13 @@ static void file_nodes_on_settled(struct timer *timer)
         side_file_write(f->nodes, 0);
 }
 
-/* Writes nothing before the shard has reported all machines once: the file of the process before is
- * better than half of the machines. */
-static void nodes_write_soon(struct file_source *f)
+/* Writes the file a moment later; nothing before the shard has reported all machines once: the file of
+ * the process before is better than half of the machines. */
+void file_nodes_whole(struct demand_source *source)
 {
-    if (!f->whole || timer_running(&f->settle)) return;
-    timer_start_in(&f->settle, FILE_SETTLE_MS);
+    struct file_source *f = CONTAINER_OF(source, struct file_source, source);
+
+    if (f->whole && !timer_running(&f->settle)) timer_start_in(&f->settle, FILE_SETTLE_MS);
 }
 
 /* The shard reports all machines before it acknowledges the first roll-up. */
@@ -94,18 +95,13 @@ void file_taken(struct demand_source *source, uint64_t)
 
     if (f->whole) return;
     f->whole = true;
-    nodes_write_soon(f);
+    file_nodes_whole(source);
 }
 
 /* All machines are written, whichever changed. */
 void file_node_changed(struct demand_source *source, struct str)
 {
-    nodes_write_soon(CONTAINER_OF(source, struct file_source, source));
-}
-
-void file_nodes_whole(struct demand_source *source)
-{
-    nodes_write_soon(CONTAINER_OF(source, struct file_source, source));
+    file_nodes_whole(source);
 }
 
 /* The newest hint of a key is the last of the table; where it is full the oldest hint goes. */
@@ -124,7 +120,7 @@ void file_available(struct demand_source *source, const struct available *given)
                                    .count = given->count,
                                    .confidence = given->confidence,
                                    .cost_per_hour = given->cost_per_hour};
-    nodes_write_soon(f);
+    file_nodes_whole(source);
 }
 
 static void file_nodes_on_trouble(void *owner, enum err err, const char *why)

@@ -110,12 +110,6 @@ static void host_start_operation(struct host *host, struct operation_ticket tick
 
 /* --- waiting --- */
 
-void host_wait_init(struct host_wait *wait, host_wait_fn *fn)
-{
-    list_init(&wait->link);
-    wait->fn = fn;
-}
-
 /* The write after which the whole book is durable; 0: it is durable now. */
 static uint64_t host_durable_after(const struct host *host)
 {
@@ -123,16 +117,12 @@ static uint64_t host_durable_after(const struct host *host)
     return host->writing > host->written ? host->writing : 0;
 }
 
-bool host_wait(struct host *host, struct host_wait *wait)
+bool host_wait(struct host *host, struct host_wait *wait, host_wait_fn *fn)
 {
+    wait->fn = fn;
     wait->until = host_durable_after(host);
     if (wait->until > 0) list_append(&host->waiting, &wait->link);
     return wait->until > 0;
-}
-
-void host_wait_stop(struct host_wait *wait)
-{
-    list_remove(&wait->link);
 }
 
 /* Starts the operations and sends the answers that have become durable. */

@@ -162,14 +162,10 @@ static enum err read_all(const struct source *source, journal_batch_fn *each, vo
         if (err) goto out;
         part->sealed = batch.len == 0;
         part->at += JOURNAL_BATCH_HEAD + batch.len;
-        report->batches++;
     }
     if (err == ERR_CORRUPT) err = look_behind(source, part->salt, part->at, &found);
     if (found) err = refuse_at(part->at, note);
-    if (!err) {
-        report->torn_bytes = source->size - part->at;
-        report->bytes = part->at;
-    }
+    if (!err) report->torn_bytes = source->size - part->at;
 out:
     buf_deinit(&payload);
     return err;

@@ -33,8 +33,7 @@ struct journal_options {
     uint64_t salt;    /* random; for a file that is made */
 };
 struct journal_report {
-    bool made; /* there was none */
-    uint64_t batches, bytes;
+    bool made;           /* there was none */
     uint64_t torn_bytes; /* cut from the tail */
 };
 /* A payload, in order; an error ends the walk, and ERR_CORRUPT gets the offset. */

@@ -51,7 +51,7 @@ static struct answer *answer_new(struct host_service *service, struct rpc_call *
     a->call = call;
     list_init(&a->link);
     list_append(&service->calls, &a->link);
-    host_wait_init(&a->wait, on_durable);
+    list_init(&a->wait.link);
     buf_init(&a->bytes, HOST_SERVICE_ANSWER_MAX);
     rpc_call_set_data(call, a);
     return a;
@@ -60,7 +60,7 @@ static struct answer *answer_new(struct host_service *service, struct rpc_call *
 static void answer_free(struct answer *a)
 {
     if (a->call) rpc_call_set_data(a->call, NULL);
-    host_wait_stop(&a->wait);
+    list_remove(&a->wait.link);
     timer_deinit(&a->timer);
     book_walk_close(a->walk);
     buf_deinit(&a->bytes);
@@ -79,7 +79,7 @@ static void on_call_done(void *, struct rpc_call *call)
 
 static void answer_when_durable(struct answer *a)
 {
-    if (!host_wait(a->service->host, &a->wait)) on_durable(&a->wait);
+    if (!host_wait(a->service->host, &a->wait, on_durable)) on_durable(&a->wait);
 }
 
 /* --- the mutating calls --- */

@@ -125,7 +125,7 @@ static void trial_close(struct backend *backend)
 
 /* --- callers --- */
 
-static void on_told(struct host_wait *wait)
+static void on_answered(struct host_wait *wait)
 {
     struct waiting *w = CONTAINER_OF(wait, struct waiting, wait);
     struct world *world = w->process->world;
@@ -170,8 +170,8 @@ static void ask_one(struct process *p)
     buf_deinit(&bytes);
     CHECK("never fenced by itself", w->answer.outcome != BOOK_FENCED);
     w->revision = book_stats(host_book(p->host)).revision;
-    host_wait_init(&w->wait, on_told);
-    if (!host_wait(p->host, &w->wait)) on_told(&w->wait);
+    list_init(&w->wait.link);
+    if (!host_wait(p->host, &w->wait, on_answered)) on_answered(&w->wait);
 }
 
 static void on_ask(struct timer *timer)
@@ -262,17 +262,17 @@ static void drop_answers(struct process *p)
     struct host_wait wait;
     struct list *at, *following;
 
-    host_wait_init(&wait, on_told);
-    if (!host_wait(p->host, &wait)) return;
+    list_init(&wait.link);
+    if (!host_wait(p->host, &wait, on_answered)) return;
     for (at = wait.link.next; at != &wait.link; at = following) {
         struct host_wait *other = CONTAINER_OF(at, struct host_wait, link);
 
         following = at->next;
-        if (at == NULL || other->fn != on_told) continue;
-        host_wait_stop(other);
+        if (at == NULL || other->fn != on_answered) continue;
+        list_remove(&other->link);
         free(CONTAINER_OF(other, struct waiting, wait));
     }
-    host_wait_stop(&wait);
+    list_remove(&wait.link);
 }
 
 static void close_process(void *state)
@@ -359,7 +359,7 @@ static void on_failed(void *owner, enum err err, const struct note *note)
     f->why = *note;
 }
 
-static void on_told_in_vain(struct host_wait *wait)
+static void on_answered_in_vain(struct host_wait *wait)
 {
     CONTAINER_OF(wait, struct failing, wait)->reported = true;
 }
@@ -395,15 +395,15 @@ TEST(a_disk_that_fails_ends_the_provider_and_nobody_is_told)
     CHECK_OK("offer",
              book_see(host_book(f.host), SEEN_OFFERED, STR("m-0"), &plain_offer, STR_EMPTY, &note));
     sim_fs_fail_once(sim_host_disk(machine), SIM_FS_SYNC, 1, ERR_IO);
-    host_wait_init(&f.wait, on_told_in_vain);
-    CHECK("it waits for the disk", host_wait(f.host, &f.wait));
+    list_init(&f.wait.link);
+    CHECK("it waits for the disk", host_wait(f.host, &f.wait, on_answered_in_vain));
     task_init(&task, nothing);
     loop_defer(sim_host_io(machine)->loop, &task);
     (void)sim_run_for(world.sim, 5000);
     CHECK_ERR("it ends", f.failed, ERR_IO);
     CHECK_HAS("and says where", f.why.text, "/state");
     CHECK("no answer went out", !f.reported);
-    host_wait_stop(&f.wait);
+    list_remove(&f.wait.link);
     host_close(f.host);
     sim_close(world.sim);
 }
