@@ -34,7 +34,7 @@ struct events {
     enum err trouble;
 };
 
-/* What to log once the lock is released. */
+/* To be logged once the lock is released. */
 struct news {
     bool changed;
     enum err trouble;

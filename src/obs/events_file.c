@@ -41,7 +41,8 @@ struct retire_job {
     const char *directory; /* of the event file: its names changed, too; NULL: they did not */
 };
 
-/* Nobody could do anything about a failure; names may take another rotation to be safe. */
+/* Ignores failures, because nothing can be done about them; names may take another rotation to be
+ * safe. */
 static void retire_now(struct fs *fs, struct fs_file *own_file, const char *directory)
 {
     (void)fs_sync(fs, own_file);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the health pages share. Nobody else includes this. */
+/* The health pages from the inside; only for their own files. */
 #ifndef OBS_HEALTH_IMPL_H
 #define OBS_HEALTH_IMPL_H
 #include <pthread.h>

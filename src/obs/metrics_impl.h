@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the metrics share. Nobody else includes this. */
+/* The metrics from the inside; only for their own files. */
 #ifndef OBS_METRICS_IMPL_H
 #define OBS_METRICS_IMPL_H
 #include <pthread.h>

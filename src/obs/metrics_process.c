@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the operating system says about this process, read when the metrics are written. */
+/* Numbers of the operating system about this process, read when the metrics are written. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

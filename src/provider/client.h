@@ -26,7 +26,7 @@
  * (8,192 calls, 32 MiB of requests);
  * past `connections_max` they wait here, in order. The deadline of a call begins when it is sent,
  * because before that the provider has not been asked. What has waited for 30 s is not sent any
- * more, and ends within another 30: who asked has other thoughts by then, and a Drain that comes
+ * more, and ends within another 30: the caller has decided anew by then, and a Drain that comes
  * minutes late hits a machine that serves somebody else. A connection that said nothing during the
  * whole time of a call is left for another. List has a connection of its own: half a gigabyte must
  * not delay the acks.

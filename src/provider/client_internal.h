@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the client's files share. Nothing outside them includes this.
+/* The client from the inside; only for its own files.
  *
  *   client.c        connections, calls, where they wait
  *   client_fetch.c  List */

@@ -176,7 +176,7 @@ void h2_fail(struct h2 *h2, enum err err, uint32_t code)
     if (err == ERR_NOMEM || nghttp2_session_terminate_session(h2->session, code)) h2->mute = true;
 }
 
-/* What a failed call of nghttp2 means for the connection; fails it when it is fatal. */
+/* The meaning of a failed call of nghttp2 for the connection; fails it when it is fatal. */
 enum err h2_engine_err(struct h2 *h2, ssize_t code)
 {
     if (code >= 0) return ERR_OK;
@@ -325,7 +325,8 @@ enum err h2_ping(struct h2 *h2, uint64_t token)
     uint8_t bytes[8];
 
     if (h2->failed) return ERR_CLOSED;
-    h2_memory_trim(&h2->memory); /* who asks is quiet; what the busy time left behind goes back */
+    h2_memory_trim(
+        &h2->memory); /* a connection that pings is quiet; the blocks of its busy time go back */
     for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (uint8_t)(token >> (56 - 8 * i));
     return nghttp2_submit_ping(h2->session, NGHTTP2_FLAG_NONE, bytes) ? ERR_NOMEM : ERR_OK;
 }

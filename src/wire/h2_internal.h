@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the h2_*.c files share. Nothing outside src/wire includes this.
+/* A connection from the inside; only for the h2_*.c files.
  *
  *   h2.c          life of a connection, feeding, small verbs
  *   h2_recv.c     what nghttp2 calls while bytes come in

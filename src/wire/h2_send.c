@@ -272,7 +272,7 @@ enum err h2_send_end(struct h2 *h2, int32_t id)
 
 /* -- gathering -- */
 
-/* What of nghttp2's next frame is not yet taken; empty when there is none. */
+/* The part of nghttp2's next frame that is not yet taken; empty when there is none. */
 static enum err next_left(struct h2 *h2)
 {
     const uint8_t *bytes;

@@ -62,7 +62,7 @@ enum err reclaims_order(struct reclaims *reclaims, struct str id, struct str mac
                         struct note *note);
 /* An order from disk, `resumed`, in the phase it had. Errors as reclaims_order. */
 enum err reclaims_put(struct reclaims *reclaims, const struct reclaim *order, struct note *note);
-/* What is on disk must follow this number; reclaims_saved() says up to which it does. */
+/* The number of the newest change that must be on disk; reclaims_saved() reports what is there. */
 uint64_t reclaims_change(const struct reclaims *reclaims);
 void reclaims_saved(struct reclaims *reclaims, uint64_t change);
 void reclaims_session(struct reclaims *reclaims); /* a new one: acknowledge again */

@@ -45,7 +45,7 @@ bool kube_part_same(const struct json *a, const struct json *b, const char *part
     return left && right && json_same(left, right);
 }
 
-/* What was read, as it is. */
+/* A value that was read, as it is. */
 void kube_put(struct ndjson *w, struct str key, const struct json *value)
 {
     struct buf text;

@@ -110,7 +110,7 @@ static const char *split_key(const char *key, char namespace_[KUBE_NAME_CAP])
     return key + len + 1;
 }
 
-/* The request says what the pod asks for. Somebody may have edited either. */
+/* The request asks for the same as the pod. Either may have been edited. */
 static bool request_agrees(const struct json *request, struct str body)
 {
     struct json *wanted = NULL;

@@ -368,7 +368,7 @@ static enum err book_apply_machine(struct book *book, const struct book_change *
 
 /* --- a machine goes --- */
 
-/* What is left is a stranger with its marks: a stale shard stays stale should the id come back. */
+/* Leaves a stranger with the marks: a stale shard stays stale if the id comes back. */
 static void book_make_stranger(struct book *book, struct book_entry *e)
 {
     const struct book_entry left = {

@@ -132,7 +132,7 @@ static void task_put_environment(const struct backend_operation *operation, stru
 
 /* --- the answer --- */
 
-/* What a script printed, as an object; NULL: nothing, which is fine. */
+/* The output of a script as an object; NULL: the script printed nothing, which is fine. */
 static enum err answer_read(struct str output, size_t max, struct json **ret_json,
                             struct note *note)
 {

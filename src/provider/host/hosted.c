@@ -38,7 +38,7 @@ static bool write_word(const char *directory, const char *file, const char *word
     return wrote == (ssize_t)strlen(word);
 }
 
-/* Where the line of version 2 says that we are: "0::/a/b". */
+/* Our cgroup, as the line of version 2 names it: "0::/a/b". */
 static struct str own_cgroup(struct str text)
 {
     struct str line;
@@ -88,7 +88,7 @@ struct record {
     struct hosted hosted;
 };
 
-/* Where that is refused (the parent is of another kind, say) its session has to do. */
+/* If the kernel refuses (the parent is of another kind, say), the process has only its session. */
 static void join_cgroup(const char *cgroup, int pid)
 {
     char number[16];

@@ -181,8 +181,8 @@ static enum err sync_dir_of(struct journal *j)
     return err ? err : fs_sync_dir(j->fs, dir);
 }
 
-/* What was read may be in this machine's memory only: of a process that was killed before its sync,
- * or between a rename and the sync of the directory. From here on it is answered for. */
+/* The bytes that were read may be in this machine's memory only: the process before may have been
+ * killed before its sync, or between a rename and the sync of the directory. So all is synced here. */
 static enum err load(struct journal *j, journal_batch_fn *each, void *context,
                      struct journal_report *report, struct note *note)
 {

@@ -234,7 +234,7 @@ static void on_list_writable(void *, struct rpc_call *call)
     if (a && a->walk) list_push(a);
 }
 
-/* What the answer says is durable. */
+/* The changes that the answer reports are durable. */
 static void on_durable(struct host_wait *wait)
 {
     struct answer *a = CONTAINER_OF(wait, struct answer, wait);
