@@ -92,10 +92,14 @@ enum err grpc_message_decode(struct str text, struct buf *into)
 
 enum err grpc_bin_encode(struct str bytes, struct buf *into)
 {
-    size_t before = into->len;
-    enum err err = base64_encode(bytes, into);
+    struct buf padded; /* of its own: the ceiling of `into` counts without padding */
+    enum err err;
 
-    while (!err && into->len > before && into->data[into->len - 1] == '=') into->len--;
+    buf_init(&padded, SIZE_MAX);
+    err = base64_encode(bytes, &padded);
+    while (!err && padded.len > 0 && padded.data[padded.len - 1] == '=') padded.len--;
+    if (!err) err = buf_append(into, buf_peek(&padded));
+    buf_deinit(&padded);
     return err;
 }
 
