@@ -167,7 +167,7 @@ static void complain(struct log_source *log, uint64_t n)
     LOG_WARN(log, "it happened", log_u64("n", n));
 }
 
-TEST(repeats_are_counted_and_told_with_the_next_line)
+TEST(repeats_are_counted_and_reported_with_the_next_line)
 {
     struct capture c;
     struct log_source log;
@@ -182,7 +182,7 @@ TEST(repeats_are_counted_and_told_with_the_next_line)
     capture_close(&c);
 }
 
-TEST(repeats_are_told_by_the_tick_and_by_close)
+TEST(repeats_are_reported_by_the_tick_and_by_close)
 {
     struct capture c;
     struct log_source log;
@@ -267,7 +267,7 @@ TEST(a_full_pipe_drops_counts_and_reports_but_never_waits)
     buf_deinit(&rest);
 }
 
-TEST(a_full_disk_is_told_as_what_it_is)
+TEST(a_full_disk_is_reported_as_what_it_is)
 {
     struct fake_clock clock;
     struct logger *logger;

@@ -37,7 +37,7 @@ static char *dumped(void)
     return all;
 }
 
-TEST(entries_are_told_oldest_first_with_time_and_thread)
+TEST(entries_are_reported_oldest_first_with_time_and_thread)
 {
     struct fake_clock clock;
     char want[256], *got;

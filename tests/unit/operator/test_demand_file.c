@@ -142,7 +142,7 @@ TEST(what_is_wrong_is_named)
     }
 }
 
-TEST(json_and_toml_are_told_apart)
+TEST(json_and_toml_are_known_apart)
 {
     static const struct {
         const char *text;

@@ -57,7 +57,7 @@ static bool takes(const char *want, enum node_phase phase)
     return phase == NODE_PHASE_COUNT ? !node : node && node->phase == phase;
 }
 
-TEST(a_drained_machine_is_told_once_more_and_forgotten)
+TEST(a_drained_machine_is_reported_once_more_and_forgotten)
 {
     struct str id;
     size_t cursor = 0;
@@ -93,7 +93,7 @@ TEST(what_changed_twice_is_taken_once_as_it_is_now)
     nodes_close(nodes);
 }
 
-TEST(everything_told_is_kept_and_replaced_whole)
+TEST(everything_reported_is_kept_and_replaced_whole)
 {
     const struct label labels[] = {{STR("a"), STR("1")}, {STR("b"), STR("2")}};
     const struct label resources[] = {{STR("cpu"), STR("16")}};
@@ -128,7 +128,7 @@ TEST(everything_told_is_kept_and_replaced_whole)
     nodes_close(nodes);
 }
 
-TEST(what_is_not_told_again_in_a_session_has_left)
+TEST(what_is_not_reported_again_in_a_session_has_left)
 {
     struct str id;
     int gone = 0, all = 0;

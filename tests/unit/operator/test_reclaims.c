@@ -212,7 +212,7 @@ TEST(what_ends_a_report)
     reclaims_close(reclaims);
 }
 
-TEST(a_shard_that_does_not_know_of_an_order_is_told)
+TEST(a_shard_that_does_not_know_of_an_order_gets_a_report)
 {
     open_reporting();
     reclaims_session(reclaims);

@@ -84,7 +84,7 @@ static void closed(void)
     server_stop(server);
 }
 
-TEST(a_list_that_breaks_off_is_given_up_and_told_anew)
+TEST(a_list_that_breaks_off_is_given_up_and_reported_anew)
 {
     server = server_start();
     server_answer_json(server, "200 OK", "", PAGE(POD("a"), "more"));

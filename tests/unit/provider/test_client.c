@@ -563,7 +563,7 @@ TEST(a_held_client_sends_no_mutating_call_any_more)
     close_all();
 }
 
-TEST(a_refusal_tells_the_epoch_that_it_names)
+TEST(a_refusal_names_the_epoch)
 {
     static const struct {
         const char *text;
@@ -689,7 +689,7 @@ TEST(past_the_bound_a_call_is_refused_at_once)
     for (int i = 0; i < 5; i++) CHECK_U64("the end of each was reported", many[i].count, 1);
 }
 
-TEST(closing_tells_sent_from_unsent)
+TEST(closing_separates_sent_from_unsent)
 {
     open_with(silent, (struct provider_options){.connections_max = 1});
     world.servers[0].streams_max = 2;

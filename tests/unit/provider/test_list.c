@@ -107,7 +107,7 @@ TEST(however_it_is_cut_the_same_comes_out)
     }
 }
 
-TEST(a_cursor_is_used_only_where_removals_are_told)
+TEST(a_cursor_is_used_only_where_removals_are_reported)
 {
     const struct {
         const char *why;

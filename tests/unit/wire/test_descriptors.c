@@ -68,7 +68,7 @@ TEST(a_symbol_leads_to_its_file)
     }
 }
 
-TEST(every_import_is_in_the_set_and_stands_before)
+TEST(every_import_is_in_the_set_and_comes_before)
 {
     struct str set = descriptors_product(), file, name, found;
     size_t cursor = 0, files = 0, imports = 0;

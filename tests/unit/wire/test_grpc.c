@@ -409,7 +409,7 @@ TEST(appending_past_a_ceiling_changes_nothing)
 
 /* -- status -- */
 
-TEST(status_names_and_what_stands_for_answers_without_one)
+TEST(status_names_and_the_status_of_answers_without_one)
 {
     static const struct {
         int http;

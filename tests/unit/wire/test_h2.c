@@ -529,7 +529,7 @@ TEST(streams_whose_client_never_reads_cost_a_bounded_amount)
     stop();
 }
 
-TEST(message_that_can_never_fit_is_told_apart_from_one_that_must_wait)
+TEST(message_that_can_never_fit_differs_from_one_that_must_wait)
 {
     static char bytes[5001];
     struct str part = str_of(bytes, sizeof bytes), halves[] = {{bytes, 2501}, {bytes, 2500}};
@@ -652,7 +652,7 @@ static void note_bound(struct h2_peer *p, int32_t stream, uint32_t code)
     if (first) h2_bind(p->h2, stream + 2, NULL);
 }
 
-TEST(what_is_bound_to_a_stream_stays_until_its_end_was_told)
+TEST(what_is_bound_to_a_stream_stays_until_its_end_was_reported)
 {
     int32_t a, b;
 

@@ -360,7 +360,7 @@ static const struct {
     {"a blank in a name", 1, 5, "a b", false, ERR_OK},
 };
 
-TEST(header_blocks_within_limits_are_told_others_end_their_stream)
+TEST(header_blocks_within_limits_are_reported_others_end_their_stream)
 {
     for (size_t i = 0; i < ARRAY_LEN(block_cases); i++) {
         enum err err;
@@ -649,7 +649,7 @@ TEST(client_drops_a_server_that_floods_or_pushes)
     stop();
 }
 
-TEST(interim_answers_are_dropped_and_the_real_one_is_told)
+TEST(interim_answers_are_dropped_and_the_real_one_is_reported)
 {
     struct h2_peer *client = &pair.client;
     struct buf out;

@@ -347,7 +347,7 @@ TEST(huge_metadata_and_blobs_are_refused_and_change_nothing)
     book_close(book);
 }
 
-TEST(a_failed_operation_ends_in_failed_with_an_error_that_can_be_told)
+TEST(a_failed_operation_ends_in_failed_with_an_error_that_can_be_reported)
 {
     static const struct {
         struct str said, reported;
@@ -657,7 +657,7 @@ TEST(page_tokens_of_another_process_are_refused)
     book_close(book);
 }
 
-TEST(a_list_shows_one_moment_whatever_happens_while_it_is_told)
+TEST(a_list_shows_one_moment_whatever_happens_while_it_is_sent)
 {
     struct book *book = book_of(50);
     struct listing before, after;

@@ -27,7 +27,7 @@ static void open_with(const char *script, struct command_options options)
 
 static const struct backend_operation create = {.kind = OPERATION_CREATE};
 
-TEST(a_script_gets_its_task_and_its_answer_is_told)
+TEST(a_script_gets_its_task_and_its_answer_is_reported)
 {
     static const struct label metadata[] = {{{"group", 5}, {"a\0b", 3}}};
     struct backend_operation configure = {.kind = OPERATION_CONFIGURE,
@@ -179,7 +179,7 @@ TEST(so_many_run_at_once_and_the_rest_waits_in_order)
     remove(in_dir("script.most"));
 }
 
-TEST(what_runs_when_the_provider_stops_is_killed_and_not_told)
+TEST(what_runs_when_the_provider_stops_is_killed_and_not_reported)
 {
     open_with("#!/bin/sh\necho $$ > \"$0.pid\"; exec sleep 300\n", (struct command_options){0});
     remove(in_dir("script.pid"));

@@ -326,14 +326,14 @@ static void run_world(uint64_t seed, enum sim_death death, uint64_t compact_byte
     sim_close(world.sim);
 }
 
-TEST(killed_before_any_disk_call_nothing_told_is_lost)
+TEST(killed_before_any_disk_call_nothing_answered_is_lost)
 {
     uint64_t seed = test_seed();
 
     for (uint64_t i = 0; i < 4; i++) run_world(seed + i, SIM_KILLED, i % 2 ? 4096 : 1);
 }
 
-TEST(without_power_before_any_disk_call_nothing_told_is_lost)
+TEST(without_power_before_any_disk_call_nothing_answered_is_lost)
 {
     uint64_t seed = test_seed();
 
@@ -369,7 +369,7 @@ static void nothing(struct task *task)
     (void)task;
 }
 
-TEST(a_disk_that_fails_ends_the_provider_and_nobody_is_told)
+TEST(a_disk_that_fails_ends_the_provider_and_no_answer_goes_out)
 {
     static const struct backend_ops ops = {
         .name = "trial", .start = trial_start, .close = trial_close};

@@ -148,7 +148,7 @@ TEST(who_does_not_go_in_its_grace_is_killed)
     fake_close(&host);
 }
 
-TEST(a_process_that_dies_is_told_as_such)
+TEST(a_process_that_dies_is_reported_as_such)
 {
     static const struct {
         const char *why, *file, *says;
@@ -228,7 +228,7 @@ TEST(a_later_provider_finds_what_runs)
     fake_close(&host);
 }
 
-TEST(what_ended_while_nobody_looked_is_told)
+TEST(what_ended_while_nobody_looked_is_reported)
 {
     open_with((struct process_backend_options){0});
     do_well(create, "idle");
