@@ -435,7 +435,6 @@ static void bench_client(void)
         &(struct provider_options){
             .io = client.io, .address = address, .shard_id = "bench", .epoch = 1},
         &client.provider, NULL));
-    while (!provider_ready(client.provider)) real_io_turn(client.real, true);
     bench_list();
     bench_calls();
     provider_close(client.provider, closed, &over);

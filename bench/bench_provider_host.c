@@ -235,7 +235,6 @@ static void connect_client(void)
     struct note note = {.text = ""};
 
     MUST(!provider_open(&options, &client.provider, &note));
-    while (!provider_ready(client.provider)) real_io_turn(client.real, true);
 }
 
 static void leave(void)

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The handler of fatal signals. It calls only what a signal handler may call, but for the backtrace;
+ * its lines are put together by obs/line.h, which calls nothing else. */
 #include "obs/crash.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <execinfo.h>
 #include <poll.h>
@@ -13,6 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/hex.h"
+#include "obs/line.h"
 #include "obs/ring.h"
 
 enum {
@@ -68,40 +73,30 @@ static bool say_line(void *, struct str line)
     return say_bytes(line);
 }
 
-static void say_hex(uint64_t value)
-{
-    char text[19] = "0x";
-    for (int i = 0; i < 16; i++) text[2 + i] = "0123456789abcdef"[value >> (60 - 4 * i) & 15];
-    say(text);
-}
-
-static void say_number(uint64_t value)
-{
-    char text[21];
-    char *at = text + sizeof text - 1;
-    *at = '\0';
-    do *--at = (char)('0' + value % 10);
-    while (value /= 10);
-    say(at);
-}
-
 static void say_signal(int number, const siginfo_t *info)
 {
     const char *name = "signal";
+    char room[LINE_CAP], digits[17];
+    struct log_line line;
+
     for (size_t i = 0; i < ARRAY_LEN(fatal); i++)
         if (fatal[i].number == number) name = fatal[i].name;
-    say("\n*** died by ");
-    say(name);
+    line_init(&line, room, sizeof room);
+    line_add_c(&line, "\n*** died by ");
+    line_add_c(&line, name);
     if (number != SIGABRT &&
         info->si_code > 0) { /* the kernel's own, so the address means something */
-        say(" at address ");
-        say_hex((uint64_t)(uintptr_t)info->si_addr);
+        uint64_t address = htobe64((uint64_t)(uintptr_t)info->si_addr);
+        hex_write(&address, sizeof address, digits);
+        line_add_c(&line, " at address 0x");
+        line_add_c(&line, digits);
     }
-    say(", process ");
-    say_number((uint64_t)getpid());
-    say(" thread ");
-    say_number((uint64_t)syscall(SYS_gettid));
-    say("\n");
+    line_add_c(&line, ", process ");
+    line_add_u64(&line, (uint64_t)getpid());
+    line_add_c(&line, " thread ");
+    line_add_u64(&line, (uint64_t)syscall(SYS_gettid));
+    line_add_c(&line, "\n");
+    (void)say_bytes(line_peek(&line));
     (void)say_bytes(str_of(build_line, build_len));
 }
 

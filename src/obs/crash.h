@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a dying process says: the recent-events ring, where it was, and which build it is.
+/* The last report of a dying process: the recent-events ring, a backtrace, and which build it is.
  *
  * For SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT (so for a failed assertion too): prints to
  * standard error, then dies by the same signal, so that exit status and core dump are what they

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Event lines: written at once, or queued in order while the sink takes none. One lock guards the
+ * queue and the sink; the log is written after the lock is released. */
 #include "obs/events.h"
 
 #include <pthread.h>
@@ -32,7 +34,7 @@ struct events {
     enum err trouble;
 };
 
-/* What to log once the lock is released. */
+/* To be logged once the lock is released. */
 struct news {
     bool changed;
     enum err trouble;
@@ -41,25 +43,30 @@ struct news {
 
 /* -- the sink, under lock -- */
 
-static enum err put(struct events *events, struct str line)
-{
-    switch (events->kind) {
-    case EVENTS_STDOUT: return line_out_write(&events->out, line);
-    case EVENTS_FILE: return events_file_write(events->file, line);
-    case EVENTS_NONE: break;
-    }
-    return ERR_OK;
-}
-
 static void begin_trouble(struct events *events, enum err err, struct news *news)
 {
     if (events->stats.in_trouble) return;
     events->stats.in_trouble = true;
     events->lost_in_trouble = 0;
-    /* A pipe that is full for a moment is everyday; a queue that fills up is told by its loss. */
+    /* A pipe that is full for a moment is everyday; a queue that fills up is logged when a line is lost. */
     if (err == ERR_FULL) return;
     events->trouble = err;
     *news = (struct news){true, err, 0};
+}
+
+static enum err put(struct events *events, struct str line, struct news *news)
+{
+    enum err err = ERR_OK;
+
+    if (events->kind == EVENTS_STDOUT) err = line_out_write(&events->out, line);
+    if (events->kind == EVENTS_FILE) err = events_file_write(events->file, line);
+    if (err) {
+        begin_trouble(events, err, news);
+        return err;
+    }
+    events->stats.written++;
+    events->stats.refusing = false;
+    return ERR_OK;
 }
 
 static void end_trouble(struct events *events, struct news *news)
@@ -125,30 +132,21 @@ static bool queue_make_room(struct events *events, size_t len, struct news *news
     return queue_has_room(events, len);
 }
 
-static void not_queued(struct events *events, enum events_class class, struct news *news)
-{
-    if (class == EVENT_MAY_DROP) {
-        lose(events, news);
-        return;
-    }
-    events->stats.refused++;
-    events->stats.refusing = true;
-}
-
 static enum err queue_add(struct events *events, enum events_class class, struct str line,
                           struct news *news)
 {
-    struct queued *queued;
+    bool room = queue_has_room(events, line.len) ||
+                (class == EVENT_KEEP && queue_make_room(events, line.len, news));
+    struct queued *queued = room ? malloc(sizeof *queued + line.len) : NULL;
 
-    if (!queue_has_room(events, line.len) &&
-        (class == EVENT_MAY_DROP || !queue_make_room(events, line.len, news))) {
-        not_queued(events, class, news);
-        return ERR_FULL;
-    }
-    queued = malloc(sizeof *queued + line.len);
     if (!queued) {
-        not_queued(events, class, news);
-        return ERR_NOMEM;
+        if (class == EVENT_MAY_DROP) {
+            lose(events, news);
+        } else {
+            events->stats.refused++;
+            events->stats.refusing = true;
+        }
+        return room ? ERR_NOMEM : ERR_FULL;
     }
     queued->next = NULL;
     queued->class = class;
@@ -166,13 +164,7 @@ static enum err queue_add(struct events *events, enum events_class class, struct
 static bool drain(struct events *events, struct news *news)
 {
     while (events->queue) {
-        enum err err = put(events, str_of(events->queue->text, events->queue->len));
-        if (err) {
-            begin_trouble(events, err, news);
-            return false;
-        }
-        events->stats.written++;
-        events->stats.refusing = false;
+        if (put(events, str_of(events->queue->text, events->queue->len), news)) return false;
         queue_remove(events, &events->queue);
     }
     if (events->kind != EVENTS_STDOUT) return true;
@@ -186,15 +178,8 @@ static bool drain(struct events *events, struct news *news)
 static enum err write_locked(struct events *events, enum events_class class, struct str line,
                              struct news *news)
 {
-    enum err err = ERR_OK;
-    if (events->queue && !drain(events, news)) return queue_add(events, class, line, news);
-    err = put(events, line);
-    if (err) {
-        begin_trouble(events, err, news);
+    if ((events->queue && !drain(events, news)) || put(events, line, news))
         return queue_add(events, class, line, news);
-    }
-    events->stats.written++;
-    events->stats.refusing = false;
     end_trouble(events, news);
     return ERR_OK;
 }
@@ -244,10 +229,7 @@ struct events_stats events_stats(struct events *events)
     pthread_mutex_lock(&events->lock);
     stats = events->stats;
     stats.queued = events->queue_count;
-    if (events->file) {
-        stats.rotations = events_file_rotations(events->file);
-        stats.failed_rotations = events_file_failed_rotations(events->file);
-    }
+    if (events->file) events_file_count(events->file, &stats);
     pthread_mutex_unlock(&events->lock);
     return stats;
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* One event file: appends lines, rotates by size, and reopens the file when another has taken its
+ * name. A worker syncs and closes the files that were rotated away. Its caller holds a lock. */
 #include "obs/events_file.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "io/fs.h"
 #include "io/worker.h"
@@ -20,7 +21,7 @@ struct events_file {
     struct clock *clock;
     struct loop_worker *worker;
     char *path;
-    char *directory;
+    char directory[FS_PATH_CAP];
     uint32_t mode, keep;
     uint64_t rotate_bytes;
     bool torn;
@@ -37,10 +38,11 @@ struct retire_job {
     struct job job;
     struct fs *fs;
     struct fs_file *file;
-    char *directory; /* whose names changed too; NULL: they did not */
+    const char *directory; /* of the event file: its names changed, too; NULL: they did not */
 };
 
-/* Nobody could do anything about a failure; names may take another rotation to be safe. */
+/* Ignores failures, because nothing can be done about them; names may take another rotation to be
+ * safe. */
 static void retire_now(struct fs *fs, struct fs_file *own_file, const char *directory)
 {
     (void)fs_sync(fs, own_file);
@@ -55,39 +57,22 @@ static void retire_run(struct job *job)
     retire->file = NULL;
 }
 
-static void retire_free(struct retire_job *retire)
-{
-    if (!retire) return;
-    free(retire->directory);
-    free(retire);
-}
-
 static void retire_done(struct job *job, enum err err)
 {
     struct retire_job *retire = CONTAINER_OF(job, struct retire_job, job);
     if (err) fs_close(retire->fs, retire->file); /* never ran: closing at least frees it */
-    retire_free(retire);
-}
-
-static struct retire_job *retire_make(struct fs *fs, struct fs_file *file, const char *directory)
-{
-    struct retire_job *job = calloc(1, sizeof *job);
-    if (!job) return NULL;
-    job->fs = fs;
-    job->file = file;
-    job->directory = directory ? str_dup(str_from(directory)) : NULL;
-    if (!directory || job->directory) return job;
-    free(job);
-    return NULL;
+    free(retire);
 }
 
 static void retire(struct events_file *f, struct fs_file *own_file, const char *directory)
 {
-    struct retire_job *job = f->worker ? retire_make(f->fs, own_file, directory) : NULL;
+    struct retire_job *job = f->worker ? calloc(1, sizeof *job) : NULL;
+
     if (job) {
+        *job = (struct retire_job){.fs = f->fs, .file = own_file, .directory = directory};
         job_init(&job->job, retire_run, retire_done);
         if (worker_submit(f->worker, &job->job) == ERR_OK) return;
-        retire_free(job);
+        free(job);
     }
     retire_now(f->fs, own_file, directory);
 }
@@ -111,16 +96,10 @@ static enum err reopen(struct events_file *f)
     return ERR_OK;
 }
 
-static char *directory_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    if (!slash) return str_dup(STR("."));
-    return str_dup(str_of(path, slash == path ? 1 : (size_t)(slash - path)));
-}
-
 enum err events_file_open(const struct events_options *options, struct events_file **ret_file,
                           struct note *note)
 {
+    char temp[FS_PATH_CAP];
     struct events_file *f;
     enum err err;
 
@@ -136,8 +115,7 @@ enum err events_file_open(const struct events_options *options, struct events_fi
     f->keep = options->keep ? options->keep : KEEP_DEFAULT;
     f->rotate_bytes = options->rotate_bytes;
     f->path = str_dup(str_from(options->path));
-    f->directory = directory_of(options->path);
-    err = f->path && f->directory ? ERR_OK : ERR_NOMEM;
+    err = f->path ? fs_temp_for(f->path, 0, f->directory, temp) : ERR_NOMEM;
     if (!err && options->loop)
         err = worker_open(options->loop,
                           &(struct worker_options){.name = "events", .jobs_max = RETIRE_JOBS_MAX},
@@ -161,36 +139,24 @@ void events_file_close(struct events_file *f)
         fs_close(f->fs, f->file);
     }
     worker_close(f->worker);
-    free(f->directory);
     free(f->path);
     free(f);
 }
 
 /* -- rotating -- */
 
-static char *numbered(const struct events_file *f, uint32_t number)
-{
-    size_t cap = strlen(f->path) + 16;
-    char *path = malloc(cap);
-
-    if (path) snprintf(path, cap, "%s.%u", f->path, number);
-    return path;
-}
-
 /* path.<keep-1> to path.<keep>, ..., path.1 to path.2, then path to path.1. The oldest first: a
  * failure in the middle loses nothing, it leaves a gap that the next rotation fills. */
 static enum err shift(struct events_file *f)
 {
+    char target[FS_PATH_CAP + 16], source[FS_PATH_CAP + 16];
     enum err err = ERR_OK;
+
     for (uint32_t to = f->keep; to >= 1 && !err; to--) {
-        char *target = numbered(f, to), *source = to > 1 ? numbered(f, to - 1) : NULL;
-        if (!target || (to > 1 && !source))
-            err = ERR_NOMEM;
-        else
-            err = fs_rename(f->fs, to > 1 ? source : f->path, target);
+        snprintf(target, sizeof target, "%s.%u", f->path, to);
+        snprintf(source, sizeof source, "%s.%u", f->path, to - 1);
+        err = fs_rename(f->fs, to > 1 ? source : f->path, target);
         if (err == ERR_NOT_FOUND && to > 1) err = ERR_OK; /* not that many yet */
-        free(target);
-        free(source);
     }
     return err;
 }
@@ -203,12 +169,6 @@ static bool moved_away(struct events_file *f)
     if (err) return err == ERR_NOT_FOUND;
     if (info.inode == f->inode) f->size = info.size;
     return info.inode != f->inode;
-}
-
-static void follow(struct events_file *f)
-{
-    struct fs_file *old = f->file;
-    if (reopen(f) == ERR_OK) retire(f, old, NULL); /* else go on with the old one */
 }
 
 static void rotate(struct events_file *f)
@@ -229,10 +189,11 @@ static void rotate(struct events_file *f)
 static void look_after(struct events_file *f)
 {
     mono_time now = clock_mono(f->clock);
-    bool due = mono_due(f->look_at, now);
-    if (due) {
+    struct fs_file *old = f->file;
+
+    if (mono_due(f->look_at, now)) {
         f->look_at = mono_after(now, LOOK_EVERY_MS);
-        if (moved_away(f)) follow(f);
+        if (moved_away(f) && reopen(f) == ERR_OK) retire(f, old, NULL); /* else with the old one */
     }
     if (f->rotate_bytes > 0 && f->size >= f->rotate_bytes && mono_due(f->rotate_after, now))
         rotate(f);
@@ -273,12 +234,8 @@ enum err events_file_write(struct events_file *f, struct str line)
     return ERR_OK;
 }
 
-uint64_t events_file_rotations(const struct events_file *f)
+void events_file_count(const struct events_file *f, struct events_stats *stats)
 {
-    return f->rotations;
-}
-
-uint64_t events_file_failed_rotations(const struct events_file *f)
-{
-    return f->failed_rotations;
+    stats->rotations = f->rotations;
+    stats->failed_rotations = f->failed_rotations;
 }

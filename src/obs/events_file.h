@@ -14,6 +14,5 @@ void events_file_close(struct events_file *file); /* syncs; NULL is fine */
 /* `line` with its end. After an error the file holds none of it, or, where that could not be cut
  * off, a torn line that the next write ends. */
 enum err events_file_write(struct events_file *file, struct str line);
-uint64_t events_file_rotations(const struct events_file *file);
-uint64_t events_file_failed_rotations(const struct events_file *file);
+void events_file_count(const struct events_file *file, struct events_stats *stats); /* rotations */
 #endif

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The loop's side of the health pages: once a second it copies what the pages show, ticks the log and
+ * flushes the events. Checks may be set from any thread, under the lock. */
 #include "obs/health.h"
 
 #include <stdatomic.h>
@@ -16,17 +18,9 @@ static void snapshot(struct health *h)
     struct loop_stats stats = loop_stats(h->loop);
     pthread_mutex_lock(&h->lock);
     h->loop_stats = stats;
-    h->told_at = clock_wall(h->clock);
+    h->copied_at = clock_wall(h->clock);
     pthread_mutex_unlock(&h->lock);
     atomic_store(&h->beat_ms, clock_mono(h->clock).ms);
-}
-
-/* Whoever may not lose a transition must not be given work that makes one. */
-static void look_at_events(struct health *h)
-{
-    (void)events_flush(h->events);
-    health_check_set(h->events_check, !events_stats(h->events).refusing,
-                     "event lines that must be kept cannot be written");
 }
 
 static void on_tick(struct timer *timer)
@@ -34,7 +28,12 @@ static void on_tick(struct timer *timer)
     struct health *h = CONTAINER_OF(timer, struct health, timer);
     snapshot(h);
     if (h->logger) logger_tick(h->logger);
-    if (h->events) look_at_events(h);
+    if (h->events) {
+        (void)events_flush(h->events);
+        /* A process that cannot keep the lines of transitions must not be given work that makes them. */
+        health_check_set(h->events_check, !events_stats(h->events).refusing,
+                         "event lines that must be kept cannot be written");
+    }
     timer_start_in(timer, HEALTH_TICK_MS);
 }
 
@@ -157,7 +156,7 @@ void health_close(struct health *h)
     if (!h) return;
     if (h->hooked) loop_on_slow(h->loop, NULL, NULL);
     health_unserve(h);
-    health_metrics_remove(h);
+    metrics_off_write(h->metrics, health_metrics_collect, h);
     timer_deinit(&h->timer);
     pthread_mutex_destroy(&h->lock);
     free(h);

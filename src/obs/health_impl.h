@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the health pages share. Nobody else includes this. */
+/* The health pages from the inside; only for their own files. */
 #ifndef OBS_HEALTH_IMPL_H
 #define OBS_HEALTH_IMPL_H
 #include <pthread.h>
@@ -40,7 +40,7 @@ struct health {
 
     pthread_mutex_t lock; /* everything below; held for copies only */
     struct loop_stats loop_stats;
-    wall_time told_at;
+    wall_time copied_at; /* loop_stats */
     struct slow_turn slow[HEALTH_SLOW_TURNS];
     uint64_t slow_count;
     struct health_check checks[HEALTH_CHECKS_MAX];
@@ -52,5 +52,5 @@ uint64_t health_silence_ms(struct health *h);
 http_handler health_page_alive, health_page_ready, health_page_loop, health_page_ring,
     health_page_metrics;
 enum err health_metrics_add(struct health *h, struct note *note);
-void health_metrics_remove(struct health *h); /* fine when they were never added */
+metrics_collect_fn health_metrics_collect; /* on a page's thread; its context is the health */
 #endif

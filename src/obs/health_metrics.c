@@ -68,7 +68,7 @@ static const struct metric_field events_fields[] = {
      GAUGE(struct events_stats, queued)},
 };
 
-static void health_metrics_collect(void *context)
+void health_metrics_collect(void *context)
 {
     struct health *h = context;
     struct http_stats http = h->server ? http_stats(h->server) : (struct http_stats){0};
@@ -100,9 +100,4 @@ enum err health_metrics_add(struct health *h, struct note *note)
     if (!err && h->logger) err = ADD(log_fields);
     if (!err && h->events) err = ADD(events_fields);
     return err ? err : metrics_on_write(h->metrics, health_metrics_collect, h);
-}
-
-void health_metrics_remove(struct health *h)
-{
-    metrics_off_write(h->metrics, health_metrics_collect, h);
 }

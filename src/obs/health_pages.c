@@ -118,21 +118,21 @@ void health_page_loop(void *context, const struct http_request *, struct http_re
     struct slow_turn slow[HEALTH_SLOW_TURNS];
     struct loop_stats stats;
     uint64_t slow_count, silence = health_silence_ms(h);
-    char told[RFC3339_CAP];
-    wall_time told_at;
+    char copied[RFC3339_CAP];
+    wall_time copied_at;
 
     pthread_mutex_lock(&h->lock);
     stats = h->loop_stats;
-    told_at = h->told_at;
+    copied_at = h->copied_at;
     slow_count = h->slow_count;
     memcpy(slow, h->slow, sizeof slow);
     pthread_mutex_unlock(&h->lock);
-    wall_text(told_at, told);
+    wall_text(copied_at, copied);
     if (silence >= h->stale_after_ms)
         SAY(response,
             "THE LOOP HAS BEEN SILENT FOR %" PRIu64 " MS; below is what it said before\n\n",
             silence);
-    SAY(response, "loop, as of %s, %" PRIu64 " ms ago\n", told, silence);
+    SAY(response, "loop, as of %s, %" PRIu64 " ms ago\n", copied, silence);
     say_stats(response, &stats);
     say_slow_turns(response, slow, slow_count);
 }

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Appends to a line of fixed room. Allocates nothing; all but quoted text and doubles may also be
+ * called in a signal handler. */
 #include "obs/line.h"
 
 #include <math.h>

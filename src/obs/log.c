@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One lock for all loggers of the process: places in the source are shared by them, and a line is
- * short. Inside it a line is made on the stack and handed over in one call. */
+ * short. Inside it a line is made on the stack and written in one call. */
 #include "obs/log.h"
 
 #include <math.h>
@@ -26,7 +26,7 @@ struct logger {
     struct line_out out;
     uint32_t repeats_per_second;
     struct list sites;             /* places with suppressed lines */
-    uint64_t lost[LOG_LOSS_COUNT]; /* dropped and not yet told */
+    uint64_t lost[LOG_LOSS_COUNT]; /* dropped and not yet reported */
     struct logger_stats stats;
 };
 
@@ -144,9 +144,9 @@ static struct str make_line(struct logger *logger, const struct content *c, char
     return line_peek(&line);
 }
 
-/* -- handing it over, under lock -- */
+/* -- writing it, under lock -- */
 
-static enum err hand_over(struct logger *logger, enum log_level level, struct str line)
+static enum err log_line_out(struct logger *logger, enum log_level level, struct str line)
 {
     enum err err = ERR_OK;
     if (logger->sink)
@@ -157,14 +157,8 @@ static enum err hand_over(struct logger *logger, enum log_level level, struct st
     return err;
 }
 
-static enum log_loss loss_of(enum err err)
-{
-    if (err == ERR_FULL) return LOG_LOSS_UNREAD;
-    return err == ERR_NO_SPACE ? LOG_LOSS_NO_SPACE : LOG_LOSS_FAILED;
-}
-
 /* The count of each reason, in its own words: a full disk is not a slow reader. */
-static enum err tell_lost(struct logger *logger)
+static enum err report_lost(struct logger *logger)
 {
     static const char *const messages[LOG_LOSS_COUNT] = {
         [LOG_LOSS_UNREAD] = "lines were dropped: nobody read them",
@@ -178,8 +172,8 @@ static enum err tell_lost(struct logger *logger)
             .level = LOG_LEVEL_WARN, .component = "log", .message = messages[i], .fields = fields};
         enum err err;
         if (logger->lost[i] == 0) continue;
-        err = hand_over(logger, c.level, make_line(logger, &c, room));
-        if (err) return err; /* nobody is left to tell; the count is */
+        err = log_line_out(logger, c.level, make_line(logger, &c, room));
+        if (err) return err; /* the count is kept for the next line */
         logger->lost[i] = 0;
     }
     return ERR_OK;
@@ -207,17 +201,19 @@ static void emit(struct logger *logger, const struct content *c)
     enum err err;
 
     remember(c);
-    err = tell_lost(logger);
-    if (!err) err = hand_over(logger, c->level, line);
+    err = report_lost(logger);
+    if (!err) err = log_line_out(logger, c->level, line);
     if (!err) return;
-    loss = loss_of(err);
+    loss = err == ERR_FULL       ? LOG_LOSS_UNREAD
+           : err == ERR_NO_SPACE ? LOG_LOSS_NO_SPACE
+                                 : LOG_LOSS_FAILED;
     logger->lost[loss]++;
     logger->stats.dropped[loss]++;
 }
 
 /* -- repeats, under lock -- */
 
-static void tell_repeats(struct logger *logger, struct log_site *site)
+static void report_repeats(struct logger *logger, struct log_site *site)
 {
     struct content c = {
         .level = site->level,
@@ -242,7 +238,7 @@ static bool site_allows(struct logger *logger, struct log_site *site, uint64_t s
 {
     site_adopt(logger, site);
     if (site->second != second) {
-        if (site->suppressed > 0) tell_repeats(logger, site);
+        if (site->suppressed > 0) report_repeats(logger, site);
         site->second = second;
         site->count = 0;
     }
@@ -287,23 +283,24 @@ void log_write(const struct log_source *source, struct log_site *site, enum log_
     pthread_mutex_unlock(&lock);
 }
 
-static void tell_all_repeats(struct logger *logger, bool even_unfinished)
+static void logger_catch_up(struct logger *logger, bool even_unfinished)
 {
     uint64_t second = second_of(logger);
+
+    pthread_mutex_lock(&lock);
     LIST_EACH_SAFE(&logger->sites, node, following)
     {
         struct log_site *site = CONTAINER_OF(node, struct log_site, link);
-        if (even_unfinished || site->second != second) tell_repeats(logger, site);
+        if (even_unfinished || site->second != second) report_repeats(logger, site);
     }
+    (void)report_lost(logger);
+    if (!logger->sink) (void)line_out_flush(&logger->out);
+    pthread_mutex_unlock(&lock);
 }
 
 void logger_tick(struct logger *logger)
 {
-    pthread_mutex_lock(&lock);
-    tell_all_repeats(logger, false);
-    (void)tell_lost(logger);
-    if (!logger->sink) (void)line_out_flush(&logger->out);
-    pthread_mutex_unlock(&lock);
+    logger_catch_up(logger, false);
 }
 
 /* -- life -- */
@@ -339,11 +336,7 @@ enum err logger_open(const struct logger_options *options, struct logger **ret_l
 void logger_close(struct logger *logger)
 {
     if (!logger) return;
-    pthread_mutex_lock(&lock);
-    tell_all_repeats(logger, true);
-    (void)tell_lost(logger);
-    if (!logger->sink) (void)line_out_flush(&logger->out);
-    pthread_mutex_unlock(&lock);
+    logger_catch_up(logger, true);
     if (!logger->sink) line_out_deinit(&logger->out);
     free(logger);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The log: one line per thing worth knowing, as logfmt for people or as JSON.
+/* The log: one line per event worth knowing, as logfmt for people or as JSON.
  *
  *     LOG_WARN(&shard->log, "action failed", log_str("machine", id), log_err("err", err));
  *
@@ -7,7 +7,7 @@
  * reported when lines flow again. Bytes from outside cannot forge a line: whatever is not plain
  * text is quoted and escaped. The message is a literal, so that one place in the source is one
  * message; what varies goes into fields. The same place more than repeats_per_second times a second
- * is counted and told as a line with the field `repeated`.
+ * is counted and reported as a line with the field `repeated`.
  *
  * Safe from any thread. Written lines go into the recent-events ring too (obs/ring.h).
  *
@@ -117,11 +117,11 @@ struct logger_stats {
 };
 /* ERR_INVALID (no clock, bad fd or level), ERR_NOMEM. */
 enum err logger_open(const struct logger_options *options, struct logger **ret_logger);
-void logger_close(struct logger *logger); /* tells the repeats that are left; NULL is fine */
+void logger_close(struct logger *logger); /* reports the repeats that are left; NULL is fine */
 void logger_set_level(struct logger *logger, enum log_level level); /* any thread; for SIGHUP */
 struct logger_stats logger_stats(struct logger *logger);
-/* Tells repeats whose second is over, and what was dropped. Call it about once a second; else
- * they are told with the next line of the same place. */
+/* Reports repeats whose second is over, and what was dropped. Call it about once a second; else
+ * they are reported with the next line of the same place. */
 void logger_tick(struct logger *logger);
 
 /* -- who speaks: a component, and fields that every line of it carries -- */

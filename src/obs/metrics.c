@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Families, their series, and the numbers of structs that are shown as such. A family's series are in
+ * one map, "other" among them, whose memory holds the key and the histogram of each series. The lock
+ * of the registry guards families and series; values are atomic. */
 #include "obs/metrics.h"
 
 #include <math.h>
@@ -63,12 +66,12 @@ double gauge_value(const struct gauge *gauge)
 void histogram_observe(struct histogram *histogram, double value)
 {
     const struct metric_family *family = histogram->family;
-    size_t low = 0, high = family->bound_count;
+    size_t low = 0, high = family->options.bucket_count;
 
     if (isnan(value)) return;
     while (low < high) { /* the first bound that is not below the value */
         size_t middle = (low + high) / 2;
-        if (value <= family->bounds[middle])
+        if (value <= family->options.buckets[middle])
             high = middle;
         else
             low = middle + 1;
@@ -79,35 +82,22 @@ void histogram_observe(struct histogram *histogram, double value)
 
 /* -- series, under lock -- */
 
-static void series_free(struct metric_family *family, struct metric_series *series)
+/* The series with this key, made if it is not there. NULL: no room, no memory. */
+static struct metric_series *series_make(struct metric_family *family, struct str key)
 {
-    if (!series) return;
-    if (family->kind == METRIC_HISTOGRAM) free(series->value.histogram);
-    free(series->key);
-    free(series);
-}
+    size_t buckets = (family->options.bucket_count + 1) * sizeof(atomic_uint_fast64_t), size;
+    struct metric_series *series;
 
-static struct metric_series *series_make(const struct metric_family *family, struct str key)
-{
-    struct metric_series *series = calloc(1, sizeof *series);
-    if (!series) return NULL;
-    series->key = malloc(key.len + 1);
-    if (!series->key) goto failed;
-    memcpy(series->key, key.at, key.len);
-    series->key_len = key.len;
-    if (family->kind == METRIC_HISTOGRAM) {
-        struct histogram *histogram =
-            calloc(1, sizeof *histogram + (family->bound_count + 1) * sizeof histogram->buckets[0]);
-        if (!histogram) goto failed;
-        histogram->family = family;
-        series->value.histogram = histogram;
+    size = sizeof *series +
+           (family->options.kind == METRIC_HISTOGRAM ? sizeof(struct histogram) + buckets : 0);
+    series = map_make(&family->series, key, size);
+    if (!series || series->key.at) return series;
+    series->key = str_of((char *)series + size, key.len);
+    if (family->options.kind == METRIC_HISTOGRAM) {
+        series->value.histogram = (void *)(series + 1);
+        series->value.histogram->family = family;
     }
     return series;
-
-failed:
-    free(series->key);
-    free(series);
-    return NULL;
 }
 
 /* Appends `value` as valid UTF-8 and at most METRIC_LABEL_MAX bytes of it, never part of a
@@ -145,39 +135,21 @@ static struct str key_make(const struct metric_family *family, const struct str 
     return str_of(key, len);
 }
 
-static struct metric_series *series_find(struct metric_family *family, const struct str *values)
-{
-    char room[METRIC_KEY_MAX];
-    struct str key = key_make(family, values, room);
-    struct metric_series *series = map_get(&family->series, key);
-
-    if (series) return series;
-    if (str_equal(key, str_of(family->other->key, family->other->key_len))) {
-        family->other_used =
-            true; /* a value that happens to read so: never the same series twice */
-        return family->other;
-    }
-    if (map_count(&family->series) < family->series_max) {
-        series = series_make(family, key);
-        if (series &&
-            map_put(&family->series, str_of(series->key, series->key_len), series) == ERR_OK)
-            return series;
-        series_free(family, series);
-    }
-    family->other_used = true;
-    atomic_fetch_add(&family->overflows, 1);
-    return family->other;
-}
-
 static union metric_value *value_of(struct metric_family *family, enum metric_kind kind,
                                     const struct str *values)
 {
+    char room[METRIC_KEY_MAX];
     struct metric_series *series;
-    assert(family->kind == kind);
+    assert(family->options.kind == kind);
     assert(values || family->label_count == 0);
     (void)kind;
     pthread_mutex_lock(&family->metrics->lock);
-    series = family->label_count > 0 ? series_find(family, values) : family->other;
+    series = series_make(family, key_make(family, values, room));
+    if (!series) {
+        series = family->other;
+        atomic_fetch_add(&family->overflows, 1);
+    }
+    if (series == family->other) family->other_used = true; /* also for values that read so */
     series->touched = true;
     pthread_mutex_unlock(&family->metrics->lock);
     return &series->value;
@@ -222,16 +194,6 @@ enum err metrics_add_gauge(struct metrics *metrics, const char *name, const char
 
 /* -- numbers of a struct -- */
 
-static enum err field_family(struct metrics *metrics, const struct metric_field *row,
-                             struct metric_family **ret_family, struct note *note)
-{
-    struct metric_options options = {
-        .name = row->name, .help = row->help, .kind = row->kind, .labels = {row->label}};
-
-    if (row->kind == METRIC_COUNTER) options.per_unit = row->per_unit;
-    return metrics_add(metrics, &options, ret_family, note);
-}
-
 enum err metrics_add_fields(struct metrics *metrics, const struct metric_field *rows, size_t count,
                             struct metric_fields **ret_fields, struct note *note)
 {
@@ -245,7 +207,15 @@ enum err metrics_add_fields(struct metrics *metrics, const struct metric_field *
     for (size_t i = 0; !err && i < count; i++) {
         assert(rows[i].size == sizeof(uint32_t) || rows[i].size == sizeof(uint64_t));
         if (i == 0 || strcmp(rows[i].name, rows[i - 1].name) != 0)
-            err = field_family(metrics, &rows[i], &family, note);
+            err =
+                metrics_add(metrics,
+                            &(struct metric_options){
+                                .name = rows[i].name,
+                                .help = rows[i].help,
+                                .kind = rows[i].kind,
+                                .labels = {rows[i].label},
+                                .per_unit = rows[i].kind == METRIC_COUNTER ? rows[i].per_unit : 0},
+                            &family, note);
         if (!err)
             fields->values[i] =
                 value_of(family, rows[i].kind,
@@ -291,8 +261,7 @@ void metric_round_begin(struct metric_family *family)
     size_t cursor = 0;
     pthread_mutex_lock(&family->metrics->lock);
     while ((entry = map_next(&family->series, &cursor)))
-        ((struct metric_series *)entry->value)->touched = false;
-    family->other->touched = family->label_count == 0;
+        ((struct metric_series *)entry->value)->touched = family->label_count == 0;
     pthread_mutex_unlock(&family->metrics->lock);
 }
 
@@ -304,10 +273,11 @@ void metric_round_end(struct metric_family *family)
     while ((entry = map_next(&family->series, &cursor))) {
         struct metric_series *series = entry->value;
         if (series->touched) continue;
-        map_remove(&family->series, str_of(series->key, series->key_len));
-        series_free(family, series);
+        if (series == family->other)
+            family->other_used = false;
+        else
+            free(map_remove(&family->series, series->key));
     }
-    if (!family->other->touched) family->other_used = false;
     pthread_mutex_unlock(&family->metrics->lock);
 }
 
@@ -324,16 +294,7 @@ static bool metric_is_sound(const struct metric_options *options)
 
 static void family_free(struct metric_family *family)
 {
-    struct map_entry *entry;
-    size_t cursor = 0;
-    if (!family) return;
-    while ((entry = map_next(&family->series, &cursor))) series_free(family, entry->value);
-    map_deinit(&family->series);
-    series_free(family, family->other);
-    for (size_t i = 0; i < METRIC_LABELS_MAX; i++) free(family->labels[i]);
-    free(family->bounds);
-    free(family->help);
-    free(family->name);
+    map_free(&family->series);
     free(family);
 }
 
@@ -347,27 +308,14 @@ static struct metric_family *family_make(struct metrics *metrics,
 
     if (!family) return NULL;
     family->metrics = metrics;
-    family->kind = options->kind;
-    family->series_max = options->series_max ? options->series_max : METRIC_SERIES_DEFAULT;
-    family->per_unit = options->per_unit > 0 ? options->per_unit : 1;
-    family->bound_count = options->bucket_count;
-    map_init(&family->series, family->series_max, 0);
-    family->name = str_dup(str_from(options->name));
-    family->help = str_dup(str_from(options->help));
-    family->bounds = calloc(options->bucket_count + 1, sizeof *family->bounds);
-    if (!family->name || !family->help || !family->bounds) goto failed;
-    for (size_t i = 0; i < options->bucket_count; i++) family->bounds[i] = options->buckets[i];
-    for (; options->labels[family->label_count]; family->label_count++) {
-        char **label = &family->labels[family->label_count];
-        *label = str_dup(str_from(options->labels[family->label_count]));
-        if (!*label) goto failed;
-    }
+    family->options = *options;
+    if (!options->series_max) family->options.series_max = METRIC_SERIES_DEFAULT;
+    if (!(options->per_unit > 0)) family->options.per_unit = 1;
+    while (options->labels[family->label_count]) family->label_count++;
+    map_init(&family->series, family->options.series_max + 1u, 0);
     family->other = series_make(family, key_make(family, others, room));
-    if (!family->other) goto failed;
     family->other_used = family->label_count == 0;
-    return family;
-
-failed:
+    if (family->other) return family;
     family_free(family);
     return NULL;
 }
@@ -377,7 +325,7 @@ static enum err family_insert(struct metrics *metrics, struct metric_family *own
 {
     size_t place = 0;
     while (place < metrics->family_count) {
-        int order = strcmp(metrics->families[place]->name, own_family->name);
+        int order = strcmp(metrics->families[place]->options.name, own_family->options.name);
         if (order == 0) return ERR_EXISTS;
         if (order > 0) break;
         place++;
@@ -454,7 +402,6 @@ enum err metrics_open(struct metrics **ret_metrics)
 void metrics_close(struct metrics *metrics)
 {
     if (!metrics) return;
-    if (metrics->process) metrics->process_free(metrics->process);
     for (size_t i = 0; i < metrics->family_count; i++) family_free(metrics->families[i]);
     free(metrics->families);
     while (metrics->fields) {

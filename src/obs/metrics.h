@@ -27,15 +27,15 @@ enum {
     METRIC_SERIES_MAX = 4096, /* of one family */
     METRIC_BUCKETS_MAX = 32,
 };
-struct metric_options {
-    const char *name, *help; /* copied */
+struct metric_options { /* its texts and buckets outlive the registry */
+    const char *name, *help;
     enum metric_kind kind;
-    const char *labels[METRIC_LABELS_MAX + 1]; /* NULL ends the list; copied */
+    const char *labels[METRIC_LABELS_MAX + 1]; /* NULL ends the list */
     uint32_t series_max;                       /* 0: 64; without labels it is 1 */
     /* Counters hold whole numbers. With per_unit 1e9 a counter of nanoseconds is shown in
      * seconds. */
     double per_unit;       /* 0: 1 */
-    const double *buckets; /* histogram: upper bounds, growing, without +Inf; copied */
+    const double *buckets; /* histogram: upper bounds, growing, without +Inf */
     size_t bucket_count;
 };
 

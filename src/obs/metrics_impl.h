@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the metrics share. Nobody else includes this. */
+/* The metrics from the inside; only for their own files. */
 #ifndef OBS_METRICS_IMPL_H
 #define OBS_METRICS_IMPL_H
 #include <pthread.h>
@@ -20,22 +20,17 @@ union metric_value {
     struct histogram *histogram;
 };
 struct metric_series {
-    char *key; /* label values, each followed by NUL: sorts as the values do */
-    size_t key_len;
+    struct str key; /* label values, each followed by NUL: sorts as the values do */
     union metric_value value;
     bool touched; /* since metric_round_begin */
 };
 struct metric_family {
     struct metrics *metrics;
-    char *name, *help, *labels[METRIC_LABELS_MAX];
+    struct metric_options options; /* with the defaults; series_max is beside "other" */
     size_t label_count;
-    enum metric_kind kind;
-    uint32_t series_max;
-    double per_unit;
-    double *bounds;
-    size_t bound_count;
-    struct map series;           /* by key; guarded by the registry's lock */
-    struct metric_series *other; /* the series without room of their own; NULL without labels */
+    struct map series; /* by key; guarded by the registry's lock */
+    struct metric_series
+        *other; /* for values without room of their own; without labels the only one */
     bool other_used;
     atomic_uint_fast64_t overflows;
 };
@@ -55,7 +50,5 @@ struct metrics {
     } collectors[METRIC_COLLECTORS_MAX];
     size_t collector_count;
     struct metric_fields *fields;
-    struct metric_process *process; /* see metrics_process.c; freed with the registry */
-    void (*process_free)(struct metric_process *process);
 };
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the operating system says about this process, read when the metrics are written. */
+/* Numbers of the operating system about this process, read when the metrics are written. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,11 +30,9 @@ static const struct metric_field rows[] = {
      METRIC_FIELD(struct process_numbers, threads)},
 };
 
-struct metric_process {
-    struct metric_fields *fields;
-    struct process_numbers numbers; /* as last read: what cannot be read stays */
-    pthread_mutex_t lock;           /* two pages may be written at once */
-};
+static struct process_numbers numbers; /* as last read: what cannot be read stays */
+static pthread_mutex_t numbers_lock =
+    PTHREAD_MUTEX_INITIALIZER; /* two pages may be written at once */
 
 static void count_one(void *context, const char *name, enum fs_kind kind)
 {
@@ -42,7 +40,7 @@ static void count_one(void *context, const char *name, enum fs_kind kind)
     ++*(size_t *)context;
 }
 
-static void read_stat(struct process_numbers *numbers)
+static void read_stat(void)
 {
     struct buf text;
     uint64_t ticks = (uint64_t)max_u64((uint64_t)sysconf(_SC_CLK_TCK), 1);
@@ -51,11 +49,11 @@ static void read_stat(struct process_numbers *numbers)
     buf_init(&text, PROC_TEXT_MAX);
     if (fs_read_whole(fs_real(), "/proc/self/stat", PROC_TEXT_MAX, &text) == ERR_OK) {
         all = buf_peek(&text);
-        numbers->cpu_ns =
+        numbers.cpu_ns =
             (process_stat_field(all, 14) + process_stat_field(all, 15)) * (1000000000 / ticks);
-        numbers->threads = process_stat_field(all, 20);
-        numbers->virtual_memory = process_stat_field(all, 23);
-        numbers->resident = process_stat_field(all, 24) * (uint64_t)sysconf(_SC_PAGESIZE);
+        numbers.threads = process_stat_field(all, 20);
+        numbers.virtual_memory = process_stat_field(all, 23);
+        numbers.resident = process_stat_field(all, 24) * (uint64_t)sysconf(_SC_PAGESIZE);
     }
     buf_deinit(&text);
 }
@@ -82,23 +80,16 @@ static double start_time(void)
 
 static void metrics_process_collect(void *context)
 {
-    struct metric_process *process = context;
     struct rlimit limit;
     size_t fds = 0;
 
-    pthread_mutex_lock(&process->lock);
-    read_stat(&process->numbers);
+    pthread_mutex_lock(&numbers_lock);
+    read_stat();
     if (fs_list(fs_real(), "/proc/self/fd", count_one, &fds) == ERR_OK && fds > 0)
-        process->numbers.open_fds = fds - 1; /* one was the listing itself */
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) process->numbers.max_fds = limit.rlim_cur;
-    metrics_set_fields(process->fields, &process->numbers);
-    pthread_mutex_unlock(&process->lock);
-}
-
-static void process_free(struct metric_process *process)
-{
-    pthread_mutex_destroy(&process->lock);
-    free(process);
+        numbers.open_fds = fds - 1; /* one was the listing itself */
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) numbers.max_fds = limit.rlim_cur;
+    metrics_set_fields(context, &numbers);
+    pthread_mutex_unlock(&numbers_lock);
 }
 
 /* gcc's own text is a bare number, clang's begins with its name or its packager's. */
@@ -129,26 +120,15 @@ static enum err add_build(struct metrics *metrics, const struct metrics_build *b
 enum err metrics_add_process(struct metrics *metrics, const struct metrics_build *build,
                              struct note *note)
 {
-    struct metric_process *process;
+    struct metric_fields *fields;
     struct gauge *started;
-    enum err err;
+    enum err err = metrics_add_fields(metrics, rows, ARRAY_LEN(rows), &fields, note);
 
-    if (metrics->process) return ERR_EXISTS;
-    process = calloc(1, sizeof *process);
-    if (!process) return ERR_NOMEM;
-    pthread_mutex_init(&process->lock, NULL);
-    err = metrics_add_fields(metrics, rows, ARRAY_LEN(rows), &process->fields, note);
     if (!err)
         err = metrics_add_gauge(metrics, "process_start_time_seconds",
                                 "When the process began, in seconds since 1970.", &started, note);
     if (!err) err = add_build(metrics, build, note);
-    if (!err) err = metrics_on_write(metrics, metrics_process_collect, process);
-    if (err) {
-        process_free(process);
-        return err; /* families that were made stay, at 0 */
-    }
-    gauge_set(started, start_time());
-    metrics->process = process;
-    metrics->process_free = process_free;
-    return ERR_OK;
+    if (!err) err = metrics_on_write(metrics, metrics_process_collect, fields);
+    if (!err) gauge_set(started, start_time());
+    return err; /* families that were made stay, at 0 */
 }

@@ -32,8 +32,8 @@ __attribute__((format(printf, 2, 3))) static void page_format(struct page *page,
     va_end(args);
 }
 
-/* Backslash and line end are escaped, quotes where quotes stand around. A scraper drops a page that
- * is not UTF-8: help texts are our own, and label values were made UTF-8 when they came in. */
+/* Escapes backslash and line end, and quotes if the text is between quotes. A scraper drops a page
+ * that is not UTF-8: help texts are our own, and label values were made UTF-8 when they came in. */
 static void page_escaped(struct page *page, struct str text, bool quoted)
 {
     for (size_t i = 0; i < text.len && !page->err; i++) {
@@ -62,13 +62,13 @@ static void page_double(struct page *page, double value)
 static void page_sample(struct page *page, const struct metric_family *family, const char *suffix,
                         const struct metric_series *series, const double *bound)
 {
-    struct str rest = str_of(series->key, series->key_len), value;
+    struct str rest = series->key, value;
     bool labels = family->label_count > 0 || bound;
 
-    page_format(page, "%s%s%s", family->name, suffix, labels ? "{" : "");
+    page_format(page, "%s%s%s", family->options.name, suffix, labels ? "{" : "");
     for (size_t i = 0; i < family->label_count; i++) {
         (void)str_split(&rest, '\0', &value);
-        page_format(page, "%s%s=\"", i ? "," : "", family->labels[i]);
+        page_format(page, "%s%s=\"", i ? "," : "", family->options.labels[i]);
         page_escaped(page, value, true);
         page_add(page, STR("\""));
     }
@@ -87,8 +87,8 @@ static void page_histogram(struct page *page, const struct metric_family *family
     uint64_t count = 0, sum_bits;
     double sum;
 
-    for (size_t i = 0; i <= family->bound_count; i++) {
-        double bound = i < family->bound_count ? family->bounds[i] : INFINITY;
+    for (size_t i = 0; i <= family->options.bucket_count; i++) {
+        double bound = i < family->options.bucket_count ? family->options.buckets[i] : INFINITY;
         count += atomic_load_explicit(&histogram->buckets[i], memory_order_relaxed);
         page_sample(page, family, "_bucket", series, &bound);
         page_format(page, "%" PRIu64 "\n", count);
@@ -105,17 +105,17 @@ static void page_histogram(struct page *page, const struct metric_family *family
 static void page_series(struct page *page, const struct metric_family *family,
                         const struct metric_series *series)
 {
-    if (family->kind == METRIC_HISTOGRAM) {
+    if (family->options.kind == METRIC_HISTOGRAM) {
         page_histogram(page, family, series);
         return;
     }
     page_sample(page, family, "", series, NULL);
-    if (family->kind == METRIC_GAUGE)
+    if (family->options.kind == METRIC_GAUGE)
         page_double(page, gauge_value(&series->value.gauge));
-    else if (family->per_unit == 1)
+    else if (family->options.per_unit == 1)
         page_format(page, "%" PRIu64, counter_value(&series->value.counter));
     else
-        page_double(page, (double)counter_value(&series->value.counter) / family->per_unit);
+        page_double(page, (double)counter_value(&series->value.counter) / family->options.per_unit);
     page_add(page, STR("\n"));
 }
 
@@ -130,8 +130,7 @@ static void page_head(struct page *page, const char *name, const char *help, enu
 static int by_key(const void *a, const void *b)
 {
     const struct metric_series *const *left = a, *const *right = b;
-    return str_compare(str_of((*left)->key, (*left)->key_len),
-                       str_of((*right)->key, (*right)->key_len));
+    return str_compare((*left)->key, (*right)->key);
 }
 
 static void page_family(struct page *page, struct metric_family *family,
@@ -140,9 +139,9 @@ static void page_family(struct page *page, struct metric_family *family,
     struct map_entry *entry;
     size_t cursor = 0, count = 0;
 
-    while ((entry = map_next(&family->series, &cursor))) room[count++] = entry->value;
-    if (family->other_used) room[count++] = family->other;
-    page_head(page, family->name, family->help, family->kind);
+    while ((entry = map_next(&family->series, &cursor)))
+        if (entry->value != family->other || family->other_used) room[count++] = entry->value;
+    page_head(page, family->options.name, family->options.help, family->options.kind);
     qsort(room, count, sizeof(void *), by_key);
     for (size_t i = 0; i < count; i++) page_series(page, family, room[i]);
 }
@@ -155,38 +154,32 @@ static void page_overflows(struct page *page, const struct metrics *metrics)
     for (size_t i = 0; i < metrics->family_count; i++) {
         uint64_t count = atomic_load(&metrics->families[i]->overflows);
         if (count == 0) continue;
-        page_format(page, OVERFLOW_NAME "{metric=\"%s\"} %" PRIu64 "\n", metrics->families[i]->name,
-                    count);
+        page_format(page, OVERFLOW_NAME "{metric=\"%s\"} %" PRIu64 "\n",
+                    metrics->families[i]->options.name, count);
     }
-}
-
-static void metrics_text_collect(struct metrics *metrics)
-{
-    size_t count;
-    pthread_mutex_lock(&metrics->lock);
-    count = metrics->collector_count; /* only ever added to */
-    pthread_mutex_unlock(&metrics->lock);
-    for (size_t i = 0; i < count; i++) metrics->collectors[i].fn(metrics->collectors[i].context);
 }
 
 enum err metrics_write(struct metrics *metrics, struct buf *into)
 {
     struct page page = {.out = into};
-    size_t before = into->len;
-    bool told = false;
+    size_t before = into->len, count;
+    bool overflows_written = false;
     const struct metric_series **room = malloc((METRIC_SERIES_MAX + 1) * sizeof(void *));
 
     if (!room) return ERR_NOMEM;
-    metrics_text_collect(metrics);
+    pthread_mutex_lock(&metrics->lock);
+    count = metrics->collector_count; /* only ever added to */
+    pthread_mutex_unlock(&metrics->lock);
+    for (size_t i = 0; i < count; i++) metrics->collectors[i].fn(metrics->collectors[i].context);
     pthread_mutex_lock(&metrics->lock);
     for (size_t i = 0; i < metrics->family_count && !page.err; i++) {
-        if (!told && strcmp(metrics->families[i]->name, OVERFLOW_NAME) > 0) {
+        if (!overflows_written && strcmp(metrics->families[i]->options.name, OVERFLOW_NAME) > 0) {
             page_overflows(&page, metrics);
-            told = true;
+            overflows_written = true;
         }
         page_family(&page, metrics->families[i], room);
     }
-    if (!told) page_overflows(&page, metrics);
+    if (!overflows_written) page_overflows(&page, metrics);
     pthread_mutex_unlock(&metrics->lock);
     free(room);
     if (page.err) into->len = before;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Entries are claimed with one atomic addition. Each slot carries a stamp: 2n + 1 while entry n is
  * being written, 2n + 2 when it is whole. A reader takes a slot only if the stamp is even and the
- * same before and after. All words are atomic, stored with release and loaded with acquire: whoever
- * sees a word of a newer entry also sees its stamp. */
+ * same before and after. All words are atomic, stored with release and loaded with acquire: a
+ * reader that sees a word of a newer entry also sees its stamp. */
 #include "obs/ring.h"
 
 #include <inttypes.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The last things this process did, kept for the moment it dies.
+/* The last events of this process, kept for the moment it dies.
  *
  * One ring per process, because a crash has no context to be handed. Writing takes no lock and some
- * ten nanoseconds, from any thread, so it may stand in hot code: a term changed, a batch of 412
+ * ten nanoseconds, from any thread, so hot code may call it: a term changed, a batch of 412
  * applied, a connection closed. The newest RING_SLOTS entries are kept. Reading is safe in a signal
  * handler and beside writers; an entry that is being written at that moment is left out.
  *

@@ -16,16 +16,6 @@ enum {
     SHOWN = 60, /* bytes of a strange word in a note */
 };
 
-struct reading {
-    struct arena *arena;
-    struct note *note;
-};
-
-static enum err wrong(struct reading *r, const char *key, const char *what)
-{
-    return note_fail(r->note, ERR_INVALID, "%s: %s", key, what);
-}
-
 /* -- one row -- */
 
 struct list {
@@ -194,16 +184,17 @@ static enum err join_group(struct capacity_request *request, struct arena *arena
     return ERR_OK;
 }
 
-static enum err read_row(struct reading *r, const struct json *value, struct demand_file_row *row)
+static enum err read_row(const struct json *value, struct arena *arena, struct demand_file_row *row,
+                         struct note *note)
 {
     struct parts parts = {.row = {.name = STR_EMPTY, .line = row->line, .request.count = 1}};
     struct capacity_request *request = &parts.row.request;
-    enum err err = json_fields_read(value, &row_table, &parts, r->arena, r->note);
+    enum err err = json_fields_read(value, &row_table, &parts, arena, note);
 
     row->name = parts.row.name;
-    if (!err) err = join_requirements(&parts, r->arena);
-    if (!err && json_find(value, "co-locate")) err = join_group(request, r->arena, r->note);
-    if (!err) err = id_check("name", parts.row.name, ID_MAX, r->note);
+    if (!err) err = join_requirements(&parts, arena);
+    if (!err && json_find(value, "co-locate")) err = join_group(request, arena, note);
+    if (!err) err = id_check("name", parts.row.name, ID_MAX, note);
     request->resources = parts.resources.all;
     request->resource_count = parts.resources.count;
     *row = parts.row;
@@ -233,24 +224,24 @@ static int compare_names(const void *a, const void *b)
     return order ? order : (left > right) - (left < right); /* of two the later is blamed */
 }
 
-static enum err check_names(struct reading *r, const struct demand_file *file)
+static enum err check_names(const struct demand_file *file, struct arena *arena, struct note *note)
 {
-    const struct demand_file_row **sorted = arena_calloc(r->arena, file->count, sizeof(void *));
+    const struct demand_file_row **sorted = arena_calloc(arena, file->count, sizeof(void *));
 
     if (!sorted) return ERR_NOMEM;
     for (size_t i = 0; i < file->count; i++) sorted[i] = &file->rows[i];
     qsort(sorted, file->count, sizeof(void *), compare_names);
     for (size_t i = 1; i < file->count; i++) {
         if (!str_equal(sorted[i - 1]->name, sorted[i]->name)) continue;
-        note_set(r->note, "name: given twice");
-        demand_file_where(sorted[i], (size_t)(sorted[i] - file->rows), ERR_INVALID, r->note);
+        note_set(note, "name: given twice");
+        demand_file_where(sorted[i], (size_t)(sorted[i] - file->rows), ERR_INVALID, note);
         return ERR_INVALID;
     }
     return ERR_OK;
 }
 
 /* The list, alone or under its key. */
-static enum err find_list(struct reading *r, const struct json *root, const struct json **ret_list)
+static enum err find_list(const struct json *root, const struct json **ret_list, struct note *note)
 {
     const struct json *value;
     void *cursor = NULL;
@@ -259,31 +250,32 @@ static enum err find_list(struct reading *r, const struct json *root, const stru
     *ret_list = json_kind(root) == JSON_KIND_ARRAY ? root : NULL;
     while (json_next(root, &cursor, &key, &value)) {
         if (!str_equal(key, STR("requests")))
-            return note_fail(r->note, ERR_INVALID, "unknown key '%.*s'",
-                             (int)min_size(key.len, SHOWN), key.at);
+            return note_fail(note, ERR_INVALID, "unknown key '%.*s'", (int)min_size(key.len, SHOWN),
+                             key.at);
         *ret_list = value;
     }
     if (!*ret_list) {
         /* Not the same as an empty list: a file that was cut to nothing must not cost a cluster its
          * machines. */
-        return note_fail(r->note, ERR_INVALID,
+        return note_fail(note, ERR_INVALID,
                          "no 'requests'; no demand at all is written requests = []");
     }
-    return json_kind(*ret_list) == JSON_KIND_ARRAY ? ERR_OK
-                                                   : wrong(r, "requests", "must be a list");
+    if (json_kind(*ret_list) == JSON_KIND_ARRAY) return ERR_OK;
+    return note_fail(note, ERR_INVALID, "requests: must be a list");
 }
 
-static enum err read_json(struct reading *r, const struct json *root, const struct toml *toml,
-                          struct demand_file *ret_file)
+static enum err read_json(const struct json *root, const struct toml *toml, struct arena *arena,
+                          struct demand_file *ret_file, struct note *note)
 {
     const struct toml_value *where = toml ? toml_get(toml_root(toml), STR("requests")) : NULL;
     const struct json *list;
     struct demand_file_row *rows;
-    enum err err = find_list(r, root, &list);
+    enum err err = find_list(root, &list, note);
 
     if (err) return err;
-    if (json_count(list) > DEMAND_FILE_ROWS_MAX) return wrong(r, "requests", "too many");
-    rows = arena_calloc(r->arena, json_count(list), sizeof *rows);
+    if (json_count(list) > DEMAND_FILE_ROWS_MAX)
+        return note_fail(note, ERR_INVALID, "requests: too many");
+    rows = arena_calloc(arena, json_count(list), sizeof *rows);
     if (!rows) return ERR_NOMEM;
     if (where) where = toml_first(where);
     for (size_t i = 0; i < json_count(list) && !err; i++) {
@@ -291,13 +283,13 @@ static enum err read_json(struct reading *r, const struct json *root, const stru
             rows[i].line = toml_position(where).line;
             where = toml_next(where);
         }
-        err = read_row(r, json_item(list, i), &rows[i]);
-        if (err) demand_file_where(&rows[i], i, err, r->note);
+        err = read_row(json_item(list, i), arena, &rows[i], note);
+        if (err) demand_file_where(&rows[i], i, err, note);
     }
     if (err) return err;
     ret_file->rows = rows;
     ret_file->count = json_count(list);
-    return check_names(r, ret_file);
+    return check_names(ret_file, arena, note);
 }
 
 bool demand_file_is_json(struct str text)
@@ -310,35 +302,28 @@ bool demand_file_is_json(struct str text)
     return str_starts(rest, STR("{")) || str_starts(rest, STR("]"));
 }
 
-static enum err open_toml(struct str text, struct toml **ret_toml, struct buf *json,
-                          struct note *note)
-{
-    enum err err = toml_open(text, TOML_MEMORY_MAX, ret_toml, NULL, note);
-
-    return err ? err : toml_as_json(*ret_toml, json, note);
-}
-
 enum err demand_file_read(struct str text, struct arena *arena, struct demand_file *ret_file,
                           struct note *note)
 {
     struct note own = {""};
-    struct reading r = {arena, note ? note : &own};
     struct demand_file file = {0};
     struct toml *toml = NULL;
     struct json *root = NULL;
     struct buf json;
     enum err err = ERR_OK;
 
+    if (!note) note = &own;
     if (text.len > DEMAND_FILE_BYTES_MAX)
         return note_fail(note, ERR_TOO_LARGE, "%zu bytes, at most %d are allowed", text.len,
                          DEMAND_FILE_BYTES_MAX);
     buf_init(&json, JSON_BYTES_MAX);
     if (!demand_file_is_json(text)) {
-        err = open_toml(text, &toml, &json, r.note);
+        err = toml_open(text, TOML_MEMORY_MAX, &toml, NULL, note);
+        if (!err) err = toml_as_json(toml, &json, note);
         text = buf_peek(&json);
     }
-    if (!err) err = json_open(text, JSON_BYTES_MAX, &root, r.note);
-    if (!err) err = read_json(&r, root, toml, &file);
+    if (!err) err = json_open(text, JSON_BYTES_MAX, &root, note);
+    if (!err) err = read_json(root, toml, arena, &file, note);
     json_close(root);
     toml_close(toml);
     buf_deinit(&json);

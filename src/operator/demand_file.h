@@ -31,7 +31,7 @@ enum {
 struct demand_file_row {
     struct str name;
     struct capacity_request request;
-    uint32_t line; /* where it stands in a TOML file; 0: JSON */
+    uint32_t line; /* of a TOML file; 0: JSON */
 };
 struct demand_file { /* in the arena it was read into */
     const struct demand_file_row *rows;

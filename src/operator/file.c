@@ -1,24 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The demand file: an edit is taken whole or not at all, and what was good is kept. On the loop's
+ * thread; threads of their own read the file and write the copy. */
 #include "operator/file.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "io/fs.h"
 #include "operator/demand_file.h"
 #include "operator/file_internal.h"
 
 enum { LAST_GOOD_MODE = 0600 };
-
-enum err file_state_path(const struct file_source *f, const char *name, char *path, size_t cap,
-                         struct note *note)
-{
-    int len = snprintf(path, cap, "%s/%s", f->around->state_dir, name);
-
-    if (len < (int)cap) return ERR_OK;
-    return note_fail(note, ERR_INVALID, "state directory: too long a path");
-}
 
 /* -- an edit -- */
 
@@ -87,8 +77,7 @@ static void file_set_good(struct file_source *f, struct str text)
 {
     f->bad.text[0] = '\0';
     if (f->edit_bad) gauge_set(f->edit_bad, 0);
-    if (!buf_append(file_keeper_room(f->last_good), text))
-        file_keeper_write(f->last_good, ++f->edits);
+    if (!buf_append(side_file_room(f->last_good), text)) side_file_write(f->last_good, 0);
 }
 
 static void file_on_edited(void *owner, struct str text)
@@ -117,25 +106,12 @@ static void on_keep_trouble(void *owner, enum err err, const char *why)
 
 /* -- the start -- */
 
-/* What was good before. */
-static enum err file_take_kept(struct file_source *f, const char *path)
-{
-    struct note note = {""};
-    struct buf text;
-    enum err err;
-
-    buf_init(&text, DEMAND_FILE_BYTES_MAX + 1);
-    err = fs_read_whole(f->io->fs, path, DEMAND_FILE_BYTES_MAX, &text);
-    if (!err) err = file_take(f, buf_peek(&text), &note);
-    buf_deinit(&text);
-    return err;
-}
-
 /* The file; or, when it cannot be used, what was good before. */
-static enum err file_first_demand(struct file_source *f, const char *kept, struct note *note)
+static enum err file_first_demand(struct file_source *f, struct note *note)
 {
+    struct note lost = {""};
     struct str text;
-    enum err err = file_watch_first(f->watch, &text, note);
+    enum err err = side_file_read(f->watch, &text, note);
 
     if (!err) err = file_take(f, text, note);
     if (!err) {
@@ -143,34 +119,35 @@ static enum err file_first_demand(struct file_source *f, const char *kept, struc
         return ERR_OK;
     }
     note_prefix(note, "%s", f->demand_path);
-    if (file_take_kept(f, kept)) return err;
+    if (side_file_read(f->last_good, &text, &lost) || file_take(f, text, &lost)) return err;
     file_set_bad(f, note->text);
     return ERR_OK;
 }
 
-static enum err file_open_files(struct file_source *f, const char *kept, struct note *note)
+static enum err file_open_files(struct file_source *f, struct note *note)
 {
-    struct file_watch_options watch = {
+    struct side_file_options watch = {
         .io = f->io,
-        .name = "demand",
+        .thread = "demand",
         .path = f->demand_path,
         .bytes_max = DEMAND_FILE_BYTES_MAX,
         .on_content = file_on_edited,
         .on_trouble = on_read_trouble,
         .owner = f,
     };
-    struct file_keeper_options keeper = {
+    struct side_file_options last_good = {
         .io = f->io,
-        .name = "last-good",
-        .path = kept,
+        .thread = "last-good",
+        .directory = f->around->state_dir,
+        .path = "demand.last-good",
         .bytes_max = DEMAND_FILE_BYTES_MAX,
         .mode = LAST_GOOD_MODE,
         .on_trouble = on_keep_trouble,
         .owner = f,
     };
-    enum err err = file_watch_open(&watch, &f->watch, note);
+    enum err err = side_file_open(&watch, &f->watch, note);
 
-    if (!err) err = file_keeper_open(&keeper, &f->last_good, note);
+    if (!err) err = side_file_open(&last_good, &f->last_good, note);
     return err ? err : file_nodes_open(f, note);
 }
 
@@ -193,15 +170,13 @@ static enum err file_start(struct demand_source *source, const struct operator_a
                            struct note *note)
 {
     struct file_source *f = CONTAINER_OF(source, struct file_source, source);
-    char kept[FS_PATH_CAP];
     enum err err;
 
     f->around = around;
     f->io = around->io;
-    err = file_state_path(f, "demand.last-good", kept, sizeof kept, note);
-    if (!err) err = file_add_metrics(f, note);
-    if (!err) err = file_open_files(f, kept, note);
-    return err ? err : file_first_demand(f, kept, note);
+    err = file_add_metrics(f, note);
+    if (!err) err = file_open_files(f, note);
+    return err ? err : file_first_demand(f, note);
 }
 
 static bool file_ready(struct demand_source *source, struct note *reason)
@@ -219,8 +194,8 @@ static void file_close(struct demand_source *source)
 {
     struct file_source *f = CONTAINER_OF(source, struct file_source, source);
 
-    file_watch_close(f->watch);
-    file_keeper_close(f->last_good);
+    side_file_close(f->watch);
+    side_file_close(f->last_good);
     file_nodes_close(f);
     file_drains_close(f);
     free(f);

@@ -22,14 +22,6 @@ struct drain {
     char id[ID_MAX + 1], machine[ID_MAX + 1], provider_id[2 * ID_MAX + 100];
 };
 
-static void drain_copy(char *to, size_t cap, struct str text)
-{
-    size_t len = min_size(text.len, cap - 1);
-
-    if (len) memcpy(to, text.at, len);
-    to[len] = '\0';
-}
-
 static void drain_drop(struct drain *d)
 {
     list_remove(&d->link);
@@ -61,14 +53,6 @@ static void on_line(void *owner, int fd, struct str line)
              log_text("machine", d->machine), log_u64("fd", (uint64_t)fd), log_str("line", line));
 }
 
-/* What is left of the grace, in whole seconds. */
-static uint64_t drain_seconds_left(const struct drain *d)
-{
-    uint64_t passed = mono_elapsed_ms(d->since, loop_now(d->source->io->loop));
-
-    return d->grace_ms > passed ? (d->grace_ms - passed) / MS_PER_SECOND : 0;
-}
-
 static void drain_put_environment(const struct drain *d, const char *seconds,
                                   struct environment *env)
 {
@@ -83,7 +67,7 @@ static void drain_put_environment(const struct drain *d, const char *seconds,
     environment_put(env, "DRAIN_PREEMPTOR_PRIORITY", str_from(priority));
 }
 
-static enum err file_drain_drain_run(struct drain *d, struct note *note)
+static enum err drain_run_command(struct drain *d, struct note *note)
 {
     char seconds[32];
     const char *argv[] = {d->source->drain_command, d->machine, seconds, NULL};
@@ -97,9 +81,12 @@ static enum err file_drain_drain_run(struct drain *d, struct note *note)
         .on_exit = on_exit_of,
         .owner = d,
     };
+    uint64_t passed;
     enum err err;
 
-    snprintf(seconds, sizeof seconds, "%llu", (unsigned long long)drain_seconds_left(d));
+    passed = mono_elapsed_ms(d->since, loop_now(d->source->io->loop));
+    snprintf(seconds, sizeof seconds, "%llu",
+             (unsigned long long)((d->grace_ms - min_u64(passed, d->grace_ms)) / MS_PER_SECOND));
     environment_init(&env, "DRAIN_");
     drain_put_environment(d, seconds, &env);
     options.env = env.all;
@@ -120,7 +107,7 @@ static void drain_begin(struct file_source *f, struct drain *d)
         drain_drop(d);
         return;
     }
-    err = file_drain_drain_run(d, &note);
+    err = drain_run_command(d, &note);
     if (err) {
         operator_reclaim_ended(f->around->host, str_from(d->id),
                                str_from(note.text[0] ? note.text : err_text(err)));
@@ -155,21 +142,11 @@ void file_reclaim(struct demand_source *source, const struct reclaim_order *orde
     d->grace_ms = order->grace_ms;
     d->preemptor_priority = order->preemptor_priority;
     d->since = loop_now(f->io->loop);
-    drain_copy(d->id, sizeof d->id, order->instruction_id);
-    drain_copy(d->machine, sizeof d->machine, order->machine_id);
-    drain_copy(d->provider_id, sizeof d->provider_id, order->provider_id);
+    snprintf(d->id, sizeof d->id, "%.*s", STR_ARG(order->instruction_id));
+    snprintf(d->machine, sizeof d->machine, "%.*s", STR_ARG(order->machine_id));
+    snprintf(d->provider_id, sizeof d->provider_id, "%.*s", STR_ARG(order->provider_id));
     list_append(&f->drains, &d->link);
     loop_defer(f->io->loop, &f->drain_step);
-}
-
-static void drain_stop(struct drain *d)
-{
-    if (d->state == DRAIN_WAITS) {
-        drain_drop(d);
-        return;
-    }
-    d->state = DRAIN_STOPS;
-    process_signal(d->process, SIGKILL); /* ended: on_exit is on its way */
 }
 
 void file_reclaim_over(struct demand_source *source, struct str instruction_id)
@@ -179,7 +156,13 @@ void file_reclaim_over(struct demand_source *source, struct str instruction_id)
     LIST_EACH_SAFE(&f->drains, link, following)
     {
         struct drain *d = CONTAINER_OF(link, struct drain, link);
-        if (str_equal(str_from(d->id), instruction_id)) drain_stop(d);
+        if (!str_equal(str_from(d->id), instruction_id)) continue;
+        if (d->state == DRAIN_WAITS) {
+            drain_drop(d);
+        } else {
+            d->state = DRAIN_STOPS;
+            process_signal(d->process, SIGKILL); /* ended: on_exit is on its way */
+        }
     }
 }
 

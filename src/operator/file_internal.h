@@ -9,9 +9,8 @@
 #include "obs/log.h"
 #include "obs/metrics.h"
 #include "operator/file.h"
-#include "operator/file_keeper.h"
-#include "operator/file_watch.h"
 #include "operator/operator.h"
+#include "operator/side_file.h"
 
 enum { HINTS_MAX = 1024 }; /* the oldest goes */
 struct received_hint {     /* the newest of one key */
@@ -25,18 +24,15 @@ struct file_source {
     const struct operator_around *around;
     struct io *io;
     /* demand */
-    struct file_watch *watch;
-    struct file_keeper *last_good;
+    struct side_file *watch, *last_good;
     struct counter *edit_errors;
     struct gauge *edit_bad;
     struct note bad; /* why the file cannot be used now; "": it can */
-    uint64_t edits;
     /* machines */
-    struct file_keeper *nodes;
+    struct side_file *nodes;
     struct timer settle;
     struct map hints; /* struct received_hint, the newest last */
-    uint64_t writes;
-    bool whole; /* the shard has reported all machines once */
+    bool whole;       /* the shard has reported all machines once */
     /* drains */
     struct list drains; /* struct drain, in the order they came */
     struct task drain_step;
@@ -54,7 +50,4 @@ void file_drains_open(struct file_source *f);
 void file_drains_close(struct file_source *f); /* commands that run are killed */
 void file_reclaim(struct demand_source *source, const struct reclaim_order *order);
 void file_reclaim_over(struct demand_source *source, struct str instruction_id);
-/* "<state directory>/<name>" */
-enum err file_state_path(const struct file_source *f, const char *name, char *path, size_t cap,
-                         struct note *note);
 #endif

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Writes nodes.json: the machines and hints as the shard reported them, a moment after a change. On
+ * the loop's thread; a thread of its own writes the file. */
 #include <stdlib.h>
 
 #include "operator/file_internal.h"
@@ -69,20 +71,21 @@ static enum err nodes_write(struct file_source *f, struct buf *out)
 static void file_nodes_on_settled(struct timer *timer)
 {
     struct file_source *f = CONTAINER_OF(timer, struct file_source, settle);
-    enum err err = nodes_write(f, file_keeper_room(f->nodes));
+    enum err err = nodes_write(f, side_file_room(f->nodes));
 
     if (err)
         LOG_ERROR(f->around->log, "nodes.json could not be written", log_err("err", err));
     else
-        file_keeper_write(f->nodes, ++f->writes);
+        side_file_write(f->nodes, 0);
 }
 
-/* Writes nothing before the shard has reported all machines once: the file of the process before is
- * better than half of the machines. */
-static void nodes_write_soon(struct file_source *f)
+/* Writes the file a moment later; nothing before the shard has reported all machines once: the file of
+ * the process before is better than half of the machines. */
+void file_nodes_whole(struct demand_source *source)
 {
-    if (!f->whole || timer_running(&f->settle)) return;
-    timer_start_in(&f->settle, FILE_SETTLE_MS);
+    struct file_source *f = CONTAINER_OF(source, struct file_source, source);
+
+    if (f->whole && !timer_running(&f->settle)) timer_start_in(&f->settle, FILE_SETTLE_MS);
 }
 
 /* The shard reports all machines before it acknowledges the first roll-up. */
@@ -92,18 +95,13 @@ void file_taken(struct demand_source *source, uint64_t)
 
     if (f->whole) return;
     f->whole = true;
-    nodes_write_soon(f);
+    file_nodes_whole(source);
 }
 
-void file_node_changed(struct demand_source *source, struct str machine_id)
+/* All machines are written, whichever changed. */
+void file_node_changed(struct demand_source *source, struct str)
 {
-    (void)machine_id; /* all of them are written anyway */
-    nodes_write_soon(CONTAINER_OF(source, struct file_source, source));
-}
-
-void file_nodes_whole(struct demand_source *source)
-{
-    nodes_write_soon(CONTAINER_OF(source, struct file_source, source));
+    file_nodes_whole(source);
 }
 
 /* The newest hint of a key is the last of the table; where it is full the oldest hint goes. */
@@ -122,7 +120,7 @@ void file_available(struct demand_source *source, const struct available *given)
                                    .count = given->count,
                                    .confidence = given->confidence,
                                    .cost_per_hour = given->cost_per_hour};
-    nodes_write_soon(f);
+    file_nodes_whole(source);
 }
 
 static void file_nodes_on_trouble(void *owner, enum err err, const char *why)
@@ -135,26 +133,25 @@ static void file_nodes_on_trouble(void *owner, enum err err, const char *why)
 
 enum err file_nodes_open(struct file_source *f, struct note *note)
 {
-    char path[FS_PATH_CAP];
-    struct file_keeper_options options = {
+    struct side_file_options options = {
         .io = f->io,
-        .name = "nodes",
-        .path = path,
+        .thread = "nodes",
+        .directory = f->around->state_dir,
+        .path = "nodes.json",
         .bytes_max = NODES_BYTES_MAX,
         .mode = NODES_MODE,
         .on_trouble = file_nodes_on_trouble,
         .owner = f,
     };
-    enum err err = file_state_path(f, "nodes.json", path, sizeof path, note);
+    enum err err = timer_init(&f->settle, f->io->loop, file_nodes_on_settled);
 
-    if (!err) err = timer_init(&f->settle, f->io->loop, file_nodes_on_settled);
-    return err ? err : file_keeper_open(&options, &f->nodes, note);
+    return err ? err : side_file_open(&options, &f->nodes, note);
 }
 
 void file_nodes_close(struct file_source *f)
 {
     timer_deinit(&f->settle);
-    file_keeper_close(f->nodes);
+    side_file_close(f->nodes);
     f->nodes = NULL;
     map_free(&f->hints);
 }

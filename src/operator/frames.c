@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Frames: written field by field, because a roll-up may have hundreds of megabytes; read by the
+ * generated decoder, then checked. Pure. */
 #include "operator/frames.h"
 
 #include "model/wire/demand_wire.h"
-#include "wire/message.h"
-#include "wire/pb/bigfleet_v1alpha1_shard.pb-c.h"
 
 enum {
     ERROR_MAX = 4096,
@@ -104,33 +104,14 @@ enum err frames_drain_report(struct frame_parts *parts, const struct drain_messa
 
 /* -- reading -- */
 
-static enum err read_blob(const Bigfleet__V1alpha1__BootstrapRequest *given, struct arena *arena,
-                          struct shard_frame *frame, struct note *note)
+enum err frames_read_blob(const Bigfleet__V1alpha1__BootstrapRequest *given, struct arena *arena,
+                          struct blob_request *ret_request, struct note *note)
 {
-    frame->word = SHARD_BLOB_REQUEST;
-    frame->blob.request_id = str_from(given->request_id);
-    frame->blob.requirement_count = given->n_requirements;
-    if (id_check("request_id", frame->blob.request_id, ID_MAX, note)) return ERR_INVALID;
+    ret_request->request_id = str_from(given->request_id);
+    ret_request->requirement_count = given->n_requirements;
+    if (id_check("request_id", ret_request->request_id, ID_MAX, note)) return ERR_INVALID;
     return read_requirements(arena, given->requirements, given->n_requirements,
-                             &frame->blob.requirements, note);
-}
-
-static enum err read_reclaim(const Bigfleet__V1alpha1__ReclaimInstruction *given,
-                             struct arena *arena, struct shard_frame *frame, struct note *note)
-{
-    struct str *machines = arena_calloc(arena, given->n_nodes, sizeof *machines);
-
-    if (!machines) return ERR_NOMEM;
-    for (size_t i = 0; i < given->n_nodes; i++) machines[i] = str_from(given->nodes[i]);
-    frame->word = SHARD_RECLAIM;
-    frame->reclaim = (struct shard_reclaim){
-        .instruction_id = str_from(given->instruction_id),
-        .machines = machines,
-        .machine_count = given->n_nodes,
-        .grace_seconds = given->grace_period_seconds,
-        .preemptor_priority = given->preemptor_priority,
-    };
-    return id_check("instruction_id", frame->reclaim.instruction_id, ID_MAX, note);
+                             &ret_request->requirements, note);
 }
 
 /* The entries of all maps from text to text have the same shape. */
@@ -171,13 +152,12 @@ static enum err read_taints(const Bigfleet__V1alpha1__NodeStateUpdate *given, st
     return err;
 }
 
-static enum err read_node(const Bigfleet__V1alpha1__NodeStateUpdate *given, struct arena *arena,
-                          struct shard_frame *frame, struct note *note)
+enum err frames_read_node(const Bigfleet__V1alpha1__NodeStateUpdate *given, struct arena *arena,
+                          struct cluster_node *node, struct note *note)
 {
-    struct cluster_node *node = &frame->node;
     enum err err;
 
-    frame->word = SHARD_NODE_STATE;
+    *node = (struct cluster_node){0};
     node->machine_id = str_from(given->machine_id);
     node->state = (uint32_t)given->state < MACHINE_STATE_COUNT ? (enum machine_state)given->state
                                                                : MACHINE_UNSPECIFIED;
@@ -199,58 +179,17 @@ static enum err read_node(const Bigfleet__V1alpha1__NodeStateUpdate *given, stru
     return err ? err : read_taints(given, arena, node, note);
 }
 
-static enum err read_available(const Bigfleet__V1alpha1__AvailableCapacityUpdate *given,
-                               struct arena *arena, struct shard_frame *frame, struct note *note)
+enum err frames_read_available(const Bigfleet__V1alpha1__AvailableCapacityUpdate *given,
+                               struct arena *arena, struct available *ret_hint, struct note *note)
 {
-    frame->word = SHARD_AVAILABLE;
-    frame->available = (struct available){
+    *ret_hint = (struct available){
         .key = str_from(given->supersedes_key),
         .requirement_count = given->n_requirements,
         .count = given->available_count > 0 ? (uint32_t)given->available_count : 0,
         .confidence = (uint32_t)given->confidence,
         .cost_per_hour = given->cost_per_hour,
     };
-    if (id_check("supersedes_key", frame->available.key, FINGERPRINT_MAX, note)) return ERR_INVALID;
+    if (id_check("supersedes_key", ret_hint->key, FINGERPRINT_MAX, note)) return ERR_INVALID;
     return read_requirements(arena, given->requirements, given->n_requirements,
-                             &frame->available.requirements, note);
-}
-
-static void read_ack(const Bigfleet__V1alpha1__Acknowledgement *given, struct shard_frame *frame)
-{
-    struct str echo = str_from(given->echo);
-
-    if (str_equal(echo, STR("hello"))) frame->word = SHARD_HELLO_ACK;
-    frame->takes_drain_reports = given->takes_drain_reports;
-    if (str_equal(echo, STR("rollup"))) frame->word = SHARD_ROLLUP_ACK;
-}
-
-enum err frames_read(struct str bytes, struct arena *arena, struct shard_frame *ret_frame,
-                     struct note *note)
-{
-    const Bigfleet__V1alpha1__ShardMessage *given;
-    struct shard_frame frame = {.word = SHARD_UNSET};
-    ProtobufCMessage *message;
-    enum err err = message_read(&bigfleet__v1alpha1__shard_message__descriptor, bytes, NULL, arena,
-                                &message, note);
-
-    if (err) return err;
-    given = (const Bigfleet__V1alpha1__ShardMessage *)message;
-    switch ((int)given->payload_case) {
-    case BIGFLEET__V1ALPHA1__SHARD_MESSAGE__PAYLOAD_ACK: read_ack(given->ack, &frame); break;
-    case BIGFLEET__V1ALPHA1__SHARD_MESSAGE__PAYLOAD_BOOTSTRAP_REQUEST:
-        err = read_blob(given->bootstrap_request, arena, &frame, note);
-        break;
-    case BIGFLEET__V1ALPHA1__SHARD_MESSAGE__PAYLOAD_RECLAIM_INSTRUCTION:
-        err = read_reclaim(given->reclaim_instruction, arena, &frame, note);
-        break;
-    case BIGFLEET__V1ALPHA1__SHARD_MESSAGE__PAYLOAD_NODE_STATE_UPDATE:
-        err = read_node(given->node_state_update, arena, &frame, note);
-        break;
-    case BIGFLEET__V1ALPHA1__SHARD_MESSAGE__PAYLOAD_AVAILABLE_CAPACITY:
-        err = read_available(given->available_capacity, arena, &frame, note);
-        break;
-    default: break;
-    }
-    if (!err) *ret_frame = frame;
-    return err;
+                             &ret_hint->requirements, note);
 }

@@ -6,6 +6,7 @@
 #define OPERATOR_FRAMES_H
 #include "operator/core/demand.h"
 #include "operator/source.h"
+#include "wire/pb/bigfleet_v1alpha1_shard.pb-c.h"
 
 enum {
     FRAMES_ROLLUP_MAX = 256 << 20, /* bytes; as much as a shard reads */
@@ -36,32 +37,13 @@ struct drain_message {
 enum err frames_drain_report(struct frame_parts *parts, const struct drain_message *word,
                              struct buf *out);
 
-/* -- from the shard -- */
-enum shard_frame_kind {
-    SHARD_UNSET, /* no payload, or one of a later version */
-    SHARD_HELLO_ACK,
-    SHARD_ROLLUP_ACK,
-    SHARD_BLOB_REQUEST,
-    SHARD_RECLAIM,
-    SHARD_NODE_STATE,
-    SHARD_AVAILABLE,
-};
-struct shard_reclaim {
-    struct str instruction_id;
-    const struct str *machines;
-    size_t machine_count;
-    int64_t grace_seconds;
-    int32_t preemptor_priority;
-};
-struct shard_frame { /* in the arena it was read into */
-    enum shard_frame_kind word;
-    bool takes_drain_reports; /* SHARD_HELLO_ACK */
-    struct blob_request blob;
-    struct shard_reclaim reclaim;
-    struct cluster_node node; /* without its phase */
-    struct available available;
-};
-/* ERR_PARSE, ERR_INVALID, ERR_TOO_LARGE with a note, ERR_NOMEM. */
-enum err frames_read(struct str bytes, struct arena *arena, struct shard_frame *ret_frame,
-                     struct note *note);
+/* -- from the shard: the parts of a frame, checked; texts and lists are in the message or the arena.
+ * ERR_INVALID, ERR_PARSE, ERR_TOO_LARGE with a note, ERR_NOMEM -- */
+enum err frames_read_blob(const Bigfleet__V1alpha1__BootstrapRequest *given, struct arena *arena,
+                          struct blob_request *ret_request, struct note *note);
+/* Without its phase. */
+enum err frames_read_node(const Bigfleet__V1alpha1__NodeStateUpdate *given, struct arena *arena,
+                          struct cluster_node *ret_node, struct note *note);
+enum err frames_read_available(const Bigfleet__V1alpha1__AvailableCapacityUpdate *given,
+                               struct arena *arena, struct available *ret_hint, struct note *note);
 #endif

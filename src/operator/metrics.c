@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The names and help texts of the operator's metrics. */
-#include "operator/metrics.h"
+#include "operator/operator_internal.h"
 
 #define PREFIX          "muster_operator_"
 #define COUNTER(member) METRIC_COUNTER, METRIC_FIELD(struct operator_counts, member)

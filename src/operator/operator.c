@@ -7,26 +7,20 @@
 
 #include "operator/operator_internal.h"
 
-static void operator_call_source(struct operator_host *host)
+static void operator_step(struct task *task)
 {
+    struct operator_host *host = CONTAINER_OF(task, struct operator_host, step);
     const struct source_ops *ops = host->source->ops;
     uint64_t taken = host->taken_due;
     struct str id;
 
+    if (!host->started || host->closing) return;
+    operator_reclaims_step(host);
     host->taken_due = 0;
     if (taken && ops->taken) ops->taken(host->source, taken);
     while (nodes_take(host->nodes, &id)) ops->node_changed(host->source, id);
     if (host->whole_due && ops->nodes_whole) ops->nodes_whole(host->source);
     host->whole_due = false;
-}
-
-static void operator_step(struct task *task)
-{
-    struct operator_host *host = CONTAINER_OF(task, struct operator_host, step);
-
-    if (!host->started || host->closing) return;
-    operator_reclaims_step(host);
-    operator_call_source(host);
 }
 
 void operator_step_later(struct operator_host *host)
@@ -42,30 +36,24 @@ static void on_tick(struct timer *timer)
     operator_step_later(host); /* grace periods that end, a state that could not be saved */
 }
 
-static void operator_show_metrics(struct operator_host *host)
-{
-    struct operator_counts *c = &host->counts;
-
-    c->connected = host->connected;
-    c->requests = demand_requests(host->demand);
-    c->rows = demand_rows(host->demand);
-    c->unsent = host->last_sent != host->seen_change;
-    c->requests_refused = demand_refused(host->demand);
-    for (int phase = 0; phase < NODE_PHASE_COUNT; phase++)
-        c->nodes[phase] = nodes_count(host->nodes, (enum node_phase)phase);
-    metrics_set_fields(host->metrics, c);
-}
-
 static void on_turn(struct turn_hook *hook)
 {
     struct operator_host *host = CONTAINER_OF(hook, struct operator_host, hook);
+    struct operator_counts *c = &host->counts;
     uint64_t change = demand_change(host->demand);
     bool whole = demand_whole(host->demand);
 
     if (change != host->seen_change || whole != host->seen_whole) operator_demand_changed(host);
     host->seen_change = change;
     host->seen_whole = whole;
-    operator_show_metrics(host);
+    c->connected = host->connected;
+    c->requests = demand_requests(host->demand);
+    c->rows = demand_rows(host->demand);
+    c->unsent = host->last_sent != change;
+    c->requests_refused = demand_refused(host->demand);
+    for (int phase = 0; phase < NODE_PHASE_COUNT; phase++)
+        c->nodes[phase] = nodes_count(host->nodes, (enum node_phase)phase);
+    metrics_set_fields(host->metrics, c);
 }
 
 /* -- life -- */
@@ -91,10 +79,9 @@ static void operator_free(struct operator_host *host)
     task_cancel(&host->step);
     turn_hook_remove(&host->hook);
     uplink_free(host);
-    operator_timers_close(host);
     timer_deinit(&host->tick);
-    file_watch_close(host->template_watch);
-    file_keeper_close(host->keeper);
+    side_file_close(host->template_watch);
+    side_file_close(host->keeper);
     template_close(host->template);
     reclaims_close(host->reclaims);
     nodes_close(host->nodes);
@@ -127,9 +114,6 @@ void operator_close(struct operator_host *host, void (*done)(void *owner), void 
     host->closed = done;
     host->closed_owner = owner;
     timer_stop(&host->tick);
-    timer_stop(&host->settle);
-    timer_stop(&host->due);
-    timer_stop(&host->stale);
     task_cancel(&host->step);
     turn_hook_remove(&host->hook);
     host->source->ops->close(host->source);
@@ -146,7 +130,6 @@ static enum err operator_open_parts(struct operator_host *host,
     if (!err) err = nodes_open(entropy_u64(host->io->entropy), &host->nodes);
     if (!err) err = operator_reclaims_open(host, note);
     if (!err) err = operator_template_open(host, options->template_file, note);
-    if (!err) err = operator_timers_open(host);
     if (!err) err = timer_init(&host->tick, host->io->loop, on_tick);
     return err;
 }

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The bootstrap template, read again when its file changes, and the blobs that are made of it. On the
+ * loop's thread. */
 #include "operator/operator_internal.h"
 
 static enum err blob_read_template(struct operator_host *host, struct str text, struct note *note)
@@ -37,9 +39,9 @@ static void operator_blob_on_trouble(void *owner, enum err err, const char *why)
 
 enum err operator_template_open(struct operator_host *host, const char *path, struct note *note)
 {
-    struct file_watch_options options = {
+    struct side_file_options options = {
         .io = host->io,
-        .name = "template",
+        .thread = "template",
         .path = path,
         .bytes_max = TEMPLATE_BYTES_MAX,
         .on_content = operator_blob_on_edited,
@@ -50,8 +52,8 @@ enum err operator_template_open(struct operator_host *host, const char *path, st
     enum err err;
 
     if (!path) return ERR_OK;
-    err = file_watch_open(&options, &host->template_watch, note);
-    if (!err) err = file_watch_first(host->template_watch, &text, note);
+    err = side_file_open(&options, &host->template_watch, note);
+    if (!err) err = side_file_read(host->template_watch, &text, note);
     if (!err) err = blob_read_template(host, text, note);
     if (err) note_prefix(note, "bootstrap-template: %s", path);
     return err;

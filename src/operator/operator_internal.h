@@ -2,10 +2,10 @@
 /* The operator from the inside; only for its own files.
  *
  *   operator.c           life, calls of the source, metrics
- *   uplink.c             the stream: dialled again and again, answers that wait
- *   operator_stream.c    frames from the shard; when a roll-up is sent
+ *   operator_stream.c    the stream: dialled again and again; frames both ways; roll-ups
  *   operator_reclaim.c   orders: on disk, to the source, acknowledged
  *   operator_blob.c      the template and the blobs
+ *   metrics.c            names and help texts of the metrics
  *
  * A source is never called from inside a call of its own: the task `step` calls it, later in the
  * same turn. */
@@ -13,11 +13,9 @@
 #define OPERATOR_OPERATOR_INTERNAL_H
 #include "operator/core/demand.h"
 #include "operator/core/reclaims.h"
-#include "operator/file_keeper.h"
-#include "operator/file_watch.h"
 #include "operator/frames.h"
-#include "operator/metrics.h"
 #include "operator/operator.h"
+#include "operator/side_file.h"
 #include "operator/template.h"
 
 enum {
@@ -32,16 +30,22 @@ enum {
     UPLINK_ANSWERS_MAX = 256,
 };
 
-struct queued_answer {
-    char *bytes;
-    size_t len;
+/* Counted here, shown at the end of each turn. */
+struct operator_counts {
+    uint64_t connected, requests, rows, unsent, reclaims;
+    uint64_t nodes[NODE_PHASE_COUNT];
+    uint64_t sessions, session_ends;
+    uint64_t rollups, rollup_acks, rollups_unanswered, rollup_bytes;
+    uint64_t blobs, blob_errors, template_errors;
+    uint64_t reclaims_ordered, reclaims_drained, reclaims_failed, reclaims_expired;
+    uint64_t answers_dropped, frames_refused, requests_refused, save_errors;
 };
 struct uplink {
     struct rpc_channel *channel;
     struct rpc_client_call *call; /* NULL: there is no stream */
     struct timer pause;
     struct task pump;
-    struct queued_answer answers[UPLINK_ANSWERS_MAX]; /* a ring */
+    struct str answers[UPLINK_ANSWERS_MAX]; /* a ring; each on the heap */
     size_t answer_first, answer_count;
     struct buf frame;
     mono_time opened;
@@ -67,11 +71,11 @@ struct operator_host {
     struct arena arena; /* of the frame that is read */
 
     struct template *template; /* NULL: an empty blob */
-    struct file_watch *template_watch;
+    struct side_file *template_watch;
     struct buf blob;
 
-    struct file_keeper *keeper; /* of the reclaims */
-    uint64_t keeping, kept;     /* reclaims_change() that is being written, that is on disk */
+    struct side_file *keeper; /* of the reclaims */
+    uint64_t keeping;         /* reclaims_change() of the newest write */
     struct task step;
     struct turn_hook hook;
     uint64_t seen_change; /* of the demand, at the end of the last turn */
@@ -85,9 +89,9 @@ struct operator_host {
     uint64_t taken_due; /* source_ops.taken is to be called with it; 0: not */
     uint64_t sent[ROLLUPS_UNANSWERED_MAX];
     size_t sent_count;
-    bool awaiting;               /* the newest roll-up has no answer yet */
-    uint64_t written, last_sent; /* demand_change() of the newest roll-up that was written, sent */
-    char ended[160];             /* why the last stream ended */
+    bool awaiting;      /* the newest roll-up has no answer yet */
+    uint64_t last_sent; /* demand_change() of the newest roll-up that was sent */
+    char ended[160];    /* why the last stream ended */
 
     bool started, closing;
     void (*closed)(void *owner);
@@ -96,33 +100,24 @@ struct operator_host {
 
 void operator_step_later(struct operator_host *host);
 /* operator_stream.c */
-/* After uplink_want_rollup, when there is room; again when it did not fit after all. ERR_CANCELLED:
- * there is none to send now. */
-enum err operator_write_rollup(struct operator_host *host, struct buf *out);
-void operator_rollup_sent(struct operator_host *host, size_t bytes); /* what was written last */
-void operator_stream_opened(struct operator_host *host);             /* the Hello is on its way */
-void operator_take_frame(struct operator_host *host, struct str bytes);
-/* `status` and `why` of the shard, or of the failure. */
-void operator_stream_closed(struct operator_host *host, enum grpc_status status, struct str why);
-void operator_unreachable(struct operator_host *host); /* every address failed */
-void operator_demand_changed(struct operator_host *host);
-enum err operator_timers_open(struct operator_host *host);
-void operator_timers_close(struct operator_host *host);
-/* Queues the frame in host->frame. False: dropped, which is counted and logged. */
-bool operator_answer(struct operator_host *host, enum err written);
-/* uplink.c */
 enum err uplink_open(struct operator_host *host, const struct operator_options *options,
                      struct note *note);
 /* done() once nothing is left, in a later turn. */
 void uplink_close(struct operator_host *host, void (*done)(void *owner));
 void uplink_free(struct operator_host *host);
-void uplink_want_rollup(struct operator_host *host); /* nothing happens without a stream */
-/* ERR_FULL: dropped; ERR_CLOSED: there is no stream; ERR_NOMEM. */
-enum err uplink_answer(struct operator_host *host, struct str frame);
+void operator_demand_changed(struct operator_host *host);
+/* Queues the frame in host->frame. False: dropped, which is counted and logged. */
+bool operator_answer(struct operator_host *host, enum err written);
 /* operator_reclaim.c */
 enum err operator_reclaims_open(struct operator_host *host, struct note *note);
 void operator_reclaims_step(struct operator_host *host);
-void operator_reclaims_take(struct operator_host *host, const struct shard_reclaim *order);
+/* ERR_INVALID with a note: the order has no id. */
+enum err operator_reclaims_take(struct operator_host *host,
+                                const Bigfleet__V1alpha1__ReclaimInstruction *order,
+                                struct note *note);
+/* metrics.c: errors as metrics_add_fields. `metrics` NULL: *ret_rows stays NULL. */
+enum err operator_metrics_open(struct metrics *metrics, struct metric_fields **ret_rows,
+                               struct note *note);
 /* operator_blob.c */
 enum err operator_template_open(struct operator_host *host, const char *path, struct note *note);
 void operator_blob_wanted(struct operator_host *host, const struct blob_request *request);

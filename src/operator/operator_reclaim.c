@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Orders of the shard: saved, then given to the source, then acknowledged and reported. On the loop's
+ * thread; a thread of its own writes the file. */
 #include <stdio.h>
 
-#include "io/fs.h"
 #include "operator/operator_internal.h"
 #include "operator/reclaims_file.h"
 
@@ -14,7 +15,6 @@ static void on_written(void *owner, uint64_t mark)
 {
     struct operator_host *host = owner;
 
-    host->kept = mark;
     reclaims_saved(host->reclaims, mark);
     operator_step_later(host);
 }
@@ -32,37 +32,35 @@ static void reclaims_keep(struct operator_host *host)
 {
     uint64_t change = reclaims_change(host->reclaims);
 
-    if (host->keeping == change || file_keeper_busy(host->keeper)) return;
+    if (host->keeping == change || side_file_busy(host->keeper)) return;
     /* No memory: not now; the tick comes by again. */
-    if (reclaims_write(host->reclaims, file_keeper_room(host->keeper))) return;
+    if (reclaims_write(host->reclaims, side_file_room(host->keeper))) return;
     host->keeping = change;
-    file_keeper_write(host->keeper, change);
+    side_file_write(host->keeper, change);
 }
 
-static enum err reclaims_load(struct operator_host *host, const char *path, struct note *note)
+static enum err reclaims_load(struct operator_host *host, struct note *note)
 {
-    struct buf text;
-    enum err err;
+    const char *lost = "";
+    struct str text;
+    enum err err = side_file_read(host->keeper, &text, note);
 
-    buf_init(&text, RECLAIMS_FILE_MAX);
-    err = fs_read_whole(host->io->fs, path, RECLAIMS_FILE_MAX, &text);
+    if (err == ERR_NOT_FOUND) return ERR_OK;
     if (!err) {
-        err = reclaims_read(host->reclaims, buf_peek(&text), note);
-        if (err) note_prefix(note, "%s (without it, orders of before are forgotten)", path);
-    } else if (err != ERR_NOT_FOUND) {
-        note_set(note, "%s: %s", path, err_text(err));
+        err = reclaims_read(host->reclaims, text, note);
+        lost = " (without it, orders of before are forgotten)";
     }
-    buf_deinit(&text);
-    return err == ERR_NOT_FOUND ? ERR_OK : err;
+    if (err) note_prefix(note, "%s/" RECLAIMS_NAME "%s", host->state_dir, lost);
+    return err;
 }
 
 enum err operator_reclaims_open(struct operator_host *host, struct note *note)
 {
-    char path[FS_PATH_CAP];
-    struct file_keeper_options options = {
+    struct side_file_options options = {
         .io = host->io,
-        .name = "reclaims",
-        .path = path,
+        .thread = "reclaims",
+        .directory = host->state_dir,
+        .path = RECLAIMS_NAME,
         .bytes_max = RECLAIMS_FILE_MAX,
         .mode = RECLAIMS_MODE,
         .on_written = on_written,
@@ -73,10 +71,8 @@ enum err operator_reclaims_open(struct operator_host *host, struct note *note)
 
     if (err) return err;
     reclaims_reporting(host->reclaims, true); /* until a shard takes no reports */
-    if (snprintf(path, sizeof path, "%s/%s", host->state_dir, RECLAIMS_NAME) >= (int)sizeof path)
-        return note_fail(note, ERR_INVALID, "state directory: too long a path");
-    err = reclaims_load(host, path, note);
-    return err ? err : file_keeper_open(&options, &host->keeper, note);
+    err = side_file_open(&options, &host->keeper, note);
+    return err ? err : reclaims_load(host, note);
 }
 
 /* -- what is due -- */
@@ -152,30 +148,31 @@ void operator_reclaims_step(struct operator_host *host)
 
 /* Wire: one machine an order. More than one is taken as so many orders, the first under the id of
  * the instruction; none is nothing to do. */
-void operator_reclaims_take(struct operator_host *host, const struct shard_reclaim *order)
+enum err operator_reclaims_take(struct operator_host *host,
+                                const Bigfleet__V1alpha1__ReclaimInstruction *order,
+                                struct note *note)
 {
+    struct str instruction = str_from(order->instruction_id);
     wall_time now = clock_wall(host->io->clock);
 
-    for (size_t i = 0; i < order->machine_count; i++) {
-        struct note note = {""};
+    if (id_check("instruction_id", instruction, ID_MAX, note)) return ERR_INVALID;
+    for (size_t i = 0; i < order->n_nodes; i++) {
+        struct note why = {""};
         char id[ID_MAX + 24];
-        struct str part = order->instruction_id;
-        enum err err;
-
-        if (i > 0) {
-            int len = snprintf(id, sizeof id, "%.*s.%zu", STR_ARG(order->instruction_id), i);
-            part = str_of(id, (size_t)len);
-        }
-        err = reclaims_order(host->reclaims, part, order->machines[i], order->grace_seconds,
-                             order->preemptor_priority, now, &note);
+        int len = snprintf(id, sizeof id, "%s.%zu", order->instruction_id, i);
+        struct str part = i > 0 ? str_of(id, (size_t)len) : instruction;
+        enum err err =
+            reclaims_order(host->reclaims, part, str_from(order->nodes[i]),
+                           order->grace_period_seconds, order->preemptor_priority, now, &why);
         if (!err) host->counts.reclaims_ordered++;
         if (err && err != ERR_EXISTS)
             LOG_ERROR(&host->log,
                       "reclaim rejected: the provider drains the machine without the operator",
-                      log_str("machine", order->machines[i]), log_err("err", err),
-                      log_text("why", note.text));
+                      log_text("machine", order->nodes[i]), log_err("err", err),
+                      log_text("why", why.text));
     }
     operator_step_later(host);
+    return ERR_OK;
 }
 
 void operator_reclaim_started(struct operator_host *host, struct str instruction_id)

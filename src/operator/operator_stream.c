@@ -1,8 +1,64 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The stream to the shard: dialled, kept, dialled again; frames from the shard; when a roll-up is sent.
+ *
+ * Two kinds of frames wait when the shard reads slowly: answers, in order, at most
+ * UPLINK_ANSWERS_MAX (a newer one is dropped: the shard's own timeout covers it), and one roll-up,
+ * which is written only when there is room for it and so is never older than the moment it leaves.
+ *
+ * A stream that ended is opened again after 0.5 to 30 s, with jitter. The pause starts small again
+ * only after a stream that lasted LASTED_MS: two operators of one cluster, who take turns
+ * throwing each other out, slow down instead of spinning. */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "operator/operator_internal.h"
+
+#include "rpc/retry.h"
 #include "wire/grpc.h"
+#include "wire/message.h"
+
+#define SESSION_PATH "/bigfleet.v1alpha1.Shard/Session"
+enum {
+    PAUSE_FIRST_MS = 500,
+    PAUSE_MAX_MS = 30 * 1000,
+    LASTED_MS = 30 * 1000,
+    PING_AFTER_MS = 20 * 1000, /* of silence: a shard's host that died says nothing */
+    PING_TIMEOUT_MS = 20 * 1000,
+};
+
+/* -- answers -- */
+
+static void stream_drop_answer(struct uplink *u)
+{
+    free((void *)u->answers[u->answer_first].at);
+    u->answer_first = (u->answer_first + 1) % UPLINK_ANSWERS_MAX;
+    u->answer_count--;
+}
+
+static void stream_drop_answers(struct uplink *u)
+{
+    while (u->answer_count > 0) stream_drop_answer(u);
+}
+
+bool operator_answer(struct operator_host *host, enum err written)
+{
+    struct uplink *u = &host->uplink;
+    char *copy = NULL;
+    enum err err = written;
+
+    if (!err && !u->call) err = ERR_CLOSED;
+    if (!err && u->answer_count == UPLINK_ANSWERS_MAX) err = ERR_FULL;
+    if (!err && !(copy = str_dup(buf_peek(&host->frame)))) err = ERR_NOMEM;
+    if (err) {
+        host->counts.answers_dropped++;
+        LOG_WARN(&host->log, "response to the shard dropped", log_err("err", err));
+        return false;
+    }
+    u->answers[(u->answer_first + u->answer_count++) % UPLINK_ANSWERS_MAX] =
+        str_of(copy, host->frame.len);
+    loop_defer(host->io->loop, &u->pump);
+    return true;
+}
 
 /* -- when a roll-up goes out -- */
 
@@ -11,7 +67,8 @@ static void stream_want_rollup(struct operator_host *host)
     if (!host->open || !demand_whole(host->demand)) return;
     timer_stop(&host->settle);
     timer_start_in(&host->due, host->rollup_ms);
-    uplink_want_rollup(host);
+    host->uplink.rollup_wanted = true;
+    loop_defer(host->io->loop, &host->uplink.pump);
 }
 
 /* A change waits for its like, and for the answer to the roll-up before: a shard that is slow is
@@ -40,31 +97,56 @@ static void on_interval(struct timer *timer)
     if (host->open) timer_start_in(&host->due, host->rollup_ms);
 }
 
-enum err operator_write_rollup(struct operator_host *host, struct buf *out)
+static enum err stream_write_rollup(struct operator_host *host)
 {
-    enum err err;
+    enum err err = frames_rollup(&host->parts, str_from(host->cluster), clock_wall(host->io->clock),
+                                 host->demand, &host->uplink.frame);
 
-    if (!demand_whole(host->demand)) return ERR_CANCELLED;
-    host->written = demand_change(host->demand);
-    err = frames_rollup(&host->parts, str_from(host->cluster), clock_wall(host->io->clock),
-                        host->demand, out);
     if (err)
         LOG_ERROR(&host->log, "roll-up could not be encoded", log_err("err", err),
                   log_u64("rows", demand_rows(host->demand)));
     return err;
 }
 
-void operator_rollup_sent(struct operator_host *host, size_t bytes)
+static void stream_drop_first_sent(struct operator_host *host)
 {
-    if (host->sent_count == ROLLUPS_UNANSWERED_MAX) {
-        host->sent_count--;
-        memmove(host->sent, host->sent + 1, host->sent_count * sizeof host->sent[0]);
+    host->sent_count--;
+    memmove(host->sent, host->sent + 1, host->sent_count * sizeof host->sent[0]);
+}
+
+static void stream_pump(struct operator_host *host)
+{
+    struct uplink *u = &host->uplink;
+    enum err err;
+
+    if (!u->call || host->closing) return;
+    while (u->answer_count > 0) {
+        /* ERR_FULL: on_writable calls again. Any other error ends the stream, and on_end follows. */
+        if (rpc_call_send(u->call, u->answers[u->answer_first])) return;
+        stream_drop_answer(u);
     }
-    host->sent[host->sent_count++] = host->written;
-    host->last_sent = host->written;
-    host->awaiting = true;
-    host->counts.rollups++;
-    host->counts.rollup_bytes += bytes;
+    if (!u->rollup_wanted) return;
+    err = demand_whole(host->demand) ? stream_write_rollup(host) : ERR_CANCELLED;
+    if (!err) err = rpc_call_send(u->call, buf_peek(&u->frame));
+    if (err != ERR_FULL) u->rollup_wanted = false;
+    if (!err) {
+        if (host->sent_count == ROLLUPS_UNANSWERED_MAX) stream_drop_first_sent(host);
+        host->last_sent = host->sent[host->sent_count++] = demand_change(host->demand);
+        host->awaiting = true;
+        host->counts.rollups++;
+        host->counts.rollup_bytes += u->frame.len;
+    }
+    if (err && err != ERR_FULL && err != ERR_CANCELLED) rpc_call_cancel(u->call);
+}
+
+static void on_pump(struct task *task)
+{
+    stream_pump(CONTAINER_OF(task, struct operator_host, uplink.pump));
+}
+
+static void on_writable(void *owner, struct rpc_client_call *)
+{
+    stream_pump(owner);
 }
 
 /* -- frames from the shard -- */
@@ -79,8 +161,7 @@ static void on_rollup_ack(struct operator_host *host)
     }
     if (host->sent_count == 0) return;
     host->taken_due = host->sent[0];
-    host->sent_count--;
-    memmove(host->sent, host->sent + 1, host->sent_count * sizeof host->sent[0]);
+    stream_drop_first_sent(host);
     if (host->last_sent != demand_change(host->demand)) operator_demand_changed(host);
 }
 
@@ -97,47 +178,74 @@ static void on_stale(struct timer *timer)
     operator_step_later(host);
 }
 
-static void stream_take_frame(struct operator_host *host, const struct shard_frame *frame)
+static void stream_take_ack(struct operator_host *host,
+                            const Bigfleet__V1alpha1__Acknowledgement *ack)
 {
-    enum err err;
-
-    switch (frame->word) {
-    case SHARD_HELLO_ACK:
+    if (str_equal(str_from(ack->echo), STR("rollup"))) {
+        on_rollup_ack(host);
+    } else if (str_equal(str_from(ack->echo), STR("hello"))) {
         if (!host->connected) LOG_INFO(&host->log, "connected to the shard");
         host->connected = true;
         host->ended[0] = '\0';
-        reclaims_reporting(host->reclaims, frame->takes_drain_reports);
-        break;
-    case SHARD_ROLLUP_ACK: on_rollup_ack(host); break;
-    case SHARD_BLOB_REQUEST: operator_blob_wanted(host, &frame->blob); break;
-    case SHARD_RECLAIM: operator_reclaims_take(host, &frame->reclaim); break;
-    case SHARD_NODE_STATE:
-        err = nodes_report(host->nodes, &frame->node);
-        reclaims_reported(host->reclaims, frame->node.machine_id, frame->node.state);
-        if (err)
-            LOG_ERROR(&host->log, "machine could not be shown in the cluster",
-                      log_str("machine", frame->node.machine_id), log_err("err", err));
-        break;
-    case SHARD_AVAILABLE:
-        if (host->source->ops->available)
-            host->source->ops->available(host->source, &frame->available);
-        break;
-    case SHARD_UNSET: LOG_DEBUG(&host->log, "ignored a frame of an unknown kind"); break;
+        reclaims_reporting(host->reclaims, ack->takes_drain_reports);
     }
 }
 
-void operator_take_frame(struct operator_host *host, struct str bytes)
+static void stream_take_node(struct operator_host *host, const struct cluster_node *node)
 {
-    struct shard_frame frame;
-    struct note note = {""};
-    enum err err = frames_read(bytes, &host->arena, &frame, &note);
+    enum err err = nodes_report(host->nodes, node);
 
+    reclaims_reported(host->reclaims, node->machine_id, node->state);
+    if (err)
+        LOG_ERROR(&host->log, "machine could not be shown in the cluster",
+                  log_str("machine", node->machine_id), log_err("err", err));
+}
+
+static enum err stream_take_frame(struct operator_host *host,
+                                  const Bigfleet__V1alpha1__ShardMessage *given, struct note *note)
+{
+    struct blob_request blob;
+    struct cluster_node node;
+    struct available hint;
+    enum err err = ERR_OK;
+
+    switch ((int)given->payload_case) {
+    case BIGFLEET__V1ALPHA1__SHARD_MESSAGE__PAYLOAD_ACK: stream_take_ack(host, given->ack); break;
+    case BIGFLEET__V1ALPHA1__SHARD_MESSAGE__PAYLOAD_BOOTSTRAP_REQUEST:
+        err = frames_read_blob(given->bootstrap_request, &host->arena, &blob, note);
+        if (!err) operator_blob_wanted(host, &blob);
+        break;
+    case BIGFLEET__V1ALPHA1__SHARD_MESSAGE__PAYLOAD_RECLAIM_INSTRUCTION:
+        err = operator_reclaims_take(host, given->reclaim_instruction, note);
+        break;
+    case BIGFLEET__V1ALPHA1__SHARD_MESSAGE__PAYLOAD_NODE_STATE_UPDATE:
+        err = frames_read_node(given->node_state_update, &host->arena, &node, note);
+        if (!err) stream_take_node(host, &node);
+        break;
+    case BIGFLEET__V1ALPHA1__SHARD_MESSAGE__PAYLOAD_AVAILABLE_CAPACITY:
+        err = frames_read_available(given->available_capacity, &host->arena, &hint, note);
+        if (!err && host->source->ops->available) host->source->ops->available(host->source, &hint);
+        break;
+    default: LOG_DEBUG(&host->log, "ignored a frame of an unknown kind"); break;
+    }
+    return err;
+}
+
+static void on_message(void *owner, struct rpc_client_call *, struct str message)
+{
+    struct operator_host *host = owner;
+    ProtobufCMessage *frame;
+    struct note note = {""};
+    enum err err;
+
+    if (host->closing) return;
+    err = message_read(&bigfleet__v1alpha1__shard_message__descriptor, message, NULL, &host->arena,
+                       &frame, &note);
+    if (!err) err = stream_take_frame(host, (const void *)frame, &note);
     if (err) {
         host->counts.frames_refused++;
         LOG_ERROR(&host->log, "rejected a frame of the shard", log_err("err", err),
                   log_text("why", note.text));
-    } else {
-        stream_take_frame(host, &frame);
     }
     arena_reset(&host->arena);
     operator_step_later(host);
@@ -145,20 +253,7 @@ void operator_take_frame(struct operator_host *host, struct str bytes)
 
 /* -- the stream -- */
 
-void operator_stream_opened(struct operator_host *host)
-{
-    host->counts.sessions++;
-    host->open = true;
-    host->whole = false;
-    host->sent_count = 0;
-    host->awaiting = false;
-    nodes_session(host->nodes);
-    reclaims_session(host->reclaims);
-    timer_start_in(&host->due, host->rollup_ms);
-    stream_want_rollup(host);
-}
-
-void operator_stream_closed(struct operator_host *host, enum grpc_status status, struct str why)
+static void stream_closed(struct operator_host *host, enum grpc_status status, struct str why)
 {
     host->counts.session_ends++;
     snprintf(host->ended, sizeof host->ended, "%s: %.*s", grpc_status_name(status),
@@ -176,34 +271,126 @@ void operator_stream_closed(struct operator_host *host, enum grpc_status status,
     timer_stop(&host->stale);
 }
 
-void operator_unreachable(struct operator_host *host)
+static void on_end(void *owner, struct rpc_client_call *, const struct rpc_outcome *outcome)
 {
-    snprintf(host->ended, sizeof host->ended, "no shard can be reached");
-    LOG_WARN(&host->log, "no shard can be reached: retrying");
+    struct operator_host *host = owner;
+    struct uplink *u = &host->uplink;
+    struct backoff backoff = {PAUSE_FIRST_MS, PAUSE_MAX_MS};
+
+    u->call = NULL;
+    u->rollup_wanted = false;
+    stream_drop_answers(u);
+    if (host->closing) return;
+    if (mono_elapsed_ms(u->opened, loop_now(host->io->loop)) >= LASTED_MS) u->failures = 0;
+    u->failures++;
+    timer_start_in(&u->pause, backoff_ms(backoff, u->failures, entropy_u64(host->io->entropy)));
+    stream_closed(host, outcome->status, outcome->text);
 }
 
-bool operator_answer(struct operator_host *host, enum err written)
+/* The Hello is on its way. */
+static void stream_opened(struct operator_host *host)
 {
-    enum err err = written;
-
-    if (!err) err = uplink_answer(host, buf_peek(&host->frame));
-    if (!err) return true;
-    host->counts.answers_dropped++;
-    LOG_WARN(&host->log, "response to the shard dropped", log_err("err", err));
-    return false;
+    host->counts.sessions++;
+    host->open = true;
+    host->whole = false;
+    host->sent_count = 0;
+    host->awaiting = false;
+    nodes_session(host->nodes);
+    reclaims_session(host->reclaims);
+    timer_start_in(&host->due, host->rollup_ms);
+    stream_want_rollup(host);
 }
 
-enum err operator_timers_open(struct operator_host *host)
+static void stream_open(struct operator_host *host)
 {
-    enum err err = timer_init(&host->settle, host->io->loop, operator_stream_on_settled);
+    static const struct rpc_call_events events = {
+        .on_message = on_message, .on_writable = on_writable, .on_end = on_end};
+    const struct rpc_call_options options = {
+        .path = SESSION_PATH, .response_max = FRAMES_READ_MAX, .attempts_max = 1};
+    struct uplink *u = &host->uplink;
+    enum err err;
 
+    if (host->closing || u->call || timer_running(&u->pause) || !rpc_channel_ready(u->channel))
+        return;
+    err = rpc_call_start(u->channel, &options, &events, host, &u->call);
+    if (err) { /* no memory, no timer: later */
+        timer_start_in(&u->pause, PAUSE_MAX_MS);
+        return;
+    }
+    u->opened = loop_now(host->io->loop);
+    err = frames_hello(&host->parts, str_from(host->cluster), &u->frame);
+    if (!err) err = rpc_call_send(u->call, buf_peek(&u->frame));
+    if (err)
+        rpc_call_cancel(u->call);
+    else
+        stream_opened(host);
+}
+
+static void on_pause_over(struct timer *timer)
+{
+    stream_open(CONTAINER_OF(timer, struct operator_host, uplink.pause));
+}
+
+/* That no shard can be reached is logged once for each time it becomes so. */
+static void on_channel_change(void *owner)
+{
+    struct operator_host *host = owner;
+    bool failing = rpc_channel_failing(host->uplink.channel);
+
+    if (host->closing) return;
+    if (failing && !host->uplink.unreachable) {
+        snprintf(host->ended, sizeof host->ended, "no shard can be reached");
+        LOG_WARN(&host->log, "no shard can be reached: retrying");
+    }
+    host->uplink.unreachable = failing;
+    stream_open(host);
+}
+
+enum err uplink_open(struct operator_host *host, const struct operator_options *options,
+                     struct note *note)
+{
+    struct uplink *u = &host->uplink;
+    const struct rpc_channel_options channel = {
+        .io = host->io,
+        .addresses = options->shard_addresses,
+        .tls = options->tls,
+        .metrics = options->rpc_metrics,
+        .backoff_first_ms = PAUSE_FIRST_MS,
+        .backoff_max_ms = PAUSE_MAX_MS,
+        .ping_after_ms = PING_AFTER_MS,
+        .ping_timeout_ms = PING_TIMEOUT_MS,
+        .on_change = on_channel_change,
+        .owner = host,
+    };
+    enum err err;
+
+    task_init(&u->pump, on_pump);
+    buf_init(&u->frame, FRAMES_ROLLUP_MAX);
+    err = timer_init(&u->pause, host->io->loop, on_pause_over);
+    if (!err) err = timer_init(&host->settle, host->io->loop, operator_stream_on_settled);
     if (!err) err = timer_init(&host->due, host->io->loop, on_interval);
-    return err ? err : timer_init(&host->stale, host->io->loop, on_stale);
+    if (!err) err = timer_init(&host->stale, host->io->loop, on_stale);
+    return err ? err : rpc_channel_open(&channel, &u->channel, note);
 }
 
-void operator_timers_close(struct operator_host *host)
+void uplink_close(struct operator_host *host, void (*done)(void *owner))
 {
+    timer_stop(&host->uplink.pause);
+    timer_stop(&host->settle);
+    timer_stop(&host->due);
+    timer_stop(&host->stale);
+    rpc_channel_close(host->uplink.channel, done, host);
+}
+
+void uplink_free(struct operator_host *host)
+{
+    struct uplink *u = &host->uplink;
+
+    timer_deinit(&u->pause);
     timer_deinit(&host->settle);
     timer_deinit(&host->due);
     timer_deinit(&host->stale);
+    task_cancel(&u->pump);
+    stream_drop_answers(u);
+    buf_deinit(&u->frame);
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Writes and reads the file of the orders, a line each. Pure. */
 #include "operator/reclaims_file.h"
 
 #include "text/json.h"
@@ -31,43 +32,30 @@ enum err reclaims_write(const struct reclaims *reclaims, struct buf *out)
 
 static enum err read_order(struct reclaims *reclaims, const struct json *line, struct note *note)
 {
-    struct str id = STR_EMPTY, machine = STR_EMPTY;
-    uint64_t deadline_ms = 0;
+    struct reclaim order = {.id = STR_EMPTY, .machine = STR_EMPTY, .resumed = true};
     int64_t priority = 0;
     bool drained = false;
-    enum err err = json_get_string(line, "instruction", &id, note);
+    enum err err = json_get_string(line, "instruction", &order.id, note);
 
-    if (!err) err = json_get_string(line, "machine", &machine, note);
-    if (!err) err = json_get_u64(line, "deadline_unix_ms", &deadline_ms, note);
+    if (!err) err = json_get_string(line, "machine", &order.machine, note);
+    if (!err) err = json_get_u64(line, "deadline_unix_ms", &order.deadline.ms, note);
     if (!err) err = json_get_i64(line, "preemptor_priority", &priority, note);
-    if (!err && (priority < INT32_MIN || priority > INT32_MAX)) {
-        note_set(note, "preemptor_priority: past 32 bits");
-        err = ERR_PARSE;
-    }
-    if (err) return ERR_PARSE;
-    err =
-        reclaims_restore(reclaims, id, machine, (wall_time){deadline_ms}, (int32_t)priority, note);
+    if (!err && (priority < INT32_MIN || priority > INT32_MAX))
+        return note_fail(note, ERR_PARSE, "preemptor_priority: past 32 bits");
+    order.preemptor_priority = (int32_t)priority;
     if (!err && json_find(line, "drained")) {
         err = json_get_bool(line, "drained", &drained, note);
-        reclaims_restore_ended(reclaims, id, drained);
+        order.phase = drained ? RECLAIM_DRAINED : RECLAIM_GAVE_UP;
     }
+    if (err) return err;
+    err = reclaims_put(reclaims, &order, note);
     if (err == ERR_EXISTS) note_set(note, "instruction given twice");
-    return err == ERR_NOMEM || err == ERR_FULL || !err ? err : ERR_PARSE;
-}
-
-static enum err read_first(const struct json *line, struct note *note)
-{
-    struct str format = STR_EMPTY;
-    enum err err = json_get_string(line, "format", &format, note);
-
-    if (err) return ERR_PARSE;
-    if (str_equal(format, STR(FORMAT))) return ERR_OK;
-    return note_fail(note, ERR_PARSE, "not a file of this version");
+    return err;
 }
 
 enum err reclaims_read(struct reclaims *reclaims, struct str text, struct note *note)
 {
-    struct str rest = text, line;
+    struct str rest = text, line, format;
     size_t number = 0;
     enum err err = ERR_OK;
 
@@ -75,14 +63,16 @@ enum err reclaims_read(struct reclaims *reclaims, struct str text, struct note *
         struct json *json = NULL;
         number++;
         err = json_open(line, LINE_MAX_BYTES, &json, note);
-        if (!err) err = number == 1 ? read_first(json, note) : read_order(reclaims, json, note);
+        if (!err && number > 1) err = read_order(reclaims, json, note);
+        if (!err && number == 1) {
+            err = json_get_string(json, "format", &format, note);
+            if (!err && !str_equal(format, STR(FORMAT)))
+                err = note_fail(note, ERR_PARSE, "not a file of this version");
+        }
         json_close(json);
-        if (err == ERR_TOO_LARGE) err = ERR_PARSE;
+        if (err && err != ERR_NOMEM && err != ERR_FULL) err = ERR_PARSE;
         if (err) note_prefix(note, "line %zu", number);
     }
-    if (!err && (number == 0 || line.len > 0)) {
-        note_set(note, "cut short");
-        err = ERR_PARSE;
-    }
+    if (!err && (number == 0 || line.len > 0)) return note_fail(note, ERR_PARSE, "cut short");
     return err;
 }

@@ -32,7 +32,7 @@ struct io;
 struct log_source;
 struct metrics;
 
-/* What a source may use of the operator, as long as the source is open. */
+/* The parts of the operator that a source may use, as long as the source is open. */
 struct operator_around {
     struct io *io;
     const struct log_source *log;

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Templates: cut into texts and placeholders when they are read, put together when they are rendered.
+ * Every value is checked for its context. Pure. */
 #include "operator/template.h"
 
 #include <assert.h>
@@ -12,24 +14,22 @@
 struct template
 {
     struct arena arena;
-    struct template_part *parts;
-    size_t count, cap;
+    struct buf parts; /* struct template_part */
 };
+
+static const struct template_part *template_parts(const struct template *t, size_t *ret_count)
+{
+    *ret_count = t->parts.len / sizeof(struct template_part);
+    return (const void *)t->parts.data;
+}
 
 static enum err template_add(struct template *t, struct template_part part)
 {
-    struct template_part *more;
+    enum err err;
 
     if (part.kind == PART_TEXT && part.text.len == 0) return ERR_OK;
-    if (t->count == TEMPLATE_PARTS_MAX) return ERR_TOO_LARGE;
-    if (t->count == t->cap) {
-        t->cap = t->cap ? 2 * t->cap : 16;
-        more = realloc(t->parts, t->cap * sizeof *more);
-        if (!more) return ERR_NOMEM;
-        t->parts = more;
-    }
-    t->parts[t->count++] = part;
-    return ERR_OK;
+    err = buf_append(&t->parts, str_of(&part, sizeof part));
+    return err == ERR_FULL ? ERR_TOO_LARGE : err;
 }
 
 static enum err add_requirement(struct template *t, enum context context, size_t line,
@@ -95,7 +95,7 @@ static enum err add_placeholder(struct template *t, struct str text, size_t line
                      (int)min_size(text.len, 60), text.at);
 }
 
-/* Where `two` stands, or the end. */
+/* The place of `two`, or the end. */
 static size_t find_two(struct str text, const char *two)
 {
     const char *at = text.len ? memmem(text.at, text.len, two, 2) : NULL;
@@ -177,7 +177,9 @@ static enum err read_parts(struct template *t, struct str text, struct note *not
 
 enum err template_open(struct str text, struct template **ret_template, struct note *note)
 {
+    const struct template_part *parts;
     struct template *t;
+    size_t count;
     char *copy;
     enum err err;
 
@@ -187,9 +189,11 @@ enum err template_open(struct str text, struct template **ret_template, struct n
     t = calloc(1, sizeof *t);
     if (!t) return ERR_NOMEM;
     arena_init(&t->arena, (size_t)2 * TEMPLATE_BYTES_MAX);
+    buf_init(&t->parts, TEMPLATE_PARTS_MAX * sizeof(struct template_part));
     copy = arena_dup(&t->arena, text);
     err = copy ? read_parts(t, str_of(copy, text.len), note) : ERR_NOMEM;
-    if (!err) err = template_shell_check(t->parts, t->count, note);
+    parts = template_parts(t, &count);
+    if (!err) err = template_shell_check(parts, count, note);
     if (err) {
         template_close(t);
         return err;
@@ -202,7 +206,7 @@ void template_close(struct template *t)
 {
     if (!t) return;
     arena_deinit(&t->arena);
-    free(t->parts);
+    buf_deinit(&t->parts);
     free(t);
 }
 
@@ -380,13 +384,14 @@ static enum err render_part(const struct template_part *part, struct str cluster
 enum err template_render(const struct template *t, struct str cluster,
                          const struct blob_request *request, struct buf *out, struct note *note)
 {
-    size_t before = out->len;
+    size_t before = out->len, count;
+    const struct template_part *parts = template_parts(t, &count);
     struct buf scratch;
     enum err err = ERR_OK;
 
     buf_init(&scratch, out->max);
-    for (size_t i = 0; i < t->count && !err; i++)
-        err = render_part(&t->parts[i], cluster, request, &scratch, out, note);
+    for (size_t i = 0; i < count && !err; i++)
+        err = render_part(&parts[i], cluster, request, &scratch, out, note);
     buf_deinit(&scratch);
     if (err == ERR_FULL) note_set(note, "the blob has more than %zu bytes", out->max);
     if (err) out->len = before;

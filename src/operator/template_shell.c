@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads a template as a shell would, as far as words, quotes, comments and parameters go. Anything else
+ * makes the state unclear, and from there on no quoted word is accepted. Pure. */
 #include "operator/template_shell.h"
 
 #include <stdio.h>
 
 enum {
     VALUE = '\1',   /* what follows a text is a placeholder */
-    HERES_MAX = 64, /* here-documents of one template that are told apart */
+    HERES_MAX = 64, /* here-documents of one template that are known apart */
     HERE_WORD_MAX = 64,
 };
 
@@ -136,11 +138,6 @@ static void scan_text(struct scan *s, struct str text, bool last)
     }
 }
 
-static bool is_json(const struct template_part *part)
-{
-    return part->kind == PART_REQUIREMENTS || part->context == CONTEXT_JSON;
-}
-
 /* The author's own text behind |. */
 static bool is_plain_text(struct str text)
 {
@@ -151,7 +148,7 @@ static bool is_plain_text(struct str text)
 
 static void scan_value(struct scan *s, const struct template_part *part)
 {
-    bool plain = part->context == CONTEXT_PLAIN && !is_json(part);
+    bool plain = part->context == CONTEXT_PLAIN && part->kind != PART_REQUIREMENTS;
 
     if (plain && !is_plain_text(part->otherwise)) doubt(s, "the text behind | in a placeholder");
     s->after_value = plain && !s->quote && (!s->in_word || s->after_value);
@@ -185,7 +182,7 @@ static void add_here(struct heres *heres, struct str rest, size_t line)
 
     *here = (struct here){.line = line};
     if (heres->count < HERES_MAX) heres->count++;
-    if (heres->count < HERES_MAX) read_here(rest, here); /* the last place stands for all others */
+    if (heres->count < HERES_MAX) read_here(rest, here); /* the last place is for all others */
 }
 
 static void find_heres(struct heres *heres, const struct template_part *part)
@@ -258,10 +255,11 @@ static enum err check_word(const struct scan *s, const struct template_part *par
     const char *name = template_part_name(part, room);
 
     if (s->unclear)
-        note_set(note,
-                 "line %zu: cannot tell whether {{shell %s}} is inside quotes, because of %s on "
-                 "line %zu; assign it to a variable before that line: value={{shell %s}}",
-                 part->line, name, s->unclear, s->unclear_line, name);
+        note_set(
+            note,
+            "line %zu: it is not clear whether {{shell %s}} is inside quotes, because of %s on "
+            "line %zu; assign it to a variable before that line: value={{shell %s}}",
+            part->line, name, s->unclear, s->unclear_line, name);
     else if (s->quote)
         note_set(
             note,

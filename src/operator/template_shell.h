@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Decides whether a template keeps its values apart from its shell code.
  *
- * Requirement values are chosen by whoever may ask for machines, not by the template's author, and
- * the blob runs as root on a new node. A value in single quotes is one word only where sh and bash
+ * Requirement values are chosen by those who ask for machines, not by the template's author, and the
+ * blob runs as root on a new node. A value in single quotes is one word only where sh and bash
  * read a word. The check knows plain words, quotes, comments and parameters; behind anything else
  * (a substitution, a here-document, arithmetic) it refuses every quoted word, because a template
  * can assign the value to a variable before that. Pure. */

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Connections, calls, and where calls wait. A call is sent when a connection has room for it; a call
+ * that was sent ends once, by its answer or by the end of its connection. All on the loop's thread. */
 #include "provider/client.h"
 
 #include <stdlib.h>
@@ -63,12 +65,6 @@ enum {
 
 /* --- how it ended --- */
 
-static bool says_nothing(enum grpc_status status)
-{
-    return status == GRPC_CANCELLED || status == GRPC_DEADLINE_EXCEEDED || status == GRPC_UNKNOWN ||
-           status == GRPC_UNAVAILABLE || status == GRPC_DATA_LOSS;
-}
-
 enum provider_end provider_judge(const struct rpc_outcome *outcome, bool mutates)
 {
     if (!outcome->err) return PROVIDER_DONE;
@@ -83,8 +79,8 @@ enum provider_end provider_judge(const struct rpc_outcome *outcome, bool mutates
     if (outcome->status == GRPC_FAILED_PRECONDITION && mutates) return PROVIDER_FENCED;
     if (outcome->status == GRPC_NOT_FOUND) return PROVIDER_NOT_FOUND;
     if (outcome->status == GRPC_UNIMPLEMENTED) return PROVIDER_NOT_SUPPORTED;
-    return outcome->err == ERR_UNKNOWN && says_nothing(outcome->status) ? PROVIDER_UNKNOWN
-                                                                        : PROVIDER_REFUSED;
+    return outcome->err == ERR_UNKNOWN && outcome->status != GRPC_INTERNAL ? PROVIDER_UNKNOWN
+                                                                           : PROVIDER_REFUSED;
 }
 
 /* wire.md 3.2 has no structured detail of a fence, but the text of a refusal names the mark. */
@@ -118,14 +114,9 @@ static void on_change(void *owner)
     pump(owner);
 }
 
-static void work(struct task *task)
+static void client_on_turn(struct timer *timer)
 {
-    pump(CONTAINER_OF(task, struct provider, work));
-}
-
-static void on_late(struct timer *timer)
-{
-    pump(CONTAINER_OF(timer, struct provider, late));
+    pump(CONTAINER_OF(timer, struct provider, turn));
 }
 
 static enum err channel_open(struct provider *p, struct rpc_channel **ret_channel,
@@ -156,30 +147,10 @@ static enum err lane_open(struct provider *p, struct note *note)
     enum err err;
 
     assert(p->lane_count < p->options.connections_max);
-    *lane = (struct call_lane){.provider = p};
+    *lane = (struct call_lane){0};
     err = channel_open(p, &lane->channel, note);
     if (!err) p->lane_count++;
     return err;
-}
-
-static bool has_room(const struct call_lane *lane)
-{
-    return lane->running <
-               min_size(rpc_channel_room(lane->channel), PROVIDER_CALLS_PER_CONNECTION) &&
-           lane->bytes < LANE_BYTES_MAX;
-}
-
-/* The one that took the last call first, so that few are used while few are needed. NULL: all are
- * full, or not connected. */
-static struct call_lane *find_lane(struct provider *p)
-{
-    for (uint32_t i = 0; i < p->lane_count; i++) {
-        uint32_t at = (p->lane_next + i) % p->lane_count;
-        if (!has_room(&p->lanes[at])) continue;
-        p->lane_next = at;
-        return &p->lanes[at];
-    }
-    return NULL;
 }
 
 /* --- a call --- */
@@ -217,23 +188,17 @@ static void call_end(struct call *call, const struct provider_answer *answer)
     call_free(call);
 }
 
-static void end_unsent(struct list *from, const char *why)
+static void call_end_unsent(struct call *call, const char *why)
 {
-    const struct provider_answer answer = {
-        .end = PROVIDER_UNSENT, .status = GRPC_UNAVAILABLE, .text = str_from(why)};
-    struct list calls, *node;
-
-    list_init(&calls);
-    list_splice(&calls, from);
-    while ((node = list_pop(&calls)) != NULL)
-        call_end(CONTAINER_OF(node, struct call, link), &answer);
+    call_end(call, &(struct provider_answer){
+                       .end = PROVIDER_UNSENT, .status = GRPC_UNAVAILABLE, .text = str_from(why)});
 }
 
 static void call_again(struct call *call)
 {
     list_prepend(&call->provider->waiting, &call->link);
     call_waits(call);
-    loop_defer(call->provider->options.io->loop, &call->provider->work);
+    timer_start_in(&call->provider->turn, 0);
 }
 
 /* A fence that names no epoch above ours may be no newer process: a proxy between us and the
@@ -279,19 +244,9 @@ static void on_answer(void *owner, const struct rpc_client_call *,
             call_again(call);
             return;
         }
-        answer.end = PROVIDER_UNKNOWN; /* it cannot be asked again: Get tells */
+        answer.end = PROVIDER_UNKNOWN; /* it cannot be asked again: Get says */
     }
     call_end(call, &answer);
-}
-
-static enum err stamp(struct call *call)
-{
-    struct pack pack = {&call->request, ERR_OK};
-
-    if (!verbs[call->verb].sequence || call->stamped) return ERR_OK;
-    pack_i64(&pack, verbs[call->verb].sequence, call->provider->sequence + 1);
-    if (!pack.err) call->provider->sequence++;
-    return pack.err;
 }
 
 static enum err call_send(struct call *call, struct call_lane *lane)
@@ -306,8 +261,14 @@ static enum err call_send(struct call *call, struct call_lane *lane)
         .attempts_max = call->verb == PROVIDER_GET ? PROVIDER_ATTEMPTS_MAX : 1,
     };
     size_t unstamped = call->request.len;
-    enum err err = stamp(call);
+    struct pack pack = {&call->request, ERR_OK};
+    enum err err;
 
+    if (verbs[call->verb].sequence && !call->stamped) {
+        pack_i64(&pack, verbs[call->verb].sequence, call->provider->sequence + 1);
+        if (!pack.err) call->provider->sequence++;
+    }
+    err = pack.err;
     if (!err)
         err = rpc_unary(lane->channel, &options, buf_peek(&call->request), on_answer, call, NULL);
     call->request.len = unstamped;
@@ -330,81 +291,68 @@ static enum err call_send(struct call *call, struct call_lane *lane)
 
 /* --- waiting --- */
 
-/* Where the next one goes; NULL: nowhere yet, and on_change will come. */
+/* Where the next one goes: the lane that took the last call first, so that few are used while few are
+ * needed. NULL: nowhere yet, and on_change will come. */
 static struct call_lane *choose(struct provider *p)
 {
-    struct call_lane *lane = find_lane(p);
+    uint32_t ready = 0;
 
-    if (lane) return lane;
-    for (uint32_t i = 0; i < p->lane_count; i++)
-        if (!rpc_channel_ready(p->lanes[i].channel))
-            /* With no connection at all a call fails there, and says why. */
-            return !provider_ready(p) && rpc_channel_failing(p->lanes[0].channel) ? &p->lanes[0]
-                                                                                  : NULL;
-    if (p->lane_count < p->options.connections_max) (void)lane_open(p, NULL);
+    for (uint32_t i = 0; i < p->lane_count; i++) {
+        uint32_t at = (p->lane_next + i) % p->lane_count;
+        struct call_lane *lane = &p->lanes[at];
+        size_t room = min_size(rpc_channel_room(lane->channel), PROVIDER_CALLS_PER_CONNECTION);
+
+        ready += rpc_channel_ready(lane->channel);
+        if (lane->running >= room || lane->bytes >= LANE_BYTES_MAX) continue;
+        p->lane_next = at;
+        return lane;
+    }
+    /* With no connection at all a call fails there, and says why. */
+    if (ready == 0 && rpc_channel_failing(p->lanes[0].channel)) return &p->lanes[0];
+    if (ready == p->lane_count && ready < p->options.connections_max) (void)lane_open(p, NULL);
     return NULL;
 }
 
-/* Also those that nothing makes room for: a peer that takes no streams, a call that runs for long.
- */
-static bool is_late(const struct call *call)
+/* Why a call that waits is not sent any more; NULL: it goes on waiting. Calls are late also when
+ * nothing makes room for them: a peer that takes no streams, a call that runs long. */
+static const char *call_given_up(const struct call *call)
 {
-    return mono_due(mono_after(call->asked, WAIT_MAX_MS),
-                    loop_now(call->provider->options.io->loop));
+    const struct provider *p = call->provider;
+
+    if (p->held && call->verb != PROVIDER_GET) return p->held;
+    return mono_due(mono_after(call->asked, WAIT_MAX_MS), loop_now(p->options.io->loop))
+               ? "waited too long for its turn"
+               : NULL;
 }
 
-static bool is_held(const struct call *call)
+static void end_given_up(struct provider *p)
 {
-    return call->provider->held && call->verb != PROVIDER_GET;
-}
-
-/* Those of whom this is true; `first_only`: they are in front. */
-static void end_waiting(struct provider *p, bool (*ends)(const struct call *call), bool first_only,
-                        const char *why)
-{
-    struct list ended;
-
-    list_init(&ended);
     LIST_EACH_SAFE(&p->waiting, node, next)
     {
         struct call *call = CONTAINER_OF(node, struct call, link);
+        const char *why = call_given_up(call);
 
-        if (!ends(call) && first_only) break;
-        if (!ends(call)) continue;
+        if (!why && !p->held) return; /* those behind it came later */
+        if (!why) continue;
         call_stops_waiting(call);
-        list_append(&ended, &call->link);
+        call_end_unsent(call, why);
     }
-    end_unsent(&ended, why);
 }
 
 static void pump(struct provider *p)
 {
-    struct list failed;
     struct call_lane *lane;
 
     if (p->closing) return;
-    if (p->held) end_waiting(p, is_held, false, p->held);
-    end_waiting(p, is_late, true, "waited too long for its turn");
-    list_init(&failed);
-    while (!list_empty(&p->waiting) && (lane = choose(p)) != NULL) {
+    end_given_up(p);
+    while (!p->closing && !list_empty(&p->waiting) && (lane = choose(p)) != NULL) {
         struct call *call = CONTAINER_OF(p->waiting.next, struct call, link);
         enum err err = call_send(call, lane);
         if (err == ERR_FULL) break; /* timers; a call that ends makes room */
         call_stops_waiting(call);
-        if (err) list_append(&failed, &call->link);
+        if (err) call_end_unsent(call, "out of memory");
     }
-    if (!list_empty(&p->waiting) && !timer_running(&p->late)) timer_start_in(&p->late, WAIT_MAX_MS);
-    end_unsent(&failed, "out of memory");
-}
-
-static void put_metadata(struct pack *pack, const struct label *metadata, size_t count)
-{
-    struct buf scratch;
-
-    buf_init(&scratch, REQUEST_MAX);
-    for (size_t i = 0; i < count; i++)
-        pack_pair(pack, CONFIGURE_METADATA, metadata[i].key, metadata[i].value, &scratch);
-    buf_deinit(&scratch);
+    if (!list_empty(&p->waiting) && !timer_running(&p->turn)) timer_start_in(&p->turn, WAIT_MAX_MS);
 }
 
 static enum err put_request(const struct provider *p, const struct provider_request *request,
@@ -412,12 +360,16 @@ static enum err put_request(const struct provider *p, const struct provider_requ
 {
     const struct verb *verb = &verbs[request->verb];
     struct pack pack = {into, ERR_OK};
+    struct buf scratch;
 
+    buf_init(&scratch, REQUEST_MAX);
     pack_text(&pack, REQUEST_MACHINE, request->machine);
     if (request->verb == PROVIDER_CONFIGURE) {
         pack_text(&pack, CONFIGURE_CLUSTER, request->cluster);
         pack_text(&pack, CONFIGURE_BLOB, request->blob);
-        put_metadata(&pack, request->metadata, request->metadata_count);
+        for (size_t i = 0; i < request->metadata_count; i++)
+            pack_pair(&pack, CONFIGURE_METADATA, request->metadata[i].key,
+                      request->metadata[i].value, &scratch);
     }
     if (request->verb == PROVIDER_DRAIN) pack_u64(&pack, DRAIN_GRACE, request->grace_seconds);
     if (verb->shard_id && request->token) {
@@ -428,6 +380,7 @@ static enum err put_request(const struct provider *p, const struct provider_requ
         pack_text(&pack, verb->shard_id, str_from(p->options.shard_id));
         pack_i64(&pack, verb->epoch, p->options.epoch);
     }
+    buf_deinit(&scratch);
     return pack.err;
 }
 
@@ -459,7 +412,7 @@ enum err provider_call(struct provider *p, const struct provider_request *reques
     call->bytes = call->request.len;
     list_append(&p->waiting, &call->link);
     call_waits(call);
-    loop_defer(p->options.io->loop, &p->work); /* not from here: it may end calls */
+    timer_start_in(&p->turn, 0); /* not from here: it may end calls */
     return ERR_OK;
 }
 
@@ -467,15 +420,14 @@ void provider_stop_mutating(struct provider *p, const char *why)
 {
     if (p->held || p->closing) return;
     p->held = why;
-    loop_defer(p->options.io->loop, &p->work);
+    timer_start_in(&p->turn, 0);
 }
 
 /* --- life --- */
 
 static void provider_free(struct provider *p)
 {
-    task_cancel(&p->work);
-    timer_deinit(&p->late);
+    timer_deinit(&p->turn);
     tls_context_unref(p->options.tls);
     free(p);
 }
@@ -485,10 +437,12 @@ static void on_channel_closed(void *owner)
     struct provider *p = owner;
     void (*done)(void *) = p->done;
     void *done_owner = p->owner;
+    struct list *node;
 
     assert(p->open > 0);
     if (--p->open > 0) return;
-    end_unsent(&p->waiting, "the shard is closing");
+    while ((node = list_pop(&p->waiting)) != NULL)
+        call_end_unsent(CONTAINER_OF(node, struct call, link), "the shard is closing");
     provider_free(p);
     if (done) done(done_owner);
 }
@@ -541,8 +495,7 @@ enum err provider_open(const struct provider_options *options, struct provider *
     if (!p) return ERR_NOMEM;
     settle_options(p, options);
     list_init(&p->waiting);
-    task_init(&p->work, work);
-    err = timer_init(&p->late, p->options.io->loop, on_late);
+    err = timer_init(&p->turn, p->options.io->loop, client_on_turn);
     if (!err) err = channel_open(p, &p->bulk, note);
     if (err) {
         provider_free(p);
@@ -556,13 +509,6 @@ enum err provider_open(const struct provider_options *options, struct provider *
     }
     *ret_provider = p;
     return ERR_OK;
-}
-
-bool provider_ready(const struct provider *p)
-{
-    for (uint32_t i = 0; i < p->lane_count; i++)
-        if (rpc_channel_ready(p->lanes[i].channel)) return true;
-    return false;
 }
 
 struct provider_stats provider_stats(const struct provider *p)

@@ -26,10 +26,10 @@
  * (8,192 calls, 32 MiB of requests);
  * past `connections_max` they wait here, in order. The deadline of a call begins when it is sent,
  * because before that the provider has not been asked. What has waited for 30 s is not sent any
- * more, and ends within another 30: who asked has other thoughts by then, and a Drain that comes
+ * more, and ends within another 30: the caller has decided anew by then, and a Drain that comes
  * minutes late hits a machine that serves somebody else. A connection that said nothing during the
  * whole time of a call is left for another. List has a connection of its own: half a gigabyte must
- * not stand in front of the acks.
+ * not delay the acks.
  *
  * Everything belongs to the loop's thread; no callback comes from inside a call of this header. */
 #ifndef PROVIDER_CLIENT_H
@@ -64,7 +64,6 @@ enum err provider_open(const struct provider_options *options, struct provider *
                        struct note *note);
 /* Every call ends (UNKNOWN if it was sent, else UNSENT); then done(), which may be NULL. */
 void provider_close(struct provider *provider, void (*done)(void *owner), void *owner);
-bool provider_ready(const struct provider *provider); /* a call would go out now */
 struct provider_stats {
     uint32_t running, waiting, connections;
     size_t waiting_bytes; /* of the requests that wait */

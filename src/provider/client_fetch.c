@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* List: one long message, handed on in chunks.
  *
- * A fetch lives until on_end was told and every chunk is back, whichever is later. Chunks are used
+ * A fetch lives until on_end was called and every chunk is back, whichever is later. Chunks are used
  * again, so a List of any size takes the memory of those that are out at once. */
 #include <stdlib.h>
 
@@ -35,7 +35,7 @@ struct provider_fetch {
     uint32_t chunks_max, out; /* out: with the caller */
     uint32_t messages;
     bool short_of_memory, two_messages;
-    bool over; /* on_end was told, or nobody knows of it */
+    bool over; /* on_end was called, or the fetch never began */
     struct chunk *filling;
 };
 
@@ -65,7 +65,7 @@ static void free_if_done(struct provider_fetch *f)
     free(f);
 }
 
-static void hand_on(struct provider_fetch *f)
+static void fetch_pass_chunk(struct provider_fetch *f)
 {
     struct chunk *chunk = f->filling;
 
@@ -89,7 +89,7 @@ static void on_piece(void *owner, struct rpc_client_call *call, struct str piece
         return;
     }
     if (f->filling->bytes.len < f->chunk_bytes) return;
-    hand_on(f);
+    fetch_pass_chunk(f);
     if (f->call && f->out >= f->chunks_max) rpc_call_pause(f->call);
 }
 
@@ -114,7 +114,7 @@ static void on_end(void *owner, struct rpc_client_call *call, const struct rpc_o
         answer.end = PROVIDER_UNKNOWN;
         answer.text = str_from(broken);
     }
-    if (f->filling && f->filling->bytes.len > 0) hand_on(f);
+    if (f->filling && f->filling->bytes.len > 0) fetch_pass_chunk(f);
     f->events.on_end(f->context, &answer);
     f->over = true;
     free_if_done(f);

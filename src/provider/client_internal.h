@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the client's files share. Nothing outside them includes this.
+/* The client from the inside; only for its own files.
  *
  *   client.c        connections, calls, where they wait
  *   client_fetch.c  List */
@@ -11,7 +11,6 @@
 enum { LANES_MAX = 64 };
 
 struct call_lane { /* one connection for calls */
-    struct provider *provider;
     struct rpc_channel *channel;
     uint32_t running;
     size_t bytes;    /* of the requests that run */
@@ -24,8 +23,7 @@ struct provider {
     uint32_t lane_count, lane_next; /* next: where the last call went */
     struct rpc_channel *bulk;       /* List */
     struct list waiting;            /* struct call */
-    struct task work;               /* sends what waits */
-    struct timer late;              /* while something waits: it may have waited too long */
+    struct timer turn;              /* sends what waits, and ends what has waited too long */
     uint32_t waiting_count, running;
     size_t waiting_bytes; /* of the requests that wait */
     size_t kept;          /* of the large requests that run */

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads a MachineList as it arrives: wire/message.h cuts it into machines, machine_wire.h reads each.
+ * Tombstones come in the rest of the message, at its end. One thread, the one that merges. */
 #include "provider/list.h"
 
 #include <stdlib.h>
@@ -86,7 +88,8 @@ enum err provider_list_feed(struct provider_list *list, struct str bytes, struct
     return message_stream_feed(list->stream, bytes, note);
 }
 
-static void tell_removed(struct provider_list *list, const Bigfleet__V1alpha1__MachineList *message)
+static void list_report_removed(struct provider_list *list,
+                                const Bigfleet__V1alpha1__MachineList *message)
 {
     for (size_t i = 0; i < message->n_removed_ids; i++) {
         struct str id = str_from(message->removed_ids[i]);
@@ -113,7 +116,7 @@ enum err provider_list_finish(struct provider_list *list, struct provider_list_e
     message = (const Bigfleet__V1alpha1__MachineList *)rest;
     if (message->more && message->next_page.len == 0)
         return note_fail(note, ERR_PARSE, "more: without a next_page");
-    tell_removed(list, message);
+    list_report_removed(list, message);
     *ret_end = (struct provider_list_end){
         .machines = list->machines,
         .refused = list->refused,

@@ -37,7 +37,7 @@ enum err provider_list_feed(struct provider_list *list, struct str bytes, struct
 
 struct provider_list_end {
     uint64_t machines, refused, removed;
-    bool whole; /* all that was said could be told: what a full List leaves out is gone */
+    bool whole; /* every record had an id: what a full List leaves out is gone */
     bool more;  /* a page; ask again with next_page */
     struct str next_page;
     /* For the since_revision of the next List. Empty: ask for everything, because there is no

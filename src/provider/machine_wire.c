@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Walks the fields of a Machine. Texts are views into the bytes; labels and metadata are sorted in
+ * arrays of the reader; amounts that came before are found by their bytes. */
 #include "provider/machine_wire.h"
 
 #include <stdlib.h>
@@ -103,7 +105,7 @@ static enum err take_enum(const struct field *field, const char *name, uint32_t 
     return ERR_OK;
 }
 
-/* A sub-message, whose second coming would have to be merged with the first: nobody sends that. */
+/* A sub-message. A second one would have to be merged with the first; no encoder writes that. */
 static enum err take_message(const struct field *field, const char *name, struct str *into,
                              struct note *note)
 {
@@ -235,7 +237,7 @@ static enum err take_host(struct str bytes, struct machine *m, struct note *note
     return err;
 }
 
-/* What of a record is looked at only when all its fields are known. */
+/* Parts of a record that are read only when all its fields are known. */
 struct parts {
     struct str host, resources, allocatable;
     size_t label_count, metadata_count;

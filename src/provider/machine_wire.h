@@ -10,7 +10,7 @@
  * machine has failed.
  *
  * Everything else is machine_check()'s: ids and labels that are no text or too long, a label given
- * twice, a NaN price, a host that is missing. Whoever keeps a record calls it, and counts what it
+ * twice, a NaN price, a host that is missing. The keeper of a record calls it, and counts what it
  * refuses by its reason; a record that is what is kept already needs no second look, and nearly all
  * of a List is.
  *

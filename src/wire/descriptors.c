@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Finds files and symbols by walking the fields of the set each time: reflection asks seldom. Pure. */
 #include "wire/descriptors.h"
 
 #include "wire/field.h"
@@ -134,7 +135,7 @@ static bool file_has(struct str file, struct str path)
             find_named(file, FILE_EXTENSION, name, &found) || has_value(file, FILE_ENUM, name));
 }
 
-/* What stands after "<package>." in a full name; false when it does not begin so. */
+/* The part of a full name behind "<package>."; false when it does not begin so. */
 static bool strip_package(struct str file, struct str symbol, struct str *ret_path)
 {
     struct str package = descriptors_text_of(file, FILE_PACKAGE);

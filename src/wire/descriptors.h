@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The descriptors of our contracts, untouched, as server reflection hands them out.
+/* The descriptors of our contracts, untouched, as server reflection returns them.
  *
  * A set is an encoded google.protobuf.FileDescriptorSet; two sets joined end to end are a set, too.
  * Pure lookups over those bytes: nothing is decoded into memory or kept. Every result is a view
- * into the set. Bytes that are no set are not refused, things are just not found in them. */
+ * into the set. Bytes that are no set are not refused, nothing is found in them. */
 #ifndef WIRE_DESCRIPTORS_H
 #define WIRE_DESCRIPTORS_H
 #include "base/buf.h"
 #include "base/str.h"
 
-/* Every contract of the product, with what they import; files stand after those they import. */
+/* Every contract of the product, with what they import; files come after those they import. */
 struct str descriptors_product(void);
 
 /* Walks the files: start with *cursor 0. A file is an encoded FileDescriptorProto. */

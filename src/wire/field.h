@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a field begins on protobuf's wire, for whoever walks bytes without a decoder:
+/* How a field begins on protobuf's wire, for code that walks bytes without a decoder:
  *     tag      varint of 1..5 bytes: number << 3 | wire type
  *     VARINT   1..10 bytes, the last one below 0x80
  *     I64      8 bytes                        I32      4 bytes

@@ -51,7 +51,7 @@ enum err grpc_bin_decode(struct str text, struct buf *into); /* ERR_PARSE */
 
 const char *grpc_status_name(
     enum grpc_status status); /* "NOT_FOUND"; any other number: "UNKNOWN" */
-/* The status an HTTP answer without grpc-status stands for, as the protocol's table says. */
+/* The status that an HTTP answer without grpc-status means, by the protocol's table. */
 enum grpc_status grpc_status_from_http(int http_status);
 /* ... and an HTTP/2 reset code. */
 enum grpc_status grpc_status_from_reset(uint32_t code);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of the status codes, and the status that stands for an answer gRPC did not make. The two
+/* Names of the status codes, and the status of an answer that gRPC did not make. The two
  * tables are those of the protocol's own documents. */
 #include "wire/grpc.h"
 

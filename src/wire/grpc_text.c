@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The small texts of gRPC's headers: timeouts, status messages, binary metadata. */
 #include <stdio.h>
-#include <string.h>
 
 #include "base/hex.h"
 #include "base/time.h"
+#include "text/base64.h"
+#include "text/percent.h"
 #include "wire/grpc.h"
 
 /* -- grpc-timeout -- */
@@ -52,34 +53,13 @@ void grpc_timeout_text(uint64_t us, char out[16])
 
 /* -- grpc-message -- */
 
-static bool stands_for_itself(char c)
-{
-    return c >= 0x20 && c <= 0x7e && c != '%';
-}
-
 enum err grpc_message_encode(struct str text, struct buf *into)
 {
-    static const char hex[] = "0123456789ABCDEF";
-    size_t need = 0;
-    char *out;
-    enum err err;
+    size_t before = into->len;
+    enum err err = percent_encode(text, STR(" !\"#$&'()*+,/:;<=>?@[\\]^`{|}"), into);
 
-    for (size_t i = 0; i < text.len; i++) need += stands_for_itself(text.at[i]) ? 1 : 3;
-    if (need == 0) return ERR_OK;
-    err = buf_reserve(into, need, &out);
-    if (err) return err;
-    for (size_t i = 0; i < text.len; i++) {
-        unsigned char c = (unsigned char)text.at[i];
-        if (stands_for_itself(text.at[i])) {
-            *out++ = text.at[i];
-            continue;
-        }
-        *out++ = '%';
-        *out++ = hex[c >> 4];
-        *out++ = hex[c & 15];
-    }
-    buf_commit(into, need);
-    return ERR_OK;
+    if (err) into->len = before;
+    return err;
 }
 
 enum err grpc_message_decode(struct str text, struct buf *into)
@@ -110,70 +90,33 @@ enum err grpc_message_decode(struct str text, struct buf *into)
 
 /* -- binary metadata -- */
 
-static const char base64[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
 enum err grpc_bin_encode(struct str bytes, struct buf *into)
 {
-    size_t need = bytes.len / 3 * 4 + (bytes.len % 3 > 0 ? bytes.len % 3 + 1 : 0);
-    char *out;
+    struct buf padded; /* of its own: the ceiling of `into` counts without padding */
     enum err err;
 
-    if (bytes.len == 0) return ERR_OK;
-    if (bytes.len > SIZE_MAX / 4) return ERR_TOO_LARGE;
-    err = buf_reserve(into, need, &out);
-    if (err) return err;
-    for (size_t i = 0; i < bytes.len; i += 3) {
-        size_t n = min_size(bytes.len - i, 3);
-        uint32_t word = 0;
-        for (size_t j = 0; j < 3; j++)
-            word = word << 8 | (j < n ? (unsigned char)bytes.at[i + j] : 0);
-        for (size_t j = 0; j <= n; j++) *out++ = base64[word >> (18 - 6 * j) & 63];
-    }
-    buf_commit(into, need);
-    return ERR_OK;
-}
-
-static int base64_value(char c)
-{
-    if (c >= 'A' && c <= 'Z') return c - 'A';
-    if (c >= 'a' && c <= 'z') return c - 'a' + 26;
-    if (c >= '0' && c <= '9') return c - '0' + 52;
-    if (c == '+') return 62;
-    return c == '/' ? 63 : -1;
+    buf_init(&padded, SIZE_MAX);
+    err = base64_encode(bytes, &padded);
+    while (!err && padded.len > 0 && padded.data[padded.len - 1] == '=') padded.len--;
+    if (!err) err = buf_append(into, buf_peek(&padded));
+    buf_deinit(&padded);
+    return err;
 }
 
 /* Padding, where there is any, completes the last four. */
-static enum err without_padding(struct str *text)
-{
-    size_t padded = text->len;
-
-    while (text->len > 0 && padded - text->len < 2 && text->at[text->len - 1] == '=') text->len--;
-    if (padded != text->len && padded % 4 != 0) return ERR_PARSE;
-    return text->len % 4 == 1 ? ERR_PARSE : ERR_OK;
-}
-
 static enum err decode_one(struct str text, struct buf *into)
 {
-    uint32_t word = 0;
-    unsigned bits = 0;
-    size_t made = 0;
-    char *out;
-    enum err err = without_padding(&text);
+    struct buf padded;
+    enum err err;
 
-    if (err || text.len == 0) return err;
-    err = buf_reserve(into, text.len / 4 * 3 + text.len % 4, &out);
-    if (err) return err;
-    for (size_t i = 0; i < text.len; i++) {
-        int value = base64_value(text.at[i]);
-        if (value < 0) return ERR_PARSE;
-        word = word << 6 | (uint32_t)value;
-        bits += 6;
-        if (bits < 8) continue;
-        bits -= 8;
-        out[made++] = (char)(word >> bits);
-    }
-    buf_commit(into, made);
-    return ERR_OK;
+    if (str_has(text, ' ') || str_has(text, '\t') || (text.len % 4 && str_has(text, '=')))
+        return ERR_PARSE;
+    buf_init(&padded, text.len + 3);
+    err = buf_append(&padded, text);
+    while (!err && padded.len % 4) err = buf_append_byte(&padded, '=');
+    if (!err) err = base64_decode(buf_peek(&padded), into);
+    buf_deinit(&padded);
+    return err;
 }
 
 enum err grpc_bin_decode(struct str text, struct buf *into)

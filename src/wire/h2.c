@@ -176,7 +176,7 @@ void h2_fail(struct h2 *h2, enum err err, uint32_t code)
     if (err == ERR_NOMEM || nghttp2_session_terminate_session(h2->session, code)) h2->mute = true;
 }
 
-/* What a failed call of nghttp2 means for the connection; fails it when it is fatal. */
+/* The meaning of a failed call of nghttp2 for the connection; fails it when it is fatal. */
 enum err h2_engine_err(struct h2 *h2, ssize_t code)
 {
     if (code >= 0) return ERR_OK;
@@ -205,7 +205,7 @@ enum err h2_feed(struct h2 *h2, struct str bytes, mono_time now)
         h2_engine_err(h2,
                       nghttp2_session_mem_recv(h2->session, (const uint8_t *)bytes.at, bytes.len));
     /* A reset that came in may have made room for others. */
-    if (h2->drained && !h2->failed) h2_tell_writable(h2);
+    if (h2->drained && !h2->failed) h2_report_writable(h2);
     h2->busy = false;
     return h2->failed;
 }
@@ -240,7 +240,7 @@ void h2_stream_free(struct h2 *h2, struct h2_stream *stream)
     h2_memory_free(&h2->memory, stream);
 }
 
-void h2_tell_closed(struct h2 *h2, struct h2_stream *stream)
+void h2_report_closed(struct h2 *h2, struct h2_stream *stream)
 {
     h2->closing = stream;
     h2->events.on_closed(h2->owner, stream->id, stream->close_code);
@@ -249,7 +249,7 @@ void h2_tell_closed(struct h2 *h2, struct h2_stream *stream)
 }
 
 /* Of any stream whose on_closed has not returned. */
-static struct h2_stream *find_told(const struct h2 *h2, int32_t id)
+static struct h2_stream *find_reported(const struct h2 *h2, int32_t id)
 {
     struct h2_stream *stream = h2->closing;
 
@@ -266,14 +266,14 @@ static struct h2_stream *find_told(const struct h2 *h2, int32_t id)
 
 void h2_bind(struct h2 *h2, int32_t id, void *bound)
 {
-    struct h2_stream *stream = find_told(h2, id);
+    struct h2_stream *stream = find_reported(h2, id);
 
     if (stream) stream->bound = bound;
 }
 
 void *h2_bound(const struct h2 *h2, int32_t id)
 {
-    const struct h2_stream *stream = find_told(h2, id);
+    const struct h2_stream *stream = find_reported(h2, id);
 
     return stream ? stream->bound : NULL;
 }
@@ -325,7 +325,8 @@ enum err h2_ping(struct h2 *h2, uint64_t token)
     uint8_t bytes[8];
 
     if (h2->failed) return ERR_CLOSED;
-    h2_memory_trim(&h2->memory); /* who asks is quiet; what the busy time left behind goes back */
+    h2_memory_trim(
+        &h2->memory); /* a connection that pings is quiet; the blocks of its busy time go back */
     for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (uint8_t)(token >> (56 - 8 * i));
     return nghttp2_submit_ping(h2->session, NGHTTP2_FLAG_NONE, bytes) ? ERR_NOMEM : ERR_OK;
 }
@@ -385,7 +386,7 @@ uint64_t h2_data_sent(const struct h2 *h2)
 
 uint64_t h2_data_late(const struct h2 *h2)
 {
-    return h2->sift.data - h2->data_told;
+    return h2->sift.data - h2->data_found;
 }
 
 const char *h2_abuse(const struct h2 *h2)

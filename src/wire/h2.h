@@ -3,7 +3,7 @@
  *
  * No socket, clock or thread: feed it what arrived, send what h2_take_output gathers, pass the
  * time. Events come from inside h2_feed and, for what sending itself brought about (on_writable,
- * on_closed), at the end of h2_take_output; never from a call that only hands something over
+ * on_closed), at the end of h2_take_output; never from a call that only queues
  * (request, respond, send, reset, consume, ...). Inside an event those calls are all allowed;
  * h2_feed, h2_take_output and h2_close are not.
  *
@@ -68,7 +68,7 @@ struct h2_events { /* on_goaway, on_ping_ack and on_writable may be NULL */
     void (*on_data)(void *owner, int32_t stream, struct str bytes);
     void (*on_end)(void *owner, int32_t stream);      /* the peer has sent all, no trailers */
     void (*on_writable)(void *owner, int32_t stream); /* after ERR_FULL: below half of the bound */
-    /* Exactly once per stream that was ever told (on_headers, or h2_request that succeeded), unless
+    /* Exactly once per stream that was ever reported (on_headers, or h2_request that succeeded), unless
      * h2_close comes first; `code` is the HTTP/2 error, 0 for a good end. */
     void (*on_closed)(void *owner, int32_t stream, uint32_t code);
     void (*on_goaway)(void *owner, int32_t last_stream, uint32_t code);
@@ -84,7 +84,7 @@ void h2_close(struct h2 *h2); /* no events; NULL is fine */
 enum err h2_feed(struct h2 *h2, struct str bytes, mono_time now);
 /* Appends what may be sent now, at most `max` bytes more. ERR_NOMEM, ERR_DENIED: the
  * connection is dead and mute, close it. ERR_FULL, ERR_NOMEM also when it is `into` that cannot
- * grow; then nothing is lost: what was appended stands, the rest comes with the next call. */
+ * grow; then nothing is lost: what was appended stays, the rest comes with the next call. */
 enum err h2_take_output(struct h2 *h2, size_t max, struct buf *into);
 bool h2_has_output(const struct h2 *h2);
 bool h2_is_over(const struct h2 *h2); /* nothing more to read or write: close it */
@@ -124,7 +124,7 @@ size_t h2_stream_pending(const struct h2 *h2,
                          int32_t stream);   /* handed to h2_send, not yet taken */
 size_t h2_pending(const struct h2 *h2);     /* the same over all streams */
 uint64_t h2_data_sent(const struct h2 *h2); /* taken so far: what the peer's windows let go */
-/* Server: bytes of answers' headers and trailers that were handed over and not yet taken; without
+/* Server: bytes of answers' headers and trailers that are queued and not yet taken; without
  * trailers that wait for a window. */
 size_t h2_answers_pending(const struct h2 *h2);
 size_t h2_receive_window(const struct h2 *h2); /* bytes the peer may send before we consume */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a peer may do for free, and how often in a minute of the time that was passed in.
+/* Actions that cost a peer nothing, and how often it may take them in a minute of the passed time.
  *
  *   reset     a stream opened and given up before an answer (rapid reset) or when the whole answer
  *             was made, or killed by a frame that made us reset it: each costs the server the

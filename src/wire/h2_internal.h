@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the h2_*.c files share. Nothing outside src/wire includes this.
+/* A connection from the inside; only for the h2_*.c files.
  *
  *   h2.c          life of a connection, feeding, small verbs
  *   h2_recv.c     what nghttp2 calls while bytes come in
@@ -10,7 +10,7 @@
  *   h2_guard.c    abuse, counted per minute
  *   h2_memory.c   a counted, bounded heap for one connection
  *
- * A stream is `told` from the moment its owner knows its number, and leaves the table when nghttp2
+ * A stream is `reported` from the moment its owner knows its number, and leaves the table when nghttp2
  * closes it. If that happens while output is gathered it waits in `closed` until the gathering is
  * done, for events never come from the middle of it. */
 #ifndef WIRE_H2_INTERNAL_H
@@ -57,15 +57,14 @@ struct h2_stream {
     uint32_t close_code;
     void *bound; /* the owner's */
     struct h2_queue output;
-    size_t unconsumed;    /* told by on_data, not yet by h2_consume */
+    size_t unconsumed;    /* given to on_data, not yet to h2_consume */
     nghttp2_nv *trailers; /* kept until the stream dies: nghttp2 does not copy their text */
     size_t trailers_count;
     size_t answer_bytes, trailer_bytes; /* server: in h2.answers_pending */
     uint64_t length, came;              /* server: of the body, as was said and as it comes */
-    bool answered; /* server: h2_respond was called; client: response headers were told */
+    bool answered; /* server: h2_respond was called; client: response headers were reported */
     bool deferred; /* nghttp2 has asked for data, and there was none */
     bool ending;   /* nothing may be queued any more */
-    bool sent_end; /* END_STREAM has gone out */
     bool peer_ended;
     bool reset; /* by us: no event but on_closed */
     bool sent;  /* client: the request has gone out */
@@ -121,7 +120,7 @@ struct h2_block {
     unsigned seen;
     uint64_t length; /* content-length, or H2_ANY_LENGTH */
 };
-/* h2_request.c: each field of a request or its trailers, then whether it may be told. */
+/* h2_request.c: each field of a request or its trailers, then whether it may be reported. */
 void h2_request_field(struct h2_block *b, struct h2_header field);
 bool h2_request_is_whole(const struct h2_block *b);
 void h2_block_clear(struct h2_block *b);
@@ -157,8 +156,8 @@ struct h2 {
     struct h2_block block;
     struct h2_sift sift;       /* server */
     struct list blocked;       /* streams whose h2_send met ERR_FULL, oldest first */
-    struct list closed;        /* out of the table, on_closed still to be told */
-    struct h2_stream *closing; /* whose on_closed is being told; or NULL */
+    struct list closed;        /* out of the table, on_closed is still due */
+    struct h2_stream *closing; /* whose on_closed runs; or NULL */
     uint32_t turns;            /* output was taken so often */
     size_t pending;            /* over all streams */
     size_t answers_pending;
@@ -173,7 +172,7 @@ struct h2 {
 
     int32_t ended[H2_ENDED_KEPT]; /* a ring; 0: empty */
     unsigned ended_next;
-    uint64_t data_told;                 /* of DATA frames that found their stream */
+    uint64_t data_found;                /* of DATA frames that found their stream */
     uint64_t data_excused, data_sent;   /* see h2.h */
     uint16_t names_said[H2_NAMES_KEPT]; /* h2_fields.c */
 };
@@ -194,8 +193,8 @@ void h2_set_send_callbacks(nghttp2_session_callbacks *callbacks); /* h2_send.c *
 struct h2_stream *h2_stream_new(struct h2 *h2, int32_t id);
 void h2_stream_free(struct h2 *h2, struct h2_stream *stream);
 void h2_stream_drop_output(struct h2 *h2, struct h2_stream *stream);
-void h2_tell_closed(struct h2 *h2, struct h2_stream *stream);
-void h2_tell_writable(struct h2 *h2); /* h2_send.c */
+void h2_report_closed(struct h2 *h2, struct h2_stream *stream);
+void h2_report_writable(struct h2 *h2); /* h2_send.c */
 /* Resets without a stream of ours. False: out of memory, and the connection failed. */
 bool h2_submit_reset(struct h2 *h2, int32_t id, uint32_t code);
 /* A stream ends, or is about to, that its peer has not ended: a window of data may be under way. */

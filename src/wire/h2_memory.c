@@ -40,7 +40,7 @@ static size_t h2_memory_size_of(const void *memory)
     return size;
 }
 
-static void *h2_memory_hand_out(char *block, size_t size)
+static void *h2_memory_block(char *block, size_t size)
 {
     memcpy(block, &size, sizeof size);
     return block + HEAD;
@@ -81,46 +81,34 @@ void h2_memory_trim(struct h2_memory *m)
         for (char *block; (block = take_kept(m, steps * STEP)) != NULL;) free(block);
 }
 
-/* A kept block counts already: taking it cannot pass the ceiling. */
-static void *alloc_kept(struct h2_memory *m, size_t size)
-{
-    size_t total = (size + HEAD + STEP - 1) / STEP * STEP;
-    char *block;
-
-    if (size > (size_t)STEP * H2_KEPT_SIZES - HEAD) return NULL;
-    block = take_kept(m, total);
-    if (!block) return NULL;
-    m->used += total;
-    return h2_memory_hand_out(block, total);
-}
-
-/* The whole block's size in *ret_total, HEAD included; small ones come in steps. */
-static bool may_take(struct h2_memory *m, size_t size, size_t instead_of, size_t *ret_total)
+/* The size of the whole block, HEAD included; small ones come in steps. */
+static size_t block_size(const struct h2_memory *m, size_t size)
 {
     size_t total = size <= m->max ? size + HEAD : SIZE_MAX;
 
-    if (is_small(total)) total = (total + STEP - 1) / STEP * STEP;
+    return is_small(total) ? (total + STEP - 1) / STEP * STEP : total;
+}
+
+static bool may_take(struct h2_memory *m, size_t total, size_t instead_of)
+{
     if (total <= m->max && m->used - instead_of + m->kept_bytes > m->max - total) h2_memory_trim(m);
     if (total > m->max || m->used - instead_of > m->max - total) {
         m->over = true;
         return false;
     }
-    *ret_total = total;
     return true;
 }
 
 void *h2_memory_alloc(struct h2_memory *m, size_t size)
 {
-    void *kept = alloc_kept(m, size);
-    size_t total;
-    char *block;
+    size_t total = block_size(m, size);
+    char *block = is_small(total) ? take_kept(m, total) : NULL;
 
-    if (kept) return kept;
-    if (!may_take(m, size, 0, &total)) return NULL;
-    block = malloc(total);
+    /* A kept block counts already: taking it cannot pass the ceiling. */
+    if (!block && may_take(m, total, 0)) block = malloc(total);
     if (!block) return NULL;
     m->used += total;
-    return h2_memory_hand_out(block, total);
+    return h2_memory_block(block, total);
 }
 
 void h2_memory_free(struct h2_memory *m, void *memory)
@@ -162,11 +150,12 @@ static void *engine_realloc(void *old, size_t size, void *memory)
 
     if (!old) return h2_memory_alloc(m, size);
     before = h2_memory_size_of(old);
-    if (!may_take(m, size, before, &total)) return NULL;
+    total = block_size(m, size);
+    if (!may_take(m, total, before)) return NULL;
     block = realloc((char *)old - HEAD, total);
     if (!block) return NULL;
     m->used = m->used - before + total;
-    return h2_memory_hand_out(block, total);
+    return h2_memory_block(block, total);
 }
 
 nghttp2_mem h2_memory_for_engine(struct h2_memory *m)

@@ -15,29 +15,20 @@ struct h2_chunk {
     char bytes[];
 };
 
-/* Room for `need` bytes as a chain that stands alone, or NULL. */
-static struct h2_chunk *new_chain(struct h2_memory *m, size_t need, struct h2_chunk **ret_last)
+/* Empty chunks with room for `need` bytes, at the end of `q`. */
+static enum err add_room(struct h2_queue *q, struct h2_memory *m, size_t need)
 {
-    struct h2_chunk *first = NULL, **end = &first, *chunk;
-
     while (need > 0) {
         size_t cap = min_size(max_size(need, CHUNK_LEAST), CHUNK_MOST);
-        chunk = h2_memory_alloc(m, sizeof *chunk + cap);
-        if (!chunk) goto discard;
+        struct h2_chunk *chunk = h2_memory_alloc(m, sizeof *chunk + cap);
+
+        if (!chunk) return ERR_NOMEM;
         *chunk = (struct h2_chunk){.cap = (uint32_t)cap};
-        *end = *ret_last = chunk;
-        end = &chunk->next;
+        *(q->last ? &q->last->next : &q->first) = chunk;
+        q->last = chunk;
         need -= min_size(need, cap);
     }
-    return first;
-
-discard:
-    while (first) {
-        chunk = first;
-        first = chunk->next;
-        h2_memory_free(m, chunk);
-    }
-    return NULL;
+    return ERR_OK;
 }
 
 /* Copies into the chain that begins at `chunk`; its room was made before. */
@@ -62,19 +53,17 @@ enum err h2_queue_push(struct h2_queue *q, struct h2_memory *m, const struct str
                        size_t count, size_t total)
 {
     size_t room = q->last ? q->last->cap - q->last->end : 0;
-    struct h2_chunk *fresh = NULL, *fresh_last = NULL, *at;
+    struct h2_queue fresh = {0};
+    struct h2_chunk *at;
 
-    if (total > room) {
-        fresh = new_chain(m, total - room, &fresh_last);
-        if (!fresh) return ERR_NOMEM;
+    if (total > room && add_room(&fresh, m, total - room)) {
+        h2_queue_clear(&fresh, m);
+        return ERR_NOMEM;
     }
-    at = q->last ? q->last : fresh;
-    if (fresh) {
-        if (q->last)
-            q->last->next = fresh;
-        else
-            q->first = fresh;
-        q->last = fresh_last;
+    at = q->last ? q->last : fresh.first;
+    if (fresh.first) {
+        *(q->last ? &q->last->next : &q->first) = fresh.first;
+        q->last = fresh.last;
     }
     for (size_t i = 0; i < count; i++) fill(at, parts[i], &at);
     q->len += total;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What nghttp2 calls while bytes come in, and what of it the owner is told.
+/* What nghttp2 calls while bytes come in, and what of it is reported to the owner.
  *
  * A server's stream begins to exist for us when its headers are whole and within the limits; one
- * that was refused or malformed before is reset here and never told. */
+ * that was refused or malformed before is reset here and never reported. */
 #include <string.h>
 
 #include "wire/h2_internal.h"
@@ -123,7 +123,7 @@ static int on_invalid_header(nghttp2_session *session, const nghttp2_frame *fram
     return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 }
 
-/* A whole block that is not told: the stream ends here. */
+/* A whole block that is not reported: the stream ends here. */
 static int refuse(struct h2 *h2, struct h2_stream *stream, int32_t id, uint32_t code)
 {
     if (h2_guard_count(&h2->guard, &h2->limits, H2_ABUSE_RESET)) return deny(h2);
@@ -225,7 +225,7 @@ static int on_begin_frame(nghttp2_session *, const nghttp2_frame_hd *head, void 
         return NGHTTP2_ERR_CALLBACK_FAILURE;
     }
     if (head->type == NGHTTP2_DATA) { /* judged when its padding is known */
-        h2->data_told += head->length ? head->length : 1;
+        h2->data_found += head->length ? head->length : 1;
         return 0;
     }
     if (head->type == NGHTTP2_HEADERS) h2->block.continuations = 0;
@@ -349,7 +349,7 @@ static int on_close(nghttp2_session *session, int32_t id, uint32_t code, void *u
         list_append(&h2->closed, &stream->link);
         return h2->mute ? NGHTTP2_ERR_CALLBACK_FAILURE : 0; /* a last GOAWAY is still to go out */
     }
-    h2_tell_closed(h2, stream);
+    h2_report_closed(h2, stream);
     return go_on(h2);
 }
 

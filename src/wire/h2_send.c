@@ -4,40 +4,28 @@
  * The calls that hand something over only queue; nghttp2 asks for a stream's bytes (read_output)
  * while h2_take_output gathers, as far as the peer's windows reach. Trailers wait in the stream
  * until its last byte was asked for. */
-#include <string.h>
-
 #include "wire/h2_internal.h"
 
 enum { KEPT_TURNS = 32 }; /* of output, until what is kept for the next call goes */
 
 /* -- trailers -- */
 
-/* What `fields` still borrows is copied behind the kept ones. */
+/* With their texts, which nghttp2 will not copy. */
 static enum err keep_trailers(struct h2 *h2, struct h2_stream *stream, const nghttp2_nv *fields,
                               size_t count)
 {
     nghttp2_nv *kept;
     size_t bytes = 0;
-    uint8_t *text;
+    char *text;
 
-    for (size_t i = 0; i < count; i++) {
-        if (!(fields[i].flags & NGHTTP2_NV_FLAG_NO_COPY_NAME)) bytes += fields[i].namelen;
-        if (!(fields[i].flags & NGHTTP2_NV_FLAG_NO_COPY_VALUE)) bytes += fields[i].valuelen;
-    }
+    for (size_t i = 0; i < count; i++) bytes += fields[i].namelen + fields[i].valuelen;
     kept = h2_memory_alloc(&h2->memory, count * sizeof *kept + bytes);
     if (!kept) return ERR_NOMEM;
-    text = (uint8_t *)(kept + count);
+    text = (char *)(kept + count);
     for (size_t i = 0; i < count; i++) {
         kept[i] = fields[i];
-        if (!(kept[i].flags & NGHTTP2_NV_FLAG_NO_COPY_NAME)) {
-            kept[i].name = memcpy(text, kept[i].name, kept[i].namelen); /* a name is not empty */
-            text += kept[i].namelen;
-        }
-        if (!(kept[i].flags & NGHTTP2_NV_FLAG_NO_COPY_VALUE)) {
-            if (kept[i].valuelen > 0) memcpy(text, kept[i].value, kept[i].valuelen);
-            kept[i].value = text;
-            text += kept[i].valuelen;
-        }
+        kept[i].name = (uint8_t *)str_put(&text, str_of(fields[i].name, fields[i].namelen)).at;
+        kept[i].value = (uint8_t *)str_put(&text, str_of(fields[i].value, fields[i].valuelen)).at;
         kept[i].flags |= NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE;
     }
     stream->trailers = kept;
@@ -74,11 +62,6 @@ static ssize_t read_output(nghttp2_session *session, int32_t id, uint8_t *into, 
     return (ssize_t)n;
 }
 
-static nghttp2_data_provider provider(void)
-{
-    return (nghttp2_data_provider){.read_callback = read_output};
-}
-
 static enum err wake(struct h2 *h2, struct h2_stream *stream)
 {
     if (!stream->deferred) return ERR_OK;
@@ -102,7 +85,6 @@ static int on_sent(nghttp2_session *, const nghttp2_frame *frame, void *user)
         stream->answer_bytes = 0;
     }
     if (!(frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) return 0;
-    stream->sent_end = true;
     /* The answer is whole and the request is not: what follows of it is for nobody (RFC 9113,
      * 8.1). */
     if (h2->side == H2_SERVER && !stream->peer_ended && !stream->reset) {
@@ -132,7 +114,7 @@ void h2_set_send_callbacks(nghttp2_session_callbacks *callbacks)
     nghttp2_session_callbacks_set_on_frame_not_send_callback(callbacks, on_not_sent);
 }
 
-/* -- handing over -- */
+/* -- queueing -- */
 
 size_t h2_requests_max(const struct h2 *h2)
 {
@@ -145,7 +127,7 @@ size_t h2_requests_max(const struct h2 *h2)
 enum err h2_request(struct h2 *h2, const struct h2_header *headers, size_t count, bool end,
                     int32_t *ret_stream)
 {
-    nghttp2_data_provider data = provider();
+    nghttp2_data_provider data = {.read_callback = read_output};
     nghttp2_nv fields[H2_FIELDS_OUT_MAX];
     struct h2_stream *stream;
     int32_t id;
@@ -192,7 +174,7 @@ static size_t fields_bytes(const struct h2_header *headers, size_t count)
 enum err h2_respond(struct h2 *h2, int32_t id, const struct h2_header *headers, size_t count,
                     bool end)
 {
-    nghttp2_data_provider data = provider();
+    nghttp2_data_provider data = {.read_callback = read_output};
     nghttp2_nv fields[H2_FIELDS_OUT_MAX];
     struct h2_stream *stream;
     enum err err = open_stream(h2, id, &stream);
@@ -290,7 +272,7 @@ enum err h2_send_end(struct h2 *h2, int32_t id)
 
 /* -- gathering -- */
 
-/* What of nghttp2's next frame is not yet taken; empty when there is none. */
+/* The part of nghttp2's next frame that is not yet taken; empty when there is none. */
 static enum err next_left(struct h2 *h2)
 {
     const uint8_t *bytes;
@@ -325,9 +307,9 @@ static enum err gather(struct h2 *h2, size_t max, struct buf *into)
     return ERR_OK;
 }
 
-/* Each blocked stream is asked once; one that fills up again stands at the end for the next
+/* Each blocked stream is asked once; one that fills up again goes to the end for the next
  * time. */
-void h2_tell_writable(struct h2 *h2)
+void h2_report_writable(struct h2 *h2)
 {
     struct list waiting, *node;
 
@@ -354,8 +336,8 @@ enum err h2_take_output(struct h2 *h2, size_t max, struct buf *into)
     h2->busy = true;
     err = gather(h2, max, into);
     while ((node = list_pop(&h2->closed)) != NULL)
-        h2_tell_closed(h2, CONTAINER_OF(node, struct h2_stream, link));
-    if (h2->drained && !h2->failed) h2_tell_writable(h2);
+        h2_report_closed(h2, CONTAINER_OF(node, struct h2_stream, link));
+    if (h2->drained && !h2->failed) h2_report_writable(h2);
     h2->busy = false;
     /* A stream that is never quiet for long, and had one busy moment, would keep for ever what that
      * one left behind. */

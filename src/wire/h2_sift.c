@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A client's bytes, frame by frame, before nghttp2 sees them. Two things need it:
+/* A client's bytes, frame by frame, before nghttp2 sees them. It is needed for two reasons:
  *
- * How the peer paces its bytes (h2_pace, h2_data_late): only the raw bytes tell that a frame's head
+ * How the peer paces its bytes (h2_pace, h2_data_late): only the raw bytes show that a frame's head
  * or a request's headers have begun and do not come to an end (slow loris), and how much data comes
  * for streams that are gone. Whether any of it is right nghttp2 decides.
  *

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Messages read into an arena and written to a buffer by protobuf-c, behind the guards. Pure. */
 #include "wire/message.h"
 
 #include <assert.h>
 
 #include "wire/message_impl.h"
 
-/* protobuf-c's allocator over an arena. `refused` tells "no memory" from "cannot be decoded", which
+/* protobuf-c's allocator over an arena. `refused` separates "no memory" from "cannot be decoded", which
  * protobuf-c answers alike. */
 struct pool {
     struct arena *arena;

@@ -46,10 +46,10 @@ enum err message_write(const ProtobufCMessage *message, struct buf *into, struct
 
 /* -- very large messages, element by element -- */
 
-/* Walks one message of type `type` as its bytes arrive and hands out each element of the repeated
- * message field `field` as it stands on the wire, unchecked; every other field is kept for
+/* Walks one message of type `type` as its bytes arrive and passes on each element of the
+ * repeated message field `field` as on the wire, unchecked; every other field is kept for
  * message_stream_end. Memory follows the largest element, not the message: of an element of more
- * than `element_max` bytes only the first are handed out, and `len` says how many it has. All other
+ * than `element_max` bytes only the first are passed on, and `len` says how many it has. All other
  * fields together may be `rest_max` bytes.
  *
  * An error of `each` ends the walk and is what feed returns. After any error the stream stays as it

@@ -267,7 +267,7 @@ static const uint8_t *field_before(const struct frame *f, const uint8_t *payload
     return at;
 }
 
-static void tell(const struct walk *w, struct note *note)
+static void guard_note_path(const struct walk *w, struct note *note)
 {
     struct path path = {"", "", false};
 
@@ -304,6 +304,6 @@ enum err message_guard(const ProtobufCMessageDescriptor *type, struct str bytes,
     w.fields_left = fields ? fields : MESSAGE_FIELDS_USUAL;
     frame_open(&w.frames[0], type, w.at, bytes.len);
     err = walk_run(&w);
-    if (err) tell(&w, note);
+    if (err) guard_note_path(&w, note);
     return err;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the message layer share. Private to src/wire. */
+/* The message layer from the inside; only for its own files. */
 #ifndef WIRE_MESSAGE_IMPL_H
 #define WIRE_MESSAGE_IMPL_H
 #include "wire/field.h"

@@ -57,8 +57,7 @@ void message_stream_close(struct message_stream *stream)
     free(stream);
 }
 
-static enum err message_stream_hand_out(struct message_stream *s, struct str bytes,
-                                        struct note *note)
+static enum err message_stream_pass(struct message_stream *s, struct str bytes, struct note *note)
 {
     enum err err = s->each(s->owner, bytes, bytes.len + s->skipped);
 
@@ -143,11 +142,11 @@ static enum err take_payload(struct message_stream *s, struct str *bytes, struct
     *bytes = str_tail(*bytes, part.len);
     s->missing -= (uint32_t)part.len;
     if (!s->in_element) return message_stream_keep(s, (const uint8_t *)part.at, part.len, note);
-    if (whole) return message_stream_hand_out(s, part, note);
+    if (whole) return message_stream_pass(s, part, note);
     if (s->skipped) part.len = min_size(part.len, s->element_max - s->element.len);
     if (buf_append(&s->element, part)) return no_memory(s, note);
     if (s->missing > 0) return ERR_OK;
-    err = message_stream_hand_out(s, buf_peek(&s->element), note);
+    err = message_stream_pass(s, buf_peek(&s->element), note);
     buf_clear(&s->element);
     return err;
 }

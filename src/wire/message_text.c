@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text on its way out: every string of a message must be UTF-8, or whoever reads it refuses the
- * whole message, far from the place of the mistake.
+/* Text on its way out: every string of a message must be UTF-8, or its reader refuses the whole
+ * message, far from the place of the mistake.
  *
  * ASCII is UTF-8, so only bytes with their high bit set matter. The encoded message is searched for
  * them, and its fields are followed just to learn what each such byte belongs to: the head of a

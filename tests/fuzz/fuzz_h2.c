@@ -6,7 +6,7 @@
  *   byte 1   seed of the pieces and of what the owner does
  *   rest     what the peer sends
  *
- * What must hold: a stream is closed once, is told nothing before its headers or after its end, the
+ * What must hold: a stream is closed once, gets no event before its headers or after its end, the
  * memory stays within its ceiling, and after the end everything is given back (h2_close asserts
  * it). */
 #include <stdlib.h>
@@ -35,7 +35,7 @@ struct owner {
     bool server;
     struct live live[2 * STREAMS];
     struct prng prng;
-    unsigned told, closed;
+    unsigned reported, closed;
 };
 
 static struct live *find(struct owner *o, int32_t id)
@@ -45,14 +45,14 @@ static struct live *find(struct owner *o, int32_t id)
     return NULL;
 }
 
-static struct live *tell(struct owner *o, int32_t id)
+static struct live *report(struct owner *o, int32_t id)
 {
     struct live *l = find(o, 0);
 
     must(id > 0 && id % 2 == 1 && !find(o, id));
     must(l != NULL); /* never more open than the limit */
     *l = (struct live){.id = id};
-    o->told++;
+    o->reported++;
     return l;
 }
 
@@ -73,7 +73,7 @@ static void on_headers(void *owner, int32_t id, const struct h2_header *headers,
 {
     static const struct h2_header answer[] = {{{":status", 7}, {"200", 3}}};
     struct owner *o = owner;
-    struct live *l = o->server ? tell(o, id) : find(o, id);
+    struct live *l = o->server ? report(o, id) : find(o, id);
     size_t bytes = 0;
 
     must(l && !l->ended && !l->reset && !l->trailers);
@@ -133,7 +133,7 @@ static void on_closed(void *owner, int32_t id, uint32_t code)
     struct str late = STR("late");
 
     (void)code;
-    must(l != NULL); /* told, and not closed before */
+    must(l != NULL); /* reported, and not closed before */
     l->id = 0;
     o->closed++;
     must(h2_send(o->h2, id, &late, 1) == ERR_CLOSED && h2_stream_pending(o->h2, id) == 0);
@@ -152,7 +152,7 @@ static void call(struct owner *o)
     enum err err = h2_request(o->h2, headers, 4, end, &id);
 
     must(err == ERR_OK || err == ERR_FULL || err == ERR_CLOSED);
-    if (!err) tell(o, id);
+    if (!err) report(o, id);
 }
 
 /* One random act of the owner on one random stream. */
@@ -209,7 +209,7 @@ static void converse(struct owner *o, const uint8_t *data, size_t size)
         must(err == ERR_OK || err == ERR_DENIED);
         must(h2_memory(o->h2) <= MEMORY_MAX + 4096);
         must(h2_pending(o->h2) <= OUTPUT_MAX && h2_streams(o->h2) <= 2 * STREAMS);
-        must(o->told - o->closed >= h2_streams(o->h2));
+        must(o->reported - o->closed >= h2_streams(o->h2));
         data += n;
         size -= n;
         now.ms += prng_below(&o->prng, 1000);

@@ -2,13 +2,14 @@
 /* Any bytes as the state of a provider: a whole file, or, behind a first byte of 0, the changes in
  * a batch, which a checksum keeps from a fuzzer otherwise.
  *
- * What must hold: it is refused with a note, or there is a book that can be told, whose List is as
+ * What must hold: it is refused with a note, or there is a book that can be listed, whose List is as
  * long as it said, and which a new journal gives again. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "provider/host/book.h"
 #include "provider/host/journal.h"
+#include "sim/sim_fs.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -86,17 +87,35 @@ static void check_book(struct book *book)
     book_close(again);
 }
 
+static enum err open_file(struct str bytes, struct book *book, struct note *note)
+{
+    const struct sim_fs_options plain = {0};
+    struct journal_report report;
+    struct journal *journal = NULL;
+    struct sim_fs *disk = NULL;
+    struct prng prng;
+    enum err err;
+
+    prng_seed(&prng, 1);
+    must(sim_fs_open(&plain, &prng, &disk) == ERR_OK);
+    must(fs_publish(sim_fs_fs(disk), "/state", bytes, 0600, 1) == ERR_OK);
+    err = journal_open(&(struct journal_options){.fs = sim_fs_fs(disk), .path = "/state"}, hear,
+                       book, &journal, &report, note);
+    journal_close(journal);
+    sim_fs_close(disk);
+    return err;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct book *book = open_book();
-    struct journal_report report;
     struct note note = {.text = ""};
     enum err err;
 
     if (size > 0 && data[0] == 0)
         err = book_replay(book, str_of((const char *)data + 1, size - 1), &note);
     else
-        err = journal_read(str_of((const char *)data, size), hear, book, &report, &note);
+        err = open_file(str_of((const char *)data, size), book, &note);
     must(!err || note.text[0]);
     if (!err) err = book_loaded(book);
     if (!err) check_book(book);

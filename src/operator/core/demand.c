@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Requests and their rows. A request is built into a row of its own in the scratch arena, then found
+ * or made among the rows by its key. The sums of a row are computed when somebody looks. Pure. */
 #include "operator/core/demand.h"
 
 #include <stdlib.h>
@@ -9,14 +11,14 @@
 
 enum {
     SCRATCH_MAX = 8 << 20, /* of one request: 64 requirements of 1,024 values, twice */
-    ROW_MAX = 4 << 20,     /* of what stands in a row for good */
+    ROW_MAX = 4 << 20,     /* of what a row keeps */
     KEY_MAX = FINGERPRINT_MAX + 1 + GROUP_MAX,
 };
 
 struct row {
     struct rollup_row view;
-    struct arena arena;   /* profile, group and key */
-    struct str key;       /* fingerprint, NUL, group */
+    struct arena arena;   /* profile and group */
+    struct str key;       /* fingerprint, NUL, group; behind the row */
     struct list requests; /* struct entry */
     uint64_t named;       /* dimensions that some request named since it was last computed */
     bool stale;           /* the sums are not those of the requests */
@@ -215,44 +217,6 @@ static bool row_takes(struct row *row, const struct resources *unit)
     return resource_bits(row->named | unit->mask) <= RESOURCES_MAX;
 }
 
-static enum err row_key(struct demand *d, const struct need *need)
-{
-    enum err err;
-
-    buf_clear(&d->key);
-    err = buf_append(&d->key, need->profile.fingerprint);
-    if (!err) err = buf_append_byte(&d->key, '\0');
-    return err ? err : buf_append(&d->key, need->group);
-}
-
-static enum err row_make(struct demand *d, const struct need *need, struct row **ret_row)
-{
-    struct row *row = calloc(1, sizeof *row);
-    struct note note;
-    char *group, *key;
-    enum err err;
-
-    if (!row) return ERR_NOMEM;
-    list_init(&row->requests);
-    resource_sum_clear(&row->view.aggregate);
-    arena_init(&row->arena, ROW_MAX);
-    err = profile_build(&row->arena, &need->profile, &row->view.profile, &note);
-    group = arena_dup(&row->arena, need->group);
-    key = arena_dup(&row->arena, buf_peek(&d->key));
-    if (!err && (!group || !key)) err = ERR_NOMEM;
-    if (!err) {
-        row->view.group = str_of(group, need->group.len);
-        row->key = str_of(key, d->key.len);
-        err = map_put(&d->rows, row->key, row);
-    }
-    if (err) {
-        row_free(row);
-        return err;
-    }
-    *ret_row = row;
-    return ERR_OK;
-}
-
 static void row_drop_if_empty(struct demand *d, struct row *row)
 {
     if (!list_empty(&row->requests)) return;
@@ -260,12 +224,40 @@ static void row_drop_if_empty(struct demand *d, struct row *row)
     row_free(row);
 }
 
+static enum err row_make(struct demand *d, const struct need *need, struct row **ret_row)
+{
+    struct row *row = map_make(&d->rows, buf_peek(&d->key), sizeof *row);
+    struct note note;
+    char *group;
+    enum err err;
+
+    if (!row) return map_count(&d->rows) == DEMAND_ROWS_MAX ? ERR_FULL : ERR_NOMEM;
+    row->key = str_of(row + 1, d->key.len);
+    list_init(&row->requests);
+    resource_sum_clear(&row->view.aggregate);
+    arena_init(&row->arena, ROW_MAX);
+    err = profile_build(&row->arena, &need->profile, &row->view.profile, &note);
+    group = arena_dup(&row->arena, need->group);
+    row->view.group = str_of(group, need->group.len);
+    if (!err && !group) err = ERR_NOMEM;
+    if (err)
+        row_drop_if_empty(d, row);
+    else
+        *ret_row = row;
+    return err;
+}
+
 static enum err row_for(struct demand *d, const struct need *need, struct row **ret_row,
                         struct note *note)
 {
-    enum err err = row_key(d, need);
-    struct row *row = err ? NULL : map_get(&d->rows, buf_peek(&d->key));
+    struct row *row = NULL;
+    enum err err;
 
+    buf_clear(&d->key);
+    err = buf_append(&d->key, need->profile.fingerprint);
+    if (!err) err = buf_append_byte(&d->key, '\0');
+    if (!err) err = buf_append(&d->key, need->group);
+    if (!err) row = map_get(&d->rows, buf_peek(&d->key));
     if (!err && !row) {
         err = row_make(d, need, &row);
         if (err == ERR_FULL) note_set(note, "more than %d different rows", DEMAND_ROWS_MAX);
@@ -295,18 +287,6 @@ static enum err entry_make(struct demand *d, struct str id, struct entry **ret_e
     entry->id_len = id.len;
     *ret_entry = entry;
     return ERR_OK;
-}
-
-/* Out of its row, which may go with it. */
-static void entry_detach(struct demand *d, struct entry *entry)
-{
-    struct row *row = entry->row;
-
-    if (!row) return;
-    list_remove(&entry->link);
-    row->stale = true;
-    entry->row = NULL;
-    row_drop_if_empty(d, row);
 }
 
 static bool entry_is(const struct entry *entry, const struct row *row, const struct need *need,
@@ -384,7 +364,9 @@ enum err demand_check(struct demand *d, const struct capacity_request *request, 
 static void remove_entry(struct demand *d, struct entry *entry)
 {
     map_remove(&d->entries, str_of(entry->id, entry->id_len));
-    entry_detach(d, entry);
+    list_remove(&entry->link);
+    entry->row->stale = true;
+    row_drop_if_empty(d, entry->row);
     free(entry);
     d->change++;
 }

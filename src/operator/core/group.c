@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Writes the group of a co-location term as the original does, byte for byte. Pure. */
 #include "operator/core/request.h"
 
 #include <stdlib.h>

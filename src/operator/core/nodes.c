@@ -34,19 +34,15 @@ const char *node_phase_name(enum node_phase phase)
 
 enum node_phase node_phase_of(enum machine_state state)
 {
-    switch (state) {
-    case MACHINE_IDLE: return NODE_LAUNCHED;
-    case MACHINE_CONFIGURING: return NODE_REGISTERED;
-    case MACHINE_CONFIGURED: return NODE_READY;
-    case MACHINE_DRAINING: return NODE_DRAINING;
-    case MACHINE_FAILED: return NODE_FAILED;
-    case MACHINE_UNSPECIFIED:
-    case MACHINE_SPECULATIVE:
-    case MACHINE_CREATING:
-    case MACHINE_DELETING:
-    case MACHINE_STATE_COUNT: break;
-    }
-    return NODE_PROVISIONING;
+    static const uint8_t phases[MACHINE_STATE_COUNT] = {
+        [MACHINE_IDLE] = NODE_LAUNCHED,    [MACHINE_CONFIGURING] = NODE_REGISTERED,
+        [MACHINE_CONFIGURED] = NODE_READY, [MACHINE_DRAINING] = NODE_DRAINING,
+        [MACHINE_FAILED] = NODE_FAILED,
+    };
+
+    static_assert(NODE_PROVISIONING == 0, "the phase of all other states");
+    return (unsigned)state < MACHINE_STATE_COUNT ? (enum node_phase)phases[state]
+                                                 : NODE_PROVISIONING;
 }
 
 enum err nodes_open(uint64_t seed, struct nodes **ret_nodes)
@@ -58,11 +54,6 @@ enum err nodes_open(uint64_t seed, struct nodes **ret_nodes)
     list_init(&nodes->changed);
     *ret_nodes = nodes;
     return ERR_OK;
-}
-
-static struct nodes_record *node_record_of(struct list *changed)
-{
-    return CONTAINER_OF(changed, struct nodes_record, changed);
 }
 
 static void node_record_free(struct nodes_record *r)
@@ -144,15 +135,6 @@ static void node_mark_changed(struct nodes *nodes, struct nodes_record *r)
     if (list_empty(&r->changed)) list_append(&nodes->changed, &r->changed);
 }
 
-static void node_set_phase(struct nodes *nodes, struct nodes_record *r, enum node_phase phase)
-{
-    assert(nodes->counts[r->node.phase] > 0);
-    nodes->counts[r->node.phase]--;
-    nodes->counts[phase]++;
-    r->node.phase = phase;
-    node_mark_changed(nodes, r);
-}
-
 /* In the table until its end was taken, and counted no more. */
 static void node_leave(struct nodes *nodes, struct nodes_record *r)
 {
@@ -200,7 +182,12 @@ void nodes_reclaim(struct nodes *nodes, struct str machine_id, enum node_phase p
     struct nodes_record *r = map_get(&nodes->by_id, machine_id);
 
     assert(phase == NODE_DRAINING || phase == NODE_DRAINED || phase == NODE_FAILED);
-    if (r && !r->gone) node_set_phase(nodes, r, phase);
+    if (!r || r->gone) return;
+    assert(nodes->counts[r->node.phase] > 0);
+    nodes->counts[r->node.phase]--;
+    nodes->counts[phase]++;
+    r->node.phase = phase;
+    node_mark_changed(nodes, r);
 }
 
 void nodes_session(struct nodes *nodes)
@@ -241,7 +228,7 @@ bool nodes_take(struct nodes *nodes, struct str *ret_id)
     struct nodes_record *r;
 
     if (!link) return false;
-    r = node_record_of(link);
+    r = CONTAINER_OF(link, struct nodes_record, changed);
     *ret_id = str_of(nodes->taken, r->node.machine_id.len);
     memcpy(nodes->taken, r->id, ret_id->len);
     if (r->gone) {

@@ -20,9 +20,8 @@
 #include "model/machine.h"
 
 enum {
-    NODES_MAX = 1 << 20,     /* machines of one cluster; more are not shown, and counted */
-    NODE_TAINTS_MAX = 64,    /* of one machine */
-    NODE_BYTES_MAX = 1 << 20 /* of one machine's texts */
+    NODES_MAX = 1 << 20,  /* machines of one cluster; more are not shown, and counted */
+    NODE_TAINTS_MAX = 64, /* of one machine */
 };
 
 enum node_phase {

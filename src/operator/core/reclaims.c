@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The table of the orders, by id and by machine: the newest order of a machine replaces the one before.
+ * An order is freed when it is over and needs no report any more. Pure. */
 #include "operator/core/reclaims.h"
 
 #include <stdlib.h>
@@ -48,27 +50,21 @@ void reclaims_close(struct reclaims *r)
     free(r);
 }
 
-static struct reclaims_record *record_make(struct str id, struct str machine)
+static struct reclaims_record *record_make(const struct reclaim *order)
 {
-    struct reclaims_record *record = calloc(1, sizeof *record + id.len + machine.len);
+    struct reclaims_record *record = calloc(1, sizeof *record + order->id.len + order->machine.len);
+    char *at;
 
     if (!record) return NULL;
-    memcpy(record->texts, id.at, id.len);
-    memcpy(record->texts + id.len, machine.at, machine.len);
-    record->reclaim.id = str_of(record->texts, id.len);
-    record->reclaim.machine = str_of(record->texts + id.len, machine.len);
+    at = record->texts;
+    record->reclaim = *order;
+    record->reclaim.id = str_put(&at, order->id);
+    record->reclaim.machine = str_put(&at, order->machine);
     return record;
 }
 
-static enum err check(struct str id, struct str machine, struct note *note)
-{
-    enum err err = id_check("instruction_id", id, ID_MAX, note);
-
-    return err ? err : id_check("nodes[0]", machine, ID_MAX, note);
-}
-
 /* Either both tables have it or none. */
-static enum err enter(struct reclaims *r, struct reclaims_record *record)
+static enum err record_enter(struct reclaims *r, struct reclaims_record *record)
 {
     struct reclaims_record *older = map_remove(&r->by_machine, record->reclaim.machine);
     enum err err = map_put(&r->by_id, record->reclaim.id, record);
@@ -83,30 +79,29 @@ static enum err enter(struct reclaims *r, struct reclaims_record *record)
     return err;
 }
 
-static enum err reclaims_add(struct reclaims *r, struct str id, struct str machine,
-                             const struct reclaim *like, uint64_t change, struct note *note)
+enum err reclaims_put(struct reclaims *r, const struct reclaim *order, struct note *note)
 {
     struct reclaims_record *record;
-    enum err err = check(id, machine, note);
+    enum err err = id_check("instruction_id", order->id, ID_MAX, note);
 
+    if (!err) err = id_check("nodes[0]", order->machine, ID_MAX, note);
     if (err) return err;
-    record = map_get(&r->by_id, id);
+    record = map_get(&r->by_id, order->id);
     if (record) {
         record->reclaim.acknowledged = false;
         record->ordered = true;
         record->report_at = (wall_time){0};
         return ERR_EXISTS;
     }
-    record = record_make(id, machine);
+    record = record_make(order);
     if (!record) return ERR_NOMEM;
-    record->reclaim.deadline = like->deadline;
-    record->reclaim.preemptor_priority = like->preemptor_priority;
-    record->reclaim.resumed = like->resumed;
-    record->change = change;
-    record->ordered = !like->resumed;
-    err = enter(r, record);
+    record->ordered = !order->resumed;
+    err = record_enter(r, record);
     if (err == ERR_FULL) note_set(note, "more than %d orders are under way", RECLAIMS_MAX);
-    if (err) free(record);
+    if (err)
+        free(record);
+    else if (!order->resumed)
+        record->change = ++r->change;
     return err;
 }
 
@@ -116,31 +111,12 @@ enum err reclaims_order(struct reclaims *r, struct str id, struct str machine,
 {
     int64_t most = RECLAIM_GRACE_MAX_MS / (int64_t)MS_PER_SECOND;
     uint64_t grace_ms = RECLAIM_GRACE_DEFAULT_MS;
-    struct reclaim like = {.preemptor_priority = preemptor_priority};
-    enum err err;
+    struct reclaim order = {.id = id, .machine = machine, .preemptor_priority = preemptor_priority};
 
     if (grace_seconds > 0)
         grace_ms = (uint64_t)(grace_seconds < most ? grace_seconds : most) * MS_PER_SECOND;
-    like.deadline.ms = add_sat_u64(now.ms, grace_ms);
-    err = reclaims_add(r, id, machine, &like, r->change + 1, note);
-    if (!err) r->change++;
-    return err;
-}
-
-enum err reclaims_restore(struct reclaims *r, struct str id, struct str machine, wall_time deadline,
-                          int32_t preemptor_priority, struct note *note)
-{
-    struct reclaim like = {
-        .preemptor_priority = preemptor_priority, .deadline = deadline, .resumed = true};
-
-    return reclaims_add(r, id, machine, &like, 0, note);
-}
-
-void reclaims_restore_ended(struct reclaims *r, struct str id, bool drained)
-{
-    struct reclaims_record *record = map_get(&r->by_id, id);
-
-    if (record) record->reclaim.phase = drained ? RECLAIM_DRAINED : RECLAIM_GAVE_UP;
+    order.deadline.ms = add_sat_u64(now.ms, grace_ms);
+    return reclaims_put(r, &order, note);
 }
 
 uint64_t reclaims_change(const struct reclaims *r)
@@ -167,7 +143,7 @@ void reclaims_session(struct reclaims *r)
     }
 }
 
-static void forget(struct reclaims *r, struct reclaims_record *record)
+static void record_forget(struct reclaims *r, struct reclaims_record *record)
 {
     if (map_get(&r->by_machine, record->reclaim.machine) == record)
         map_remove(&r->by_machine, record->reclaim.machine);
@@ -176,22 +152,30 @@ static void forget(struct reclaims *r, struct reclaims_record *record)
     r->change++;
 }
 
-bool reclaims_started(struct reclaims *r, struct str id)
+/* The order, if it has begun and is not over; else NULL. */
+static struct reclaims_record *record_under_way(struct reclaims *r, struct str id)
 {
     struct reclaims_record *record = map_get(&r->by_id, id);
 
-    if (!record || record->replaced || record->reclaim.phase == RECLAIM_ORDERED ||
-        reclaim_is_over(record->reclaim.phase))
-        return false;
-    record->reclaim.phase = RECLAIM_STARTED;
-    return true;
+    return record && !record->replaced && record->reclaim.phase != RECLAIM_ORDERED &&
+                   !reclaim_is_over(record->reclaim.phase)
+               ? record
+               : NULL;
+}
+
+bool reclaims_started(struct reclaims *r, struct str id)
+{
+    struct reclaims_record *record = record_under_way(r, id);
+
+    if (record) record->reclaim.phase = RECLAIM_STARTED;
+    return record != NULL;
 }
 
 /* The order is over: kept for its report, or forgotten. False: forgotten. */
-static bool end(struct reclaims *r, struct reclaims_record *record, bool drained)
+static bool record_end(struct reclaims *r, struct reclaims_record *record, bool drained)
 {
     if (!r->reporting || record->departed) {
-        forget(r, record);
+        record_forget(r, record);
         return false;
     }
     record->reclaim.phase = drained ? RECLAIM_DRAINED : RECLAIM_GAVE_UP;
@@ -202,19 +186,16 @@ static bool end(struct reclaims *r, struct reclaims_record *record, bool drained
 
 bool reclaims_ended(struct reclaims *r, struct str id, bool drained)
 {
-    struct reclaims_record *record = map_get(&r->by_id, id);
+    struct reclaims_record *record = record_under_way(r, id);
 
-    if (!record || record->replaced || record->reclaim.phase == RECLAIM_ORDERED ||
-        reclaim_is_over(record->reclaim.phase))
-        return false;
-    (void)end(r, record, drained);
-    return true;
+    if (record) (void)record_end(r, record, drained);
+    return record != NULL;
 }
 
 /* -- reports -- */
 
 /* Forgets all orders that are over, or only those whose machine the shard did not report. */
-static void forget_over(struct reclaims *r, bool unnamed_only)
+static void reclaims_forget_over(struct reclaims *r, bool unnamed_only)
 {
     struct map_entry *each;
     size_t cursor = 0;
@@ -223,19 +204,19 @@ static void forget_over(struct reclaims *r, bool unnamed_only)
         struct reclaims_record *record = each->value;
         if (!reclaim_is_over(record->reclaim.phase)) continue;
         if (unnamed_only && (record->seen || record->ordered)) continue;
-        forget(r, record);
+        record_forget(r, record);
     }
 }
 
 void reclaims_reporting(struct reclaims *r, bool takes)
 {
     r->reporting = takes;
-    if (!takes) forget_over(r, false);
+    if (!takes) reclaims_forget_over(r, false);
 }
 
 void reclaims_sweep(struct reclaims *r)
 {
-    forget_over(r, true);
+    reclaims_forget_over(r, true);
 }
 
 /* A machine that is Configured after Draining serves the cluster again, or the provider refused its
@@ -253,7 +234,7 @@ void reclaims_reported(struct reclaims *r, struct str machine, enum machine_stat
         record->report_at = (wall_time){0};
     record->seen = true;
     record->seen_configured = state == MACHINE_CONFIGURED;
-    if (record->departed && reclaim_is_over(record->reclaim.phase)) forget(r, record);
+    if (record->departed && reclaim_is_over(record->reclaim.phase)) record_forget(r, record);
 }
 
 void reclaims_unsent(struct reclaims *r, struct str id, wall_time now)
@@ -263,8 +244,8 @@ void reclaims_unsent(struct reclaims *r, struct str id, wall_time now)
     if (record) record->report_at.ms = now.ms + MS_PER_SECOND;
 }
 
-static bool report_is_due(const struct reclaims *r, const struct reclaims_record *record,
-                          wall_time now)
+static bool record_report_is_due(const struct reclaims *r, const struct reclaims_record *record,
+                                 wall_time now)
 {
     if (!r->reporting || now.ms < record->report_at.ms) return false;
     if (reclaim_is_over(record->reclaim.phase)) return true;
@@ -272,26 +253,26 @@ static bool report_is_due(const struct reclaims *r, const struct reclaims_record
            record->reclaim.phase != RECLAIM_ORDERED;
 }
 
-static void step_one(struct reclaims *r, struct reclaims_record *record, wall_time now,
-                     bool connected, reclaim_due_fn *each, void *context)
+static void record_step(struct reclaims *r, struct reclaims_record *record, wall_time now,
+                        bool connected, reclaim_due_fn *each, void *context)
 {
     struct reclaim *reclaim = &record->reclaim;
 
     if (record->replaced) {
         each(context, RECLAIM_REPLACED, reclaim);
-        forget(r, record);
+        record_forget(r, record);
         return;
     }
     if (!reclaim_is_over(reclaim->phase) && now.ms >= reclaim->deadline.ms) {
         each(context, RECLAIM_EXPIRED, reclaim);
-        if (!end(r, record, false)) return;
+        if (!record_end(r, record, false)) return;
     }
     if (reclaim_is_over(reclaim->phase) &&
         now.ms >= add_sat_u64(reclaim->deadline.ms, RECLAIM_KEPT_MS)) {
-        forget(r, record);
+        record_forget(r, record);
         return;
     }
-    if (connected && report_is_due(r, record, now)) {
+    if (connected && record_report_is_due(r, record, now)) {
         record->report_at.ms = now.ms + RECLAIM_REPORT_MS;
         each(context, RECLAIM_REPORT, reclaim);
     }
@@ -312,12 +293,7 @@ void reclaims_step(struct reclaims *r, wall_time now, bool connected, reclaim_du
     size_t cursor = 0;
 
     while ((entry = map_next(&r->by_id, &cursor)))
-        step_one(r, entry->value, now, connected, each, context);
-}
-
-size_t reclaims_count(const struct reclaims *r)
-{
-    return map_count(&r->by_id);
+        record_step(r, entry->value, now, connected, each, context);
 }
 
 size_t reclaims_running(const struct reclaims *r)

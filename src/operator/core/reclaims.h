@@ -60,12 +60,9 @@ void reclaims_close(struct reclaims *reclaims);                        /* NULL i
 enum err reclaims_order(struct reclaims *reclaims, struct str id, struct str machine,
                         int64_t grace_seconds, int32_t preemptor_priority, wall_time now,
                         struct note *note);
-/* From disk. Errors as reclaims_order. */
-enum err reclaims_restore(struct reclaims *reclaims, struct str id, struct str machine,
-                          wall_time deadline, int32_t preemptor_priority, struct note *note);
-/* ... which had ended. */
-void reclaims_restore_ended(struct reclaims *reclaims, struct str id, bool drained);
-/* What is on disk must follow this number; reclaims_saved() says up to which it does. */
+/* An order from disk, `resumed`, in the phase it had. Errors as reclaims_order. */
+enum err reclaims_put(struct reclaims *reclaims, const struct reclaim *order, struct note *note);
+/* The number of the newest change that must be on disk; reclaims_saved() reports what is there. */
 uint64_t reclaims_change(const struct reclaims *reclaims);
 void reclaims_saved(struct reclaims *reclaims, uint64_t change);
 void reclaims_session(struct reclaims *reclaims); /* a new one: acknowledge again */
@@ -94,7 +91,6 @@ typedef void reclaim_due_fn(void *context, enum reclaim_due due, const struct re
  * must not change the table. */
 void reclaims_step(struct reclaims *reclaims, wall_time now, bool connected, reclaim_due_fn *each,
                    void *context);
-size_t reclaims_count(const struct reclaims *reclaims);
 size_t reclaims_running(const struct reclaims *reclaims); /* without those that are over */
 /* Walks in the order they came; *cursor begins at 0; NULL at the end. */
 const struct reclaim *reclaims_next(const struct reclaims *reclaims, size_t *cursor);

@@ -41,8 +41,10 @@ struct drain {
     size_t blocked; /* of those, by a budget */
 };
 
-static void drain_free(struct drain *d)
+void kube_drain_free(void *drain)
 {
+    struct drain *d = drain;
+
     buf_deinit(&d->others);
     free(d->machine);
     free(d->node_name);
@@ -54,7 +56,7 @@ static void drain_free(struct drain *d)
 static void drain_forget(struct drain *d)
 {
     (void)map_remove(&d->source->drains, d->id);
-    drain_free(d);
+    kube_drain_free(d);
 }
 
 /* -- cordoning the node -- */
@@ -87,8 +89,9 @@ static bool drain_is_other(const struct drain *d, struct str text)
     return false;
 }
 
-static enum err drain_check_node(struct drain *d, const struct json *node, struct note *note)
+static enum err drain_check_node(void *owner, const struct json *node, struct note *note)
 {
+    struct drain *d = owner;
     struct str name;
     enum err err;
 
@@ -103,15 +106,6 @@ static enum err drain_check_node(struct drain *d, const struct json *node, struc
     return err;
 }
 
-static enum err drain_check_nodes(void *owner, const struct json *items, struct note *note)
-{
-    enum err err = ERR_OK;
-
-    for (size_t i = 0; !err && i < json_count(items); i++)
-        err = drain_check_node(owner, json_item(items, i), note);
-    return err;
-}
-
 /* Its name, by what is known of it; NULL and ERR_OK: there is no such node. */
 static enum err drain_find_node(struct drain *d, struct note *note)
 {
@@ -121,7 +115,7 @@ static enum err drain_find_node(struct drain *d, struct note *note)
 
     if (!d->provider_id && !d->node) err = drain_read_shown(d, note);
     if (err || d->node) return err;
-    return kube_each_page(d->source, &at, &all, drain_check_nodes, d, note);
+    return kube_each(d->source, &at, &all, drain_check_node, d, note);
 }
 
 static enum err drain_cordon(struct drain *d, const char *name, struct note *note)
@@ -180,8 +174,9 @@ static enum err drain_evict(struct drain *d, const struct pod_view *pod, struct 
     return ERR_OK; /* the others may fare better */
 }
 
-static enum err drain_check_pod(struct drain *d, const struct json *object, struct note *note)
+static enum err drain_check_pod(void *owner, const struct json *object, struct note *note)
 {
+    struct drain *d = owner;
     struct pod_view pod;
     bool odd = pod_read(object, &pod, note) != ERR_OK; /* in the way, as far as is known */
 
@@ -189,15 +184,6 @@ static enum err drain_check_pod(struct drain *d, const struct json *object, stru
     d->left++;
     if (atomic_load(&d->over)) return ERR_CANCELLED;
     return odd || pod.leaving ? ERR_OK : drain_evict(d, &pod, note);
-}
-
-static enum err drain_check_pods(void *owner, const struct json *items, struct note *note)
-{
-    enum err err = ERR_OK;
-
-    for (size_t i = 0; !err && i < json_count(items); i++)
-        err = drain_check_pod(owner, json_item(items, i), note);
-    return err;
 }
 
 static enum err drain_run_evictions(struct drain *d, struct note *note)
@@ -208,17 +194,10 @@ static enum err drain_run_evictions(struct drain *d, struct note *note)
 
     d->left = d->blocked = 0;
     (void)snprintf(on_node, sizeof on_node, "spec.nodeName=%s", d->node);
-    return kube_each_page(d->source, &at, &list, drain_check_pods, d, note);
+    return kube_each(d->source, &at, &list, drain_check_pod, d, note);
 }
 
 /* -- the chore -- */
-
-static enum err drain_put_line(struct buf *into, struct str text)
-{
-    enum err err = buf_append(into, text);
-
-    return err ? err : buf_append_byte(into, '\n');
-}
 
 /* Some machines are enough: one of them that is recognised decides. */
 static void drain_take_others(struct drain *d)
@@ -234,9 +213,9 @@ static void drain_take_others(struct drain *d)
         if (node->phase != NODE_READY || str_equal(node->machine_id, str_from(d->machine)))
             continue;
         count++;
-        err = drain_put_line(&d->others, node->machine_id);
-        if (!err) err = drain_put_line(&d->others, node->node_name);
-        if (!err) err = drain_put_line(&d->others, node->provider_id);
+        err = kube_put_line(&d->others, node->machine_id);
+        if (!err) err = kube_put_line(&d->others, node->node_name);
+        if (!err) err = kube_put_line(&d->others, node->provider_id);
     }
 }
 
@@ -251,7 +230,7 @@ static bool drain_prepare(struct chore *chore)
     return true;
 }
 
-static enum err drain_drain_run(struct chore *chore)
+static enum err drain_run(struct chore *chore)
 {
     struct drain *d = CONTAINER_OF(chore, struct drain, chore);
     struct note note = {0};
@@ -315,7 +294,7 @@ static bool drain_ended(struct chore *chore, enum err err)
     return false;
 }
 
-static const struct chore_ops drain_ops = {drain_prepare, drain_drain_run, drain_ended};
+static const struct chore_ops drain_ops = {drain_prepare, drain_run, drain_ended};
 
 void kube_drain(struct demand_source *source, const struct reclaim_order *order)
 {
@@ -333,7 +312,7 @@ void kube_drain(struct demand_source *source, const struct reclaim_order *order)
            kube_copy(&d->provider_id, order->provider_id);
     if (!fine) {
         LOG_ERROR(&s->log, "out of memory for a reclaim", log_str("id", order->instruction_id));
-        if (d) drain_free(map_remove(&s->drains, order->instruction_id));
+        if (d) kube_drain_free(map_remove(&s->drains, order->instruction_id));
         return;
     }
     d->id = str_of(d + 1, order->instruction_id.len);
@@ -353,13 +332,4 @@ void kube_drain_over(struct demand_source *source, struct str instruction_id)
     d->anew = false;
     atomic_store(&d->over, true);
     if (chore_forget(&d->chore)) drain_forget(d);
-}
-
-void kube_drains_deinit(struct kube_source *s)
-{
-    struct map_entry *entry;
-
-    for (size_t cursor = 0; (entry = map_next(&s->drains, &cursor)) != NULL;)
-        drain_free(entry->value);
-    map_deinit(&s->drains);
 }

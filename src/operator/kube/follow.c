@@ -38,13 +38,6 @@ struct follow {
 
 /* -- on the worker's thread -- */
 
-static void follow_fetch_page(struct follow *s)
-{
-    struct kube_list_options list = {.limit = PAGE, .continue_ = str_from(s->more)};
-
-    s->err = kube_list(s->options.kube, &s->options.path, &list, CALL_MS, &s->page, &s->note);
-}
-
 static void follow_fetch_changes(struct follow *s)
 {
     s->err = kube_watch_next(s->watch, WAIT_MS, &s->batch[0], &s->note);
@@ -58,11 +51,12 @@ static void follow_fetch_changes(struct follow *s)
 static void follow_run(struct job *job)
 {
     struct follow *s = CONTAINER_OF(job, struct follow, job);
+    struct kube_list_options list = {.limit = PAGE, .continue_ = str_from(s->more)};
 
     if (s->watch)
         follow_fetch_changes(s);
     else
-        follow_fetch_page(s);
+        s->err = kube_list(s->options.kube, &s->options.path, &list, CALL_MS, &s->page, &s->note);
 }
 
 /* -- on the loop's -- */

@@ -92,26 +92,27 @@ static inline struct kube_source *kube_source_of(struct demand_source *source)
 /* -- places.c: pods and their requests -- */
 extern const struct follow_events kube_pod_events, kube_request_events;
 void kube_places_taken(struct demand_source *source, uint64_t change);
-void kube_places_deinit(struct kube_source *s);
+void kube_place_free(void *place);
 
 /* -- show.c: machines and hints -- */
 void kube_show_machine(struct demand_source *source, struct str machine_id);
 void kube_show_sweep(struct demand_source *source);
 void kube_show_hint(struct demand_source *source, const struct available *hint);
 void kube_show_init(struct kube_source *s);
-void kube_show_deinit(struct kube_source *s);
+void kube_shown_free(void *shown);
 
 /* -- drain.c: reclaims -- */
 void kube_drain(struct demand_source *source, const struct reclaim_order *order);
 void kube_drain_over(struct demand_source *source, struct str instruction_id);
-void kube_drains_deinit(struct kube_source *s);
+void kube_drain_free(void *drain);
 
-/* On a chore's thread: all objects of a list, a page at a time; `options` without limit and place.
+/* On a chore's thread: all objects of a list, read page by page; `options` without limit and place.
  * An error of `look` ends the walk. */
-typedef enum err kube_page_fn(void *owner, const struct json *items, struct note *note);
-enum err kube_each_page(struct kube_source *s, const struct kube_path *at,
-                        const struct kube_list_options *options, kube_page_fn *look, void *owner,
-                        struct note *note);
+typedef enum err kube_object_fn(void *owner, const struct json *object, struct note *note);
+enum err kube_each(struct kube_source *s, const struct kube_path *at,
+                   const struct kube_list_options *options, kube_object_fn *look, void *owner,
+                   struct note *note);
+enum err kube_put_line(struct buf *into, struct str text); /* with its end */
 /* Counts and logs a chore's call that failed and is repeated. */
 void kube_chore_failed(struct kube_source *s, const char *what, struct str which, enum err err,
                        const struct note *note);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Parts that all objects have: names, labels, heads, members that are copied as they are. Pure. */
 #include "operator/kube/objects.h"
 
 struct str kube_text(const struct json *object, const char *path)
@@ -44,7 +45,7 @@ bool kube_part_same(const struct json *a, const struct json *b, const char *part
     return left && right && json_same(left, right);
 }
 
-/* What was read, as it is. */
+/* A value that was read, as it is. */
 void kube_put(struct ndjson *w, struct str key, const struct json *value)
 {
     struct buf text;

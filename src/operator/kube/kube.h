@@ -7,7 +7,7 @@
  * within its disruption budgets, and ends when nothing is left that moves.
  *
  * Two threads read (pods, requests), eight write; all state is the loop's. What was done is read
- * from the server, never remembered: a process that died goes on where the cluster stands. */
+ * from the server, never remembered: a new process goes on from the state of the cluster. */
 #ifndef OPERATOR_KUBE_KUBE_H
 #define OPERATOR_KUBE_KUBE_H
 #include "io/io.h"

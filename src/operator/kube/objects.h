@@ -72,8 +72,8 @@ enum err shown_write(const char *kind, const char *name, struct str version,
                      const struct json *body, struct buf *out);
 
 bool kube_is_name(struct str id); /* an object can be called so */
-/* The same node, closed to new work, with a note whose machine it is: whoever takes the order up
- * after a restart finds it by that; *ret_already: it was. */
+/* The same node, closed to new work, with a note that names its machine, so that the node is found
+ * again after a restart; *ret_already: it was closed, with that note. */
 enum err node_cordon_write(const struct json *node, struct str machine, bool *ret_already,
                            struct buf *out);
 struct str node_machine(const struct json *node); /* as that note says; empty: none */

@@ -44,8 +44,10 @@ static struct pod_place *place_make(struct kube_source *s, struct str namespace_
     return p;
 }
 
-static void place_free(struct pod_place *p)
+void kube_place_free(void *place)
 {
+    struct pod_place *p = place;
+
     free(p->pod.uid);
     free(p->request.uid);
     free(p->served_uid);
@@ -60,7 +62,7 @@ static bool place_drop(struct pod_place *p)
     if (p->pod.uid || p->request.uid || !chore_forget(&p->make) || !chore_forget(&p->report))
         return false;
     (void)map_remove(&p->source->places, str_of(p->key, strlen(p->key) + 1));
-    place_free(p);
+    kube_place_free(p);
     return true;
 }
 
@@ -108,7 +110,7 @@ static const char *split_key(const char *key, char namespace_[KUBE_NAME_CAP])
     return key + len + 1;
 }
 
-/* The request says what the pod asks for. Somebody may have edited either. */
+/* The request asks for the same as the pod. Either may have been edited. */
 static bool request_agrees(const struct json *request, struct str body)
 {
     struct json *wanted = NULL;
@@ -260,26 +262,21 @@ static struct place_object *place_object(struct pod_place *p, const struct follo
     return f == &p->source->pods ? &p->pod : &p->request;
 }
 
-static void request_forget(struct pod_place *p)
-{
-    struct kube_source *s = p->source;
-
-    demand_remove(s->around->demand, str_from(p->request.uid));
-    if (s->rejected && p->refusal) gauge_add(s->rejected, -1);
-    (void)kube_copy(&p->served_uid, STR_EMPTY);
-    (void)kube_copy(&p->refusal, STR_EMPTY);
-    p->change = 0;
-    p->acknowledged = p->rejected = p->managed = false;
-}
-
 static void object_gone(struct pod_place *p, const struct followed *f)
 {
     struct place_object *object = place_object(p, f);
+    struct kube_source *s = p->source;
 
-    if (object == &p->request)
-        request_forget(p);
-    else
+    if (object == &p->pod) {
         p->wants = false;
+    } else {
+        demand_remove(s->around->demand, str_from(p->request.uid));
+        if (s->rejected && p->refusal) gauge_add(s->rejected, -1);
+        (void)kube_copy(&p->served_uid, STR_EMPTY);
+        (void)kube_copy(&p->refusal, STR_EMPTY);
+        p->change = 0;
+        p->acknowledged = p->rejected = p->managed = false;
+    }
     (void)kube_copy(&object->uid, STR_EMPTY);
     if (!place_drop(p)) place_make_if_off(p);
 }
@@ -374,9 +371,18 @@ static void object_deleted(void *owner, const struct json *object)
 
 /* -- lists -- */
 
-static void pods_begin(void *owner)
+/* Of the requests alone: they are the demand. */
+static struct demand *followed_demand(const struct followed *f)
 {
-    ((struct followed *)owner)->lists++;
+    return f == &f->source->requests ? f->source->around->demand : NULL;
+}
+
+static void objects_begin(void *owner)
+{
+    struct followed *f = owner;
+
+    f->lists++;
+    if (followed_demand(f)) demand_list_begin(followed_demand(f));
 }
 
 /* Objects that the list did not contain are gone. Places may be dropped during the walks. */
@@ -385,6 +391,7 @@ static void objects_end(void *owner)
     struct followed *f = owner;
     struct map_entry *entry;
 
+    if (followed_demand(f)) demand_list_end(followed_demand(f));
     for (size_t cursor = 0; (entry = map_next(&f->source->places, &cursor)) != NULL;) {
         const struct place_object *object = place_object(entry->value, f);
         if (object->uid && object->list != f->lists) object_gone(entry->value, f);
@@ -394,39 +401,13 @@ static void objects_end(void *owner)
         place_make_if_off(entry->value);
 }
 
-static void requests_begin(void *owner)
+/* The objects that the list contained are known, and no object is gone. */
+static void objects_give_up(void *owner)
 {
-    struct followed *f = owner;
-
-    f->lists++;
-    demand_list_begin(f->source->around->demand);
+    if (followed_demand(owner)) demand_list_give_up(followed_demand(owner));
 }
 
-static void requests_end(void *owner)
-{
-    demand_list_end(((struct followed *)owner)->source->around->demand);
-    objects_end(owner);
-}
-
-static void requests_give_up(void *owner)
-{
-    demand_list_give_up(((struct followed *)owner)->source->around->demand);
-}
-
-/* When a list is given up, the objects that it contained are known, and no object is gone. */
-const struct follow_events kube_pod_events = {
-    .begin = pods_begin, .end = objects_end, .seen = pod_seen, .gone = object_deleted};
-const struct follow_events kube_request_events = {.begin = requests_begin,
-                                                  .end = requests_end,
-                                                  .give_up = requests_give_up,
-                                                  .seen = request_seen,
-                                                  .gone = object_deleted};
-
-void kube_places_deinit(struct kube_source *s)
-{
-    struct map_entry *entry;
-
-    for (size_t cursor = 0; (entry = map_next(&s->places, &cursor)) != NULL;)
-        place_free(entry->value);
-    map_deinit(&s->places);
-}
+const struct follow_events kube_pod_events = {objects_begin, objects_end, objects_give_up, pod_seen,
+                                              object_deleted};
+const struct follow_events kube_request_events = {objects_begin, objects_end, objects_give_up,
+                                                  request_seen, object_deleted};

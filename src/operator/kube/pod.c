@@ -122,15 +122,12 @@ static enum err pod_needs(const struct json *pod, struct pod_amounts *ret_needs,
 
 /* -- the request -- */
 
-static void put_terms(struct ndjson *w, const struct json *expressions)
-{
-    for (size_t i = 0; expressions && i < json_count(expressions); i++)
-        kube_put(w, NDJSON_ITEM, json_item(expressions, i));
-}
-
 static void put_requirements(struct ndjson *w, const struct json *pod)
 {
     const struct json *selector = json_find(pod, "spec.nodeSelector"), *value;
+    const struct json *terms = json_find(pod, "spec.affinity.nodeAffinity."
+                                              "requiredDuringSchedulingIgnoredDuringExecution."
+                                              "nodeSelectorTerms.0.matchExpressions");
     void *cursor = NULL;
     struct str key;
 
@@ -145,9 +142,8 @@ static void put_requirements(struct ndjson *w, const struct json *pod)
         ndjson_close_object(w);
     }
     /* Terms are alternatives, each of them enough: the first one is asked for. */
-    put_terms(w, json_find(pod, "spec.affinity.nodeAffinity."
-                                "requiredDuringSchedulingIgnoredDuringExecution."
-                                "nodeSelectorTerms.0.matchExpressions"));
+    for (size_t i = 0; terms && i < json_count(terms); i++)
+        kube_put(w, NDJSON_ITEM, json_item(terms, i));
     ndjson_close_array(w);
 }
 

@@ -32,8 +32,10 @@ static struct shown *shown_find(struct kube_source *s, struct map *table, const 
     return row;
 }
 
-static void shown_free(struct shown *row)
+void kube_shown_free(void *shown)
 {
+    struct shown *row = shown;
+
     free(row->hint);
     free(row->body);
     free(row);
@@ -150,7 +152,7 @@ static bool show_ended(struct chore *chore, enum err err)
 
     if (err || !row->gone || nodes_find(s->around->nodes, row->key)) return false;
     (void)map_remove(&s->machines, row->key);
-    shown_free(row);
+    kube_shown_free(row);
     return true;
 }
 
@@ -185,17 +187,13 @@ static bool sweep_prepare(struct chore *chore)
     return true;
 }
 
-static enum err sweep_page(void *owner, const struct json *items, struct note *)
+static enum err sweep_object(void *owner, const struct json *object, struct note *)
 {
     struct kube_source *s = owner;
+    struct str id;
     enum err err = ERR_OK;
 
-    for (size_t i = 0; !err && i < json_count(items); i++) {
-        struct str id;
-        if (upcoming_machine(json_item(items, i), &id, NULL)) continue;
-        err = buf_append(&s->swept, id);
-        if (!err) err = buf_append_byte(&s->swept, '\n');
-    }
+    if (!upcoming_machine(object, &id, NULL)) err = kube_put_line(&s->swept, id);
     return err == ERR_FULL ? ERR_TOO_LARGE : err;
 }
 
@@ -206,7 +204,7 @@ static enum err sweep_run(struct chore *chore)
     struct kube_list_options ours = {.label_selector =
                                          "app.kubernetes.io/managed-by=" KUBE_MANAGED_BY};
     struct note note = {0};
-    enum err err = kube_each_page(s, &at, &ours, sweep_page, s, &note);
+    enum err err = kube_each(s, &at, &ours, sweep_object, s, &note);
 
     if (err) kube_chore_failed(s, "list of", str_from(machines.resource), err, &note);
     return err;
@@ -235,19 +233,4 @@ void kube_show_init(struct kube_source *s)
 {
     chore_init(&s->sweep, s->chores, &sweep_ops);
     buf_init(&s->swept, SWEPT_BYTES_MAX);
-}
-
-static void table_free(struct map *table)
-{
-    struct map_entry *entry;
-
-    for (size_t cursor = 0; (entry = map_next(table, &cursor)) != NULL;) shown_free(entry->value);
-    map_deinit(table);
-}
-
-void kube_show_deinit(struct kube_source *s)
-{
-    table_free(&s->machines);
-    table_free(&s->hints);
-    buf_deinit(&s->swept);
 }

@@ -135,27 +135,6 @@ enum err shown_write(const char *kind, const char *name, struct str version,
 
 /* -- nodes -- */
 
-static void put_metadata(struct ndjson *w, const struct json *metadata, struct str machine)
-{
-    const struct json *notes = metadata ? json_find(metadata, "annotations") : NULL;
-
-    ndjson_open_object(w, STR("metadata"));
-    kube_put_members(w, metadata, STR("annotations"));
-    ndjson_open_object(w, STR("annotations"));
-    kube_put_members(w, notes, STR(NOTE_MACHINE));
-    ndjson_string(w, STR(NOTE_MACHINE), machine);
-    ndjson_close_object(w);
-    ndjson_close_object(w);
-}
-
-static void put_closed(struct ndjson *w, const struct json *spec)
-{
-    ndjson_open_object(w, STR("spec"));
-    kube_put_members(w, spec, STR("unschedulable"));
-    ndjson_bool(w, STR("unschedulable"), true);
-    ndjson_close_object(w);
-}
-
 struct str node_machine(const struct json *node)
 {
     return kube_label(node, "metadata.annotations", STR(NOTE_MACHINE));
@@ -164,7 +143,7 @@ struct str node_machine(const struct json *node)
 enum err node_cordon_write(const struct json *node, struct str machine, bool *ret_already,
                            struct buf *out)
 {
-    const struct json *value;
+    const struct json *metadata = json_find(node, "metadata"), *value;
     struct ndjson w;
     struct str key;
     void *cursor = NULL;
@@ -176,8 +155,17 @@ enum err node_cordon_write(const struct json *node, struct str machine, bool *re
     while (json_next(node, &cursor, &key, &value))
         if (!str_equal(key, STR("spec")) && !str_equal(key, STR("metadata")))
             kube_put(&w, key, value);
-    put_metadata(&w, json_find(node, "metadata"), machine);
-    put_closed(&w, json_find(node, "spec"));
+    ndjson_open_object(&w, STR("metadata"));
+    kube_put_members(&w, metadata, STR("annotations"));
+    ndjson_open_object(&w, STR("annotations"));
+    kube_put_members(&w, json_find(node, "metadata.annotations"), STR(NOTE_MACHINE));
+    ndjson_string(&w, STR(NOTE_MACHINE), machine);
+    ndjson_close_object(&w);
+    ndjson_close_object(&w);
+    ndjson_open_object(&w, STR("spec"));
+    kube_put_members(&w, json_find(node, "spec"), STR("unschedulable"));
+    ndjson_bool(&w, STR("unschedulable"), true);
+    ndjson_close_object(&w);
     return ndjson_end(&w);
 }
 

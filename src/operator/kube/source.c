@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The source's life, and what its files share: paging through lists, counting of failures. */
 #include <stdlib.h>
 
 #include "operator/kube/internal.h"
@@ -13,9 +14,16 @@ bool kube_copy(char **to, struct str text)
     return true;
 }
 
-enum err kube_each_page(struct kube_source *s, const struct kube_path *at,
-                        const struct kube_list_options *options, kube_page_fn *look, void *owner,
-                        struct note *note)
+enum err kube_put_line(struct buf *into, struct str text)
+{
+    enum err err = buf_append(into, text);
+
+    return err ? err : buf_append_byte(into, '\n');
+}
+
+enum err kube_each(struct kube_source *s, const struct kube_path *at,
+                   const struct kube_list_options *options, kube_object_fn *look, void *owner,
+                   struct note *note)
 {
     struct kube_list_options list = *options;
     char *more = NULL;
@@ -28,7 +36,8 @@ enum err kube_each_page(struct kube_source *s, const struct kube_path *at,
         list.continue_ = str_from(more);
         err = kube_list(s->kube, at, &list, KUBE_CALL_MS, &page, note);
         if (!err) err = kube_list_decode(page.object, &head, note);
-        if (!err) err = look(owner, head.items, note);
+        for (size_t i = 0; !err && i < json_count(head.items); i++)
+            err = look(owner, json_item(head.items, i), note);
         free(more);
         more = !err && head.continue_.len ? str_dup(head.continue_) : NULL;
         if (!err && head.continue_.len && !more) err = ERR_NOMEM;
@@ -41,7 +50,7 @@ void kube_chore_failed(struct kube_source *s, const char *what, struct str which
                        const struct note *note)
 {
     if (s->writes_failed) counter_inc(s->writes_failed);
-    if (err == ERR_CONFLICT || err == ERR_EXISTS) return; /* somebody was faster; again */
+    if (err == ERR_CONFLICT || err == ERR_EXISTS) return; /* another write was faster; again */
     LOG_WARN(&s->log, "API server rejected a write", log_text("what", what),
              log_str("object", which), log_err("err", err), log_text("note", note->text));
 }
@@ -114,6 +123,14 @@ static bool kube_ready(struct demand_source *source, struct note *reason)
            follow_whole(s->pods.follow, reason);
 }
 
+static void kube_free_rows(struct map *table, void (*row_free)(void *row))
+{
+    struct map_entry *entry;
+
+    for (size_t cursor = 0; (entry = map_next(table, &cursor)) != NULL;) row_free(entry->value);
+    map_deinit(table);
+}
+
 static void kube_source_close(struct demand_source *source)
 {
     struct kube_source *s = kube_source_of(source);
@@ -122,9 +139,11 @@ static void kube_source_close(struct demand_source *source)
     follow_close(s->pods.follow);
     follow_close(s->requests.follow);
     chores_close(s->chores);
-    kube_places_deinit(s);
-    kube_show_deinit(s);
-    kube_drains_deinit(s);
+    kube_free_rows(&s->places, kube_place_free);
+    kube_free_rows(&s->machines, kube_shown_free);
+    kube_free_rows(&s->hints, kube_shown_free);
+    kube_free_rows(&s->drains, kube_drain_free);
+    buf_deinit(&s->swept);
     kube_close(s->kube);
     free(s->namespace_);
     free(s);

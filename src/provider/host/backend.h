@@ -7,7 +7,7 @@
  * neither side calls the other back from inside a call: done() and the sightings come from a timer,
  * a task or a process that ended, never from within start().
  *
- * What a backend may rely on:
+ * A backend may rely on this:
  *  - Before start() the operation is on disk. After kill -9 between start() and done() come adopt()
  *    and start() with `again` set: the same number, the same content. The backend must find, by the
  *    machine's id, what was done before, and must not do it twice.

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The book's tables and the application of changes, which is the only place that changes them. A
+ * change is checked and gets its memory first, so that it is applied whole or not at all. Pure. */
 #include "provider/host/book_internal.h"
 
 #include <stdlib.h>
@@ -26,7 +28,8 @@ enum err book_open(const struct book_options *options, struct book **ret_book)
     map_init(&book->by_id, book->options.machines_max + STRANGERS_MOST + 1, options->seed);
     map_init(&book->shards, BOOK_SHARDS_MAX + 1, options->seed);
     map_init(&book->loading, POOL_MAX, options->seed);
-    pool_init(&book->pool, POOL_MAX, options->seed);
+    map_init(&book->pool.items, POOL_MAX, options->seed);
+    book->pool.next_number = 1;
     list_init(&book->shards_by_use);
     list_init(&book->tombstones);
     list_init(&book->walks);
@@ -77,7 +80,7 @@ void book_close(struct book *book)
     map_deinit(&book->by_id);
     map_deinit(&book->shards);
     map_free(&book->loading);
-    pool_deinit(&book->pool);
+    map_free(&book->pool.items);
     buf_deinit(&book->changes);
     buf_deinit(&book->machine);
     buf_deinit(&book->host);
@@ -258,24 +261,7 @@ static enum err book_apply_mark(struct book *book, const struct book_change *cha
     return err;
 }
 
-/* The epoch first: a shard that is new here needs memory for it, and without that memory the token
- * does not pass. A known shard whose machine mark then fails keeps a raised epoch, which is true:
- * its process has that epoch. */
-static enum err book_apply_fence(struct book *book, const struct book_change *change)
-{
-    enum err err = book_raise_epoch(book, change->shard, change->epoch);
-
-    return err ? err : book_apply_mark(book, change);
-}
-
 /* --- counting --- */
-
-static void book_count_in(struct book *book, struct book_entry *e)
-{
-    e->wire_len = entry_wire_len(book, e);
-    book->count[e->state]++;
-    book->bytes[e->state] += e->wire_len;
-}
 
 static void book_count_out(struct book *book, const struct book_entry *e)
 {
@@ -285,16 +271,12 @@ static void book_count_out(struct book *book, const struct book_entry *e)
 
 /* --- a machine changes --- */
 
-/* "host-" and the id, which need not be kept. */
-static bool texts_is_usual_host(struct str host, struct str id)
-{
-    return str_starts(host, STR("host-")) && str_equal(str_tail(host, 5), id);
-}
-
 /* *ret_texts NULL: the machine needs none. */
 static enum err texts_make(const struct book_change *change, struct entry_texts **ret_texts)
 {
-    bool usual = texts_is_usual_host(change->host, change->id);
+    /* "host-" and the id need not be kept. */
+    bool usual =
+        str_starts(change->host, STR("host-")) && str_equal(str_tail(change->host, 5), change->id);
     const struct str parts[] = {usual ? STR_EMPTY : change->host, change->error, change->blob};
     size_t len = parts[0].len + parts[1].len + parts[2].len;
     struct entry_texts *t;
@@ -375,7 +357,9 @@ static enum err book_apply_machine(struct book *book, const struct book_change *
     /* Before entry_set: the change may have views of texts that entry_set frees. */
     if (book->loaded) book_put_change(book, change, &book->changes);
     entry_set(book, e, change, texts);
-    book_count_in(book, e);
+    e->wire_len = entry_wire_len(book, e);
+    book->count[e->state]++;
+    book->bytes[e->state] += e->wire_len;
     book->operations += entry_under_way(e) != 0;
     book->revision = max_u64(book->revision, change->revision);
     if (book->loaded) book_order_append(&book->by_revision, e);
@@ -384,7 +368,7 @@ static enum err book_apply_machine(struct book *book, const struct book_change *
 
 /* --- a machine goes --- */
 
-/* What is left is a stranger with its marks: a stale shard stays stale should the id come back. */
+/* Leaves a stranger with the marks: a stale shard stays stale if the id comes back. */
 static void book_make_stranger(struct book *book, struct book_entry *e)
 {
     const struct book_entry left = {
@@ -483,7 +467,13 @@ enum err book_apply(struct book *book, const struct book_change *change)
     if (err) return err;
     switch (change->kind) {
     case CHANGE_MACHINE: return book_apply_machine(book, change);
-    case CHANGE_FENCE: err = book_apply_fence(book, change); break;
+    case CHANGE_FENCE:
+        /* The epoch first: a shard that is new here needs memory for it, and without that memory the
+         * token does not pass. A known shard whose machine mark then fails keeps a raised epoch,
+         * which is true: its process has that epoch. */
+        err = book_raise_epoch(book, change->shard, change->epoch);
+        if (!err) err = book_apply_mark(book, change);
+        break;
     case CHANGE_REMOVED: err = book_apply_removed(book, change); break;
     case CHANGE_MARKS:
         book->identity = change->identity;

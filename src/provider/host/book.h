@@ -83,13 +83,10 @@ struct book_answer {
     enum grpc_status status;
     struct operation_ticket operation; /* accepted: to be started; repeated: the one of before */
 };
-/* What the backend says; as backend_ops.check. */
-typedef enum err book_check_fn(void *context, enum operation_kind kind,
-                               const struct backend_machine *machine, struct note *note);
-/* `into`: a TransitionAck if the status is OK, else as it was. `note`: why not. */
+/* `into`: a TransitionAck if the status is OK, else as it was. `note`: why not. `backend`: its
+ * check() is asked; NULL: none. */
 struct book_answer book_ask(struct book *book, const struct book_request *request,
-                            book_check_fn *check, void *context, struct buf *into,
-                            struct note *note);
+                            struct backend *backend, struct buf *into, struct note *note);
 
 /* -- operations -- */
 /* An operation under way, for the backend; its views are in `arena`, or in the book until its next

@@ -145,7 +145,7 @@ static bool book_pass_fence(struct book *book, const struct book_request *reques
 /* --- acceptance --- */
 
 static enum err book_check_backend(struct book *book, const struct book_request *request,
-                                   const struct book_entry *e, book_check_fn *check, void *context,
+                                   const struct book_entry *e, struct backend *backend,
                                    struct note *note)
 {
     struct backend_operation operation;
@@ -155,25 +155,12 @@ static enum err book_check_backend(struct book *book, const struct book_request 
     if (request->kind == OPERATION_CONFIGURE && book->options.keeps_blobs &&
         book->blob_bytes + request->blob.len > BOOK_BLOBS_MAX)
         return note_fail(note, ERR_FULL, "too many bootstrap blobs are under way");
-    if (!check) return ERR_OK;
+    if (!backend || !backend->ops->check) return ERR_OK;
     arena_init(&arena, OFFER_ARENA_MAX);
     err = entry_read(e, &arena, &operation);
-    if (!err) err = check(context, request->kind, &operation.machine, note);
+    if (!err) err = backend->ops->check(backend, request->kind, &operation.machine, note);
     arena_deinit(&arena);
     assert(err != ERR_PRECONDITION && err != ERR_FENCED);
-    return err;
-}
-
-static enum err book_make_binding(struct book *book, const struct book_request *request,
-                                  struct pool_item **ret_item)
-{
-    struct buf bytes;
-    enum err err;
-
-    buf_init(&bytes, BINDING_BYTES_MAX);
-    err = binding_write(request, &bytes);
-    if (!err) err = pool_take(&book->pool, buf_peek(&bytes), 0, ret_item);
-    buf_deinit(&bytes);
     return err;
 }
 
@@ -201,30 +188,23 @@ static enum err book_accept(struct book *book, const struct book_request *reques
 {
     struct change_of all;
     struct pool_item *binding = NULL;
+    struct buf bytes;
     enum err err = ERR_OK;
 
+    buf_init(&bytes, BINDING_BYTES_MAX);
     change_move(book, e, operation_moves[request->kind].passing, &all);
     all.change.operations[request->kind] = book->operation + 1;
     if (request->kind == OPERATION_DRAIN) all.change.grace_ms = request->grace_ms;
     if (request->kind == OPERATION_CONFIGURE) {
         if (book->options.keeps_blobs) all.change.blob = request->blob;
-        err = book_make_binding(book, request, &binding);
+        err = binding_write(request, &bytes);
+        if (!err) err = pool_take(&book->pool, buf_peek(&bytes), 0, &binding);
     }
     if (binding) all.change.binding = binding;
     if (!err) err = book_apply(book, &all.change);
     pool_drop(&book->pool, binding);
+    buf_deinit(&bytes);
     return err;
-}
-
-static enum err book_write_ack(struct book *book, const struct book_entry *e, uint64_t operation,
-                               struct buf *into)
-{
-    struct pack pack = {into, ERR_OK};
-    char name[OPERATION_NAME_CAP];
-
-    snprintf(name, sizeof name, "op-%llu", (unsigned long long)operation);
-    pack_text(&pack, ACK_OPERATION, str_from(name));
-    return pack.err ? pack.err : entry_write(book, e, ACK_MACHINE, into);
 }
 
 /* A shard returns a Failed machine by Delete, which removes the rest of its host. */
@@ -236,7 +216,7 @@ static bool operation_may_begin(enum operation_kind kind, enum machine_state sta
 
 /* The machine exists, and the token passed. */
 static struct book_answer book_judge(struct book *book, const struct book_request *request,
-                                     struct book_entry *e, book_check_fn *check, void *context,
+                                     struct book_entry *e, struct backend *backend,
                                      struct note *note)
 {
     const struct operation_move *move = &operation_moves[request->kind];
@@ -251,7 +231,7 @@ static struct book_answer book_judge(struct book *book, const struct book_reques
                  machine_state_name(e->state, name));
         return answer_of(BOOK_WRONG_STATE, GRPC_INTERNAL);
     }
-    err = book_check_backend(book, request, e, check, context, note);
+    err = book_check_backend(book, request, e, backend, note);
     if (err) return answer_of(BOOK_REFUSED, err_grpc_status(err));
     err = book_accept(book, request, e);
     if (err) return answer_refused(err, note);
@@ -260,13 +240,13 @@ static struct book_answer book_judge(struct book *book, const struct book_reques
 }
 
 struct book_answer book_ask(struct book *book, const struct book_request *request,
-                            book_check_fn *check, void *context, struct buf *into,
-                            struct note *note)
+                            struct backend *backend, struct buf *into, struct note *note)
 {
     struct book_answer said = {0};
+    struct pack pack = {into, ERR_OK};
+    char name[OPERATION_NAME_CAP];
     size_t before = into->len;
     struct book_entry *e;
-    enum err err;
 
     assert(book->loaded);
     if (request_check(request, note)) return answer_of(BOOK_INVALID, GRPC_INVALID_ARGUMENT);
@@ -276,12 +256,14 @@ struct book_answer book_ask(struct book *book, const struct book_request *reques
         note_set(note, "no machine %.*s", STR_ARG(request->machine_id));
         return answer_of(BOOK_NOT_FOUND, GRPC_NOT_FOUND);
     }
-    said = book_judge(book, request, e, check, context, note);
+    said = book_judge(book, request, e, backend, note);
     if (said.status != GRPC_OK) return said;
-    err = book_write_ack(book, e, said.operation.number, into);
-    if (err) { /* accepted, but the answer does not fit: the status must not say "not done" */
+    snprintf(name, sizeof name, "op-%llu", (unsigned long long)said.operation.number);
+    pack_text(&pack, ACK_OPERATION, str_from(name));
+    if (!pack.err) pack.err = entry_write(book, e, ACK_MACHINE, into);
+    if (pack.err) { /* accepted, but the answer does not fit: the status must not say "not done" */
         into->len = before;
-        note_set(note, "%s", err_text(err));
+        note_set(note, "%s", err_text(pack.err));
         said.status = GRPC_UNKNOWN;
     }
     return said;
@@ -350,7 +332,7 @@ bool book_end(struct book *book, struct operation_ticket ticket, const struct op
         all.change.error = error_clean(end->error, room);
     } else if (named && id_check("host", end->host, ID_MAX, &note)) {
         change_move(book, e, MACHINE_FAILED, &all);
-        all.change.error = STR("create: the host has a name that cannot be told");
+        all.change.error = STR("create: the host has a name that cannot be reported");
     } else {
         change_move(book, e, operation_moves[kind].final, &all);
         if (named) all.change.host = end->host;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the book share. */
+/* The book from the inside; only for its own files. */
 #ifndef PROVIDER_HOST_BOOK_INTERNAL_H
 #define PROVIDER_HOST_BOOK_INTERNAL_H
 #include "base/list.h"

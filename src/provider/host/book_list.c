@@ -22,7 +22,6 @@ enum {
     LIST_MORE = 102,
     LIST_NEXT_PAGE = 103,
     TOKEN_CAP = 64,
-    TAIL_BYTES_MAX = 64 << 20,
     SMALL_DELTA = 4096, /* changes that are encoded at once, without a walk over the table */
     ASIDE_BYTES_MAX = 256 << 20,
 };
@@ -37,8 +36,7 @@ struct book_walk {
     uint64_t total;
     struct map aside; /* struct buf, by slot: entries as they were */
     size_t aside_bytes;
-    struct buf small; /* a small delta, encoded; or empty */
-    struct buf tail;
+    struct buf tail; /* behind the slots: a small delta, then all that is no machine */
     bool tail_written;
     enum err broken; /* something could not be copied aside */
 };
@@ -142,13 +140,6 @@ static bool walk_has_more(const struct book_walk *walk)
     return false;
 }
 
-static void walk_count_all(struct book_walk *walk)
-{
-    for (int state = 0; state < MACHINE_STATE_COUNT; state++)
-        if (walk->states & BIT(state)) walk->total += walk->book->bytes[state];
-    walk->end = walk->book->slots;
-}
-
 /* Encodes few changes at once, oldest first. *ret_done false: there are too many. */
 static enum err walk_encode_delta(struct book_walk *walk, uint64_t results_max, bool *ret_done)
 {
@@ -167,13 +158,12 @@ static enum err walk_encode_delta(struct book_walk *walk, uint64_t results_max, 
     *ret_done = true;
     for (; e && !err; e = e->newer) {
         if (!walk_has(walk, e)) continue;
-        err = entry_write(book, e, LIST_MACHINES, &walk->small);
+        err = entry_write(book, e, LIST_MACHINES, &walk->tail);
         if (++written == results_max && e->newer) { /* the rest is in the delta after this one */
             walk->cursor = e->revision;
             break;
         }
     }
-    walk->total = walk->small.len;
     return err;
 }
 
@@ -223,10 +213,12 @@ static void walk_plan_slots(struct book_walk *walk, const struct book_filter *fi
     uint64_t most = filter->results_max;
 
     if (filter->page_size > 0) most = most ? min_u64(most, filter->page_size) : filter->page_size;
-    if (most == 0 && walk->since == 0 && walk->position == 0)
-        walk_count_all(walk);
-    else
+    walk->end = walk->book->slots;
+    if (most > 0 || walk->since > 0 || walk->position > 0)
         walk_count_slots(walk, most);
+    else
+        for (int state = 0; state < MACHINE_STATE_COUNT; state++)
+            if (walk->states & BIT(state)) walk->total += walk->book->bytes[state];
     if (most == 0 || !walk_has_more(walk)) return;
     tail->more = most == filter->page_size;
     tail->no_revision = !tail->more;
@@ -272,8 +264,7 @@ enum err book_walk_open(struct book *book, const struct book_filter *filter,
     walk->states = (filter->states ? filter->states : UINT32_MAX) & ~BIT(MACHINE_UNSPECIFIED);
     walk->revision = walk->cursor = book->revision;
     map_init(&walk->aside, BOOK_MACHINES_MAX, book->options.seed);
-    buf_init(&walk->small, CHANGES_BYTES_MAX);
-    buf_init(&walk->tail, TAIL_BYTES_MAX);
+    buf_init(&walk->tail, CHANGES_BYTES_MAX);
     list_append(&book->walks, &walk->link);
     err = walk_plan(walk, filter, note);
     if (err) {
@@ -305,10 +296,6 @@ enum err book_walk_next(struct book_walk *walk, size_t budget, struct buf *into)
     size_t before = into->len;
     enum err err = walk->broken;
 
-    if (!err && walk->small.len > 0) {
-        err = buf_append(into, buf_peek(&walk->small));
-        buf_deinit(&walk->small);
-    }
     while (!err && walk->position < walk->end && into->len - before < budget)
         err = walk_write_slot(walk, walk->position++, into);
     if (!err && walk->position >= walk->end && !walk->tail_written) {
@@ -327,7 +314,6 @@ void book_walk_close(struct book_walk *walk)
     list_remove(&walk->link);
     while ((at = map_next(&walk->aside, &cursor)) != NULL) buf_deinit(at->value);
     map_free(&walk->aside);
-    buf_deinit(&walk->small);
     buf_deinit(&walk->tail);
     free(walk);
 }

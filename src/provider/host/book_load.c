@@ -84,24 +84,18 @@ static enum err load_link_all(struct book *book)
     return ERR_OK;
 }
 
-static void load_free_items(struct book *book)
-{
-    struct map_entry *at;
-
-    for (size_t cursor = 0; (at = map_next(&book->loading, &cursor)) != NULL;)
-        pool_drop(&book->pool, ((struct loaded *)at->value)->item);
-    map_free(&book->loading);
-    map_init(&book->loading, 0, 0);
-}
-
 enum err book_loaded(struct book *book)
 {
     bool is_new = book->revision == 0;
     struct book_change marks = {.kind = CHANGE_MARKS, .revision = 1, .identity = book->identity};
     enum err err = load_link_all(book);
+    struct map_entry *at;
 
     if (err) return err;
-    load_free_items(book);
+    for (size_t cursor = 0; (at = map_next(&book->loading, &cursor)) != NULL;)
+        pool_drop(&book->pool, ((struct loaded *)at->value)->item);
+    map_free(&book->loading);
+    map_init(&book->loading, 0, 0);
     book->loaded = true;
     book_evict(book);
     /* Revision 0 means "everything" on the wire, so a book begins at 1. The identity is written at

@@ -75,20 +75,6 @@ enum err snapshot_put_fences(const struct book *book, struct str id, const struc
     return err;
 }
 
-/* A stranger has only its fences. */
-static enum err snapshot_put_entry(const struct book *book, const struct book_entry *e,
-                                   struct buf *into)
-{
-    struct change_of all;
-    enum err err = ERR_OK;
-
-    if (e->state != MACHINE_UNSPECIFIED) {
-        change_of(e, &all);
-        err = snapshot_put(book, &all.change, into);
-    }
-    return err ? err : snapshot_put_fences(book, entry_id(e), &e->fences, into);
-}
-
 /* The newest epoch of each shard, which the fences of machines may no longer hold. The epoch is in
  * the item of the shard's id, where an older release ignores it. */
 static enum err snapshot_put_epochs(struct book *book, struct buf *into)
@@ -139,6 +125,7 @@ void book_snapshot_begin(struct book *book)
 enum err book_snapshot_next(struct book *book, size_t budget, struct buf *into, bool *ret_more)
 {
     size_t before = into->len;
+    struct change_of all;
     enum err err = ERR_OK;
 
     if (!book->snapshot.marked) err = snapshot_put_marks(book, into);
@@ -146,7 +133,11 @@ enum err book_snapshot_next(struct book *book, size_t budget, struct buf *into, 
     while (!err && book->snapshot.position < book->slots && into->len - before < budget) {
         const struct book_entry *e = book_slot(book, book->snapshot.position);
 
-        if (e->id) err = snapshot_put_entry(book, e, into);
+        if (e->id && e->state != MACHINE_UNSPECIFIED) {
+            change_of(e, &all);
+            err = snapshot_put(book, &all.change, into);
+        }
+        if (e->id && !err) err = snapshot_put_fences(book, entry_id(e), &e->fences, into);
         if (!err) book->snapshot.position++;
     }
     *ret_more = book->snapshot.position < book->slots;

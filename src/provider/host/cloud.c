@@ -275,23 +275,11 @@ static enum err zone_stock(struct cloud *cloud, size_t pool, size_t place, struc
     return zone_offer(cloud, zone, note);
 }
 
-/* Machines in use go when they are released. */
-static void zone_remove_unsold(struct cloud *cloud, struct pool_zone *zone)
-{
-    char id[ID_MAX + 1];
-
-    for (uint32_t number = zone->sold + 1; number <= zone->offered; number++) {
-        machine_id_write(zone, number, id);
-        if (!map_get(&cloud->in_use, str_from(id)))
-            machine_report(cloud, SEEN_REMOVED, str_from(id), "");
-    }
-    zone->offered = zone->sold;
-}
-
 static enum err cloud_stock(struct cloud *cloud, struct note *note)
 {
     const struct catalogue *c = cloud->catalogue;
     struct map_entry *at;
+    char id[ID_MAX + 1];
     enum err err = ERR_OK;
 
     for (size_t cursor = 0; (at = map_next(&cloud->zones, &cursor)) != NULL;) {
@@ -304,8 +292,16 @@ static enum err cloud_stock(struct cloud *cloud, struct note *note)
     for (size_t pool = 0; pool < c->pool_count; pool++)
         for (size_t zone = 0; !err && zone < c->pools[pool].zone_count; zone++)
             err = zone_stock(cloud, pool, zone, note);
-    for (size_t cursor = 0; !err && (at = map_next(&cloud->zones, &cursor)) != NULL;)
-        zone_remove_unsold(cloud, at->value);
+    for (size_t cursor = 0; !err && (at = map_next(&cloud->zones, &cursor)) != NULL;) {
+        struct pool_zone *zone = at->value;
+
+        for (uint32_t number = zone->sold + 1; number <= zone->offered; number++) {
+            machine_id_write(zone, number, id);
+            if (!map_get(&cloud->in_use, str_from(id))) /* one in use goes when it is released */
+                machine_report(cloud, SEEN_REMOVED, str_from(id), "");
+        }
+        zone->offered = zone->sold;
+    }
     return err;
 }
 

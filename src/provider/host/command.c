@@ -132,7 +132,7 @@ static void task_put_environment(const struct backend_operation *operation, stru
 
 /* --- the answer --- */
 
-/* What a script printed, as an object; NULL: nothing, which is fine. */
+/* The output of a script as an object; NULL: the script printed nothing, which is fine. */
 static enum err answer_read(struct str output, size_t max, struct json **ret_json,
                             struct note *note)
 {
@@ -433,19 +433,19 @@ static enum err command_reload(struct backend *backend, struct note *)
 
 static void runs_drop(struct list *runs)
 {
-    struct list left, *node;
+    struct list *node;
 
-    list_init(&left);
-    list_splice(&left, runs);
-    while ((node = list_pop(&left)) != NULL) {
+    while ((node = list_pop(runs)) != NULL) {
         struct operation_run *r = CONTAINER_OF(node, struct operation_run, link);
         if (r->script) script_abandon(r->script);
         run_free(r);
     }
 }
 
-static void command_free(struct command *c)
+static void command_close(struct backend *backend)
 {
+    struct command *c = command_of(backend);
+
     task_cancel(&c->work);
     timer_deinit(&c->again);
     if (c->listing) script_abandon(c->listing);
@@ -453,11 +453,6 @@ static void command_free(struct command *c)
     runs_drop(&c->waiting);
     free(c->program);
     free(c);
-}
-
-static void command_close(struct backend *backend)
-{
-    command_free(command_of(backend));
 }
 
 static const struct backend_ops command_ops = {
@@ -493,7 +488,7 @@ enum err command_backend_open(const struct command_options *options, struct back
     err = timer_init(&c->again, c->io->loop, on_list_due);
     if (!err && !c->program) err = ERR_NOMEM;
     if (err)
-        command_free(c);
+        command_close(&c->backend);
     else
         *ret_backend = &c->backend;
     return err;

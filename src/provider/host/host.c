@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The host: changes of a turn are written together by a worker, answers and operations wait for that
+ * write. One job is with the worker at a time; a new state file is written piece by piece with the
+ * jobs. All but write_run() is on the loop's thread. */
 #include "provider/host/host.h"
 
 #include <stdlib.h>
@@ -29,6 +32,7 @@ struct write_job { /* one at a time; the worker's while it runs */
 struct start { /* an operation that is accepted and not yet durable */
     uint64_t until;
     struct operation_ticket ticket;
+    bool again; /* accepted by an earlier process */
 };
 struct host {
     struct backend_host face; /* what the backend sees */
@@ -61,13 +65,50 @@ static void host_fail(struct host *host, enum err err, const struct note *note)
     if (host->options.on_failed) host->options.on_failed(host->options.owner, err, note);
 }
 
-/* --- waiting --- */
+/* --- operations --- */
 
-void host_wait_init(struct host_wait *wait, host_wait_fn *fn)
+static void host_end_operation(struct host *host, struct operation_ticket ticket,
+                               const struct operation_end *end)
 {
-    list_init(&wait->link);
-    wait->fn = fn;
+    struct note note;
+    enum err err;
+
+    if (!book_end(host->book, ticket, end, &err)) {
+        LOG_DEBUG(&host->log, "ignored the end of an operation that is already over",
+                  log_u64("operation", ticket.number));
+        return;
+    }
+    host->counts.ended[end->failed]++;
+    if (!err) return;
+    note_set(&note, "the end of op-%llu cannot be noted", (unsigned long long)ticket.number);
+    host_fail(host, err, &note);
 }
+
+static void host_start_operation(struct host *host, struct operation_ticket ticket, bool again)
+{
+    struct operation_end end = {.failed = true};
+    struct backend_operation operation;
+    struct arena arena;
+    struct note note = {""};
+    enum err err, refused = ERR_OK;
+
+    arena_init(&arena, OPERATION_BYTES_MAX);
+    if (book_operation(host->book, ticket, &arena, &operation, &err)) {
+        operation.again = again;
+        refused = host->backend->ops->start(host->backend, &operation, &note);
+    } else if (err) {
+        note_set(&note, "operation op-%llu cannot be started", (unsigned long long)ticket.number);
+        host_fail(host, err, &note);
+    }
+    arena_deinit(&arena);
+    if (!refused) return;
+    end.error = str_from(note.text[0] ? note.text : err_text(refused));
+    LOG_ERROR(&host->log, "operation could not be started", log_u64("operation", ticket.number),
+              log_str("why", end.error));
+    host_end_operation(host, ticket, &end);
+}
+
+/* --- waiting --- */
 
 /* The write after which the whole book is durable; 0: it is durable now. */
 static uint64_t host_durable_after(const struct host *host)
@@ -76,19 +117,13 @@ static uint64_t host_durable_after(const struct host *host)
     return host->writing > host->written ? host->writing : 0;
 }
 
-bool host_wait(struct host *host, struct host_wait *wait)
+bool host_wait(struct host *host, struct host_wait *wait, host_wait_fn *fn)
 {
+    wait->fn = fn;
     wait->until = host_durable_after(host);
     if (wait->until > 0) list_append(&host->waiting, &wait->link);
     return wait->until > 0;
 }
-
-void host_wait_stop(struct host_wait *wait)
-{
-    list_remove(&wait->link);
-}
-
-static void host_start_operation(struct host *host, struct operation_ticket ticket, bool again);
 
 /* Starts the operations and sends the answers that have become durable. */
 static void host_wake(struct host *host)
@@ -99,7 +134,7 @@ static void host_wake(struct host *host)
     for (; at < host->starts.len; at += sizeof start) {
         memcpy(&start, host->starts.data + at, sizeof start);
         if (start.until > host->written) break;
-        host_start_operation(host, start.ticket, false);
+        host_start_operation(host, start.ticket, start.again);
     }
     buf_consume(&host->starts, at);
     while (!list_empty(&host->waiting)) {
@@ -113,18 +148,6 @@ static void host_wake(struct host *host)
 
 /* --- writing --- */
 
-static void write_next_file(struct write_job *w)
-{
-    if (w->salt) {
-        journal_next_drop(w->journal); /* one that was given up for want of memory */
-        w->next_err = journal_next_begin(w->journal, w->salt, &w->note);
-    }
-    if (!w->next_err && w->has_piece)
-        w->next_err = journal_next_append(w->journal, buf_peek(&w->piece), &w->note);
-    if (!w->next_err && w->publish) w->next_err = journal_next_publish(w->journal, &w->note);
-    if (w->next_err) journal_next_drop(w->journal);
-}
-
 /* On the worker's thread. */
 static void write_run(struct job *job)
 {
@@ -135,7 +158,9 @@ static void write_run(struct job *job)
     if (w->changes.len > 0) w->err = journal_append(w->journal, buf_peek(&w->changes), &w->note);
     if (!w->err && w->seal) w->err = journal_seal(w->journal, &w->note);
     w->sync_ns = clock_mono_ns(w->clock).ns - begin;
-    if (!w->err && w->has_piece) write_next_file(w);
+    if (!w->err && w->has_piece)
+        w->next_err =
+            journal_rewrite(w->journal, w->salt, buf_peek(&w->piece), w->publish, &w->note);
     w->size = journal_size(w->journal);
 }
 
@@ -154,7 +179,15 @@ static void host_end_rewriting(struct host *host, const struct write_job *w)
                  log_err("err", w->next_err), log_text("why", w->note.text));
 }
 
-static void host_free(struct host *host);
+static void host_free(struct host *host)
+{
+    journal_close(host->journal);
+    book_close(host->book);
+    buf_deinit(&host->job.changes);
+    buf_deinit(&host->job.piece);
+    buf_deinit(&host->starts);
+    free(host);
+}
 
 static void on_written(struct job *job, enum err err)
 {
@@ -182,14 +215,6 @@ static void on_written(struct job *job, enum err err)
     if (w->next_err && journal_failed(host->journal)) host_fail(host, w->next_err, &w->note);
     if (!w->seal) timer_start_in(&host->seal_timer, SEAL_AFTER_MS);
     host_wake(host);
-}
-
-static void host_swap_bufs(struct buf *a, struct buf *b)
-{
-    struct buf held = *a;
-
-    *a = *b;
-    *b = held;
 }
 
 /* Takes the next piece of the new file, if a rewriting runs or is due. */
@@ -224,10 +249,12 @@ static void write_take_piece(struct host *host, struct write_job *w)
 static void host_submit(struct host *host, bool seal)
 {
     struct write_job *w = &host->job;
+    struct buf *changes = book_changes(host->book), empty = w->changes;
     enum err err;
 
     assert(host->writing == host->written);
-    host_swap_bufs(&w->changes, book_changes(host->book));
+    w->changes = *changes;
+    *changes = empty;
     w->seal = seal;
     write_take_piece(host, w);
     host->writing++;
@@ -274,47 +301,6 @@ static void on_seal(struct timer *timer)
 
 /* --- the backend's side --- */
 
-static void host_end_operation(struct host *host, struct operation_ticket ticket,
-                               const struct operation_end *end)
-{
-    struct note note;
-    enum err err;
-
-    if (!book_end(host->book, ticket, end, &err)) {
-        LOG_DEBUG(&host->log, "ignored the end of an operation that is already over",
-                  log_u64("operation", ticket.number));
-        return;
-    }
-    host->counts.ended[end->failed]++;
-    if (!err) return;
-    note_set(&note, "the end of op-%llu cannot be noted", (unsigned long long)ticket.number);
-    host_fail(host, err, &note);
-}
-
-static void host_start_operation(struct host *host, struct operation_ticket ticket, bool again)
-{
-    struct operation_end end = {.failed = true};
-    struct backend_operation operation;
-    struct arena arena;
-    struct note note = {""};
-    enum err err, refused = ERR_OK;
-
-    arena_init(&arena, OPERATION_BYTES_MAX);
-    if (book_operation(host->book, ticket, &arena, &operation, &err)) {
-        operation.again = again;
-        refused = host->backend->ops->start(host->backend, &operation, &note);
-    } else if (err) {
-        note_set(&note, "operation op-%llu cannot be started", (unsigned long long)ticket.number);
-        host_fail(host, err, &note);
-    }
-    arena_deinit(&arena);
-    if (!refused) return;
-    end.error = str_from(note.text[0] ? note.text : err_text(refused));
-    LOG_ERROR(&host->log, "operation could not be started", log_u64("operation", ticket.number),
-              log_str("why", end.error));
-    host_end_operation(host, ticket, &end);
-}
-
 static void on_done(struct backend_host *face, struct operation_ticket ticket,
                     const struct operation_end *end)
 {
@@ -334,15 +320,6 @@ static enum err on_seen(struct backend_host *face, enum sighting what, struct st
     return err;
 }
 
-static enum err host_check(void *context, enum operation_kind kind,
-                           const struct backend_machine *machine, struct note *note)
-{
-    struct host *host = context;
-
-    if (!host->backend->ops->check) return ERR_OK;
-    return host->backend->ops->check(host->backend, kind, machine, note);
-}
-
 struct book_answer host_ask(struct host *host, const struct book_request *request, struct buf *into,
                             struct note *note)
 {
@@ -356,10 +333,10 @@ struct book_answer host_ask(struct host *host, const struct book_request *reques
         note_set(note, "%s", err_text(err));
         return answer;
     }
-    answer = book_ask(host->book, request, host_check, host, into, note);
+    answer = book_ask(host->book, request, host->backend, into, note);
     if (host->metrics.rows) counter_inc(host->metrics.asked[request->kind][answer.outcome]);
     if (answer.outcome != BOOK_ACCEPTED) return answer;
-    start = (struct start){host_durable_after(host), answer.operation};
+    start = (struct start){host_durable_after(host), answer.operation, false};
     assert(start.until > 0); /* what was accepted is a change */
     err = buf_append(&host->starts, str_of(&start, sizeof start));
     assert(!err);
@@ -438,37 +415,23 @@ enum err host_open(const struct host_options *options, struct host **ret_host, s
     return ERR_OK;
 }
 
-struct pending_list { /* of operations to be started again */
-    struct host *host;
-    struct buf tickets;
-};
-
 static enum err host_adopt(void *context, const struct backend_machine *machine,
                            struct operation_ticket operation)
 {
-    struct pending_list *pending = context;
-    struct backend *backend = pending->host->backend;
+    struct host *host = context;
+    const struct start start = {.ticket = operation, .again = true};
 
-    if (backend->ops->adopt) backend->ops->adopt(backend, machine);
-    if (!operation.number) return ERR_OK;
-    return buf_append(&pending->tickets, str_of(&operation, sizeof operation));
+    if (host->backend->ops->adopt) host->backend->ops->adopt(host->backend, machine);
+    return operation.number ? buf_append(&host->starts, str_of(&start, sizeof start)) : ERR_OK;
 }
 
 enum err host_start(struct host *host, struct note *note)
 {
-    struct pending_list pending = {.host = host};
     enum err err;
 
     host->starting = true;
-    buf_init(&pending.tickets, CHANGES_MAX);
-    err = book_each(host->book, host_adopt, &pending);
-    for (size_t i = 0; !err && i < pending.tickets.len; i += sizeof(struct operation_ticket)) {
-        struct operation_ticket ticket;
-
-        memcpy(&ticket, pending.tickets.data + i, sizeof ticket);
-        host_start_operation(host, ticket, true);
-    }
-    buf_deinit(&pending.tickets);
+    err = book_each(host->book, host_adopt, host);
+    if (!err) host_wake(host);
     host->starting = false;
     if (err) note_set(note, "adopting: %s", err_text(err));
     if (!err && host->backend->ops->ready) host->backend->ops->ready(host->backend);
@@ -503,16 +466,6 @@ const struct journal_report *host_loaded(const struct host *host)
     return &host->loaded;
 }
 
-static void host_free(struct host *host)
-{
-    journal_close(host->journal);
-    book_close(host->book);
-    buf_deinit(&host->job.changes);
-    buf_deinit(&host->job.piece);
-    buf_deinit(&host->starts);
-    free(host);
-}
-
 /* Changes that were not written were never answered, so they may be lost. */
 void host_close(struct host *host)
 {
@@ -521,7 +474,7 @@ void host_close(struct host *host)
     turn_hook_remove(&host->hook);
     timer_deinit(&host->seal_timer);
     host->backend->ops->close(host->backend);
-    assert(list_empty(&host->waiting)); /* whoever answers calls has stopped its own */
+    assert(list_empty(&host->waiting)); /* the service has ended all calls */
     worker_close(host->worker);
     /* A worker may bring its job back later than this: in the simulator, after its host died. */
     if (host->busy)

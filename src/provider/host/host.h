@@ -50,14 +50,12 @@ struct book_answer host_ask(struct host *host, const struct book_request *reques
 /* -- waiting for the disk -- */
 struct host_wait;
 typedef void host_wait_fn(struct host_wait *wait);
-struct host_wait { /* embedded; the caller's again when fn runs, or after host_wait_stop */
-    struct list link;
+struct host_wait {    /* embedded; the caller's again when fn runs */
+    struct list link; /* the caller's list_init; list_remove ends the waiting */
     uint64_t until;
     host_wait_fn *fn;
 };
-void host_wait_init(struct host_wait *wait, host_wait_fn *fn);
 /* False: all that the book says is durable, go ahead. True: fn comes once it is, never from
  * inside. */
-bool host_wait(struct host *host, struct host_wait *wait);
-void host_wait_stop(struct host_wait *wait); /* fine when it does not wait */
+bool host_wait(struct host *host, struct host_wait *wait, host_wait_fn *fn);
 #endif

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Starts a process that outlives the provider, finds it again by its file, and ends it with all that
+ * it started. Blocking calls, each of them short. */
 #include "provider/host/hosted.h"
 
 #include <errno.h>
@@ -36,7 +38,7 @@ static bool write_word(const char *directory, const char *file, const char *word
     return wrote == (ssize_t)strlen(word);
 }
 
-/* Where the line of version 2 says that we are: "0::/a/b". */
+/* Our cgroup, as the line of version 2 names it: "0::/a/b". */
 static struct str own_cgroup(struct str text)
 {
     struct str line;
@@ -86,7 +88,7 @@ struct record {
     struct hosted hosted;
 };
 
-/* Where that is refused (the parent is of another kind, say) its session has to do. */
+/* If the kernel refuses (the parent is of another kind, say), the process has only its session. */
 static void join_cgroup(const char *cgroup, int pid)
 {
     char number[16];
@@ -191,24 +193,20 @@ void hosted_signal(const struct hosted *hosted, int signal)
     if (hosted_runs(hosted)) (void)kill(-hosted->pid, signal);
 }
 
-static void end(struct io *io, const struct hosted_place *place, struct hosted *hosted,
-                char how[PROCESS_END_CAP])
-{
-    char path[FS_PATH_CAP];
-
-    /* Ours: until it is waited for, its number and that of its group are nobody else's. One that
-     * somebody else waited for may have given them away; its cgroup is for that. */
-    if (process_watch_is_child(hosted->pidfd)) (void)kill(-hosted->pid, SIGKILL);
-    if (!process_watch_reap(hosted->pidfd, how)) snprintf(how, PROCESS_END_CAP, "it is gone");
-    if (path_in(place, "pid", path)) (void)fs_remove(io->fs, path);
-    hosted_let_go(hosted);
-}
-
 bool hosted_gone(struct io *io, const struct hosted_place *place, struct hosted *hosted,
                  char how[PROCESS_END_CAP])
 {
+    char path[FS_PATH_CAP];
+
     if (hosted_runs(hosted)) return false;
-    if (hosted->pidfd >= 0) end(io, place, hosted, how);
+    if (hosted->pidfd >= 0) {
+        /* Ours: until it is waited for, its number and that of its group are nobody else's. One that
+         * somebody else waited for may have given them away; its cgroup is for that. */
+        if (process_watch_is_child(hosted->pidfd)) (void)kill(-hosted->pid, SIGKILL);
+        if (!process_watch_reap(hosted->pidfd, how)) snprintf(how, PROCESS_END_CAP, "it is gone");
+        if (path_in(place, "pid", path)) (void)fs_remove(io->fs, path);
+        hosted_let_go(hosted);
+    }
     if (!place->cgroup[0] || access(place->cgroup, F_OK)) return true;
     (void)write_word(place->cgroup, "cgroup.kill", "1");
     return rmdir(place->cgroup) == 0 || errno == ENOENT;

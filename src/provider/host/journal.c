@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads, appends and rewrites the state file. Every batch is read back with its checksum; the head of
+ * each says how much of the file was durable, so a torn tail differs from damage. Blocking: runs on
+ * the state worker after journal_open. */
 #include "provider/host/journal.h"
 
 #include <stdio.h>
@@ -10,16 +13,15 @@
 enum {
     VERSION = 2,
     BATCH_MAGIC = 0x68637442, /* "Btch" */
-    STATE_MODE = 0600,        /* bootstrap blobs stand in it */
+    STATE_MODE = 0600,        /* it holds bootstrap blobs */
     WINDOW = 1 << 20,         /* of a look for what follows damage */
     PAYLOAD_MAX = INT32_MAX,
 };
 static const char file_magic[16] = "muster provider\n";
 
-struct source { /* where bytes come from: a file, or memory for the fuzzer */
+struct source { /* the file that is read */
     struct fs *fs;
     struct fs_file *file;
-    struct str bytes;
     uint64_t size;
 };
 struct part { /* a file that is appended to */
@@ -44,14 +46,6 @@ static uint32_t checksum(uint64_t salt, const void *bytes, size_t len)
     return crc32c(crc32c(0, begin, sizeof begin), bytes, len);
 }
 
-static void write_head(uint64_t salt, char head[JOURNAL_HEAD])
-{
-    memcpy(head, file_magic, sizeof file_magic);
-    store_le32(head + 16, VERSION);
-    store_le64(head + 24, salt);
-    store_le32(head + 20, checksum(salt, head, 20));
-}
-
 static enum err read_head(const char head[JOURNAL_HEAD], uint64_t *ret_salt)
 {
     uint64_t salt = load_le64(head + 24);
@@ -68,16 +62,6 @@ struct batch {
     uint32_t len, payload_sum;
 };
 
-static void write_batch(const struct part *part, struct str payload, char head[JOURNAL_BATCH_HEAD])
-{
-    store_le32(head, BATCH_MAGIC);
-    store_le32(head + 4, (uint32_t)payload.len);
-    store_le64(head + 8, part->at);
-    store_le64(head + 16, part->synced);
-    store_le32(head + 24, checksum(part->salt, payload.at, payload.len));
-    store_le32(head + 28, checksum(part->salt, head, 28));
-}
-
 static bool read_batch(const char *head, uint64_t salt, uint64_t offset, struct batch *ret_batch)
 {
     if (load_le32(head) != BATCH_MAGIC || load_le64(head + 8) != offset) return false;
@@ -92,14 +76,8 @@ static bool read_batch(const char *head, uint64_t salt, uint64_t offset, struct 
 static enum err read_at(const struct source *source, uint64_t offset, void *into, size_t len)
 {
     size_t got = 0;
-    enum err err = ERR_OK;
+    enum err err = fs_read_at(source->fs, source->file, offset, into, len, &got);
 
-    if (source->file)
-        err = fs_read_at(source->fs, source->file, offset, into, len, &got);
-    else if (offset <= source->bytes.len) {
-        got = min_size(len, source->bytes.len - offset);
-        if (got > 0) memcpy(into, source->bytes.at + offset, got);
-    }
     if (err) return err;
     return got == len ? ERR_OK : ERR_CORRUPT;
 }
@@ -184,28 +162,13 @@ static enum err read_all(const struct source *source, journal_batch_fn *each, vo
         if (err) goto out;
         part->sealed = batch.len == 0;
         part->at += JOURNAL_BATCH_HEAD + batch.len;
-        report->batches++;
     }
     if (err == ERR_CORRUPT) err = look_behind(source, part->salt, part->at, &found);
     if (found) err = refuse_at(part->at, note);
-    if (!err) {
-        report->torn_bytes = source->size - part->at;
-        report->bytes = part->at;
-    }
+    if (!err) report->torn_bytes = source->size - part->at;
 out:
     buf_deinit(&payload);
     return err;
-}
-
-enum err journal_read(struct str file, journal_batch_fn *each, void *context,
-                      struct journal_report *ret_report, struct note *note)
-{
-    struct source source = {.bytes = file, .size = file.len};
-    struct part part = {0};
-
-    *ret_report = (struct journal_report){0};
-    note->text[0] = '\0';
-    return read_all(&source, each, context, &part, ret_report, note);
 }
 
 /* --- opening --- */
@@ -218,18 +181,8 @@ static enum err sync_dir_of(struct journal *j)
     return err ? err : fs_sync_dir(j->fs, dir);
 }
 
-/* What was read may be in this machine's memory only: of a process that was killed before its sync,
- * or between a rename and the sync of the directory. From here on it is answered for. */
-static enum err settle(struct journal *j, uint64_t size)
-{
-    enum err err = size > j->now.at ? fs_truncate(j->fs, j->now.file, j->now.at) : ERR_OK;
-
-    if (!err) err = fs_sync(j->fs, j->now.file);
-    if (!err) err = sync_dir_of(j);
-    j->now.synced = j->now.at;
-    return err;
-}
-
+/* The bytes that were read may be in this machine's memory only: the process before may have been
+ * killed before its sync, or between a rename and the sync of the directory. So all is synced here. */
 static enum err load(struct journal *j, journal_batch_fn *each, void *context,
                      struct journal_report *report, struct note *note)
 {
@@ -237,7 +190,11 @@ static enum err load(struct journal *j, journal_batch_fn *each, void *context,
     enum err err = fs_file_size(j->fs, j->now.file, &source.size);
 
     if (!err) err = read_all(&source, each, context, &j->now, report, note);
-    return err ? err : settle(j, source.size);
+    if (!err && source.size > j->now.at) err = fs_truncate(j->fs, j->now.file, j->now.at);
+    if (!err) err = fs_sync(j->fs, j->now.file);
+    if (!err) err = sync_dir_of(j);
+    j->now.synced = j->now.at;
+    return err;
 }
 
 enum err journal_open(const struct journal_options *options, journal_batch_fn *each, void *context,
@@ -260,8 +217,7 @@ enum err journal_open(const struct journal_options *options, journal_batch_fn *e
         err = fs_stat(j->fs, j->path, &info);
     if (err == ERR_NOT_FOUND) {
         report.made = true;
-        err = journal_next_begin(j, options->salt, note);
-        if (!err) err = journal_next_publish(j, note);
+        err = journal_rewrite(j, options->salt | 1, STR_EMPTY, true, note);
     } else if (!err) {
         err = fs_open(j->fs, j->path, FS_READ | FS_WRITE, 0, &j->now.file);
         if (!err) err = load(j, each, context, &report, note);
@@ -284,13 +240,21 @@ enum err journal_open(const struct journal_options *options, journal_batch_fn *e
     return ERR_OK;
 }
 
+static void next_drop(struct journal *j)
+{
+    if (!j->next.file) return;
+    fs_close(j->fs, j->next.file);
+    j->next = (struct part){0};
+    (void)fs_remove(j->fs, j->next_path);
+}
+
 void journal_close(struct journal *j)
 {
     struct note note;
 
     if (!j) return;
     if (!j->failed) (void)journal_seal(j, &note);
-    journal_next_drop(j);
+    next_drop(j);
     fs_close(j->fs, j->now.file);
     free(j);
 }
@@ -307,19 +271,18 @@ bool journal_failed(const struct journal *j)
 
 /* --- appending --- */
 
-static enum err fail(struct journal *j, enum err err, const char *path, struct note *note)
-{
-    j->failed = err;
-    return note_fail(note, err, "%s: %s", path, err_text(err));
-}
-
 static enum err write_part(struct journal *j, struct part *part, struct str payload)
 {
     char head[JOURNAL_BATCH_HEAD];
     enum err err;
 
     if (payload.len > PAYLOAD_MAX) return ERR_TOO_LARGE;
-    write_batch(part, payload, head);
+    store_le32(head, BATCH_MAGIC);
+    store_le32(head + 4, (uint32_t)payload.len);
+    store_le64(head + 8, part->at);
+    store_le64(head + 16, part->synced);
+    store_le32(head + 24, checksum(part->salt, payload.at, payload.len));
+    store_le32(head + 28, checksum(part->salt, head, 28));
     /* The head last would not help: without its payload it is as torn as the other way round. */
     err = fs_write_at(j->fs, part->file, part->at, str_of(head, sizeof head));
     if (!err && payload.len > 0)
@@ -334,7 +297,8 @@ enum err journal_append(struct journal *j, struct str payload, struct note *note
 
     if (!err) err = write_part(j, &j->now, payload);
     if (!err) err = fs_sync(j->fs, j->now.file);
-    if (err) return fail(j, err, j->path, note);
+    j->failed = err;
+    if (err) return note_fail(note, err, "%s: %s", j->path, err_text(err));
     j->now.synced = j->now.at;
     j->now.sealed = payload.len == 0;
     return ERR_OK;
@@ -348,54 +312,35 @@ enum err journal_seal(struct journal *j, struct note *note)
 
 /* --- the next file --- */
 
-enum err journal_next_begin(struct journal *j, uint64_t salt, struct note *note)
+static enum err next_begin(struct journal *j, uint64_t salt)
 {
     char head[JOURNAL_HEAD];
-    enum err err = j->failed;
+    enum err err;
 
-    assert(!j->next.file);
-    if (!err)
-        err = fs_open(j->fs, j->next_path, FS_READ | FS_WRITE | FS_CREATE | FS_TRUNCATE, STATE_MODE,
-                      &j->next.file);
-    if (!err) {
-        write_head(salt, head);
-        err = fs_write_at(j->fs, j->next.file, 0, str_of(head, sizeof head));
-    }
-    if (err) {
-        note_set(note, "%s: %s", j->next_path, err_text(err));
-        journal_next_drop(j);
-        return err;
-    }
+    next_drop(j); /* one that was given up for want of memory */
+    err = fs_open(j->fs, j->next_path, FS_READ | FS_WRITE | FS_CREATE | FS_TRUNCATE, STATE_MODE,
+                  &j->next.file);
+    if (err) return err;
+    memcpy(head, file_magic, sizeof file_magic);
+    store_le32(head + 16, VERSION);
+    store_le64(head + 24, salt);
+    store_le32(head + 20, checksum(salt, head, 20));
     j->next.salt = salt;
     j->next.at = JOURNAL_HEAD;
-    j->next.synced = 0;
-    j->next.sealed = false;
-    return ERR_OK;
+    return fs_write_at(j->fs, j->next.file, 0, str_of(head, sizeof head));
 }
 
-/* A next file that cannot be made costs nothing but disk: it is no failure of the journal. */
-enum err journal_next_append(struct journal *j, struct str payload, struct note *note)
+/* Sealed, so that damage in it is never taken for a torn tail; nobody reads it before it has the
+ * name, so one sync is enough. */
+static enum err next_publish(struct journal *j)
 {
-    enum err err = j->failed;
+    enum err err;
 
-    assert(j->next.file);
-    if (!err) err = write_part(j, &j->next, payload);
-    if (err) note_set(note, "%s: %s", j->next_path, err_text(err));
-    return err;
-}
-
-enum err journal_next_publish(struct journal *j, struct note *note)
-{
-    enum err err = j->failed;
-
-    assert(j->next.file);
-    /* Sealed, so that damage in it is never taken for a torn tail; nobody reads it before it has
-     * the name, so one sync is enough. */
     j->next.synced = j->next.at;
-    if (!err) err = write_part(j, &j->next, STR_EMPTY);
+    err = write_part(j, &j->next, STR_EMPTY);
     if (!err) err = fs_sync(j->fs, j->next.file);
+    if (err) return err;
     j->next.sealed = true;
-    if (err) return note_fail(note, err, "%s: %s", j->next_path, err_text(err));
     err = fs_rename(j->fs, j->next_path, j->path);
     if (!err) {
         fs_close(j->fs, j->now.file);
@@ -406,13 +351,20 @@ enum err journal_next_publish(struct journal *j, struct note *note)
     }
     /* After a rename that may or may not be durable nobody knows which file the next start finds.
      */
-    return err ? fail(j, err, j->path, note) : ERR_OK;
+    return j->failed = err;
 }
 
-void journal_next_drop(struct journal *j)
+/* A next file that cannot be made costs nothing but disk: it is no failure of the journal. */
+enum err journal_rewrite(struct journal *j, uint64_t salt, struct str payload, bool last,
+                         struct note *note)
 {
-    if (!j->next.file) return;
-    fs_close(j->fs, j->next.file);
-    j->next = (struct part){0};
-    (void)fs_remove(j->fs, j->next_path);
+    enum err err = j->failed;
+
+    if (!err && salt) err = next_begin(j, salt);
+    assert(err || j->next.file);
+    if (!err && payload.len > 0) err = write_part(j, &j->next, payload);
+    if (!err && last) err = next_publish(j);
+    if (!err) return ERR_OK;
+    next_drop(j);
+    return note_fail(note, err, "%s: %s", j->failed ? j->path : j->next_path, err_text(err));
 }

@@ -33,8 +33,7 @@ struct journal_options {
     uint64_t salt;    /* random; for a file that is made */
 };
 struct journal_report {
-    bool made; /* there was none */
-    uint64_t batches, bytes;
+    bool made;           /* there was none */
     uint64_t torn_bytes; /* cut from the tail */
 };
 /* A payload, in order; an error ends the walk, and ERR_CORRUPT gets the offset. */
@@ -53,14 +52,10 @@ enum err journal_seal(struct journal *journal, struct note *note);
 uint64_t journal_size(const struct journal *journal);
 bool journal_failed(const struct journal *journal); /* nothing can be appended any more */
 
-/* -- the next file, beside this one; appends to this one go on meanwhile -- */
-enum err journal_next_begin(struct journal *journal, uint64_t salt, struct note *note);
-enum err journal_next_append(struct journal *journal, struct str payload, struct note *note);
-/* Syncs it and gives it the name; from here on it is the one that is appended to. */
-enum err journal_next_publish(struct journal *journal, struct note *note);
-void journal_next_drop(struct journal *journal); /* fine when there is none */
-
-/* What a reader of bytes would say of them: for fuzzing, without a file. */
-enum err journal_read(struct str file, journal_batch_fn *each, void *context,
-                      struct journal_report *ret_report, struct note *note);
+/* -- a smaller file in the place of this one; appends to this one go on meanwhile -- */
+/* Appends to the next file, which is made beside this one. A `salt` that is not 0 begins it, in the
+ * place of one that was begun before. `last`: it is synced and gets the name; from here on it is the
+ * one that is appended to. After an error it is gone. */
+enum err journal_rewrite(struct journal *journal, uint64_t salt, struct str payload, bool last,
+                         struct note *note);
 #endif

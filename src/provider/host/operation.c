@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The table of the operations, and what the states of a machine have. Pure. */
 #include "provider/host/operation.h"
 
 #include <assert.h>

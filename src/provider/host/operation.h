@@ -12,7 +12,7 @@ extern const struct operation_move operation_moves[OPERATION_KINDS];
 
 /* Which operation passes through this state; OPERATION_KINDS: none, it is no passing state. */
 enum operation_kind operation_passing(enum machine_state state);
-/* What a state has. A Failed one may have a host and a binding or not. */
+/* Whether a machine in this state has a host, and a binding. A Failed one may have either or not. */
 bool state_has_host(enum machine_state state);
 bool state_needs_binding(enum machine_state state);
 static inline bool state_keeps_binding(enum machine_state state)

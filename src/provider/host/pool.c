@@ -4,17 +4,6 @@
 
 #include <stdlib.h>
 
-void pool_init(struct item_pool *pool, size_t max, uint64_t seed)
-{
-    map_init(&pool->items, max, seed);
-    pool->next_number = 1;
-}
-
-void pool_deinit(struct item_pool *pool)
-{
-    map_free(&pool->items);
-}
-
 enum err pool_take(struct item_pool *pool, struct str bytes, uint64_t number,
                    struct pool_item **ret_item)
 {

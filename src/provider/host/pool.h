@@ -17,11 +17,9 @@ struct pool_item {
 };
 static_assert(offsetof(struct pool_item, bytes) == sizeof(struct pool_item), "see map_make");
 struct item_pool {
-    struct map items; /* by content */
-    uint64_t next_number;
+    struct map items;     /* by content */
+    uint64_t next_number; /* from 1 */
 };
-void pool_init(struct item_pool *pool, size_t max, uint64_t seed);
-void pool_deinit(struct item_pool *pool); /* frees all items */
 /* One more holder of this text. `number`: of a new item, as an earlier process named it; 0: the
  * next one. A known text keeps its number. ERR_FULL, ERR_TOO_LARGE, ERR_NOMEM. */
 enum err pool_take(struct item_pool *pool, struct str bytes, uint64_t number,

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The process backend: a unit is a machine that has, or had, a process. A timer looks at all units:
+ * quickly while an operation is under way, slowly while processes run. All on the loop's thread. */
 #include "provider/host/process.h"
 
 #include <ftw.h>
@@ -67,7 +69,7 @@ static mono_time local_now(const struct local *l)
     return loop_now(l->options.io->loop);
 }
 
-/* -- where things are -- */
+/* -- paths -- */
 
 /* An id that is safe as the name of a directory. */
 static bool unit_id_fits(struct str id)
@@ -307,9 +309,8 @@ static void unit_report_done(struct local *l, struct unit *unit)
     host->done(host, unit->ticket, &end);
 }
 
-static int unit_wipe_one(const char *path, const struct stat *info, int flag, struct FTW *where)
+static int unit_wipe_one(const char *path, const struct stat *, int, struct FTW *)
 {
-    (void)info, (void)flag, (void)where;
     return remove(path);
 }
 
@@ -410,12 +411,6 @@ static void unit_report_broken(struct local *l, struct unit *unit)
     unit->broken.text[0] = '\0';
 }
 
-static bool unit_is_unused(const struct unit *unit)
-{
-    return !unit->busy && !unit->broken.text[0] && !unit->wanted[HOST] && !unit->wanted[NODE] &&
-           unit->clean[HOST] && unit->clean[NODE];
-}
-
 static void on_tick(struct timer *timer)
 {
     struct local *l = CONTAINER_OF(timer, struct local, tick);
@@ -429,7 +424,9 @@ static void on_tick(struct timer *timer)
         if (unit->broken.text[0] && l->reports) unit_report_broken(l, unit);
         if (unit->busy && unit_is_over(l, unit)) unit_report_done(l, unit);
         busy |= unit->busy;
-        if (unit_is_unused(unit)) unit_free(l, unit);
+        if (!unit->busy && !unit->broken.text[0] && !unit->wanted[HOST] && !unit->wanted[NODE] &&
+            unit->clean[HOST] && unit->clean[NODE])
+            unit_free(l, unit);
     }
     if (busy)
         timer_start_in(&l->tick, TICK_MS);
@@ -487,8 +484,9 @@ static void local_ready(struct backend *backend)
 
 /* -- life -- */
 
-static void local_free(struct local *l)
+static void local_close(struct backend *backend)
 {
+    struct local *l = local_of(backend);
     struct map_entry *at;
 
     timer_deinit(&l->tick);
@@ -496,11 +494,6 @@ static void local_free(struct local *l)
     map_deinit(&l->units);
     free(l->directory);
     free(l);
-}
-
-static void local_close(struct backend *backend)
-{
-    local_free(local_of(backend));
 }
 
 static const struct backend_ops process_ops = {
@@ -548,7 +541,7 @@ enum err process_backend_open(const struct process_backend_options *options,
     err = timer_init(&l->tick, options->io->loop, on_tick);
     if (!err) err = local_open_directory(l, options->directory, note);
     if (err) {
-        local_free(l);
+        local_close(&l->backend);
         return err;
     }
     if (options->cgroups) hosted_cgroup_root(l->cgroup_root);

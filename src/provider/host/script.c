@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* One run of a script: a process in a group of its own, with a timer that ends it. All on the loop's
+ * thread. */
 #include "provider/host/script.h"
 
 #include <inttypes.h>
@@ -25,13 +27,6 @@ static void script_free(struct script *s)
     free(s);
 }
 
-static void flood(struct script *s)
-{
-    if (s->flooded) return;
-    s->flooded = true;
-    (void)process_signal(s->process, SIGKILL);
-}
-
 static void on_line(void *owner, int fd, struct str line)
 {
     struct script *s = owner;
@@ -42,8 +37,9 @@ static void on_line(void *owner, int fd, struct str line)
             note_set(&s->complaint, "%.*s", (int)min_size(line.len, COMPLAINT_MAX), line.at);
         return;
     }
-    if (s->flooded) return;
-    if (buf_append(&s->output, line) || buf_append_byte(&s->output, '\n')) flood(s);
+    if (s->flooded || (!buf_append(&s->output, line) && !buf_append_byte(&s->output, '\n'))) return;
+    s->flooded = true;
+    (void)process_signal(s->process, SIGKILL);
 }
 
 static void describe(const struct script *s, struct process_exit how, struct note *ret_error)

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Requests become calls of the host; an answer leaves when what it says is durable. A List is sent in
+ * pieces, as fast as its reader takes them. All on the loop's thread. */
 #include "provider/host/service.h"
 
 #include <stdlib.h>
@@ -39,7 +41,7 @@ static void on_durable(struct host_wait *wait);
 
 static struct answer *answer_new(struct host_service *service, struct rpc_call *call)
 {
-    struct answer *a = malloc(sizeof *a);
+    struct answer *a = calloc(1, sizeof *a);
 
     if (!a) {
         rpc_fail(call, ERR_NOMEM, NULL);
@@ -47,13 +49,9 @@ static struct answer *answer_new(struct host_service *service, struct rpc_call *
     }
     a->service = service;
     a->call = call;
-    a->status = GRPC_OK;
-    a->walk = NULL;
-    a->note.text[0] = '\0';
-    a->timer = (struct timer){0};
     list_init(&a->link);
     list_append(&service->calls, &a->link);
-    host_wait_init(&a->wait, on_durable);
+    list_init(&a->wait.link);
     buf_init(&a->bytes, HOST_SERVICE_ANSWER_MAX);
     rpc_call_set_data(call, a);
     return a;
@@ -62,7 +60,7 @@ static struct answer *answer_new(struct host_service *service, struct rpc_call *
 static void answer_free(struct answer *a)
 {
     if (a->call) rpc_call_set_data(a->call, NULL);
-    host_wait_stop(&a->wait);
+    list_remove(&a->wait.link);
     timer_deinit(&a->timer);
     book_walk_close(a->walk);
     buf_deinit(&a->bytes);
@@ -79,38 +77,22 @@ static void on_call_done(void *, struct rpc_call *call)
     answer_free(a);
 }
 
-static void answer_now(struct answer *a)
-{
-    struct rpc_call *call = a->call;
-
-    if (a->status == GRPC_OK)
-        rpc_reply_bytes(call, buf_peek(&a->bytes));
-    else
-        rpc_finish(call, a->status, str_from(a->note.text), STR_EMPTY);
-    answer_free(a);
-}
-
 static void answer_when_durable(struct answer *a)
 {
-    if (!host_wait(a->service->host, &a->wait)) on_durable(&a->wait);
+    if (!host_wait(a->service->host, &a->wait, on_durable)) on_durable(&a->wait);
 }
 
 /* --- the mutating calls --- */
 
 /* Under TLS a shard speaks for itself, and only so: without a token anybody could pass the fence of
  * another. */
-static enum err call_check_identity(struct rpc_call *call, struct str shard, struct note *note)
-{
-    return rpc_access_is(rpc_call_identity(call), STR("bigfleet://shard/"), shard, note);
-}
-
 static void call_ask(struct host_service *service, struct rpc_call *call,
                      const struct book_request *request)
 {
     struct answer *a;
     struct note note;
 
-    if (call_check_identity(call, request->shard, &note)) {
+    if (rpc_access_is(rpc_call_identity(call), STR("bigfleet://shard/"), request->shard, &note)) {
         rpc_fail(call, ERR_DENIED, &note);
         return;
     }
@@ -192,14 +174,13 @@ static void on_configure(void *service, struct rpc_call *call, const ProtobufCMe
 /* --- Get --- */
 
 static void on_get(void *service, struct rpc_call *call, const ProtobufCMessage *message,
-                   struct str bytes)
+                   struct str)
 {
     const Bigfleet__V1alpha1__MachineRef *r = (const void *)message;
     struct host_service *s = service;
     struct answer *a = answer_new(s, call);
     enum err err;
 
-    (void)bytes;
     if (!a) return;
     err = book_get(host_book(s->host), str_from(r->id), &a->bytes);
     if (err) {
@@ -253,25 +234,23 @@ static void on_list_writable(void *, struct rpc_call *call)
     if (a && a->walk) list_push(a);
 }
 
-static void list_begin(struct answer *a)
-{
-    enum err err = rpc_reply_begin(a->call, book_walk_total(a->walk));
-
-    if (err)
-        list_fail(a, err);
-    else
-        list_push(a);
-}
-
-/* What the answer says is durable. */
+/* The changes that the answer reports are durable. */
 static void on_durable(struct host_wait *wait)
 {
     struct answer *a = CONTAINER_OF(wait, struct answer, wait);
+    enum err err = a->walk ? rpc_reply_begin(a->call, book_walk_total(a->walk)) : ERR_OK;
 
-    if (a->walk)
-        list_begin(a);
-    else
-        answer_now(a);
+    if (err) {
+        list_fail(a, err);
+    } else if (a->walk) {
+        list_push(a);
+    } else {
+        if (a->status == GRPC_OK)
+            rpc_reply_bytes(a->call, buf_peek(&a->bytes));
+        else
+            rpc_finish(a->call, a->status, str_from(a->note.text), STR_EMPTY);
+        answer_free(a);
+    }
 }
 
 static bool list_read_filter(const Bigfleet__V1alpha1__ListFilter *r,

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Walks a message by its descriptor and writes each field as JSON. Maps are sorted in place. Pure. */
 #include "wire/json/message_json.h"
 
 #include <stdlib.h>

@@ -31,7 +31,7 @@ static struct operation_ticket ask(struct book *book, enum operation_kind kind, 
                                              .metadata = metadata,
                                              .metadata_count = 1,
                                              .grace_ms = 1000},
-                      NULL, NULL, &bytes, &note);
+                      NULL, &bytes, &note);
     CHECK("never fenced by a call that failed", answer.outcome != BOOK_FENCED);
     CHECK("an answer or a reason", (answer.status == GRPC_OK) == (bytes.len > 0));
     buf_deinit(&bytes);
@@ -77,7 +77,7 @@ static void list_while(struct book *book)
 static void live(struct book *book, struct buf *next, bool *ret_whole)
 {
     bool more = true;
-    size_t told;
+    size_t reported;
     enum err err;
 
     for (int i = 1; i <= 3; i++) {
@@ -90,14 +90,14 @@ static void live(struct book *book, struct buf *next, bool *ret_whole)
     (void)ask(book, OPERATION_DRAIN, "m-1");
     end(book, ask(book, OPERATION_CREATE, "m-2"), true);
     (void)ask(book, OPERATION_CREATE, "ghost");
-    told = book_changes(book)->len;
+    reported = book_changes(book)->len;
     book_snapshot_begin(book);
     err = book_snapshot_next(book, 1, next, &more);
     if (!err) list_while(book);
     end(book, ask(book, OPERATION_CREATE, "m-3"), false);
     while (!err && more) {
-        err = buf_append(next, str_tail(buf_peek(book_changes(book)), told));
-        told = book_changes(book)->len;
+        err = buf_append(next, str_tail(buf_peek(book_changes(book)), reported));
+        reported = book_changes(book)->len;
         if (!err) err = book_snapshot_next(book, 100, next, &more);
     }
     *ret_whole = !err;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The k-th allocation fails, for every k, while two joined connections talk: nghttp2's own
  * allocations are among them, for it takes its memory from us. After each failure: some call said
- * out of memory, every stream that was told is closed at most once, and nothing leaks. */
+ * out of memory, every stream that was reported is closed at most once, and nothing leaks. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +24,7 @@ static enum err note(enum err err)
 struct side {
     struct h2 *h2;
     bool server;
-    unsigned told, closed, answered;
+    unsigned reported, closed, answered;
 };
 
 static const struct h2_header answer[] = {{{":status", 7}, {"200", 3}},
@@ -40,7 +40,7 @@ static void on_headers(void *owner, int32_t stream, const struct h2_header *head
     (void)headers, (void)count;
     s->answered += is_trailers;
     if (!s->server) return;
-    s->told++;
+    s->reported++;
     if (note(h2_respond(s->h2, stream, answer, 2, false)))
         h2_reset(s->h2, stream, H2_INTERNAL_ERROR);
     if (end) note(h2_send_trailers(s->h2, stream, trailers, 2));
@@ -68,7 +68,7 @@ static void on_closed(void *owner, int32_t stream, uint32_t code)
 
     (void)stream, (void)code;
     s->closed++;
-    CHECK("no stream closes that was not told", s->closed <= s->told);
+    CHECK("no stream closes that was not reported", s->closed <= s->reported);
 }
 
 static bool carry(struct side *from, struct side *to)
@@ -97,7 +97,7 @@ static void call(struct side *client, struct str body)
         CHECK_I64("untouched", stream, -1);
         return;
     }
-    client->told++;
+    client->reported++;
     if (note(h2_send(client->h2, stream, &body, 1)) || note(h2_send_end(client->h2, stream)))
         h2_reset(client->h2, stream, H2_CANCEL);
 }

@@ -20,7 +20,7 @@ from shards import CONTRACT, LONG, MUSTER, MUSTERCTL, PROTOC, PROTO_ROOT, SEED, 
 
 
 def request(name, count, types=("m5.4xlarge",), cpu=16, **more):
-    """Of machines with 16 cpus one unit each, unless told otherwise."""
+    """Of machines with 16 cpus one unit each, unless asked otherwise."""
     return {"name": name, "count": count, "instance-types": list(types), "resources": {"cpu": str(cpu)}, **more}
 
 
@@ -74,7 +74,7 @@ class Operator(Shard):
             return {}
 
     def orders(self, drained=False):
-        """Reclaims that stand on disk, or of them those that are drained."""
+        """Reclaims that are on disk, or of them those that are drained."""
         with open(os.path.join(self.dir, "reclaims.ndjson"), encoding="utf-8") as file:
             lines = file.readlines()[1:]
         return len([line for line in lines if not drained or '"drained":true' in line])

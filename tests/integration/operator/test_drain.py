@@ -178,8 +178,8 @@ def an_operator_that_does_not_report_is_told_and_not_waited_for():
             world.wait_configured("cluster-a", 1)
             with world.operator("cluster-b") as b:
                 b.rollup([need(1, types(world), {"cpu": "1"}, priority=HIGH)])
-                told = a.wait(lambda f: f.HasField("reclaim_instruction"))[0].reclaim_instruction
-                check(len(told.instruction_id) == 16 and told.grace_period_seconds == 600, f"{told}")
+                given = a.wait(lambda f: f.HasField("reclaim_instruction"))[0].reclaim_instruction
+                check(len(given.instruction_id) == 16 and given.grace_period_seconds == 600, f"{given}")
                 world.wait_configured("cluster-b", 1)
             check(not any(f.ack.takes_drain_reports for f in a.frames), "and is answered as ever")
         check(world.shard.metric("muster_shard_drain_waits_total") == 0, "nobody waited")

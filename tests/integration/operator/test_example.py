@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""examples/python/cluster_operator.py before the real shard: what docs/operators.md tells people to copy works."""
+"""examples/python/cluster_operator.py before the real shard: what docs/operators.md asks people to copy works."""
 import json
 import os
 import subprocess

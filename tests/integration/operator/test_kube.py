@@ -66,7 +66,7 @@ class Kube(kube_apiserver.ApiServer):
         return self.must("POST", f"/api/v1/namespaces/{namespace}/pods", body)
 
     def remove(self, name):
-        """As a kubelet ends a pod that was told to."""
+        """As a kubelet ends a pod that is to go."""
         self.ask("DELETE", f"/api/v1/namespaces/default/pods/{name}?gracePeriodSeconds=0")
 
     def node(self, machine, provider_id):
@@ -196,7 +196,7 @@ def life():
 
 
 def rejected():
-    """A request that cannot be is told so, and costs nobody else anything; what a person wrote is left to them."""
+    """A request that cannot be is rejected, and costs nobody else anything; what a person wrote is left to them."""
     with Scene() as s:
         term = {"matchExpressions": [{"key": "cores", "operator": "Gt", "values": ["4"]}]}
         s.kube.pod("odd", affinity={"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {

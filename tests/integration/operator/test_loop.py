@@ -157,11 +157,11 @@ class Loop:
 
 
 def judge(loop, watcher):
-    """Every way a machine went is allowed, and told in the audit as often as it was seen to go it."""
-    told, seen = collections.Counter(), collections.Counter()
+    """Every way a machine went is allowed, and is in the audit as often as it was seen to go it."""
+    audited, seen = collections.Counter(), collections.Counter()
     for line in loop.shard.audit():
         if line["msg"] == "action":
-            told[line["machine"], line["cluster"], line["kind"] in ACQUIRES] += 1
+            audited[line["machine"], line["cluster"], line["kind"] in ACQUIRES] += 1
             check(line["kind"] in ACQUIRES | RELEASES | {"Delete"} and line["reason"] and line["outcome"], f"{line}")
             check(line["machine"] in watcher.ways, f"nobody the provider knows: {line}")
     for machine, way in watcher.ways.items():
@@ -172,9 +172,9 @@ def judge(loop, watcher):
             # What the shard was about when it died has no line; all else has.
             if episode not in loop.dark and cluster != to:
                 seen.update({(machine, to, True): bool(to), (machine, cluster, False): bool(cluster)})
-    missing = {what: (count, told[what]) for what, count in seen.items() if count > told[what]}
-    check(not missing, f"(machine, cluster, acquired): (seen, told): {missing}")
-    return sum(seen.values()), sum(told.values())
+    missing = {what: (count, audited[what]) for what, count in seen.items() if count > audited[what]}
+    check(not missing, f"(machine, cluster, acquired): (seen, audited): {missing}")
+    return sum(seen.values()), sum(audited.values())
 
 
 def one_round(loop, victim):
@@ -212,7 +212,7 @@ def each_is_killed_in_turn():
         wait_for("all was given back", lambda: {at for at in (listed(loop.api) or {"": None}).values()} == {(SPECULATIVE, "")})
         loop.met()
         watcher.stop()
-        loop.shard.wait_metric("muster_shard_reports_total")  # the coordinator was told
+        loop.shard.wait_metric("muster_shard_reports_total")  # the coordinator has a report
         check(loop.shard.stop() == 0, "the shard stops, and its audit is whole")
         seen, lines = judge(loop, watcher)
         print(f"# {2 * rounds} kills, {seen} changes seen to be explained, {lines} lines of audit", flush=True)

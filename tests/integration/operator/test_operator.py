@@ -20,14 +20,14 @@ def script(world, name, text):
 
 
 def demand_met_edited_released():
-    """What stands in the file is what the cluster gets; blobs come from the template; nodes.json says what is."""
+    """What the file says is what the cluster gets; blobs come from the template; nodes.json says what is."""
     with OperatorWorld(machines=60) as world:
         world.shard.start().wait_ready()
         template = os.path.join(world.dir, "user-data.tmpl")
         with open(template, "w", encoding="utf-8") as file:
             file.write(TEMPLATE)
         a = world.muster_operator("cluster-a", [request("web", 2), request("db", 1, priority=10)])
-        # Every edit is told when it is made, not when the interval is over.
+        # Every edit is sent when it is made, not when the interval is over.
         a.start("--bootstrap-template", template, "--rollup-interval", "1h").wait_ready()
         world.wait_configured("cluster-a", 3)
         a.wait_ready_nodes(3)
@@ -49,7 +49,7 @@ def demand_met_edited_released():
 
 
 def a_bad_edit_keeps_the_demand():
-    """Also over a restart, and from no demand at all it is told apart."""
+    """Also over a restart, and it differs from no demand at all."""
     with OperatorWorld(machines=60) as world:
         world.shard.start().wait_ready()
         a = world.muster_operator("cluster-a", [request("web", 3)])
@@ -66,8 +66,8 @@ def a_bad_edit_keeps_the_demand():
         os.unlink(a.demand)
         a.wait_text("not found")
         a.kill()
-        a.start().wait_text("the last valid demand stays in force", 6)  # what was good stands in its directory
-        wait_for("demand is told again", lambda: a.metric("muster_operator_rollups_acknowledged_total") > 0)
+        a.start().wait_text("the last valid demand stays in force", 6)  # what was good is in its directory
+        wait_for("demand is sent again", lambda: a.metric("muster_operator_rollups_acknowledged_total") > 0)
         world.settled()
         world.wait_configured("cluster-a", 3)
         a.say(request("web", 1))

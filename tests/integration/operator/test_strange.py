@@ -62,7 +62,7 @@ def a_command_that_hangs_is_killed_with_all_it_started():
         hangs = script(world, "hangs", f"trap '' TERM\nsleep 1000 &\necho $! $DRAIN_PREEMPTOR_PRIORITY >> {ran}\nsleep 1000\n")
         operator = world.operator.start("--drain-command", hangs)
         session = world.shard.wait_session()
-        late = 0  # a machine that stands still for two seconds lets an order expire before it is begun
+        late = 0  # a machine that stops for two seconds lets an order expire before it is begun
         while not begun(session, operator, late, ran):
             late += 1
         operator.wait_metric("muster_operator_reclaims_expired_total", late + 1)
@@ -73,7 +73,7 @@ def a_command_that_hangs_is_killed_with_all_it_started():
         session.say(reclaim_instruction=order("bb", "m-2"))
         session.wait(acked("bb"))
         session.say(reclaim_instruction=order("bb", "m-2"))
-        session.wait(acked("bb"), 2)  # told twice, begun once, acknowledged twice
+        session.wait(acked("bb"), 2)  # ordered twice, begun once, acknowledged twice
         wait_for("it runs", lambda: len(lines_of(ran)) > len(before))
         session.end()
         session = world.shard.wait_session()
@@ -171,7 +171,7 @@ def what_the_page_says_can_be_used():
 
 
 def a_shard_that_does_not_read():
-    """What finds no room is not counted as sent, and goes when there is some; nothing is lost and nothing stands in the way."""
+    """What finds no room is not counted as sent, and goes when there is some; nothing is lost and nothing is in the way."""
     many = [request(f"r{n}", 1, types=[f"type-{n}"]) for n in range(20000)]
     with World(many) as world:
         world.shard.reading.clear()  # from the Hello on

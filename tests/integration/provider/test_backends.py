@@ -121,7 +121,7 @@ def process_contract():
 
 
 def process_survives():
-    """kill -9 of the provider: the processes live on and are found again; who died meanwhile is told as such"""
+    """kill -9 of the provider: the processes live on and are found again; those that died meanwhile are reported"""
     with World(*PROCESS) as world:
         for name in ("local-1", "local-2", "local-3"):
             world.create(name)
@@ -143,7 +143,7 @@ def process_survives():
         check(record.cluster == "prod" and dict(record.shard_metadata) == {"k": "v"}, f"{record}")
         # A provider that adopted it sees it die, too.
         kill(before["local-1"][0])
-        check("host" in world.to("local-1", FAILED).last_error, "told")
+        check("host" in world.to("local-1", FAILED).last_error, "reported")
         world.api.ok("Drain", machine_id="local-2", grace_period_seconds=30)
         world.to("local-2", IDLE)
         check(not runs(before["local-2"][1]) and runs(before["local-2"][0]), "drained")
@@ -278,7 +278,7 @@ while [ $1 = create ] && [ ! -e "$0.go" ]; do sleep 0.05; done
 
 
 def script_again():
-    """kill -9 in the middle of an operation: the script dies with the provider and is run again, and told so"""
+    """kill -9 in the middle of an operation: the script dies with the provider and is run again, and knows it"""
     world = World()
     path = script(world, AGAIN)
     world.words = ("--backend", "command", "--command-script", path)

@@ -161,7 +161,7 @@ def unanswered(client, server, what, machines):
 
 
 def what_is_not_answered():
-    """A lost reply and a call that was never looked at are both not known; Get tells"""
+    """A lost reply and a call that was never looked at are both not known; Get says"""
     server = Shared.new(10, lose_rate={"Create": 1})
     with Client(server.address) as client:
         lost = unanswered(client, server, "lost", [f"m-{n:06}" for n in range(1, 6)])

@@ -306,5 +306,5 @@ CASES = [p1_a_token_counts_once, p2_an_older_epoch, p3_older_numbers, p4_per_mac
          p7_a_deposed_shard, b1_a_whole_life, b2_twice, b3_unknown, b5_filters, b8_revisions, b9_wrong_states,
          b11_only_states_on_the_way, b12_no_grace, b13_metadata_is_echoed, b16_configured_means_ready, ours_pages,
          ours_tombstones]
-# B16 is about a node that somebody sees: the double can be told so. Of ours the last case takes the machines away.
+# B16 is about a node that somebody sees: the double can be set so. Of ours the last case takes the machines away.
 run_cases([case for case in CASES if not OURS or case is not b16_configured_means_ready], ONLY)

@@ -191,7 +191,7 @@ def killed_with_a_newer_epoch():
 
 
 def dies_at_a_disk_call():
-    """kill -9 instead of any call that changes a file, also while the state is written anew: nothing told is lost."""
+    """kill -9 instead of any call that changes a file, also while the state is written anew: nothing answered is lost."""
     dice = random.Random(SEED)
     calls = range(1, 90) if LONG else sorted(dice.sample(range(1, 90), 8))
     died = 0

@@ -4,7 +4,7 @@
 
 usage: test_verify.py DRIVER MUSTERCTL PROTOC PROTO_ROOT [NAME]    (prints TAP)
 
-Each planted fault is tests/lib/provider.py with one method made wrong; what must fail, and nothing else, stands beside it.
+Each planted fault is tests/lib/provider.py with one method made wrong; what must fail, and nothing else, is beside it.
 """
 import asyncio
 import json

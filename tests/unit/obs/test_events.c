@@ -52,28 +52,28 @@ static void content_is(const char *why, const char *path, const char *suffix, co
     free(got);
 }
 
-struct told { /* what the log was told of the sink */
+struct reported { /* what was logged of the sink */
     struct logger *logger;
     struct log_source log;
     int times;
     char last[256];
 };
-static void told_line(void *context, enum log_level level, struct str line)
+static void reported_line(void *context, enum log_level level, struct str line)
 {
-    struct told *told = context;
+    struct reported *reported = context;
     (void)level;
-    told->times++;
-    snprintf(told->last, sizeof told->last, "%.*s", STR_ARG(line));
+    reported->times++;
+    snprintf(reported->last, sizeof reported->last, "%.*s", STR_ARG(line));
 }
 
-static void told_open(struct told *told, struct events_options *options)
+static void reported_open(struct reported *reported, struct events_options *options)
 {
     const struct logger_options to = {
-        .clock = clock_real(), .sink = told_line, .sink_context = told};
-    *told = (struct told){.times = 0};
-    CHECK_OK("log", logger_open(&to, &told->logger));
-    log_source_init(&told->log, told->logger, "test", NULL);
-    options->log = &told->log;
+        .clock = clock_real(), .sink = reported_line, .sink_context = reported};
+    *reported = (struct reported){.times = 0};
+    CHECK_OK("log", logger_open(&to, &reported->logger));
+    log_source_init(&reported->log, reported->logger, "test", NULL);
+    options->log = &reported->log;
     options->name = "lines";
 }
 
@@ -167,12 +167,12 @@ TEST(a_file_moved_away_by_others_is_followed)
 TEST(a_full_disk_queues_reports_once_and_recovers)
 {
     const char *path = fresh_path();
-    struct told told;
+    struct reported reported;
     struct fault_fs fault;
     struct events_options options = file_options(path);
     fault_fs_init(&fault, fs_real());
     options.fs = fault_fs_fs(&fault);
-    told_open(&told, &options);
+    reported_open(&reported, &options);
     options.queue_max = 3;
     struct events *events = sink(options);
     CHECK_OK("write", events_write(events, EVENT_KEEP, STR("{\"n\":1}")));
@@ -184,8 +184,8 @@ TEST(a_full_disk_queues_reports_once_and_recovers)
     CHECK_OK("queued", events_write(events, EVENT_MAY_DROP, STR("{\"beat\":1}")));
     CHECK_OK("queued", events_write(events, EVENT_KEEP, STR("{\"n\":2}")));
     CHECK_OK("queued", events_write(events, EVENT_MAY_DROP, STR("{\"beat\":2}")));
-    CHECK_I64("told once", told.times, 1);
-    CHECK_HAS("what", told.last, "err=NO_SPACE");
+    CHECK_I64("reported once", reported.times, 1);
+    CHECK_HAS("what", reported.last, "err=NO_SPACE");
     CHECK_ERR("a beat too many is dropped",
               events_write(events, EVENT_MAY_DROP, STR("{\"beat\":3}")), ERR_FULL);
     CHECK_OK("a transition takes the oldest beat's place",
@@ -194,25 +194,25 @@ TEST(a_full_disk_queues_reports_once_and_recovers)
     CHECK_ERR("then the caller must hold back", events_write(events, EVENT_KEEP, STR("{\"n\":5}")),
               ERR_FULL);
     CHECK("nothing flows", !events_flush(events));
-    CHECK_I64("still told once", told.times, 1);
+    CHECK_I64("still reported once", reported.times, 1);
     CHECK_U64("lost", events_stats(events).lost, 3);
     CHECK_SIZE("waiting", events_stats(events).queued, 3);
     fault_fs_disarm(&fault);
     CHECK("it flows", events_flush(events));
-    CHECK_I64("told again", told.times, 2);
-    CHECK_HAS("that it is over", told.last, "lines are written again");
-    CHECK_HAS("and what it cost", told.last, "lost=3");
+    CHECK_I64("reported again", reported.times, 2);
+    CHECK_HAS("that it is over", reported.last, "lines are written again");
+    CHECK_HAS("and what it cost", reported.last, "lost=3");
     CHECK_OK("go on", events_write(events, EVENT_KEEP, STR("{\"n\":5}")));
     fault_fs_arm(&fault,
                  (struct fault_fs_plan){
                      .calls = FAULT_FS_WRITE, .nth = 1, .err = ERR_IO, .from_then_on = true});
     CHECK_OK("queued again", events_write(events, EVENT_KEEP, STR("{\"n\":6}")));
-    CHECK_I64("new trouble is told anew", told.times, 3);
-    CHECK_HAS("what", told.last, "err=IO");
+    CHECK_I64("new trouble is reported anew", reported.times, 3);
+    CHECK_HAS("what", reported.last, "err=IO");
     fault_fs_disarm(&fault);
     CHECK_OK("the next line takes it along", events_write(events, EVENT_KEEP, STR("{\"n\":7}")));
-    CHECK_I64("and its end", told.times, 4);
-    CHECK_HAS("this time without loss", told.last, "lost=0");
+    CHECK_I64("and its end", reported.times, 4);
+    CHECK_HAS("this time without loss", reported.last, "lost=0");
     char *all = content(path, "");
     for (int n = 1; n <= 7; n++) {
         char want[32];
@@ -222,7 +222,7 @@ TEST(a_full_disk_queues_reports_once_and_recovers)
     CHECK("in order", strstr(all, "{\"n\":2}") < strstr(all, "{\"n\":3}"));
     free(all);
     events_close(events);
-    logger_close(told.logger);
+    logger_close(reported.logger);
 }
 
 /* RLIMIT_FSIZE makes the kernel itself write a part and then refuse, like a full disk. */
@@ -261,13 +261,13 @@ TEST(a_line_cut_by_the_kernel_is_cut_off)
 TEST(a_reader_that_stops_holds_up_nobody)
 {
     int ends[2];
-    struct told told;
+    struct reported reported;
     uint64_t refused = 0, dropped = 0;
     char room[65536];
     size_t bytes = 0, beats = 0, keeps = 0;
     CHECK("pipe", pipe(ends) == 0);
     struct events_options options = {.kind = EVENTS_STDOUT, .fd = ends[1], .queue_max = 50};
-    told_open(&told, &options);
+    reported_open(&reported, &options);
     struct events *events = sink(options);
     for (int i = 0; i < 10000; i++) {
         if (events_write(events, EVENT_MAY_DROP,
@@ -280,7 +280,7 @@ TEST(a_reader_that_stops_holds_up_nobody)
     }
     CHECK("beats were dropped", dropped > 0);
     CHECK_U64("no transition was refused: beats made room", refused, 0);
-    CHECK_I64("the loss was told once", told.times, 1);
+    CHECK_I64("the loss was reported once", reported.times, 1);
     fcntl(ends[0], F_SETFL, O_NONBLOCK);
     struct buf all;
     buf_init(&all, 64 << 20);
@@ -306,10 +306,10 @@ TEST(a_reader_that_stops_holds_up_nobody)
     CHECK_SIZE("to the last byte", bytes, all.len);
     CHECK_SIZE("every transition", keeps, 20);
     CHECK_U64("every beat is written or counted", beats + events_stats(events).lost, 10000);
-    CHECK_I64("recovery is told", told.times, 2);
+    CHECK_I64("recovery is reported", reported.times, 2);
     buf_deinit(&all);
     events_close(events);
-    logger_close(told.logger);
+    logger_close(reported.logger);
     close(ends[0]);
     close(ends[1]);
 }

@@ -307,7 +307,7 @@ TEST(debug_ring_shows_the_ring)
     rig_close(&r);
 }
 
-TEST(it_can_be_closed_and_what_is_taken_is_told)
+TEST(it_can_be_closed_and_what_is_taken_is_reported)
 {
     struct rig r;
     struct health *again = NULL;

@@ -167,7 +167,7 @@ static void complain(struct log_source *log, uint64_t n)
     LOG_WARN(log, "it happened", log_u64("n", n));
 }
 
-TEST(repeats_are_counted_and_told_with_the_next_line)
+TEST(repeats_are_counted_and_reported_with_the_next_line)
 {
     struct capture c;
     struct log_source log;
@@ -182,7 +182,7 @@ TEST(repeats_are_counted_and_told_with_the_next_line)
     capture_close(&c);
 }
 
-TEST(repeats_are_told_by_the_tick_and_by_close)
+TEST(repeats_are_reported_by_the_tick_and_by_close)
 {
     struct capture c;
     struct log_source log;
@@ -194,14 +194,14 @@ TEST(repeats_are_told_by_the_tick_and_by_close)
     CHECK_SIZE("not before the second is over", c.out.len, 0);
     fake_clock_advance(&c.clock, 1000);
     logger_tick(c.logger);
-    CHECK("told", memmem(c.out.data, c.out.len, "msg=\"it happened\" repeated=2\n", 29));
+    CHECK("reported", memmem(c.out.data, c.out.len, "msg=\"it happened\" repeated=2\n", 29));
     buf_clear(&c.out);
     logger_tick(c.logger);
     CHECK_SIZE("once", c.out.len, 0);
     for (uint64_t i = 0; i < 10; i++) complain(&log, i);
     buf_clear(&c.out);
     logger_close(c.logger);
-    CHECK("close tells the rest", memmem(c.out.data, c.out.len, "repeated=7\n", 11));
+    CHECK("close reports the rest", memmem(c.out.data, c.out.len, "repeated=7\n", 11));
     buf_deinit(&c.out);
     capture_open(&c, LOG_FORMAT_LOGFMT, LOG_LEVEL_INFO);
     log_source_init(&log, c.logger, "x", NULL);
@@ -262,12 +262,12 @@ TEST(a_full_pipe_drops_counts_and_reports_but_never_waits)
     char want[64];
     snprintf(want, sizeof want, "count=%llu\n", (unsigned long long)dropped);
     buf_append(&rest, str_of("", 1));
-    CHECK_HAS("the loss is told", rest.data, want);
+    CHECK_HAS("the loss is reported", rest.data, want);
     CHECK_HAS("before the line that got through", strstr(rest.data, want), "msg=after\n");
     buf_deinit(&rest);
 }
 
-TEST(a_full_disk_is_told_as_what_it_is)
+TEST(a_full_disk_is_reported_as_what_it_is)
 {
     struct fake_clock clock;
     struct logger *logger;

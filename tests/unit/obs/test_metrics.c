@@ -174,7 +174,7 @@ TEST(past_its_bound_a_family_has_one_more_series_called_other)
         counter_inc(metric_counter(f, (struct str[]){str_from(a), STR("v")}));
     }
     CHECK_I64("the rest shares one", (int64_t)sample(metrics, "x_total", "a=other;b=other;"), 97);
-    CHECK_I64("and it is told",
+    CHECK_I64("and it is reported",
               (int64_t)sample(metrics, "muster_metrics_overflow_total", "metric=x_total;"), 97);
     CHECK("those with room go on", metric_counter(f, (struct str[]){STR("1"), STR("v")}) !=
                                        metric_counter(f, (struct str[]){STR("77"), STR("v")}));

@@ -11,7 +11,7 @@
 #include "lib/fake_clock.h"
 #include "lib/test.h"
 
-/* There is one ring for the whole process: what a test puts into it stands behind this entry. */
+/* There is one ring for the whole process: what a test puts into it comes behind this entry. */
 static void mark(void)
 {
     static uint64_t marks;
@@ -37,7 +37,7 @@ static char *dumped(void)
     return all;
 }
 
-TEST(entries_are_told_oldest_first_with_time_and_thread)
+TEST(entries_are_reported_oldest_first_with_time_and_thread)
 {
     struct fake_clock clock;
     char want[256], *got;

@@ -25,7 +25,7 @@ struct world {
     struct prng prng;
     struct demand *demand;
     struct modelled requests[IDS];
-    bool told, listing;
+    bool reported, listing;
 };
 /* What a request is made of; texts live as long as it. */
 struct drawn {
@@ -203,7 +203,7 @@ static void check_rows(struct world *w)
     CHECK_SIZE("every request is in one row", requests, there);
     CHECK_SIZE("as many as it says", demand_requests(w->demand), there);
     CHECK_SIZE("rows", demand_rows(w->demand), rows);
-    CHECK("whole", demand_whole(w->demand) == (w->told && !w->listing));
+    CHECK("whole", demand_whole(w->demand) == (w->reported && !w->listing));
 }
 
 static void step(struct world *w)
@@ -234,7 +234,7 @@ static void step(struct world *w)
         demand_list_end(w->demand);
         for (size_t i = 0; i < IDS; i++) w->requests[i].there &= w->requests[i].seen;
         w->listing = false;
-        w->told = true;
+        w->reported = true;
         break;
     case 5:
         demand_list_give_up(w->demand);
@@ -268,7 +268,7 @@ TEST(rows_are_the_exact_sum_of_the_requests)
     for (uint64_t n = 0; n < worlds; n++) {
         size_t steps;
         prng_fork(&all, &w.prng);
-        w.told = w.listing = false;
+        w.reported = w.listing = false;
         memset(w.requests, 0, sizeof w.requests);
         CHECK_OK("open", demand_open(n, &w.demand));
         steps = 1 + below(&w, STEPS_MAX);

@@ -168,7 +168,7 @@ TEST(nothing_is_whole_before_the_first_list_ended)
     CHECK("now", demand_whole(demand));
     CHECK_SIZE("a was not in it", demand_requests(demand), 1);
     demand_list_begin(demand);
-    CHECK("not while a list is half told", !demand_whole(demand));
+    CHECK("not while a list is half reported", !demand_whole(demand));
     demand_list_give_up(demand);
     CHECK("but then what was there", demand_whole(demand) && demand_requests(demand) == 1);
     demand_close(demand);

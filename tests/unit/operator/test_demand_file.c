@@ -61,7 +61,7 @@ TEST(toml_says_everything)
             "spread = [{key = 'zone', max-skew = 2, when = 'ScheduleAnyway'}, {key = 'rack'}]\n"
             "co-locate = {key = 'rack', group = 'g 1'}\n"));
     check_full_row();
-    CHECK_U64("where it stands", file.rows[1].line, 5);
+    CHECK_U64("its line", file.rows[1].line, 5);
 }
 
 #define JSON_ROWS                                                                                  \
@@ -142,7 +142,7 @@ TEST(what_is_wrong_is_named)
     }
 }
 
-TEST(json_and_toml_are_told_apart)
+TEST(json_and_toml_are_known_apart)
 {
     static const struct {
         const char *text;

@@ -4,11 +4,11 @@
 
 static struct nodes *nodes;
 
-static void tell(const char *machine, enum machine_state state)
+static void report(const char *machine, enum machine_state state)
 {
     struct cluster_node node = {.machine_id = str_from(machine), .state = state};
 
-    CHECK_OK("tell", nodes_report(nodes, &node));
+    CHECK_OK("report", nodes_report(nodes, &node));
 }
 
 static enum node_phase phase_of(const char *machine)
@@ -36,9 +36,9 @@ TEST(phases_are_those_of_the_table)
         for (int to = 0; to < MACHINE_STATE_COUNT; to++) {
             bool drained = from == MACHINE_DRAINING && to == MACHINE_IDLE;
             CHECK_OK("open", nodes_open(1, &nodes));
-            tell("m", (enum machine_state)from);
+            report("m", (enum machine_state)from);
             CHECK_U64("alone", phase_of("m"), fresh[from]);
-            tell("m", (enum machine_state)to);
+            report("m", (enum machine_state)to);
             CHECK_U64("after another", phase_of("m"), drained ? NODE_PHASE_COUNT : fresh[to]);
             CHECK_SIZE("counted once", nodes_count(nodes, fresh[to]), drained ? 0 : 1);
             nodes_close(nodes);
@@ -57,19 +57,19 @@ static bool takes(const char *want, enum node_phase phase)
     return phase == NODE_PHASE_COUNT ? !node : node && node->phase == phase;
 }
 
-TEST(a_drained_machine_is_told_once_more_and_forgotten)
+TEST(a_drained_machine_is_reported_once_more_and_forgotten)
 {
     struct str id;
     size_t cursor = 0;
 
     CHECK_OK("open", nodes_open(1, &nodes));
-    tell("m", MACHINE_DRAINING);
-    CHECK("told", takes("m", NODE_DRAINING));
-    tell("m", MACHINE_IDLE);
+    report("m", MACHINE_DRAINING);
+    CHECK("reported", takes("m", NODE_DRAINING));
+    report("m", MACHINE_IDLE);
     CHECK("not to be found", !nodes_find(nodes, STR("m")) && !nodes_next(nodes, &cursor));
     CHECK("its end", takes("m", NODE_PHASE_COUNT));
     CHECK("nothing more", !nodes_take(nodes, &id));
-    tell("m", MACHINE_CONFIGURING);
+    report("m", MACHINE_CONFIGURING);
     CHECK("it may come back", takes("m", NODE_REGISTERED));
     nodes_close(nodes);
 }
@@ -79,40 +79,40 @@ TEST(what_changed_twice_is_taken_once_as_it_is_now)
     struct str id;
 
     CHECK_OK("open", nodes_open(1, &nodes));
-    tell("a", MACHINE_CREATING);
-    tell("b", MACHINE_CREATING);
-    tell("a", MACHINE_CONFIGURED);
+    report("a", MACHINE_CREATING);
+    report("b", MACHINE_CREATING);
+    report("a", MACHINE_CONFIGURED);
     CHECK("a first, newest word", takes("a", NODE_READY));
     CHECK("then b", takes("b", NODE_PROVISIONING));
     CHECK("no more", !nodes_take(nodes, &id));
-    tell("a", MACHINE_DRAINING);
-    tell("a", MACHINE_IDLE);
-    tell("a", MACHINE_CONFIGURED); /* back before its end was taken */
+    report("a", MACHINE_DRAINING);
+    report("a", MACHINE_IDLE);
+    report("a", MACHINE_CONFIGURED); /* back before its end was taken */
     CHECK("one word", takes("a", NODE_READY));
     CHECK("no more", !nodes_take(nodes, &id));
     nodes_close(nodes);
 }
 
-TEST(everything_told_is_kept_and_replaced_whole)
+TEST(everything_reported_is_kept_and_replaced_whole)
 {
     const struct label labels[] = {{STR("a"), STR("1")}, {STR("b"), STR("2")}};
     const struct label resources[] = {{STR("cpu"), STR("16")}};
     const struct taint taints[] = {{STR("t"), STR("v"), STR("NoSchedule")}};
-    struct cluster_node told = {.machine_id = STR("m"),
-                                .state = MACHINE_FAILED,
-                                .node_name = STR("n"),
-                                .provider_id = STR("p"),
-                                .last_error = STR("broken"),
-                                .labels = labels,
-                                .label_count = 2,
-                                .resources = resources,
-                                .resource_count = 1,
-                                .taints = taints,
-                                .taint_count = 1};
+    struct cluster_node reported = {.machine_id = STR("m"),
+                                    .state = MACHINE_FAILED,
+                                    .node_name = STR("n"),
+                                    .provider_id = STR("p"),
+                                    .last_error = STR("broken"),
+                                    .labels = labels,
+                                    .label_count = 2,
+                                    .resources = resources,
+                                    .resource_count = 1,
+                                    .taints = taints,
+                                    .taint_count = 1};
     const struct cluster_node *node;
 
     CHECK_OK("open", nodes_open(1, &nodes));
-    CHECK_OK("tell", nodes_report(nodes, &told));
+    CHECK_OK("report", nodes_report(nodes, &reported));
     node = nodes_find(nodes, STR("m"));
     CHECK_STR("name", node->node_name, STR("n"));
     CHECK_STR("provider", node->provider_id, STR("p"));
@@ -120,28 +120,28 @@ TEST(everything_told_is_kept_and_replaced_whole)
     CHECK_STR("label", node->labels[1].value, STR("2"));
     CHECK_STR("resource", node->resources[0].value, STR("16"));
     CHECK_STR("taint", node->taints[0].effect, STR("NoSchedule"));
-    CHECK("copied", node->labels != labels && node->node_name.at != told.node_name.at);
-    tell("m", MACHINE_CONFIGURED);
+    CHECK("copied", node->labels != labels && node->node_name.at != reported.node_name.at);
+    report("m", MACHINE_CONFIGURED);
     node = nodes_find(nodes, STR("m"));
     CHECK_SIZE("nothing of before", node->label_count + node->taint_count + node->last_error.len,
                0);
     nodes_close(nodes);
 }
 
-TEST(what_is_not_told_again_in_a_session_has_left)
+TEST(what_is_not_reported_again_in_a_session_has_left)
 {
     struct str id;
     int gone = 0, all = 0;
 
     CHECK_OK("open", nodes_open(1, &nodes));
     nodes_session(nodes);
-    tell("stays", MACHINE_CONFIGURED);
-    tell("leaves", MACHINE_CONFIGURED);
-    CHECK_SIZE("all were told", nodes_sweep(nodes), 0);
+    report("stays", MACHINE_CONFIGURED);
+    report("leaves", MACHINE_CONFIGURED);
+    CHECK_SIZE("all were reported", nodes_sweep(nodes), 0);
     while (nodes_take(nodes, &id)) continue;
     nodes_session(nodes);
-    tell("stays", MACHINE_CONFIGURED);
-    tell("new", MACHINE_CONFIGURING);
+    report("stays", MACHINE_CONFIGURED);
+    report("new", MACHINE_CONFIGURING);
     CHECK_SIZE("one left", nodes_sweep(nodes), 1);
     CHECK_SIZE("and is not counted", nodes_count(nodes, NODE_READY), 1);
     while (nodes_take(nodes, &id)) {
@@ -158,12 +158,12 @@ TEST(a_reclaim_shows_before_the_shard_says_so)
     CHECK_OK("open", nodes_open(1, &nodes));
     nodes_reclaim(nodes, STR("m"), NODE_DRAINING);
     CHECK("not made known by it", !nodes_find(nodes, STR("m")));
-    tell("m", MACHINE_CONFIGURED);
+    report("m", MACHINE_CONFIGURED);
     nodes_reclaim(nodes, STR("m"), NODE_DRAINING);
     CHECK_U64("draining", phase_of("m"), NODE_DRAINING);
     nodes_reclaim(nodes, STR("m"), NODE_DRAINED);
     CHECK_U64("drained, and still there", phase_of("m"), NODE_DRAINED);
-    tell("m", MACHINE_IDLE);
+    report("m", MACHINE_IDLE);
     CHECK("then gone", !nodes_find(nodes, STR("m")));
     nodes_close(nodes);
 }

@@ -37,6 +37,14 @@ static enum err order(const char *id, const char *machine, int64_t seconds)
     return reclaims_order(reclaims, str_from(id), str_from(machine), seconds, 7, start, &note);
 }
 
+static size_t count_reclaims(const struct reclaims *all)
+{
+    size_t cursor = 0, count = 0;
+
+    while (reclaims_next(all, &cursor)) count++;
+    return count;
+}
+
 static void save(void)
 {
     reclaims_saved(reclaims, reclaims_change(reclaims));
@@ -56,7 +64,7 @@ TEST(an_order_is_saved_begun_started_acknowledged_and_ended)
     CHECK_TEXT("acknowledged", step(3, true), "ack a m|");
     CHECK_TEXT("once", step(4, true), "");
     CHECK("ended", reclaims_ended(reclaims, STR("a"), true));
-    CHECK("no more", !reclaims_ended(reclaims, STR("a"), true) && reclaims_count(reclaims) == 0);
+    CHECK("no more", !reclaims_ended(reclaims, STR("a"), true) && count_reclaims(reclaims) == 0);
     CHECK_TEXT("nothing is due", step(100000, true), "");
     reclaims_close(reclaims);
 }
@@ -93,7 +101,7 @@ TEST(a_grace_ends)
         CHECK_OK("order", order("a", "m", cases[i].seconds));
         CHECK_TEXT(cases[i].why, step(cases[i].ms - 1, true), "");
         CHECK_TEXT(cases[i].why, step(cases[i].ms, true), "expired a m|");
-        CHECK_SIZE("and is forgotten", reclaims_count(reclaims), 0);
+        CHECK_SIZE("and is forgotten", count_reclaims(reclaims), 0);
         CHECK("an answer is late", !reclaims_ended(reclaims, STR("a"), true));
         reclaims_close(reclaims);
     }
@@ -110,7 +118,7 @@ TEST(a_newer_order_of_a_machine_replaces_the_older)
     save();
     CHECK_TEXT("in order", step(1, true), "replaced a m|begin b m|");
     CHECK_OK("another machine", order("c", "other", 5));
-    CHECK_SIZE("both", reclaims_count(reclaims), 2);
+    CHECK_SIZE("both", count_reclaims(reclaims), 2);
     reclaims_close(reclaims);
 }
 
@@ -148,7 +156,7 @@ TEST(an_end_is_reported_until_the_machine_has_left)
     CHECK_TEXT("and in the next session", step(1004 + RECLAIM_REPORT_MS, true), "report a m|");
     CHECK_TEXT("also beyond its grace", step(61000 + RECLAIM_REPORT_MS, true), "report a m|");
     reclaims_reported(reclaims, STR("m"), MACHINE_IDLE);
-    CHECK_SIZE("until it left", reclaims_count(reclaims), 0);
+    CHECK_SIZE("until it left", count_reclaims(reclaims), 0);
     reclaims_close(reclaims);
 }
 
@@ -173,7 +181,7 @@ TEST(what_ends_a_report)
         reclaims_ended(reclaims, STR("a"), true);
         reclaims_reported(reclaims, STR("m"), cases[i].first);
         reclaims_reported(reclaims, STR("m"), cases[i].then);
-        CHECK_SIZE(cases[i].why, reclaims_count(reclaims), !cases[i].ends);
+        CHECK_SIZE(cases[i].why, count_reclaims(reclaims), !cases[i].ends);
         reclaims_close(reclaims);
 
         open_reporting(); /* the same before it ends */
@@ -181,30 +189,30 @@ TEST(what_ends_a_report)
         reclaims_reported(reclaims, STR("m"), cases[i].first);
         reclaims_reported(reclaims, STR("m"), cases[i].then);
         reclaims_ended(reclaims, STR("a"), true);
-        CHECK_SIZE(cases[i].why, reclaims_count(reclaims), !cases[i].ends);
+        CHECK_SIZE(cases[i].why, count_reclaims(reclaims), !cases[i].ends);
         reclaims_close(reclaims);
     }
     open_reporting();
     reclaims_ended(reclaims, STR("a"), true);
     reclaims_sweep(reclaims);
-    CHECK_SIZE("named", reclaims_count(reclaims), 1);
+    CHECK_SIZE("named", count_reclaims(reclaims), 1);
     reclaims_session(reclaims);
     reclaims_sweep(reclaims);
-    CHECK_SIZE("not named", reclaims_count(reclaims), 0);
+    CHECK_SIZE("not named", count_reclaims(reclaims), 0);
     reclaims_close(reclaims);
     open_reporting();
     reclaims_ended(reclaims, STR("a"), true);
     step(60000 + RECLAIM_KEPT_MS, true);
-    CHECK_SIZE("nor kept for ever", reclaims_count(reclaims), 0);
+    CHECK_SIZE("nor kept for ever", count_reclaims(reclaims), 0);
     reclaims_close(reclaims);
     open_reporting();
     reclaims_ended(reclaims, STR("a"), true);
     reclaims_reporting(reclaims, false);
-    CHECK_SIZE("a shard that takes none", reclaims_count(reclaims), 0);
+    CHECK_SIZE("a shard that takes none", count_reclaims(reclaims), 0);
     reclaims_close(reclaims);
 }
 
-TEST(a_shard_that_does_not_know_of_an_order_is_told)
+TEST(a_shard_that_does_not_know_of_an_order_gets_a_report)
 {
     open_reporting();
     reclaims_session(reclaims);

@@ -78,7 +78,7 @@ static void drain_one(const char *nodes, const struct machine_of *machines, size
     CHECK_HAS("then all", server_request(server, 1), "GET /api/v1/nodes?");
     kube_cancel(source.kube);
     chores_close(source.chores);
-    kube_drains_deinit(&source);
+    map_deinit(&source.drains);
     kube_close(source.kube);
     real_io_close(real);
     server_stop(server);

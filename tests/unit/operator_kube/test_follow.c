@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* operator/kube/follow.h: what is told of a list that ends, breaks off or is forgotten, in order.
+/* operator/kube/follow.h: what is reported of a list that ends, breaks off or is forgotten, in order.
  * */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,41 +20,41 @@ static struct real_io *real;
 static struct server *server;
 static struct kube *kube;
 static struct follow *follow;
-static char told[512];
+static char reported[512];
 
-static void tell(const char *word, const struct json *object)
+static void report(const char *word, const struct json *object)
 {
-    size_t len = strlen(told);
+    size_t len = strlen(reported);
     struct str name = STR_EMPTY;
 
     if (object) CHECK_OK("a name", json_get_string(object, "metadata.name", &name, NULL));
-    (void)snprintf(told + len, sizeof told - len, "%s%.*s ", word, STR_ARG(name));
+    (void)snprintf(reported + len, sizeof reported - len, "%s%.*s ", word, STR_ARG(name));
 }
 
 static void on_begin(void *owner)
 {
     (void)owner;
-    tell("begin", NULL);
+    report("begin", NULL);
 }
 static void on_seen(void *owner, const struct json *object)
 {
     (void)owner;
-    tell("", object);
+    report("", object);
 }
 static void on_end(void *owner)
 {
     (void)owner;
-    tell("end", NULL);
+    report("end", NULL);
 }
 static void on_give_up(void *owner)
 {
     (void)owner;
-    tell("give-up", NULL);
+    report("give-up", NULL);
 }
 static void on_gone(void *owner, const struct json *object)
 {
     (void)owner;
-    tell("-", object);
+    report("-", object);
 }
 
 static void opened(void)
@@ -67,7 +67,7 @@ static void opened(void)
                                      .thread_name = "follow",
                                      .events = &events};
 
-    told[0] = '\0';
+    reported[0] = '\0';
     CHECK_OK("io", real_io_open(&real));
     CHECK_OK("kube", kube_open(&config, &kube, NULL));
     options.io = real_io_io(real);
@@ -84,7 +84,7 @@ static void closed(void)
     server_stop(server);
 }
 
-TEST(a_list_that_breaks_off_is_given_up_and_told_anew)
+TEST(a_list_that_breaks_off_is_given_up_and_reported_anew)
 {
     server = server_start();
     server_answer_json(server, "200 OK", "", PAGE(POD("a"), "more"));
@@ -93,8 +93,8 @@ TEST(a_list_that_breaks_off_is_given_up_and_told_anew)
     server_answer_json(server, "200 OK", "", PAGE(POD("c"), ""));
     server_answer_and_hang(server, OK_HEAD "{\"type\":\"DELETED\",\"object\":" POD("b") "}\n");
     opened();
-    while (!strstr(told, "-b")) real_io_turn(real, true);
-    CHECK_TEXT("in order", told, "begin a give-up begin b c end -b ");
+    while (!strstr(reported, "-b")) real_io_turn(real, true);
+    CHECK_TEXT("in order", reported, "begin a give-up begin b c end -b ");
     CHECK("whole", follow_whole(follow, NULL));
     closed();
 }
@@ -107,8 +107,9 @@ TEST(what_the_server_has_forgotten_is_listed_anew)
     server_answer_json(server, "200 OK", "", PAGE(POD("b"), ""));
     server_answer_and_hang(server, OK_HEAD "{\"type\":\"ADDED\",\"object\":" POD("c") "}\n");
     opened();
-    while (!strstr(told, " c ")) real_io_turn(real, true);
-    CHECK_TEXT("nothing is given up: the first was told whole", told, "begin a end begin b end c ");
+    while (!strstr(reported, " c ")) real_io_turn(real, true);
+    CHECK_TEXT("nothing is given up: the first was reported whole", reported,
+               "begin a end begin b end c ");
     closed();
 }
 
@@ -123,5 +124,5 @@ TEST(a_server_that_says_nothing_holds_up_no_end)
     CHECK("not whole", !follow_whole(follow, &reason));
     CHECK_HAS("and says so", reason.text, "pods are not known yet");
     closed();
-    CHECK_TEXT("nothing was told", told, "");
+    CHECK_TEXT("nothing was reported", reported, "");
 }

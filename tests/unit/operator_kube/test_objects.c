@@ -38,7 +38,7 @@ TEST(a_pod_asks_for_its_whole_life)
          true, false},
         {"the node's own", POD(",\"annotations\":{\"kubernetes.io/config.mirror\":\"h\"}", "", ""),
          false, false, false},
-        {"told not to",
+        {"marked not to",
          POD(",\"annotations\":{\"bigfleet.lucy.sh/ignore\":\"true\"}", "", "Running"), false, true,
          false},
     };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The client of a provider, against a server that does what it is told: what each call carries, how
+/* The client of a provider, against a server that follows a script: what each call carries, how
  * each answer ends it, where calls wait, and a List in chunks. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -474,7 +474,6 @@ TEST(without_a_provider_calls_end_as_unsent)
     call_and_wait(&heard, (struct provider_request){.verb = PROVIDER_CREATE});
     CHECK_U64("nothing left", heard.end, PROVIDER_UNSENT);
     CHECK("says why", heard.text[0] != '\0');
-    CHECK("not ready", !provider_ready(provider));
     call_and_wait(&heard, (struct provider_request){.verb = PROVIDER_GET});
     CHECK_U64("nor a Get", heard.end, PROVIDER_UNSENT);
     CHECK_U64("nothing runs", provider_stats(provider).running, 0);
@@ -564,7 +563,7 @@ TEST(a_held_client_sends_no_mutating_call_any_more)
     close_all();
 }
 
-TEST(a_refusal_tells_the_epoch_that_it_names)
+TEST(a_refusal_names_the_epoch)
 {
     static const struct {
         const char *text;
@@ -687,10 +686,10 @@ TEST(past_the_bound_a_call_is_refused_at_once)
                             on_done, &heard),
               ERR_FULL);
     close_all();
-    for (int i = 0; i < 5; i++) CHECK_U64("the end of each was told", many[i].count, 1);
+    for (int i = 0; i < 5; i++) CHECK_U64("the end of each was reported", many[i].count, 1);
 }
 
-TEST(closing_tells_sent_from_unsent)
+TEST(closing_separates_sent_from_unsent)
 {
     open_with(silent, (struct provider_options){.connections_max = 1});
     world.servers[0].streams_max = 2;
@@ -698,7 +697,7 @@ TEST(closing_tells_sent_from_unsent)
     world_run(&world, 2000);
     close_all();
     for (int i = 0; i < 5; i++) {
-        CHECK_U64("told once", many[i].count, 1);
+        CHECK_U64("reported once", many[i].count, 1);
         CHECK_U64("rightly", many[i].end, i < 2 ? PROVIDER_UNKNOWN : PROVIDER_UNSENT);
     }
 }

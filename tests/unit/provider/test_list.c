@@ -11,8 +11,8 @@
 struct world {
     struct dimensions dimensions;
     struct machine_reader *reader;
-    struct buf bytes; /* the answer */
-    struct buf told;  /* what came of it, as a line per event */
+    struct buf bytes;    /* the answer */
+    struct buf reported; /* what came of it, as a line per event */
     struct provider_list *list;
     enum err answer; /* of on_machine */
 };
@@ -21,18 +21,18 @@ static enum err on_machine(void *context, const struct machine_record *record)
 {
     struct world *w = context;
 
-    buf_appendf(&w->told, "%.*s/%zu ", STR_ARG(record->machine.id), record->metadata_count);
+    buf_appendf(&w->reported, "%.*s/%zu ", STR_ARG(record->machine.id), record->metadata_count);
     return w->answer;
 }
 
 static void on_refused(void *context, struct str id, const char *why)
 {
-    buf_appendf(&((struct world *)context)->told, "refused(%.*s: %s) ", STR_ARG(id), why);
+    buf_appendf(&((struct world *)context)->reported, "refused(%.*s: %s) ", STR_ARG(id), why);
 }
 
 static void on_removed(void *context, struct str id)
 {
-    buf_appendf(&((struct world *)context)->told, "gone(%.*s) ", STR_ARG(id));
+    buf_appendf(&((struct world *)context)->reported, "gone(%.*s) ", STR_ARG(id));
 }
 
 static const struct provider_list_events events = {on_machine, on_refused, on_removed};
@@ -42,7 +42,7 @@ static void world_open(struct world *w)
     *w = (struct world){0};
     dimensions_init(&w->dimensions);
     buf_init(&w->bytes, BYTES_MAX);
-    buf_init(&w->told, BYTES_MAX);
+    buf_init(&w->reported, BYTES_MAX);
     CHECK_OK("reader", machine_reader_open(&w->dimensions, &w->reader));
     CHECK_OK("list", provider_list_open(w->reader, &events, w, &w->list));
 }
@@ -52,7 +52,7 @@ static void world_close(struct world *w)
     provider_list_close(w->list);
     machine_reader_close(w->reader);
     dimensions_deinit(&w->dimensions);
-    buf_deinit(&w->told);
+    buf_deinit(&w->reported);
     buf_deinit(&w->bytes);
 }
 
@@ -98,7 +98,7 @@ TEST(however_it_is_cut_the_same_comes_out)
             left = str_tail(left, n);
         }
         CHECK_OK("the end", provider_list_finish(w.list, &end, NULL));
-        CHECK_STR("events", buf_peek(&w.told), STR("a/3 b/3 refused(: id: empty) c/3 "));
+        CHECK_STR("events", buf_peek(&w.reported), STR("a/3 b/3 refused(: id: empty) c/3 "));
         CHECK_U64("machines", end.machines, 3);
         CHECK_U64("refused", end.refused, 1);
         CHECK("one has no name: whatever is missing may be that one", !end.whole);
@@ -107,7 +107,7 @@ TEST(however_it_is_cut_the_same_comes_out)
     }
 }
 
-TEST(a_cursor_is_used_only_where_removals_are_told)
+TEST(a_cursor_is_used_only_where_removals_are_reported)
 {
     const struct {
         const char *why;
@@ -132,10 +132,10 @@ TEST(a_cursor_is_used_only_where_removals_are_told)
         CHECK_OK(cases[i].why, feed_all(&w, &end, NULL));
         CHECK_STR(cases[i].why, end.cursor, str_from(cases[i].cursor));
         CHECK_STR("as it was given", end.revision, str_from(cases[i].revision ? "rev-9" : ""));
-        CHECK("and whether removals are told", end.tombstones == cases[i].tombstones);
+        CHECK("and whether removals are reported", end.tombstones == cases[i].tombstones);
         CHECK("whole", end.whole);
         CHECK_U64("removed", end.removed, cases[i].tombstones ? 2 : 0);
-        CHECK_STR("told after the machines", buf_peek(&w.told),
+        CHECK_STR("reported after the machines", buf_peek(&w.reported),
                   cases[i].tombstones ? STR("a/3 gone(old-1) gone(old-2) ") : STR("a/3 "));
         world_close(&w);
     }
@@ -183,7 +183,7 @@ TEST(ten_megabytes_of_labels_cost_one_record_and_little_memory)
                  provider_list_feed(
                      w.list, str_of(w.bytes.data + at, min_size(65536, w.bytes.len - at)), NULL));
     CHECK_OK("the end", provider_list_finish(w.list, &end, NULL));
-    CHECK_HAS("refused alone, by its name", w.told.data, "a/3 refused(big: 104857");
+    CHECK_HAS("refused alone, by its name", w.reported.data, "a/3 refused(big: 104857");
     CHECK_U64("the others came", end.machines, 2);
     world_close(&w);
     buf_deinit(&big);
@@ -223,7 +223,7 @@ TEST(tombstones_are_bounded_and_checked)
     put_field(&w.bytes, 100, STR("bad\nid"));
     put_field(&w.bytes, 100, STR("good"));
     CHECK_OK("read", feed_all(&w, &end, NULL));
-    CHECK_STR("the good one only", buf_peek(&w.told),
+    CHECK_STR("the good one only", buf_peek(&w.reported),
               STR("refused(: removed_ids: no id) gone(good) "));
     world_close(&w);
 }

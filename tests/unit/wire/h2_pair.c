@@ -48,7 +48,7 @@ static void on_headers(void *owner, int32_t stream, const struct h2_header *head
         s->trailers++;
     else
         s->headers++;
-    if (p->side == H2_SERVER) p->told++;
+    if (p->side == H2_SERVER) p->reported++;
     s->end_with_headers = end;
     if (p->on_headers) p->on_headers(p, stream, headers, count, trailers, end);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A server and a client connection joined in memory, for tests: every byte one gathers is fed to
- * the other, whole or cut as the test likes. Each side keeps what it was told, per stream and as a
+ * the other, whole or cut as the test likes. Each side keeps what was reported to it, per stream and as a
  * log. Also hand-made frames, for what a well-bred peer would never send. */
 #ifndef TESTS_UNIT_WIRE_H2_PAIR_H
 #define TESTS_UNIT_WIRE_H2_PAIR_H
@@ -26,7 +26,7 @@ struct h2_peer {
     int32_t log_stream; /* whose data line is still open */
     size_t log_data;
     bool hold; /* do not consume */
-    unsigned goaways, acks, told;
+    unsigned goaways, acks, reported;
     int32_t goaway_last;
     uint32_t goaway_code;
     uint64_t ack_token;

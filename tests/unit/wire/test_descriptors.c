@@ -68,7 +68,7 @@ TEST(a_symbol_leads_to_its_file)
     }
 }
 
-TEST(every_import_is_in_the_set_and_stands_before)
+TEST(every_import_is_in_the_set_and_comes_before)
 {
     struct str set = descriptors_product(), file, name, found;
     size_t cursor = 0, files = 0, imports = 0;
@@ -81,7 +81,7 @@ TEST(every_import_is_in_the_set_and_stands_before)
         while (descriptors_next_import(file, &import, &name)) {
             imports++;
             CHECK_OK("its import is there", descriptors_find_file(set, name, &found));
-            CHECK("and stands before it", found.at < file.at);
+            CHECK("and comes before it", found.at < file.at);
         }
     }
     CHECK("all files", files >= 24);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Two connections joined in memory: calls of every shape, flow control both ways, ends of every
- * kind, and draining. What abuse meets stands in test_h2_guard.c. */
+ * kind, and draining. What abuse meets is in test_h2_guard.c. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -444,7 +444,7 @@ TEST(trailers_that_wait_for_a_window_are_no_unread_answer)
     stop();
 }
 
-/* Each message is refused at first; the total bound holds them back, and each is told. */
+/* Each message is refused at first; the total bound holds them back, and each is called again. */
 TEST(total_bound_holds_all_streams_and_wakes_each)
 {
     enum { STREAMS = 64 };
@@ -500,7 +500,7 @@ TEST(reset_that_comes_in_makes_room_at_once)
     CHECK_ERR("b must wait", h2_send(pair.server.h2, b, &one, 1), ERR_FULL);
     h2_reset(pair.client.h2, a, H2_CANCEL);
     CHECK("the reset arrives", h2_pair_carry(&pair, &pair.client, &pair.server));
-    CHECK_U64("b is told, though nothing was sent", at_server(b)->writable, 1);
+    CHECK_U64("b may write again, though nothing was sent", at_server(b)->writable, 1);
     stop();
 }
 
@@ -529,7 +529,7 @@ TEST(streams_whose_client_never_reads_cost_a_bounded_amount)
     stop();
 }
 
-TEST(message_that_can_never_fit_is_told_apart_from_one_that_must_wait)
+TEST(message_that_can_never_fit_differs_from_one_that_must_wait)
 {
     static char bytes[5001];
     struct str part = str_of(bytes, sizeof bytes), halves[] = {{bytes, 2501}, {bytes, 2500}};
@@ -599,14 +599,14 @@ TEST(reset_in_the_middle_of_a_frame_silences_its_rest)
     CHECK_OK("body", h2_send(pair.client.h2, stream, &body, 1));
     CHECK_OK("end", h2_send_end(pair.client.h2, stream));
     pump();
-    CHECK_SIZE("one byte was told", at_server(1)->data.len, 1);
+    CHECK_SIZE("one byte was reported", at_server(1)->data.len, 1);
     CHECK_U64("and no end", at_server(1)->ends, 0);
     CHECK_U64("closed once", at_server(1)->closed, 1);
     pair.piece_max = 0;
     pair.server.on_data = NULL;
     CHECK_OK("the connection goes on", h2_call(&pair.client, "/a.B/C", true, &stream));
     pump();
-    CHECK_U64("told", at_server(stream)->headers, 1);
+    CHECK_U64("reported", at_server(stream)->headers, 1);
     stop();
 }
 
@@ -642,7 +642,7 @@ TEST(events_of_sending_come_when_all_is_gathered)
 static char of_a, of_b;
 static void *bound_at_close[2];
 
-/* The first end told takes the owner's own away from the stream whose end is told next. */
+/* The first end that is reported takes the owner's own away from the stream that ends next. */
 static void note_bound(struct h2_peer *p, int32_t stream, uint32_t code)
 {
     bool first = !bound_at_close[0];
@@ -652,7 +652,7 @@ static void note_bound(struct h2_peer *p, int32_t stream, uint32_t code)
     if (first) h2_bind(p->h2, stream + 2, NULL);
 }
 
-TEST(what_is_bound_to_a_stream_stays_until_its_end_was_told)
+TEST(what_is_bound_to_a_stream_stays_until_its_end_was_reported)
 {
     int32_t a, b;
 
@@ -668,7 +668,7 @@ TEST(what_is_bound_to_a_stream_stays_until_its_end_was_told)
     CHECK("each has its own", h2_bound(pair.server.h2, a) == &of_a);
     CHECK("each has its own", h2_bound(pair.server.h2, b) == &of_b);
     pump();
-    CHECK("there while the end is told", bound_at_close[0] == &of_a);
+    CHECK("there while the end is reported", bound_at_close[0] == &of_a);
     CHECK("changed between the stream's end and its telling", !bound_at_close[1]);
     CHECK("gone", !h2_bound(pair.server.h2, a));
     h2_bind(pair.server.h2, a, &of_a);
@@ -712,7 +712,7 @@ TEST(request_cancelled_before_it_was_sent_never_leaves)
     h2_reset(pair.client.h2, a, H2_CANCEL);
     CHECK_U64("not from inside the call", at_client(a)->closed, 0);
     pump();
-    CHECK_U64("told once", at_client(a)->closed, 1);
+    CHECK_U64("reported once", at_client(a)->closed, 1);
     CHECK_U64("our code", at_client(a)->code, H2_CANCEL);
     CHECK_U64("the server never heard of it", at_server(a)->headers, 0);
     CHECK_U64("but of the other", at_server(b)->headers, 1);
@@ -729,7 +729,7 @@ TEST(streams_above_the_servers_limit_are_refused_not_served)
     pump();
     for (stream = 1; stream <= 15; stream += 2) {
         bool served = stream <= 9;
-        CHECK_U64("told", at_server(stream)->headers, served);
+        CHECK_U64("reported", at_server(stream)->headers, served);
         CHECK_U64("refused: safe to try again", at_client(stream)->code,
                   served ? 0 : H2_REFUSED_STREAM);
         CHECK_U64("closed", at_client(stream)->closed, !served);
@@ -784,8 +784,8 @@ TEST(stream_that_arrives_after_the_final_step_is_refused)
     h2_go_away(pair.server.h2, H2_NO_ERROR);
     h2_go_away(pair.server.h2, H2_NO_ERROR); /* decided, not yet sent, when b arrives */
     pump();
-    CHECK_U64("b was not told", at_server(b)->headers, 0);
-    CHECK_U64("b is told apart from failed", at_client(b)->code, H2_REFUSED_STREAM);
+    CHECK_U64("b was not reported", at_server(b)->headers, 0);
+    CHECK_U64("b is known apart from failed", at_client(b)->code, H2_REFUSED_STREAM);
     CHECK_U64("once", at_client(b)->closed, 1);
     CHECK_U64("a goes on", at_client(a)->closed, 0);
     stop();
@@ -879,7 +879,7 @@ TEST(headers_that_http2_cannot_carry_are_refused_here)
                       header_cases[i].want);
     }
     pump();
-    CHECK_U64("what passed, arrived", pair.server.told, 5);
+    CHECK_U64("what passed, arrived", pair.server.reported, 5);
     stop();
 }
 

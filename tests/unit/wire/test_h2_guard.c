@@ -345,7 +345,7 @@ static const struct {
     const char *why;
     size_t fields, value_len;
     const char *name;
-    bool told;
+    bool reported;
     enum err err;
 } block_cases[] = {
     {"a few", 10, 10, "k", true, ERR_OK},
@@ -360,7 +360,7 @@ static const struct {
     {"a blank in a name", 1, 5, "a b", false, ERR_OK},
 };
 
-TEST(header_blocks_within_limits_are_told_others_end_their_stream)
+TEST(header_blocks_within_limits_are_reported_others_end_their_stream)
 {
     for (size_t i = 0; i < ARRAY_LEN(block_cases); i++) {
         enum err err;
@@ -368,8 +368,8 @@ TEST(header_blocks_within_limits_are_told_others_end_their_stream)
         raw_headers(1, block_cases[i].fields, block_cases[i].value_len, block_cases[i].name);
         err = send_wire();
         CHECK_ERR(block_cases[i].why, err, block_cases[i].err);
-        CHECK_U64(block_cases[i].why, pair.server.told, block_cases[i].told);
-        CHECK_U64("what is not told is not closed", h2_peer_seen(&pair.server, 1)->closed, 0);
+        CHECK_U64(block_cases[i].why, pair.server.reported, block_cases[i].reported);
+        CHECK_U64("what is not reported is not closed", h2_peer_seen(&pair.server, 1)->closed, 0);
         if (!err) {
             raw_request(&wire, 3, true);
             CHECK_OK("the connection goes on", send_wire());
@@ -384,7 +384,7 @@ TEST(header_blocks_within_limits_are_told_others_end_their_stream)
 /* Fields as "name=value"; the body, if any, follows in one frame, then trailers, if any. */
 static const struct {
     const char *why, *fields[7], *body, *trailer;
-    bool told, whole;
+    bool reported, whole;
 } request_cases[] = {
 #define USUAL ":method=POST", ":scheme=http", ":path=/a"
     {"the usual", {USUAL, ":authority=h:1"}, NULL, NULL, true, true},
@@ -495,9 +495,9 @@ TEST(requests_are_judged_as_http_2_wants_but_for_their_authority)
         if (trailer) raw_frame(&wire, HEADERS, END_HEADERS | END_STREAM, 1, buf_peek(&block));
         CHECK_OK(request_cases[i].why, send_wire());
         CHECK_U64(request_cases[i].why, h2_peer_seen(&pair.server, 1)->headers,
-                  request_cases[i].told);
+                  request_cases[i].reported);
         CHECK_U64(request_cases[i].why,
-                  h2_peer_seen(&pair.server, 1)->ends || (request_cases[i].told && !body),
+                  h2_peer_seen(&pair.server, 1)->ends || (request_cases[i].reported && !body),
                   request_cases[i].whole);
         raw_request(&wire, 3, true);
         CHECK_OK("the connection goes on", send_wire());
@@ -523,7 +523,7 @@ TEST(header_bomb_by_reference_is_stopped_and_costs_nothing)
     buf_append_byte(&block, (char)((sizeof value - 127) / 128));
     buf_append(&block, str_of(value, sizeof value));
     while (block.len < 16 << 10) buf_append_byte(&block, (char)(0x80 | 62));
-    /* Pseudo-headers must stand first; they are in the static table. */
+    /* Pseudo-headers must come first; they are in the static table. */
     {
         struct buf whole;
         buf_init(&whole, 16 << 10);
@@ -534,7 +534,7 @@ TEST(header_bomb_by_reference_is_stopped_and_costs_nothing)
     }
     check_denied("bomb", send_wire());
     CHECK("no memory to speak of", h2_memory(pair.server.h2) < 50000);
-    CHECK_U64("not told", pair.server.told, 0);
+    CHECK_U64("not reported", pair.server.reported, 0);
     buf_deinit(&block);
     stop();
 }
@@ -546,7 +546,7 @@ TEST(long_header_block_may_come_byte_by_byte)
     raw_headers(1, 27, 2000, "k");
     pair.piece_max = 1;
     CHECK_OK("fed", h2_pair_feed(&pair, &pair.server, buf_peek(&wire)));
-    CHECK_U64("54 KiB in four frames", pair.server.told, 1);
+    CHECK_U64("54 KiB in four frames", pair.server.reported, 1);
     stop();
 }
 
@@ -563,7 +563,7 @@ TEST(header_block_without_end_is_stopped)
     }
     CHECK_I64("soon", i, 17);
     check_denied("without end", err);
-    CHECK_U64("not told", pair.server.told, 0);
+    CHECK_U64("not reported", pair.server.reported, 0);
     stop();
 }
 
@@ -596,7 +596,7 @@ TEST(protocol_errors_end_with_goaway_and_then_it_is_over)
         CHECK(broken[i].why, err == ERR_OK || err == ERR_DENIED);
         CHECK(broken[i].why, goaway_code() != UINT32_MAX);
         CHECK(broken[i].why, h2_is_over(pair.server.h2));
-        CHECK_U64("nobody was told anything", pair.server.told, 0);
+        CHECK_U64("nothing was reported", pair.server.reported, 0);
         stop();
     }
 }
@@ -649,7 +649,7 @@ TEST(client_drops_a_server_that_floods_or_pushes)
     stop();
 }
 
-TEST(interim_answers_are_dropped_and_the_real_one_is_told)
+TEST(interim_answers_are_dropped_and_the_real_one_is_reported)
 {
     struct h2_peer *client = &pair.client;
     struct buf out;
@@ -718,7 +718,7 @@ TEST(resets_of_streams_that_were_never_opened_are_passed_over_however_they_are_c
         CHECK_U64("nobody goes away", goaway_code(), UINT32_MAX);
         CHECK_U64("the call that was there goes on", h2_peer_seen(&pair.server, 1)->ends, 1);
         CHECK_U64("and another is heard", h2_peer_seen(&pair.server, 11)->headers, 1);
-        CHECK_U64("of those that never were nobody is told", pair.server.told, 2);
+        CHECK_U64("those that never were are not reported", pair.server.reported, 2);
         buf_clear(&wire);
         raw_request(&wire, 13, true);
         CHECK("a number that is spent does not come back", send_wire() == ERR_DENIED);

@@ -237,24 +237,24 @@ TEST(raw_elements_come_as_they_stand_however_they_are_cut)
                                          "\xff\xff\xff\xff\xff\x0a\x02ok");
     for (size_t piece = 1; piece <= list.len; piece++) {
         struct message_stream *stream = NULL;
-        struct buf told;
+        struct buf reported;
         ProtobufCMessage *rest = NULL;
         struct arena arena;
-        buf_init(&told, MEMORY);
+        buf_init(&reported, MEMORY);
         arena_init(&arena, MEMORY);
-        CHECK_OK("open",
-                 message_stream_open_raw(LIST, "machines", 6, 100, collect_raw, &told, &stream));
+        CHECK_OK("open", message_stream_open_raw(LIST, "machines", 6, 100, collect_raw, &reported,
+                                                 &stream));
         for (size_t at = 0; at < list.len; at += piece)
             CHECK_OK("feed",
                      message_stream_feed(
                          stream, str_of(list.at + at, min_size(piece, list.len - at)), NULL));
         CHECK_OK("end", message_stream_end(stream, &arena, &rest, NULL));
-        CHECK_STR("elements", buf_peek(&told),
+        CHECK_STR("elements", buf_peek(&reported),
                   STR("good/4/4 tool/6/10 /0/0 \xff\xff\xff\xff/5/5 ok/2/2 "));
         CHECK_SIZE("the rest", ((machine_list *)rest)->revision.len, 1);
         message_stream_close(stream);
         arena_deinit(&arena);
-        buf_deinit(&told);
+        buf_deinit(&reported);
     }
 }
 

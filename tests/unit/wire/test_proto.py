@@ -205,7 +205,7 @@ def damaged_messages(judge, rng, allowed):
                 # NaN is not equal to itself, so the encodings are compared.
                 again = kind.FromString(back)
                 if again.SerializeToString(deterministic=True) != theirs.SerializeToString(deterministic=True):
-                    return f"{name}: means another thing to us: {data.hex()}"
+                    return f"{name}: means something else to us: {data.hex()}"
     print(f"# {both} accepted by both, {neither} refused by both, {stricter} refused by us alone")
     if min(both, neither) < 200:
         return "too few of a kind to prove anything"

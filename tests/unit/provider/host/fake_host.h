@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A host for a backend under test: a real loop, and a list of all that it was told. */
+/* A host for a backend under test: a real loop, and a list of all that was reported to it. */
 #ifndef TESTS_UNIT_PROVIDER_FAKE_HOST_H
 #define TESTS_UNIT_PROVIDER_FAKE_HOST_H
 #include <stdio.h>
@@ -12,8 +12,8 @@
 #include "base/map.h"
 #include "provider/host/operation.h"
 
-enum { TOLD_MAX = 256, FAKE_TRIES = 60000 };
-struct told {
+enum { REPORTED_MAX = 256, FAKE_TRIES = 60000 };
+struct reported {
     uint64_t number; /* 0: a sighting */
     bool failed;
     enum sighting what;
@@ -24,47 +24,47 @@ struct fake_host {
     struct backend_host face;
     struct rig rig;
     struct backend *backend;
-    struct told told[TOLD_MAX];
+    struct reported reported[REPORTED_MAX];
     size_t count;
     bool inside; /* a call of the backend's */
     uint64_t number;
 };
 
-static inline struct told *fake_next(struct backend_host *face)
+static inline struct reported *fake_next(struct backend_host *face)
 {
     struct fake_host *host = CONTAINER_OF(face, struct fake_host, face);
 
     CHECK("never from inside", !host->inside);
-    CHECK("room", host->count < TOLD_MAX);
-    return &host->told[host->count++];
+    CHECK("room", host->count < REPORTED_MAX);
+    return &host->reported[host->count++];
 }
 
 static inline void fake_done(struct backend_host *face, struct operation_ticket ticket,
                              const struct operation_end *end)
 {
-    struct told *told = fake_next(face);
+    struct reported *reported = fake_next(face);
     struct str text = end->failed ? end->error : end->host;
 
     CHECK("a failure has words", !end->failed || end->error.len > 0);
-    told->number = ticket.number;
-    told->failed = end->failed;
-    snprintf(told->text, sizeof told->text, "%.*s", STR_ARG(text));
+    reported->number = ticket.number;
+    reported->failed = end->failed;
+    snprintf(reported->text, sizeof reported->text, "%.*s", STR_ARG(text));
 }
 
 static inline enum err fake_seen(struct backend_host *face, enum sighting what, struct str id,
                                  const struct offer *offer, struct str why, struct note *note)
 {
-    struct told *told = fake_next(face);
+    struct reported *reported = fake_next(face);
 
     (void)note;
-    told->what = what;
-    snprintf(told->id, sizeof told->id, "%.*s", STR_ARG(id));
-    snprintf(told->text, sizeof told->text, "%.*s", STR_ARG(why));
+    reported->what = what;
+    snprintf(reported->id, sizeof reported->id, "%.*s", STR_ARG(id));
+    snprintf(reported->text, sizeof reported->text, "%.*s", STR_ARG(why));
     if (!offer) return ERR_OK;
-    snprintf(told->type, sizeof told->type, "%.*s", STR_ARG(offer->instance_type));
+    snprintf(reported->type, sizeof reported->type, "%.*s", STR_ARG(offer->instance_type));
     if (offer->label_count > 0)
-        snprintf(told->label, sizeof told->label, "%.*s=%.*s", STR_ARG(offer->labels[0].key),
-                 STR_ARG(offer->labels[0].value));
+        snprintf(reported->label, sizeof reported->label, "%.*s=%.*s",
+                 STR_ARG(offer->labels[0].key), STR_ARG(offer->labels[0].value));
     return ERR_OK;
 }
 
@@ -113,10 +113,10 @@ static inline uint64_t fake_start(struct fake_host *host, struct backend_operati
     return operation.ticket.number;
 }
 
-static inline const struct told *fake_find(const struct fake_host *host, uint64_t number)
+static inline const struct reported *fake_find(const struct fake_host *host, uint64_t number)
 {
     for (size_t i = 0; i < host->count; i++)
-        if (host->told[i].number == number) return &host->told[i];
+        if (host->reported[i].number == number) return &host->reported[i];
     return NULL;
 }
 
@@ -132,25 +132,25 @@ static inline const struct told *fake_find(const struct fake_host *host, uint64_
     } while (0)
 
 /* How it ended. */
-static inline const struct told *fake_await(struct fake_host *host, uint64_t number)
+static inline const struct reported *fake_await(struct fake_host *host, uint64_t number)
 {
     FAKE_UNTIL("it is done", host, fake_find(host, number));
     return fake_find(host, number);
 }
 
-static inline const struct told *fake_do(struct fake_host *host, struct backend_operation operation,
-                                         const char *id)
+static inline const struct reported *fake_do(struct fake_host *host,
+                                             struct backend_operation operation, const char *id)
 {
     return fake_await(host, fake_start(host, operation, id));
 }
 
-static inline const struct told *fake_sighting(const struct fake_host *host, const char *id,
-                                               enum sighting what)
+static inline const struct reported *fake_sighting(const struct fake_host *host, const char *id,
+                                                   enum sighting what)
 {
     for (size_t i = 0; i < host->count; i++)
-        if (!host->told[i].number && host->told[i].what == what &&
-            strcmp(host->told[i].id, id) == 0)
-            return &host->told[i];
+        if (!host->reported[i].number && host->reported[i].what == what &&
+            strcmp(host->reported[i].id, id) == 0)
+            return &host->reported[i];
     return NULL;
 }
 

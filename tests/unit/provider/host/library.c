@@ -67,7 +67,7 @@ struct asked library_ask(struct book *book, const struct book_request *request)
 
     arena_init(&arena, 8 << 20);
     buf_init(&bytes, 8 << 20);
-    asked.answer = book_ask(book, request, NULL, NULL, &bytes, &note);
+    asked.answer = book_ask(book, request, NULL, &bytes, &note);
     snprintf(asked.why, sizeof asked.why, "%s", note.text);
     CHECK("an answer or a reason", (asked.answer.status == GRPC_OK) == (bytes.len > 0));
     if (bytes.len > 0) {

@@ -347,10 +347,10 @@ TEST(huge_metadata_and_blobs_are_refused_and_change_nothing)
     book_close(book);
 }
 
-TEST(a_failed_operation_ends_in_failed_with_an_error_that_can_be_told)
+TEST(a_failed_operation_ends_in_failed_with_an_error_that_can_be_reported)
 {
     static const struct {
-        struct str said, told;
+        struct str said, reported;
     } cases[] = {
         {{"no capacity", 11}, {"m Failed 'no capacity' | ", 25}},
         {{"", 0}, {"m Failed 'failed without a word' | ", 35}},
@@ -370,7 +370,7 @@ TEST(a_failed_operation_ends_in_failed_with_an_error_that_can_be_told)
         CHECK("ended", book_end(book, asked.answer.operation, &end, &err));
         CHECK("once", !book_end(book, asked.answer.operation, &end, &err));
         library_list(book, &(struct book_filter){0}, &listing);
-        CHECK_STR("told", buf_peek(&listing.text), cases[i].told);
+        CHECK_STR("reported", buf_peek(&listing.text), cases[i].reported);
         listing_free(&listing);
         CHECK_U32("not by Create", library_call(book, OPERATION_CREATE, "m").answer.status,
                   GRPC_INTERNAL);
@@ -399,7 +399,7 @@ TEST(a_sighting_ends_the_operation_under_way)
     CHECK_OK("seen", book_see(book, SEEN_FAILED, STR("m"), NULL, STR("fire"), &note));
     CHECK("over", !book_end(book, asked.answer.operation, &end, &err));
     library_list(book, &(struct book_filter){0}, &listing);
-    CHECK_STR("host and cluster are told on", buf_peek(&listing.text),
+    CHECK_STR("host and cluster are reported on", buf_peek(&listing.text),
               STR("m Failed host-m c1 'fire' | "));
     listing_free(&listing);
     CHECK_OK("seen", book_see(book, SEEN_RECLAIMED, STR("m"), NULL, STR_EMPTY, &note));
@@ -436,10 +436,9 @@ TEST(offers_that_a_shard_would_refuse_are_refused)
     book_close(book);
 }
 
-static enum err refuse_delete(void *context, enum operation_kind kind,
+static enum err refuse_delete(struct backend *, enum operation_kind kind,
                               const struct backend_machine *machine, struct note *note)
 {
-    (void)context;
     CHECK_STR("whom", machine->id, STR("m"));
     CHECK_STR("what", machine->offer->instance_type, STR("m5.large"));
     if (kind != OPERATION_DELETE) return ERR_OK;
@@ -451,6 +450,8 @@ TEST(the_backend_may_refuse_after_the_state)
 {
     const struct book_request request = {
         .kind = OPERATION_DELETE, .machine_id = STR("m"), .shard = STR_EMPTY};
+    const struct backend_ops ops = {.check = refuse_delete};
+    struct backend backend = {.ops = &ops};
     struct book *book = library_open();
     struct note note = {.text = ""};
     struct book_answer answer;
@@ -458,10 +459,10 @@ TEST(the_backend_may_refuse_after_the_state)
 
     buf_init(&bytes, 1 << 20);
     library_offer(book, "m");
-    answer = book_ask(book, &request, refuse_delete, NULL, &bytes, &note);
+    answer = book_ask(book, &request, &backend, &bytes, &note);
     CHECK_U32("its state first", answer.status, GRPC_INTERNAL);
     library_bring(book, "m", MACHINE_IDLE);
-    answer = book_ask(book, &request, refuse_delete, NULL, &bytes, &note);
+    answer = book_ask(book, &request, &backend, &bytes, &note);
     CHECK_U32("not offered", answer.status, GRPC_UNIMPLEMENTED);
     CHECK_TEXT("why", note.text, "bare metal stays");
     CHECK_U64("still Idle", book_stats(book).machines[MACHINE_IDLE], 1);
@@ -514,7 +515,7 @@ TEST(b8_deltas_tell_changes_and_removals)
     struct note note;
 
     library_list(book, &(struct book_filter){0}, &first);
-    CHECK("removals are told", first.tombstones);
+    CHECK("removals are reported", first.tombstones);
     library_bring(book, "m-0001", MACHINE_CREATING);
     CHECK_OK("gone", book_see(book, SEEN_REMOVED, STR("m-0002"), NULL, STR_EMPTY, &note));
     CHECK_OK("gone", book_see(book, SEEN_REMOVED, STR("m-0003"), NULL, STR_EMPTY, &note));
@@ -583,7 +584,7 @@ TEST(a_cut_delta_goes_on_where_it_ended)
     struct book *book = book_of(10);
     struct listing first, part;
     char cursor[64];
-    size_t told = 0;
+    size_t reported = 0;
 
     library_list(book, &(struct book_filter){0}, &first);
     for (int i = 0; i < 7; i++) {
@@ -595,11 +596,11 @@ TEST(a_cut_delta_goes_on_where_it_ended)
     for (int i = 0; i < 10; i++) {
         library_list(book, &(struct book_filter){.since = str_from(cursor), .results_max = 3},
                      &part);
-        told += part.count;
+        reported += part.count;
         snprintf(cursor, sizeof cursor, "%s", part.revision);
         listing_free(&part);
     }
-    CHECK_SIZE("each once", told, 7);
+    CHECK_SIZE("each once", reported, 7);
     listing_free(&first);
     book_close(book);
 }
@@ -609,20 +610,20 @@ TEST(pages_tell_each_machine_once_though_it_changes_meanwhile)
     struct book *book = book_of(100);
     struct listing page, delta;
     char token[64] = "", revision[64] = "";
-    size_t told = 0, pages = 0;
+    size_t reported = 0, pages = 0;
     struct note note;
 
     for (bool more = true; more; pages++) {
         library_list(book, &(struct book_filter){.page_size = 7, .page_token = str_from(token)},
                      &page);
-        told += page.count;
+        reported += page.count;
         more = page.more;
         CHECK("a name for the next", more == (page.next_page[0] != '\0'));
         if (pages == 0) snprintf(revision, sizeof revision, "%s", page.revision);
         CHECK_TEXT("the revision of the first", page.revision, revision);
         snprintf(token, sizeof token, "%s", page.next_page);
         listing_free(&page);
-        if (pages == 3) { /* one told, one not yet */
+        if (pages == 3) { /* one reported, one not yet */
             library_bring(book, "m-0005", MACHINE_CREATING);
             library_bring(book, "m-0090", MACHINE_CREATING);
             library_offer(book, "new");
@@ -630,7 +631,7 @@ TEST(pages_tell_each_machine_once_though_it_changes_meanwhile)
         }
     }
     CHECK_SIZE("pages", pages, 15);
-    CHECK("all that were there all the time", told == 100 || told == 101);
+    CHECK("all that were there all the time", reported == 100 || reported == 101);
     library_list(book, &(struct book_filter){.since = str_from(revision)}, &delta);
     CHECK_STR("the rest is in the delta", buf_peek(&delta.text),
               STR("m-0005 Creating | m-0090 Creating | new Speculative | gone m-0006 | "));
@@ -656,7 +657,7 @@ TEST(page_tokens_of_another_process_are_refused)
     book_close(book);
 }
 
-TEST(a_list_shows_one_moment_whatever_happens_while_it_is_told)
+TEST(a_list_shows_one_moment_whatever_happens_while_it_is_sent)
 {
     struct book *book = book_of(50);
     struct listing before, after;

@@ -185,7 +185,7 @@ TEST(quotas_and_what_stays)
     world_close(&w);
 }
 
-TEST(interruptions_come_about_as_often_as_they_are_told)
+TEST(interruptions_come_about_as_often_as_they_are_reported)
 {
     struct world w;
     uint64_t failed;

@@ -27,7 +27,7 @@ static void open_with(const char *script, struct command_options options)
 
 static const struct backend_operation create = {.kind = OPERATION_CREATE};
 
-TEST(a_script_gets_its_task_and_its_answer_is_told)
+TEST(a_script_gets_its_task_and_its_answer_is_reported)
 {
     static const struct label metadata[] = {{{"group", 5}, {"a\0b", 3}}};
     struct backend_operation configure = {.kind = OPERATION_CONFIGURE,
@@ -35,7 +35,7 @@ TEST(a_script_gets_its_task_and_its_answer_is_told)
                                           .blob = STR("\0blob\xff"),
                                           .metadata = metadata,
                                           .metadata_count = 1};
-    const struct told *told;
+    const struct reported *reported;
     struct str text;
     struct json *json;
 
@@ -43,13 +43,13 @@ TEST(a_script_gets_its_task_and_its_answer_is_told)
               "cat > \"$0.$1\"\n"
               "[ $1 = create ] && echo '{\"host\":\"i-123\",\n \"other\": [1]}'\nexit 0\n",
               (struct command_options){0});
-    told = fake_do(&host, create, "m-1");
-    CHECK("done", !told->failed);
-    CHECK_TEXT("its host", told->text, "i-123");
+    reported = fake_do(&host, create, "m-1");
+    CHECK("done", !reported->failed);
+    CHECK_TEXT("its host", reported->text, "i-123");
     configure.machine.cluster = STR("prod");
     configure.machine.host = STR("i-123");
-    told = fake_do(&host, configure, "m-1");
-    CHECK("nothing printed is fine", !told->failed);
+    reported = fake_do(&host, configure, "m-1");
+    CHECK("nothing printed is fine", !reported->failed);
     text = str_from(read_text(in_dir("script.configure")));
     CHECK("one line", text.len > 0 && str_find(text, '\n') == text.len - 1);
     text = str_trim(text);
@@ -74,9 +74,9 @@ TEST(a_script_gets_its_task_and_its_answer_is_told)
     CHECK_OK("again", json_get_bool(json, "again", &again, NULL));
     CHECK("it is said", again);
     json_close(json);
-    told = fake_do(&host, (struct backend_operation){.kind = OPERATION_DRAIN, .grace_ms = 1500},
-                   "m-1");
-    CHECK("done", !told->failed);
+    reported = fake_do(&host, (struct backend_operation){.kind = OPERATION_DRAIN, .grace_ms = 1500},
+                       "m-1");
+    CHECK("done", !reported->failed);
     CHECK_HAS("its grace", read_text(in_dir("script.drain")), "\"grace_seconds\":1.5");
     fake_close(&host);
 }
@@ -109,22 +109,22 @@ TEST(a_script_that_fails_fails_its_operation_with_words)
         char script[400];
         snprintf(script, sizeof script, "#!/bin/sh\n%s\n", cases[i].body);
         open_with(script, (struct command_options){0});
-        const struct told *told = fake_do(&host, create, "m-1");
-        CHECK(cases[i].why, told->failed);
-        CHECK_HAS(cases[i].why, told->text, cases[i].says);
-        CHECK("it is text", str_is_utf8(str_from(told->text)));
+        const struct reported *reported = fake_do(&host, create, "m-1");
+        CHECK(cases[i].why, reported->failed);
+        CHECK_HAS(cases[i].why, reported->text, cases[i].says);
+        CHECK("it is text", str_is_utf8(str_from(reported->text)));
         fake_close(&host);
     }
 }
 
 TEST(a_script_that_is_not_there_fails_what_it_is_asked_for)
 {
-    const struct told *told;
+    const struct reported *reported;
 
     open_with("", (struct command_options){.script = "/no/such/script"});
-    told = fake_do(&host, create, "m-1");
-    CHECK("failed", told->failed);
-    CHECK_HAS("its name", told->text, "/no/such/script");
+    reported = fake_do(&host, create, "m-1");
+    CHECK("failed", reported->failed);
+    CHECK_HAS("its name", reported->text, "/no/such/script");
     host.backend->ops->ready(host.backend);
     for (int i = 0; i < 3; i++) real_io_turn(host.rig.real, false);
     fake_close(&host);
@@ -144,14 +144,14 @@ static bool is_gone(pid_t pid)
 
 TEST(a_script_that_hangs_is_killed_with_what_it_started)
 {
-    const struct told *told;
+    const struct reported *reported;
 
     open_with("#!/bin/sh\ntrap '' TERM\nsleep 300 &\necho $! > \"$0.pid\"\necho stuck >&2\n"
               "for i in $(seq 300); do sleep 1; done\n",
               (struct command_options){.timeout_ms = 300});
-    told = fake_do(&host, create, "m-1");
-    CHECK("failed", told->failed);
-    CHECK_HAS("why", told->text, "create: was not done after 300 ms, and was killed");
+    reported = fake_do(&host, create, "m-1");
+    CHECK("failed", reported->failed);
+    CHECK_HAS("why", reported->text, "create: was not done after 300 ms, and was killed");
     CHECK("its child is gone", is_gone(atoi(read_text(in_dir("script.pid")))));
     fake_close(&host);
 }
@@ -179,7 +179,7 @@ TEST(so_many_run_at_once_and_the_rest_waits_in_order)
     remove(in_dir("script.most"));
 }
 
-TEST(what_runs_when_the_provider_stops_is_killed_and_not_told)
+TEST(what_runs_when_the_provider_stops_is_killed_and_not_reported)
 {
     open_with("#!/bin/sh\necho $$ > \"$0.pid\"; exec sleep 300\n", (struct command_options){0});
     remove(in_dir("script.pid"));
@@ -187,15 +187,15 @@ TEST(what_runs_when_the_provider_stops_is_killed_and_not_told)
     fake_start(&host, create, "m-2");
     FAKE_UNTIL("it runs", &host, strlen(read_text(in_dir("script.pid"))) > 1);
     pid_t pid = atoi(read_text(in_dir("script.pid")));
-    size_t told = host.count;
+    size_t reported = host.count;
     fake_close(&host);
     CHECK("gone", is_gone(pid));
-    CHECK_SIZE("nothing was told", host.count, told);
+    CHECK_SIZE("nothing was reported", host.count, reported);
 }
 
 TEST(which_machines_there_are_the_script_says)
 {
-    const struct told *told;
+    const struct reported *reported;
 
     open_with(
         "#!/bin/sh\n[ \"$1\" = list ] || exit 1\ncat <<END\n"
@@ -213,17 +213,17 @@ TEST(which_machines_there_are_the_script_says)
         (struct command_options){0});
     host.backend->ops->ready(host.backend);
     FAKE_UNTIL("it lists", &host, fake_sighting(&host, "e", SEEN_REMOVED));
-    told = fake_sighting(&host, "a", SEEN_OFFERED);
-    CHECK("offered", told != NULL);
-    CHECK_TEXT("its type", told->type, "t");
-    CHECK_TEXT("its label", told->label, "k=v");
+    reported = fake_sighting(&host, "a", SEEN_OFFERED);
+    CHECK("offered", reported != NULL);
+    CHECK_TEXT("its type", reported->type, "t");
+    CHECK_TEXT("its label", reported->label, "k=v");
     CHECK("offered", fake_sighting(&host, "d", SEEN_OFFERED) != NULL);
-    told = fake_sighting(&host, "b", SEEN_FAILED);
-    CHECK("one that broke", told != NULL);
-    CHECK_TEXT("why", told->text, "disk");
+    reported = fake_sighting(&host, "b", SEEN_FAILED);
+    CHECK("one that broke", reported != NULL);
+    CHECK_TEXT("why", reported->text, "disk");
     CHECK("one whose host is gone", fake_sighting(&host, "c", SEEN_RECLAIMED) != NULL);
     for (size_t i = 0; i < host.count; i++)
-        CHECK(host.told[i].id, strncmp(host.told[i].id, "bad", 3) != 0);
+        CHECK(host.reported[i].id, strncmp(host.reported[i].id, "bad", 3) != 0);
     CHECK_SIZE("and nothing else", host.count, 4 + 1 + 1 + 1);
     fake_close(&host);
 }
@@ -238,7 +238,7 @@ TEST(a_list_that_fails_changes_nothing_and_is_asked_for_again)
         (struct command_options){.list_every_ms = 10});
     host.backend->ops->ready(host.backend);
     FAKE_UNTIL("the third works", &host, host.count);
-    CHECK("and is told", fake_sighting(&host, "a", SEEN_OFFERED) == &host.told[0]);
+    CHECK("and is reported", fake_sighting(&host, "a", SEEN_OFFERED) == &host.reported[0]);
     fake_close(&host);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The host on a disk that dies: killed, or without power, before any of its disk calls. What
- * anybody was told is there afterwards, and nothing that the backend was given is forgotten.
+ * was answered is there afterwards, and nothing that the backend was given is forgotten.
  *
- * The world outside the process (struct world) remembers what was told; a process is started on the
+ * The world outside the process (struct world) remembers what was reported; a process is started on the
  * simulated host again and again, works for a while and dies. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,10 +20,10 @@ struct world {
     struct prng prng;
     uint64_t compact_bytes;
     int64_t epoch, sequence;
-    uint64_t told[MACHINES][OPERATION_KINDS];    /* operations that were acknowledged */
-    uint64_t started[MACHINES][OPERATION_KINDS]; /* ... and given to the backend */
-    int64_t marks[MACHINES][2];                  /* tokens that were answered */
-    uint64_t revision;                           /* the newest that was told */
+    uint64_t reported[MACHINES][OPERATION_KINDS]; /* operations that were acknowledged */
+    uint64_t started[MACHINES][OPERATION_KINDS];  /* ... and given to the backend */
+    int64_t marks[MACHINES][2];                   /* tokens that were answered */
+    uint64_t revision;                            /* the newest that was reported */
     uint64_t acknowledged, deaths, opened;
     bool torn_once;
 };
@@ -125,15 +125,15 @@ static void trial_close(struct backend *backend)
 
 /* --- callers --- */
 
-static void on_told(struct host_wait *wait)
+static void on_answered(struct host_wait *wait)
 {
     struct waiting *w = CONTAINER_OF(wait, struct waiting, wait);
     struct world *world = w->process->world;
 
     if (w->answer.status == GRPC_OK) {
-        uint64_t *told = &world->told[w->machine][w->kind];
-        CHECK("numbers grow", w->answer.operation.number >= *told);
-        *told = w->answer.operation.number;
+        uint64_t *reported = &world->reported[w->machine][w->kind];
+        CHECK("numbers grow", w->answer.operation.number >= *reported);
+        *reported = w->answer.operation.number;
     }
     world->marks[w->machine][0] = w->epoch;
     world->marks[w->machine][1] = w->sequence;
@@ -170,8 +170,8 @@ static void ask_one(struct process *p)
     buf_deinit(&bytes);
     CHECK("never fenced by itself", w->answer.outcome != BOOK_FENCED);
     w->revision = book_stats(host_book(p->host)).revision;
-    host_wait_init(&w->wait, on_told);
-    if (!host_wait(p->host, &w->wait)) on_told(&w->wait);
+    list_init(&w->wait.link);
+    if (!host_wait(p->host, &w->wait, on_answered)) on_answered(&w->wait);
 }
 
 static void on_ask(struct timer *timer)
@@ -184,7 +184,7 @@ static void on_ask(struct timer *timer)
 
 /* --- the process --- */
 
-/* What was told before the last death is in the book that was just read. */
+/* What was reported before the last death is in the book that was just read. */
 static void check_memory(struct process *p)
 {
     const struct world *world = p->world;
@@ -199,11 +199,12 @@ static void check_memory(struct process *p)
         snprintf(id, sizeof id, "m-%u", i);
         e = book_find(book, str_from(id));
         if (!e) {
-            CHECK_I64("only what nobody was told of is missing", world->marks[i][1], 0);
+            CHECK_I64("only what was never answered is missing", world->marks[i][1], 0);
             continue;
         }
         for (int kind = 0; kind < OPERATION_KINDS; kind++) {
-            CHECK("no acknowledged operation is lost", e->operations[kind] >= world->told[i][kind]);
+            CHECK("no acknowledged operation is lost",
+                  e->operations[kind] >= world->reported[i][kind]);
             CHECK("none the backend was given", e->operations[kind] >= world->started[i][kind]);
         }
         mark = fences_find(&e->fences, STR("s"));
@@ -261,17 +262,17 @@ static void drop_answers(struct process *p)
     struct host_wait wait;
     struct list *at, *following;
 
-    host_wait_init(&wait, on_told);
-    if (!host_wait(p->host, &wait)) return;
+    list_init(&wait.link);
+    if (!host_wait(p->host, &wait, on_answered)) return;
     for (at = wait.link.next; at != &wait.link; at = following) {
         struct host_wait *other = CONTAINER_OF(at, struct host_wait, link);
 
         following = at->next;
-        if (at == NULL || other->fn != on_told) continue;
-        host_wait_stop(other);
+        if (at == NULL || other->fn != on_answered) continue;
+        list_remove(&other->link);
         free(CONTAINER_OF(other, struct waiting, wait));
     }
-    host_wait_stop(&wait);
+    list_remove(&wait.link);
 }
 
 static void close_process(void *state)
@@ -325,14 +326,14 @@ static void run_world(uint64_t seed, enum sim_death death, uint64_t compact_byte
     sim_close(world.sim);
 }
 
-TEST(killed_before_any_disk_call_nothing_told_is_lost)
+TEST(killed_before_any_disk_call_nothing_answered_is_lost)
 {
     uint64_t seed = test_seed();
 
     for (uint64_t i = 0; i < 4; i++) run_world(seed + i, SIM_KILLED, i % 2 ? 4096 : 1);
 }
 
-TEST(without_power_before_any_disk_call_nothing_told_is_lost)
+TEST(without_power_before_any_disk_call_nothing_answered_is_lost)
 {
     uint64_t seed = test_seed();
 
@@ -346,7 +347,7 @@ struct failing {
     struct host *host;
     enum err failed;
     struct note why;
-    bool told;
+    bool reported;
     struct host_wait wait;
 };
 
@@ -358,9 +359,9 @@ static void on_failed(void *owner, enum err err, const struct note *note)
     f->why = *note;
 }
 
-static void on_told_in_vain(struct host_wait *wait)
+static void on_answered_in_vain(struct host_wait *wait)
 {
-    CONTAINER_OF(wait, struct failing, wait)->told = true;
+    CONTAINER_OF(wait, struct failing, wait)->reported = true;
 }
 
 static void nothing(struct task *task)
@@ -368,7 +369,7 @@ static void nothing(struct task *task)
     (void)task;
 }
 
-TEST(a_disk_that_fails_ends_the_provider_and_nobody_is_told)
+TEST(a_disk_that_fails_ends_the_provider_and_no_answer_goes_out)
 {
     static const struct backend_ops ops = {
         .name = "trial", .start = trial_start, .close = trial_close};
@@ -394,15 +395,15 @@ TEST(a_disk_that_fails_ends_the_provider_and_nobody_is_told)
     CHECK_OK("offer",
              book_see(host_book(f.host), SEEN_OFFERED, STR("m-0"), &plain_offer, STR_EMPTY, &note));
     sim_fs_fail_once(sim_host_disk(machine), SIM_FS_SYNC, 1, ERR_IO);
-    host_wait_init(&f.wait, on_told_in_vain);
-    CHECK("it waits for the disk", host_wait(f.host, &f.wait));
+    list_init(&f.wait.link);
+    CHECK("it waits for the disk", host_wait(f.host, &f.wait, on_answered_in_vain));
     task_init(&task, nothing);
     loop_defer(sim_host_io(machine)->loop, &task);
     (void)sim_run_for(world.sim, 5000);
     CHECK_ERR("it ends", f.failed, ERR_IO);
     CHECK_HAS("and says where", f.why.text, "/state");
-    CHECK("nobody was told", !f.told);
-    host_wait_stop(&f.wait);
+    CHECK("no answer went out", !f.reported);
+    list_remove(&f.wait.link);
     host_close(f.host);
     sim_close(world.sim);
 }

@@ -45,6 +45,21 @@ static struct sim_fs *disk_open(const struct sim_fs_options *options, uint64_t s
     return disk;
 }
 
+/* What journal_open answers for a file of these bytes. */
+static enum err open_bytes(struct str bytes, struct heard *heard, struct note *note)
+{
+    struct sim_fs *disk = disk_open(&(struct sim_fs_options){0}, 1);
+    struct journal_report report;
+    struct journal *j = NULL;
+    enum err err;
+
+    CHECK_OK("file", fs_publish(sim_fs_fs(disk), PATH, bytes, 0600, 1));
+    err = open_journal(sim_fs_fs(disk), heard, &j, &report, note);
+    journal_close(j);
+    sim_fs_close(disk);
+    return err;
+}
+
 /* A file of three batches and its bytes. `ends`: where each ends. */
 static void make_file(struct buf *file, uint64_t ends[3], bool sealed)
 {
@@ -93,7 +108,7 @@ TEST(a_file_torn_at_any_byte_opens_with_what_was_whole)
         check_err(note.text, open_journal(fs, &heard, &j, &report, &note), ERR_OK, "open", __FILE__,
                   __LINE__);
         CHECK_STR("what was whole", buf_peek(&heard.text), str_from(wholes[whole]));
-        CHECK_U64("the rest is told", report.torn_bytes,
+        CHECK_U64("the rest is reported", report.torn_bytes,
                   whole              ? cut - ends[whole - 1]
                   : cut < FIRST_SEAL ? cut - JOURNAL_HEAD
                                      : cut - FIRST_SEAL);
@@ -118,14 +133,12 @@ TEST(a_damaged_byte_is_refused_with_its_place_and_never_loses_what_was_sealed)
     buf_init(&heard.text, 1 << 20);
     make_file(&file, ends, true);
     for (size_t at = 0; at < ends[2]; at++) {
-        struct journal_report report;
         struct note note = {.text = ""};
         char offset[32];
         enum err err;
 
-        buf_clear(&heard.text);
         file.data[at] ^= 0x20;
-        err = journal_read(buf_peek(&file), hear, &heard, &report, &note);
+        err = open_bytes(buf_peek(&file), &heard, &note);
         file.data[at] ^= 0x20;
         CHECK("refused", err == ERR_CORRUPT || err == ERR_VERSION);
         if (at < JOURNAL_HEAD) continue;
@@ -137,11 +150,9 @@ TEST(a_damaged_byte_is_refused_with_its_place_and_never_loses_what_was_sealed)
         CHECK_HAS("where", note.text, offset);
     }
     for (size_t len = 0; len < JOURNAL_HEAD; len++) {
-        struct journal_report report;
         struct note note = {.text = ""};
 
-        CHECK_ERR("no such file",
-                  journal_read(str_of(file.data, len), hear, &heard, &report, &note), ERR_CORRUPT);
+        CHECK_ERR("no such file", open_bytes(str_of(file.data, len), &heard, &note), ERR_CORRUPT);
     }
     buf_deinit(&file);
     buf_deinit(&heard.text);
@@ -152,7 +163,6 @@ TEST(bytes_of_a_client_are_never_taken_for_a_batch)
     struct buf file, forged;
     struct heard heard;
     uint64_t ends[3];
-    struct journal_report report;
     struct note note = {.text = ""};
 
     buf_init(&file, 1 << 20);
@@ -163,7 +173,7 @@ TEST(bytes_of_a_client_are_never_taken_for_a_batch)
     buf_append(&forged, str_of(file.data, ends[1]));
     buf_append(&forged, STR("torn head................................"));
     buf_append(&forged, str_of(file.data + ends[1], ends[2] - ends[1]));
-    CHECK_OK("a torn tail", journal_read(buf_peek(&forged), hear, &heard, &report, &note));
+    CHECK_OK("a torn tail", open_bytes(buf_peek(&forged), &heard, &note));
     CHECK_STR("no more than was there", buf_peek(&heard.text), STR("one\ntwo-two\n"));
     buf_deinit(&file);
     buf_deinit(&forged);
@@ -191,12 +201,10 @@ static uint64_t work(struct fs *fs, uint64_t first, uint64_t *ret_tried)
         if (journal_append(j, str_from(text), &note)) break;
         done = number;
         if (i % 5 != 4) continue;
-        if (journal_next_begin(j, number, &note)) continue;
-        if (journal_next_append(j, STR("new"), &note) ||
-            journal_next_append(j, str_from(text), &note) || journal_next_publish(j, &note)) {
-            journal_next_drop(j);
-            if (journal_failed(j)) break;
-        }
+        if ((journal_rewrite(j, number, STR("new"), false, &note) ||
+             journal_rewrite(j, 0, str_from(text), true, &note)) &&
+            journal_failed(j))
+            break;
     }
     journal_close(j);
 out:
@@ -264,7 +272,7 @@ TEST(power_cuts_lose_nothing_that_was_acknowledged)
     }
 }
 
-/* A killed process leaves what it wrote in the machine's memory. Whoever finds it there answers for
+/* A killed process leaves what it wrote in the machine's memory. The process that finds it there answers for
  * it, so it has to be durable by then. */
 TEST(what_a_start_has_read_outlives_the_power)
 {
@@ -313,7 +321,7 @@ TEST(a_failed_sync_is_final)
     fault_fs_arm(&fault, (struct fault_fs_plan){.calls = FAULT_FS_SYNC, .nth = 1, .err = ERR_IO});
     CHECK_ERR("fails", journal_append(j, STR("x"), &note), ERR_IO);
     CHECK_ERR("and stays so", journal_append(j, STR("y"), &note), ERR_IO);
-    CHECK_ERR("the next file too", journal_next_begin(j, 5, &note), ERR_IO);
+    CHECK_ERR("the next file too", journal_rewrite(j, 5, STR_EMPTY, false, &note), ERR_IO);
     journal_close(j);
     buf_deinit(&heard.text);
     sim_fs_close(disk);

@@ -59,7 +59,7 @@ static void on_done(struct backend_host *host, struct operation_ticket ticket,
     l->failed = end->failed;
 }
 
-TEST(a_backend_is_told_an_operation_and_tells_its_end)
+TEST(a_backend_gets_an_operation_and_reports_its_end)
 {
     static const struct backend_ops ops = {.name = "eager", .start = eager_start};
     struct listener listener = {.host = {.done = on_done}, .failed = true};
@@ -74,6 +74,6 @@ TEST(a_backend_is_told_an_operation_and_tells_its_end)
     CHECK_OK("taken", eager.backend.ops->start(&eager.backend, &operation, NULL));
     CHECK_U64("not from inside", listener.number, 0);
     eager_turn(&eager);
-    CHECK_U64("told", listener.number, 7);
+    CHECK_U64("reported", listener.number, 7);
     CHECK("well", !listener.failed);
 }

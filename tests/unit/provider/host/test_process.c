@@ -21,7 +21,7 @@ static void open_again(void)
     usual.io = host.rig.io;
     usual.directory = in_dir("machines");
     usual.offer = fake_offer;
-    /* Not for ever: whoever outlives a test that failed ends by itself. */
+    /* Not for ever: a process that outlives a failed test ends by itself. */
     if (!usual.host_command) usual.host_command = "exec sleep 300";
     if (!usual.node_command) usual.node_command = "exec sleep 300";
     CHECK_OK(note.text, process_backend_open(&usual, &backend, &note));
@@ -72,8 +72,8 @@ static bool exists(const char *file)
 
 static void do_well(struct backend_operation operation, const char *id)
 {
-    const struct told *told = fake_do(&host, operation, id);
-    CHECK(told->text, !told->failed);
+    const struct reported *reported = fake_do(&host, operation, id);
+    CHECK(reported->text, !reported->failed);
 }
 
 static const struct backend_operation create = {.kind = OPERATION_CREATE};
@@ -148,7 +148,7 @@ TEST(who_does_not_go_in_its_grace_is_killed)
     fake_close(&host);
 }
 
-TEST(a_process_that_dies_is_told_as_such)
+TEST(a_process_that_dies_is_reported_as_such)
 {
     static const struct {
         const char *why, *file, *says;
@@ -177,31 +177,31 @@ TEST(a_process_that_dies_is_told_as_such)
 
 TEST(a_node_that_does_not_start_fails_the_operation)
 {
-    const struct told *told;
+    const struct reported *reported;
 
     open_with((struct process_backend_options){.node_command = "exit 3", .ready_file = "ready"});
     host.backend->ops->ready(host.backend);
     do_well(create, "m");
     fake_start(&host, configure(), "m");
-    FAKE_UNTIL("told", &host, fake_sighting(&host, "m", SEEN_FAILED));
+    FAKE_UNTIL("reported", &host, fake_sighting(&host, "m", SEEN_FAILED));
     CHECK_HAS("how", fake_sighting(&host, "m", SEEN_FAILED)->text, "exit status 3");
     fake_close(&host);
     open_with((struct process_backend_options){.ready_file = "ready", .ready_within_ms = 50});
     do_well(create, "m");
-    told = fake_do(&host, configure(), "m");
-    CHECK("one that never says it is ready", told->failed);
-    CHECK_HAS("why", told->text, "configure: the node did not say that it is ready");
+    reported = fake_do(&host, configure(), "m");
+    CHECK("one that never says it is ready", reported->failed);
+    CHECK_HAS("why", reported->text, "configure: the node did not say that it is ready");
     int pid = pid_in("machines/m/host.pid");
     FAKE_UNTIL("and nothing of it stays", &host, !runs(pid));
-    told = fake_do(&host, configure(), "m");
-    CHECK("without a host there is no node", told->failed);
+    reported = fake_do(&host, configure(), "m");
+    CHECK("without a host there is no node", reported->failed);
     do_well(delete_it, "m");
     fake_close(&host);
 }
 
 TEST(a_later_provider_finds_what_runs)
 {
-    const struct told *told;
+    const struct reported *reported;
 
     open_with((struct process_backend_options){0});
     do_well(create, "idle");
@@ -217,9 +217,9 @@ TEST(a_later_provider_finds_what_runs)
     for (int i = 0; i < 20; i++) real_io_turn(host.rig.real, false);
     CHECK_SIZE("all is as it was", host.count, 0);
     /* What was under way when it died: nothing is started twice. */
-    told =
+    reported =
         fake_do(&host, (struct backend_operation){.kind = OPERATION_CREATE, .again = true}, "idle");
-    CHECK("done", !told->failed);
+    CHECK("done", !reported->failed);
     CHECK("the same process", pid_in("machines/idle/host.pid") == idle && runs(idle));
     kill(node, SIGKILL);
     FAKE_UNTIL("a death is seen", &host, fake_sighting(&host, "busy", SEEN_FAILED));
@@ -228,7 +228,7 @@ TEST(a_later_provider_finds_what_runs)
     fake_close(&host);
 }
 
-TEST(what_ended_while_nobody_looked_is_told)
+TEST(what_ended_while_nobody_looked_is_reported)
 {
     open_with((struct process_backend_options){0});
     do_well(create, "idle");
@@ -335,8 +335,8 @@ TEST(an_id_that_is_no_name_of_a_directory_is_refused)
 
     open_with((struct process_backend_options){0});
     for (size_t i = 0; i < ARRAY_LEN(ids); i++) {
-        const struct told *told = fake_do(&host, create, ids[i]);
-        CHECK(ids[i], told->failed);
+        const struct reported *reported = fake_do(&host, create, ids[i]);
+        CHECK(ids[i], reported->failed);
         adopt(ids[i], MACHINE_IDLE);
     }
     fake_close(&host);

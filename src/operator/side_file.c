@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One job at a time looks at the file and reads it, or publishes a content. Two buffers: that of the
+ * job, and on the loop the content that was reported last or the one that waits. */
+#include "operator/side_file.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "io/fs.h"
+#include "io/worker.h"
+
+struct side_file {
+    struct side_file_options options;
+    char path[FS_PATH_CAP];
+    struct loop_worker *worker;
+    struct timer timer;
+    /* the job's, while it runs */
+    struct job job;
+    struct buf content;
+    struct fs_info seen; /* watched: of the last reading */
+    bool changed;
+    uint64_t unique;
+    enum err err;
+    /* the loop's */
+    struct buf other; /* watched: reported last; written: waits */
+    bool has_other;
+    uint64_t mark, other_mark;
+    bool runs, closing;
+    enum err trouble; /* reported last */
+};
+
+/* -- on the worker -- */
+
+/* After an error `seen` is unchanged, so that the next check reads again. */
+static void side_file_look(struct job *job)
+{
+    struct side_file *f = CONTAINER_OF(job, struct side_file, job);
+    struct fs *fs = f->options.io->fs;
+    struct fs_info before, after;
+
+    f->changed = false;
+    f->err = fs_stat(fs, f->path, &before);
+    if (f->err || fs_same(&before, &f->seen)) return;
+    buf_clear(&f->content);
+    f->err = fs_read_whole(fs, f->path, f->options.bytes_max, &f->content);
+    if (!f->err) f->err = fs_stat(fs, f->path, &after);
+    if (f->err || !fs_same(&before, &after)) return; /* the file is being written: next time */
+    f->seen = after;
+    f->changed = true;
+}
+
+static void side_file_publish(struct job *job)
+{
+    struct side_file *f = CONTAINER_OF(job, struct side_file, job);
+
+    f->err =
+        fs_publish(f->options.io->fs, f->path, buf_peek(&f->content), f->options.mode, f->unique);
+}
+
+/* -- on the loop -- */
+
+static void side_file_report(struct side_file *f)
+{
+    char why[FS_PATH_CAP + 64];
+
+    if (f->err == f->trouble) return;
+    f->trouble = f->err;
+    f->seen = (struct fs_info){0}; /* a file that comes back is read, also if it is the old one */
+    snprintf(why, sizeof why, "%s: %s", f->path, err_text(f->err));
+    f->options.on_trouble(f->options.owner, f->err, why);
+}
+
+static void on_looked(struct job *job, enum err err)
+{
+    struct side_file *f = CONTAINER_OF(job, struct side_file, job);
+    struct str content = buf_peek(&f->content);
+
+    if (err || f->closing) return;
+    timer_start_in(&f->timer, SIDE_FILE_EVERY_MS);
+    if (f->err) side_file_report(f);
+    if (f->err || !f->changed) return;
+    f->trouble = ERR_OK;
+    if (f->has_other && str_equal(content, buf_peek(&f->other))) return;
+    buf_clear(&f->other);
+    f->has_other = !buf_append(&f->other, content); /* no memory: reported once too often */
+    f->options.on_content(f->options.owner, content);
+}
+
+static void side_file_swap(struct side_file *f)
+{
+    struct buf content = f->content;
+
+    f->content = f->other;
+    f->other = content;
+}
+
+/* Starts the next write, unless one runs or a failure is not SIDE_FILE_EVERY_MS ago. */
+static void side_file_begin(struct side_file *f)
+{
+    if (!f->has_other || f->runs || timer_running(&f->timer)) return;
+    side_file_swap(f);
+    buf_clear(&f->other);
+    f->has_other = false;
+    f->mark = f->other_mark;
+    f->unique = entropy_u64(f->options.io->entropy);
+    f->runs = !worker_submit(f->worker, &f->job);
+    assert(f->runs); /* one job at a time always fits */
+}
+
+static void on_published(struct job *job, enum err err)
+{
+    struct side_file *f = CONTAINER_OF(job, struct side_file, job);
+
+    f->runs = false;
+    if (err || f->closing) return;
+    if (f->err) {
+        side_file_report(f);
+        if (!f->has_other) { /* nothing newer: the same again */
+            side_file_swap(f);
+            f->other_mark = f->mark;
+            f->has_other = true;
+        }
+        timer_start_in(&f->timer, SIDE_FILE_EVERY_MS);
+        return;
+    }
+    f->trouble = ERR_OK;
+    if (f->options.on_written) f->options.on_written(f->options.owner, f->mark);
+    side_file_begin(f);
+}
+
+static void side_file_on_timer(struct timer *timer)
+{
+    struct side_file *f = CONTAINER_OF(timer, struct side_file, timer);
+
+    if (!f->options.on_content)
+        side_file_begin(f);
+    else if (worker_submit(f->worker, &f->job))
+        timer_start_in(timer, SIDE_FILE_EVERY_MS);
+}
+
+enum err side_file_read(struct side_file *f, struct str *ret_content, struct note *note)
+{
+    enum err err;
+
+    buf_clear(&f->other);
+    err = fs_read_whole(f->options.io->fs, f->path, f->options.bytes_max, &f->other);
+    f->has_other = !err && f->options.on_content;
+    *ret_content = buf_peek(&f->other);
+    if (err) note_set(note, "%s", err_text(err));
+    return err;
+}
+
+struct buf *side_file_room(struct side_file *f)
+{
+    buf_clear(&f->other);
+    f->has_other = false;
+    return &f->other;
+}
+
+void side_file_write(struct side_file *f, uint64_t mark)
+{
+    f->other_mark = mark;
+    f->has_other = true;
+    side_file_begin(f);
+}
+
+bool side_file_busy(const struct side_file *f)
+{
+    return f->runs || f->has_other;
+}
+
+enum err side_file_open(const struct side_file_options *options, struct side_file **ret_file,
+                        struct note *note)
+{
+    struct worker_options worker = {.name = options->thread, .jobs_max = 1};
+    bool watched = options->on_content != NULL;
+    const char *directory = options->directory ? options->directory : "";
+    struct side_file *f = calloc(1, sizeof *f);
+    enum err err = ERR_OK;
+
+    if (!f) return ERR_NOMEM;
+    f->options = *options;
+    buf_init(&f->content, options->bytes_max + 1);
+    buf_init(&f->other, options->bytes_max + 1);
+    if (watched)
+        job_init(&f->job, side_file_look, on_looked);
+    else
+        job_init(&f->job, side_file_publish, on_published);
+    if (snprintf(f->path, sizeof f->path, "%s%s%s", directory, directory[0] ? "/" : "",
+                 options->path) >= (int)sizeof f->path) {
+        note_set(note, "too long a path");
+        err = ERR_INVALID;
+    }
+    if (!err) err = timer_init(&f->timer, options->io->loop, side_file_on_timer);
+    if (!err) err = worker_open(options->io->loop, &worker, &f->worker);
+    if (err) {
+        side_file_close(f);
+        return err;
+    }
+    if (watched) timer_start_in(&f->timer, SIDE_FILE_EVERY_MS);
+    *ret_file = f;
+    return ERR_OK;
+}
+
+void side_file_close(struct side_file *f)
+{
+    if (!f) return;
+    f->closing = true;
+    timer_deinit(&f->timer);
+    worker_close(f->worker);
+    if (f->has_other && !f->options.on_content) /* best effort: the next start writes anew */
+        (void)fs_publish(f->options.io->fs, f->path, buf_peek(&f->other), f->options.mode,
+                         entropy_u64(f->options.io->entropy));
+    buf_deinit(&f->content);
+    buf_deinit(&f->other);
+    free(f);
+}
