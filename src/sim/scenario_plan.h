@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Many worlds of one scenario, one after the other, told on standard output: what a runner's main()
+/* Many worlds of one scenario, one after the other, reported on standard output: what a runner's main()
  * needs besides its options. Stops at the first seed that fails and prints how to run it again. */
 #ifndef SIM_SCENARIO_PLAN_H
 #define SIM_SCENARIO_PLAN_H

@@ -60,23 +60,13 @@ static uint64_t fold(uint64_t hash, uint64_t fact)
     return hash ^ (hash >> 29);
 }
 
-static const char *mark_text(enum sim_mark mark)
-{
-    switch (mark) {
-    case SIM_MARK_TURN: return "turn";
-    case SIM_MARK_ARRIVE: return "packet arrives";
-    case SIM_MARK_LOSE: return "packet lost";
-    case SIM_MARK_JOB: return "job";
-    case SIM_MARK_BOOT: return "starts";
-    case SIM_MARK_DEATH: return "dies";
-    case SIM_MARK_PAUSE: return "pause";
-    case SIM_MARK_CLOCK: return "clock";
-    case SIM_MARK_SOCKET: return "connection";
-    case SIM_MARK_CALLER: return "note";
-    case SIM_MARK_LINK: return "link";
-    }
-    return "?";
-}
+static const char *const mark_texts[] = {
+    [SIM_MARK_TURN] = "turn",         [SIM_MARK_ARRIVE] = "packet arrives",
+    [SIM_MARK_LOSE] = "packet lost",  [SIM_MARK_JOB] = "job",
+    [SIM_MARK_BOOT] = "starts",       [SIM_MARK_DEATH] = "dies",
+    [SIM_MARK_PAUSE] = "pause",       [SIM_MARK_CLOCK] = "clock",
+    [SIM_MARK_SOCKET] = "connection", [SIM_MARK_CALLER] = "note",
+    [SIM_MARK_LINK] = "link"};
 
 void sim_mark(struct sim *sim, enum sim_mark mark, const struct sim_host *host, uint64_t a,
               uint64_t b)
@@ -88,7 +78,7 @@ void sim_mark(struct sim *sim, enum sim_mark mark, const struct sim_host *host, 
     sim->hash = fold(sim->hash, a);
     sim->hash = fold(sim->hash, b);
     if (!sim->options.trace || mark == SIM_MARK_CALLER) return;
-    snprintf(text, sizeof text, "%s %" PRIu64 " %" PRIu64, mark_text(mark), a, b);
+    snprintf(text, sizeof text, "%s %" PRIu64 " %" PRIu64, mark_texts[mark], a, b);
     sim->options.trace(sim->options.trace_context, sim->now, host ? host->name : "", text);
 }
 

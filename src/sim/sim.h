@@ -11,14 +11,14 @@
  * of the process's loop takes no virtual time while it runs; what it cost is charged afterwards, as
  * the earliest moment of its next turn.
  *
- * The surprising rule, for whoever writes sim_process_ops.destroy: when a process dies its memory
+ * The surprising rule for sim_process_ops.destroy: when a process dies its memory
  * must still be given back. destroy(state) is called on a dead host: nothing it does reaches the
- * network or the disk, time stands still, no timer fires, no hook and no job runs. Call the same
+ * network or the disk, time stops, no timer fires, no hook and no job runs. Call the same
  * close functions as in an orderly stop. What they answer by callback (on_closed, done with
  * ERR_CANCELLED, deferred tasks, posts) is delivered right after destroy returns, so a state that
  * is freed by the last of these callbacks is fine. A process may also free its memory at once and
  * leave its streams, listeners and workers unclosed: the world takes those back without a callback.
- * It must not then leave tasks or posts waiting, and nothing it tells a checker from here on may
+ * It must not then leave tasks or posts waiting, and nothing it reports to a checker from here on may
  * count. */
 #ifndef SIM_SIM_H
 #define SIM_SIM_H
@@ -46,7 +46,7 @@ struct sim_options {
     uint64_t events_max;    /* over the world's life; 0: 200 million */
     uint64_t wall_start_ms; /* since 1970; 0: 2026-01-01 */
     uint64_t give_up_ms;    /* a connection with unanswered bytes dies after; 0: 20 s */
-    /* Told of every traced event; for a person who looks at one seed. */
+    /* Called with every traced event; for a person who looks at one seed. */
     void (*trace)(void *context, sim_time now, const char *host, const char *text);
     void *trace_context;
 };

@@ -211,14 +211,13 @@ enum err sim_host_add(struct sim *sim, const struct sim_host_options *options,
     host->entropy.base.fill = entropy_draw;
     sim_links_init(host);
     sim_net_init(host);
-    sim_datagram_init(host);
     boot(host);
     err = sim_event_init(&host->turn, sim, turn);
     if (!err) err = sim_disk_open(host); /* dates its files by the clock that boot set */
     if (err) goto discard;
     open_loop(host);
-    host->io =
-        (struct io){&host->loop, &host->clock.base, &host->entropy.base, &host->net, &host->gate};
+    host->io = (struct io){&host->loop, &host->clock.base, &host->entropy.base, &host->net,
+                           sim_fs_fs(host->disk)};
     sim->hosts[sim->host_count++] = host;
     *ret_host = host;
     return ERR_OK;
@@ -307,7 +306,6 @@ static void bury(struct sim_host *host, enum sim_death death)
     sim_event_cancel(&host->turn);
     sim_workers_death(host);
     sim_net_death(host, death);
-    sim_datagram_death(host);
     host->turning = true; /* wakes mean nothing here */
     host->spent_ns = 0;
     io_of_turn = &host->io;
@@ -377,7 +375,7 @@ void sim_close(struct sim *sim)
     for (size_t i = 0; i < sim->host_count; i++) {
         struct sim_host *host = sim->hosts[i];
         sim_event_deinit(&host->turn);
-        sim_disk_close(host);
+        sim_fs_close(host->disk);
         free(host);
     }
     heap_deinit(&sim->queue);

@@ -98,7 +98,7 @@ static enum err submit(struct loop_worker *worker, struct job *job)
     return ERR_OK;
 }
 
-/* On a dead host nothing runs any more; what had run is told so. */
+/* On a dead host nothing runs any more; what had run ends as done. */
 static void worker_end(struct loop_worker *worker)
 {
     struct sim_worker *w = CONTAINER_OF(worker, struct sim_worker, base);
@@ -154,7 +154,7 @@ void sim_workers_death(struct sim_host *host)
     {
         struct sim_worker *w = CONTAINER_OF(node, struct sim_worker, link);
         sim_event_cancel(&w->event);
-        list_remove(&w->ready.link); /* what it finished is told by worker_close, or by nobody */
+        list_remove(&w->ready.link); /* what it finished ends in worker_close, or never */
     }
 }
 

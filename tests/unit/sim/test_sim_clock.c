@@ -267,7 +267,7 @@ static void on_slow_task(struct task *task)
     CHECK_OK("sync", fs_sync(io->fs, file));
     fs_close(io->fs, file);
     CHECK("blocking calls take time", clock_mono_ns(io->clock).ns > before.ns);
-    CHECK_U64("the turn's time stands", loop_now(io->loop).ms, before.ns / NS_PER_MS);
+    CHECK_U64("the turn's time stops", loop_now(io->loop).ms, before.ns / NS_PER_MS);
 }
 
 TEST(a_blocking_call_makes_the_next_turn_late)

@@ -306,7 +306,7 @@ TEST(a_process_that_fails_to_start_leaves_nothing)
 
     pair_open(&p, 6);
     sim_host_die(p.b, SIM_POWER_CUT);
-    CHECK_ERR("told", sim_host_start(p.b, &ops, &fired), ERR_IO);
+    CHECK_ERR("reported", sim_host_start(p.b, &ops, &fired), ERR_IO);
     CHECK("no process, but power", !sim_host_running(p.b) && sim_host_powered(p.b));
     CHECK_OK("the next one starts", sim_host_start(p.b, &tidy_ops, &fired));
     connect_to_service(&p);
@@ -337,7 +337,7 @@ TEST(a_power_cut_inside_start_is_a_death)
         pair_open(&p, 9);
         sim_host_die_at_disk_call(p.b, nth, SIM_POWER_CUT);
         err = sim_host_start(p.b, &ops, &fired);
-        CHECK("started, or dead and told so", !err == sim_host_running(p.b));
+        CHECK("started, or dead and said so", !err == sim_host_running(p.b));
         CHECK("started, or without power", !err == sim_host_powered(p.b));
         deaths += err != ERR_OK;
         if (err) CHECK_OK("the next boot", sim_host_restart(p.b));

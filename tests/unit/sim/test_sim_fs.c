@@ -353,7 +353,7 @@ TEST(each_write_has_its_own_fate)
 }
 
 /* Rewriting in place: empty, then write. In order, new bytes past the cut need the cut; out of
- * order the new ones can stand before the rest of the old. */
+ * order the new ones can come before the rest of the old. */
 TEST(a_truncation_comes_before_what_is_written_past_it)
 {
     unsigned empty = 0, mixed[2] = {0};
@@ -741,7 +741,7 @@ TEST(each_call_tells_its_price)
     uint64_t paid = 0;
     struct sim_fs_options options = {
         .cost = add_cost,
-        .cost_context = &paid,
+        .context = &paid,
         .call_ns = 10,
         .kib_ns = 100,
         .sync_ns_min = 5000,
