@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Claims and commits over any store: records with a checksum, the token that fences older owners,
+ * and the look that settles a conflict or a lost answer. Processing thread. */
 #include "worker/checkpoint.h"
 
 #include <inttypes.h>
@@ -118,7 +120,7 @@ static enum err read_record(struct str content, struct checkpoint *checkpoint, s
     return !err || err == ERR_NOMEM ? err : ERR_CORRUPT;
 }
 
-/* What stands there now; ERR_OK with an empty version: nothing. */
+/* What is there now; ERR_OK with an empty version: nothing. */
 static enum err checkpoint_look(struct checkpoint_store *store, uint32_t partition,
                                 struct buf *content, struct checkpoint *ret_now,
                                 struct tally *tally, struct note *note)

@@ -72,7 +72,7 @@ bool host_check_fence(struct worker_host *h)
 
 static void host_schedule(struct worker_host *h)
 {
-    uint64_t now = host_now(h).ms, next = life_next_beat(&h->life).ms;
+    uint64_t now = host_now(h).ms, next = h->life.next_beat.ms;
     uint64_t good_until = life_good_until(&h->life).ms;
 
     if (h->beating) next = UINT64_MAX; /* its answer, or its time limit, comes first */
@@ -115,7 +115,7 @@ static void host_on_tick(struct timer *timer)
 
     (void)host_check_fence(h);
     if (h->closing) return;
-    if (host_now(h).ms >= life_next_beat(&h->life).ms) host_beat(h);
+    if (host_now(h).ms >= h->life.next_beat.ms) host_beat(h);
     acks_send(h);
     rounds_check(h);
     metrics_set_fields(h->metrics, &h->counts);
@@ -333,8 +333,11 @@ void host_answered(struct worker_host *h, enum host_call call, enum err err)
     if (call == CALL_LEAVE && h->drain == DRAIN_LEAVE) host_drained(h, true);
     if (call == CALL_ACK_CHECKPOINT) rounds_acked(h, err);
     if (call != CALL_ACK_REVOKE) return;
-    /* While draining a lost AckRevoke is not repeated: Leave has the same effect. */
-    acks_answered(h, h->drain == DRAIN_ACK ? ERR_OK : err);
+    /* Partitions that the service refused came too late, and count as acknowledged. While draining
+     * a lost AckRevoke is not repeated: Leave has the same effect. */
+    if (h->drain == DRAIN_ACK) err = ERR_OK;
+    tenures_acked(&h->tenures, !err);
+    if (!err) acks_send(h); /* else the next beat does */
     host_drain_step(h);
 }
 

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* One batch of a partition's input: its files in order, lines in chunks, one file per batch, so that
+ * records and offset change together. Processing thread. */
 #include "worker/intake.h"
 
 #include <inttypes.h>

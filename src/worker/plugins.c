@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Plugins by their manifests: loading, watching their files, reloading between jobs, stopping at the
+ * fence. Loop's thread, but for plugins_call. */
 #include "worker/plugins.h"
 
 #include <stdio.h>

@@ -6,30 +6,21 @@
 
 #include "base/map.h"
 
-struct total {      /* of a key; of a source: how far it was read is its `count` */
-    struct str key; /* in this block */
+struct total { /* of a key; of a source: how far it was read is its `count` */
     uint64_t count;
     int64_t sum;
-    char text[];
 };
 struct tally {
     struct map totals, sources;
     uint64_t records, rejected;
 };
 
-static void totals_clear(struct map *totals, size_t max)
-{
-    struct map_entry *entry;
-
-    for (size_t at = 0; (entry = map_next(totals, &at));) free(entry->value);
-    map_deinit(totals);
-    map_init(totals, max, 0);
-}
-
 static void tally_clear(struct tally *tally)
 {
-    totals_clear(&tally->totals, TALLY_KEYS_MAX);
-    totals_clear(&tally->sources, TALLY_SOURCES_MAX);
+    map_free(&tally->totals);
+    map_free(&tally->sources);
+    map_init(&tally->totals, TALLY_KEYS_MAX, 0);
+    map_init(&tally->sources, TALLY_SOURCES_MAX, 0);
     tally->records = tally->rejected = 0;
 }
 
@@ -76,21 +67,9 @@ enum err tally_parse(struct str line, struct tally_record *ret_record)
 /* Made where it is not there yet. */
 static enum err total_of(struct map *map, struct str key, struct total **ret_total)
 {
-    struct total *total = map_get(map, key);
-    enum err err;
-
-    *ret_total = total;
-    if (total) return ERR_OK;
-    total = calloc(1, sizeof *total + key.len);
-    if (!total) return ERR_NOMEM;
-    memcpy(total->text, key.at, key.len);
-    total->key = str_of(total->text, key.len);
-    err = map_put(map, total->key, total);
-    if (err)
-        free(total);
-    else
-        *ret_total = total;
-    return err;
+    *ret_total = map_make(map, key, sizeof **ret_total);
+    if (*ret_total) return ERR_OK;
+    return map_count(map) == map->max ? ERR_FULL : ERR_NOMEM;
 }
 
 enum err tally_add(struct tally *tally, const struct tally_record *record)
@@ -185,7 +164,7 @@ enum err tally_write(const struct tally *tally, struct ndjson *into)
     ndjson_open_object(into, STR("totals"));
     for (size_t i = 0; totals[i].value; i++) {
         const struct total *total = totals[i].value;
-        ndjson_open_array(into, total->key);
+        ndjson_open_array(into, totals[i].key);
         ndjson_u64(into, NDJSON_ITEM, total->count);
         ndjson_i64(into, NDJSON_ITEM, total->sum);
         ndjson_close_array(into);
@@ -196,7 +175,7 @@ enum err tally_write(const struct tally *tally, struct ndjson *into)
     ndjson_open_object(into, STR("input_offsets"));
     for (size_t i = 0; sources[i].value; i++) {
         const struct total *source = sources[i].value;
-        ndjson_u64(into, source->key, source->count);
+        ndjson_u64(into, sources[i].key, source->count);
     }
     ndjson_close_object(into);
     free(totals);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the built-in processor keeps of one partition: for each key how often it came and the sum
  * of its numbers, and how far each input was read. Both move together, which is what makes a
- * checkpoint exact: whoever loads one and reads on from its offsets ends with the totals of a run
+ * checkpoint exact: a worker that loads one and reads on from its offsets ends with the totals of a run
  * that was never interrupted.
  *
  * A record is a line: "KEY" or "KEY NUMBER", parted by blanks; without a number it counts as 1. A

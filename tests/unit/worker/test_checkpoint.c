@@ -98,7 +98,7 @@ TEST(a_successor_loads_the_newest_and_shuts_the_old_owner_out) /* 148 */
     CHECK_OK("claim", claim(store, 3, OLD, &old, &records));
     CHECK_U64("nothing yet", records, 0);
     checkpoint_reference(store, &old, reference);
-    CHECK_TEXT("none to be told", reference, "");
+    CHECK_TEXT("none to be sent", reference, "");
     for (uint64_t n = 10; n <= 50; n += 10) CHECK_OK("commit", commit(store, &old, OLD, n));
     checkpoint_reference(store, &old, reference);
     CHECK_HAS("of the fifth", reference, "/00000007#ckpt-" OLD "-5");
