@@ -84,7 +84,7 @@ static void jobs_end(struct decide_thread *t, struct list *jobs, enum err err)
 
         list_remove(&job->link);
         t->backlog--;
-        job->done(job, err);
+        if (job->done) job->done(job, err);
     }
 }
 

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #include "model/penalty.h"
-#include "shard/audit.h"
 
 #define PREFIX "bigfleet_shard_"
 enum {
@@ -34,6 +33,16 @@ struct shard_metrics {
 };
 
 /* -- rows -- */
+
+const char *audit_kind_name(enum action_kind kind)
+{
+    static const char *const names[] = {
+        [ACTION_BOOTSTRAP] = "Bootstrap", [ACTION_PROVISION] = "Provision",
+        [ACTION_PREEMPT] = "Preempt",     [ACTION_RECLAIM] = "Reclaim",
+        [ACTION_DELETE] = "Delete",
+    };
+    return names[kind];
+}
 
 #define COUNTER(type, member) METRIC_COUNTER, METRIC_FIELD(struct type, member)
 #define GAUGE(type, member)   METRIC_GAUGE, METRIC_FIELD(struct type, member)
@@ -135,7 +144,7 @@ static const struct {
       "actions that the kill switch or a newer process of this shard held",
       COUNTER(core_counts, suppressed[0]), .label = "kind"}},
     {BY_KIND,
-     {PREFIX "actions_dryrun_total", "actions told and not done (shadow mode)",
+     {PREFIX "actions_dryrun_total", "actions that shadow mode logged and did not start",
       COUNTER(core_counts, dryrun[0]), .label = "kind"}},
     {BY_WAIT,
      {"muster_shard_drain_waits_total", "how the wait of a drain for its operator ended",

@@ -7,6 +7,7 @@
 #include "shard/sessions.h"
 
 struct shard_metrics;
+const char *audit_kind_name(enum action_kind kind); /* "Reclaim", as the audit has it, too */
 /* ERR_NOMEM and what metrics_add answers. */
 enum err shard_metrics_open(struct metrics *metrics, struct shard_metrics **ret_metrics,
                             struct note *note);

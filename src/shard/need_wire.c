@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Roll-ups from the wire to rows, and the inspection's rows to frames. A roll-up is read into a copy
+ * of the resource names, so that one that is refused leaves no name behind. Decide thread. */
 #include "shard/need_wire.h"
 
 #include "model/penalty.h"
@@ -15,7 +17,7 @@ enum {
 
 /* -- a roll-up -- */
 
-struct top { /* what stands beside the rows */
+struct top { /* the fields beside the rows */
     struct str cluster;
     int64_t at_unix_ns;
     size_t rows;
@@ -44,8 +46,8 @@ static enum err read_top(struct str bytes, size_t rows_max, struct top *ret_top,
 
 /* Pairs of a map; a key that comes again replaces the earlier one. */
 static enum err take_pairs(struct arena *scratch, const char *field,
-                           ProtobufCMessage *const *entries, size_t count, struct label **ret_pairs,
-                           size_t *ret_count, struct note *note)
+                           ProtobufCMessage *const *entries, size_t count,
+                           const struct label **ret_pairs, size_t *ret_count, struct note *note)
 {
     struct label *pairs = arena_calloc(scratch, count, sizeof *pairs);
     size_t kept = 0;
@@ -121,7 +123,6 @@ static enum err read_row(struct reading *r, struct str bytes, struct need *ret_n
     struct need_input input = {.cluster = r->top->cluster, .arrival_unix_ns = r->top->at_unix_ns};
     const Bigfleet__V1alpha1__CapacityNeed *row;
     ProtobufCMessage *message;
-    struct label *pairs = NULL;
     enum err err;
 
     if (bytes.len > ROLLUP_ROW_BYTES_MAX)
@@ -132,17 +133,13 @@ static enum err read_row(struct reading *r, struct str bytes, struct need *ret_n
     if (err) return err;
     row = (const Bigfleet__V1alpha1__CapacityNeed *)message;
     err = take_profile(&r->scratch, row, &input.profile, note);
-    if (!err) {
-        err = take_pairs(&r->scratch, "aggregate_resources",
-                         (ProtobufCMessage *const *)row->aggregate_resources,
-                         row->n_aggregate_resources, &pairs, &input.aggregate_count, note);
-        input.aggregate = pairs;
-    }
-    if (!err) {
+    if (!err)
+        err = take_pairs(
+            &r->scratch, "aggregate_resources", (ProtobufCMessage *const *)row->aggregate_resources,
+            row->n_aggregate_resources, &input.aggregate, &input.aggregate_count, note);
+    if (!err)
         err = take_pairs(&r->scratch, "min_unit", (ProtobufCMessage *const *)row->min_unit,
-                         row->n_min_unit, &pairs, &input.min_unit_count, note);
-        input.min_unit = pairs;
-    }
+                         row->n_min_unit, &input.min_unit, &input.min_unit_count, note);
     if (err) return err;
     input.group = str_of(row->group.data, row->group.len);
     return need_build(r->arena, &r->dimensions, &input, ret_need, note);

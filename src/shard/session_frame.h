@@ -2,7 +2,7 @@
 /* The frames of Shard.Session (proto/bigfleet/v1alpha1/shard.proto) as bytes.
  *
  * Reading never decodes a roll-up: it finds which payload a frame carries, and of a roll-up no more
- * than its bytes. Whoever reads them compares the cluster that they name with the session's.
+ * than its bytes. Their reader compares the cluster that they name with the session's.
  * Writing appends by hand (wire/pack.h), since texts are views and frames are many. Pure. */
 #ifndef SHARD_SESSION_FRAME_H
 #define SHARD_SESSION_FRAME_H

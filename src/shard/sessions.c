@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Opening and closing, the verbs, and what is kept of a cluster between its sessions. A cluster is
+ * known as long as it has a session or a frame that its next session must get. Loop's thread. */
 #include "shard/sessions.h"
 
 #include <stdlib.h>

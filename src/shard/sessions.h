@@ -26,7 +26,7 @@
 struct sessions;
 
 /* A roll-up that is the owner's to work on until sessions_rollup_done. Its memory may be read on
- * any thread. Whoever decodes it compares the cluster that it names. */
+ * any thread. Its decoder compares the cluster that it names. */
 struct rollup {
     struct str cluster; /* the session's, which is the certificate's */
     struct str bytes;   /* an encoded ClusterCapacityNeeds, for rollup_read() (need_wire.h) */
@@ -35,6 +35,12 @@ enum rollup_end {
     ROLLUP_ACKNOWLEDGED, /* applied or held: both are acknowledged */
     ROLLUP_REFUSED,      /* no acknowledgement; the last good demand stays */
 };
+
+/* The action as the key of a map; borrowed. */
+static inline struct str action_key(const uint64_t *action)
+{
+    return str_of((const char *)action, sizeof *action);
+}
 
 struct session_blob { /* the owner's memory, and the sessions' until on_blob */
     uint64_t action;  /* the owner's; no two requests at once have the same */

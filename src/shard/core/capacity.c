@@ -2,7 +2,7 @@
 /* Hints to operators: if you asked for this profile now, would there be machines?
  *
  * Coarse on purpose: machines of the types that the profile names (or all, when it names none) that
- * are Idle or could be created, whoever else wants them. HIGH: some are Idle. MEDIUM: some could be
+ * are Idle or could be created, even if others want them. HIGH: some are Idle. MEDIUM: some could be
  * created. NONE: neither; a cost only where it is known, the cheapest Idle one. Said again only
  * when it changed, and not more often than capacity_interval_ms. What there is changes with every
  * cycle, and where fifty thousand profiles are wanted all would be said again at once and hold up
@@ -96,8 +96,6 @@ struct hints_round {
     const struct profile **copies; /* by slot of the kind: in the effects; NULL: not copied yet */
     struct cluster_client *
         *anew; /* by slot of the demand's cluster: whose demand is new; NULL: nobody */
-    mono_time now;
-    struct effects *out;
     uint32_t round;
     size_t first, again; /* so many were said */
 };
@@ -107,12 +105,13 @@ static enum err hint_send(struct hints_round *s, struct cluster_client *client,
 {
     struct effect *effect;
     struct str cluster;
-    enum err err = effects_text(s->out, client->name, &cluster);
+    enum err err = text_copy(&s->core->out->arena, client->name, &cluster);
 
     if (err) return err;
-    if (!s->copies[kind->slot]) s->copies[kind->slot] = effects_profile(s->out, &kind->profile);
+    if (!s->copies[kind->slot])
+        s->copies[kind->slot] = effects_profile(s->core->out, &kind->profile);
     if (!s->copies[kind->slot]) return ERR_NOMEM;
-    effect = effects_add(s->out, EFFECT_CAPACITY);
+    effect = effects_add(s->core->out, EFFECT_CAPACITY);
     if (!effect) return ERR_NOMEM;
     effect->cluster = cluster;
     effect->capacity.profile = s->copies[kind->slot];
@@ -129,7 +128,7 @@ static bool hint_due(const struct hints_round *s, const struct capacity_hint *hi
     if (hint->count == a->count && hint->confidence == (uint32_t)a->confidence &&
         hint->cost_per_hour == a->cost_per_hour)
         return false;
-    return mono_elapsed_ms(hint->sent, s->now) >= s->core->options.capacity_interval_ms;
+    return mono_elapsed_ms(hint->sent, s->core->now) >= s->core->options.capacity_interval_ms;
 }
 
 /* Its turn is over; what is due beyond it waits for the next cycle. */
@@ -159,7 +158,7 @@ static enum err hint_update(struct hints_round *s, struct cluster_client *client
     hint->count = a->count;
     hint->confidence = (uint32_t)a->confidence;
     hint->cost_per_hour = a->cost_per_hour;
-    hint->sent = s->now;
+    hint->sent = s->core->now;
     return ERR_OK;
 }
 
@@ -259,11 +258,10 @@ static void clients_trim(struct hints_round *s)
     }
 }
 
-void capacity_note(struct core *core, const struct decision *decision, mono_time now,
-                   struct effects *out)
+void capacity_note(struct core *core, const struct decision *decision)
 {
     const struct needs *needs = core->needs;
-    struct hints_round s = {.core = core, .now = now, .out = out, .round = ++core->capacity_round};
+    struct hints_round s = {.core = core, .round = ++core->capacity_round};
     bool any_anew;
     enum err err;
 

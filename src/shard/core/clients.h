@@ -12,7 +12,7 @@
 
 enum { CLIENT_FORGET_MS = 3600 * 1000, CLIENTS_SWEEP_MS = 60 * 1000 };
 
-/* One profile of the last roll-up, told by its place in the needs table (slot and birth), which is
+/* One profile of the last roll-up, known by its place in the needs table (slot and birth), which is
  * never looked into: the profile may be gone. */
 struct latency_wait {
     uint32_t kind_slot;
@@ -68,10 +68,9 @@ enum err client_make(struct clients *clients, struct str name, mono_time now,
 
 /* demand.c: a roll-up was applied. New profiles wait since now, known ones as they did, absent ones
  * no more. ERR_NOMEM: as it was. */
-enum err waits_update(struct core *core, struct cluster_client *client, mono_time now);
+enum err waits_update(struct core *core, struct cluster_client *client);
 /* A machine that was bought for this profile is a node now: its wait is observed, once. */
-void waits_over(struct core *core, const struct machine *machine, mono_time now,
-                struct effects *out);
+void waits_over(struct core *core, const struct machine *machine);
 /* capacity.c */
 void hints_forget(struct cluster_client *client);
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Opens and closes the core, with the defaults of its options, and begins its events. Decide thread. */
 #include "shard/core/core_internal.h"
 
 #include <math.h>
@@ -140,17 +141,26 @@ const struct core_counts *core_counts(const struct core *core)
     return &core->counts;
 }
 
-void core_begin(struct core *core)
+void core_begin(struct core *core, mono_time now, struct effects *out)
 {
+    core->now = now;
+    core->out = out;
     arena_reset(&core->scratch);
 }
 
-void core_log(struct effects *out, enum core_level level, const char *text, const char *format, ...)
+void core_begin_at(struct core *core, mono_time now, wall_time wall, struct effects *out)
+{
+    core->wall = wall;
+    core_begin(core, now, out);
+}
+
+void core_log(const struct core *core, enum core_level level, const char *text, const char *format,
+              ...)
 {
     char details[DETAILS_MAX];
     struct effect *line;
     va_list args;
-    char *copy;
+    struct str copy;
     int len;
 
     va_start(args, format);
@@ -158,11 +168,10 @@ void core_log(struct effects *out, enum core_level level, const char *text, cons
     va_end(args);
     if (len < 0) return;
     if (len >= (int)sizeof details) len = (int)sizeof details - 1;
-    copy = arena_dup(&out->arena, str_of(details, (size_t)len));
-    if (!copy) return;
-    line = effects_add(out, EFFECT_LOG);
+    if (text_copy(&core->out->arena, str_of(details, (size_t)len), &copy)) return;
+    line = effects_add(core->out, EFFECT_LOG);
     if (!line) return;
     line->log.level = level;
     line->log.text = text;
-    line->log.details = str_of(copy, (size_t)len);
+    line->log.details = copy;
 }

@@ -19,18 +19,18 @@ const char *core_hold_text(const struct core *core)
     return core->options.dry_run ? "dry-run" : "";
 }
 
-void running_settle(struct core *core, mono_time now, struct effects *out)
+void running_settle(struct core *core)
 {
     struct running_actions *h = core->running;
     mono_time due = mono_after(h->opened_at, core->options.execute_timeout_ms);
 
     if (h->settled) return;
     if (!h->settle_said)
-        core_log(out, CORE_INFO,
+        core_log(core, CORE_INFO,
                  "no action starts yet: calls of the previous process may still run",
                  "most_ms=%llu", (unsigned long long)core->options.execute_timeout_ms);
     h->settle_said = true;
-    h->settle_due = h->settle_due || mono_due(due, now);
+    h->settle_due = h->settle_due || mono_due(due, core->now);
 }
 
 void core_hold(struct core *core, enum core_hold why, mono_time now, wall_time wall,
@@ -38,12 +38,12 @@ void core_hold(struct core *core, enum core_hold why, mono_time now, wall_time w
 {
     uint32_t waiting = core->counts.queued;
 
-    core_begin(core);
+    core_begin_at(core, now, wall, out);
     if (why == CORE_FENCED)
         core->fenced = true;
     else
         core->options.paused = true;
-    running_start(core, now, wall, out);
-    core_log(out, CORE_WARN, "no action starts any more", "why=%s dropped=%u under_way=%u",
+    running_start(core);
+    core_log(core, CORE_WARN, "no action starts any more", "why=%s dropped=%u under_way=%u",
              core_hold_text(core), (unsigned)waiting, (unsigned)core->counts.inflight);
 }

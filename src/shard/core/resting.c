@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which machines nobody acts on for now, and why: for whoever wonders why one is not used. */
+/* The machines that nobody acts on for now, and why: so that people see why one is not used. */
 #include <stdlib.h>
 
 #include "shard/core/running_actions.h"
 
-enum { LOOKED_MOST = 65536 }; /* works; in a fleet where so many rest the first tell enough */
+enum { LOOKED_MOST = 65536 }; /* works; in a fleet where so many rest the first show enough */
 
 static int resting_compare(const void *a, const void *b)
 {
@@ -55,7 +55,7 @@ enum err core_resting(struct core *core, size_t most, mono_time now, struct aren
             if (!work_rests(w, now, &rest)) continue;
             view.total++;
             if (view.count == most) continue;
-            core_begin(core); /* a thousand records at most, each of its own */
+            arena_reset(&core->scratch); /* a thousand records at most, each of its own */
             if (core_get(core, str_of(w->id, w->id_len), &entry)) continue;
             machines[view.count++] = (struct resting){.machine = entry.machine.id,
                                                       .cluster = entry.machine.cluster,
@@ -77,7 +77,7 @@ enum err core_machine(struct core *core, struct str id, mono_time now,
     const struct machine_work *w;
     enum err err;
 
-    core_begin(core);
+    arena_reset(&core->scratch);
     err = core_get(core, id, &entry);
     if (err) return err;
     facts.machine = entry.machine;

@@ -14,14 +14,6 @@ void views_deinit(struct views *views)
 
 /* --- after a decision --- */
 
-static bool text_keep(struct arena *arena, struct str text, struct str *ret_text)
-{
-    const char *copy = text.len ? arena_dup(arena, text) : "";
-
-    if (copy) *ret_text = str_of(copy, text.len);
-    return copy != NULL;
-}
-
 static bool amounts_copy(struct arena *arena, const struct amounts *from, struct amounts *ret_to)
 {
     size_t size = resource_bits(from->mask) * sizeof *from->milli;
@@ -56,7 +48,7 @@ static const struct shortage *shortage_keep(struct arena *arena, const struct sh
     if (!to) return NULL;
     *to = *from;
     for (uint32_t i = 0; i < from->domain_count; i++)
-        if (!text_keep(arena, from->domains[i].value, &to->domains[i].value)) return NULL;
+        if (text_copy(arena, from->domains[i].value, &to->domains[i].value)) return NULL;
     return amounts_copy(arena, &from->deficit, &to->deficit) &&
                    amounts_copy(arena, &from->freed, &to->freed) &&
                    amounts_copy(arena, &from->unresolved, &to->unresolved)
@@ -68,15 +60,15 @@ static bool row_keep(struct arena *arena, const struct need_verdict *v, struct n
 {
     *row = *v;
     row->need = need_keep(arena, v->need);
-    if (!row->need || !text_keep(arena, v->domain, &row->domain)) return false;
+    if (!row->need || text_copy(arena, v->domain, &row->domain)) return false;
     if (v->shortage) row->shortage = shortage_keep(arena, v->shortage);
     return !v->shortage || row->shortage;
 }
 
-enum err view_note(struct core *core, const struct decision *decision, wall_time wall)
+enum err view_note(struct core *core, const struct decision *decision)
 {
     struct views next = {
-        .count = decision->verdict_count, .cycle = core->counts.cycles, .at = wall};
+        .count = decision->verdict_count, .cycle = core->counts.cycles, .at = core->wall};
     bool kept;
 
     arena_init(&next.arena, VIEW_BYTES_MAX);
@@ -118,15 +110,11 @@ void gauges_note(struct core *core)
 
 /* --- InspectNeeds --- */
 
-struct found {
-    const struct need_verdict *row;
-    size_t place; /* in the order of Needs */
-};
-
-static int compare_found(const void *left, const void *right)
+static int compare_rows(const void *left, const void *right)
 {
-    const struct found *a = left, *b = right;
-    const struct demand *x = a->row->need, *y = b->row->need;
+    const struct need_verdict *a = *(const struct need_verdict *const *)left;
+    const struct need_verdict *b = *(const struct need_verdict *const *)right;
+    const struct demand *x = a->need, *y = b->need;
     int order;
 
     if (x->profile->priority != y->profile->priority)
@@ -135,7 +123,7 @@ static int compare_found(const void *left, const void *right)
         return x->arrival_unix_ns < y->arrival_unix_ns ? -1 : 1;
     order = str_compare(x->key.cluster, y->key.cluster);
     if (order) return order;
-    return a->place < b->place ? -1 : 1;
+    return a < b ? -1 : 1; /* the order of Needs */
 }
 
 static const struct resource_sum *sum_show(struct arena *arena, const struct amounts *amounts)
@@ -184,7 +172,7 @@ enum err core_inspect(const struct core *core, struct str cluster, uint32_t limi
                       struct arena *arena, struct needs_view *ret_view)
 {
     const struct views *v = &core->views;
-    struct found *found = arena_alloc(arena, v->count * sizeof *found);
+    const struct need_verdict **found = arena_alloc(arena, v->count * sizeof(void *));
     struct needs_view view = {.cycle = v->cycle, .at = v->at};
     struct need_view *needs;
     size_t count = 0;
@@ -192,14 +180,14 @@ enum err core_inspect(const struct core *core, struct str cluster, uint32_t limi
     if (!found) return ERR_NOMEM;
     for (size_t i = 0; i < v->count; i++)
         if (!cluster.len || str_equal(v->rows[i].need->key.cluster, cluster))
-            found[count++] = (struct found){&v->rows[i], i};
-    if (count) qsort(found, count, sizeof *found, compare_found);
+            found[count++] = &v->rows[i];
+    if (count) qsort(found, count, sizeof(void *), compare_rows);
     view.total = count;
     if (limit) count = min_size(count, limit);
     needs = arena_alloc(arena, count * sizeof *needs);
     if (!needs) return ERR_NOMEM;
     for (size_t i = 0; i < count; i++)
-        if (!need_show(core, found[i].row, arena, &needs[i])) return ERR_NOMEM;
+        if (!need_show(core, found[i], arena, &needs[i])) return ERR_NOMEM;
     view.needs = needs;
     view.count = count;
     *ret_view = view;

@@ -10,7 +10,7 @@
  *   reclaim MACHINE     for 10 s, by priority 7
  *   state MACHINE N     its state; 4, 5, 6: it is bound to the cluster
  *   capacity            three machines, high confidence, 4.5 dollars
- * A new session is told that machine m-1 is Configured. An inspection shows the last roll-up. */
+ * A new session hears that machine m-1 is Configured. An inspection shows the last roll-up. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

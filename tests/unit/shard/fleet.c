@@ -441,7 +441,7 @@ static void answer_blob(struct fleet *f, struct fleet_call *call, struct effects
               fleet_now(f), wall(f), out);
 }
 
-/* The earliest thing that is due by `limit_ms`, done. False: there is none. */
+/* The earliest event that is due by `limit_ms`, done. False: there is none. */
 static bool next_event(struct fleet *f, uint64_t limit_ms)
 {
     struct fleet_machine *ends = NULL;
@@ -714,7 +714,7 @@ void fleet_check(struct fleet *f)
     CHECK(note.text, inventory_check(f->core->inventory, &note));
     CHECK(note.text, needs_check(f->core->needs, &note));
     if (!running_check(f->core, &note)) fprintf(stderr, "%s\n", note.text);
-    CHECK("hands", running_check(f->core, &note));
+    CHECK("running actions", running_check(f->core, &note));
     CHECK_U64("one mutation per machine", f->abuses, 0);
     CHECK_U64("no drain before its time", f->early_drains, 0);
     CHECK_U64("no call overtakes another", f->overtakes, 0);

@@ -62,7 +62,7 @@ static void on_counts(void *owner, const struct core_counts *counts)
     seen.batches++;
 }
 
-/* All operators come back at once, and each is told of all its machines. */
+/* All operators come back at once, and each gets the state of all its machines. */
 TEST(much_is_handed_over_in_pieces_and_in_order)
 {
     struct decide_thread_options options = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ShardRead.InspectNeeds over a virtual network, with an owner that answers when it is told to:
+/* ShardRead.InspectNeeds over a virtual network, with an owner that answers when the test says so:
  * wire.md § 7 and 9.6, shard.md § 17. What a row looks like is in test_need_wire.c. */
 #include "shard/read.h"
 
