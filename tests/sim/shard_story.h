@@ -34,7 +34,7 @@
 #include "base/buf.h"
 #include "base/list.h"
 #include "base/map.h"
-#include "sim/scenario.h"
+#include "scenario.h"
 
 enum {
     SHARD_HOSTS = 2, /* one runs; the other takes over in some worlds */

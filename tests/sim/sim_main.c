@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "scenario_plan.h"
 #include "scenarios.h"
-#include "sim/scenario_plan.h"
 #include "sim_commit.h"
 
 #if defined(__SANITIZE_ADDRESS__)

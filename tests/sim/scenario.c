@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The two phases of a scenario, and the hand that strikes. */
-#include "sim/scenario.h"
+#include "scenario.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs the worlds of a scenario one after another and reports the first seed that fails. Main
  * thread. */
-#include "sim/scenario_plan.h"
+#include "scenario_plan.h"
 
 #include <inttypes.h>
 #include <signal.h>
