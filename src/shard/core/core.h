@@ -213,21 +213,9 @@ enum err core_serving(struct core *core, const struct label *domain, uint32_t *r
                       bool *ret_more);
 
 /* -- reading: view.c -- */
-struct need_view { /* one Need of the last cycle; owned by the core until the next one */
-    struct str cluster, group;
-    const struct profile *profile;
-    const struct resource_sum *aggregate, *deficit; /* deficit: NULL when satisfied */
-    const struct resources *min_unit;
-    int64_t arrival_unix_ns;
-    bool satisfied, parked, satisfiable;
-    struct str domain;
-    uint32_t claimed, bootstraps, provisions, parked_age, unmet_age;
-    enum verdict_reason reason;
-    uint32_t idle, speculative, configured; /* capped at VERDICT_COUNT_MOST */
-    uint32_t victims;
-    const struct resource_sum *freed;
-    const struct domain_coverage *domains;
-    uint32_t domain_count;
+struct need_view {                  /* one Need of the last cycle */
+    const struct need_verdict *row; /* the core's until the next one */
+    uint32_t parked_age, unmet_age; /* in cycles */
 };
 struct needs_view {
     uint64_t cycle; /* 0: nothing computed yet */

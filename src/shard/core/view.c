@@ -126,48 +126,6 @@ static int compare_rows(const void *left, const void *right)
     return a < b ? -1 : 1; /* the order of Needs */
 }
 
-static const struct resource_sum *sum_show(struct arena *arena, const struct amounts *amounts)
-{
-    struct resource_sum *sum = arena_alloc(arena, sizeof *sum);
-
-    if (sum) amounts_sum(amounts, sum);
-    return sum;
-}
-
-static bool need_show(const struct core *core, const struct need_verdict *row, struct arena *arena,
-                      struct need_view *view)
-{
-    const struct demand *need = row->need;
-    const struct shortage *s = row->shortage;
-
-    *view = (struct need_view){.cluster = need->key.cluster,
-                               .group = need->key.group,
-                               .profile = need->profile,
-                               .aggregate = sum_show(arena, &need->aggregate),
-                               .min_unit = need->unit,
-                               .arrival_unix_ns = need->arrival_unix_ns,
-                               .satisfied = row->satisfied,
-                               .parked = row->parked,
-                               .satisfiable = row->satisfiable,
-                               .domain = row->domain,
-                               .claimed = row->claimed,
-                               .bootstraps = row->bootstraps,
-                               .provisions = row->provisions};
-    if (need->gang) view->parked_age = parking_age(core->parking, &need->key);
-    if (!s) return view->aggregate;
-    view->unmet_age = ledger_age(core->ledger, need->key.fingerprint);
-    view->deficit = sum_show(arena, &s->deficit);
-    view->freed = sum_show(arena, &s->freed);
-    view->domains = s->domains;
-    view->domain_count = s->domain_count;
-    view->victims = s->victims;
-    view->idle = s->idle_count;
-    view->speculative = s->speculative_count;
-    view->configured = s->configured_count;
-    view->reason = s->reason;
-    return view->aggregate && view->deficit && view->freed;
-}
-
 enum err core_inspect(const struct core *core, struct str cluster, uint32_t limit,
                       struct arena *arena, struct needs_view *ret_view)
 {
@@ -186,8 +144,12 @@ enum err core_inspect(const struct core *core, struct str cluster, uint32_t limi
     if (limit) count = min_size(count, limit);
     needs = arena_alloc(arena, count * sizeof *needs);
     if (!needs) return ERR_NOMEM;
-    for (size_t i = 0; i < count; i++)
-        if (!need_show(core, found[i], arena, &needs[i])) return ERR_NOMEM;
+    for (size_t i = 0; i < count; i++) {
+        const struct need_key *key = &found[i]->need->key;
+        needs[i] = (struct need_view){.row = found[i]};
+        if (found[i]->need->gang) needs[i].parked_age = parking_age(core->parking, key);
+        if (found[i]->shortage) needs[i].unmet_age = ledger_age(core->ledger, key->fingerprint);
+    }
     view.needs = needs;
     view.count = count;
     *ret_view = view;

@@ -17,6 +17,7 @@
 
 #include "io/real.h"
 #include "io/signals.h"
+#include "lib/need_view_make.h"
 #include "shard/need_wire.h"
 #include "shard/read.h"
 #include "shard/session_frame.h"
@@ -141,28 +142,27 @@ static const struct sessions_events events = {on_open, on_close, on_rollup, on_b
 static void on_answer(struct task *task)
 {
     struct need_view *views = calloc(p.last.count + 1, sizeof *views);
+    struct view_made *made = calloc(p.last.count + 1, sizeof *made);
     struct needs_view view = {.needs = views};
 
     (void)task;
-    if (!views) exit(1);
+    if (!views || !made) exit(1);
     view.cycle = 7;
     for (size_t i = 0; i < p.last.count; i++) {
         const struct need *need = &p.last.rows[i];
         if (p.asked->text.len > 0 && !str_equal(p.asked->text, need->cluster)) continue;
         view.total++;
         if (p.asked->limit > 0 && view.count == p.asked->limit) continue;
-        views[view.count++] = (struct need_view){.cluster = need->cluster,
-                                                 .group = need->group,
-                                                 .profile = &need->profile,
-                                                 .aggregate = &need->aggregate,
-                                                 .deficit = &need->aggregate,
-                                                 .min_unit = &need->min_unit,
-                                                 .domain = STR_EMPTY,
-                                                 .reason = REASON_NO_MATCHING_SUPPLY};
+        views[view.count] = need_view_make(&made[view.count], need);
+        made[view.count].shortage = (struct shortage){.deficit = made[view.count].demand.aggregate,
+                                                      .reason = REASON_NO_MATCHING_SUPPLY};
+        made[view.count].row.shortage = &made[view.count].shortage;
+        view.count++;
     }
     inspection_write(p.asked, ERR_OK, &view, &p.dimensions);
     inspection_done(p.asked);
     free(views);
+    free(made);
 }
 
 /* One at a time is enough here. */
