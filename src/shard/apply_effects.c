@@ -188,9 +188,7 @@ bool effect_apply(void *owner, const struct effect *effect)
                                 !str_equal(effect->node->cluster, effect->cluster), effect->frame);
         return true;
     case EFFECT_CAPACITY:
-        sessions_capacity(shard->sessions, effect->cluster, effect->capacity.profile,
-                          effect->capacity.count, effect->capacity.confidence,
-                          effect->capacity.cost_per_hour);
+        sessions_capacity(shard->sessions, effect->cluster, &effect->capacity);
         return true;
     case EFFECT_AUDIT:
         audit_write(shard, effect);

@@ -52,6 +52,5 @@ enum err frame_write_reclaim(struct frame_writer *writer, struct str instruction
                              struct str machine, uint64_t grace_ms, int32_t preemptor_priority);
 enum err frame_write_node_state(struct frame_writer *writer, struct str cluster,
                                 const struct machine *machine, const struct dimensions *dimensions);
-enum err frame_write_capacity(struct frame_writer *writer, const struct profile *profile,
-                              uint32_t count, enum confidence confidence, double cost_per_hour);
+enum err frame_write_capacity(struct frame_writer *writer, const struct capacity_offer *offer);
 #endif

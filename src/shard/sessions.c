@@ -243,15 +243,14 @@ void sessions_resynced(struct sessions *s, struct str cluster)
     }
 }
 
-void sessions_capacity(struct sessions *s, struct str cluster, const struct profile *profile,
-                       uint32_t count, enum confidence confidence, double cost_per_hour)
+void sessions_capacity(struct sessions *s, struct str cluster, const struct capacity_offer *offer)
 {
     struct session *session = session_of(s, cluster);
     enum err err;
 
     if (!session) return;
-    err = frame_write_capacity(&s->writer, profile, count, confidence, cost_per_hour);
-    session_send_written(session, key_of(s, 'c', profile->fingerprint), err);
+    err = frame_write_capacity(&s->writer, offer);
+    session_send_written(session, key_of(s, 'c', offer->profile->fingerprint), err);
 }
 
 struct sessions_stats sessions_stats(const struct sessions *s)

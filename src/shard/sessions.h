@@ -114,8 +114,7 @@ bool sessions_reclaim(struct sessions *s, struct str cluster, uint64_t action, s
 void sessions_node_state(struct sessions *s, struct str cluster, struct str machine, bool departed,
                          struct str frame);
 void sessions_resynced(struct sessions *s, struct str cluster);
-void sessions_capacity(struct sessions *s, struct str cluster, const struct profile *profile,
-                       uint32_t count, enum confidence confidence, double cost_per_hour);
+void sessions_capacity(struct sessions *s, struct str cluster, const struct capacity_offer *offer);
 
 struct sessions_stats {
     uint32_t active, streams; /* streams: also those that have not said Hello */

@@ -22,14 +22,6 @@ enum {
     HINTS_ANEW_EVERY = 16,
 };
 
-/* The same for every profile with these requirements. */
-struct answer {
-    bool known;
-    uint32_t count;
-    enum confidence confidence;
-    double cost_per_hour;
-};
-
 /* --- what was said --- */
 
 void hints_forget(struct cluster_client *client)
@@ -49,7 +41,7 @@ static enum err hint_make(struct hints *hints, const struct kind *kind,
 
     if (!hint) return ERR_NOMEM;
     if (!hint->made || hint->kind_birth != kind->birth) {
-        hints->unsaid += !hint->made || hint->confidence;
+        hints->unsaid += !hint->made || hint->said.confidence;
         *hint = (struct capacity_hint){
             .made = true, .kind_slot = kind->slot, .kind_birth = kind->birth};
     }
@@ -59,10 +51,10 @@ static enum err hint_make(struct hints *hints, const struct kind *kind,
 
 /* --- what is so --- */
 
-static struct answer answer_find(struct core *core, const struct profile *profile)
+static struct capacity_offer offer_find(struct core *core, const struct profile *profile)
 {
     uint32_t idle = 0, speculative = 0;
-    struct answer a = {.known = true};
+    struct capacity_offer a = {.count = 0};
     size_t type_count;
     const struct str *types = profile_pinned_types(profile, &type_count);
 
@@ -92,7 +84,8 @@ static struct answer answer_find(struct core *core, const struct profile *profil
 
 struct hints_round {
     struct core *core;
-    struct answer *answers;        /* by slot of the set */
+    struct capacity_offer *offers; /* by slot of the set: the same for every profile that has it; no
+                                      confidence: not known yet */
     const struct profile **copies; /* by slot of the kind: in the effects; NULL: not copied yet */
     struct cluster_client *
         *anew; /* by slot of the demand's cluster: whose demand is new; NULL: nobody */
@@ -101,7 +94,7 @@ struct hints_round {
 };
 
 static enum err hint_send(struct hints_round *s, struct cluster_client *client,
-                          const struct kind *kind, const struct answer *a)
+                          const struct kind *kind, const struct capacity_offer *a)
 {
     struct effect *effect;
     struct str cluster;
@@ -114,19 +107,17 @@ static enum err hint_send(struct hints_round *s, struct cluster_client *client,
     effect = effects_add(s->core->out, EFFECT_CAPACITY);
     if (!effect) return ERR_NOMEM;
     effect->cluster = cluster;
+    effect->capacity = *a;
     effect->capacity.profile = s->copies[kind->slot];
-    effect->capacity.count = a->count;
-    effect->capacity.confidence = a->confidence;
-    effect->capacity.cost_per_hour = a->cost_per_hour;
     return ERR_OK;
 }
 
 static bool hint_due(const struct hints_round *s, const struct capacity_hint *hint,
-                     const struct answer *a)
+                     const struct capacity_offer *a)
 {
-    if (!hint->confidence) return true;
-    if (hint->count == a->count && hint->confidence == (uint32_t)a->confidence &&
-        hint->cost_per_hour == a->cost_per_hour)
+    if (!hint->said.confidence) return true;
+    if (hint->said.count == a->count && hint->said.confidence == a->confidence &&
+        hint->said.cost_per_hour == a->cost_per_hour)
         return false;
     return mono_elapsed_ms(hint->sent, s->core->now) >= s->core->options.capacity_interval_ms;
 }
@@ -140,24 +131,22 @@ static bool is_full(const struct hints_round *s)
 static enum err hint_update(struct hints_round *s, struct cluster_client *client,
                             struct capacity_hint *hint)
 {
-    size_t *said = hint->confidence ? &s->again : &s->first;
-    struct answer *a = &s->answers[hint->set_slot];
+    size_t *said = hint->said.confidence ? &s->again : &s->first;
+    struct capacity_offer *a = &s->offers[hint->set_slot];
     const struct kind *kind;
     enum err err;
 
-    if (a->known && !hint_due(s, hint, a)) return ERR_OK;
+    if (a->confidence && !hint_due(s, hint, a)) return ERR_OK;
     kind = rooms_get(&s->core->needs->kind_slots, hint->kind_slot);
     if (!kind || kind->birth != hint->kind_birth) return ERR_OK; /* nobody wants it any more */
-    if (!a->known) *a = answer_find(s->core, &kind->profile);
+    if (!a->confidence) *a = offer_find(s->core, &kind->profile);
     if (!hint_due(s, hint, a)) return ERR_OK;
-    if (hint->confidence ? is_full(s) : s->first >= HINTS_NEW_MOST) return ERR_OK;
+    if (hint->said.confidence ? is_full(s) : s->first >= HINTS_NEW_MOST) return ERR_OK;
     err = hint_send(s, client, kind, a);
     if (err) return err;
     ++*said;
-    client->hints.unsaid -= !hint->confidence;
-    hint->count = a->count;
-    hint->confidence = (uint32_t)a->confidence;
-    hint->cost_per_hour = a->cost_per_hour;
+    client->hints.unsaid -= !hint->said.confidence;
+    hint->said = *a;
     hint->sent = s->core->now;
     return ERR_OK;
 }
@@ -251,7 +240,7 @@ static void clients_trim(struct hints_round *s)
                (entry = map_next(&hints->by_kind, &cursor))) {
             const struct capacity_hint *hint = entry->value;
             if (hint->round == s->round) continue;
-            hints->unsaid -= !hint->confidence;
+            hints->unsaid -= !hint->said.confidence;
             free(map_remove(&hints->by_kind, entry->key));
         }
         hints->version = demand->set.version;
@@ -267,9 +256,9 @@ void capacity_note(struct core *core, const struct decision *decision)
 
     s.anew =
         arena_calloc(&core->scratch, needs->cluster_slots.used, sizeof(struct cluster_client *));
-    s.answers = arena_calloc(&core->scratch, needs->set_slots.used, sizeof *s.answers);
+    s.offers = arena_calloc(&core->scratch, needs->set_slots.used, sizeof *s.offers);
     s.copies = arena_calloc(&core->scratch, needs->kind_slots.used, sizeof(struct profile *));
-    if (!s.anew || !s.answers || !s.copies) return; /* the next cycle says it */
+    if (!s.anew || !s.offers || !s.copies) return; /* the next cycle says it */
     err = clients_update(&s, &any_anew);
     if (err || !any_anew) return;
     for (size_t i = 0; i < decision->verdict_count && !err; i++)

@@ -28,10 +28,8 @@ struct capacity_hint {
     uint32_t set_slot; /* of its requirements, which decide what there is to say */
     uint64_t kind_birth;
     uint32_t round; /* of capacity_note() that last met the profile in the demand */
-    uint32_t count;
-    double cost_per_hour;
     mono_time sent;
-    uint32_t confidence; /* enum confidence; 0: nothing said yet */
+    struct capacity_offer said; /* without the profile; no confidence: nothing said yet */
 };
 struct hints {
     struct map by_kind; /* by slot */

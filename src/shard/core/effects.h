@@ -67,6 +67,13 @@ enum confidence {
     CONFIDENCE_HIGH = 4
 };
 
+struct capacity_offer {
+    const struct profile *profile;
+    uint32_t count;
+    enum confidence confidence;
+    double cost_per_hour; /* 0: not known */
+};
+
 enum core_level { CORE_INFO, CORE_WARN, CORE_ERROR };
 
 struct effect {
@@ -87,12 +94,7 @@ struct effect {
         } drain;
         const struct profile *profile; /* ASK_BLOB: its requirements, in canonical order */
         const struct machine *node;    /* NODE_STATE: as it is now */
-        struct {                       /* CAPACITY */
-            const struct profile *profile;
-            uint32_t count;
-            enum confidence confidence;
-            double cost_per_hour; /* 0: not known */
-        } capacity;
+        struct capacity_offer capacity;
         struct { /* AUDIT */
             uint64_t cycle;
             enum action_kind kind;

@@ -166,7 +166,8 @@ static void talk(void)
     if (play.call) rpc_call_pause(play.call);
     tell_states();
     (void)sessions_reclaim(play.sessions, STR("a"), 1, STR("m"), 1000, 0);
-    sessions_capacity(play.sessions, STR("a"), &profile, 1, CONFIDENCE_HIGH, 1);
+    sessions_capacity(play.sessions, STR("a"),
+                      &(struct capacity_offer){&profile, 1, CONFIDENCE_HIGH, 1});
     (void)sim_run_for(play.sim, 50);
     connect(); /* replaces */
     sessions_resynced(play.sessions, STR("a"));

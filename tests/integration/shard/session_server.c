@@ -96,7 +96,8 @@ static void do_row(const struct need *need)
     if (str_equal(word, STR("state")))
         tell_state(need->cluster, machine, (enum machine_state)number);
     if (str_equal(word, STR("capacity")))
-        sessions_capacity(p.sessions, need->cluster, &need->profile, 3, CONFIDENCE_HIGH, 4.5);
+        sessions_capacity(p.sessions, need->cluster,
+                          &(struct capacity_offer){&need->profile, 3, CONFIDENCE_HIGH, 4.5});
 }
 
 static void on_rollup(void *owner, struct rollup *rollup)

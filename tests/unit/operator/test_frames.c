@@ -153,7 +153,8 @@ TEST(an_operator_reads_what_the_shard_says_and_survives_what_nobody_says)
             break;
         default:
             CHECK_OK("capacity",
-                     frame_write_capacity(&writer, &profile, 3, (enum confidence)4, 1.5));
+                     frame_write_capacity(
+                         &writer, &(struct capacity_offer){&profile, 3, (enum confidence)4, 1.5}));
         }
         CHECK_OK("read", frames_read(buf_peek(&writer.frame), &arena, &frame, &note));
         if (kind == 0) CHECK_U64("ack", frame.word, SHARD_ROLLUP_ACK);

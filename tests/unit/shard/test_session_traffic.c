@@ -363,9 +363,12 @@ TEST(a_hint_carries_count_confidence_and_cost)
     session_rig_open(&rig, NULL, NULL);
     o = operator_hello(&rig, 0, "a");
     forget(&rig);
-    sessions_capacity(rig.sessions, STR("a"), &plain_profile, 2, CONFIDENCE_HIGH, 4.5);
-    sessions_capacity(rig.sessions, STR("b"), &plain_profile, 2, CONFIDENCE_HIGH, 4.5);
-    sessions_capacity(rig.sessions, STR("a"), &plain_profile, 0, CONFIDENCE_NONE, 0);
+    sessions_capacity(rig.sessions, STR("a"),
+                      &(struct capacity_offer){&plain_profile, 2, CONFIDENCE_HIGH, 4.5});
+    sessions_capacity(rig.sessions, STR("b"),
+                      &(struct capacity_offer){&plain_profile, 2, CONFIDENCE_HIGH, 4.5});
+    sessions_capacity(rig.sessions, STR("a"),
+                      &(struct capacity_offer){&plain_profile, 0, CONFIDENCE_NONE, 0});
     session_rig_run(&rig, 50);
     CHECK_TEXT("as the ladder says", heard(o),
                "capacity available:p=0|fp 2 4 4.5\ncapacity available:p=0|fp 0 1 0\n");
@@ -400,9 +403,11 @@ TEST(what_waits_is_superseded_by_key_and_never_swapped)
     node_state(&rig, "a", "m1", MACHINE_CONFIGURED);
     CHECK("sent", sessions_reclaim(rig.sessions, STR("a"), 1, STR("m1"), 1000, 0));
     node_state(&rig, "a", "m1", MACHINE_DRAINING);
-    sessions_capacity(rig.sessions, STR("a"), &plain_profile, 1, CONFIDENCE_HIGH, 1);
+    sessions_capacity(rig.sessions, STR("a"),
+                      &(struct capacity_offer){&plain_profile, 1, CONFIDENCE_HIGH, 1});
     CHECK("sent", sessions_reclaim(rig.sessions, STR("a"), 1, STR("m1"), 1000, 0));
-    sessions_capacity(rig.sessions, STR("a"), &plain_profile, 2, CONFIDENCE_HIGH, 1);
+    sessions_capacity(rig.sessions, STR("a"),
+                      &(struct capacity_offer){&plain_profile, 2, CONFIDENCE_HIGH, 1});
     operator_say_rollup(o, "a", 1);
     operator_say_rollup(o, "a", 1);
     session_rig_run(&rig, 100);
