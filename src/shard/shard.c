@@ -30,7 +30,7 @@ static void on_metrics(struct timer *timer)
     timer_start_in(&shard->metrics_timer, METRICS_MS);
 }
 
-static enum err open_decide_thread(struct shard *shard, struct note *note)
+static enum err open_decide_thread(struct shard *shard)
 {
     struct decide_thread_options options = {
         .io = shard->io,
@@ -39,7 +39,7 @@ static enum err open_decide_thread(struct shard *shard, struct note *note)
         .on_counts = on_counts,
         .owner = shard,
     };
-    enum err err = core_open(&shard->options.core, &options.core, note);
+    enum err err = core_open(&shard->options.core, &options.core);
 
     if (err) return err;
     err = decide_thread_open(&options, &shard->decide_thread);
@@ -76,7 +76,7 @@ enum err shard_open(const struct shard_options *options, struct shard **ret_shar
                                                        .epoch = (int64_t)options->epoch,
                                                        .blobs_max = options->core.blobs_max},
                             &shard->sessions, note);
-    if (!err) err = open_decide_thread(shard, note);
+    if (!err) err = open_decide_thread(shard);
     if (!err) err = report_scope(shard, ERR_OK, &(struct label){STR_EMPTY, STR_EMPTY}, NULL, NULL);
     if (!err) err = timer_init(&shard->metrics_timer, shard->io->loop, on_metrics);
     if (err) {

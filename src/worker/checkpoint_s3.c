@@ -83,22 +83,15 @@ static size_t on_header(char *bytes, size_t size, size_t count, void *context)
 
 static enum err add_line(struct curl_slist **list, const char *name, struct str value)
 {
+    char line[HEADER_MAX];
     struct curl_slist *longer;
-    struct buf line;
-    enum err err;
 
-    buf_init(&line, HEADER_MAX);
-    err = buf_appendf(&line, "%s: %.*s", name, STR_ARG(value));
-    if (!err) err = buf_append_byte(&line, '\0');
-    if (!err) {
-        longer = curl_slist_append(*list, line.data);
-        if (longer)
-            *list = longer;
-        else
-            err = ERR_NOMEM;
-    }
-    buf_deinit(&line);
-    return err;
+    if (snprintf(line, sizeof line, "%s: %.*s", name, STR_ARG(value)) >= HEADER_MAX)
+        return ERR_FULL;
+    longer = curl_slist_append(*list, line);
+    if (!longer) return ERR_NOMEM;
+    *list = longer;
+    return ERR_OK;
 }
 
 struct s3_call {

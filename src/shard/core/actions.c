@@ -187,7 +187,7 @@ void task_believe(struct core *core, struct machine_task *task, const struct cal
     const struct machine *said = answer->machine;
     char text[MACHINE_NAME_CAP + 64], name[MACHINE_NAME_CAP];
 
-    if (reconcile_got(core, said, answer->metadata, answer->metadata_count)) {
+    if (reconcile_got(core, answer)) {
         work_doubt(core, task);
         task_end(core, task, OUTCOME_PROVIDER_ERROR, STR("the ack's record was refused"));
         return;
@@ -198,12 +198,11 @@ void task_believe(struct core *core, struct machine_task *task, const struct cal
     task_end(core, task, outcome, outcome == OUTCOME_SUCCESS ? STR_EMPTY : str_from(text));
 }
 
-void task_refuse(struct core *core, struct machine_task *task, const char *word, struct str text,
-                 enum action_outcome outcome, bool most)
+void task_refuse(struct core *core, struct machine_task *task, struct str text, bool most)
 {
     char error[ERROR_TEXT_MAX];
     struct machine m;
-    int len = snprintf(error, sizeof error, "%s: %.*s", word,
+    int len = snprintf(error, sizeof error, "%s: %.*s", call_rules[task->step].word,
                        (int)min_size(text.len, sizeof error - 32), text.len ? text.at : "");
 
     if (!task_machine(core, task, &m)) return;
@@ -215,7 +214,7 @@ void task_refuse(struct core *core, struct machine_task *task, const char *word,
         if (!task_move(core, task, &m, true)) return;
         work_refused(core, task, most);
     }
-    task_end(core, task, outcome, str_of(error, (size_t)len));
+    task_end(core, task, OUTCOME_PROVIDER_ERROR, str_of(error, (size_t)len));
 }
 
 /* --- answers --- */
@@ -235,7 +234,7 @@ static void task_garbled(struct core *core, struct machine_task *task, enum mach
              STR_ARG(task->machine), note->text);
     if (task->step == STEP_CREATE) {
         note_prefix(note, "ack rejected");
-        task_refuse(core, task, "create", str_from(note->text), OUTCOME_PROVIDER_ERROR, false);
+        task_refuse(core, task, str_from(note->text), false);
         return;
     }
     work_doubt(core, task);
@@ -250,7 +249,6 @@ static void task_answered(struct core *core, struct machine_task *task,
     static const char *const no[] = {[CALL_REFUSED] = "",
                                      [CALL_NOT_FOUND] = "not found",
                                      [CALL_NOT_SUPPORTED] = "not supported"};
-    const char *word = call_rules[task->step].word;
     struct note note = {"id: not the one that was asked for"};
 
     switch (answer->end) {
@@ -281,8 +279,8 @@ static void task_answered(struct core *core, struct machine_task *task,
     case CALL_REFUSED:
         if (answer->end == CALL_NOT_SUPPORTED && task->step == STEP_DELETE)
             core->counts.delete_unsupported++;
-        task_refuse(core, task, word, answer->text.len ? answer->text : str_from(no[answer->end]),
-                    OUTCOME_PROVIDER_ERROR, answer->end == CALL_NOT_SUPPORTED);
+        task_refuse(core, task, answer->text.len ? answer->text : str_from(no[answer->end]),
+                    answer->end == CALL_NOT_SUPPORTED);
         break;
     }
 }

@@ -50,23 +50,14 @@ static struct core_options options_filled(const struct core_options *given)
     return o;
 }
 
-static enum err options_check(const struct core_options *o, struct note *note)
+/* What the configuration's own bounds refuse. */
+static void options_check(const struct core_options *o)
 {
-    const double weights[] = {o->weights.priority, o->weights.drain, o->weights.interruption,
-                              o->weights.reclamation};
-
-    if (!(o->removal_fraction > 0 && o->removal_fraction <= 1))
-        return note_fail(note, ERR_INVALID, "removal_fraction: not in (0,1]");
-    if (!(o->rails.reclaim_fraction >= 0 && o->rails.reclaim_fraction <= 1))
-        return note_fail(note, ERR_INVALID, "reclaim_fraction: not in [0,1]");
-    for (size_t i = 0; i < ARRAY_LEN(weights); i++) {
-        if (isfinite(weights[i]) && weights[i] >= 0) continue;
-        return note_fail(note, ERR_INVALID, "victim weights: %g is not finite and at least 0",
-                         weights[i]);
-    }
-    if (o->rest_first_ms > o->rest_most_ms)
-        return note_fail(note, ERR_INVALID, "rest_first_ms: more than rest_most_ms");
-    return ERR_OK;
+    assert(o->removal_fraction > 0 && o->removal_fraction <= 1);
+    assert(o->rails.reclaim_fraction >= 0 && o->rails.reclaim_fraction <= 1);
+    assert(isfinite(o->weights.priority) && isfinite(o->weights.drain));
+    assert(isfinite(o->weights.interruption) && isfinite(o->weights.reclamation));
+    assert(o->rest_first_ms <= o->rest_most_ms);
 }
 
 static enum err parts_open(struct core *core)
@@ -89,21 +80,19 @@ static enum err parts_open(struct core *core)
     return err;
 }
 
-enum err core_open(const struct core_options *options, struct core **ret_core, struct note *note)
+enum err core_open(const struct core_options *options, struct core **ret_core)
 {
-    struct core *core;
-    struct core_options filled = options_filled(options);
-    enum err err = options_check(&filled, note);
+    struct core *core = calloc(1, sizeof *core);
+    enum err err;
 
-    if (err) return err;
-    core = calloc(1, sizeof *core);
     if (!core) return ERR_NOMEM;
-    core->options = filled;
+    core->options = options_filled(options);
+    options_check(&core->options);
     dimensions_init(&core->dimensions);
     arena_init(&core->scratch, SCRATCH_BYTES_MAX);
-    clients_init(&core->clients, filled.clusters_max, filled.seed);
-    tally_init(&core->tally, filled.seed);
-    scope_init(&core->scope, filled.seed);
+    clients_init(&core->clients, core->options.clusters_max, core->options.seed);
+    tally_init(&core->tally, core->options.seed);
+    scope_init(&core->scope, core->options.seed);
     err = parts_open(core);
     if (err) {
         core_close(core);

@@ -76,8 +76,8 @@ struct core_options {
     bool attribution; /* --phase-attribution-log */
 };
 
-enum err core_open(const struct core_options *options, struct core **ret_core, struct note *note);
-void core_close(struct core *core); /* NULL is fine */
+enum err core_open(const struct core_options *options, struct core **ret_core); /* ERR_NOMEM */
+void core_close(struct core *core);                                             /* NULL is fine */
 /* The resource names of this shard: machines and needs for the core are built with it. */
 struct dimensions *core_dimensions(struct core *core);
 

@@ -153,8 +153,7 @@ void running_list_end(struct core *core);
 bool reconcile_is_blind(const struct core *core);
 /* -- what the half that acts asks of reconcile.c: an answer of Get, believed as a List's record is,
  * resting or not. ERR_INVALID: refused, counted and logged; the old record stays. ERR_NOMEM -- */
-enum err reconcile_got(struct core *core, const struct machine *machine,
-                       const struct label *metadata, size_t metadata_count);
+enum err reconcile_got(struct core *core, const struct call_answer *answer);
 /* The provider does not know it any more. */
 void reconcile_gone(struct core *core, struct str machine);
 

@@ -276,16 +276,16 @@ enum err core_list_machine(struct core *core, const struct machine *machine,
     return err;
 }
 
-enum err reconcile_got(struct core *core, const struct machine *machine,
-                       const struct label *metadata, size_t metadata_count)
+enum err reconcile_got(struct core *core, const struct call_answer *answer)
 {
     struct machine unbound;
-    struct record record = record_of(machine, metadata, metadata_count, true, &unbound);
+    struct record record =
+        record_of(answer->machine, answer->metadata, answer->metadata_count, true, &unbound);
     struct inventory_entry was;
     enum err err;
 
     if (!record_is_sound(core, record.machine)) return ERR_INVALID;
-    err = core_get(core, machine->id, &was);
+    err = core_get(core, record.machine->id, &was);
     if (err == ERR_NOT_FOUND) return record_unknown(core, &record);
     return err ? err : record_known(core, &record);
 }

@@ -129,8 +129,7 @@ void task_goes_on(struct core *core, struct machine_task *task);
 void task_believe(struct core *core, struct machine_task *task, const struct call_answer *answer,
                   enum action_outcome outcome);
 /* A definite no before or from the provider: Failed with "<word>: <text>", and it rests. */
-void task_refuse(struct core *core, struct machine_task *task, const char *word, struct str text,
-                 enum action_outcome outcome, bool most);
+void task_refuse(struct core *core, struct machine_task *task, struct str text, bool most);
 
 /* What the task waits for did not come in time. */
 void task_due(struct core *core, struct machine_task *task);

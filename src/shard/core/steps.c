@@ -232,7 +232,7 @@ static void ack_of_failed(struct core *core, struct machine_task *task,
     const struct machine *said = answer->machine;
 
     if (said->state == MACHINE_FAILED)
-        task_refuse(core, task, "delete", said->last_error, OUTCOME_PROVIDER_ERROR, false);
+        task_refuse(core, task, said->last_error, false);
     else
         task_believe(core, task, answer, OUTCOME_SUCCESS);
 }

@@ -462,8 +462,7 @@ void core_got(struct core *core, struct str machine, const struct call_answer *a
                running_call_may_run(core, machine, answer->machine->state)) {
         work_due(core, w, w->may_run);
     } else if (answer->end == CALL_DONE && answer->machine &&
-               str_equal(answer->machine->id, machine) &&
-               !reconcile_got(core, answer->machine, answer->metadata, answer->metadata_count)) {
+               str_equal(answer->machine->id, machine) && !reconcile_got(core, answer)) {
         task_shield(core, machine);
         got_settle(core, machine);
     } else {

@@ -17,7 +17,7 @@ void case_open(struct core_case *c, const struct core_options *options)
     c->now.ms = 1000 * 1000;
     arena_init(&c->arena, SIZE_MAX);
     effects_init(&c->out);
-    CHECK_OK(c->note.text, core_open(options ? options : &usual, &c->core, &c->note));
+    CHECK_OK(c->note.text, core_open(options ? options : &usual, &c->core));
     CHECK_OK("cpu", dimensions_index(core_dimensions(c->core), STR("cpu"), &c->cpu, NULL));
 }
 

@@ -35,7 +35,7 @@ void fleet_open(struct fleet *f, const struct core_options *options, size_t mach
     arena_init(&f->arena, (size_t)1 << 30);
     CHECK("memory", arena_alloc(&f->arena, 1 << 14) != NULL);
     f->options = o;
-    CHECK_OK(note.text, core_open(&o, &f->core, &note));
+    CHECK_OK(note.text, core_open(&o, &f->core));
     f->now_ms = 1000 * 1000;
     f->async_ms = 25 * 1000;
 }
@@ -54,7 +54,7 @@ void fleet_restart(struct fleet *f)
 
     core_close(f->core);
     f->options.restarted = f->options.operators_reported = true;
-    CHECK_OK(note.text, core_open(&f->options, &f->core, &note));
+    CHECK_OK(note.text, core_open(&f->options, &f->core));
     for (size_t i = 0; i < f->machine_count; i++) f->machines[i].order |= FLEET_EARLIER_ORDER;
     memset(f->links, 0, sizeof f->links);
     for (size_t i = 0; i < f->call_count;) {

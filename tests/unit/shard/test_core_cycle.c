@@ -448,20 +448,6 @@ TEST(the_shard_may_weigh_victims_otherwise)
     }
 }
 
-TEST(weights_that_are_no_numbers_are_refused)
-{
-    static const double bad[] = {-0.1, NAN, INFINITY};
-
-    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
-        struct core_options options = {.weights = {.interruption = bad[i]}};
-        struct note note = {""};
-        struct core *core;
-
-        CHECK_ERR("refused", core_open(&options, &core, &note), ERR_INVALID);
-        CHECK_HAS("named", note.text, "victim weights");
-    }
-}
-
 /* ---- nothing is done ---- */
 
 TEST(paused_or_in_shadow_everything_is_decided_and_nothing_is_done)

@@ -75,7 +75,7 @@ TEST(much_is_handed_over_in_pieces_and_in_order)
     CHECK_OK("sim", sim_open(&(struct sim_options){.seed = 1, .events_max = 1000000}, &sim));
     CHECK_OK("host", sim_host_add(sim, &(struct sim_host_options){.name = "s"}, &host));
     options.io = sim_host_io(host);
-    CHECK_OK("core", core_open(&(struct core_options){.seed = 1}, &options.core, &note));
+    CHECK_OK("core", core_open(&(struct core_options){.seed = 1}, &options.core));
     CHECK_OK("decide_thread", decide_thread_open(&options, &decide_thread));
     for (size_t i = 0; i < THOUGHTS; i++) {
         seen.jobs[i] = (struct counting){.job = {.run = think, .done = done}, .number = i};

@@ -392,7 +392,7 @@ TEST(a_rollup_that_is_refused_counts_once_whoever_refuses_it)
     struct core *core;
 
     open_all();
-    CHECK_OK(note.text, core_open(&options, &core, &note));
+    CHECK_OK(note.text, core_open(&options, &core));
     begin("a");
     add_row();
     CHECK_U64("taken", rejected_after(core, "a"), 0);
