@@ -69,8 +69,7 @@ void cluster_keep_departed(struct sessions *s, struct session_cluster *cluster, 
 #define DEFAULT(field, value)                                                                      \
     if (!l.field) l.field = (value)
 
-static enum err settle(const struct sessions_options *given, struct sessions_options *ret_limits,
-                       struct note *note)
+static struct sessions_options sessions_settle(const struct sessions_options *given)
 {
     struct sessions_options l = *given;
 
@@ -86,23 +85,19 @@ static enum err settle(const struct sessions_options *given, struct sessions_opt
     DEFAULT(blob_max, (size_t)1 << 20);
     DEFAULT(hello_timeout_ms, 30 * MS_PER_SECOND);
     DEFAULT(rollup_timeout_ms, 60 * MS_PER_SECOND);
-    if (l.rollup_budget < l.rollup_max)
-        return note_fail(note, ERR_INVALID, "roll-up budget: %zu bytes, one message may have %zu",
-                         l.rollup_budget, l.rollup_max);
-    *ret_limits = l;
-    return ERR_OK;
+    assert(l.rollup_budget >= l.rollup_max);
+    return l;
 }
 
-enum err sessions_open(const struct sessions_options *options, struct sessions **ret_sessions,
-                       struct note *note)
+enum err sessions_open(const struct sessions_options *options, struct sessions **ret_sessions)
 {
     struct sessions *s = calloc(1, sizeof *s);
     enum err err;
 
     if (!s) return ERR_NOMEM;
-    err = settle(options, &s->limits, note);
+    s->limits = sessions_settle(options);
     s->io = options->io;
-    if (!err) err = timer_init(&s->stall, s->io->loop, lane_on_stall);
+    err = timer_init(&s->stall, s->io->loop, lane_on_stall);
     if (err) {
         free(s);
         return err;

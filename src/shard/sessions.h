@@ -85,9 +85,8 @@ struct sessions_options {
     /* 60 s, and 1 s for each MiB, to send a message that others wait behind */
     uint64_t rollup_timeout_ms;
 };
-/* ERR_INVALID (budget), ERR_NOMEM. */
-enum err sessions_open(const struct sessions_options *options, struct sessions **ret_sessions,
-                       struct note *note);
+enum err sessions_open(const struct sessions_options *options,
+                       struct sessions **ret_sessions); /* ERR_NOMEM */
 /* After the server is closed. NULL is fine. */
 void sessions_close(struct sessions *s);
 /* What a server needs so that its own limits are not below these. */

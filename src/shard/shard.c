@@ -75,7 +75,7 @@ enum err shard_open(const struct shard_options *options, struct shard **ret_shar
                                                        .owner = shard,
                                                        .epoch = (int64_t)options->epoch,
                                                        .blobs_max = options->core.blobs_max},
-                            &shard->sessions, note);
+                            &shard->sessions);
     if (!err) err = open_decide_thread(shard);
     if (!err) err = report_scope(shard, ERR_OK, &(struct label){STR_EMPTY, STR_EMPTY}, NULL, NULL);
     if (!err) err = timer_init(&shard->metrics_timer, shard->io->loop, on_metrics);

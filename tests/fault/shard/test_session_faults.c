@@ -198,7 +198,7 @@ static enum err open_all(void)
     struct note note;
     enum err err = sessions_open(
         &(struct sessions_options){.io = io, .events = &events, .outbox_frames_max = 200},
-        &play.sessions, &note);
+        &play.sessions);
 
     if (!err) err = rpc_server_open(&(struct rpc_server_options){.io = io}, &play.server, &note);
     if (!err) err = sessions_serve(play.sessions, play.server, &note);

@@ -230,7 +230,7 @@ int main(int argc, char **argv)
          signals_open(p.io->loop, (const int[]){SIGTERM, 0}, on_signal, NULL, &p.signals), &note);
     must("sessions",
          sessions_open(&(struct sessions_options){.io = p.io, .events = &events, .epoch = 3},
-                       &p.sessions, &note),
+                       &p.sessions),
          &note);
     must("inspections",
          inspections_open(&(struct inspections_options){.io = p.io, .inspect = on_inspect},

@@ -138,7 +138,7 @@ void session_rig_open(struct session_rig *rig, const struct sessions_options *op
     settled.events = &events;
     settled.owner = rig;
     settled.log = &log;
-    CHECK_ERR(note.text, sessions_open(&settled, &rig->sessions, &note), ERR_OK);
+    CHECK_OK("sessions", sessions_open(&settled, &rig->sessions));
     sessions_server_limits(rig->sessions, &limits);
     CHECK_OK("a server", rpc_server_open(&(struct rpc_server_options){.io = sim_host_io(rig->host),
                                                                       .limits = limits},

@@ -229,15 +229,3 @@ TEST(draining_ends_every_session_and_takes_no_more)
     check_ended(b, "no more", GRPC_UNAVAILABLE);
     session_rig_close(&rig);
 }
-
-TEST(a_budget_below_one_message_is_refused)
-{
-    struct sessions *s;
-    struct note note = {""};
-
-    CHECK_ERR("said at once",
-              sessions_open(&(struct sessions_options){.rollup_max = 100, .rollup_budget = 99}, &s,
-                            &note),
-              ERR_INVALID);
-    CHECK_HAS("and why", note.text, "roll-up budget");
-}
