@@ -9,7 +9,6 @@
 
 enum { EVENTS_ROOM_STEP = 1024, TRACE_TEXT_CAP = 256 };
 #define EVENTS_MAX_DEFAULT 200000000ull
-#define WALL_START_DEFAULT 1767225600000ull /* 2026-01-01T00:00:00Z */
 #define GIVE_UP_DEFAULT_MS 20000ull
 
 enum err sim_open(const struct sim_options *options, struct sim **ret_sim)
@@ -20,7 +19,6 @@ enum err sim_open(const struct sim_options *options, struct sim **ret_sim)
     if (!sim) return ERR_NOMEM;
     sim->options = *options;
     if (!sim->options.events_max) sim->options.events_max = EVENTS_MAX_DEFAULT;
-    if (!sim->options.wall_start_ms) sim->options.wall_start_ms = WALL_START_DEFAULT;
     if (!sim->options.give_up_ms) sim->options.give_up_ms = GIVE_UP_DEFAULT_MS;
     heap_init(&sim->queue, SIM_EVENTS_WAITING_MAX);
     prng_seed(&root, options->seed);
@@ -45,11 +43,6 @@ uint64_t sim_events(const struct sim *sim)
 uint64_t sim_hash(const struct sim *sim)
 {
     return sim->hash;
-}
-
-uint64_t sim_draw(struct prng *prng, struct sim_cost cost)
-{
-    return cost.max_ns > cost.min_ns ? prng_between(prng, cost.min_ns, cost.max_ns) : cost.min_ns;
 }
 
 /* -- the hash: each fact is folded in with its time, so order, place and moment all count -- */

@@ -43,9 +43,8 @@ enum {
 /* -- the world -- */
 struct sim_options {
     uint64_t seed;
-    uint64_t events_max;    /* over the world's life; 0: 200 million */
-    uint64_t wall_start_ms; /* since 1970; 0: 2026-01-01 */
-    uint64_t give_up_ms;    /* a connection with unanswered bytes dies after; 0: 20 s */
+    uint64_t events_max; /* over the world's life; 0: 200 million */
+    uint64_t give_up_ms; /* a connection with unanswered bytes dies after; 0: 20 s */
     /* Called with every traced event; for a person who looks at one seed. */
     void (*trace)(void *context, sim_time now, const char *host, const char *text);
     void *trace_context;
@@ -88,17 +87,12 @@ void sim_event_cancel(struct sim_event *event);
 
 /* -- hosts -- */
 struct tls_identity;
-struct sim_cost {
-    uint64_t min_ns, max_ns;
-}; /* drawn evenly */
 struct sim_host_options {
     const char *name; /* letters, digits, '-' and '.'; resolved by every host */
     /* Shown to peers when both sides of a connection passed a TLS context. TLS itself does not run
      * in virtual time: contexts are not looked into, and what is sent is not encrypted. */
     const struct tls_identity *identity; /* borrowed for the life of the host; may be NULL */
     const char *alpn;                    /* agreed on TLS connections; NULL: "" */
-    struct sim_cost turn_cost;           /* zero: 1..20 us */
-    struct sim_cost job_cost;            /* of a job apart from its disk calls; zero: 5..50 us */
     /* Zero: a disk that keeps everything and never fails. Costs, when all are zero: 3 us a call, 1
      * us a KiB, a sync 50..500 us. The cost function and the clock are the host's. */
     struct sim_fs_options disk;

@@ -1,69 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looking at a simulated disk from outside: one number that is equal for equal runs, and a listing
- * a person can read. */
+/* A listing of a simulated disk that a person can read. */
 #include <inttypes.h>
-#include <string.h>
 
-#include "base/crc32c.h"
 #include "sim/sim_fs_int.h"
-
-/* -- hash -- */
-
-static uint64_t mix(uint64_t hash, const void *bytes, size_t len)
-{
-    return str_hash(str_of(bytes, len), hash);
-}
-
-static uint64_t mix_u64(uint64_t hash, uint64_t value)
-{
-    return mix(hash, &value, sizeof value);
-}
-
-/* By checksum: a disk holds much, and a run takes its hash often. */
-static uint64_t mix_content(uint64_t hash, const void *bytes, size_t len)
-{
-    return mix_u64(mix_u64(hash, len), len > 0 ? crc32c(0, bytes, len) : 0);
-}
-
-static uint64_t mix_entry(uint64_t hash, const struct sim_entry *entry)
-{
-    if (!entry) return mix_u64(hash, 0);
-    return mix_u64(mix(hash, entry->name, entry->name_len), entry->node->number);
-}
-
-static uint64_t mix_node(uint64_t hash, const struct sim_node *node)
-{
-    hash = mix_u64(mix_u64(mix_u64(hash, node->number), node->kind), node->mode);
-    hash = mix_u64(mix_u64(mix_u64(hash, node->refs), node->locked), (uint64_t)node->modified_ns);
-    hash = mix_content(hash, node->live.at, node->live.len);
-    hash = mix_content(hash, node->durable.at, node->durable.len);
-    LIST_EACH(&node->writes, link)
-    {
-        const struct pending_write *write = CONTAINER_OF(link, struct pending_write, link);
-        hash = mix_u64(hash, write->offset);
-        hash = mix_u64(hash, (uint64_t)write->truncation * 2 + write->dropped);
-        hash = mix_content(hash, write->bytes, write->len);
-    }
-    LIST_EACH(&node->entries, link)
-    hash = mix_entry(hash, CONTAINER_OF(link, struct sim_entry, link));
-    return hash;
-}
-
-uint64_t sim_fs_hash(const struct sim_fs *disk)
-{
-    uint64_t hash = mix(0, disk->prng.s, sizeof disk->prng.s);
-    LIST_EACH(&disk->nodes, link) hash = mix_node(hash, CONTAINER_OF(link, struct sim_node, link));
-    LIST_EACH(&disk->journal, link)
-    {
-        const struct name_op *op = CONTAINER_OF(link, struct name_op, link);
-        hash = mix_u64(hash, op->from ? op->from->number : 0);
-        hash = mix_u64(hash, op->to ? op->to->number : 0);
-        hash = mix_entry(mix_entry(mix_entry(hash, op->gone), op->made), op->replaced);
-    }
-    return mix_u64(mix_u64(hash, disk->used), disk->stats.calls);
-}
-
-/* -- dump -- */
 
 static struct str name_of(const struct sim_entry *entry)
 {

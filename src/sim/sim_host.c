@@ -12,11 +12,12 @@
 
 enum {
     AFTERLIFE_ROUNDS_MAX =
-        1000, /* callbacks that keep causing callbacks are a bug in a close path */
+        1000,           /* callbacks that keep causing callbacks are a bug in a close path */
+    TURN_NS_MIN = 1000, /* what a turn costs */
+    TURN_NS_MAX = 20000,
     DRAIN_ROUNDS_MAX = 1000000, /* the same, where each timer to the last deadline is one */
 };
 static const struct io *io_of_turn;
-static const struct sim_cost turn_cost_default = {1000, 20000}, job_cost_default = {5000, 50000};
 
 /* -- the loop's other half -- */
 
@@ -112,7 +113,7 @@ static void begin_turn(struct sim_host *host)
 
 static void end_turn(struct sim_host *host)
 {
-    uint64_t cost = host->spent_ns + sim_draw(&host->cost_prng, host->options.turn_cost);
+    uint64_t cost = host->spent_ns + prng_between(&host->cost_prng, TURN_NS_MIN, TURN_NS_MAX);
 
     loop_core_run(&host->loop);
     cost = max_u64(cost, host->spent_ns);
@@ -173,8 +174,6 @@ static void set_options(struct sim_host *host, const struct sim_host_options *op
     host->options.alpn = host->alpn;
     snprintf(host->name, sizeof host->name, "%s", options->name);
     snprintf(host->alpn, sizeof host->alpn, "%s", options->alpn ? options->alpn : "");
-    if (!options->turn_cost.max_ns) host->options.turn_cost = turn_cost_default;
-    if (!options->job_cost.max_ns) host->options.job_cost = job_cost_default;
 }
 
 static void init_lists(struct sim_host *host)

@@ -16,6 +16,7 @@
 #include "sim/sim.h"
 #include "sim/sim_link.h"
 
+#define SIM_WALL_START_NS (1767225600000ull * NS_PER_MS) /* 2026-01-01T00:00:00Z */
 enum { SIM_EVENTS_WAITING_MAX = 1 << 22, SIM_BUCKETS = 64, SIM_EPHEMERAL_PORT_FIRST = 32768 };
 
 struct sim {
@@ -113,7 +114,6 @@ enum sim_mark {
 };
 void sim_mark(struct sim *sim, enum sim_mark mark, const struct sim_host *host, uint64_t a,
               uint64_t b);
-uint64_t sim_draw(struct prng *prng, struct sim_cost cost);
 
 /* -- sim_clock.c -- */
 void sim_clock_boot(struct sim_host *host);                          /* a new monotonic start */
