@@ -84,7 +84,7 @@ static bool apply_effects_blob_ask(struct shard *shard, const struct effect *eff
 }
 
 /* The client of a shard that stops may be gone. */
-static size_t blob_bytes(const struct shard *shard)
+size_t blob_bytes(const struct shard *shard)
 {
     size_t held = shard->calls.blob_bytes;
 
@@ -201,11 +201,6 @@ bool effect_apply(void *owner, const struct effect *effect)
     case EFFECT_CYCLE_SOON: cycles_wake(shard); return true;
     }
     return true;
-}
-
-struct blob_stats blobs_counted(const struct shard *shard)
-{
-    return (struct blob_stats){blob_bytes(shard), shard->calls.blobs_refused};
 }
 
 void provider_calls_open(struct shard *shard)

@@ -23,9 +23,8 @@ static void on_metrics(struct timer *timer)
 {
     struct shard *shard = CONTAINER_OF(timer, struct shard, metrics_timer);
     struct sessions_stats stats = sessions_stats(shard->sessions);
-    struct blob_stats blobs = blobs_counted(shard);
 
-    shard_metrics_sessions(shard->metrics, &stats, &blobs);
+    shard_metrics_sessions(shard->metrics, &stats, blob_bytes(shard), shard->calls.blobs_refused);
     report_scope_owed(shard);
     timer_start_in(&shard->metrics_timer, METRICS_MS);
 }

@@ -99,7 +99,7 @@ void provider_calls_close(struct shard *shard);
 /* As decide_thread_options wants them; the owner is the shard. */
 void effect_prepare(struct effect *effect, struct decide_context *context, struct arena *arena);
 bool effect_apply(void *owner, const struct effect *effect);
-struct blob_stats blobs_counted(const struct shard *shard);
+size_t blob_bytes(const struct shard *shard); /* held, and in the provider's client */
 /* The blob that waits for the Configure of this action; empty: none. */
 struct str blob_kept(const struct shard *shard, uint64_t action);
 void blob_drop(struct shard *shard, uint64_t action);

@@ -68,7 +68,7 @@ struct checkpoint {
  * is none). ERR_FENCED: it was claimed under a higher one; ERR_CORRUPT: what is there cannot be
  * read; else what the store answers. */
 enum err checkpoint_claim(struct checkpoint_store *store, uint32_t partition, uint64_t token,
-                          const char *worker, wall_time now, struct tally *tally,
+                          const char *worker, wall_time now, struct partition_tally *tally,
                           struct checkpoint *ret_checkpoint, struct note *note);
 /* Asked just before the bytes go out, and again before each further try: false ends it with
  * ERR_FENCED. */
@@ -76,7 +76,7 @@ typedef bool checkpoint_may_fn(void *owner);
 /* The next checkpoint. ERR_FENCED: somebody else has the partition, or may() said no; nothing was
  * written, or it does not count. ERR_UNKNOWN: not even looking helped; claim again. */
 enum err checkpoint_commit(struct checkpoint_store *store, struct checkpoint *checkpoint,
-                           const char *worker, wall_time now, const struct tally *tally,
+                           const char *worker, wall_time now, const struct partition_tally *tally,
                            checkpoint_may_fn *may, void *owner, struct note *note);
 /* What the service is sent: "file:///dir/00000007#ckpt-<worker>-<n>". */
 void checkpoint_reference(const struct checkpoint_store *store, const struct checkpoint *checkpoint,

@@ -18,7 +18,7 @@
 struct held_partition {
     uint32_t partition;
     uint64_t token;
-    struct tally *tally;
+    struct partition_tally *tally;
     struct checkpoint checkpoint;
     bool dirty;   /* the tally is ahead of the checkpoint */
     bool busy;    /* a job has it */

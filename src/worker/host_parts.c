@@ -265,7 +265,7 @@ static void job_ended_well(struct worker_host *h, struct tenure *row, const stru
     if (job->state == TENURE_CLAIM) {
         LOG_INFO(h->options.log, "a partition is claimed", log_u64("partition", part->partition),
                  log_u64("grant_epoch", part->token), log_text("checkpoint", part->checkpoint.id),
-                 log_u64("records", tally_records(part->tally)));
+                 log_u64("records", part->tally->records));
         h->counts.claims++;
         if (row->token == part->token && row->state != TENURE_GONE) tenure_claimed(row);
     }
@@ -273,7 +273,7 @@ static void job_ended_well(struct worker_host *h, struct tenure *row, const stru
     if (job->state == TENURE_LEAVE && row->state == TENURE_LEAVE && row->token == part->token) {
         LOG_INFO(h->options.log, "partition released", log_u64("partition", part->partition),
                  log_u64("grant_epoch", part->token), log_text("checkpoint", part->checkpoint.id),
-                 log_u64("records", tally_records(part->tally)));
+                 log_u64("records", part->tally->records));
         tenure_left(row);
     }
 }

@@ -166,18 +166,20 @@ static enum err intake_read_file(struct batch *b, const char *name, uint64_t *of
     return err;
 }
 
-static enum err add_batch(struct batch *b, struct tally *tally, const char *name, uint64_t offset)
+static enum err add_batch(struct batch *b, struct partition_tally *tally, const char *name,
+                          uint64_t offset)
 {
     enum err err = ERR_OK;
 
     for (size_t i = 0; !err && i < b->count; i++) err = tally_add(tally, &b->records[i]);
-    for (size_t i = 0; !err && i < b->rejected; i++) tally_reject(tally);
     if (!err) err = tally_set_offset(tally, str_from(name), offset);
+    if (!err) tally->rejected += b->rejected;
     return err;
 }
 
-enum err intake_batch(const struct intake_options *options, uint32_t partition, struct tally *tally,
-                      size_t records_max, size_t *ret_lines, struct note *note)
+enum err intake_batch(const struct intake_options *options, uint32_t partition,
+                      struct partition_tally *tally, size_t records_max, size_t *ret_lines,
+                      struct note *note)
 {
     struct batch b = {.options = options, .max = min_size(records_max, INTAKE_BATCH)};
     struct sources sources = {.count = 0};
