@@ -137,11 +137,9 @@ enum sim_pause {
     SIM_PAUSE_MACHINE, /* a frozen virtual machine: packets for it are lost */
 };
 void sim_host_pause(struct sim_host *host, enum sim_pause pause);
-void sim_host_resume(struct sim_host *host); /* time has jumped for it; fine when running */
-bool sim_host_powered(const struct sim_host *host);
+void sim_host_resume(struct sim_host *host);        /* time has jumped for it; fine when running */
 bool sim_host_running(const struct sim_host *host); /* it has a process; perhaps a paused one */
 bool sim_host_paused(const struct sim_host *host);
-uint64_t sim_host_boots(const struct sim_host *host);
 
 /* -- clocks -- */
 /* How much faster (or slower) than the world this host's clocks run from now on, in parts per

@@ -403,11 +403,6 @@ void sim_process_drains(struct io *io)
     CONTAINER_OF(io, struct sim_host, io)->drains = true;
 }
 
-bool sim_host_powered(const struct sim_host *host)
-{
-    return host->powered;
-}
-
 bool sim_host_running(const struct sim_host *host)
 {
     return host->state != NULL;
@@ -416,9 +411,4 @@ bool sim_host_running(const struct sim_host *host)
 bool sim_host_paused(const struct sim_host *host)
 {
     return host->paused;
-}
-
-uint64_t sim_host_boots(const struct sim_host *host)
-{
-    return host->boots;
 }

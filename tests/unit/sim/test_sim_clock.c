@@ -5,6 +5,7 @@
 #include "lib/fake_clock.h"
 #include "lib/test.h"
 #include "sim/sim.h"
+#include "sim/world.h"
 
 struct tick {
     struct timer timer;
@@ -122,11 +123,11 @@ TEST(a_reboot_starts_the_monotonic_clock_anew_and_keeps_the_wall_clock)
     CHECK_U64("a new process, the same boot", clock_mono_ns(w.io->clock).ns,
               before + 1000 * NS_PER_MS);
     sim_host_die(w.host, SIM_POWER_CUT);
-    CHECK("off", !sim_host_powered(w.host));
+    CHECK("off", !w.host->powered);
     CHECK_OK("boot", sim_host_restart(w.host));
     CHECK("another start", clock_mono_ns(w.io->clock).ns != before + 1000 * NS_PER_MS);
     CHECK_I64("the battery kept it", sim_host_wall_error_ms(w.host), 5000);
-    CHECK_U64("counted", sim_host_boots(w.host), 2);
+    CHECK_U64("counted", w.host->boots, 2);
     sim_close(w.sim);
 }
 
