@@ -156,7 +156,7 @@ typedef void core_mark_fn(void *context, enum cycle_phase phase);
 enum err core_cycle(struct core *core, mono_time now, wall_time wall, core_mark_fn *mark,
                     void *context, struct effects *out);
 
-/* -- acting ends, for good: hold.c -- */
+/* -- acting ends, for good: queue.c -- */
 enum core_hold {
     CORE_PAUSED, /* the kill switch */
     CORE_FENCED, /* a newer process of this shard acts */

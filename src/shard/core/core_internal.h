@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The core from the inside, shared by the files of this folder and by nobody else.
  *
- *   core.c       open, close, what every file says to people
- *   move.c       the only place that changes a machine; its operator hears of it
- *   reconcile.c  what a List says              clients.c   clusters: sessions and bounds
- *   demand.c     roll-ups                      capacity.c  hints of what could be had
- *   scope.c      which machines are ours       view.c      what people and the coordinator read
- *   decide_cycle.c  decide, rails, queue       queue.c     pending machines, actions waiting
- *   actions.c    what answers make of them     work.c      machines to come back to
- *   hold.c       why nothing is begun
+ *   core.c          open, close, what every file says to people
+ *   move.c          the only place that changes a machine; its operator hears of it
+ *   reconcile.c     what a List says             clients.c   clusters: sessions and bounds
+ *   demand.c        roll-ups                     capacity.c  hints of what could be had
+ *   scope.c         which machines are ours      view.c      what people and the coordinator read
+ *   decide_cycle.c  decide, rails, queue         queue.c     actions waiting, and why none begins
+ *   actions.c       what answers make of them    work.c      machines to come back to
  *
  * core->scratch holds what one event needs: every public event begins with core_begin(), so nothing
- * in it outlives the event. The event's time and its effects are in the core, too: no function below
- * passes them on. */
+ * in it outlives the event. The time and the effects of the event are in the core, too, so that no
+ * function passes them on. */
 #ifndef SHARD_CORE_CORE_INTERNAL_H
 #define SHARD_CORE_CORE_INTERNAL_H
 #include "shard/core/clients.h"
@@ -87,7 +86,7 @@ struct core {
 void core_begin(struct core *core, mono_time now, struct effects *out);
 void core_begin_at(struct core *core, mono_time now, wall_time wall, struct effects *out);
 
-/* -- may anything be begun: hold.c -- */
+/* -- may anything be begun: queue.c -- */
 bool core_acts(const struct core *core);
 const char *core_hold_text(const struct core *core); /* why not; "" when it acts */
 
