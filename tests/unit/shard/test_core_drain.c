@@ -230,7 +230,8 @@ TEST(an_operator_that_returns_without_reports_ends_the_wait)
 
 /* -- the provider does not drain what its operator has drained -- */
 
-/* The node takes no pod any more, so the machine must not be left to its cluster, even if a cluster wants it. */
+/* The node takes no pod any more, so the machine must not be left to its cluster, even if that
+ * wants it. */
 TEST(a_machine_that_was_drained_and_stays_configured_is_drained_again)
 {
     static const struct {
