@@ -70,7 +70,6 @@ TEST(much_is_handed_over_in_pieces_and_in_order)
     struct decide_thread *decide_thread;
     struct sim_host *host;
     struct sim *sim;
-    struct note note;
 
     CHECK_OK("sim", sim_open(&(struct sim_options){.seed = 1, .events_max = 1000000}, &sim));
     CHECK_OK("host", sim_host_add(sim, &(struct sim_host_options){.name = "s"}, &host));
