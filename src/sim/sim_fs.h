@@ -106,7 +106,4 @@ struct sim_fs_stats {
     uint64_t writes_dropped, flips, misdirected, stalls;
 };
 struct sim_fs_stats sim_fs_stats(const struct sim_fs *disk);
-/* One line per file and directory, sorted by path: what is there and what a sync would still
- * have to write. ERR_FULL, ERR_NOMEM. */
-enum err sim_fs_dump(const struct sim_fs *disk, struct buf *into);
 #endif

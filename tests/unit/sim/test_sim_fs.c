@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/crc32c.h"
+#include "lib/sim_fs_dump.h"
 #include "lib/test.h"
 #include "sim/sim_fs_int.h"
 
