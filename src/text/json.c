@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* JSON documents over jansson. A struct json is a json_t; the casts are in in() and out() only. */
 #include "text/json.h"
 
 #include <jansson.h>

@@ -266,7 +266,7 @@ static const struct {
      "integer 0xffffffffffffffff does not fit"},
     {"no double is so large", "a = 1e309", 1, 5, "float 1e309 is too large"},
     {"no digit before the point", "a = .5", 1, 5,
-     "'.5' is not a number: a digit must stand before the point"},
+     "'.5' is not a number: a digit must come before the point"},
     {"no digit after the point", "a = 1.", 1, 5, "'1.' is not a number"},
     {"a point before the exponent", "a = 1.e5", 1, 5, "'1.e5' is not a number"},
     {"an underscore beside the point", "a = 1_.5", 1, 5, "'1_.5' is not a number"},
