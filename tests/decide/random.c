@@ -218,7 +218,7 @@ static void odd_machine(struct prng *p, struct oracle_machine *m)
     PUT(label->value, "h%d", (int)prng_below(p, 40));
     if (often(p, 50)) m->price += 0.25 * (double)prng_below(p, 8);
     if (often(p, 25)) m->probability = 0.01 * (double)prng_below(p, 30);
-    if (often(p, 70)) m->alloc = (struct oracle_amounts){{8000, 16000}}; /* shelves are long */
+    if (often(p, 70)) m->alloc = (struct oracle_amounts){{8000, 16000}}; /* price lists are long */
 }
 
 /* The many hold what few lack. */

@@ -80,10 +80,10 @@ void credit(struct decider *e, struct want *w)
 
     if (w->live && w->cluster &&
         w->cluster->machines[MACHINE_CONFIGURED] > e->claimed[w->cluster->slot]) {
-        lanes_credit(e, w, LANE_CONFIGURED);
+        keep_order_credit(e, w, KEEP_CONFIGURED);
     }
     if (w->live && w->cluster && w->cluster->machines[MACHINE_CONFIGURING]) {
-        lanes_credit(e, w, LANE_CONFIGURING);
+        keep_order_credit(e, w, KEEP_CONFIGURING);
     }
     if (!w->live || !e->inventory->nobodys.count) return;
     pool->count = pool->head = 0;
@@ -115,9 +115,9 @@ static void assign_rest(struct decider *e, struct want *w)
 /* The row is likely to take what it took in the last decision. */
 static bool assign_is_light(const struct decider *e, uint32_t row)
 {
-    const struct course *c = &e->row.courses[row];
+    const struct course *c = &row_at(e, row)->course;
 
-    return c->kind == COURSE_STOOD || (c->kind == COURSE_TOOK && c->settled);
+    return c->kind == COURSE_STEADY || (c->kind == COURSE_TOOK && c->settled);
 }
 
 /* Prefetches for all rows of a level what their turns will read. The memory accesses overlap, so
@@ -130,7 +130,7 @@ static void assign_fetch(const struct decider *e, uint32_t from, uint32_t end)
         __builtin_prefetch(&e->wants[row], 1);
         __builtin_prefetch(&e->rows[row]->profile);
         __builtin_prefetch(&e->rows[row]->kind);
-        __builtin_prefetch(&e->memory[e->row.standing[row].memory]);
+        __builtin_prefetch(row_at(e, row));
     }
     for (uint32_t row = from; row < end; row++) {
         if (!assign_is_light(e, row)) __builtin_prefetch(&e->rows[row]->kind->set);
@@ -143,7 +143,7 @@ static void assign_turn_add(struct decider *e, uint32_t row, uint32_t own_from)
     e->turns[e->turn_count++] = (struct turn){row, own_from, e->log.count};
 }
 
-/* A: those that stand take their key, others what they took last time; the rest is decided in
+/* A: steady rows take their key, others what they took last time; the rest is decided in
  * full. */
 static void assign_own_turn(struct decider *e, uint32_t row)
 {
@@ -151,12 +151,12 @@ static void assign_own_turn(struct decider *e, uint32_t row)
     uint32_t from = e->log.count;
     bool again = replay_own(e, row);
 
-    if (!again && standing_takes(e, row)) {
-        replay_stood(e, row);
+    if (!again && steady_takes(e, row)) {
+        replay_steady(e, row);
         again = true;
     }
     if (again) {
-        if (e->row.courses[row].again) assign_turn_add(e, row, from);
+        if (row_at(e, row)->course.again) assign_turn_add(e, row, from);
         return;
     }
     want_begin(e, row);
@@ -189,7 +189,7 @@ void assign(struct decider *e)
         assign_fetch(e, row, e->levels[level]);
         e->turn_count = 0;
         for (; !e->err && row < e->levels[level]; row++) assign_own_turn(e, row);
-        lanes_fetch(e);
+        keep_order_fetch(e);
         for (uint32_t i = 0; !e->err && i < e->turn_count; i++) assign_rest_turn(e, &e->turns[i]);
     }
 }

@@ -7,7 +7,7 @@
  * scratch memory and what it may remember without changing an answer.
  *
  * A decision changes nothing. The caller passes actions through the rails, queues what is left and
- * tells the inventory (inventory_plan), so that the next decision counts it as begun. */
+ * records it in the inventory (inventory_plan), so that the next decision counts it as begun. */
 #ifndef SHARD_DECIDE_DECIDE_H
 #define SHARD_DECIDE_DECIDE_H
 #include "base/buf.h"
@@ -81,7 +81,7 @@ struct decision { /* borrowed: valid until the next decide() or a change of inve
     uint32_t claimed, excess, folded; /* machines, machines, rows: for metrics */
 };
 
-/* Parts of a decision, for whoever measures them. */
+/* Parts of a decision, for measuring them. */
 enum decide_part { DECIDE_READ, DECIDE_PHASE1, DECIDE_PHASE2, DECIDE_PHASE3, DECIDE_PARTS };
 
 /* Who gives way first (section 3 of the rule book): each is at least 0 and finite. */

@@ -50,17 +50,14 @@ void decider_close(struct decider *engine)
     for (uint32_t i = 0; i < engine->set_cap; i++) set_forget(&engine->sets[i]);
     arena_deinit(&engine->arena);
     arena_deinit(&engine->rows_arena);
-    table_deinit(&engine->pools, &engine->pools_bytes);
-    table_deinit(&engine->racks, &engine->pools_bytes);
-    lanes_forget(engine, true);
-    row_arrays_free(&engine->row);
-    row_arrays_free(&engine->row_then);
+    keep_orders_forget(engine, true);
     void *const kept[] = {
-        engine->sources,      engine->keys,         engine->cohorts,   engine->clusters,
-        engine->family_marks, engine->sets,         engine->shapes,    engine->memory,
-        engine->wants,        engine->levels,       engine->gang_rows, engine->gang_places,
-        engine->victims,      engine->victim_types, engine->rows,      engine->folded,
-        engine->takes.at,     engine->before.at,    engine->ties.at,   engine->ties_before.at};
+        engine->sources,      engine->keys,      engine->cohorts,       engine->clusters,
+        engine->family_marks, engine->sets,      engine->shapes,        engine->states,
+        engine->slots,        engine->verdicts,  engine->verdicts_next, engine->wants,
+        engine->levels,       engine->gang_rows, engine->gang_places,   engine->victims,
+        engine->victim_types, engine->rows,      engine->folded,        engine->takes.at,
+        engine->before.at,    engine->ties.at,   engine->ties_before.at};
     for (size_t i = 0; i < ARRAY_LEN(kept); i++) free(kept[i]);
     free(engine);
 }
@@ -167,9 +164,8 @@ static bool decider_start_kept(struct decider *e)
 static void decider_forget(struct decider *e)
 {
     for (uint32_t i = 0; i < e->set_cap; i++) set_forget(&e->sets[i]);
-    lanes_forget(e, false);
-    e->memory_count = 0;
-    if (e->memory) memset(e->memory, 0, e->memory_cap * sizeof *e->memory);
+    keep_orders_forget(e, false);
+    e->state_count = 0;
     e->rows_version = 0;
 }
 
@@ -182,8 +178,6 @@ static void decider_start(struct decider *e, const struct decide_input *input)
     if (e->options.forget) decider_forget(e);
     if (!decider_start_kept(e)) return;
     arena_reset(&e->arena);
-    table_deinit(&e->pools, &e->pools_bytes);
-    table_deinit(&e->racks, &e->pools_bytes);
     e->input = *input;
     memset((char *)e + offsetof(struct decider, restless), 0,
            sizeof *e - offsetof(struct decider, restless));
@@ -212,7 +206,7 @@ static const struct decide_step {
     enum decide_part part;
 } decide_steps[] = {
     {normalise, false, 0},
-    {standing_refresh, true, DECIDE_READ},
+    {steady_refresh, true, DECIDE_READ},
     {assign, false, 0},
     {emit_phase1, true, DECIDE_PHASE1},
     {preempt, true, DECIDE_PHASE2},

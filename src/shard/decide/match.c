@@ -14,7 +14,7 @@ static bool types_recall(const struct decider *e, const struct requirement *r, s
     m->type_bits = 0;
     for (size_t k = 0; k < r->value_count; k++) {
         const struct posting *p = inventory_posting(e->inventory, r->key, r->values[k]);
-        if (p) m->types[m->type_count++] = p->slot;
+        if (p && !set_names_type(m, p->slot)) m->types[m->type_count++] = p->slot;
         m->type_bits |= type_bits(type_bit(r->values[k]));
     }
     return true;
@@ -156,13 +156,13 @@ bool set_accepts(const struct decider *e, const struct set_memory *memory, uint3
     return look_accepted(e, memory, look, memory->term_count);
 }
 
-const struct bag_item *lane_walk_next(struct decider *e, struct lane_walk *walk)
+const struct bag_item *type_walk_next(struct decider *e, struct type_walk *walk)
 {
-    for (; walk->lane < walk->lanes->count; walk->lane++, walk->item = 0) {
-        const struct cohort_lane *lane = &walk->lanes->at[walk->lane];
-        if (!set_names_type(walk->memory, lane->type)) continue;
-        while (walk->item < lane->bag.count) {
-            const struct bag_item *item = &lane->bag.at[walk->item++];
+    for (; walk->type < walk->types->count; walk->type++, walk->item = 0) {
+        const struct type_bag *of_type = &walk->types->at[walk->type];
+        if (!set_names_type(walk->memory, of_type->type)) continue;
+        while (walk->item < of_type->bag.count) {
+            const struct bag_item *item = &of_type->bag.at[walk->item++];
             if (shape_covers(e, item->shape, walk->wanted) &&
                 set_matches(e, walk->memory, item->look)) {
                 return item;
@@ -191,19 +191,6 @@ const struct posting *set_refusal(const struct set_memory *m, const struct look 
     return NULL;
 }
 
-uint32_t set_base_hash(const struct set_memory *m)
-{
-    uint64_t hash = m->type_count;
-
-    for (uint32_t i = 0; m->type_count != TYPES_ANY && i < m->type_count; i++) {
-        hash = hash * 0x9E3779B97F4A7C15 + m->types[i];
-    }
-    for (uint32_t i = 0; i < m->base_count; i++) {
-        hash = hash * 0x9E3779B97F4A7C15 + m->terms[i].marks + (uint64_t)m->terms[i].ask;
-    }
-    return (uint32_t)((hash * 0x9E3779B97F4A7C15) >> 32);
-}
-
 static bool terms_equal(const struct set_memory *a, const struct match_term *left,
                         const struct set_memory *b, const struct match_term *right)
 {
@@ -215,7 +202,7 @@ static bool terms_equal(const struct set_memory *a, const struct match_term *lef
     return true;
 }
 
-/* Requirements and their values stand in the order of their texts, in both. */
+/* Both have their requirements and values in the order of the texts. */
 bool set_base_equal(const struct set_memory *a, const struct set_memory *b)
 {
     if (a->type_count != b->type_count || a->base_count != b->base_count) return false;

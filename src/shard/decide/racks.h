@@ -26,7 +26,7 @@ struct rack_class { /* racks with the same machines and amounts left */
     uint32_t count, cap;
 };
 struct racks {
-    struct table_link link;
+    struct racks *next;
     struct set_memory *memory; /* of a set with that base */
     const struct resources *unit;
     struct str key;                /* K */

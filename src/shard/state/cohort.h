@@ -2,7 +2,7 @@
 /* The inventory as the engine reads it: cohorts, what they are made of, and the indexes over them.
  *
  * A cohort is all machines that are equal in planned state, cluster, look, shape, capacity type,
- * price, probability, stamp and promise; its members stand in id order. Everything a rule asks of a
+ * price, probability, stamp and promise; its members are in id order. Everything a rule asks of a
  * machine but its id is asked once per cohort.
  *
  *   word      a text that is shared               posting   a label and the looks that carry it
@@ -13,7 +13,7 @@
  *
  * All are shared, counted, and gone with their last user, so that churn leaves nothing behind. The
  * engine may read all of it and change none of it; pointers are valid until the next change, and
- * (slot, birth) tells whether a thing is still the one that was seen before. */
+ * (slot, birth) is the identity of an object: a slot alone is used again. */
 #ifndef SHARD_STATE_COHORT_H
 #define SHARD_STATE_COHORT_H
 #include "base/order.h"
@@ -45,20 +45,20 @@ struct bag { /* cohorts in no order; a cohort knows its place */
 
 /* The cohorts of one cluster and state, apart by instance type: most requirements name types, and
  * then most of a cluster need not be walked. */
-struct cohort_lane {
+struct type_bag {
     uint32_t type;    /* slot of the posting; SLOT_NONE: no type */
     uint64_t version; /* another one, never seen before, when a cohort comes or goes */
     struct bag bag;
 };
-struct lanes {
-    struct cohort_lane *at;
+struct type_bags {
+    struct type_bag *at;
     uint32_t count, cap;
 };
 
 struct cohort_cluster {
     struct table_link link;
     uint32_t slot, len;
-    struct lanes configured, configuring;
+    struct type_bags configured, configuring;
     struct bag others;                      /* bound to it in any other state */
     uint32_t machines[MACHINE_STATE_COUNT]; /* by planned state */
     char text[];
@@ -73,7 +73,7 @@ struct key {
     struct family *family;
     struct word *group; /* NULL: none */
     /* Its own: Configured, Configuring and Creating; and Draining ones promised to it. Few, so they
-     * are told apart by their state and not by where they are kept. */
+     * have their state with them and are in one bag. */
     struct bag cohorts;
     uint32_t slot, place; /* place: in its family */
     uint64_t birth;
@@ -183,7 +183,7 @@ static inline struct str row_host_ref(const struct machine_row *r)
     return str_of(r->id + r->id_len, r->host_ref_len);
 }
 
-struct traits { /* -0 is 0; no padding but behind the last: cohorts are told apart by the bytes */
+struct traits { /* -0 is 0; no padding but behind the last: cohorts are compared by the bytes */
     struct cohort_cluster *cluster; /* bound to; Creating: created for; NULL: none */
     struct look *look;
     struct machine_shape *shape;
@@ -273,13 +273,13 @@ struct inventory {
      * began anew finds under way and knows no purpose of, and what is simply let go. */
     struct bag nobodys;
     uint32_t list, listed; /* number of the List under way; machines it has named */
-    /* sight.c: machines in the order of the last full List, and of the one under way. */
+    /* listing.c: machines in the order of the last full List, and of the one under way. */
     struct list_order {
         struct machine_row **at;
         uint32_t count, cap;
     } order, order_next;
     uint32_t order_cursor; /* the record that is next, if it is as last time; SLOT_NONE: a delta */
-    /* Rows that are no machine's any more and may stand in an order: since before the List under
+    /* Rows that are no machine's any more and may be in an order: since before the List under
      * way began, and since then. Linked through their table link; their cohort is SLOT_NONE. */
     struct table_link *dead_before, *dead;
     uint32_t dead_count;

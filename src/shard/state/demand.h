@@ -10,8 +10,7 @@
  *   fold    what gangs become when they fold: one plain row of their kind without Same
  *
  * Whether gangs fold depends on the machines there are, so that is left to the engine. Pointers are
- * valid until the next change of the table; (slot, birth) tells whether a kind or set is still the
- * one that was seen before. */
+ * valid until the next change of the table; (slot, birth) is the identity of a kind or set. */
 #ifndef SHARD_STATE_DEMAND_H
 #define SHARD_STATE_DEMAND_H
 #include "shard/state/amounts.h"

@@ -137,7 +137,7 @@ static void host_ref_put(struct machine_row *row, struct str host_ref)
 }
 
 /* Room for a host_ref of that length: a larger row in the place of *row, wherever that is known.
- * It is as the old one, which the caller buries, as texts of the caller may stand in it. */
+ * It is as the old one, which the caller buries, as texts of the caller may point into it. */
 static enum err row_reserve(struct inventory *inv, struct machine_row **row, size_t len,
                             struct machine_row **ret_old)
 {

@@ -87,11 +87,11 @@ struct inventory_entry {
     enum planned_action planned;
     enum machine_state planned_state; /* the real one when nothing is planned */
 };
-/* Label and such arrays stand in the arena. ERR_NOT_FOUND, ERR_NOMEM. */
+/* Arrays are in the arena. ERR_NOT_FOUND, ERR_NOMEM. */
 enum err inventory_get(const struct inventory *inventory, struct str id, struct arena *arena,
                        struct inventory_entry *ret_entry);
 
-/* -- what a provider's List names: sight.c -- */
+/* -- what a provider's List names: listing.c -- */
 
 /* A List begins; its number, from 1. What was inserted or seen before it has not been named.
  * `full`: it names machines in much the order of the last full one, as providers do, which makes

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A kind stands on its fingerprint, a set on the part of it that names the requirements; both are
+/* A kind is found by its fingerprint, a set by the part of it that names the requirements; both are
  * texts behind their structs. Lists are copied into a block of their own, texts behind the items. */
 #include "shard/state/kinds.h"
 
@@ -50,10 +50,10 @@ static struct requirement *requirements_lay_out(struct cutter *c, const struct r
     return list;
 }
 
-static enum err set_born(void *owner, void *thing)
+static enum err set_born(void *owner, void *object)
 {
     struct needs *needs = owner;
-    struct requirement_set *set = thing;
+    struct requirement_set *set = object;
     struct cutter c = {0};
 
     set->birth = ++needs->births;
@@ -66,10 +66,10 @@ static enum err set_born(void *owner, void *thing)
     return ERR_OK;
 }
 
-static void set_gone(void *owner, void *thing)
+static void set_gone(void *owner, void *object)
 {
     struct needs *needs = owner;
-    const struct requirement_set *set = thing;
+    const struct requirement_set *set = object;
 
     if (set->size) memory_give(&needs->bytes, (void *)set->requirements, set->size);
 }
@@ -78,7 +78,7 @@ static const struct shared_kind set_kind = {
     SHARED_TEXT(requirement_set, len, text), SHARED_TABLE(needs, sets, requirement_set),
     SHARED_SLOTS(needs, set_slots, requirement_set), .born = set_born, .gone = set_gone};
 
-/* The part of a fingerprint that names the requirements; no '|' stands inside a part. */
+/* The part of a fingerprint that names the requirements; no part holds a '|'. */
 static struct str set_text(struct str fingerprint)
 {
     struct str rest = fingerprint, part = STR_EMPTY;
@@ -140,20 +140,20 @@ static enum err kind_strip(struct needs *needs, struct kind *kind)
     return err;
 }
 
-static void kind_gone(void *owner, void *thing)
+static void kind_gone(void *owner, void *object)
 {
     struct needs *needs = owner;
-    struct kind *kind = thing;
+    struct kind *kind = object;
 
     shared_give(needs, &kind_kind, kind->stripped);
     shared_give(needs, &set_kind, kind->set);
     if (kind->size) memory_give(&needs->bytes, (void *)kind->profile.spreads, kind->size);
 }
 
-static enum err kind_born(void *owner, void *thing)
+static enum err kind_born(void *owner, void *object)
 {
     struct needs *needs = owner;
-    struct kind *kind = thing;
+    struct kind *kind = object;
     enum err err;
 
     kind->profile.fingerprint = str_of(kind->text, kind->len);
@@ -209,9 +209,9 @@ void kind_release(struct needs *needs, struct kind *kind)
 
 /* --- units --- */
 
-static enum err unit_born(void *, void *thing)
+static enum err unit_born(void *, void *object)
 {
-    struct demand_unit *unit = thing;
+    struct demand_unit *unit = object;
 
     unit->amounts.milli = unit->milli;
     return ERR_OK;

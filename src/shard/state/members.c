@@ -33,7 +33,7 @@ static enum err few_resize(struct inventory *inv, struct cohort *c, uint32_t cap
     return ERR_OK;
 }
 
-/* Where a row with this id stands, or would. */
+/* The place of a row with this id, or where it would be. */
 static uint32_t few_place(const struct cohort *c, struct str id)
 {
     uint32_t low = 0, high = c->count;

@@ -45,9 +45,9 @@ static enum err words_take(struct inventory *inv, struct str first, struct str s
 
 /* --- origins --- */
 
-static void origin_release(void *inv, void *thing)
+static void origin_release(void *inv, void *object)
 {
-    const struct origin *origin = thing;
+    const struct origin *origin = object;
 
     shared_give(inv, &word_kind, origin->host_provider);
     shared_give(inv, &word_kind, origin->last_error);
@@ -92,18 +92,18 @@ static void bag_free(struct inventory *inv, struct bag *bag)
     array_free(bag->at, bag->cap, sizeof *bag->at, &inv->bytes);
 }
 
-static void lanes_free(struct inventory *inv, struct lanes *lanes)
+static void type_bags_free(struct inventory *inv, struct type_bags *types)
 {
-    for (uint32_t i = 0; i < lanes->count; i++) bag_free(inv, &lanes->at[i].bag);
-    array_free(lanes->at, lanes->cap, sizeof *lanes->at, &inv->bytes);
+    for (uint32_t i = 0; i < types->count; i++) bag_free(inv, &types->at[i].bag);
+    array_free(types->at, types->cap, sizeof *types->at, &inv->bytes);
 }
 
-static void cluster_gone(void *inv, void *thing)
+static void cluster_gone(void *inv, void *object)
 {
-    struct cohort_cluster *cluster = thing;
+    struct cohort_cluster *cluster = object;
 
-    lanes_free(inv, &cluster->configured);
-    lanes_free(inv, &cluster->configuring);
+    type_bags_free(inv, &cluster->configured);
+    type_bags_free(inv, &cluster->configuring);
     bag_free(inv, &cluster->others);
 }
 
@@ -129,27 +129,27 @@ const struct cohort_cluster *inventory_cluster(const struct inventory *inventory
 
 /* --- families and keys --- */
 
-static enum err family_born(void *owner, void *thing)
+static enum err family_born(void *owner, void *object)
 {
     struct inventory *inv = owner;
 
-    ((struct family *)thing)->birth = ++inv->births;
+    ((struct family *)object)->birth = ++inv->births;
     inv->keys_born++;
     return ERR_OK;
 }
 
-static void family_gone(void *owner, void *thing)
+static void family_gone(void *owner, void *object)
 {
     struct inventory *inv = owner;
-    struct family *family = thing;
+    struct family *family = object;
 
     assert(family->count == 0);
     array_free(family->keys, family->cap, sizeof(struct key *), &inv->bytes);
 }
 
-static void family_release(void *inv, void *thing)
+static void family_release(void *inv, void *object)
 {
-    const struct family *family = thing;
+    const struct family *family = object;
 
     shared_give(inv, &cluster_kind, family->cluster);
     shared_give(inv, &word_kind, family->fingerprint);
@@ -189,10 +189,10 @@ void key_changed(struct inventory *inv, const struct key *key)
                                .cluster = key->family->cluster->slot};
 }
 
-static enum err key_born(void *owner, void *thing)
+static enum err key_born(void *owner, void *object)
 {
     struct inventory *inv = owner;
-    struct key *key = thing;
+    struct key *key = object;
     struct family *family = key->family;
     enum err err = array_reserve(&family->keys, family->count, &family->cap, sizeof(struct key *),
                                  &inv->bytes);
@@ -207,9 +207,9 @@ static enum err key_born(void *owner, void *thing)
     return ERR_OK;
 }
 
-static void key_gone(void *inv, void *thing)
+static void key_gone(void *inv, void *object)
 {
-    struct key *key = thing;
+    struct key *key = object;
     struct family *family = key->family;
 
     family->version++;
@@ -219,9 +219,9 @@ static void key_gone(void *inv, void *thing)
     bag_free(inv, &key->cohorts);
 }
 
-static void key_release(void *inv, void *thing)
+static void key_release(void *inv, void *object)
 {
-    const struct key *key = thing;
+    const struct key *key = object;
 
     shared_give(inv, &word_kind, key->group);
     shared_give(inv, &family_kind, key->family);
@@ -280,9 +280,9 @@ static double no_minus_zero(double dollars)
     return dollars == 0 ? 0 : dollars;
 }
 
-static void stamp_release(void *inv, void *thing)
+static void stamp_release(void *inv, void *object)
 {
-    const struct stamp *stamp = thing;
+    const struct stamp *stamp = object;
 
     shared_give(inv, &word_kind, stamp->fingerprint);
     shared_give(inv, &word_kind, stamp->group);
@@ -314,9 +314,9 @@ enum err stamp_take(struct inventory *inv, const struct machine_stamp *given,
 
 /* --- promises --- */
 
-static void promise_release(void *inv, void *thing)
+static void promise_release(void *inv, void *object)
 {
-    shared_give(inv, &key_kind, ((const struct promise *)thing)->key);
+    shared_give(inv, &key_kind, ((const struct promise *)object)->key);
 }
 
 const struct shared_kind promise_kind = {SHARED_KEY(promise, key, priority),
@@ -356,9 +356,9 @@ static void resources_copy(struct resources *to, const struct resources *from)
     memcpy(to->milli, from->milli, resource_bits(from->mask) * sizeof from->milli[0]);
 }
 
-static enum err shape_born(void *, void *thing)
+static enum err shape_born(void *, void *object)
 {
-    struct machine_shape *shape = thing;
+    struct machine_shape *shape = object;
 
     shape->alloc = shape->allocatable.mask ? &shape->allocatable : &shape->resources;
     for (uint64_t left = shape->alloc->mask; left; left &= left - 1) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The small shared things that machines are described with: x_take() finds or makes one and counts
+/* The small shared objects that machines are described with: x_take() finds or makes one and counts
  * it, shared_give() with its kind uncounts it and frees the last. Takes are all or nothing
  * (ERR_NOMEM). */
 #ifndef SHARD_STATE_VOCABULARY_H
