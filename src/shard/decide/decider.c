@@ -53,7 +53,7 @@ void decider_close(struct decider *engine)
     keep_orders_forget(engine, true);
     void *const kept[] = {
         engine->sources,      engine->keys,      engine->cohorts,       engine->clusters,
-        engine->family_marks, engine->sets,      engine->shapes,        engine->states,
+        engine->family_marks, engine->sets,      engine->states,
         engine->slots,        engine->verdicts,  engine->verdicts_next, engine->wants,
         engine->levels,       engine->gang_rows, engine->gang_places,   engine->victims,
         engine->victim_types, engine->rows,      engine->folded,        engine->takes.at,
@@ -154,7 +154,6 @@ static bool decider_start_kept(struct decider *e)
         {&e->victim_types, inv->posting_slots.used + 1, &e->victim_type_cap,
          sizeof *e->victim_types},
         {&e->sets, e->needs->set_slots.used, &e->set_cap, sizeof *e->sets},
-        {&e->shapes, inv->shape_slots.used, &e->shape_cap, sizeof *e->shapes},
     };
 
     return kept_rooms(e, arrays, ARRAY_LEN(arrays));

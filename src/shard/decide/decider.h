@@ -276,12 +276,6 @@ struct cluster_note {
     struct keep_orders keep_orders[KEEP_STATES];
 };
 
-/* Does a shape cover a vector? Asked once per shape and question. */
-struct shape_answer {
-    uint32_t question;
-    bool covers;
-};
-
 struct decider {
     struct decider_options options;
     const struct inventory *inventory;
@@ -303,8 +297,7 @@ struct decider {
     struct victims_at *victims; /* by slot of the look: Configured machines that are no excess */
     uint64_t *victim_types;     /* by slot of the posting + 1: the decision they were made for */
     uint32_t victims_cap, victim_type_cap;
-    struct shape_answer *shapes; /* by slot of the shape */
-    uint32_t folded_cap, shape_cap, shapes_question;
+    uint32_t folded_cap;
     struct row_state *states; /* by demand->memory */
     uint32_t state_count, state_cap;
     struct demand **rows; /* the normalised rows in their order */
@@ -403,16 +396,12 @@ static inline uint32_t acquirable_left(const struct decider *e, const struct coh
     return s->decision == e->number ? s->count - s->taken : c->count;
 }
 
-void shapes_ask(struct decider *e); /* begins a new question */
-static inline bool shape_covers(struct decider *e, uint32_t slot, const struct resources *wanted)
+static inline bool shape_covers(const struct decider *e, uint32_t slot,
+                                const struct resources *wanted)
 {
-    struct shape_answer *a = &e->shapes[slot];
+    const struct machine_shape *shape = rooms_held(&e->inventory->shape_slots, slot);
 
-    if (a->question != e->shapes_question) {
-        const struct machine_shape *shape = rooms_held(&e->inventory->shape_slots, slot);
-        *a = (struct shape_answer){e->shapes_question, resources_covers(shape->alloc, wanted)};
-    }
-    return a->covers;
+    return resources_covers(shape->alloc, wanted);
 }
 
 /* normalise.c */
@@ -496,7 +485,7 @@ static inline bool set_matches(const struct decider *e, const struct set_memory 
     return set_names_type(memory, e->inventory->look_briefs[look].type) &&
            set_accepts(e, memory, look);
 }
-/* The cohorts of some types that match and cover. shapes_ask() comes before the first. */
+/* The cohorts of some types that match and cover. */
 struct type_walk {
     const struct type_bags *types;
     const struct set_memory *memory;

@@ -216,7 +216,6 @@ static void gang_add_bags(struct decider *e, const struct want *w, const struct 
     struct type_walk walk = {types, memory, w->demand->unit, 0, 0};
     const struct bag_item *item;
 
-    shapes_ask(e);
     while ((item = type_walk_next(e, &walk))) {
         bool own = w->key && item->key == w->key->slot;
         if (item->key != SLOT_NONE && key_all(e, item->key)) continue;
@@ -265,7 +264,6 @@ static void gang_subtract_look(struct decider *e, const struct want *w, struct b
 static void gang_subtract_refused(struct decider *e, const struct want *w,
                                   const struct set_memory *memory, struct buckets *b)
 {
-    shapes_ask(e);
     for (uint32_t i = memory->base_count; i < memory->term_count; i++) {
         const struct match_term *t = &memory->terms[i];
         for (uint32_t k = 0; k < t->count; k++) {

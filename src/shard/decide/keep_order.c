@@ -211,7 +211,6 @@ void keep_order_credit(struct decider *e, struct want *w, enum keep_state state)
     struct supply_pool *class = &e->own_pool;
     struct keep_cursors cursors;
 
-    shapes_ask(e);
     cursors = keep_cursors_make(e, w, types, state, memory);
     while (w->live) {
         keep_class(e, w, memory, &cursors, class);

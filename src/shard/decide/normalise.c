@@ -138,7 +138,6 @@ static bool holds_whole(struct decider *e, const struct demand *d)
     for (int state = 0; state < POOL_COUNT; state++) {
         if (price_lists_hold(e, (enum pool_state)state, memory, whole)) return true;
     }
-    shapes_ask(e);
     return cluster && (type_bags_hold_whole(e, &cluster->configured, d, memory) ||
                        type_bags_hold_whole(e, &cluster->configuring, d, memory));
 }

@@ -162,7 +162,6 @@ struct price_walk price_walk_begin(struct decider *e, enum pool_state state,
 
     if (!all->by_outfit) price_lists_make(e, state, all);
     if (memory->type_count == TYPES_ANY) walk.end = all->count;
-    shapes_ask(e);
     return walk;
 }
 

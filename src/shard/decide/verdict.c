@@ -27,7 +27,6 @@ static uint32_t verdict_count_configured(struct decider *e, const struct want *w
     const struct rooms *clusters = &e->inventory->cluster_slots;
     uint64_t machines = 0;
 
-    shapes_ask(e);
     for (uint32_t i = 0; i < clusters->used && machines < VERDICT_COUNT_MOST; i++) {
         const struct cohort_cluster *cluster = rooms_get(clusters, i);
         struct type_walk walk = {NULL, memory, w->demand->unit, 0, 0};

@@ -224,7 +224,6 @@ void victims_open(struct decider *e, const struct want *w, struct supply_pool *p
     walk->margin = victim_margin(weights, preemptor);
     pool->victims = walk;
     pool->want = w;
-    shapes_ask(e);
     for (uint32_t i = 0; i < e->victim_lists.count; i++) {
         struct victim_list *list = e->victim_lists.at[i];
         if (!set_names_type(pool->memory, list->type)) continue;
