@@ -149,7 +149,7 @@ static void draw_machine(struct prng *p, const struct oracle_fleet *fleet, size_
         PUT(m->labels[0].key, "rack");
         PUT(m->labels[0].value, "%s", PICK(p, racks));
     }
-    if (often(p, 10)) { /* stands behind the zone, and for it where there is none */
+    if (often(p, 10)) { /* hidden by the zone, and in its place where there is none */
         struct oracle_label *label = &m->labels[m->labels[0].key[0] ? 1 : 0];
         PUT(label->key, "topology.kubernetes.io/zone");
         PUT(label->value, "%s", PICK(p, zones));

@@ -627,7 +627,7 @@ static void run_racks(struct run *r)
     }
 }
 
-/* More changes than the inventory tells of one by one. */
+/* More changes than the inventory keeps one by one. */
 static void run_hectic(struct run *r)
 {
     run_calm(r);
@@ -681,7 +681,7 @@ TEST(a_fleet_at_rest_that_changes_a_little_is_decided_as_by_an_engine_that_forge
     run_worlds(run_calm, WORLDS);
 }
 
-TEST(more_changes_than_are_told_one_by_one_are_not_missed)
+TEST(more_changes_than_are_kept_are_not_missed)
 {
     run_worlds(run_hectic, 1);
 }
@@ -711,10 +711,10 @@ static void put_machine(struct run *r, const char *id, enum machine_state state,
     CHECK_OK("put", inventory_insert(r->world.inventory, &m, r->now, &r->world.note));
 }
 
-/* A plain row stands on its machine. Then a gang folds into a row of the same profile that comes
+/* A plain row is steady on its machine. Then a gang folds into a row of the same profile that comes
  * before it and takes that machine; when other machines come in its place, which only the plain row
  * can use, it must not believe what it knew of the one. */
-TEST(two_rows_never_stand_on_one_key)
+TEST(two_rows_are_never_steady_on_one_key)
 {
     static struct run r;
     struct need rows[2];
@@ -741,7 +741,7 @@ TEST(two_rows_never_stand_on_one_key)
     run_close(&r);
 }
 
-/* One of two gangs folds, and its row stands on a machine. Then the other one folds into the same
+/* One of two gangs folds, and its row is steady on a machine. Then the other one folds into the same
  * row, which wants twice as much now, and must not believe that it has enough. */
 TEST(a_folded_row_that_grew_is_not_the_one_it_was)
 {

@@ -126,6 +126,16 @@ const char *action_kind_name(enum action_kind kind);         /* "bootstrap" */
 const char *action_reason(enum action_kind kind);            /* "phase1.idle" */
 const char *verdict_reason_name(enum verdict_reason reason); /* "PRIORITY_STARVED"; "" for none */
 
+/* A text in pieces: the first error is kept, and nothing is written after it. */
+struct printed {
+    struct buf *out;
+    const struct dimensions *dimensions;
+    enum err err;
+};
+void printed_add(struct printed *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Bytes outside 0x20..0x7E, and those in `escaped`, as \xHH. */
+void printed_text(struct printed *p, struct str text, const char *escaped);
+
 /* The transcript: one line per verdict, in the order of Needs, then one per action, each closed by
  * a newline; compared bytewise with the oracle's. Fields are separated by one blank.
  *

@@ -356,7 +356,6 @@ struct decider {
     struct runs tails;                 /* excess: Configured machines that nobody claimed */
     uint32_t phase1_log;               /* entries of Phase 1 end here */
     struct victim_lists victim_lists;
-    int32_t victims_floor; /* no victim has a lower priority */
     struct action *actions;
     uint32_t action_count, action_cap, heap_cap;
 };

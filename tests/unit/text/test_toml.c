@@ -64,7 +64,7 @@ static const struct {
     {"the last code points before and after the surrogates", "a = \"\\uD7FF\\uE000\\U0010FFFF\"",
      "{a=\"\xed\x9f\xbf\xee\x80\x80\xf4\x8f\xbf\xbf\"}"},
     {"NUL may be escaped into a string", "a = \"x\\u0000y\"", "{a=\"x<00>y\"}"},
-    {"a tab may stand in a string", "a = \"x\ty\"\nb = 'x\ty'", "{a=\"x<09>y\" b=\"x<09>y\"}"},
+    {"a string may hold a tab", "a = \"x\ty\"\nb = 'x\ty'", "{a=\"x<09>y\" b=\"x<09>y\"}"},
     {"a literal string escapes nothing", "a = 'C:\\new\\u0041'", "{a=\"C:\\new\\u0041\"}"},
     {"a comment sign in a string is text", "a = \"x # y\" # z", "{a=\"x # y\"}"},
     {"multi-line, first line break dropped", "a = \"\"\"\nx\ny\"\"\"", "{a=\"x<0a>y\"}"},
