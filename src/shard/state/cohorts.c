@@ -193,10 +193,9 @@ static struct outfit outfit_of(const struct inventory *inv, const struct traits 
 
 static enum err outfit_take(struct inventory *inv, const struct traits *t)
 {
-    struct outfit like = outfit_of(inv, t);
-    void *outfit;
+    struct outfit like = outfit_of(inv, t), *outfit;
 
-    return shared_take(inv, &outfit_kind, &like, STR_EMPTY, &outfit);
+    return shared_take(ERR_OK, inv, &outfit_kind, &like, STR_EMPTY, &outfit);
 }
 
 static void outfit_give(struct inventory *inv, const struct traits *t)
@@ -272,11 +271,8 @@ enum err cohort_take(struct inventory *inv, const struct traits *own_traits,
                      struct cohort **ret_cohort)
 {
     struct cohort like = {.traits = *own_traits};
-    void *cohort;
-    enum err err = shared_take(inv, &cohort_kind, &like, STR_EMPTY, &cohort);
 
-    if (!err) *ret_cohort = cohort;
-    return err;
+    return shared_take(ERR_OK, inv, &cohort_kind, &like, STR_EMPTY, ret_cohort);
 }
 
 void cohort_give(struct inventory *inv, struct cohort *cohort)

@@ -92,11 +92,8 @@ static enum err set_take(struct needs *needs, const struct profile *p,
                          struct requirement_set **ret_set)
 {
     struct requirement_set like = {.requirements = p->requirements, .count = p->requirement_count};
-    void *set = NULL;
-    enum err err = shared_take(needs, &set_kind, &like, set_text(p->fingerprint), &set);
 
-    *ret_set = set;
-    return err;
+    return shared_take(ERR_OK, needs, &set_kind, &like, set_text(p->fingerprint), ret_set);
 }
 
 /* --- kinds --- */
@@ -177,11 +174,8 @@ const struct shared_kind kind_kind = {
 enum err kind_take(struct needs *needs, const struct profile *profile, struct kind **ret_kind)
 {
     struct kind like = {.profile = *profile};
-    void *kind;
-    enum err err = shared_take(needs, &kind_kind, &like, profile->fingerprint, &kind);
 
-    if (!err) *ret_kind = kind;
-    return err;
+    return shared_take(ERR_OK, needs, &kind_kind, &like, profile->fingerprint, ret_kind);
 }
 
 const struct kind *kind_find(const struct needs *needs, struct str fingerprint)
@@ -227,15 +221,11 @@ enum err unit_take(struct needs *needs, const struct resource_sum *sum,
     int128 milli[DIMENSIONS_MAX];
     struct resource_sum positive;
     struct demand_unit like = {0};
-    void *unit = NULL;
     enum err err;
 
     amounts_pack(sum, milli, &like.amounts);
     amounts_sum(&like.amounts, &positive);
     err = resource_sum_narrow(&positive, &like.resources);
-    if (err) return err;
-    err = shared_take(needs, &unit_kind, &like,
-                      str_of(milli, resource_bits(like.amounts.mask) * sizeof *milli), &unit);
-    *ret_unit = unit;
-    return err;
+    return shared_take(err, needs, &unit_kind, &like,
+                       str_of(milli, resource_bits(like.amounts.mask) * sizeof *milli), ret_unit);
 }

@@ -16,11 +16,6 @@ static void posting_gone(void *owner, void *object)
     array_free(posting->looks, posting->cap, sizeof *posting->looks, &inv->label_bytes);
 }
 
-static void posting_release(void *inv, void *object)
-{
-    shared_give(inv, &word_kind, ((const struct posting *)object)->key);
-}
-
 static const struct shared_kind posting_kind = {SHARED_KEY(posting, key, key),
                                                 SHARED_TEXT(posting, value_len, value),
                                                 SHARED_SLOTS(inventory, posting_slots, posting),
@@ -29,18 +24,15 @@ static const struct shared_kind posting_kind = {SHARED_KEY(posting, key, key),
                                                 .bytes = offsetof(struct inventory, label_bytes),
                                                 .seed = offsetof(struct inventory, options.seed),
                                                 .gone = posting_gone,
-                                                .release = posting_release};
+                                                .parts = {SHARED_PART(word_kind, posting, key)}};
 
 static enum err posting_take(struct inventory *inv, struct str key, struct str value,
                              struct posting **ret_posting)
 {
     struct posting like = {0};
-    void *posting;
     enum err err = word_take(inv, key, &like.key);
 
-    if (!err) err = shared_take(inv, &posting_kind, &like, value, &posting);
-    if (!err) *ret_posting = posting;
-    return err;
+    return shared_take(err, inv, &posting_kind, &like, value, ret_posting);
 }
 
 const struct posting *inventory_posting(const struct inventory *inventory, struct str key,

@@ -313,12 +313,10 @@ enum err needs_mark_reported(struct needs *needs, struct str cluster)
 {
     struct demand_cluster like = {0},
                           *entry = shared_find(needs, &demand_cluster_kind, NULL, cluster);
-    void *made;
 
     if (!entry) {
-        enum err err = shared_take(needs, &demand_cluster_kind, &like, cluster, &made);
+        enum err err = shared_take(ERR_OK, needs, &demand_cluster_kind, &like, cluster, &entry);
         if (err) return err;
-        entry = made;
     }
     if (entry->reported) return ERR_OK;
     entry->reported = true;

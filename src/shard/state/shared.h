@@ -19,6 +19,10 @@ struct shared_kind {
     enum err (*born)(void *owner, void *object); /* a new one, before it is found; NULL: nothing */
     void (*gone)(void *owner, void *object);     /* before it leaves its table; NULL: nothing */
     void (*release)(void *owner, void *object);  /* gives what the struct holds; NULL: nothing */
+    struct { /* shared objects that it points to, given with it; kind NULL: no more */
+        const struct shared_kind *kind;
+        size_t offset;
+    } parts[2];
 };
 #define SHARED_KEY(type, first, last)                                                              \
     .key = offsetof(struct type, first), .key_size = offsetof(struct type, last) +                 \
@@ -29,13 +33,19 @@ struct shared_kind {
 #define SHARED_TABLE(owner, objects, type)                                                         \
     .size = sizeof(struct type), .table = offsetof(struct owner, objects),                         \
     .bytes = offsetof(struct owner, bytes), .seed = offsetof(struct owner, options.seed)
+#define SHARED_PART(kind, type, member)                                                            \
+    {                                                                                              \
+        &(kind), offsetof(struct type, member)                                                     \
+    }
 #define SHARED_SLOTS(owner, numbers, type)                                                         \
     .slots = offsetof(struct owner, numbers), .slot = offsetof(struct type, slot)
 
-/* The object with the key of `like` and the text, made of `like` where there is none, and counted.
- * What `like` holds is taken over whatever the answer. ERR_NOMEM, what `born` answers. */
-enum err shared_take(void *owner, const struct shared_kind *kind, void *own_like, struct str text,
-                     void **ret_object);
+/* Finds the object with the key of `like` and the text, or makes it of `like`, and counts it once
+ * more. `err` is that of taking the parts of `like`, which are taken over whatever the answer.
+ * *ret_pointer, a pointer to such an object, is set on success. `err`, ERR_NOMEM, the errors of
+ * `born`. */
+enum err shared_take(enum err err, void *owner, const struct shared_kind *kind, void *own_like,
+                     struct str text, void *ret_pointer);
 void shared_give(void *owner, const struct shared_kind *kind, void *object); /* NULL is fine */
 void *shared_find(const void *owner, const struct shared_kind *kind, const void *like,
                   struct str text); /* NULL: none */
