@@ -62,7 +62,7 @@ static void assign_own(struct decider *e, struct want *w)
         gang_own_first(e, w);
     else
         own_claim(e, w);
-    if (key && !e->options.forget && !e->err) assign_remember(want_memory(e, w), w, key);
+    if (key && !e->err) assign_remember(want_memory(e, w), w, key);
 }
 
 static void assign_claim(struct decider *e, struct want *w, enum pool_kind kind)

@@ -112,7 +112,6 @@ struct decider_options {
     struct needs *needs;                 /* put in order when it is not */
     const struct dimensions *dimensions; /* the table both were built with */
     size_t scratch_max; /* bytes of one decision; past it decide() answers ERR_FULL. 0: no limit */
-    bool forget;        /* remembers nothing between decisions: must give the same bytes (tests) */
 };
 enum err decider_open(const struct decider_options *options, struct decider **ret_engine);
 void decider_close(struct decider *engine); /* NULL is fine */

@@ -37,27 +37,23 @@ enum err decider_open(const struct decider_options *options, struct decider **re
     return ERR_OK;
 }
 
-static void set_forget(struct set_memory *memory)
-{
-    free(memory->terms);
-    free(memory->values);
-    *memory = (struct set_memory){0};
-}
-
 void decider_close(struct decider *engine)
 {
     if (!engine) return;
-    for (uint32_t i = 0; i < engine->set_cap; i++) set_forget(&engine->sets[i]);
+    for (uint32_t i = 0; i < engine->set_cap; i++) {
+        free(engine->sets[i].terms);
+        free(engine->sets[i].values);
+    }
     arena_deinit(&engine->arena);
     arena_deinit(&engine->rows_arena);
-    keep_orders_forget(engine, true);
+    keep_orders_free(engine);
     void *const kept[] = {
-        engine->sources,      engine->keys,      engine->cohorts,       engine->clusters,
-        engine->family_marks, engine->sets,      engine->states,
-        engine->slots,        engine->verdicts,  engine->verdicts_next, engine->wants,
-        engine->levels,       engine->gang_rows, engine->gang_places,   engine->victims,
-        engine->victim_types, engine->rows,      engine->folded,        engine->takes.at,
-        engine->before.at,    engine->ties.at,   engine->ties_before.at};
+        engine->sources,      engine->keys,          engine->cohorts,  engine->clusters,
+        engine->family_marks, engine->sets,          engine->states,   engine->slots,
+        engine->verdicts,     engine->verdicts_next, engine->wants,    engine->levels,
+        engine->gang_rows,    engine->gang_places,   engine->victims,  engine->victim_types,
+        engine->rows,         engine->folded,        engine->takes.at, engine->before.at,
+        engine->ties.at,      engine->ties_before.at};
     for (size_t i = 0; i < ARRAY_LEN(kept); i++) free(kept[i]);
     free(engine);
 }
@@ -159,22 +155,12 @@ static bool decider_start_kept(struct decider *e)
     return kept_rooms(e, arrays, ARRAY_LEN(arrays));
 }
 
-/* Every decision must come out the same without what is remembered: a test asks for that. */
-static void decider_forget(struct decider *e)
-{
-    for (uint32_t i = 0; i < e->set_cap; i++) set_forget(&e->sets[i]);
-    keep_orders_forget(e, false);
-    e->state_count = 0;
-    e->rows_version = 0;
-}
-
 /* Everything of the last decision is gone; what is remembered stays. */
 static void decider_start(struct decider *e, const struct decide_input *input)
 {
     const struct inventory *inv = e->inventory;
 
     e->number++;
-    if (e->options.forget) decider_forget(e);
     if (!decider_start_kept(e)) return;
     arena_reset(&e->arena);
     e->input = *input;

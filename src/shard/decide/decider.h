@@ -546,7 +546,7 @@ bool source_in_domain(const struct want *w, const struct cohort *c); /* if it ha
 /* Claims machines of the Need's cluster in that state, in keep order. */
 void keep_order_credit(struct decider *e, struct want *w, enum keep_state state);
 void keep_order_fetch(const struct decider *e);
-void keep_orders_forget(struct decider *e, bool all); /* all: and their memory */
+void keep_orders_free(struct decider *e);
 
 /* pool.c */
 enum pool_kind {

@@ -27,15 +27,12 @@ struct keep_cursor {
     uint32_t at; /* the entry that is next; count: none */
 };
 
-void keep_orders_forget(struct decider *e, bool all)
+void keep_orders_free(struct decider *e)
 {
     for (uint32_t i = 0; i < e->cluster_cap * KEEP_STATES; i++) {
         struct keep_orders *orders = &e->clusters[i / KEEP_STATES].keep_orders[i % KEEP_STATES];
-        for (uint32_t k = 0; k < orders->cap; k++) {
-            orders->at[k].version = 0;
-            if (all) free(orders->at[k].at);
-        }
-        if (all) free(orders->at);
+        for (uint32_t k = 0; k < orders->cap; k++) free(orders->at[k].at);
+        free(orders->at);
     }
 }
 

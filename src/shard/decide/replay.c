@@ -484,7 +484,7 @@ void replay_start(struct decider *e)
 {
     struct takes spare = e->before;
     struct takes spare_ties = e->ties_before;
-    bool hold = e->courses_of + 1 == e->number && !e->options.forget;
+    bool hold = e->courses_of + 1 == e->number;
 
     e->before = e->takes;
     e->takes = spare;
