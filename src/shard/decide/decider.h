@@ -492,6 +492,10 @@ struct type_walk {
     uint32_t type, item; /* that is next */
 };
 const struct bag_item *type_walk_next(struct decider *e, struct type_walk *walk); /* NULL: end */
+/* Machines of some types that match and cover; counted up to `most`. */
+uint64_t type_bags_count(struct decider *e, const struct type_bags *types,
+                         const struct set_memory *memory, const struct resources *wanted,
+                         uint64_t most);
 /* A set without the values it refuses (NotIn) is its *base*: many that differ have one base. */
 bool set_base_equal(const struct set_memory *a, const struct set_memory *b);
 bool set_base_accepts(const struct decider *e, const struct set_memory *memory, uint32_t look);

@@ -172,6 +172,18 @@ const struct bag_item *type_walk_next(struct decider *e, struct type_walk *walk)
     return NULL;
 }
 
+uint64_t type_bags_count(struct decider *e, const struct type_bags *types,
+                         const struct set_memory *memory, const struct resources *wanted,
+                         uint64_t most)
+{
+    struct type_walk walk = {types, memory, wanted, 0, 0};
+    const struct bag_item *item;
+    uint64_t machines = 0;
+
+    while (machines < most && (item = type_walk_next(e, &walk))) machines += item->cohort->count;
+    return min_u64(machines, most);
+}
+
 /* --- bases --- */
 
 bool set_base_accepts(const struct decider *e, const struct set_memory *memory, uint32_t look)

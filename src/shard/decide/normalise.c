@@ -99,17 +99,6 @@ void want_find(struct decider *e, struct want *w, struct demand *demand)
 
 /* --- folding --- */
 
-static bool type_bags_hold_whole(struct decider *e, const struct type_bags *types,
-                                 const struct demand *d, const struct set_memory *memory)
-{
-    struct type_walk walk = {types, memory, d->gangs->fold->demand.unit, 0, 0};
-    const struct bag_item *item;
-
-    do item = type_walk_next(e, &walk);
-    while (item && !item->cohort->count); /* a plan may hold an empty cohort */
-    return item != NULL;
-}
-
 /* Some machine of a type that the set names could, wherever it is. */
 static bool might_hold_whole(const struct decider *e, const struct demand *d,
                              const struct set_memory *memory)
@@ -136,10 +125,10 @@ static bool holds_whole(struct decider *e, const struct demand *d)
 
     if (!might_hold_whole(e, d, memory)) return false;
     for (int state = 0; state < POOL_COUNT; state++) {
-        if (price_lists_hold(e, (enum pool_state)state, memory, whole)) return true;
+        if (price_lists_count(e, (enum pool_state)state, memory, whole, false, 1)) return true;
     }
-    return cluster && (type_bags_hold_whole(e, &cluster->configured, d, memory) ||
-                       type_bags_hold_whole(e, &cluster->configuring, d, memory));
+    return cluster && (type_bags_count(e, &cluster->configured, memory, whole, 1) ||
+                       type_bags_count(e, &cluster->configuring, memory, whole, 1));
 }
 
 static bool is_served(struct decider *e, struct demand *d)

@@ -227,33 +227,20 @@ void price_lists_pull(struct decider *e, struct supply_pool *pool)
     }
 }
 
-uint32_t price_lists_count(struct decider *e, enum pool_state state, const struct want *w,
-                           const struct set_memory *memory)
+uint64_t price_lists_count(struct decider *e, enum pool_state state,
+                           const struct set_memory *memory, const struct resources *wanted,
+                           bool with_kept, uint64_t most)
 {
-    struct price_walk walk = price_walk_begin(e, state, memory, w->demand->unit);
+    struct price_walk walk = price_walk_begin(e, state, memory, wanted);
     const struct price_list *list;
     uint64_t machines = 0;
 
-    while (machines < VERDICT_COUNT_MOST && (list = price_walk_next(e, &walk))) {
-        for (uint32_t i = 0; machines < VERDICT_COUNT_MOST && i < list->count; i++) {
-            if (!set_matches(e, memory, list->items[i].look)) continue;
-            machines += list->items[i].machines;
-        }
-    }
-    return (uint32_t)min_u64(machines, VERDICT_COUNT_MOST);
-}
-
-bool price_lists_hold(struct decider *e, enum pool_state state, const struct set_memory *memory,
-                      const struct resources *whole)
-{
-    struct price_walk walk = price_walk_begin(e, state, memory, whole);
-    const struct price_list *list;
-
-    while ((list = price_walk_next(e, &walk))) {
-        for (uint32_t i = 0; i < list->count; i++) {
+    while (machines < most && (list = price_walk_next(e, &walk))) {
+        for (uint32_t i = 0; machines < most && i < list->count; i++) {
             const struct price_item *item = &list->items[i];
-            if (!item->kept && set_matches(e, memory, item->look)) return true;
+            if (item->kept && !with_kept) continue;
+            if (set_matches(e, memory, item->look)) machines += item->machines;
         }
     }
-    return false;
+    return min_u64(machines, most);
 }

@@ -72,10 +72,9 @@ void price_lists_open(struct decider *e, enum pool_kind kind, const struct want 
                       struct supply_pool *pool);
 /* One more entry, the next in the pool's order, of which something is left, if there is one. */
 void price_lists_pull(struct decider *e, struct supply_pool *pool);
-/* Machines that match and fit, taken or not; counted up to VERDICT_COUNT_MOST. */
-uint32_t price_lists_count(struct decider *e, enum pool_state state, const struct want *w,
-                           const struct set_memory *memory);
-/* Does one of them match, cover and is kept for nobody? */
-bool price_lists_hold(struct decider *e, enum pool_state state, const struct set_memory *memory,
-                      const struct resources *whole);
+/* Machines that match and cover, taken or not, with or without those that are kept for a Need;
+ * counted up to `most`. */
+uint64_t price_lists_count(struct decider *e, enum pool_state state,
+                           const struct set_memory *memory, const struct resources *wanted,
+                           bool with_kept, uint64_t most);
 #endif

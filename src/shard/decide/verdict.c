@@ -29,15 +29,11 @@ static uint32_t verdict_count_configured(struct decider *e, const struct want *w
 
     for (uint32_t i = 0; i < clusters->used && machines < VERDICT_COUNT_MOST; i++) {
         const struct cohort_cluster *cluster = rooms_get(clusters, i);
-        struct type_walk walk = {NULL, memory, w->demand->unit, 0, 0};
-        const struct bag_item *item;
         if (!cluster) continue;
-        walk.types = &cluster->configured;
-        while (machines < VERDICT_COUNT_MOST && (item = type_walk_next(e, &walk))) {
-            machines += item->cohort->count;
-        }
+        machines += type_bags_count(e, &cluster->configured, memory, w->demand->unit,
+                                    VERDICT_COUNT_MOST - machines);
     }
-    return (uint32_t)min_u64(machines, VERDICT_COUNT_MOST);
+    return (uint32_t)machines;
 }
 
 static enum verdict_reason verdict_reason_of(const struct want *w)
@@ -59,8 +55,10 @@ static void shortage_finish(struct decider *e, struct want *w)
     const struct set_memory *memory = set_recall(e, w->demand->kind->set);
     struct shortage *s = w->shortage;
 
-    s->idle_count = price_lists_count(e, POOL_IDLE, w, memory);
-    s->speculative_count = price_lists_count(e, POOL_SPECULATIVE, w, memory);
+    s->idle_count = (uint32_t)price_lists_count(e, POOL_IDLE, memory, w->demand->unit, true,
+                                                VERDICT_COUNT_MOST);
+    s->speculative_count = (uint32_t)price_lists_count(e, POOL_SPECULATIVE, memory, w->demand->unit,
+                                                       true, VERDICT_COUNT_MOST);
     s->configured_count = verdict_count_configured(e, w, memory);
     s->unresolved = want_rest(e, w);
     s->reason = verdict_reason_of(w);
