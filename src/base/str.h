@@ -66,7 +66,7 @@ char *str_dup(struct str s);
 bool str_is_utf8(struct str s);
 /* Bytes of the well-formed sequence that begins at at[0], 1..4; 0 when none does. `left` > 0. */
 size_t utf8_step(const char *at, size_t left);
-/* SipHash-1-3 under a key made of the seed: the same on every machine and in every run, and who
- * does not know the seed cannot choose strings that collide. */
+/* SipHash-1-3 under a key made of the seed: the same on every machine and in every run.
+ * Without the seed nobody can choose strings that collide. */
 uint64_t str_hash(struct str s, uint64_t seed);
 #endif

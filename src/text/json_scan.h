@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* JSON as a row of tokens, from bytes that come in pieces: for documents too large to hold, and for
- * writers who are not strict.
+ * writers that are not strict.
  *
  * It knows the grammar and no schema: duplicate keys, any text and any number come as written.
  * A byte that is not part of well-formed UTF-8, and a surrogate without its other half, becomes U+FFFD.

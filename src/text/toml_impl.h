@@ -2,7 +2,7 @@
 /* What the files of the TOML reader share. Private: consumers include text/toml.h.
  *
  *     toml.c           the finished document: lookup, walking, getters
- *     toml_parse.c     the grammar: lines, headers, keys, arrays, inline tables, who adds to what
+ *     toml_parse.c     the grammar: lines, headers, keys, arrays, inline tables, rules of adding
  *     toml_build.c     for the parser: positions, errors, memory, values put into their place
  *     toml_string.c    the four kinds of strings
  *     toml_number.c    integers and floats

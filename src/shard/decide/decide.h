@@ -32,7 +32,7 @@ enum {
     VERDICT_COUNT_MOST = 256,      /* machines that match and fit are counted up to this */
     VERDICT_DOMAINS_MOST = 6,      /* best covered domains of a gang that are named */
     SHIELD_MS = 60 * 1000,         /* a machine drained for a Need is kept for it, once Idle */
-    RECLAIM_GRACE_MS = 600 * 1000, /* nobody waits */
+    RECLAIM_GRACE_MS = 600 * 1000, /* no Need waits */
 };
 
 struct action {
@@ -84,7 +84,7 @@ struct decision { /* borrowed: valid until the next decide() or a change of inve
 /* Parts of a decision, for measuring them. */
 enum decide_part { DECIDE_READ, DECIDE_PHASE1, DECIDE_PHASE2, DECIDE_PHASE3, DECIDE_PARTS };
 
-/* Who gives way first (section 3 of the rule book): each is at least 0 and finite. */
+/* The order of victims (section 3 of the rule book): each weight is at least 0 and finite. */
 struct victim_weights {
     double priority;                  /* times the gap of priorities */
     double drain;                     /* through the seconds a drain is thought to take */

@@ -42,7 +42,7 @@ struct machine_row *source_next(struct supply_source *s); /* the first that is l
 /* Member `number` of the cohort; going back starts from the front again. */
 struct machine_row *source_at(struct supply_source *s, uint32_t number);
 
-/* Who took what, in the order it was taken. */
+/* What each row took, in the order it was taken. */
 struct log_entry {
     struct supply_source *source;
     uint32_t want, from, count; /* members [from, from + count) of the source's cohort */
@@ -541,7 +541,7 @@ void source_give(struct decider *e, uint32_t want, struct supply_source *s, uint
                  uint32_t count); /* writes it down only; slot: of the cohort */
 typedef void pool_take(struct decider *e, struct want *w, struct supply_source *s, uint32_t count);
 pool_take source_take, want_claim;
-bool cohort_kept(const struct decider *e, const struct cohort *c); /* Idle, and for somebody */
+bool cohort_kept(const struct decider *e, const struct cohort *c); /* Idle, and for a Need */
 bool source_open(const struct decider *e, const struct want *w,
                  const struct cohort *c);                            /* shield */
 bool source_in_domain(const struct want *w, const struct cohort *c); /* if it has one */

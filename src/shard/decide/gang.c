@@ -278,7 +278,7 @@ static void gang_subtract_refused(struct decider *e, const struct want *w,
     }
 }
 
-/* Machines of its cluster, its own, what is kept for somebody but open to it, and racks with
+/* Machines of its cluster, its own, what is kept for a Need but open to it, and racks with
  * machines that it refuses: these are looked at one by one, together with what the racks have to
  * acquire. */
 static void gang_add_members(struct decider *e, const struct want *w, struct buckets *b,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Credits a Need with machines of its cluster in keep order, for whichever Need they were bought.
  *
- * Each list (one cluster, state and instance type) is put in keep order when somebody asks after
- * its cohorts changed, and stays so between decisions. A Need walks the lists of the types it names
+ * Each list (one cluster, state and instance type) is sorted when a Need asks for it after its cohorts
+ * changed, and stays sorted between decisions. A Need walks the lists of the types it names
  * side by side and stops when it lacks nothing: what it takes is near the front, so most of a
- * cluster is not looked at. What is used up is passed over at once by all who come later. */
+ * cluster is not looked at. Later Needs pass over used-up entries in one step. */
 #include <stdlib.h>
 
 #include "shard/decide/decider.h"

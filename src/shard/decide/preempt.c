@@ -75,7 +75,7 @@ static void preempt_take(struct decider *e, struct want *w, struct supply_pool *
     }
 }
 
-/* What is drained for it, then what is drained for nobody. */
+/* What is drained for it, then what is drained for no Need. */
 static void preempt_coming_back(struct decider *e, struct want *w)
 {
     struct supply_pool *pool = &e->own_pool;

@@ -8,7 +8,7 @@ struct price_item {
     double price, probability;
     uint32_t cohort, look; /* slots */
     uint32_t machines;     /* when nothing is taken */
-    bool kept;             /* for somebody */
+    bool kept;             /* for a Need */
 };
 static inline uint32_t price_item_left(const struct decider *e, const struct price_item *item)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows that take what they took. A row that was served from the machines of its cluster alone is
+/* Rows that take the machines of the last decision again. A row that was served from its cluster alone is
  * served the same again, if all it looked at is as it was when its turn came then: its own
  * machines, and its cluster's in keep order up to where it lacked nothing. In a fleet at rest that
  * is nearly every row that is not steady: a machine once credited to another Need than the one it
@@ -8,8 +8,8 @@
  * What is not as it was bears a *mark*, a cohort each: first those that the inventory reports,
  * then those of which a row that was decided anew took another number than then. A mark is closed
  * when both decisions have come to the same: the same machines and as many of them taken, or none
- * left in either. Who meets an open one is decided in full; what it takes is compared with what it
- * took, and so on down the order. Other clusters' rows never take of these machines, and what can
+ * left in either. A row that meets an open mark is decided in full, and what it takes now is compared with
+ * what it took then, which may open further marks. Other clusters' rows never take of these machines, and what can
  * be acquired is not looked at by a plain row that lacks nothing without it. A gang looks at it
  * when it ranks its domains; only where its cluster has as much in several does that decide, so
  * what can be acquired in those is put down and must be there again. */
@@ -156,7 +156,7 @@ static void take_add(struct decider *e, struct takes *takes, const struct take *
 
 /* --- what can be acquired in a gang's domains --- */
 
-/* Puts down what is left of it under that value, the value itself first. What is kept for somebody
+/* Puts down what is left of it under that value, the value itself first. What is kept for a Need
  * may be open to the gang at one time and not at another: then it is not to be relied on. */
 static void ties_write_rack(struct decider *e, uint32_t slot, bool *ret_kept)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who could give way: Configured machines that are no excess, on lists of one instance type and
+/* Possible victims: Configured machines that are no excess, on lists of one instance type and
  * shape, in the order of their scores.
  *
  * A score is the preemptor's priority and something of the victim's own. So for every preemptor the
@@ -27,7 +27,7 @@ double victim_score(const struct victim_weights *weights, int32_t preemptor,
            weights->reclamation / (reclamation > 0.01 ? reclamation : 0.01);
 }
 
-/* --- who they are --- */
+/* --- candidates --- */
 
 static int32_t victim_stamped_priority(const struct cohort *c)
 {
@@ -244,7 +244,7 @@ static double victim_walk_most(const struct victim_walk *walk, const struct vict
     return walk->base + entry->key + walk->margin;
 }
 
-/* The cursor whose entry has the largest key; NULL: no entry that is left gives way. Who gives way
+/* The cursor whose entry has the largest key; NULL: no entry that is left gives way. A victim
  * scores the weight of one priority at least. */
 static struct victim_cursor *victim_walk_next(const struct decider *e, struct victim_walk *walk)
 {

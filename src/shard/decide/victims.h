@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who could give way, in the order they do; see victims.c. */
+/* Possible victims, in the order they are taken; see victims.c. */
 #ifndef SHARD_DECIDE_VICTIMS_H
 #define SHARD_DECIDE_VICTIMS_H
 #include "shard/decide/decider.h"

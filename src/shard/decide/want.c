@@ -141,7 +141,7 @@ void want_claim(struct decider *e, struct want *w, struct supply_source *s, uint
     source_take(e, w, s, count);
 }
 
-/* --- who may take what --- */
+/* --- permission to take --- */
 
 bool cohort_kept(const struct decider *e, const struct cohort *c)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fleets that look like somebody's: so many machines and rows of demand, the same from one seed.
+/* Realistic fleets: so many machines and rows of demand, the same from one seed.
  *
  * For `muster plan --generate`, the bench and trying the engine at a size that is not at
  * hand. Two kinds. *Correlated*: a dozen types in six zones, most machines of a row bought in bulk

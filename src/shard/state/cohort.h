@@ -9,7 +9,7 @@
  *   cluster   its Configured and Configuring      look      what requirements are matched against
  *   key       (cluster, fingerprint, group)       shape     amounts
  *   family    (cluster, fingerprint): its keys    stamp     what a machine was bought for
- *   origin    host's provider, last error         promise   for whom it is drained
+ *   origin    host's provider, last error         promise   the Need it is drained for
  *
  * All are shared, counted, and gone with their last user, so that churn leaves nothing behind. The
  * engine may read all of it and change none of it; pointers are valid until the next change, and
@@ -35,7 +35,7 @@ static inline struct str word_text(const struct word *w) /* NULL: the empty text
 
 struct bag_item { /* with what a walk asks first, so that most cohorts need not be fetched */
     struct cohort *cohort;
-    uint32_t look, shape, key; /* their slots; key: whose own it is, SLOT_NONE: nobody's */
+    uint32_t look, shape, key; /* their slots; key: it was bought for it, SLOT_NONE: for none */
     uint32_t state;            /* enum machine_state */
 };
 struct bag { /* cohorts in no order; a cohort knows its place */
@@ -188,7 +188,7 @@ struct traits { /* -0 is 0; no padding but behind the last: cohorts are compared
     struct look *look;
     struct machine_shape *shape;
     struct stamp *stamp;     /* NULL: never bought for anything */
-    struct promise *promise; /* NULL: to nobody */
+    struct promise *promise; /* NULL: none */
     double price, probability;
     uint8_t state;         /* enum machine_state */
     uint8_t capacity_type; /* enum capacity_type */
@@ -213,7 +213,7 @@ struct cohort {
         struct machine_row **few;
         struct order *many;
     } members;
-    uint32_t own; /* slot of the key whose own its machines are; SLOT_NONE: nobody's */
+    uint32_t own; /* slot of the key its machines were bought for; SLOT_NONE: none */
     uint8_t members_form, few_cap;
 };
 static inline double cohort_reclamation_dollars(const struct cohort *c)
@@ -227,7 +227,7 @@ static inline double cohort_reclamation_dollars(const struct cohort *c)
  * to number `changes` asks only after what changed since; one that was away for longer than the
  * ring is long asks after all. */
 struct cohort_change {
-    uint32_t key, family;   /* slots of whose own it is; SLOT_NONE: nobody's */
+    uint32_t key, family;   /* slots of what it was bought for; SLOT_NONE: nothing */
     uint32_t cohort, birth; /* birth: its lower half; cohort SLOT_NONE: of the key only */
     uint32_t cluster;       /* its slot; SLOT_NONE: none */
     float less_dollars;     /* what keep order looks at: the price, then the dollars negated */
@@ -239,8 +239,8 @@ struct cohort_change {
 struct inventory;
 struct cohort_change cohort_change_of(const struct inventory *inv, const struct cohort *cohort);
 enum { CHANGES_KEPT = 1 << 14 };
-/* Instance types as a set of 64 bits, where several may share one: who looks for a type that there
- * is not yet knows its bit. No type at all has every bit. */
+/* Instance types as a set of 64 bits, where several may share one: the bit of a type is known before
+ * there is a machine of it. No type at all has every bit. */
 enum { TYPE_BIT_ANY = 64 };
 static inline uint8_t type_bit(struct str type)
 {

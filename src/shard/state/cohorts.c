@@ -62,7 +62,7 @@ enum err traits_take(struct inventory *inv, const struct machine *machine, mono_
 
 /* --- bags --- */
 
-/* Whose own a machine is; NULL: nobody's. */
+/* The cluster of the Need that a machine was bought for; NULL: none. */
 static struct cohort_cluster *own_cluster(const struct traits *t)
 {
     if (!t->stamp || !t->stamp->fingerprint) return NULL;

@@ -257,7 +257,7 @@ static struct machine_stamp stamp_view(const struct stamp *stamp) /* NULL: nothi
                                   .group = word_text(stamp->group)};
 }
 
-static struct machine_promise promise_view(const struct promise *promise) /* NULL: to nobody */
+static struct machine_promise promise_view(const struct promise *promise) /* NULL: none */
 {
     if (!promise) return (struct machine_promise){0};
     return (struct machine_promise){.cluster = cluster_text(promise->key->family->cluster),

@@ -130,7 +130,7 @@ struct cohort_change cohort_change_of(const struct inventory *inv, const struct 
     uint32_t slot = inv->look_briefs[cohort->traits.look->slot].type;
     const struct posting *type = slot == SLOT_NONE ? NULL : rooms_held(&inv->posting_slots, slot);
 
-    assert(cohort->traits.cluster); /* whose own it is, or bound to */
+    assert(cohort->traits.cluster); /* it is bound to it, or bought for it */
     return (struct cohort_change){
         .key = own ? own->slot : SLOT_NONE,
         .family = own ? own->family->slot : SLOT_NONE,

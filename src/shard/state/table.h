@@ -11,7 +11,7 @@
 struct table_link {
     struct table_link *next;
     uint32_t hash;
-    uint32_t refs; /* the owner's count of who points here; unused where objects are not shared */
+    uint32_t refs; /* the owner's count of references; unused where objects are not shared */
 };
 struct table { /* zeroed: the empty one, which holds no memory */
     struct table_link **buckets;

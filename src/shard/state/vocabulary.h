@@ -26,7 +26,7 @@ void key_changed(struct inventory *inv, const struct key *key);
 /* NULL for a stamp that says nothing. */
 enum err stamp_take(struct inventory *inv, const struct machine_stamp *given,
                     struct stamp **ret_stamp);
-/* NULL for a promise to nobody. */
+/* NULL: no promise. */
 enum err promise_take(struct inventory *inv, const struct machine_promise *given,
                       uint64_t idle_since_ms, struct promise **ret_promise);
 enum err shape_take(struct inventory *inv, const struct machine *machine,
