@@ -113,10 +113,8 @@ static void assign_rest(struct decider *e, struct want *w)
 }
 
 /* The row is likely to take what it took in the last decision. */
-static bool assign_is_light(const struct decider *e, uint32_t row)
+static bool assign_is_light(const struct course *c)
 {
-    const struct course *c = &row_at(e, row)->course;
-
     return c->kind == COURSE_STEADY || (c->kind == COURSE_TOOK && c->settled);
 }
 
@@ -125,15 +123,15 @@ static bool assign_is_light(const struct decider *e, uint32_t row)
 static void assign_fetch(const struct decider *e, uint32_t from, uint32_t end)
 {
     for (uint32_t row = from; row < end; row++) {
-        replay_fetch(e, row, false);
-        if (assign_is_light(e, row)) continue;
+        const struct course *c = &row_at(e, row)->course;
+        replay_fetch(e, c, false);
+        if (assign_is_light(c)) continue;
         __builtin_prefetch(&e->wants[row], 1);
         __builtin_prefetch(&e->rows[row]->profile);
         __builtin_prefetch(&e->rows[row]->kind);
-        __builtin_prefetch(row_at(e, row));
     }
     for (uint32_t row = from; row < end; row++) {
-        if (!assign_is_light(e, row)) __builtin_prefetch(&e->rows[row]->kind->set);
+        if (!assign_is_light(&row_at(e, row)->course)) __builtin_prefetch(&e->rows[row]->kind->set);
     }
 }
 
@@ -147,16 +145,17 @@ static void assign_turn_add(struct decider *e, uint32_t row, uint32_t own_from)
  * full. */
 static void assign_own_turn(struct decider *e, uint32_t row)
 {
+    struct row_state *state = row_at(e, row);
     struct want *w = &e->wants[row];
     uint32_t from = e->log.count;
-    bool again = replay_own(e, row);
+    bool again = replay_own(e, row, state);
 
-    if (!again && steady_takes(e, row)) {
-        replay_steady(e, row);
+    if (!again && steady_takes(e, row, state)) {
+        replay_steady(e, row, state);
         again = true;
     }
     if (again) {
-        if (row_at(e, row)->course.again) assign_turn_add(e, row, from);
+        if (state->course.again) assign_turn_add(e, row, from);
         return;
     }
     want_begin(e, row);

@@ -416,7 +416,7 @@ void want_find(struct decider *e, struct want *w, struct demand *demand);
 /* Which rows are steady and what the others have, as of the inventory now. */
 void steady_refresh(struct decider *e);
 /* The row's turn: it is steady and takes its key. False: it is to be decided in full. */
-bool steady_takes(struct decider *e, uint32_t row);
+bool steady_takes(struct decider *e, uint32_t row, const struct row_state *state);
 /* A row becomes steady if it takes all of its own and lacks nothing. */
 void steady_begin(struct decider *e, uint32_t row);
 void want_begin(struct decider *e, uint32_t row); /* a row is decided in full */
@@ -438,11 +438,11 @@ static inline struct row_memory *want_memory(const struct decider *e, const stru
 void replay_start(struct decider *e);
 void replay_note(struct decider *e, const struct cohort_change *change); /* since then */
 /* Its own machines are those it had then, and it need not be asked what else it could do. */
-bool replay_expects(const struct decider *e, uint32_t row);
+bool replay_expects(const struct decider *e, const struct row_state *state);
 /* A: takes what it took. False: it is to be decided anew. */
-bool replay_own(struct decider *e, uint32_t row);
+bool replay_own(struct decider *e, uint32_t row, struct row_state *state);
 /* A: it was steady, or was decided in full. */
-void replay_steady(struct decider *e, uint32_t row);
+void replay_steady(struct decider *e, uint32_t row, struct row_state *state);
 void replay_owned(struct decider *e, struct want *w);
 /* B, likewise; the former sets the want out when it is to be decided anew. */
 bool replay_rest(struct decider *e, const struct turn *turn);
@@ -450,9 +450,8 @@ void replay_rested(struct decider *e, struct want *w);
 /* There may be Idle machines that are kept for the gang, taken or not. */
 bool replay_may_be_kept_for(const struct decider *e, const struct want *w);
 /* Asks for what a turn, in B or in A, will read if it is replayed. */
-static inline void replay_fetch(const struct decider *e, uint32_t row, bool rest)
+static inline void replay_fetch(const struct decider *e, const struct course *c, bool rest)
 {
-    const struct course *c = &row_at(e, row)->course;
     const struct take *takes = e->before.at;
 
     if (c->kind != COURSE_TOOK || !(rest ? c->again : c->settled)) return;

@@ -176,8 +176,9 @@ void keep_order_fetch(const struct decider *e)
 {
     for (uint32_t i = 0; i < e->turn_count; i++) {
         const struct want *w = &e->wants[e->turns[i].row];
-        replay_fetch(e, e->turns[i].row, true);
-        if (row_at(e, e->turns[i].row)->course.again || !w->live || !w->cluster) continue;
+        const struct course *c = &row_at(e, e->turns[i].row)->course;
+        replay_fetch(e, c, true);
+        if (c->again || !w->live || !w->cluster) continue;
         __builtin_prefetch(&e->sets[w->demand->kind->set->slot]);
         __builtin_prefetch(&e->clusters[w->cluster->slot].keep_orders[KEEP_CONFIGURED]);
         __builtin_prefetch(w->cluster->configured.at);

@@ -209,9 +209,9 @@ static bool replay_own_is_marked(const struct decider *e, const struct course *c
     return (c->gang ? e->keys[c->own].marked : e->family_marks[c->own]) == (uint32_t)e->number;
 }
 
-bool replay_expects(const struct decider *e, uint32_t row)
+bool replay_expects(const struct decider *e, const struct row_state *state)
 {
-    const struct course *c = &row_at(e, row)->course;
+    const struct course *c = &state->course;
 
     if (c->kind != COURSE_TOOK || !c->settled) return false;
     return c->own == SLOT_NONE ? e->keys_same : !replay_own_is_marked(e, c);
@@ -225,17 +225,16 @@ static uint32_t mark_first(const struct decider *e, const struct course *c)
 }
 
 /* A looks at its own machines. */
-static bool replay_own_holds(struct decider *e, uint32_t row)
+static bool replay_own_holds(struct decider *e, const struct row_state *state)
 {
-    const struct course *c = &row_at(e, row)->course;
-    const struct row_memory *m;
+    const struct course *c = &state->course;
+    const struct row_memory *m = &state->memory;
 
     if (c->kind != COURSE_TOOK || !c->settled) return false;
     if (c->gang && c->rest_count) { /* it looked at what it could acquire, too, and at nobody's */
-        return replay_expects(e, row) && !e->nobodys_creating && !row_at(e, row)->parked;
+        return replay_expects(e, state) && !e->nobodys_creating && !state->parked;
     }
-    if (replay_expects(e, row)) return true;
-    m = &row_at(e, row)->memory;
+    if (replay_expects(e, state)) return true;
     if (c->own == SLOT_NONE || !m->birth || m->slot != c->own) return false; /* another one now */
     for (uint32_t i = mark_first(e, c); i != MARK_NONE; i = e->marks[i].next) {
         const struct mark *mark = &e->marks[i];
@@ -299,20 +298,20 @@ static void replay_own_write(struct course *c, const struct row_memory *m)
     c->key = m->key;
 }
 
-bool replay_own(struct decider *e, uint32_t row)
+bool replay_own(struct decider *e, uint32_t row, struct row_state *state)
 {
-    struct course *c = &row_at(e, row)->course;
+    struct course *c = &state->course;
 
-    if (!replay_own_holds(e, row)) return false;
+    if (!replay_own_holds(e, state)) return false;
     if (c->own == SLOT_NONE || replay_own_is_marked(e, c)) { /* keys may have come or gone */
-        replay_own_write(c, &row_at(e, row)->memory);
+        replay_own_write(c, &state->memory);
     }
     replay_take(e, row, &c->own_from, c->own_count);
     if (c->own_configured) e->claimed[c->cluster] += c->own_configured;
     c->known = true;
     c->again = c->rest_count > 0;
     if (!c->again) e->decision.claimed += c->claimed;
-    assert(row_at(e, row)->has_verdict);
+    assert(state->has_verdict);
     return true;
 }
 
@@ -374,10 +373,10 @@ static void replay_takes_write(struct decider *e, uint32_t from, uint32_t to, ui
     *ret_count = e->takes.count - *ret_from;
 }
 
-void replay_steady(struct decider *e, uint32_t row)
+void replay_steady(struct decider *e, uint32_t row, struct row_state *state)
 {
-    const struct steady *s = &row_at(e, row)->steady;
-    struct course *c = &row_at(e, row)->course, then;
+    const struct steady *s = &state->steady;
+    struct course *c = &state->course, then;
 
     if (c->kind == COURSE_STEADY && c->key == s->key) return;
     if (c->kind == COURSE_NONE) c->own_count = c->rest_count = 0;

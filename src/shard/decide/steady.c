@@ -211,9 +211,10 @@ void steady_refresh(struct decider *e)
     steady_read_changes(e);
     steady_read_parked(e);
     for (uint32_t i = 0; i < e->row_count; i++) {
-        const struct steady *s = &row_at(e, i)->steady;
-        bool again = s->key == KEY_NONE && replay_expects(e, i);
-        uint32_t key = again ? row_at(e, i)->course.key : s->key;
+        const struct row_state *state = row_at(e, i);
+        const struct steady *s = &state->steady;
+        bool again = s->key == KEY_NONE && replay_expects(e, state);
+        uint32_t key = again ? state->course.key : s->key;
         if (key == KEY_NONE && !again) {
             steady_begin(e, i);
             key = s->key;
@@ -226,14 +227,14 @@ void steady_refresh(struct decider *e)
     }
 }
 
-bool steady_takes(struct decider *e, uint32_t row)
+bool steady_takes(struct decider *e, uint32_t row, const struct row_state *state)
 {
-    const struct steady *s = &row_at(e, row)->steady;
+    const struct steady *s = &state->steady;
 
     if (s->key == KEY_NONE || key_touched(e, s->key)) return false;
     e->keys[s->key].state = key_state(e, true);
     if (s->configured) e->claimed[s->cluster] += s->configured;
     e->decision.claimed += s->machines;
-    if (!row_at(e, row)->has_verdict) verdict_steady(e, row);
+    if (!state->has_verdict) verdict_steady(e, row);
     return true;
 }
