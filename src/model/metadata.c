@@ -8,7 +8,6 @@
 #include <stdlib.h>
 
 #include "model/profile.h"
-#include "text/real.h"
 
 /* --- reals, as Go's strconv prints them with format 'g' and the shortest precision ---
  *
@@ -97,23 +96,50 @@ static size_t real_text(double value, char text[VALUE_CAP])
                             d.digits + d.point);
 }
 
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
 /* Digits, an optional point among them, an optional exponent; or a name of plus infinity. Negative
  * ones and not-a-number are no penalty. */
 static bool read_real(struct str text, double *ret_value)
 {
-    size_t sign = text.len > 0 && text.at[0] == '+';
-    struct str rest = str_tail(text, sign);
-    char plain[REAL_TEXT_MAX + 1];
+    char plain[2 * REAL_TEXT_MAX]; /* the text without its point */
+    size_t len = 0, at = 0, digits = 0, places = 0;
+    int64_t exponent = 0;
+    bool point = false;
+    double value;
 
     if (text.len > REAL_TEXT_MAX) return false;
-    if (str_equal_nocase(rest, STR("inf")) || str_equal_nocase(rest, STR("infinity"))) {
+    if (text.len > 0 && text.at[0] == '+') at = 1;
+    if (str_equal_nocase(str_tail(text, at), STR("inf")) ||
+        str_equal_nocase(str_tail(text, at), STR("infinity"))) {
         *ret_value = (double)INFINITY;
         return true;
     }
-    memcpy(plain, rest.at, rest.len);
-    plain[rest.len] = '\0';
-    if (plain[0] == '+' || plain[0] == '-' || str_has(rest, '\0')) return false;
-    return real_read(plain, ret_value) == ERR_OK;
+    for (; at < text.len && (is_digit(text.at[at]) || (text.at[at] == '.' && !point)); at++) {
+        if (text.at[at] == '.') {
+            point = true;
+            continue;
+        }
+        plain[len++] = text.at[at];
+        digits++;
+        places += point;
+    }
+    if (digits == 0) return false;
+    if (at < text.len) {
+        if (text.at[at] != 'e' && text.at[at] != 'E') return false;
+        at++;
+        if (at + 1 < text.len && text.at[at] == '+' && is_digit(text.at[at + 1])) at++;
+        if (str_to_i64(str_tail(text, at), &exponent) || exponent > 9999 || exponent < -9999)
+            return false;
+    }
+    snprintf(plain + len, sizeof plain - len, "e%" PRIi64, exponent - (int64_t)places);
+    value = strtod(plain, NULL);
+    if (isinf(value)) return false; /* past the range of a double */
+    *ret_value = value;
+    return true;
 }
 
 /* --- entries --- */
