@@ -157,7 +157,6 @@ struct match_term {
     const struct word *key; /* NULL: no machine has it */
     uint32_t from, count;   /* its values that some machine has, in the memory's */
     uint64_t marks;         /* of those */
-    bool of_zone;           /* key: then a brief answers it */
     enum match_ask { ASK_ONE_OF, ASK_NONE_OF, ASK_KEY, ASK_NO_KEY } ask;
 };
 

@@ -34,8 +34,7 @@ static enum match_ask ask_of(const struct requirement *r)
 static bool term_recall(struct decider *e, const struct requirement *r, struct set_memory *m)
 {
     bool known = r->op > OPERATOR_UNSPECIFIED && r->op < OPERATOR_COUNT;
-    struct match_term term = {
-        .from = m->value_count, .ask = ask_of(r), .of_zone = str_equal(r->key, LABEL_ZONE)};
+    struct match_term term = {.from = m->value_count, .ask = ask_of(r)};
 
     if (!kept_room(e, &m->terms, m->term_count + 1, &m->term_cap, sizeof *m->terms)) return false;
     term.key = inventory_word(e->inventory, r->key);
@@ -111,22 +110,8 @@ static bool term_holds(const struct set_memory *m, const struct match_term *t,
 
 enum brief_answer { BRIEF_NO, BRIEF_YES, BRIEF_UNSURE };
 
-static enum brief_answer zone_answers(const struct set_memory *m, const struct match_term *t,
-                                      uint32_t zone)
+static enum brief_answer brief_answers(const struct match_term *t, const struct look_brief *brief)
 {
-    bool one = false;
-
-    if (t->ask == ASK_KEY || t->ask == ASK_NO_KEY) {
-        return (zone != SLOT_NONE) == (t->ask == ASK_KEY) ? BRIEF_YES : BRIEF_NO;
-    }
-    for (uint32_t i = 0; i < t->count; i++) one |= m->values[t->from + i]->slot == zone;
-    return one == (t->ask == ASK_ONE_OF) ? BRIEF_YES : BRIEF_NO;
-}
-
-static enum brief_answer brief_answers(const struct set_memory *m, const struct match_term *t,
-                                       const struct look_brief *brief)
-{
-    if (t->of_zone) return zone_answers(m, t, brief->zone);
     if (t->ask == ASK_KEY || t->ask == ASK_NO_KEY || (brief->marks & t->marks)) return BRIEF_UNSURE;
     return t->ask == ASK_NONE_OF ? BRIEF_YES : BRIEF_NO;
 }
@@ -140,7 +125,7 @@ static bool look_accepted(const struct decider *e, const struct set_memory *m, u
     const struct look *look;
 
     for (uint32_t i = 0; all != BRIEF_NO && i < count; i++) {
-        enum brief_answer one = brief_answers(m, &m->terms[i], brief);
+        enum brief_answer one = brief_answers(&m->terms[i], brief);
         if (one != BRIEF_YES) all = one;
     }
     if (all != BRIEF_UNSURE) return all == BRIEF_YES;
