@@ -5,11 +5,12 @@
  *   normalise.c  which gangs fold; the rows in their order     preempt.c  Phase 2
  *   match.c      which looks a requirement set accepts         release.c  Phase 3
  *   pool.c       sources in an order, ties by id               verdict.c  why a Need is unsatisfied
+ *   assign.c     Phase 1: own first, then the rest             victims.c  possible victims
+ *   gang.c       domains of a gang                             print.c    the transcript
  *   price_lists.c  what can be acquired, in the order it is taken
- *   assign.c     Phase 1: own first, then the rest             print.c    the transcript
- *   gang.c       domains of a gang                             chains.c   the same by key value
+ *   chains.c     the same by key value
  *   racks.c      what gangs could acquire, by domain
- *   keep_order.c a cluster's machines in keep order            victims.c  possible victims
+ *   keep_order.c   a cluster's machines in keep order
  *   steady.c     rows that take just their own, decision after decision
  *   replay.c     rows that take what they took in the last decision
  *
