@@ -91,12 +91,6 @@ void credit(struct decider *e, struct want *w)
     pool_take_all(e, w, pool, want_claim);
 }
 
-static void assign_acquire(struct decider *e, struct want *w)
-{
-    assign_claim(e, w, POOL_OF_IDLE);
-    assign_claim(e, w, POOL_OF_SPECULATIVE);
-}
-
 static void assign_rest(struct decider *e, struct want *w)
 {
     if (!w->live) return;
@@ -106,10 +100,12 @@ static void assign_rest(struct decider *e, struct want *w)
         return;
     }
     credit(e, w);
-    if (w->live && w->demand->kind->spread)
+    if (w->live && w->demand->kind->spread) {
         spread_acquire(e, w);
-    else
-        assign_acquire(e, w);
+        return;
+    }
+    assign_claim(e, w, POOL_OF_IDLE);
+    assign_claim(e, w, POOL_OF_SPECULATIVE);
 }
 
 /* The row is likely to take what it took in the last decision. */

@@ -33,17 +33,12 @@ static void steady_key_changed(struct decider *e, uint32_t slot)
         steady_end(e, key->family->keys[i]->slot);
 }
 
-static void steady_end_all(struct decider *e)
-{
-    for (uint32_t i = 0; i < e->row_count; i++) row_at(e, i)->steady.key = KEY_NONE;
-}
-
 static void steady_read_changes(struct decider *e)
 {
     const struct inventory *inv = e->inventory;
     bool all = inv->changes - e->changes_read > CHANGES_KEPT;
 
-    if (all) steady_end_all(e);
+    for (uint32_t i = 0; all && i < e->row_count; i++) row_at(e, i)->steady.key = KEY_NONE;
     if (all) replay_forget(e);
     for (uint64_t i = e->changes_read; !all && i < inv->changes; i++) {
         const struct cohort_change *change = &inv->changed[i % CHANGES_KEPT];
