@@ -100,6 +100,21 @@ static uint32_t pool_class_open(struct decider *e, const struct want *w,
     return count;
 }
 
+/* The Need takes every machine of the class, so ids decide nothing. Not for Idle and Speculative
+ * machines, whose actions are emitted in the order they were taken. */
+static bool pool_class_whole(const struct decider *e, const struct want *w, uint32_t count)
+{
+    const struct traits *t = &e->heap[0]->cohort->traits;
+    uint64_t left = 0;
+
+    if (t->state == MACHINE_IDLE || t->state == MACHINE_SPECULATIVE) return false;
+    for (uint32_t i = 0; i < count; i++) {
+        if (e->heap[i]->cohort->traits.shape != t->shape) return false;
+        left += source_left(e, e->heap[i]);
+    }
+    return left <= UINT32_MAX && want_needs(w, t->shape, (uint32_t)left) == left;
+}
+
 /* `take` is want_claim in Phase 1 and source_take in Phase 2. */
 static void pool_class_take(struct decider *e, struct want *w, struct supply_pool *pool,
                             uint32_t from, uint32_t end, pool_take *take)
@@ -107,6 +122,10 @@ static void pool_class_take(struct decider *e, struct want *w, struct supply_poo
     uint32_t count = pool_class_open(e, w, pool, from, end);
     struct supply_source **heap = e->heap;
 
+    if (count > 1 && take == want_claim && pool_class_whole(e, w, count)) {
+        for (uint32_t i = 0; i < count; i++) take(e, w, heap[i], source_left(e, heap[i]));
+        return;
+    }
     if (count > 1) { /* the smallest next id on top */
         for (uint32_t i = 0; i < count; i++) (void)source_next(heap[i]);
         for (uint32_t i = count / 2; i-- > 0;) source_sink(heap, count, i);
