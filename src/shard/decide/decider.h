@@ -216,13 +216,13 @@ struct course {
     bool known;         /* how it fared then, so the two can be compared */
     bool again;         /* it is not decided in full so far, and its turn in B is to come */
     bool gang;          /* `own` is the slot of a key, else of a family */
+    uint32_t own, key;  /* SLOT_NONE: none; key: the only one of the family; KEY_NONE */
     uint8_t stop_state; /* in B it went through Configured ones up to the stop, or through all of
                          * them and Configuring ones up to it */
     float stop_less;
     double stop_price;
-    uint64_t types;    /* type_bits() it looks at in B */
-    uint32_t own, key; /* SLOT_NONE: none; key: the only one of the family; KEY_NONE */
-    uint32_t cluster;  /* its slot; SLOT_NONE: it has no machine there */
+    uint64_t types;   /* type_bits() it looks at in B */
+    uint32_t cluster; /* its slot; SLOT_NONE: it has no machine there */
     uint32_t own_from, own_count, rest_from, rest_count; /* what it took in A and B: in takes */
     uint32_t own_configured, rest_configured;            /* machines, of those */
     uint32_t claimed;
@@ -230,15 +230,14 @@ struct course {
 };
 
 /* All that is known of a row, for as long as its demand stays: by demand->memory. */
-struct row_state {
-    struct course course;
+struct row_state { /* what every turn reads comes first */
     struct steady steady;
-    struct row_memory memory;
-    bool
-        has_verdict; /* the verdict at its place is still right when it is steady or takes what it took */
+    bool has_verdict; /* the one at its place is right when it is steady or takes what it took */
     bool parked;
     uint32_t place; /* among the rows */
     uint64_t made;  /* rows_made of the rows that it was last among */
+    struct course course;
+    struct row_memory memory;
 };
 
 /* A cohort that is not, or may not be, as it was at the same turn of the last decision. */
