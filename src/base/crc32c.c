@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* CRC-32C by table, and by the processor's instruction where there is one. Pure. */
 #include "base/crc32c.h"
 
 #include "base/bytes.h"
@@ -70,9 +71,9 @@ uint32_t crc32c_portable(uint32_t crc, const void *bytes, size_t len)
 /* x^(8 * n - 33) mod P for n = LANE and 2 * LANE; see shift(). */
 static const uint32_t shift_by_1_lane = 0xB9E02B86u, shift_by_2_lanes = 0xDD7E3B0Cu;
 
-/* The register after as many more zero bytes as `power` stands for: a carry-less product of two
+/* The register after as many more zero bytes as `power` means: a carry-less product of two
  * reflected 32-bit polynomials comes out multiplied by x, the crc instruction multiplies by x^32
- * and reduces, hence the 33 less in the power. */
+ * and reduces, so the power is 33 less. */
 __attribute__((target("sse4.2,pclmul"))) static uint64_t shift(uint64_t crc, uint32_t power)
 {
     __m128i product = _mm_clmulepi64_si128(_mm_cvtsi64_si128((long long)crc),

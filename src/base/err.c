@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The tables of error codes. Pure. */
 #include "base/err.h"
 
 static const struct {

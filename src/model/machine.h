@@ -48,8 +48,8 @@ struct machine_stamp {
     double interruption_dollars, reclamation_dollars; /* upper bounds of buckets; may be +Inf */
     struct str fingerprint, group;
 };
-/* For whom it is being emptied, or just was: counted for that Need while Draining, kept for it for
- * a while once Idle. `cluster` empty: for nobody. */
+/* The Need for which it is drained, or just was: counted for that Need while Draining, kept for it for
+ * a while once Idle. `cluster` empty: none. */
 struct machine_promise {
     struct str cluster, fingerprint, group;
     int32_t priority;
@@ -86,7 +86,7 @@ uint64_t capacity_type_idle_hold_ms(enum capacity_type type);
 
 bool machine_state_stable(enum machine_state state); /* Speculative, Idle, Configured */
 /* Configuring, Configured and Draining keep the whole stamp; entering any other state clears it
- * (Creating gets fingerprint and group from the one who orders it). */
+ * (Creating gets fingerprint and group with the order). */
 bool machine_state_keeps_stamp(enum machine_state state);
 
 enum machine_edge {

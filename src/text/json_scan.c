@@ -96,7 +96,7 @@ static size_t unescape(struct str raw, size_t *at, char out[UTF8_LEN_MAX])
     return 1;
 }
 
-/* The text that `raw` (between the quotes) stands for, in the scanner's own memory. */
+/* The text that `raw` (between the quotes) means, in the scanner's own memory. */
 static enum err text_rewrite(struct json_scan *scan, struct str raw, struct str *ret_text,
                              struct note *note)
 {
@@ -192,9 +192,7 @@ static bool is_word_byte(char c)
 /* -- structure -- */
 static bool json_scan_in_array(const struct json_scan *scan)
 {
-    uint32_t level = scan->depth - 1;
-
-    return scan->arrays[level / 64] >> (level % 64) & 1;
+    return scan->arrays[scan->depth - 1];
 }
 
 static void value_ended(struct json_scan *scan)
@@ -204,14 +202,8 @@ static void value_ended(struct json_scan *scan)
 
 static enum err json_scan_open_level(struct json_scan *scan, bool is_array, struct note *note)
 {
-    uint64_t bit = (uint64_t)1 << (scan->depth % 64);
-
     if (scan->depth == JSON_SCAN_DEPTH) return wrong(scan, ERR_TOO_LARGE, "nested too deep", note);
-    if (is_array)
-        scan->arrays[scan->depth / 64] |= bit;
-    else
-        scan->arrays[scan->depth / 64] &= ~bit;
-    scan->depth++;
+    scan->arrays[scan->depth++] = is_array;
     scan->expect = is_array ? EXPECT_ITEM_OR_END : EXPECT_KEY_OR_END;
     return ERR_OK;
 }
@@ -323,12 +315,12 @@ static enum err value_begin(struct json_scan *scan, struct str *bytes, enum json
     return ERR_OK;
 }
 
-static void level_close(struct json_scan *scan, struct str *bytes, enum json_token *ret_token)
+/* The bracket that would end the innermost level. */
+static bool level_may_close(const struct json_scan *scan, char c)
 {
-    *ret_token = json_scan_in_array(scan) ? JSON_ARRAY_END : JSON_OBJECT_END;
-    scan->depth--;
-    value_ended(scan);
-    take(scan, bytes, 1);
+    return (scan->expect == EXPECT_ITEM_OR_END || scan->expect == EXPECT_KEY_OR_END ||
+            scan->expect == EXPECT_COMMA_OR_END) &&
+           c == (json_scan_in_array(scan) ? ']' : '}');
 }
 
 /* One byte that is no blank, outside of any word. JSON_NEED: no token yet. */
@@ -338,20 +330,17 @@ static enum err json_scan_step(struct json_scan *scan, struct str *bytes,
     char c = bytes->at[0];
 
     *ret_token = JSON_NEED;
+    if (level_may_close(scan, c)) {
+        *ret_token = c == ']' ? JSON_ARRAY_END : JSON_OBJECT_END;
+        scan->depth--;
+        value_ended(scan);
+        take(scan, bytes, 1);
+        return ERR_OK;
+    }
     switch ((enum expect)scan->expect) {
     case EXPECT_ITEM_OR_END:
-        if (c == ']') {
-            level_close(scan, bytes, ret_token);
-            return ERR_OK;
-        }
-        __attribute__((fallthrough));
     case EXPECT_VALUE: return value_begin(scan, bytes, ret_token, note);
     case EXPECT_KEY_OR_END:
-        if (c == '}') {
-            level_close(scan, bytes, ret_token);
-            return ERR_OK;
-        }
-        __attribute__((fallthrough));
     case EXPECT_KEY:
         if (c != '"') return wrong(scan, ERR_PARSE, "expected a key", note);
         word_begin(scan, WORD_KEY, bytes, 1);
@@ -361,10 +350,6 @@ static enum err json_scan_step(struct json_scan *scan, struct str *bytes,
         scan->expect = EXPECT_VALUE;
         break;
     case EXPECT_COMMA_OR_END:
-        if (c == (json_scan_in_array(scan) ? ']' : '}')) {
-            level_close(scan, bytes, ret_token);
-            return ERR_OK;
-        }
         if (c != ',') return wrong(scan, ERR_PARSE, "expected ',' or the end", note);
         scan->expect = json_scan_in_array(scan) ? EXPECT_VALUE : EXPECT_KEY;
         break;

@@ -14,7 +14,7 @@ enum {
     GRACE_LONG_MS = 10 * 60 * 1000,
 };
 
-/* ---- small things ---- */
+/* ---- helpers ---- */
 
 static void *must_alloc(size_t count, size_t size)
 {
@@ -528,25 +528,25 @@ static struct bucket *bucket_of(const struct work *w, const struct oracle_row *r
 
 static void note_candidates(struct oracle_row *row, struct bucket *buckets, size_t count)
 {
-    bool *told = must_alloc(count, sizeof *told);
+    bool *listed = must_alloc(count, sizeof *listed);
     while (row->candidate_count < ORACLE_CANDIDATES && row->candidate_count < count) {
         size_t best = count;
         struct oracle_candidate *out = &row->candidates[row->candidate_count];
         for (size_t b = 0; b < count; b++) {
             int here = per_mille(&buckets[b].total, &row->aggregate), there;
-            if (told[b]) continue;
+            if (listed[b]) continue;
             there = best < count ? per_mille(&buckets[best].total, &row->aggregate) : -1;
             if (here > there ||
                 (here == there && strcmp(buckets[b].value, buckets[best].value) < 0))
                 best = b;
         }
-        told[best] = true;
+        listed[best] = true;
         snprintf(out->value, ORACLE_TEXT, "%s", buckets[best].value);
         out->per_mille = per_mille(&buckets[best].total, &row->aggregate);
         out->satisfiable = sum_covers(&buckets[best].total, &row->aggregate);
         row->candidate_count++;
     }
-    free(told);
+    free(listed);
 }
 
 static void set_domain(struct oracle_row *row, const char *value, bool satisfiable)

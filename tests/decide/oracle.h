@@ -151,8 +151,8 @@ struct oracle_decision {
     size_t row_count;
     struct oracle_action *actions;
     size_t action_count;
-    long *claimed_by; /* per machine: a row, or -1; NULL: not told */
-    size_t *claims;   /* machines in the order they were claimed; NULL: not told */
+    long *claimed_by; /* per machine: a row, or -1; NULL: not reported */
+    size_t *claims;   /* machines in the order they were claimed; NULL: not reported */
     size_t claim_count;
 };
 

@@ -132,7 +132,7 @@ TEST(we_make_only_our_moves_and_believe_what_a_provider_reports)
             CHECK_ERR(move_cases[i].why,
                       move(&w, "m1", move_cases[i].to, INVENTORY_OBSERVED, late, &edge),
                       move_cases[i].observed);
-            CHECK_U32("the kind of move is told", edge,
+            CHECK_U32("the kind of move is returned", edge,
                       machine_edge(move_cases[i].from, move_cases[i].to));
         }
         CHECK_U32(move_cases[i].why, entry_of(&w, "m1").machine.state, move_cases[i].to);
@@ -244,7 +244,7 @@ TEST(a_longer_host_ref_changes_nothing_else)
     }
 }
 
-/* One, a few, many and back: after every step the members stand in the order of their ids, and a
+/* One, a few, many and back: after every step the members are in the order of their ids, and a
  * step that finds no memory leaves them as they were. */
 TEST(a_cohort_of_any_size_keeps_its_order)
 {

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Makes up machines and rows of demand. Every draw depends on the seed, its purpose and one
+ * number only, so a machine can be made without the ones before it. */
 #include "shard/plan/generate.h"
 
 #include <stdarg.h>
@@ -326,7 +328,7 @@ enum err generate_machine(const struct generate_options *options, uint32_t numbe
         kind = row.kind; /* the smaller ones it accepts are bought when this one is out */
     }
     gpu = kind >= &kinds[KINDS - GPU_KINDS];
-    /* A gang's machines share a rack; the free ones of a kind stand in racks of about sixteen. */
+    /* A gang's machines share a rack; the free ones of a kind are in racks of about sixteen. */
     rack = bound && row.gang
                ? row_number
                : options->needs + number / RACK_STRETCH * KINDS + (uint32_t)(kind - kinds);

@@ -25,7 +25,7 @@ struct inventory_options {
     uint64_t seed;         /* of the hash tables: random in a shard, fixed in a test */
 };
 
-/* Who says that a machine changed. */
+/* The source of a machine's change. */
 enum inventory_source {
     INVENTORY_DRIVEN,   /* our own executor: only the moves of machine.h's diagram */
     INVENTORY_OBSERVED, /* the provider, of a machine without an action in flight: it is believed */
@@ -42,7 +42,7 @@ struct plan {
     enum planned_action action;
     struct str cluster;              /* Bootstrap, Provision: the destination */
     struct machine_stamp stamp;      /* Bootstrap, Provision: of the Need it is bought for */
-    struct machine_promise promised; /* Drain: for whom; cluster empty: for nobody */
+    struct machine_promise promised; /* Drain: the Need it is for; cluster empty: none */
 };
 
 struct inventory_counts {
@@ -52,7 +52,7 @@ struct inventory_counts {
 struct inventory_stats {
     uint32_t machines, cohorts, looks, shapes, stamps, keys, clusters, words;
     uint64_t bytes;       /* on the heap, all of the above and the indexes included */
-    uint64_t label_bytes; /* of those: types, zones and labels, and who carries them */
+    uint64_t label_bytes; /* of those: types, zones and labels, and the looks that carry them */
 };
 
 /* ERR_INVALID for the options, ERR_NOMEM. */
@@ -87,11 +87,11 @@ struct inventory_entry {
     enum planned_action planned;
     enum machine_state planned_state; /* the real one when nothing is planned */
 };
-/* Label and such arrays stand in the arena. ERR_NOT_FOUND, ERR_NOMEM. */
+/* Arrays are in the arena. ERR_NOT_FOUND, ERR_NOMEM. */
 enum err inventory_get(const struct inventory *inventory, struct str id, struct arena *arena,
                        struct inventory_entry *ret_entry);
 
-/* -- what a provider's List names: sight.c -- */
+/* -- what a provider's List names: listing.c -- */
 
 /* A List begins; its number, from 1. What was inserted or seen before it has not been named.
  * `full`: it names machines in much the order of the last full one, as providers do, which makes

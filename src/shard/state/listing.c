@@ -172,11 +172,6 @@ uint32_t inventory_unseen_count(const struct inventory *inventory)
     return inventory->rows.count - inventory->listed;
 }
 
-static int row_ids_compare(const void *a, const void *b)
-{
-    return str_compare(*(const struct str *)a, *(const struct str *)b);
-}
-
 enum err inventory_unseen(const struct inventory *inventory, uint32_t since, struct arena *arena,
                           struct str **ret_ids, size_t *ret_count)
 {
@@ -190,7 +185,7 @@ enum err inventory_unseen(const struct inventory *inventory, uint32_t since, str
             ids[count++] = row_id(CONTAINER_OF(link, struct machine_row, link));
         }
     }
-    if (count) qsort(ids, count, sizeof *ids, row_ids_compare); /* no order of a hash may show */
+    if (count) qsort(ids, count, sizeof *ids, str_order); /* no order of a hash may show */
     *ret_ids = ids;
     *ret_count = count;
     return ERR_OK;
