@@ -99,15 +99,14 @@ enum err inventory_get(const struct inventory *inventory, struct str id, struct 
 uint32_t inventory_list_begin(struct inventory *inventory, bool full);
 /* It ended. Not `whole`: the order of the one before is kept. */
 void inventory_list_end(struct inventory *inventory, bool whole);
-enum inventory_sight {
-    SIGHT_NEW,     /* no such machine; when it is inserted, see it again */
-    SIGHT_SAME,    /* all that a provider owns of it is as we have it */
-    SIGHT_CHANGED, /* something is not */
-    SIGHT_AGAIN,   /* this List named it before */
+enum listed_as {
+    LISTED_NEW,     /* no such machine; when it is inserted, see it again */
+    LISTED_SAME,    /* all that a provider owns of it is as we have it */
+    LISTED_CHANGED, /* something is not */
+    LISTED_AGAIN,   /* this List named it before */
 };
 /* The List names this machine. Costs no memory and, for one that is the same, one look. */
-enum inventory_sight inventory_list_record(struct inventory *inventory,
-                                           const struct machine *machine);
+enum listed_as inventory_list_record(struct inventory *inventory, const struct machine *machine);
 /* Machines that the List under way has not named; O(1). */
 uint32_t inventory_unseen_count(const struct inventory *inventory);
 /* The ids of machines that neither List `since` nor a later one named, sorted, in the arena; they

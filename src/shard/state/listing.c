@@ -152,19 +152,18 @@ static bool row_matches(const struct inventory *inv, const struct machine_row *r
            look_is(t->look, &m->attributes);
 }
 
-enum inventory_sight inventory_list_record(struct inventory *inventory,
-                                           const struct machine *machine)
+enum listed_as inventory_list_record(struct inventory *inventory, const struct machine *machine)
 {
     struct machine_row *row;
 
     assert(inventory->list); /* one has begun */
     row = row_listed(inventory, machine->id);
-    if (!row) return SIGHT_NEW;
-    if (row->link.refs == inventory->list) return SIGHT_AGAIN;
+    if (!row) return LISTED_NEW;
+    if (row->link.refs == inventory->list) return LISTED_AGAIN;
     row->link.refs = inventory->list;
     inventory->listed++;
     order_note(inventory, row);
-    return row_matches(inventory, row, machine) ? SIGHT_SAME : SIGHT_CHANGED;
+    return row_matches(inventory, row, machine) ? LISTED_SAME : LISTED_CHANGED;
 }
 
 uint32_t inventory_unseen_count(const struct inventory *inventory)
