@@ -166,7 +166,7 @@ struct leaf_state {
     struct cert_authority authority;
     X509 *leaf;         /* NULL: no file */
     EVP_PKEY *key;      /* NULL: no file */
-    struct buf key_pem; /* as it stands on disk */
+    struct buf key_pem; /* as it is on disk */
     bool key_exposed;
     size_t signer; /* of `leaf`, among the authority's roots */
 };
@@ -176,7 +176,7 @@ static void state_deinit(struct leaf_state *state)
     cert_authority_deinit(&state->authority);
     X509_free(state->leaf);
     EVP_PKEY_free(state->key);
-    cert_wipe(&state->key_pem);
+    tls_wipe(&state->key_pem);
 }
 
 static enum err load_leaf(struct fs *fs, const char *path, struct leaf_state *state,
@@ -194,7 +194,7 @@ static enum err load_leaf(struct fs *fs, const char *path, struct leaf_state *st
         buf_deinit(&pem);
         return err == ERR_NOT_FOUND ? ERR_OK : err;
     }
-    err = cert_list_from_pem(buf_peek(&pem), list, ARRAY_LEN(list), &count);
+    err = tls_pem_certificates(buf_peek(&pem), list, ARRAY_LEN(list), &count, NULL);
     buf_deinit(&pem);
     if (err == ERR_PARSE || err == ERR_TOO_LARGE)
         return note_fail(note, ERR_CONFLICT,
@@ -202,7 +202,7 @@ static enum err load_leaf(struct fs *fs, const char *path, struct leaf_state *st
     if (err) return note_fail(note, err, "%s: %s", path, err_text(err));
     for (size_t i = 0; i < count; i++) holds_authority |= cert_is_authority(list[i]) > 0;
     state->leaf = list[0];
-    cert_list_free(list + 1, count - 1);
+    tls_certificates_free(list + 1, count - 1);
     if (holds_authority)
         return note_fail(note, ERR_CONFLICT,
                          "%s holds the certificate of an authority; it is not touched", path);
@@ -230,7 +230,7 @@ static enum err load_key(struct fs *fs, const char *path, struct leaf_state *sta
     enum err err = cert_read(fs, path, &state->key_pem, note);
 
     if (err) return err == ERR_NOT_FOUND ? ERR_OK : err;
-    err = cert_key_from_pem(buf_peek(&state->key_pem), &state->key);
+    err = tls_pem_key(buf_peek(&state->key_pem), &state->key, NULL);
     if (err == ERR_PARSE)
         return note_fail(note, ERR_CONFLICT, "%s is there and holds no key; it is not touched",
                          path);

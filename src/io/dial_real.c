@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dialing: look the name up, try its addresses one after the other, give up at the deadline. */
+/* Dialing: looks the name up, tries its addresses one after the other, and gives up at the deadline.
+ * The loop's thread. */
 #include "io/stream_real.h"
 #include "io/tls.h"
 
@@ -161,7 +162,7 @@ static void on_looked_up(uv_getaddrinfo_t *lookup, int status, struct addrinfo *
 
     dial->looking = false;
     dial->found = found;
-    if (!dial->stream) { /* closed meanwhile, and told so */
+    if (!dial->stream) { /* closed meanwhile, and on_closed has come */
         dial_free(dial);
         return;
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text of HTTP/1.1 requests. See http_head.h for what is refused and why. No state; any thread. */
+/* Text of HTTP/1.1 requests: head, chunks, targets, queries. See http_head.h for what is refused and
+ * why. No state; any thread. */
 #include "io/http_head.h"
 
 #include <stdlib.h>

@@ -30,7 +30,7 @@ static int target_read(struct http_connection *c)
 {
     struct str target = c->head.target, raw_path;
     size_t question, len;
-    char *room;
+    char *in_place;
 
     for (size_t i = 0; i < 2; i++) {
         struct str scheme = i ? STR("https://") : STR("http://");
@@ -42,10 +42,9 @@ static int target_read(struct http_connection *c)
     question = str_find(target, '?');
     raw_path = str_of(target.at, question);
     c->query = str_tail(target, question + 1);
-    buf_clear(&c->target);
-    if (buf_reserve(&c->target, raw_path.len + 1, &room)) return 503;
-    if (http_decode(raw_path, false, room, &len)) return 400;
-    c->path = str_of(room, len);
+    in_place = (char *)raw_path.at; /* in head_text, which is ours */
+    if (http_decode(raw_path, false, in_place, &len)) return 400;
+    c->path = str_of(in_place, len);
     return http_path_is_safe(c->path) ? 0 : 400;
 }
 
@@ -200,21 +199,6 @@ void http_request_send(struct http_connection *c, const struct http_answer *answ
 
 /* -- answers ----------------------------------------------------------------------------------- */
 
-static const char *refusal_text(int status)
-{
-    switch (status) {
-    case 400: return "bad request";
-    case 404: return "not found";
-    case 405: return "method not allowed";
-    case 413: return "body too large";
-    case 414: return "target too long";
-    case 431: return "headers too large";
-    case 503: return "too many readers";
-    case 505: return "version not supported";
-    default: return "internal error";
-    }
-}
-
 static void answer_text(struct http_connection *c, int status, const char *text, const char *allow)
 {
     struct http_answer answer = {
@@ -236,7 +220,7 @@ void http_request_refuse(struct http_connection *c, int status)
                         : c->methods == HTTP_POST ? "POST"
                                                   : "GET, HEAD, POST";
 
-    answer_text(c, status, refusal_text(status), status == 405 ? allow : NULL);
+    answer_text(c, status, http_reason(status), status == 405 ? allow : NULL);
 }
 
 static bool etag_matches(struct str if_none_match, struct str etag)
@@ -364,7 +348,7 @@ void http_request_answer(struct http_connection *c)
     else if (c->kind != ROUTE_CHANNEL)
         answer_handler(c);
     else if (atomic_load(&c->server->readers) >= c->server->readers_max)
-        http_request_refuse(c, 503);
+        answer_text(c, 503, "too many readers", NULL);
     else
         http_channel_answer(c);
 }

@@ -64,7 +64,7 @@ struct turn_hook {
 void turn_hook_add(struct loop *loop, struct turn_hook *hook, turn_hook_fn *fn);
 void turn_hook_remove(struct turn_hook *hook); /* fine on a zeroed or removed one */
 
-/* -- posts: the one thing another thread may do to a loop -- */
+/* -- posts: all that another thread may do to a loop -- */
 struct post;
 typedef void post_fn(struct post *post);
 struct post {
@@ -104,8 +104,7 @@ void loop_on_slow(struct loop *loop, loop_slow_fn *fn, void *context); /* one ho
 
 /* -- for the two implementations only -- */
 struct loop_ops {
-    void (*wake_at)(struct loop *loop, mono_time due);  /* the earliest timer changed */
-    void (*wake_now)(struct loop *loop);                /* tasks wait, outside a turn */
+    void (*wake)(struct loop *loop); /* the earliest timer changed, or tasks wait outside a turn */
     void (*post)(struct loop *loop, struct post *post); /* any thread */
     enum err (*worker_open)(struct loop *loop, const struct worker_options *options,
                             struct loop_worker **ret_worker);

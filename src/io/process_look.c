@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Names processes by number, start and boot, out of /proc, and watches them by pidfd. A pidfd is opened
+ * before the name is read, so both are of one process. Any thread. */
 #include "io/process_look.h"
 
 #include <errno.h>

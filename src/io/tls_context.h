@@ -14,11 +14,6 @@ bool tls_context_wants_alpn(const struct tls_context *context);
  * is not tried again until a file changes; what failed for another reason is. */
 void tls_context_recheck(struct tls_context *context, mono_time now);
 
-/* The reason OpenSSL gives for its first error, cut loose from its queue; never NULL. */
-const char *tls_reason(void);
-/* True when the queue holds a failed allocation. */
-bool tls_reason_is_nomem(void);
-
 /* Defined by tls_session.c, whose session an SSL's app data is. Called from inside the handshake
  * when the peer's chain, validity, use and name were found good; anything but ERR_OK ends it by
  * an alert. */

@@ -20,12 +20,7 @@ static const struct sim_cost turn_cost_default = {1000, 20000}, job_cost_default
 
 /* -- the loop's other half -- */
 
-static void wake_at(struct loop *loop, mono_time)
-{
-    sim_host_schedule(CONTAINER_OF(loop, struct sim_host, loop));
-}
-
-static void wake_now(struct loop *loop)
+static void host_wake(struct loop *loop)
 {
     sim_host_schedule(CONTAINER_OF(loop, struct sim_host, loop));
 }
@@ -37,7 +32,7 @@ static void post(struct loop *loop, struct post *post)
     sim_host_schedule(host);
 }
 
-static const struct loop_ops loop_ops = {wake_at, wake_now, post, sim_worker_open};
+static const struct loop_ops loop_ops = {host_wake, post, sim_worker_open};
 
 static void entropy_draw(struct entropy *entropy, void *out, size_t len)
 {
