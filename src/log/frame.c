@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The bytes of a frame. Whole numbers are little-endian and stand at fixed places:
+/* The bytes of a frame. Whole numbers are little-endian and have fixed places:
  *
  *    0  u32  length of the payload
  *    4  u8   kind, then three zeros
@@ -29,8 +29,8 @@ enum {
 static_assert(HELLO_FIXED + REPLICA_NAME_MAX + REPLICA_ADDRESS_MAX <= HELLO_MAX, "hello fits");
 static_assert(APPEND_FIXED + ENTRY_HEAD + ENTRY_BYTES_MAX <= FRAME_MAX, "an entry fits");
 
-/* A whole number: where it stands in struct peer_frame, and how many bytes it has there and on the wire,
- * where they stand one after the other. */
+/* A whole number: its place in struct peer_frame, and how many bytes it has there and on the wire,
+ * where numbers follow each other. */
 struct frame_field {
     uint16_t at;
     uint8_t size; /* 0: zeros that mean nothing yet */
@@ -52,7 +52,7 @@ struct frame_field {
         .wire = (bytes)                                                                            \
     }
 
-/* Behind the fields stand what the length says besides: the texts of a hello, entries, a chunk. */
+/* Behind the fields comes what the length says besides: the texts of a hello, entries, a chunk. */
 static const struct {
     const char *name;
     uint32_t length_min, length_max;
@@ -149,22 +149,6 @@ static uint32_t head_sum(uint64_t session, const char *head)
 
 /* -- writing -- */
 
-static char *put32(char *at, uint32_t value)
-{
-    store_le32(at, value);
-    return at + 4;
-}
-static char *put64(char *at, uint64_t value)
-{
-    store_le64(at, value);
-    return at + 8;
-}
-static char *put_bytes(char *at, struct str bytes)
-{
-    if (bytes.len > 0) memcpy(at, bytes.at, bytes.len);
-    return at + bytes.len;
-}
-
 static size_t payload_length(const struct peer_frame *frame)
 {
     switch (frame->kind) {
@@ -175,7 +159,7 @@ static size_t payload_length(const struct peer_frame *frame)
     }
 }
 
-/* The number stands at the low end of a uint64_t, whatever the machine's order is. */
+/* The number is at the low end of a uint64_t, whatever the machine's order is. */
 static char *low_end(uint64_t *value, size_t size)
 {
     return (char *)value + (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? sizeof *value - size : 0);
@@ -202,14 +186,17 @@ static char *put_payload(char *at, const struct peer_frame *frame)
     case FRAME_HELLO:
         assert(frame->u.hello.name.len <= REPLICA_NAME_MAX);
         assert(frame->u.hello.address.len <= REPLICA_ADDRESS_MAX);
-        return put_bytes(put_bytes(at, frame->u.hello.name), frame->u.hello.address);
-    case FRAME_APPEND: return put_bytes(at, frame->u.append.entries);
-    case FRAME_SNAP_CHUNK: return put_bytes(at, frame->u.snap_chunk.bytes);
-    default: return at;
+        str_put(&at, frame->u.hello.name);
+        str_put(&at, frame->u.hello.address);
+        break;
+    case FRAME_APPEND: str_put(&at, frame->u.append.entries); break;
+    case FRAME_SNAP_CHUNK: str_put(&at, frame->u.snap_chunk.bytes); break;
+    default: break;
     }
+    return at;
 }
 
-/* The payload stands behind the head already. */
+/* The payload is behind the head already. */
 static void seal(struct frame_link *link, char *head, enum peer_frame_kind kind, size_t length)
 {
     uint32_t sum;
@@ -268,10 +255,11 @@ enum err frame_add_entry(const struct entry *entry, struct buf *into, size_t sta
     if (ENTRY_HEAD + entry->bytes.len > FRAME_MAX - length) return ERR_TOO_LARGE;
     err = buf_reserve(into, ENTRY_HEAD + entry->bytes.len, &at);
     if (err) return err;
-    at = put64(at, entry->term);
-    at = put32(at, (uint32_t)entry->bytes.len);
-    at = put32(at, entry->kind);
-    put_bytes(at, entry->bytes);
+    store_le64(at, entry->term);
+    store_le32(at + 8, (uint32_t)entry->bytes.len);
+    store_le32(at + 12, entry->kind);
+    at += ENTRY_HEAD;
+    str_put(&at, entry->bytes);
     buf_commit(into, ENTRY_HEAD + entry->bytes.len);
     store_le32(into->data + start + FRAME_HEAD + APPEND_AT_COUNT, count + 1);
     return ERR_OK;
@@ -300,14 +288,6 @@ static const char *log_frame_take(struct frame_reader *r, size_t len)
     r->at += len;
     r->left -= len;
     return at;
-}
-static uint32_t take32(struct frame_reader *r)
-{
-    return load_le32(log_frame_take(r, 4));
-}
-static uint64_t take64(struct frame_reader *r)
-{
-    return load_le64(log_frame_take(r, 8));
 }
 
 static void take_fields(struct frame_reader *r, struct peer_frame *frame)
@@ -357,11 +337,10 @@ static enum err read_hello(struct frame_reader *r, struct frame_hello *hello, st
 
 static void read_entry(struct frame_reader *r, struct entry *entry)
 {
-    uint32_t len, kind;
+    const char *head = log_frame_take(r, ENTRY_HEAD);
+    uint32_t len = load_le32(head + 8), kind = load_le32(head + 12);
 
-    entry->term = take64(r);
-    len = take32(r);
-    kind = take32(r);
+    entry->term = load_le64(head);
     if (kind < ENTRY_COMMAND || kind > ENTRY_CHANGE || len > ENTRY_BYTES_MAX || len > r->left) {
         r->bad = true;
         return;

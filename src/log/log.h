@@ -192,7 +192,7 @@ struct proposal { /* the caller's memory until done() has begun */
     uint32_t flags;
     struct str actor, request_id, command; /* copied by replica_propose */
     proposal_fn *done;
-    /* filled in before done(): where it stands in the log; 0: nowhere */
+    /* filled in before done(): its place in the log; 0: none */
     uint64_t index, term;
     /* the replica's */
     struct list link;
@@ -261,10 +261,10 @@ struct member_change { /* the caller's memory until done() has begun */
  * ERR_NOT_LEADER; ERR_NOT_READY with a note saying which rule is not met yet (ask again later);
  * ERR_BUSY another change is under way; ERR_EXISTS, ERR_NOT_FOUND, ERR_INVALID, ERR_FULL;
  * ERR_VERSION a newcomer that speaks less than the cluster's level; ERR_UNKNOWN. Removing the
- * leader hands leadership over first and answers ERR_NOT_LEADER: ask the new one. */
+ * leader transfers leadership first and answers ERR_NOT_LEADER: ask the new one. */
 void replica_change(struct replica *replica, struct member_change *change);
 struct transfer {
-    uint64_t to; /* 0: whoever is furthest */
+    uint64_t to; /* 0: the furthest one */
     void (*done)(struct transfer *transfer, enum err err, const struct note *note);
     struct list link; /* the replica's */
 };

@@ -19,13 +19,6 @@ static size_t find(const struct members *members, uint64_t id)
     return at;
 }
 
-static size_t voters(const struct members *members)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < members->count; i++) count += members->at[i].role == MEMBER_VOTER;
-    return count;
-}
-
 /* Holds everything committed and was heard of lately: a match alone goes stale when its owner
  * dies. */
 static bool is_sound(const struct members_view *view, size_t at)
@@ -51,7 +44,7 @@ static bool is_majority(size_t count, size_t of)
 }
 
 /* R2, but for the count: never two changes at once, and none before this leader has committed an
- * entry of its own term, or two leaders' changes could both stand. */
+ * entry of its own term, or two leaders' changes could both hold. */
 static enum err may_change_now(const struct members_view *view, struct note *note)
 {
     if (view->handing_over)
@@ -68,7 +61,7 @@ static enum err may_change_now(const struct members_view *view, struct note *not
 /* R2: the voters that stay (`leaving` is a position, or none) have a majority that is sound. */
 static enum err may_do_without(const struct members_view *view, size_t leaving, struct note *note)
 {
-    size_t staying = voters(view->members), sound = sound_voters(view, leaving);
+    size_t staying = members_voters(view->members), sound = sound_voters(view, leaving);
 
     if (leaving < view->members->count && view->members->at[leaving].role == MEMBER_VOTER)
         staying--;
@@ -144,7 +137,7 @@ static enum err add(const struct members_view *view, uint64_t id, struct str add
 static enum err promote(const struct members_view *view, size_t at, struct members *next,
                         struct note *note)
 {
-    size_t after = voters(next) + 1, sound = sound_voters(view, SIZE_MAX);
+    size_t after = members_voters(next) + 1, sound = sound_voters(view, SIZE_MAX);
     enum err err;
 
     if (next->at[at].role == MEMBER_VOTER)
@@ -181,7 +174,7 @@ static enum err leave(const struct members_view *view, size_t at, struct members
     enum err err;
 
     if (next->at[at].id == view->self) {
-        if (voters(next) == 1)
+        if (members_voters(next) == 1)
             return note_fail(note, ERR_INVALID, "the last voter cannot be removed");
         return note_fail(note, ERR_NOT_LEADER,
                          "a leader is removed by the next one: leadership is handed over first");
@@ -194,7 +187,7 @@ static enum err leave(const struct members_view *view, size_t at, struct members
     return ERR_OK;
 }
 
-/* Whoever stands where `at` goes gets the address that `at` leaves: no two share one, and nobody
+/* A member that is where `at` goes gets the address that `at` leaves: no two share one, and nobody
  * is without. One entry, so two that changed places never wait for each other. */
 static void make_way(const struct members_view *view, size_t at, struct members *next)
 {
@@ -242,7 +235,7 @@ enum err members_change(const struct members_view *view, enum member_change_kind
     default: note_set(note, "no such kind of change"); return ERR_INVALID;
     }
     if (err) return err;
-    assert(voters(&next) >= 1 && voters(&next) <= REPLICA_VOTERS_MAX);
+    assert(members_voters(&next) >= 1 && members_voters(&next) <= REPLICA_VOTERS_MAX);
     *ret_next = next;
     return ERR_OK;
 }

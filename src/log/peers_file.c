@@ -19,9 +19,9 @@ struct sending {
     struct frame_snap_begin begin;
     uint64_t sent; /* bytes of the file handed to the stream */
     bool begun, ended;
-    bool over; /* how it ended is known, and told soon */
+    bool over; /* how it ended is known, and reported soon */
     enum err result;
-    struct task tell;
+    struct task report;
     mono_time moved; /* when it last went on */
     bool has_chunk;  /* `room` holds `got` bytes that come next */
 
@@ -145,9 +145,9 @@ void peer_file_pump(struct sending *s)
 
 /* -- life -- */
 
-static void on_tell(struct task *task)
+static void on_report(struct task *task)
 {
-    struct sending *s = CONTAINER_OF(task, struct sending, tell);
+    struct sending *s = CONTAINER_OF(task, struct sending, report);
     struct peers *peers = s->peers;
     struct peer *peer = s->peer;
     uint64_t to = peer->id, id = s->begin.id;
@@ -169,9 +169,9 @@ void peer_file_over(struct sending *s, enum err err)
     s->over = true;
     s->result = err;
     if (!err) s->peer->bulk.backoff_ms = BACKOFF_MIN_MS;
-    s->peer->bulk.quiet = true; /* whoever asked for the file is told, nobody else */
+    s->peer->bulk.quiet = true; /* on_snap_sent reports it, not the log */
     peer_line_drop(&s->peer->bulk, err_text(err));
-    loop_defer(s->peers->io->loop, &s->tell);
+    loop_defer(s->peers->io->loop, &s->report);
 }
 
 bool peer_file_is_over(const struct sending *s)
@@ -191,7 +191,7 @@ bool peer_file_stalls(const struct sending *s, mono_time now)
 
 void peer_file_shut(struct sending *s)
 {
-    task_cancel(&s->tell);
+    task_cancel(&s->report);
     s->over = true;
     s->peer = NULL;
     if (!s->reading) free_sending(s);
@@ -220,7 +220,7 @@ enum err peers_send_file(struct peers *peers, uint64_t to, const struct frame_sn
     s->fs = peers->io->fs;
     s->moved = loop_now(peers->io->loop);
     memcpy(s->path, path, path_len + 1);
-    task_init(&s->tell, on_tell);
+    task_init(&s->report, on_report);
     job_init(&s->job, peers_file_run, peers_file_done);
     peer->sending = s;
     peer_line_look(&peer->bulk);

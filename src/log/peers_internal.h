@@ -53,7 +53,7 @@ enum refusal {
     REFUSED_TLS,      /* no handshake */
     REFUSED_LATE,     /* no hello, or half a frame, for too long */
     REFUSED_SILENT,   /* no beat; or it does not read ours */
-    REFUSED_ORDER,    /* a frame that may not stand here */
+    REFUSED_ORDER,    /* a frame that may not come here */
     REFUSED_FULL,     /* too many connections */
     REFUSED_MEMORY,
     REFUSED_COUNT
@@ -63,7 +63,7 @@ enum { BYTES_IN, BYTES_OUT };
 
 struct peers_meter { /* NULLs without metrics */
     struct counter *refused[REFUSED_COUNT], *dropped[DROP_COUNT], *bytes[2];
-    struct counter *dialed, *dial_failed;
+    struct counter *dials[2]; /* that got the hello; that failed */
     struct gauge *connected;
 };
 
@@ -80,7 +80,7 @@ struct peer_line {
     mono_time dial_at;     /* not before */
     bool connected;        /* DIALING: only its hello is missing */
     bool quiet;            /* it ends because its file is over: no news */
-    bool told;             /* that it is down: once, not with every dial */
+    bool reported;         /* that it is down: once, not with every dial */
     uint64_t nonce;        /* our half of the session */
     struct frame_link in, out;
     struct buf input;  /* their hello and beats; never large */
@@ -172,7 +172,7 @@ void peer_free_if_over(struct peer *peer); /* gone, and nothing holds it any mor
 void peers_wake(struct peers *peers);      /* a turn, and with it the hook, follows */
 
 /* -- peers_in.c -- */
-void peer_in_accept(struct peers *peers, struct stream *own_stream);
+void peer_in_accept(void *peers, struct stream *own_stream);
 void peer_in_resume_all(struct peers *peers);
 void peer_in_shut_all(struct peers *peers); /* for good, without a word */
 

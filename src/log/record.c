@@ -47,14 +47,8 @@ static uint32_t whole_crc(uint64_t salt, const char *record, size_t size)
 
 static bool kind_known(uint32_t kind)
 {
-    switch ((enum record_kind)kind) {
-    case RECORD_COMMAND:
-    case RECORD_BARRIER:
-    case RECORD_CHANGE:
-    case RECORD_RESET:
-    case RECORD_SEAL: return true;
-    }
-    return false;
+    return (kind >= RECORD_COMMAND && kind <= RECORD_CHANGE) || kind == RECORD_RESET ||
+           kind == RECORD_SEAL;
 }
 
 size_t record_size(size_t bytes)
@@ -91,8 +85,7 @@ enum err record_read_head(struct str bytes, uint64_t salt, struct log_record *re
     }
     uint32_t length = load_le32(at + RECORD_AT_LENGTH), kind = load_le32(at + RECORD_AT_KIND);
     uint64_t serial = load_le64(at + RECORD_AT_SERIAL), synced = load_le64(at + AT_SYNCED);
-    /* What can be told without a checksum is told first: zeros and old bytes are the common case.
-     */
+    /* Without a checksum first: zeros and old bytes are the common case. */
     if (length > ENTRY_BYTES_MAX || !kind_known(kind) || synced >= serial) return ERR_CORRUPT;
     if (load_le32(at + AT_HEAD_CRC) != head_crc(salt, at)) return ERR_CORRUPT;
     *ret_record = (struct log_record){

@@ -5,7 +5,7 @@
  * worse than stopping. Entries that left memory (at start, mostly) are read back by the bulk
  * thread, a few MiB at a time.
  *
- * At every multiple of hash_every all members tell each other the hash of their whole state. One
+ * At every multiple of hash_every all members send each other the hash of their whole state. One
  * that differs from what a majority of voters said stops: its disk, its memory or its program is
  * wrong, and nobody knows which of its answers still are right. */
 #include "log/replica_internal.h"
@@ -235,21 +235,22 @@ static void apply_entry(struct replica *replica, const struct entry *entry)
 
 /* -- entries that are not in memory -- */
 
-static void replica_apply_old_done(struct replica_old *old)
+static void replica_apply_old_done(struct replica_job *job)
 {
-    struct replica *replica = old->replica;
+    struct replica_old *old = CONTAINER_OF(job, struct replica_old, job);
+    struct replica *replica = job->replica;
 
     /* What was not applied yet is released by an install only: else its segment was taken away. */
-    if (old->err == ERR_NOT_FOUND && !engine_installing(replica->engine) &&
+    if (job->err == ERR_NOT_FOUND && !engine_installing(replica->engine) &&
         replica->applied + 1 == old->first)
-        old->err = ERR_CORRUPT;
-    if (old->err == ERR_CORRUPT || old->err == ERR_IO) {
-        note_prefix(&old->note, "read the log back");
-        replica_fail(replica, old->err, &old->note);
+        job->err = ERR_CORRUPT;
+    if (job->err == ERR_CORRUPT || job->err == ERR_IO) {
+        note_prefix(&job->note, "read the log back");
+        replica_fail(replica, job->err, &job->note);
         return;
     }
     /* Anything else passes: a snapshot took the segment, or there is no memory just now. */
-    if (old->err) {
+    if (job->err) {
         old->count = 0;
         replica_again(replica);
     }
@@ -265,7 +266,7 @@ static bool next_entry(struct replica *replica, struct entry *ret_entry)
     struct note note = {""};
     struct wal_place place;
 
-    if (old->busy) return false;
+    if (old->job.busy) return false;
     if (!entries_get(replica->entries, index, ret_entry, &place)) {
         note_set(&note, "entry %llu is committed and not here", (unsigned long long)index);
         replica_fail(replica, ERR_INTERNAL, &note);

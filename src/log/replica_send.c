@@ -33,7 +33,7 @@ static struct replica_lag *lag_of(struct replica *replica, uint64_t id)
     for (size_t i = 0; i < ARRAY_LEN(replica->lags); i++) {
         struct replica_lag *lag = &replica->lags[i];
         if (lag->id == id) return lag;
-        if (!lag->active && !lag->old.busy) unused = lag;
+        if (!lag->active && !lag->old.job.busy) unused = lag;
     }
     if (!unused) return NULL;
     unused->id = id;
@@ -97,18 +97,19 @@ static bool send_some(struct replica_lag *lag, peers_entry_fn *next, uint64_t co
 
 static void lag_run(struct replica_lag *lag);
 
-static void replica_send_old_done(struct replica_old *old)
+static void replica_send_old_done(struct replica_job *job)
 {
-    struct replica_lag *lag = CONTAINER_OF(old, struct replica_lag, old);
+    struct replica_lag *lag = CONTAINER_OF(job, struct replica_lag, old.job);
+    struct replica_old *old = &lag->old;
     struct replica *replica = lag->replica;
 
-    if (old->err == ERR_CORRUPT) { /* what we acknowledged cannot be read any more */
-        replica_fail(replica, old->err, &old->note);
+    if (job->err == ERR_CORRUPT) { /* what we acknowledged cannot be read any more */
+        replica_fail(replica, job->err, &job->note);
         return;
     }
-    if (old->err) { /* compacted meanwhile, or no memory: the engine asks again */
+    if (job->err) { /* compacted meanwhile, or no memory: the engine asks again */
         LOG_WARN(&replica->log, "log entries for a slow replica could not be read: retrying",
-                 log_err("err", old->err), log_text("why", old->note.text),
+                 log_err("err", job->err), log_text("why", job->note.text),
                  log_u64("peer", lag->id));
         lag->active = false;
         return;
@@ -140,7 +141,7 @@ static void lag_run(struct replica_lag *lag)
     struct entry entry;
 
     lag->waits = false;
-    while (lag->active && !lag->old.busy) {
+    while (lag->active && !lag->old.job.busy) {
         if (!next_in_memory(lag, lag->next, &entry)) {
             start_read(lag);
             return;
@@ -172,10 +173,10 @@ static void send_append(struct replica *replica, uint64_t to,
     if (lag->active && lag->term == append->term) {
         /* Goes on with, or repeats, what is being sent. */
         if (prev <= lag->end) lag->end = max_u64(lag->end, prev + count);
-        if (!lag->old.busy && !lag->waits) lag_run(lag);
+        if (!lag->old.job.busy && !lag->waits) lag_run(lag);
         return;
     }
-    if (lag->old.busy) return; /* of an older term; the engine asks again */
+    if (lag->old.job.busy) return; /* of an older term; the engine asks again */
     lag->active = true;
     lag->next = prev + 1;
     lag->end = prev + count;
@@ -189,7 +190,7 @@ void replica_send_pump(struct replica *replica)
     if (!replica_may_step(replica)) return;
     for (size_t i = 0; i < ARRAY_LEN(replica->lags); i++) {
         struct replica_lag *lag = &replica->lags[i];
-        if (!lag->active || lag->old.busy) continue;
+        if (!lag->active || lag->old.job.busy) continue;
         if (!lag_current(lag))
             lag->active = false;
         else if (peers_queued(replica->peers, lag->id) < replica->limits.peer_queue_bytes / 2)

@@ -229,20 +229,17 @@ static enum err options_check(const struct wal_options *options, struct note *no
     if (options->spares > WAL_SPARES_MAX)
         return note_fail(note, ERR_INVALID, "%" PRIu32 " spare segments: at most %d",
                          options->spares, WAL_SPARES_MAX);
+    if (strlen(options->dir) > FS_PATH_CAP - WAL_NAME_CAP - sizeof "/log")
+        return note_fail(note, ERR_INVALID, "%.100s...: path too long", options->dir);
     return ERR_OK;
 }
 
 static void wal_free(struct wal *wal)
 {
-    char path[FS_PATH_CAP];
     fs_close(wal->fs, wal->file);
-    if (wal->making) {
-        fs_close(wal->fs, wal->making);
-        if (!wal_path(wal->dir, wal->making_name, path)) fs_remove(wal->fs, path); /* best effort */
-    }
+    wal_drop_making(wal);
     free(wal->batch);
     free(wal->used);
-    free(wal->dir);
     free(wal);
 }
 
@@ -255,13 +252,8 @@ enum err wal_open(const struct wal_options *options, bool read_only, wal_found_f
     if (err) return err;
     assert(options->entropy || read_only);
     struct wal *wal = calloc(1, sizeof *wal);
-    size_t dir_len = strlen(options->dir) + sizeof "/log";
-    if (wal) wal->dir = malloc(dir_len);
-    if (!wal || !wal->dir) {
-        free(wal);
-        return note_fail(note, ERR_NOMEM, "%s/log: %s", options->dir, err_text(ERR_NOMEM));
-    }
-    snprintf(wal->dir, dir_len, "%s/log", options->dir);
+    if (!wal) return note_fail(note, ERR_NOMEM, "%s/log: %s", options->dir, err_text(ERR_NOMEM));
+    snprintf(wal->dir, sizeof wal->dir, "%s/log", options->dir);
     wal->fs = options->fs;
     wal->entropy = options->entropy;
     wal->cluster_id = options->cluster_id;
