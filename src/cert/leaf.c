@@ -179,6 +179,11 @@ static void state_deinit(struct leaf_state *state)
     tls_wipe(&state->key_pem);
 }
 
+static enum err untouched(struct note *note, const char *path, const char *why)
+{
+    return note_fail(note, ERR_CONFLICT, "%s %s; it is not touched", path, why);
+}
+
 static enum err load_leaf(struct fs *fs, const char *path, struct leaf_state *state,
                           struct note *note)
 {
@@ -197,19 +202,15 @@ static enum err load_leaf(struct fs *fs, const char *path, struct leaf_state *st
     err = tls_pem_certificates(buf_peek(&pem), list, ARRAY_LEN(list), &count, NULL);
     buf_deinit(&pem);
     if (err == ERR_PARSE || err == ERR_TOO_LARGE)
-        return note_fail(note, ERR_CONFLICT,
-                         "%s is there and holds no certificate of ours; it is not touched", path);
-    if (err) return note_fail(note, err, "%s: %s", path, err_text(err));
+        return untouched(note, path, "is there and holds no certificate of ours");
+    if (err) return fs_noted(err, "read", path, note);
     for (size_t i = 0; i < count; i++) holds_authority |= cert_is_authority(list[i]) > 0;
     state->leaf = list[0];
     tls_certificates_free(list + 1, count - 1);
-    if (holds_authority)
-        return note_fail(note, ERR_CONFLICT,
-                         "%s holds the certificate of an authority; it is not touched", path);
+    if (holds_authority) return untouched(note, path, "holds the certificate of an authority");
     state->signer = cert_signed_by(state->leaf, &state->authority);
     if (state->signer < CERT_ROOTS_MAX) return ERR_OK;
-    return note_fail(note, ERR_CONFLICT, "%s was not issued by this authority; it is not touched",
-                     path);
+    return untouched(note, path, "was not issued by this authority");
 }
 
 /* Is this the key of a root, the one that signs or an older one? */
@@ -231,18 +232,12 @@ static enum err load_key(struct fs *fs, const char *path, struct leaf_state *sta
 
     if (err) return err == ERR_NOT_FOUND ? ERR_OK : err;
     err = tls_pem_key(buf_peek(&state->key_pem), &state->key, NULL);
-    if (err == ERR_PARSE)
-        return note_fail(note, ERR_CONFLICT, "%s is there and holds no key; it is not touched",
-                         path);
+    if (err == ERR_PARSE) return untouched(note, path, "is there and holds no key");
     if (!err && is_root_key(state->key, &state->authority))
-        return note_fail(note, ERR_CONFLICT, "%s holds the key of an authority; it is not touched",
-                         path);
+        return untouched(note, path, "holds the key of an authority");
     if (!err) err = fs_stat(fs, path, &info);
-    if (!err)
-        state->key_exposed = (info.mode & 077) != 0;
-    else
-        note_set(note, "%s: %s", path, err_text(err));
-    return err;
+    state->key_exposed = (info.mode & 077) != 0;
+    return fs_noted(err, "look at", path, note);
 }
 
 /* Is this the name of a file that only an authority has, in whatever directory? */

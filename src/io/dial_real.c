@@ -28,11 +28,6 @@ struct dial {
     char address[];
 };
 
-const char *dial_address(const struct dial *dial)
-{
-    return dial->address;
-}
-
 void dial_stop(struct dial *dial)
 {
     timer_deinit(&dial->timer);
@@ -97,6 +92,7 @@ static int check_peer(struct dial *dial)
         if (!failed && met_itself(s, &peer)) failed = UV_ECONNREFUSED;
     }
     stream_address_text(&peer, s->peer);
+    s->stream.peer_address = s->peer;
     return failed;
 }
 
@@ -259,6 +255,7 @@ static enum err dial_new(struct real_stream *s, const struct dial_options *optio
     dial->deadline = mono_after(loop_now(&s->real->loop), timeout_ms);
     dial->stream = s;
     s->dial = dial;
+    s->stream.peer_address = dial->address;
     return ERR_OK;
 }
 

@@ -23,7 +23,7 @@ struct real_file {
     int fd;
 };
 struct fs_lock {
-    int fd;
+    struct real_file file; /* LOCK */
 };
 
 static int fd_of(const struct fs_file *file)
@@ -92,21 +92,17 @@ static enum err real_read_at(struct fs *, struct fs_file *file, uint64_t offset,
     return ERR_OK;
 }
 
-static enum err write_all(int fd, uint64_t offset, struct str bytes)
+static enum err real_write_at(struct fs *, struct fs_file *file, uint64_t offset, struct str bytes)
 {
     for (size_t done = 0; done < bytes.len;) {
-        ssize_t put = pwrite(fd, bytes.at + done, bytes.len - done, (off_t)(offset + done));
+        ssize_t put =
+            pwrite(fd_of(file), bytes.at + done, bytes.len - done, (off_t)(offset + done));
         if (put < 0 && errno == EINTR) continue;
         if (put < 0) return real_err(-errno);
         if (put == 0) return ERR_IO; /* no progress and no reason: do not spin on it */
         done += (size_t)put;
     }
     return ERR_OK;
-}
-
-static enum err real_write_at(struct fs *, struct fs_file *file, uint64_t offset, struct str bytes)
-{
-    return write_all(fd_of(file), offset, bytes);
 }
 
 /* EINTR from a sync says nothing was lost yet, so that one alone is tried again. */
@@ -118,17 +114,12 @@ static enum err real_sync(struct fs *, struct fs_file *file)
     return bad ? real_err(-errno) : ERR_OK;
 }
 
-static enum err truncate_fd(int fd, uint64_t size)
-{
-    int bad;
-    do bad = ftruncate(fd, (off_t)size);
-    while (bad && errno == EINTR);
-    return bad ? real_err(-errno) : ERR_OK;
-}
-
 static enum err real_truncate(struct fs *, struct fs_file *file, uint64_t size)
 {
-    return truncate_fd(fd_of(file), size);
+    int bad;
+    do bad = ftruncate(fd_of(file), (off_t)size);
+    while (bad && errno == EINTR);
+    return bad ? real_err(-errno) : ERR_OK;
 }
 
 static enum err real_file_size(struct fs *, struct fs_file *file, uint64_t *ret_size)
@@ -259,14 +250,14 @@ static void note_holder(int fd, const char *dir, struct note *note)
 
 /* Only for the message that a second process gets. On a full disk it may fail, and the lock holds all
  * the same; but the name of an earlier holder must go, and making a file shorter needs no space. */
-static void write_holder(int fd)
+static void write_holder(struct fs_file *file)
 {
     char text[FS_LOCK_TEXT_CAP];
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     wall_time since = {(uint64_t)now.tv_sec * MS_PER_SECOND + (uint64_t)now.tv_nsec / NS_PER_MS};
     size_t len = fs_lock_text((uint64_t)getpid(), since, text);
-    (void)(truncate_fd(fd, 0) == ERR_OK && write_all(fd, 0, str_of(text, len)) == ERR_OK);
+    if (!real_truncate(NULL, file, 0)) (void)real_write_at(NULL, file, 0, str_of(text, len));
 }
 
 static enum err real_lock_dir(struct fs *, const char *path, struct fs_lock **ret_lock,
@@ -281,22 +272,22 @@ static enum err real_lock_dir(struct fs *, const char *path, struct fs_lock **re
     for (int tries = 0; tries < TRIES_MAX; tries++) {
         int bad;
         /* 0600: flock asks for no write permission, so a reader could hold the lock. */
-        lock->fd = open_retrying(file, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0600);
-        if (lock->fd < 0) {
+        lock->file.fd = open_retrying(file, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0600);
+        if (lock->file.fd < 0) {
             err = real_err(-errno);
             break;
         }
-        do bad = flock(lock->fd, LOCK_EX | LOCK_NB);
+        do bad = flock(lock->file.fd, LOCK_EX | LOCK_NB);
         while (bad && errno == EINTR);
         if (bad) {
             err = errno == EWOULDBLOCK ? ERR_BUSY : real_err(-errno);
-            if (err == ERR_BUSY) note_holder(lock->fd, path, note);
-        } else if (still_named(lock->fd, file)) {
-            write_holder(lock->fd);
+            if (err == ERR_BUSY) note_holder(lock->file.fd, path, note);
+        } else if (still_named(lock->file.fd, file)) {
+            write_holder(&lock->file.base);
             *ret_lock = lock;
             return ERR_OK;
         }
-        close(lock->fd);
+        close(lock->file.fd);
         if (bad) break;
     }
     free(lock);
@@ -305,8 +296,9 @@ static enum err real_lock_dir(struct fs *, const char *path, struct fs_lock **re
 
 static void real_unlock(struct fs *, struct fs_lock *lock)
 {
-    (void)truncate_fd(lock->fd, 0); /* so that no message names us after we are gone */
-    close(lock->fd);
+    (void)real_truncate(NULL, &lock->file.base,
+                        0); /* so that no message names us after we are gone */
+    close(lock->file.fd);
     free(lock);
 }
 

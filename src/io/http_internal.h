@@ -94,11 +94,10 @@ struct http_connection {
     struct http_head head;
     struct http_chunks chunks;
     size_t body_left, drained; /* drained: body bytes thrown away */
-    int refuse;                /* status of the refusal decided so far; 0: none */
+    int refuse;                /* 413 when the body is too large; else 0 */
     enum http_method method;   /* as asked; 0: one we do not know */
     struct str path, query;    /* in head_text; the path is decoded in place */
-    enum route_kind kind;
-    uint32_t methods; /* of the route */
+    uint32_t methods;          /* of the route; for a refusal */
     struct http_channel *channel;
     struct buf body;
 

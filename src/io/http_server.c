@@ -256,12 +256,11 @@ enum err http_open(const struct http_options *options, struct http_server **ret_
         given_or(options->connections_per_peer_max, HTTP_CONNECTIONS_PER_PEER_MAX);
     server->readers_max = server->connections_max > 1 ? server->connections_max / 2 : 1;
     err = server_start(server, options, note);
-    if (err) {
+    if (err)
         http_close(server);
-        return err;
-    }
-    *ret_server = server;
-    return ERR_OK;
+    else
+        *ret_server = server;
+    return err;
 }
 
 void http_close(struct http_server *server)

@@ -159,7 +159,7 @@ static inline void stream_close(struct stream *stream)
 {
     stream->ops->close(stream);
 }
-/* Borrowed; "unix" for a Unix peer */
+/* Borrowed; "unix" for a Unix peer; the address that is dialed before on_open */
 static inline const char *stream_peer_address(const struct stream *stream)
 {
     return stream->peer_address;

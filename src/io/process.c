@@ -74,8 +74,12 @@ static void process_free(struct process *p)
     free(p);
 }
 
-static void handle_gone(struct process *p)
+/* The watch, or a pipe. */
+static void process_on_handle_closed(uv_handle_t *handle)
 {
+    struct process *p = handle->data;
+
+    real_enter(p->real);
     assert(p->handles > 0);
     p->handles--;
     if (p->handles > 0) return;
@@ -84,27 +88,11 @@ static void handle_gone(struct process *p)
     process_free(p);
 }
 
-static void on_watch_closed(uv_handle_t *handle)
-{
-    struct process *p = handle->data;
-
-    real_enter(p->real);
-    handle_gone(p);
-}
-
-static void on_pipe_closed(uv_handle_t *handle)
-{
-    struct output *output = handle->data;
-
-    real_enter(output->process->real);
-    handle_gone(output->process);
-}
-
 static void close_output(struct output *output)
 {
     uv_handle_t *handle = (uv_handle_t *)&output->pipe;
 
-    if (handle->data && !uv_is_closing(handle)) uv_close(handle, on_pipe_closed);
+    if (handle->data && !uv_is_closing(handle)) uv_close(handle, process_on_handle_closed);
 }
 
 /* What an ended process left running. Only while nobody has waited for it: until then its number,
@@ -134,7 +122,7 @@ static void on_ended(uv_poll_t *watch, int, int)
         p->exit.code = info.si_status;
     }
     p->ended = true;
-    uv_close((uv_handle_t *)&p->watch, on_watch_closed);
+    uv_close((uv_handle_t *)&p->watch, process_on_handle_closed);
     timer_start_in(&p->grace, PROCESS_OUTPUT_GRACE_MS);
 }
 
@@ -200,8 +188,8 @@ static void on_grace_over(struct timer *timer)
 
 static void on_output_room(uv_handle_t *handle, size_t, uv_buf_t *ret_room)
 {
-    struct output *output = handle->data;
-    struct real_io *real = output->process->real;
+    struct process *p = handle->data;
+    struct real_io *real = p->real;
 
     real_enter(real);
     *ret_room = uv_buf_init(real->read_room, sizeof real->read_room);
@@ -209,7 +197,7 @@ static void on_output_room(uv_handle_t *handle, size_t, uv_buf_t *ret_room)
 
 static void on_output(uv_stream_t *stream, ssize_t got, const uv_buf_t *room)
 {
-    struct output *output = stream->data;
+    struct output *output = CONTAINER_OF((uv_pipe_t *)stream, struct output, pipe);
 
     real_enter(output->process->real);
     if (got > 0) {
@@ -444,7 +432,7 @@ static int watch_outputs(struct process *p, struct launch *launch)
         int failed = uv_pipe_init(&p->real->uv, &output->pipe, 0);
 
         if (failed) return failed;
-        output->pipe.data = output;
+        output->pipe.data = p;
         p->handles++;
         failed = uv_pipe_open(&output->pipe, launch->fds[FD_OUTPUT + 2 * i]);
         if (failed) return failed;
@@ -478,7 +466,7 @@ static void abandon(struct process *p)
 static void process_drop(struct process *p)
 {
     p->failed = true;
-    if (p->watch.data) uv_close((uv_handle_t *)&p->watch, on_watch_closed);
+    if (p->watch.data) uv_close((uv_handle_t *)&p->watch, process_on_handle_closed);
     for (int i = 0; i < OUTPUTS; i++) close_output(&p->outputs[i]);
     if (p->handles == 0) process_free(p);
 }

@@ -44,7 +44,7 @@ static void write_note(const struct real_stream *s, struct note *note)
         return;
     }
     if (s->code) uv_strerror_r(s->code, reason, sizeof reason);
-    note_set(note, "%s %s: %s", s->verb, s->dial ? dial_address(s->dial) : s->peer,
+    note_set(note, "%s %s: %s", s->verb, s->stream.peer_address,
              s->code ? reason : err_text(s->why));
 }
 

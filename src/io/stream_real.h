@@ -81,7 +81,6 @@ void stream_finish(struct real_stream *s);
 void stream_address_text(const struct sockaddr_storage *address, char text[STREAM_PEER_CAP]);
 
 /* -- io/dial_real.c -- */
-const char *dial_address(const struct dial *dial);
 void dial_stop(struct dial *dial);    /* its stream begins to close */
 void dial_release(struct dial *dial); /* its stream forgets it; NULL is fine */
 /* -- io/listen_real.c -- */

@@ -22,33 +22,6 @@ enum {
     CHAIN_CERTS_MAX = 16,         /* certificates in our own file */
     PEER_CHAIN_BYTES_MAX = 65536, /* a peer's chain; stops memory from being filled by it */
     PEER_CHAIN_DEPTH_MAX = 8,
-    ALPN_WIRE_MAX = 4 * 256,
-    SOURCES_MAX = 6, /* certificate, key, four bundles */
-};
-
-/* Where a piece of PEM comes from. */
-enum { SOURCE_CERT, SOURCE_KEY, SOURCE_CA };
-struct source {
-    char *path;     /* NULL: from memory */
-    struct buf pem; /* from memory, or during a load */
-};
-
-struct tls_context {
-    size_t refs;
-    struct fs *fs;
-    enum tls_side side;
-    enum tls_version version_min;
-    bool peer_optional, peer_unproven;
-    unsigned char alpn[ALPN_WIRE_MAX]; /* length-prefixed, as on the wire */
-    unsigned alpn_len;
-    struct source sources[SOURCES_MAX];
-    size_t source_count; /* cert and key always have a place, maybe empty */
-    bool has_pair, has_ca, in_memory;
-    SSL_CTX *current;
-    struct fs_info loaded[SOURCES_MAX], refused[SOURCES_MAX];
-    bool refused_known;
-    mono_time recheck_at;
-    struct tls_info info;
 };
 
 const char *tls_engine_version(void)
@@ -317,7 +290,7 @@ static void adopt(struct tls_context *context, SSL_CTX *own_made)
     context->info.not_after = tls_wall_from_asn1(own ? X509_get0_notAfter(own) : NULL);
 }
 
-/* Reads the files and swaps. The stamps were taken before, so a file that changes meanwhile is
+/* Reads the files, if it has any, and swaps. The stamps were taken before, so a file that changes meanwhile is
  * seen as changed by the next look. */
 static enum err load(struct tls_context *context, const struct fs_info *stamps, struct note *note)
 {
@@ -325,8 +298,7 @@ static enum err load(struct tls_context *context, const struct fs_info *stamps, 
     enum err err = read_sources(context, note);
 
     if (!err) err = build(context, &made, note);
-    for (size_t i = 0; i < context->source_count; i++)
-        if (context->sources[i].path) tls_wipe(&context->sources[i].pem);
+    for (size_t i = 0; i < SOURCES_MAX; i++) tls_wipe(&context->sources[i].pem);
     if (err) {
         /* Bad content stays bad until a file changes; a read that failed may work next time. */
         context->refused_known = err == ERR_PARSE || err == ERR_CONFLICT || err == ERR_TOO_LARGE;
@@ -455,9 +427,8 @@ static enum err load_first(struct tls_context *context, const struct tls_options
                            struct note *note)
 {
     struct fs_info stamps[SOURCES_MAX] = {0};
-    enum err err;
+    enum err err = copy_path(context, SOURCE_CERT, options->cert_file);
 
-    err = copy_path(context, SOURCE_CERT, options->cert_file);
     if (!err) err = copy_path(context, SOURCE_KEY, options->key_file);
     for (size_t i = 0; !err && i < ARRAY_LEN(options->ca_files) && options->ca_files[i]; i++)
         err = copy_path(context, SOURCE_CA + i, options->ca_files[i]);
@@ -522,7 +493,7 @@ void tls_context_unref(struct tls_context *context)
 enum err tls_context_replace(struct tls_context *context, struct str cert_pem, struct str key_pem,
                              struct str ca_pem, struct note *note)
 {
-    SSL_CTX *made = NULL;
+    const struct fs_info stamps[SOURCES_MAX] = {0};
     struct note why = {0};
     enum err err;
 
@@ -531,29 +502,11 @@ enum err tls_context_replace(struct tls_context *context, struct str cert_pem, s
     if (err)
         note_set(&why, "tls: %s", err_text(err));
     else
-        err = build(context, &made, &why);
-    for (size_t i = 0; i < SOURCES_MAX; i++) tls_wipe(&context->sources[i].pem);
-    if (err) return load_failed(context, err, &why, note);
-    adopt(context, made);
-    return ERR_OK;
+        err = load(context, stamps, &why);
+    return err ? load_failed(context, err, &why, note) : ERR_OK;
 }
 
 struct tls_info tls_context_info(const struct tls_context *context)
 {
     return context->info;
-}
-
-SSL *tls_context_ssl_new(struct tls_context *context)
-{
-    return SSL_new(context->current);
-}
-
-enum tls_side tls_context_side(const struct tls_context *context)
-{
-    return context->side;
-}
-
-bool tls_context_wants_alpn(const struct tls_context *context)
-{
-    return context->alpn_len > 0;
 }

@@ -107,29 +107,21 @@ enum err tls_pem_key(struct str pem, EVP_PKEY **ret_key, struct note *note)
 
 /* -- names ------------------------------------------------------------------------------------- */
 
-static enum err tls_identity_refuse(struct note *note, const char *why)
-{
-    return note_fail(note, ERR_UNAUTHENTICATED, "certificate names cannot be used: %s", why);
-}
-
 /* OpenSSL could not read a part of the certificate, for want of memory or because it is none. */
 static enum err not_read(struct note *note, const char *what)
 {
-    return tls_engine_failed(ERR_PARSE, NULL) == ERR_NOMEM ? ERR_NOMEM
-                                                           : tls_identity_refuse(note, what);
+    note_set(note, "%s", what);
+    return tls_engine_failed(ERR_UNAUTHENTICATED, NULL);
 }
 
 /* A URI or DNS name is an IA5String: visible ASCII, no blank. */
 static enum err judge_ascii(struct str name, const char *kind, struct note *note)
 {
-    if (name.len == 0)
-        return note_fail(note, ERR_UNAUTHENTICATED, "certificate names cannot be used: an empty %s",
-                         kind);
+    if (name.len == 0) return note_fail(note, ERR_UNAUTHENTICATED, "an empty %s", kind);
     for (size_t i = 0; i < name.len; i++) {
         unsigned char byte = (unsigned char)name.at[i];
         if (byte > 0x20 && byte < 0x7f) continue;
-        return note_fail(note, ERR_UNAUTHENTICATED,
-                         "certificate names cannot be used: byte 0x%02x in a %s", byte, kind);
+        return note_fail(note, ERR_UNAUTHENTICATED, "byte 0x%02x in a %s", byte, kind);
     }
     return ERR_OK;
 }
@@ -137,14 +129,13 @@ static enum err judge_ascii(struct str name, const char *kind, struct note *note
 /* A common name is any text without control characters (C0, DEL, and C1 as UTF-8 spells it). */
 static enum err judge_common_name(struct str name, struct note *note)
 {
-    if (!str_is_utf8(name)) return tls_identity_refuse(note, "a common name that is not UTF-8");
+    if (!str_is_utf8(name))
+        return note_fail(note, ERR_UNAUTHENTICATED, "a common name that is not UTF-8");
     for (size_t i = 0; i < name.len; i++) {
         unsigned char byte = (unsigned char)name.at[i];
         bool c1 = byte == 0xc2 && i + 1 < name.len && (unsigned char)name.at[i + 1] < 0xa0;
         if (byte >= 0x20 && byte != 0x7f && !c1) continue;
-        return note_fail(note, ERR_UNAUTHENTICATED,
-                         "certificate names cannot be used: control byte 0x%02x in a common name",
-                         byte);
+        return note_fail(note, ERR_UNAUTHENTICATED, "control byte 0x%02x in a common name", byte);
     }
     return ERR_OK;
 }
@@ -157,7 +148,8 @@ static enum err find_alternative_names(X509 *certificate, struct findings *found
     found->san = X509_get_ext_d2i(certificate, NID_subject_alt_name, &occurs, NULL);
     if (!found->san) {
         if (occurs == -1) return ERR_OK; /* none */
-        if (occurs == -2) return tls_identity_refuse(note, "two lists of alternative names");
+        if (occurs == -2)
+            return note_fail(note, ERR_UNAUTHENTICATED, "two lists of alternative names");
         return not_read(note, "alternative names do not parse");
     }
     for (int i = 0; i < sk_GENERAL_NAME_num(found->san); i++) {
@@ -167,7 +159,8 @@ static enum err find_alternative_names(X509 *certificate, struct findings *found
         size_t *count = kind == GEN_URI ? &identity->uri_count : &identity->dns_count;
         enum err err;
         if (kind != GEN_URI && kind != GEN_DNS) continue;
-        if (*count == TLS_NAMES_MAX) return tls_identity_refuse(note, "more names than the limit");
+        if (*count == TLS_NAMES_MAX)
+            return note_fail(note, ERR_UNAUTHENTICATED, "more names than the limit");
         name = str_of(ASN1_STRING_get0_data(value), (size_t)ASN1_STRING_length(value));
         err = judge_ascii(name, kind == GEN_URI ? "URI" : "DNS name", note);
         if (err) return err;
@@ -208,7 +201,7 @@ static enum err find_serial(X509 *certificate, struct findings *found, struct no
     BIGNUM *number;
 
     if (ASN1_STRING_length(serial) > SERIAL_OCTETS_MAX)
-        return tls_identity_refuse(note, "a serial number longer than the limit");
+        return note_fail(note, ERR_UNAUTHENTICATED, "a serial number longer than the limit");
     number = ASN1_INTEGER_to_BN(serial, NULL);
     if (!number) return not_read(note, "no serial number");
     found->serial_hex = BN_bn2hex(number);
@@ -236,13 +229,14 @@ enum err tls_identity_read(X509 *certificate, struct tls_identity **ret_identity
     if (!err) err = find_common_name(certificate, &found, note);
     if (!err) err = find_serial(certificate, &found, note);
     if (!err && !ASN1_TIME_check(X509_get0_notAfter(certificate)))
-        err = tls_identity_refuse(note, "an end of validity that is no time");
+        err = note_fail(note, ERR_UNAUTHENTICATED, "an end of validity that is no time");
     if (!err) {
         found.identity.not_after = tls_wall_from_asn1(X509_get0_notAfter(certificate));
         identity = tls_identity_copy(&found.identity);
         if (!identity) err = ERR_NOMEM;
     }
     findings_deinit(&found);
+    if (err == ERR_UNAUTHENTICATED) note_prefix(note, "certificate names cannot be used");
     if (err == ERR_NOMEM) note_set(note, "certificate names: out of memory");
     if (!err) *ret_identity = identity;
     return err;

@@ -117,7 +117,7 @@ enum err tls_session_open(struct tls_context *context, const char *peer_name,
     if (!method) goto fail;
     buf_init(&session->input, TLS_HELD_MAX);
     buf_init(&session->output, TLS_OUTPUT_MAX);
-    session->ssl = tls_context_ssl_new(context);
+    session->ssl = SSL_new(context->current);
     bio = BIO_new(method);
     if (!session->ssl || !bio) goto fail;
     BIO_set_data(bio, session);
@@ -125,7 +125,7 @@ enum err tls_session_open(struct tls_context *context, const char *peer_name,
     SSL_set_bio(session->ssl, bio, bio);
     bio = NULL; /* the SSL's now */
     if (!SSL_set_app_data(session->ssl, session)) goto fail;
-    if (tls_context_side(context) == TLS_SERVER) {
+    if (context->side == TLS_SERVER) {
         SSL_set_accept_state(session->ssl);
     } else {
         err = expect_peer(session->ssl, peer_name, note);
@@ -291,7 +291,7 @@ static enum err shake(struct tls_session *session)
     SSL_get0_alpn_selected(session->ssl, &alpn, &alpn_len);
     assert(alpn_len < sizeof session->alpn);
     if (alpn_len) memcpy(session->alpn, alpn, alpn_len);
-    if (alpn_len == 0 && tls_context_wants_alpn(session->context)) {
+    if (alpn_len == 0 && session->context->alpn_len > 0) {
         note_set(&session->failure, "the peer agrees to none of our protocols");
         return fail_with(session, ERR_UNSUPPORTED);
     }

@@ -514,8 +514,7 @@ enum err tls_dial(struct loop *loop, struct net *net, net_dial_fn *dial_plain,
 
     assert(events->on_bytes && events->on_closed);
     err = tls_name_to_verify(options, name, note);
-    if (err) return err;
-    err = tls_new(loop, options->tls, name, options->output_max, &t, note);
+    if (!err) err = tls_new(loop, options->tls, name, options->output_max, &t, note);
     if (err) return err;
     t->events = *events;
     t->owner = owner;
@@ -541,7 +540,7 @@ enum err tls_accept(struct loop *loop, const struct listen_options *options,
     struct tls_stream *t;
     enum err err;
 
-    if (tls_context_side(options->tls) != TLS_SERVER)
+    if (options->tls->side != TLS_SERVER)
         return note_fail(note, ERR_INVALID, "tls: a listener needs a server's context");
     err = tls_new(loop, options->tls, NULL, options->output_max, &t, note);
     if (err) return err;

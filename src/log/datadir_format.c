@@ -14,15 +14,14 @@ enum { DATADIR_FORMAT_FILE_MODE = 0600, LEFT_MAX = 64 * 1024 };
 /* -- rooms -- */
 
 static enum err datadir_format_make_room(struct fs *fs, const char *dir, const char *name,
-                                         const char *format_name, struct str line, uint64_t unique,
-                                         struct note *note)
+                                         struct str line, uint64_t unique, struct note *note)
 {
-    char path[FS_PATH_CAP];
+    char room[FS_PATH_CAP], path[FS_PATH_CAP];
     bool made = false;
-    enum err err = fs_path(dir, name, path, note);
-    if (!err) err = datadir_make(fs, path, note);
-    if (!err) err = datadir_has(fs, dir, format_name, &made, note);
-    if (!err) err = fs_path(dir, format_name, path, note);
+    enum err err = fs_path(dir, name, room, note);
+    if (!err) err = datadir_make(fs, room, note);
+    if (!err) err = datadir_has(fs, room, DATADIR_FORMAT, &made, note);
+    if (!err) err = fs_path(room, DATADIR_FORMAT, path, note);
     if (err || made) return err;
     return fs_noted(fs_publish(fs, path, line, DATADIR_FORMAT_FILE_MODE, unique), "make", path,
                     note);
@@ -30,12 +29,9 @@ static enum err datadir_format_make_room(struct fs *fs, const char *dir, const c
 
 enum err datadir_make_rooms(struct fs *fs, const char *dir, uint64_t unique, struct note *note)
 {
-    enum err err =
-        datadir_format_make_room(fs, dir, "log", "log/FORMAT", STR("muster-log 1\n"), unique, note);
-    if (!err)
-        err = datadir_format_make_room(fs, dir, "snap", "snap/FORMAT", STR("muster-snap 1\n"),
-                                       unique, note);
-    return err;
+    enum err err = datadir_format_make_room(fs, dir, "log", STR("muster-log 1\n"), unique, note);
+    return err ? err
+               : datadir_format_make_room(fs, dir, "snap", STR("muster-snap 1\n"), unique, note);
 }
 
 /* -- what is there already -- */

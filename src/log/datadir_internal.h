@@ -83,7 +83,6 @@ struct datadir_scan {
     uint64_t last_term;
     uint64_t term_at_snapshot; /* of the log's entry at the snapshot's index; 0: none there */
     uint64_t term_back;        /* index of an entry whose term is less than the one before; 0 */
-    uint64_t reset;            /* index of the last RESET, 0: none */
     uint64_t self;             /* whose address is looked for */
     struct buf addresses;      /* struct datadir_address, by index */
 };

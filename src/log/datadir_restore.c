@@ -143,8 +143,7 @@ static enum err move_in(struct datadir_restore_work *work, const char *name)
     char from[FS_PATH_CAP], to[FS_PATH_CAP];
     enum err err = fs_path(work->stage, name, from, work->note);
     if (!err) err = fs_path(work->restore->dir, name, to, work->note);
-    if (err) return err;
-    return fs_noted(fs_rename(fs, from, to), "move in", from, work->note);
+    return err ? err : fs_noted(fs_rename(fs, from, to), "move in", from, work->note);
 }
 
 static enum err take_place(struct datadir_restore_work *work)

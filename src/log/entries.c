@@ -111,11 +111,6 @@ static size_t slot_length(const struct entry_slot *slot)
     return slot->length_and_kind & ((1u << KIND_SHIFT) - 1);
 }
 
-static bool slot_placed(const struct entry_slot *slot)
-{
-    return slot->offset != 0;
-}
-
 static uint64_t end_of(const struct entries *e, uint64_t index)
 {
     return index < e->first ? e->end_before : slot_at(e, index)->end;
@@ -282,10 +277,10 @@ bool entries_get(const struct entries *entries, uint64_t index, struct entry *re
                                 .term = slot->term,
                                 .kind = (enum entry_kind)(slot->length_and_kind >> KIND_SHIFT),
                                 .bytes = length ? (struct str){slot->bytes, length} : STR_EMPTY};
-    *ret_place = slot_placed(slot) ? (struct wal_place){.sequence = slot->sequence,
-                                                        .offset = slot->offset,
-                                                        .size = (uint32_t)record_size(length)}
-                                   : (struct wal_place){0};
+    *ret_place = slot->offset ? (struct wal_place){.sequence = slot->sequence,
+                                                   .offset = slot->offset,
+                                                   .size = (uint32_t)record_size(length)}
+                              : (struct wal_place){0};
     return true;
 }
 
@@ -323,7 +318,7 @@ void entries_trim(struct entries *entries, uint64_t durable_applied)
     while (entries->cached_bytes > entries->cache_bytes &&
            entries->cached_first <= min_u64(durable_applied, entries->last)) {
         struct entry_slot *slot = slot_at(entries, entries->cached_first);
-        if (!slot_placed(slot)) return; /* nowhere else to read it */
+        if (!slot->offset) return; /* not placed: nowhere else to read it */
         uncache(entries, slot);
         entries->cached_first++;
     }

@@ -24,7 +24,6 @@ enum {
     APPEND_FIXED = 40,
     APPEND_AT_COUNT = 32,
     ENTRY_HEAD = 16,
-    CHUNK_FIXED = 16,
 };
 static_assert(HELLO_FIXED + REPLICA_NAME_MAX + REPLICA_ADDRESS_MAX <= HELLO_MAX, "hello fits");
 static_assert(APPEND_FIXED + ENTRY_HEAD + ENTRY_BYTES_MAX <= FRAME_MAX, "an entry fits");
@@ -43,81 +42,75 @@ struct frame_field {
     {                                                                                              \
         WHERE(of), .wire = (bytes)                                                                 \
     }
+
 #define FLAG(of, bytes)                                                                            \
     {                                                                                              \
         WHERE(of), .wire = (bytes), .is_flag = true                                                \
-    }
-#define ZEROS(bytes)                                                                               \
-    {                                                                                              \
-        .wire = (bytes)                                                                            \
     }
 
 /* Behind the fields comes what the length says besides: the texts of a hello, entries, a chunk. */
 static const struct {
     const char *name;
-    uint32_t length_min, length_max;
     struct frame_field fields[10];
+    uint32_t more_min, more_max; /* bytes behind the fields */
 } kinds[FRAME_KIND_COUNT] = {
     [FRAME_HELLO] = {"hello",
-                     HELLO_FIXED,
-                     HELLO_MAX,
                      {FIELD(hello.protocol, 4), FIELD(hello.lane, 4), FIELD(hello.cluster_id, 8),
                       FIELD(hello.from, 8), FIELD(hello.to, 8), FIELD(hello.nonce, 8),
-                      FIELD(hello.level, 4), FIELD(hello.name.len, 2),
-                      FIELD(hello.address.len, 2)}},
+                      FIELD(hello.level, 4), FIELD(hello.name.len, 2), FIELD(hello.address.len, 2)},
+                     .more_max = HELLO_MAX - HELLO_FIXED},
     [FRAME_APPEND] = {"append",
-                      APPEND_FIXED,
-                      FRAME_MAX,
-                      {FIELD(append.term, 8), FIELD(append.prev_index, 8),
-                       FIELD(append.prev_term, 8), FIELD(append.commit, 8),
-                       FIELD(append.entry_count, 4), ZEROS(4)}},
+                      {FIELD(append.term, 8),
+                       FIELD(append.prev_index, 8),
+                       FIELD(append.prev_term, 8),
+                       FIELD(append.commit, 8),
+                       FIELD(append.entry_count, 4),
+                       {.wire = 4}},
+                      .more_max = FRAME_MAX - APPEND_FIXED},
     [FRAME_APPEND_RESULT] = {"append_result",
-                             32,
-                             32,
                              {FIELD(append_result.term, 8), FIELD(append_result.rejected, 8),
                               FIELD(append_result.last_log_index, 8),
                               FIELD(append_result.features, 2), FIELD(append_result.capacity, 2),
                               FIELD(append_result.version, 4)}},
     [FRAME_VOTE] = {"vote",
-                    40,
-                    40,
-                    {FIELD(vote.term, 8), FIELD(vote.candidate_id, 8),
-                     FIELD(vote.last_log_index, 8), FIELD(vote.last_log_term, 8),
-                     FLAG(vote.disrupt_leader, 1), FLAG(vote.pre_vote, 1), ZEROS(2),
+                    {FIELD(vote.term, 8),
+                     FIELD(vote.candidate_id, 8),
+                     FIELD(vote.last_log_index, 8),
+                     FIELD(vote.last_log_term, 8),
+                     FLAG(vote.disrupt_leader, 1),
+                     FLAG(vote.pre_vote, 1),
+                     {.wire = 2},
                      FIELD(vote.version, 4)}},
     [FRAME_VOTE_RESULT] = {"vote_result",
-                           16,
-                           16,
                            {FIELD(vote_result.term, 8), FLAG(vote_result.vote_granted, 1),
                             FLAG(vote_result.pre_vote, 1), FIELD(vote_result.features, 2),
                             FIELD(vote_result.capacity, 2), FIELD(vote_result.version, 2)}},
     [FRAME_TIMEOUT_NOW] = {"timeout_now",
-                           32,
-                           32,
                            {FIELD(timeout_now.term, 8), FIELD(timeout_now.last_log_index, 8),
                             FIELD(timeout_now.last_log_term, 8), FIELD(timeout_now.version, 8)}},
-    [FRAME_READ_ROUND] = {"read_round", 16, 16, {FIELD(read.term, 8), FIELD(read.round, 8)}},
+    [FRAME_READ_ROUND] = {"read_round", {FIELD(read.term, 8), FIELD(read.round, 8)}},
     [FRAME_READ_ANSWER] = {"read_answer",
-                           24,
-                           24,
                            {FIELD(read.term, 8), FIELD(read.round, 8), FLAG(read.yes, 8)}},
-    [FRAME_HASH] = {"hash",
-                    24,
-                    24,
-                    {FIELD(hash.index, 8), FIELD(hash.term, 8), FIELD(hash.hash, 8)}},
+    [FRAME_HASH] = {"hash", {FIELD(hash.index, 8), FIELD(hash.term, 8), FIELD(hash.hash, 8)}},
     [FRAME_SNAP_BEGIN] = {"snap_begin",
-                          40,
-                          40,
                           {FIELD(snap_begin.term, 8), FIELD(snap_begin.index, 8),
                            FIELD(snap_begin.index_term, 8), FIELD(snap_begin.bytes, 8),
                            FIELD(snap_begin.id, 8)}},
     [FRAME_SNAP_CHUNK] = {"snap_chunk",
-                          CHUNK_FIXED + 1,
-                          CHUNK_FIXED + FRAME_CHUNK_MAX,
-                          {FIELD(snap_chunk.id, 8), FIELD(snap_chunk.offset, 8)}},
-    [FRAME_SNAP_END] = {"snap_end", 8, 8, {FIELD(snap_end.id, 8)}},
-    [FRAME_BEAT] = {"beat", 0, 0, {{0}}},
+                          {FIELD(snap_chunk.id, 8), FIELD(snap_chunk.offset, 8)},
+                          .more_min = 1,
+                          .more_max = FRAME_CHUNK_MAX},
+    [FRAME_SNAP_END] = {"snap_end", {FIELD(snap_end.id, 8)}},
+    [FRAME_BEAT] = {"beat", {{0}}},
 };
+
+static uint32_t fixed_length(uint32_t kind)
+{
+    uint32_t length = 0;
+
+    for (const struct frame_field *f = kinds[kind].fields; f->wire > 0; f++) length += f->wire;
+    return length;
+}
 
 const char *frame_kind_name(enum peer_frame_kind kind)
 {
@@ -151,11 +144,13 @@ static uint32_t head_sum(uint64_t session, const char *head)
 
 static size_t payload_length(const struct peer_frame *frame)
 {
+    size_t fixed = fixed_length(frame->kind);
+
     switch (frame->kind) {
-    case FRAME_HELLO: return HELLO_FIXED + frame->u.hello.name.len + frame->u.hello.address.len;
-    case FRAME_APPEND: return APPEND_FIXED + frame->u.append.entries.len;
-    case FRAME_SNAP_CHUNK: return CHUNK_FIXED + frame->u.snap_chunk.bytes.len;
-    default: return kinds[frame->kind].length_min;
+    case FRAME_HELLO: return fixed + frame->u.hello.name.len + frame->u.hello.address.len;
+    case FRAME_APPEND: return fixed + frame->u.append.entries.len;
+    case FRAME_SNAP_CHUNK: return fixed + frame->u.snap_chunk.bytes.len;
+    default: return fixed;
     }
 }
 
@@ -201,7 +196,8 @@ static void seal(struct frame_link *link, char *head, enum peer_frame_kind kind,
 {
     uint32_t sum;
 
-    assert(length >= kinds[kind].length_min && length <= kinds[kind].length_max);
+    assert(length >= fixed_length(kind) + kinds[kind].more_min);
+    assert(length <= fixed_length(kind) + kinds[kind].more_max);
     assert((kind == FRAME_HELLO) == (link->session == 0));
     store_le32(head + FRAME_AT_LENGTH, (uint32_t)length);
     store_le32(head + FRAME_AT_KIND, kind);
@@ -219,7 +215,7 @@ enum err frame_append(struct frame_link *link, const struct peer_frame *frame, s
 
     assert(frame->kind > 0 && frame->kind < FRAME_KIND_COUNT);
     length = payload_length(frame);
-    if (length > kinds[frame->kind].length_max) return ERR_TOO_LARGE;
+    if (length > fixed_length(frame->kind) + kinds[frame->kind].more_max) return ERR_TOO_LARGE;
     err = buf_reserve(into, FRAME_HEAD + length, &head);
     if (err) return err;
     end = put_payload(head + FRAME_HEAD, frame);
@@ -411,9 +407,9 @@ static enum err check_head(const struct frame_link *link, const char *head, stru
     if ((kind == FRAME_HELLO) != (link->session == 0))
         return note_fail(note, ERR_PARSE, "%s %s", kinds[kind].name,
                          link->session ? "a second time" : "where a hello was due");
-    if (length > kinds[kind].length_max)
+    if (length > fixed_length(kind) + kinds[kind].more_max)
         return note_fail(note, ERR_TOO_LARGE, "%s of %u bytes", kinds[kind].name, length);
-    if (length < kinds[kind].length_min)
+    if (length < fixed_length(kind) + kinds[kind].more_min)
         return note_fail(note, ERR_PARSE, "%s of only %u bytes", kinds[kind].name, length);
     return ERR_OK;
 }

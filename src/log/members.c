@@ -43,6 +43,11 @@ static bool is_majority(size_t count, size_t of)
     return count > of / 2;
 }
 
+static enum err about(struct note *note, enum err err, uint64_t id, const char *what)
+{
+    return note_fail(note, err, "replica %016llx %s", (unsigned long long)id, what);
+}
+
 /* R2, but for the count: never two changes at once, and none before this leader has committed an
  * entry of its own term, or two leaders' changes could both hold. */
 static enum err may_change_now(const struct members_view *view, struct note *note)
@@ -119,8 +124,7 @@ static enum err add(const struct members_view *view, uint64_t id, struct str add
     struct member *member;
     enum err err;
 
-    if (find(next, id) < next->count)
-        return note_fail(note, ERR_EXISTS, "replica %016llx is a member", (unsigned long long)id);
+    if (find(next, id) < next->count) return about(note, ERR_EXISTS, id, "is a member");
     if (next->count == REPLICA_MEMBERS_MAX)
         return note_fail(note, ERR_FULL, "there are %u members already",
                          (unsigned)REPLICA_MEMBERS_MAX);
@@ -128,8 +132,7 @@ static enum err add(const struct members_view *view, uint64_t id, struct str add
     *member = (struct member){.id = id, .role = MEMBER_LEARNER};
     err = take_address(address, member->address, note);
     if (!err) err = check_free(next, member, note);
-    if (err) return err;
-    err = may_do_without(view, SIZE_MAX, note);
+    if (!err) err = may_do_without(view, SIZE_MAX, note);
     if (!err) next->count++;
     return err;
 }
@@ -141,16 +144,14 @@ static enum err promote(const struct members_view *view, size_t at, struct membe
     enum err err;
 
     if (next->at[at].role == MEMBER_VOTER)
-        return note_fail(note, ERR_EXISTS, "replica %016llx is a voter",
-                         (unsigned long long)next->at[at].id);
+        return about(note, ERR_EXISTS, next->at[at].id, "is a voter");
     if (after > REPLICA_VOTERS_MAX)
         return note_fail(note, ERR_FULL, "there are %u voters already",
                          (unsigned)REPLICA_VOTERS_MAX);
     err = may_do_without(view, SIZE_MAX, note);
     if (err) return err;
     if (!view->responsive[at])
-        return note_fail(note, ERR_NOT_READY, "replica %016llx does not answer",
-                         (unsigned long long)next->at[at].id);
+        return about(note, ERR_NOT_READY, next->at[at].id, "does not answer");
     if (add_sat_u64(view->match[at], CATCH_UP_ENTRIES) < view->commit)
         return note_fail(note, ERR_NOT_READY, "replica %016llx has not caught up: %llu of %llu",
                          (unsigned long long)next->at[at].id, (unsigned long long)view->match[at],
@@ -206,8 +207,7 @@ static enum err move_to(const struct members_view *view, size_t at, struct str a
         return note_fail(note, ERR_EXISTS, "that is its address");
     if (take) make_way(view, at, next);
     err = check_free(next, &next->at[at], note);
-    if (err) return err;
-    return may_do_without(view, SIZE_MAX, note);
+    return err ? err : may_do_without(view, SIZE_MAX, note);
 }
 
 enum err members_change(const struct members_view *view, enum member_change_kind kind, uint64_t id,
@@ -224,8 +224,7 @@ enum err members_change(const struct members_view *view, enum member_change_kind
     err = may_change_now(view, note);
     if (err) return err;
     if (kind != CHANGE_ADD && at == next.count)
-        return note_fail(note, ERR_NOT_FOUND, "replica %016llx is not a member",
-                         (unsigned long long)id);
+        return about(note, ERR_NOT_FOUND, id, "is not a member");
     switch (kind) {
     case CHANGE_ADD: err = add(view, id, address, &next, note); break;
     case CHANGE_PROMOTE: err = promote(view, at, &next, note); break;

@@ -310,23 +310,6 @@ static void on_refused(void *owner, const char *peer_address, enum err why, cons
              log_err("err", why), log_text("note", note ? note->text : ""));
 }
 
-static enum err peers_check_options(const struct peers_options *options, struct note *note)
-{
-    const char *name = options->name ? options->name : "";
-
-    assert(options->events.on_frame && options->events.on_snap);
-    if (options->id == 0 || !options->listen || strlen(name) > REPLICA_NAME_MAX)
-        return note_fail(
-            note, ERR_INVALID,
-            "a replica needs an id, a place to listen and a name that is not too long");
-    if (options->address && strlen(options->address) > REPLICA_ADDRESS_MAX)
-        return note_fail(note, ERR_INVALID, "the address %s is too long", options->address);
-    if (!options->tls_server != !options->tls_client)
-        return note_fail(note, ERR_INVALID,
-                         "TLS needs the server's and the client's side, or neither");
-    return ERR_OK;
-}
-
 static enum err listen_now(struct peers *peers, const struct peers_options *options,
                            struct note *note)
 {
@@ -377,9 +360,10 @@ enum err peers_open(const struct peers_options *options, struct peers **ret_peer
                     struct note *note)
 {
     struct peers *peers;
-    enum err err = peers_check_options(options, note);
+    enum err err;
 
-    if (err) return err;
+    assert(options->events.on_frame && options->events.on_snap && options->id && options->listen);
+    assert(!options->tls_server == !options->tls_client);
     peers = calloc(1, sizeof *peers);
     if (!peers) return ERR_NOMEM;
     peers_settle(peers, options);

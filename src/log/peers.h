@@ -65,7 +65,7 @@ struct peers_options {
     struct peers_events events;
 };
 enum err peers_open(const struct peers_options *options, struct peers **ret_peers,
-                    struct note *note); /* listens; errors as net_listen and metrics_add */
+                    struct note *note); /* listens; errors of net_listen and metrics_add */
 /* No callback follows. Not from inside one. Its memory is given back when the loop has reported
  * that its streams are closed and the worker is done with its file. NULL is fine. */
 void peers_close(struct peers *peers);

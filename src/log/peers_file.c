@@ -12,30 +12,6 @@
 
 #include "log/peers_internal.h"
 
-struct sending {
-    struct peers *peers;
-    struct peer *peer; /* NULL: peers_close has run */
-    struct loop_worker *worker;
-    struct frame_snap_begin begin;
-    uint64_t sent; /* bytes of the file handed to the stream */
-    bool begun, ended;
-    bool over; /* how it ended is known, and reported soon */
-    enum err result;
-    struct task report;
-    mono_time moved; /* when it last went on */
-    bool has_chunk;  /* `room` holds `got` bytes that come next */
-
-    /* The job's while it runs. */
-    struct job job;
-    bool reading;
-    struct fs *fs;
-    uint64_t at;
-    size_t want, got;
-    enum err read_err;
-    char *room;
-    char path[];
-};
-
 static void free_sending(struct sending *s)
 {
     free(s->room);
@@ -172,21 +148,6 @@ void peer_file_over(struct sending *s, enum err err)
     s->peer->bulk.quiet = true; /* on_snap_sent reports it, not the log */
     peer_line_drop(&s->peer->bulk, err_text(err));
     loop_defer(s->peers->io->loop, &s->report);
-}
-
-bool peer_file_is_over(const struct sending *s)
-{
-    return s->over;
-}
-
-bool peer_file_is_answer(const struct sending *s, uint64_t id)
-{
-    return s->ended && !s->over && s->begin.id == id;
-}
-
-bool peer_file_stalls(const struct sending *s, mono_time now)
-{
-    return mono_elapsed_ms(s->moved, now) >= STALL_MS;
 }
 
 void peer_file_shut(struct sending *s)

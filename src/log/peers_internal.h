@@ -89,7 +89,29 @@ struct peer_line {
     mono_time heard;
     struct note why; /* we hung up; empty when the other side did */
 };
-struct sending;
+struct sending { /* changed by peers_file.c alone */
+    struct peers *peers;
+    struct peer *peer; /* NULL: peers_close has run */
+    struct loop_worker *worker;
+    struct frame_snap_begin begin;
+    uint64_t sent; /* bytes of the file handed to the stream */
+    bool begun, ended;
+    bool over; /* how it ended is known, and reported soon */
+    enum err result;
+    struct task report;
+    mono_time moved; /* when it last went on */
+    bool has_chunk;  /* `room` holds `got` bytes that come next */
+
+    /* The job's while it runs. */
+    struct job job;
+    bool reading;
+    struct fs *fs;
+    uint64_t at;
+    size_t want, got;
+    enum err read_err;
+    char *room;
+    char path[];
+};
 struct peer {
     struct list link; /* in peers->list or, when it was left out, peers->gone */
     struct peers *peers;
@@ -203,9 +225,5 @@ size_t peer_line_queued(const struct peer_line *line);
 /* -- peers_file.c -- */
 void peer_file_pump(struct sending *sending);               /* the line is open or has room */
 void peer_file_over(struct sending *sending, enum err err); /* on_snap_sent follows, later */
-bool peer_file_is_over(const struct sending *sending);      /* only on_snap_sent is left to do */
-/* Whether the end of the file was sent and this is the answer to it. */
-bool peer_file_is_answer(const struct sending *sending, uint64_t id);
-bool peer_file_stalls(const struct sending *sending, mono_time now);
-void peer_file_shut(struct sending *sending); /* for good, without a word */
+void peer_file_shut(struct sending *sending);               /* for good, without a word */
 #endif

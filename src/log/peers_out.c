@@ -23,8 +23,7 @@ static bool is_wanted(const struct peer_line *line)
     const struct peers *peers = peers_of(line);
 
     if (line->peer->gone || peers->closing || peers->cluster_id == 0) return false;
-    return line->lane == LANE_CONTROL ||
-           (line->peer->sending && !peer_file_is_over(line->peer->sending));
+    return line->lane == LANE_CONTROL || (line->peer->sending && !line->peer->sending->over);
 }
 
 static void count_dial(struct peers *peers, bool connected)
@@ -237,8 +236,8 @@ static bool is_answer(const struct peer_line *line, const struct peer_frame *fra
     const struct sending *sending = line->peer->sending;
 
     if (frame->kind == FRAME_SNAP_END)
-        return line->lane == LANE_BULK && sending &&
-               peer_file_is_answer(sending, frame->u.snap_end.id);
+        return line->lane == LANE_BULK && sending && sending->ended && !sending->over &&
+               sending->begin.id == frame->u.snap_end.id;
     return frame->kind == FRAME_HELLO || frame->kind == FRAME_BEAT;
 }
 
@@ -374,7 +373,7 @@ static void on_beat_timer(struct peer_line *line)
     if (mono_elapsed_ms(line->heard, now) >= peers->idle_ms) {
         peer_line_drop(line, "it fell silent");
     } else if (line->lane == LANE_BULK && line->peer->sending &&
-               peer_file_stalls(line->peer->sending, now)) {
+               mono_elapsed_ms(line->peer->sending->moved, now) >= STALL_MS) {
         peer_file_over(line->peer->sending, ERR_TIMEOUT);
     } else if (peer_line_queued(line) == 0) { /* what is queued speaks for us */
         trim(&line->output);

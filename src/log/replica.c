@@ -357,6 +357,8 @@ static enum err replica_check_options(const struct replica_options *options, str
         note_set(note, "TLS is for both directions or for none");
     else if (options->machine_count > REPLICA_MACHINES_MAX)
         note_set(note, "more than %d machines", REPLICA_MACHINES_MAX);
+    else if (options->name && strlen(options->name) > REPLICA_NAME_MAX)
+        note_set(note, "a name has at most %d bytes", REPLICA_NAME_MAX);
     else
         return options->address ? members_check_address(str_from(options->address), note) : ERR_OK;
     return ERR_INVALID;
@@ -400,16 +402,13 @@ static enum err replica_recover(struct replica *replica, struct note *note)
     };
     struct wal_report report;
     struct snap_head head;
-    enum err err;
+    enum err err = replica_snapshot_load(replica, &head, note);
 
-    err = replica_snapshot_load(replica, &head, note);
     if (err) return err;
     /* What was applied is in the machines; the clock and the level in meta. */
     err = entries_open(replica->limits.cache_bytes, 1, &replica->entries);
-    if (err) return err;
-    err = wal_open(&wal, false, on_found, replica, &replica->wal, &report, note);
-    if (err) return err;
-    err = join_log(replica, note);
+    if (!err) err = wal_open(&wal, false, on_found, replica, &replica->wal, &report, note);
+    if (!err) err = join_log(replica, note);
     if (err) return err;
     err = vote_open(replica->io->fs, replica->dir, false, &replica->vote_file, &replica->start_vote,
                     note);
@@ -538,9 +537,8 @@ static enum err open_parts(struct replica *replica, const struct replica_options
                            struct note *note)
 {
     struct datadir datadir;
-    enum err err;
+    enum err err = timer_init(&replica->timer, replica->io->loop, replica_on_timer);
 
-    err = timer_init(&replica->timer, replica->io->loop, replica_on_timer);
     if (!err) err = timer_init(&replica->again, replica->io->loop, on_again);
     if (!err) err = replica_metrics_open(options->metrics, &replica->metrics, note);
     if (!err) err = fs_lock_dir(replica->io->fs, replica->dir, &replica->lock, note);

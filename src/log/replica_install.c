@@ -192,22 +192,17 @@ static void replica_install_on_timer(struct timer *timer)
     replica_wake(CONTAINER_OF(timer, struct replica_installs, timer)->replica);
 }
 
-bool replica_install_sends_older(const struct replica *replica, uint64_t index)
-{
-    const struct replica_installs *in = replica->installs;
-
-    for (size_t i = 0; i < ARRAY_LEN(in->sends); i++)
-        if (in->sends[i].running && in->sends[i].index < index) return true;
-    return false;
-}
-
-void replica_install_stop_older(struct replica *replica, uint64_t index)
+bool replica_install_sends_older(struct replica *replica, uint64_t index, bool stop)
 {
     struct replica_installs *in = replica->installs;
+    bool any = false;
 
-    for (size_t i = 0; i < ARRAY_LEN(in->sends); i++)
-        if (in->sends[i].running && in->sends[i].index < index)
-            peers_stop_file(replica->peers, in->sends[i].to);
+    for (size_t i = 0; i < ARRAY_LEN(in->sends); i++) {
+        if (!in->sends[i].running || in->sends[i].index >= index) continue;
+        if (stop) peers_stop_file(replica->peers, in->sends[i].to);
+        any = true;
+    }
+    return any;
 }
 
 /* -- the file that arrives, on the bulk thread -- */
@@ -449,8 +444,7 @@ static void stop_for(struct replica_installs *in, enum err err, struct note *not
 /* Before it has its name nothing of ours depends on it. */
 static bool replica_install_is_passing(enum err err)
 {
-    return err == ERR_NO_SPACE || err == ERR_NOMEM || err == ERR_FULL || err == ERR_EXISTS ||
-           err == ERR_CORRUPT;
+    return replica_snapshot_is_passing(err) || err == ERR_CORRUPT;
 }
 
 static void replica_install_take(struct replica_installs *in)

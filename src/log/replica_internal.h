@@ -312,6 +312,8 @@ void replica_step_close(struct replica *replica);
 
 /* -- replica_send.c -- */
 void replica_send(struct replica *replica, const struct raft_message *message);
+/* Of any frame but an append. */
+struct raft_message replica_message_of(const struct peer_frame *frame, uint64_t from);
 void replica_send_all(struct replica *replica, const struct peer_frame *frame, bool voters_only);
 void replica_send_pump(struct replica *replica);
 void replica_send_close(struct replica *replica);
@@ -415,6 +417,8 @@ void replica_snapshot_close(struct replica *replica); /* after the workers are c
 void replica_snapshot_pump(struct replica *replica);
 /* The one being taken, if any, is not wanted any more: no view is open after this. No step. */
 void replica_snapshot_give_up(struct replica *replica);
+/* What passes by itself is tried again later; an error of the disk does not pass. */
+bool replica_snapshot_is_passing(enum err err);
 /* A newer one is durable: it is the one to send from now on, and older ones are removed when
  * nobody is being sent one. */
 void replica_snapshot_took_over(struct replica *replica, const struct snapshot_mark *mark,
@@ -433,9 +437,8 @@ bool replica_install_on_snap(void *owner, uint64_t from, struct peer_frame *fram
 void replica_install_on_lost(void *owner, uint64_t from);
 void replica_install_on_sent(void *owner, uint64_t to, uint64_t id, enum err err);
 bool replica_install_busy(const struct replica *replica); /* receiving or restoring */
-/* Whether a snapshot older than `index` is on its way to somebody. */
-bool replica_install_sends_older(const struct replica *replica, uint64_t index);
-void replica_install_stop_older(struct replica *replica, uint64_t index);
+/* Whether a snapshot older than `index` is on its way to a replica; with `stop` it is ended. */
+bool replica_install_sends_older(struct replica *replica, uint64_t index, bool stop);
 
 /* -- replica_metrics.c -- */
 enum replica_counter {

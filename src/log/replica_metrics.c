@@ -130,12 +130,11 @@ enum err replica_metrics_open(struct metrics *metrics, struct replica_metrics **
         err = add_all(metrics, m, note);
         m->on = !err;
     }
-    if (err) {
+    if (err)
         free(m);
-        return err;
-    }
-    *ret_metrics = m;
-    return ERR_OK;
+    else
+        *ret_metrics = m;
+    return err;
 }
 
 void replica_metrics_close(struct replica_metrics *metrics)

@@ -8,6 +8,8 @@
  * the next repetition begins anew. */
 #include "log/replica_internal.h"
 
+#include <string.h>
+
 static void send_frame(struct replica *replica, uint64_t to, const struct peer_frame *frame)
 {
     if (peers_send(replica->peers, to, frame)) replica_count(replica, COUNT_MESSAGES_DROPPED);
@@ -198,34 +200,44 @@ void replica_send_pump(struct replica *replica)
     }
 }
 
+/* Messages of the engine that a frame carries as they are. */
+static const struct {
+    enum peer_frame_kind kind;
+    int type;
+    size_t size;
+} carried[] = {
+    {FRAME_APPEND_RESULT, RAFT_APPEND_ENTRIES_RESULT, sizeof(struct raft_append_entries_result)},
+    {FRAME_VOTE, RAFT_REQUEST_VOTE, sizeof(struct raft_request_vote)},
+    {FRAME_VOTE_RESULT, RAFT_REQUEST_VOTE_RESULT, sizeof(struct raft_request_vote_result)},
+    {FRAME_TIMEOUT_NOW, RAFT_TIMEOUT_NOW, sizeof(struct raft_timeout_now)},
+};
+
+struct raft_message replica_message_of(const struct peer_frame *frame, uint64_t from)
+{
+    struct raft_message message = {.server_id = from, .server_address = ""};
+
+    for (size_t i = 0; i < ARRAY_LEN(carried); i++) {
+        if (carried[i].kind != frame->kind) continue;
+        message.type = (enum raft_message_type)carried[i].type;
+        memcpy(&message.request_vote, &frame->u, carried[i].size);
+    }
+    return message;
+}
+
 void replica_send(struct replica *replica, const struct raft_message *message)
 {
     struct peer_frame frame = {0};
 
-    switch (message->type) {
-    case RAFT_APPEND_ENTRIES:
+    if (message->type == RAFT_APPEND_ENTRIES)
         send_append(replica, message->server_id, &message->append_entries);
-        return;
-    case RAFT_INSTALL_SNAPSHOT: replica_install_send(replica, message); return;
-    case RAFT_APPEND_ENTRIES_RESULT:
-        frame.kind = FRAME_APPEND_RESULT;
-        frame.u.append_result = message->append_entries_result;
-        break;
-    case RAFT_REQUEST_VOTE:
-        frame.kind = FRAME_VOTE;
-        frame.u.vote = message->request_vote;
-        break;
-    case RAFT_REQUEST_VOTE_RESULT:
-        frame.kind = FRAME_VOTE_RESULT;
-        frame.u.vote_result = message->request_vote_result;
-        break;
-    case RAFT_TIMEOUT_NOW:
-        frame.kind = FRAME_TIMEOUT_NOW;
-        frame.u.timeout_now = message->timeout_now;
-        break;
-    default: assert(false); return;
+    else if (message->type == RAFT_INSTALL_SNAPSHOT)
+        replica_install_send(replica, message);
+    for (size_t i = 0; i < ARRAY_LEN(carried); i++) {
+        if (carried[i].type != (int)message->type) continue;
+        frame.kind = carried[i].kind;
+        memcpy(&frame.u, &message->request_vote, carried[i].size);
+        send_frame(replica, message->server_id, &frame);
     }
-    send_frame(replica, message->server_id, &frame);
 }
 
 void replica_send_close(struct replica *replica)

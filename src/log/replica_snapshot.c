@@ -126,8 +126,7 @@ static void failed(struct replica *replica, enum err err, struct note *note)
     replica_snapshot_give_up(replica);
 }
 
-/* What passes by itself is tried again later; an error of the disk does not pass. */
-static bool replica_snapshot_is_passing(enum err err)
+bool replica_snapshot_is_passing(enum err err)
 {
     return err == ERR_NO_SPACE || err == ERR_NOMEM || err == ERR_FULL || err == ERR_EXISTS;
 }
@@ -321,8 +320,8 @@ static void replica_snapshot_settle(struct replica *replica)
 void replica_snapshot_took_over(struct replica *replica, const struct snapshot_mark *mark,
                                 uint64_t bytes)
 {
-    /* Who is still being sent the one before may go on; older than that is too much to keep. */
-    replica_install_stop_older(replica, replica->snapshot.index);
+    /* A replica that is being sent the one before may go on; older than that is too much to keep. */
+    (void)replica_install_sends_older(replica, replica->snapshot.index, true);
     replica->snapshot = *mark;
     replica->snapshot_bytes = bytes;
     replica->snapshots->tidy_due = true;
@@ -351,7 +350,7 @@ static void tidy(struct replica *replica)
     struct replica_snapshots *s = replica->snapshots;
 
     if (!s->tidy_due || s->tidy.busy) return;
-    if (replica_install_sends_older(replica, replica->snapshot.index)) return;
+    if (replica_install_sends_older(replica, replica->snapshot.index, false)) return;
     s->tidy_keep = replica->snapshot;
     s->tidy_due = replica_job_start(&s->tidy, replica->bulk_worker) != ERR_OK;
 }

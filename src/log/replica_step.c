@@ -155,38 +155,13 @@ static enum err receive_append(struct replica *replica, uint64_t from,
                                  effects);
 }
 
-static enum err receive_message(struct replica *replica, uint64_t from,
-                                const struct peer_frame *frame, struct engine_effects *effects)
-{
-    struct raft_message message = {.server_id = from, .server_address = ""};
-
-    switch (frame->kind) {
-    case FRAME_APPEND_RESULT:
-        message.type = RAFT_APPEND_ENTRIES_RESULT;
-        message.append_entries_result = frame->u.append_result;
-        break;
-    case FRAME_VOTE:
-        message.type = RAFT_REQUEST_VOTE;
-        message.request_vote = frame->u.vote;
-        break;
-    case FRAME_VOTE_RESULT:
-        message.type = RAFT_REQUEST_VOTE_RESULT;
-        message.request_vote_result = frame->u.vote_result;
-        break;
-    default:
-        assert(frame->kind == FRAME_TIMEOUT_NOW);
-        message.type = RAFT_TIMEOUT_NOW;
-        message.timeout_now = frame->u.timeout_now;
-        break;
-    }
-    return engine_receive(replica->engine, replica_now(replica), &message, effects);
-}
-
 static void step_frame(struct replica *replica, uint64_t from, const struct peer_frame *frame)
 {
     struct engine_effects effects = {0};
-    enum err err = frame->kind == FRAME_APPEND ? receive_append(replica, from, frame, &effects)
-                                               : receive_message(replica, from, frame, &effects);
+    struct raft_message message = replica_message_of(frame, from);
+    enum err err = frame->kind == FRAME_APPEND
+                       ? receive_append(replica, from, frame, &effects)
+                       : engine_receive(replica->engine, replica_now(replica), &message, &effects);
 
     if (err == ERR_INVALID) {
         LOG_WARN(&replica->log, "rejected an invalid frame from a replica", log_u64("peer", from),

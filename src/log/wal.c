@@ -209,7 +209,6 @@ struct wal_stats wal_stats(const struct wal *wal)
         .segments = wal->used_count,
         .spares = wal->spare_count,
         .disk_bytes = wal->making ? wal->made : 0,
-        .first_sequence = wal->used_count > 0 ? wal->used[0].sequence : 0,
         .last_sequence = wal->used_count > 0 ? wal_in_use(wal)->sequence : 0,
     };
     for (size_t i = 0; i < wal->used_count; i++) stats.disk_bytes += wal->used[i].size;

@@ -75,7 +75,7 @@ void wal_save_space(struct wal *wal, bool scarce);
 enum err wal_prepare(struct wal *wal, struct note *note);
 struct wal_stats {
     uint64_t appends, syncs, bytes, segments, spares, disk_bytes;
-    uint64_t first_sequence, last_sequence;
+    uint64_t last_sequence;
 };
 struct wal_stats wal_stats(const struct wal *wal);
 

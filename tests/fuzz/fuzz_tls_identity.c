@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <openssl/err.h>
+
 #include "io/tls_identity.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
