@@ -126,7 +126,6 @@ void loop_core_init(struct loop *loop, const struct loop_ops *ops, struct clock 
 void loop_core_deinit(struct loop *loop);
 /* Starts a turn, before its first event is delivered; loop_core_run ends it. */
 void loop_core_begin(struct loop *loop, mono_time now);
-void loop_core_set_now(struct loop *loop);             /* loop_core_begin with the clock's time */
 void loop_core_run(struct loop *loop);                 /* due timers, tasks, hooks, tasks, ... */
 void loop_core_run_on(struct loop *loop);              /* the same turn again, without the timers */
 mono_time loop_core_next_due(const struct loop *loop); /* MONO_NEVER when no timer runs */

@@ -34,11 +34,6 @@ void loop_core_begin(struct loop *loop, mono_time now)
     loop->in_turn = true;
 }
 
-void loop_core_set_now(struct loop *loop)
-{
-    loop_core_begin(loop, clock_mono(loop->clock));
-}
-
 /* Fires what was due and running when the turn's timers began. What the callbacks start is due
  * now at the earliest and carries a later order, so it is behind all of them in the heap. */
 static void run_timers(struct loop *loop)

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loop over libuv: what wakes it, what a turn is, what a turn cost. And the one place where the
- * kernel's error numbers become ours. */
+/* The loop over libuv: what wakes it, what a turn is, what a turn cost. The loop's thread, but for
+ * posts. */
 #include "io/real_internal.h"
 
-#include <errno.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -13,45 +12,6 @@
  * a peer that reads fast enough could have it go on for ever: what is left after these waits for
  * the next turn, which does not sleep first. */
 enum { TURN_ROUNDS_MAX = 8 };
-
-enum err real_err(int uv_code)
-{
-    switch (-uv_code) {
-    case 0: return ERR_OK;
-    case ENOENT: return ERR_NOT_FOUND;
-    case EEXIST: return ERR_EXISTS;
-    case EACCES:
-    case EPERM:
-    case EROFS: return ERR_DENIED;
-    case ENOSPC:
-    case EDQUOT: return ERR_NO_SPACE;
-    case ENOMEM:
-    case ENOBUFS: return ERR_NOMEM;
-    case EMFILE:
-    case ENFILE: return ERR_FULL;
-    case EFBIG:
-    case EOVERFLOW: return ERR_TOO_LARGE;
-    case ENOTEMPTY: return ERR_PRECONDITION;
-    case EBUSY:
-    case ETXTBSY:
-    case EADDRINUSE: return ERR_BUSY;
-    case EINVAL:
-    case EISDIR:
-    case ENOTDIR:
-    case ENAMETOOLONG:
-    case ELOOP: /* also: a symbolic link where we write */
-    case ENXIO: /* a pipe without a reader, a socket: not a file */
-    case EXDEV: return ERR_INVALID;
-    case ENOSYS:
-    case EOPNOTSUPP: return ERR_UNSUPPORTED;
-    case ETIMEDOUT: return ERR_TIMEOUT;
-    case ECANCELED: return ERR_CANCELLED;
-    case EADDRNOTAVAIL:
-    case EAFNOSUPPORT:
-    case EAGAIN: return ERR_UNAVAILABLE;
-    default: return ERR_IO;
-    }
-}
 
 /* -- posts -- */
 

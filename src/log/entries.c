@@ -227,8 +227,9 @@ enum err entries_append(struct entries *entries, const struct entry *entry)
     return push(entries, entry, NULL);
 }
 
-enum err entries_found(struct entries *entries, const struct wal_found *found)
+enum err entries_found(void *context, const struct wal_found *found)
 {
+    struct entries *entries = context;
     const struct entry *entry = &found->entry;
 
     if (found->reset) {

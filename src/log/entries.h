@@ -22,7 +22,7 @@ size_t entries_bytes(const struct entries *entries); /* cached */
 enum err entries_append(struct entries *entries, const struct entry *entry);
 /* At recovery: the newest keep their bytes as far as the cache holds them. The first that is found
  * says where the log begins. ERR_CORRUPT: a gap; ERR_NOMEM. */
-enum err entries_found(struct entries *entries, const struct wal_found *found);
+enum err entries_found(void *entries, const struct wal_found *found); /* a wal_found_fn */
 /* Of the entry as it is now. One that was compacted meanwhile is passed over. */
 void entries_placed(struct entries *entries, uint64_t index, const struct wal_place *place);
 /* False: no such index. bytes.at NULL: not in memory (bytes.len is right), read it at `place`.

@@ -364,13 +364,6 @@ static enum err replica_check_options(const struct replica_options *options, str
     return ERR_INVALID;
 }
 
-static enum err on_found(void *context, const struct wal_found *found)
-{
-    struct replica *replica = context;
-
-    return entries_found(replica->entries, found);
-}
-
 static enum err join_log(struct replica *replica, struct note *note)
 {
     uint64_t first = entries_first(replica->entries), last = entries_last(replica->entries);
@@ -407,7 +400,8 @@ static enum err replica_recover(struct replica *replica, struct note *note)
     if (err) return err;
     /* What was applied is in the machines; the clock and the level in meta. */
     err = entries_open(replica->limits.cache_bytes, 1, &replica->entries);
-    if (!err) err = wal_open(&wal, false, on_found, replica, &replica->wal, &report, note);
+    if (!err)
+        err = wal_open(&wal, false, entries_found, replica->entries, &replica->wal, &report, note);
     if (!err) err = join_log(replica, note);
     if (err) return err;
     err = vote_open(replica->io->fs, replica->dir, false, &replica->vote_file, &replica->start_vote,

@@ -102,7 +102,7 @@ static void begin_turn(struct sim_host *host)
     host->turning = true;
     host->spent_ns = 0;
     io_of_turn = &host->io;
-    loop_core_set_now(&host->loop);
+    loop_core_begin(&host->loop, clock_mono(host->loop.clock));
 }
 
 static void end_turn(struct sim_host *host)
@@ -283,7 +283,7 @@ static void afterlife(struct sim_host *host)
         assert(round < rounds_max);
         host->stop_wanted = false;
         while (list_pop(&host->unsent)) continue;
-        loop_core_set_now(&host->loop);
+        loop_core_begin(&host->loop, clock_mono(host->loop.clock));
         deliver(host);
         if (!host->drains) stop_timers_and_hooks(host);
         loop_core_run(&host->loop);
