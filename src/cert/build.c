@@ -254,7 +254,7 @@ enum err cert_template_new(const struct cert_request *request, X509 **ret_templa
     return template_make(&content, ret_template);
 }
 
-/* The extensions that say who and what for; the others follow from key and issuer. */
+/* The extensions that name the holder and the use; the others follow from key and issuer. */
 static const int template_extensions[] = {NID_basic_constraints, NID_key_usage, NID_ext_key_usage,
                                           NID_subject_alt_name};
 

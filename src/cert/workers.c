@@ -172,7 +172,7 @@ enum err cert_workers_refresh(struct cert_workers *certs, wall_time now, bool *r
     return err;
 }
 
-/* -- who calls -- */
+/* -- the identity of a caller -- */
 
 bool cert_is_worker(const struct tls_identity *peer, const struct ulid *worker)
 {

@@ -3,7 +3,7 @@
  *
  *     http_server.c      life, thread, listener; what wakes the thread
  *     http_connection.c  one connection: limits, time, bytes in, bytes out
- *     http_request.c     one request: what is asked, who answers, the answer's head
+ *     http_request.c     one request: its target and route, the answer and its head
  *     http_routes.c      the table of paths, published pages
  *     http_channel.c     server-sent events
  *

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One request: what is asked, who answers, the head of the answer.
+/* One request: its target and route, the answer and the answer's head.
  *
  * A request is decided and answered when its body is there, so that a body is never left unread in
  * front of the next pipelined request. A refusal is given at once, and the connection closed after
@@ -14,7 +14,7 @@
 enum { ANSWER_HEAD_CAP = 8 * 1024, ANSWER_HEAD_USUAL = 768 };
 #define PLAIN_TEXT "text/plain; charset=utf-8"
 
-/* -- what is asked ----------------------------------------------------------------------------- */
+/* -- the target -------------------------------------------------------------------------------- */
 
 static enum http_method method_of(struct str name)
 {

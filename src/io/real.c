@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* Rounds of "run, flush" in one turn. Each needs somebody who writes because output drained, and
+/* Rounds of "run, flush" in one turn. Each needs an owner that writes because output drained, and
  * a peer that reads fast enough could have it go on for ever: what is left after these waits for
  * the next turn, which does not sleep first. */
 enum { TURN_ROUNDS_MAX = 8 };

@@ -184,7 +184,7 @@ static enum err fail_with(struct tls_session *session, enum err err)
     return err;
 }
 
-/* Alerts as the protocol numbers them; the ones that are about who we are, and what we can speak.
+/* Alerts as the protocol numbers them; the ones about our identity, and about our versions and protocols.
  */
 static enum err judge_alert(int alert)
 {

@@ -222,7 +222,7 @@ enum err datadir_begin(struct fs *fs, const char *dir, const struct datadir *now
     err = interrupted(fs, dir, now, next->replica_id != now->replica_id, &found, note);
     if (err && err != ERR_NOT_FOUND) return err;
     if (err) found = *next;
-    /* Also when it is there: the one who wrote it may have died before it was durable. */
+    /* Also when it is there: its writer may have died before it was durable. */
     err = datadir_write_file(fs, dir, DATADIR_NEXT, &found, unique, note);
     if (!err) *ret_next = found;
     return err;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A replica's data directory: who it belongs to, whether this program can read it, and the offline
+/* A replica's data directory: its owner, whether this program can read it, and the offline
  * tools. docs/formats/data-directory.md has the layout.
  *
  *     FORMAT          muster-data 1

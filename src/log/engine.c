@@ -2,7 +2,7 @@
 /* One call is one or a few steps of the library, guards before and behind each, and one set of
  * effects.
  *
- * Who owns what the library touches (docs/raft-guards.md has the table): bytes of entries are
+ * Ownership of what the library touches (docs/raft-guards.md has the table): bytes of entries are
  * always the caller's. The library insists on freeing a "batch" that holds them; it gets the
  * address of `no_batch`, and our heap's free knows that address. Configurations are made for each
  * event and are the library's from then on.

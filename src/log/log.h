@@ -59,7 +59,7 @@ struct machine_ops {
     /* Writes its answer for the proposer into `reply` (bounded by its ceiling; a reply that does
      * not fit is cut by the machine's own rules, never by failing). ERR_VERSION with a note, and
      * nothing was done: a command that this program does not know although it knows its version.
-     * The replica stops before it, naming the entry, rather than differ from those who know it. */
+     * The replica stops before it, naming the entry, rather than differ from replicas that know it. */
     enum err (*apply)(void *state, const struct machine_entry *entry, struct buf *reply,
                       struct note *note);
     /* After each apply, and again in later turns for as long as it says true: the entry is much
@@ -67,7 +67,7 @@ struct machine_ops {
      * meanwhile are of before the entry. The reply is complete when it says false. May be NULL. */
     bool (*apply_more)(void *state, struct buf *reply);
     /* A consistent view of the state as it is now, which is after entry `index`; apply goes on
-     * while it is read. The log reads one at a time; who makes a backup may read others beside
+     * while it is read. The log reads one at a time; a backup may read others beside
      * it, as many as the machine allows. ERR_NOMEM, ERR_FULL. */
     enum err (*snapshot_begin)(void *state, uint64_t index, void **ret_view);
     /* Appends about `budget` bytes, at least one unless done. The cut points mean nothing. */
@@ -233,7 +233,7 @@ struct replica_member {
     /* leader only, else 0: how far it is, and how long ago it answered (UINT64_MAX: never) */
     uint64_t match, silent_ms;
     uint32_t level; /* it announced; 0: not heard of yet */
-    /* where we are connected to it, which proved there who it is; empty: nowhere just now. Of
+    /* where we are connected to it, and where it proved its identity; empty: nowhere just now. Of
      * ourselves: where we say that we are. */
     char met_at[REPLICA_ADDRESS_MAX + 1];
 };

@@ -71,7 +71,7 @@ bool peers_identity_ok(const struct peers *peers, const struct stream *stream,
 {
     static const struct str prefix = {"muster://replica/", 17};
     char id_text[ID_TEXT_CAP];
-    struct str uri, who;
+    struct str uri, named;
 
     if (!peers->tls_server) return true;
     if (tls_identity_uri(stream_peer_identity(stream), STR("muster"), &uri) ||
@@ -79,9 +79,9 @@ bool peers_identity_ok(const struct peers *peers, const struct stream *stream,
         note_set(note, "its certificate carries no single replica identity");
         return false;
     }
-    who = str_tail(uri, prefix.len);
+    named = str_tail(uri, prefix.len);
     peers_id_text(hello->from, id_text);
-    if (who.len > 0 && (str_equal(who, hello->name) || str_equal(who, str_from(id_text))))
+    if (named.len > 0 && (str_equal(named, hello->name) || str_equal(named, str_from(id_text))))
         return true;
     note_set(note, "its certificate is for %.*s, its hello says %.*s, id %s", STR_ARG(uri),
              STR_ARG(hello->name), id_text);
@@ -184,7 +184,7 @@ void peers_resume(struct peers *peers)
     loop_defer(peers->io->loop, &peers->resume);
 }
 
-/* -- who is there -- */
+/* -- the list of peers -- */
 
 static void peer_free(struct peer *peer)
 {

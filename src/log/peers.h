@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections to the other replicas: who may speak, what is sent, what is dropped.
+/* Connections to the other replicas: their admission, what is sent, what is dropped.
  *
  * Each replica dials each other one; a connection carries frames one way, from the dialer, and only
  * the hello, a beat now and then and the end of a snapshot come back. Two lanes: control
@@ -11,7 +11,7 @@
  * hangs up: after a partition TCP would try again only when its own back-off, by then perhaps a
  * minute, has passed; a new connection is there in about a second.
  *
- * Who may speak: the hello names cluster, sender and receiver; all three must be right (a wiped
+ * Admission: the hello names cluster, sender and receiver; all three must be right (a wiped
  * replica has the old address and another identity). Under TLS the peer's certificate must carry
  * muster://replica/<x> with x the name or the 16 hex digits of the id in its hello. A joiner that
  * knows no cluster yet takes the first one that speaks to it by its id, and dials nobody before.

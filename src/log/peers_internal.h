@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of peers share. Nothing outside them includes this.
  *
- *   peers.c       opening and closing, who is there, the turn, counting
+ *   peers.c       opening and closing, the list of peers, the turn, counting
  *   peers_in.c    connections others dialed: frames up, holding back, silence
- *   peers_greet.c who may speak on them: the hello, and proof that it is no recorded one
+ *   peers_greet.c admission to them: the hello, and proof that it is no recorded one
  *   peers_out.c   connections we dial: back-off, the hello, queues
  *   peers_file.c  one file over the bulk lane
  *

@@ -21,7 +21,7 @@
  * Sending. The engine asks again at every heartbeat until the follower has the entries, so asking
  * is no reason to begin anew: after a whole file was sent the follower is left in peace, longer
  * each time, to verify and restore it. A transfer that broke is tried again soon, and less often
- * when it breaks again: one who does not want it hangs up, and wants it later or never. */
+ * when it breaks again: a replica that does not want it hangs up, and wants it later or never. */
 #include <stdlib.h>
 
 #include "log/replica_internal.h"

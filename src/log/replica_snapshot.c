@@ -181,7 +181,7 @@ static bool find_members(const struct replica *replica, struct snapshot_mark *ma
     return mark->members_index <= mark->index && mark->members.count > 0;
 }
 
-/* A machine of a level that the cluster has not reached is empty, and who does not know it yet
+/* A machine of a level that the cluster has not reached is empty, and a replica that does not know it yet
  * would stop at its section. */
 static bool has_section(const struct replica *replica, uint32_t id)
 {

@@ -106,7 +106,7 @@ static enum err vote_create(struct fs *fs, const char *path, struct note *note)
     memset(bytes, 0, sizeof bytes);
     slot_write(&(struct slot){.serial = 1}, bytes);
     slot_write(&(struct slot){.serial = 1}, bytes + SLOT_STEP);
-    /* Left by one who died here; the temporaries of others in this directory may be alive. */
+    /* Left by a process that died here; the temporaries of others in this directory may be alive. */
     const char *slash = strrchr(path, '/');
     snprintf(temp, sizeof temp, "%.*s/.VOTE.00000000.tmp", (int)(slash - path), path);
     enum err err = fs_remove(fs, temp);
