@@ -175,15 +175,6 @@ static enum err apply_command(struct replica *replica, const struct entry *entry
     return err;
 }
 
-static void apply_change(struct replica *replica, const struct entry *entry)
-{
-    struct engine_effects effects = {0};
-    enum err err = engine_configuration(replica->engine, replica_now(replica), entry->index,
-                                        entry->bytes, &effects);
-
-    replica_effects(replica, err, &effects);
-}
-
 /* It is done; now it counts. */
 static void entry_applied(struct replica *replica, uint64_t index, uint64_t term, bool is_change)
 {
@@ -226,9 +217,12 @@ static void apply_entry(struct replica *replica, const struct entry *entry)
     apply->part_term = entry->term;
     if (apply->part) return;
     if (entry->kind == ENTRY_CHANGE) {
+        struct engine_effects effects = {0};
         replica->applied = entry->index;
         replica->applied_term = entry->term;
-        apply_change(replica, entry);
+        err = engine_configuration(replica->engine, replica_now(replica), entry->index,
+                                   entry->bytes, &effects);
+        replica_effects(replica, err, &effects);
     }
     entry_applied(replica, entry->index, entry->term, entry->kind == ENTRY_CHANGE);
 }

@@ -125,15 +125,6 @@ static enum err roll(struct wal *wal, struct note *note)
     return ERR_OK;
 }
 
-static void batch_trim(struct wal *wal)
-{
-    assert(wal->batch_len == 0);
-    if (wal->batch_cap <= WAL_BATCH_KEEP) return;
-    free(wal->batch);
-    wal->batch = NULL;
-    wal->batch_cap = 0;
-}
-
 static enum err append_record(struct wal *wal, struct log_record record,
                               struct wal_place *ret_place, struct note *note)
 {
@@ -174,7 +165,12 @@ enum err wal_append(struct wal *wal, const struct entry *entries, size_t count,
     if (!err) err = wal_sync(wal, note);
     if (err) return err;
     wal->appends++;
-    batch_trim(wal);
+    assert(wal->batch_len == 0);
+    if (wal->batch_cap > WAL_BATCH_KEEP) {
+        free(wal->batch);
+        wal->batch = NULL;
+        wal->batch_cap = 0;
+    }
     return ERR_OK;
 }
 
