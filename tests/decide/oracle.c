@@ -256,6 +256,7 @@ struct oracle_stamp oracle_stamp_of(const struct oracle_need *need)
 struct place {
     char value[ORACLE_TEXT];
     size_t held;
+    size_t coming; /* Phase 2: machines that come back count where they will be, not for the least */
 };
 struct places {
     struct place *of; /* room for one a machine; NULL: the row has no strict spread at work */
@@ -642,7 +643,7 @@ static bool spread_allows(const struct places *places, const struct oracle_sprea
     for (size_t p = 0; p < places->count; p++) {
         if (places->of[p].held < least) least = places->of[p].held;
         if (!same_text(places->of[p].value, value)) continue;
-        here = places->of[p].held;
+        here = places->of[p].held + places->of[p].coming;
         known = true;
     }
     if (!known) least = 0;
@@ -841,7 +842,10 @@ static void sort_victims(const struct work *w, const struct oracle_row *row, siz
 
 static void make_room(struct work *w, struct oracle_row *row, size_t *list)
 {
+    struct places *places = &w->places[row - w->rows];
+    size_t *before = must_alloc(w->machine_count, sizeof *before); /* a new domain: 0 */
     size_t count = 0, m;
+    for (size_t p = 0; p < places->count; p++) before[p] = places->of[p].held;
     for (int nobodys = 0; nobodys < 2; nobodys++) {
         count = 0;
         for (m = 0; m < w->machine_count; m++) {
@@ -852,6 +856,11 @@ static void make_room(struct work *w, struct oracle_row *row, size_t *list)
         sort_machines(w, list, count, compare_ids);
         while ((m = next_usable(w, row, list, count)) != SIZE_MAX) use(w, row, m);
     }
+    for (size_t p = 0; p < places->count; p++) {
+        places->of[p].coming = places->of[p].held - before[p];
+        places->of[p].held = before[p];
+    }
+    free(before);
 
     count = 0;
     for (m = 0; m < w->machine_count; m++)

@@ -99,6 +99,7 @@ struct victim_lists {
 struct spread_domain {
     const struct posting *value;
     uint32_t held;
+    uint32_t before, coming; /* Phase 2: held after Phase 1; machines that come back */
     bool joined; /* it counts; not yet: Phase 2 only could use it */
 };
 struct spread_state {
@@ -605,6 +606,10 @@ void gang_assign(struct decider *e, struct want *w);
 
 /* spread.c */
 void spread_acquire(struct decider *e, struct want *w);
+/* Phase 2, around the machines that come back: afterwards they count where they will be, but no more
+ * for the emptiest domain. */
+void spread_coming_begin(struct want *w);
+void spread_coming_end(struct want *w);
 /* Phase 2: takes, again and again, the first of the pool that its spread allows now. */
 void spread_take(struct decider *e, struct want *w, const struct supply_pool *pool);
 

@@ -159,7 +159,9 @@ static void emit_victims(struct decider *e)
 
 static void preempt_need(struct decider *e, struct want *w)
 {
+    if (w->spread) spread_coming_begin(w);
     preempt_coming_back(e, w);
+    if (w->spread) spread_coming_end(w);
     preempt_take_kind(e, w, POOL_OF_EXCESS);
     preempt_take_kind(e, w, POOL_OF_VICTIMS);
 }

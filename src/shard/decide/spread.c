@@ -75,7 +75,7 @@ static bool spread_may_grow(const struct want *w, uint32_t number)
 {
     int32_t skew = w->demand->kind->spread->max_skew;
 
-    return w->spread->at[number].held <=
+    return (uint64_t)w->spread->at[number].held + w->spread->at[number].coming <=
            (uint64_t)w->spread->least + (uint64_t)(skew < 1 ? 1 : skew) - 1;
 }
 
@@ -483,6 +483,21 @@ void spread_acquire(struct decider *e, struct want *w)
         e->spread_spare = w->spread;
         w->spread = NULL;
     }
+}
+
+void spread_coming_begin(struct want *w)
+{
+    for (uint32_t i = 0; i < w->spread->count; i++) w->spread->at[i].before = w->spread->at[i].held;
+}
+
+void spread_coming_end(struct want *w)
+{
+    for (uint32_t i = 0; i < w->spread->count; i++) {
+        struct spread_domain *d = &w->spread->at[i];
+        d->coming = d->held - d->before;
+        d->held = d->before;
+    }
+    spread_least_find(w->spread);
 }
 
 void spread_take(struct decider *e, struct want *w, const struct supply_pool *pool)
