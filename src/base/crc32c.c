@@ -43,7 +43,7 @@
     {ENTRIES_64(0, __VA_ARGS__), ENTRIES_64(64, __VA_ARGS__), ENTRIES_64(128, __VA_ARGS__),        \
      ENTRIES_64(192, __VA_ARGS__)},
 
-static const uint32_t table[8][256] = {TABLE_ROWS(TABLE_ROW)};
+static const uint32_t crc_table[8][256] = {TABLE_ROWS(TABLE_ROW)};
 
 /* Eight bytes a step: each is looked up in the row of the zero bytes that follow it in the word. */
 uint32_t crc32c_portable(uint32_t crc, const void *bytes, size_t len)
@@ -53,11 +53,12 @@ uint32_t crc32c_portable(uint32_t crc, const void *bytes, size_t len)
     crc = ~crc;
     for (; len >= 8; at += 8, len -= 8) {
         uint64_t word = load_le64(at) ^ crc;
-        crc = table[7][word & 255] ^ table[6][word >> 8 & 255] ^ table[5][word >> 16 & 255] ^
-              table[4][word >> 24 & 255] ^ table[3][word >> 32 & 255] ^ table[2][word >> 40 & 255] ^
-              table[1][word >> 48 & 255] ^ table[0][word >> 56];
+        crc = crc_table[7][word & 255] ^ crc_table[6][word >> 8 & 255] ^
+              crc_table[5][word >> 16 & 255] ^ crc_table[4][word >> 24 & 255] ^
+              crc_table[3][word >> 32 & 255] ^ crc_table[2][word >> 40 & 255] ^
+              crc_table[1][word >> 48 & 255] ^ crc_table[0][word >> 56];
     }
-    for (; len > 0; at++, len--) crc = crc >> 8 ^ table[0][(crc ^ *at) & 255];
+    for (; len > 0; at++, len--) crc = crc >> 8 ^ crc_table[0][(crc ^ *at) & 255];
     return ~crc;
 }
 

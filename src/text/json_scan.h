@@ -15,17 +15,17 @@
 enum { JSON_SCAN_DEPTH = 128 };
 
 enum json_token {
-    JSON_NEED, /* the bytes are used up */
-    JSON_OBJECT,
-    JSON_OBJECT_END,
-    JSON_ARRAY,
-    JSON_ARRAY_END,
-    JSON_KEY,    /* text: unescaped */
-    JSON_STRING, /* text: unescaped */
-    JSON_NUMBER, /* text: as written, checked against the grammar */
-    JSON_TRUE,
-    JSON_FALSE,
-    JSON_NULL,
+    TOKEN_NEED, /* the bytes are used up */
+    TOKEN_OBJECT,
+    TOKEN_OBJECT_END,
+    TOKEN_ARRAY,
+    TOKEN_ARRAY_END,
+    TOKEN_KEY,    /* text: unescaped */
+    TOKEN_STRING, /* text: unescaped */
+    TOKEN_NUMBER, /* text: as written, checked against the grammar */
+    TOKEN_TRUE,
+    TOKEN_FALSE,
+    TOKEN_NULL,
 };
 struct json_scan {   /* the caller's storage, to be used through the calls below only */
     uint64_t offset; /* bytes read so far */
