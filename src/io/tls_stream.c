@@ -44,7 +44,7 @@ struct tls_stream {
     bool drain_wanted; /* on_drained is owed, at `drain_at` pending or less */
     size_t drain_at;
     bool ending, half_closed; /* stream_end called; close_notify made and the plain stream ended */
-    bool end_told;            /* on_end called */
+    bool end_reported;        /* on_end called */
     bool plain_ended;
     bool closing; /* stream_close called: say nothing more but on_closed */
     bool failed;  /* `why` is known; lingering */
@@ -236,8 +236,8 @@ static void tls_report_end(struct tls_stream *t)
 {
     if (tls_is_held(t)) return;
     if (t->session->peer_ended) {
-        if (t->end_told) return;
-        t->end_told = true;
+        if (t->end_reported) return;
+        t->end_reported = true;
         if (t->events.on_end)
             t->events.on_end(t->owner);
         else

@@ -17,11 +17,12 @@
 #include "base/crc32c.h"
 #include "log/wal.h"
 
-enum { /* the places of the table above, and: */
-       VOTE_AT_CRC = 44,
-       SLOT_BYTES = 48,
-       SLOT_STEP = 4096, /* apart: no sector holds both */
-       VOTE_FORMAT = 1,
+/* the places of the table above, and: */
+enum {
+    VOTE_AT_CRC = 44,
+    SLOT_BYTES = 48,
+    SLOT_STEP = 4096, /* apart: no sector holds both */
+    VOTE_FORMAT = 1,
 };
 static const char vote_magic[8] = {'m', 'u', 's', 't', 'e', 'r', 'v', 't'};
 

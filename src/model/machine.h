@@ -21,25 +21,27 @@
 #include "model/requirement.h"
 #include "model/resource.h"
 
-enum machine_state { /* the wire's numbers */
-                     MACHINE_UNSPECIFIED = 0,
-                     MACHINE_SPECULATIVE = 1, /* a slot of quota: could be created */
-                     MACHINE_CREATING = 2,
-                     MACHINE_IDLE = 3, /* a host, and no cluster */
-                     MACHINE_CONFIGURING = 4,
-                     MACHINE_CONFIGURED = 5, /* a node of its cluster */
-                     MACHINE_DRAINING = 6,
-                     MACHINE_DELETING = 7,
-                     MACHINE_FAILED = 8, /* last_error says why */
-                     MACHINE_STATE_COUNT = 9,
+/* the wire's numbers */
+enum machine_state {
+    MACHINE_UNSPECIFIED = 0,
+    MACHINE_SPECULATIVE = 1, /* a slot of quota: could be created */
+    MACHINE_CREATING = 2,
+    MACHINE_IDLE = 3, /* a host, and no cluster */
+    MACHINE_CONFIGURING = 4,
+    MACHINE_CONFIGURED = 5, /* a node of its cluster */
+    MACHINE_DRAINING = 6,
+    MACHINE_DELETING = 7,
+    MACHINE_FAILED = 8, /* last_error says why */
+    MACHINE_STATE_COUNT = 9,
 };
-enum capacity_type { /* the wire's numbers */
-                     CAPACITY_UNSPECIFIED = 0,
-                     CAPACITY_BARE_METAL = 1,
-                     CAPACITY_RESERVED = 2,
-                     CAPACITY_ON_DEMAND = 3,
-                     CAPACITY_SPOT = 4,
-                     CAPACITY_TYPE_COUNT = 5,
+/* the wire's numbers */
+enum capacity_type {
+    CAPACITY_UNSPECIFIED = 0,
+    CAPACITY_BARE_METAL = 1,
+    CAPACITY_RESERVED = 2,
+    CAPACITY_ON_DEMAND = 3,
+    CAPACITY_SPOT = 4,
+    CAPACITY_TYPE_COUNT = 5,
 };
 
 /* What a machine was bought for. All zero: nothing. */

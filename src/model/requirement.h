@@ -9,14 +9,15 @@
 #define MODEL_REQUIREMENT_H
 #include "model/ids.h"
 
-enum requirement_operator {                           /* the wire's numbers */
-                            OPERATOR_UNSPECIFIED = 0, /* accepted, and never holds */
-                            OPERATOR_IN = 1,
-                            OPERATOR_NOT_IN = 2,
-                            OPERATOR_EXISTS = 3,
-                            OPERATOR_DOES_NOT_EXIST = 4,
-                            OPERATOR_SAME = 5,
-                            OPERATOR_COUNT = 6,
+/* the wire's numbers */
+enum requirement_operator {
+    OPERATOR_UNSPECIFIED = 0, /* accepted, and never holds */
+    OPERATOR_IN = 1,
+    OPERATOR_NOT_IN = 2,
+    OPERATOR_EXISTS = 3,
+    OPERATOR_DOES_NOT_EXIST = 4,
+    OPERATOR_SAME = 5,
+    OPERATOR_COUNT = 6,
 };
 enum {
     REQUIREMENTS_MAX = 64,         /* of one profile */

@@ -29,15 +29,16 @@ struct oracle_amounts {
 struct oracle_label {
     char key[ORACLE_TEXT], value[ORACLE_TEXT];
 };
-enum oracle_state { /* numbers of the wire */
-                    ORACLE_SPECULATIVE = 1,
-                    ORACLE_CREATING,
-                    ORACLE_IDLE,
-                    ORACLE_CONFIGURING,
-                    ORACLE_CONFIGURED,
-                    ORACLE_DRAINING,
-                    ORACLE_DELETING,
-                    ORACLE_FAILED,
+/* numbers of the wire */
+enum oracle_state {
+    ORACLE_SPECULATIVE = 1,
+    ORACLE_CREATING,
+    ORACLE_IDLE,
+    ORACLE_CONFIGURING,
+    ORACLE_CONFIGURED,
+    ORACLE_DRAINING,
+    ORACLE_DELETING,
+    ORACLE_FAILED,
 };
 enum oracle_capacity { ORACLE_BARE_METAL = 1, ORACLE_RESERVED, ORACLE_ON_DEMAND, ORACLE_SPOT };
 enum oracle_kind {

@@ -31,12 +31,13 @@ enum inventory_source {
     INVENTORY_OBSERVED, /* the provider, of a machine without an action in flight: it is believed */
 };
 
-enum planned_action { /* what a queued action makes of a machine before it begins */
-                      PLANNED_NOTHING,
-                      PLANNED_BOOTSTRAP, /* Idle -> Configuring for `cluster`, stamped */
-                      PLANNED_PROVISION, /* Speculative -> Creating for `cluster`, stamped */
-                      PLANNED_DRAIN,  /* Configured -> Draining, promised (Reclaim and Preempt) */
-                      PLANNED_DELETE, /* Idle -> Deleting */
+/* what a queued action makes of a machine before it begins */
+enum planned_action {
+    PLANNED_NOTHING,
+    PLANNED_BOOTSTRAP, /* Idle -> Configuring for `cluster`, stamped */
+    PLANNED_PROVISION, /* Speculative -> Creating for `cluster`, stamped */
+    PLANNED_DRAIN,     /* Configured -> Draining, promised (Reclaim and Preempt) */
+    PLANNED_DELETE,    /* Idle -> Deleting */
 };
 struct plan {
     enum planned_action action;
