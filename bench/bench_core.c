@@ -179,7 +179,7 @@ static void run(uint32_t machines, uint32_t needs, bool adversarial)
            adversarial ? "adversarial" : "correlated");
     arena_init(&w.arena, (size_t)1 << 30);
     effects_init(&w.out);
-    MUST(!core_open(&options, &w.core, NULL));
+    MUST(!core_open(&options, &w.core));
     spent = list(&w, 0, 0);
     printf("  %-44s %8.1f ms   %.0f ns a record\n", "List, all of it new", spent,
            spent * 1e6 / machines);

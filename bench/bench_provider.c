@@ -165,7 +165,7 @@ static void bench_merge(struct str bytes)
     double first, again = 1e18;
 
     effects_init(&m.effects);
-    MUST(!core_open(&(struct core_options){0}, &m.core, NULL));
+    MUST(!core_open(&(struct core_options){0}, &m.core));
     first = decode_and_merge(&m, bytes);
     for (int i = 0; i < ROUNDS; i++) {
         double took = decode_and_merge(&m, bytes);

@@ -294,7 +294,7 @@ static void measure_sessions(struct shared *shared, pid_t *ret_child)
 
     MUST(!real_io_open(&real));
     MUST(!sessions_open(&(struct sessions_options){.io = real_io_io(real), .events = &events},
-                        &sessions, NULL));
+                        &sessions));
     sessions_server_limits(sessions, &limits);
     MUST(!rpc_server_open(&(struct rpc_server_options){.io = real_io_io(real), .limits = limits},
                           &server, NULL));

@@ -97,14 +97,6 @@ static void plugin_failed(void *owner, enum err err, const struct note *note)
     s->plugin_note = *note;
 }
 
-static enum err keep_manifest(void *owner, const char *name, struct str json, struct note *note)
-{
-    struct worker_role_state *s = owner;
-
-    return worker_db_keep_plugin(s->role.io->fs, s->config.storage_path,
-                                 entropy_u64(s->role.io->entropy), str_from(name), json, note);
-}
-
 static enum err load_plugins(void *state, struct note *note)
 {
     struct worker_role_state *s = state;
@@ -115,7 +107,7 @@ static enum err load_plugins(void *state, struct note *note)
                                       .hot_reload = s->config.hot_reload,
                                       .bind_ms =
                                           conf_number(s->role.conf, "process.plugin_timeout"),
-                                      .keep = keep_manifest,
+                                      .storage_path = s->config.storage_path,
                                       .on_change = plugins_changed,
                                       .on_failed = plugin_failed,
                                       .owner = s};

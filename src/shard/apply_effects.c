@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Effects carried out, on the loop. A provider call goes out; its answer comes back as a job that
- * reads it on the decide thread, where the resource names are.
+/* Effects carried out, on the loop: what operators are sent, audit, log. Calls of the provider are
+ * made in cycle.c.
  *
  * A blob is kept here from the operator's answer until its Configure is sent, or until the audit
  * says that its action ended. From there it waits in the provider's client for its turn. All of
@@ -9,13 +9,11 @@
 #include <string.h>
 
 #include "shard/shard_internal.h"
-#include "text/utf8.h"
 
 enum {
     BLOBS_MAX = 1 << 20,
     BLOB_BYTES_MAX = 256 << 20,
     SITES_MAX = 128,
-    TEXT_MAX = ERROR_TEXT_MAX / 2 /* of a provider, so that a line of the audit has room for it */
 };
 
 struct blob {
@@ -23,153 +21,19 @@ struct blob {
     char bytes[];
 };
 
-static struct str blob_key_of(const uint64_t *action)
+struct str blob_kept(const struct shard *shard, uint64_t action)
 {
-    return str_of((const char *)action, sizeof *action);
+    const struct blob *blob = map_get(&shard->calls.blobs, action_key(&action));
+
+    return blob ? str_of(blob->bytes, blob->len) : STR_EMPTY;
 }
 
-static void blob_drop(struct shard *shard, uint64_t action)
+void blob_drop(struct shard *shard, uint64_t action)
 {
-    struct blob *blob = map_remove(&shard->calls.blobs, blob_key_of(&action));
+    struct blob *blob = map_remove(&shard->calls.blobs, action_key(&action));
 
     if (blob) shard->calls.blob_bytes -= blob->len;
     free(blob);
-}
-
-/* -- provider calls -- */
-
-static_assert((int)CALL_UNSENT == (int)PROVIDER_UNSENT, "enum call_end is enum provider_end");
-
-struct provider_call {
-    struct decide_job job;
-    struct shard *shard;
-    uint64_t action;               /* 0: a Get */
-    struct provider_answer answer; /* its texts are `held` */
-    char *held;
-    size_t len;
-    char machine[];
-};
-
-/* An answer that cannot be read says nothing about what was done. */
-static void call_read_record(const struct provider_call *call, struct decide_context *context,
-                             struct machine_record *record, struct call_answer *answer,
-                             struct note *note)
-{
-    struct str operation;
-    enum err err = call->action ? machine_read_ack(context->reader, call->answer.bytes, &operation,
-                                                   record, note)
-                                : machine_read(context->reader, call->answer.bytes, record, note);
-
-    if (err) {
-        note_prefix(note, "the answer cannot be read");
-        answer->end = CALL_UNKNOWN;
-        answer->text = str_from(note->text);
-        return;
-    }
-    answer->machine = &record->machine;
-    answer->metadata = record->metadata;
-    answer->metadata_count = record->metadata_count;
-}
-
-static void call_answer_run(struct decide_job *job, struct decide_context *context,
-                            struct effects *out)
-{
-    struct provider_call *call = CONTAINER_OF(job, struct provider_call, job);
-    struct call_answer answer = {.end = (enum call_end)call->answer.end, .text = call->answer.text};
-    struct machine_record record;
-    struct note note = {""};
-
-    if (answer.end == CALL_DONE) call_read_record(call, context, &record, &answer, &note);
-    if (call->action)
-        core_answered(context->core, call->action, &answer, context->now, context->wall, out);
-    else
-        core_got(context->core, str_of(call->machine, call->len), &answer, context->now, out);
-}
-
-static void call_done(struct decide_job *job, enum err)
-{
-    struct provider_call *call = CONTAINER_OF(job, struct provider_call, job);
-
-    free(call->held);
-    free(call);
-}
-
-/* The answer's bytes are the call's; one that finds no memory to be kept is not known. */
-static void call_keep_answer(struct provider_call *call, const struct provider_answer *answer)
-{
-    struct str text = utf8_clip(answer->text, TEXT_MAX);
-    size_t len = text.len + answer->bytes.len;
-    char *at;
-
-    call->answer = *answer;
-    call->answer.text = text;
-    call->held = len ? malloc(len) : NULL;
-    if (len && !call->held) {
-        call->answer = (struct provider_answer){.end = PROVIDER_UNKNOWN,
-                                                .text = STR("out of memory for the answer")};
-        return;
-    }
-    if (len == 0) return;
-    at = call->held;
-    call->answer.text = text_put(&at, text);
-    call->answer.bytes = text_put(&at, answer->bytes);
-}
-
-static void on_answer(void *context, const struct provider_answer *answer)
-{
-    struct provider_call *call = context;
-
-    call->shard->calls.under_way--;
-    if (answer->end == PROVIDER_FENCED) hold_fenced(call->shard, answer->text);
-    call_keep_answer(call, answer);
-    decide_thread_submit(call->shard->decide_thread, &call->job);
-}
-
-static struct provider_request request_of(struct shard *shard, const struct effect *effect)
-{
-    static const enum provider_verb verbs[] = {[EFFECT_CREATE] = PROVIDER_CREATE,
-                                               [EFFECT_CONFIGURE] = PROVIDER_CONFIGURE,
-                                               [EFFECT_DRAIN] = PROVIDER_DRAIN,
-                                               [EFFECT_DELETE] = PROVIDER_DELETE,
-                                               [EFFECT_GET] = PROVIDER_GET};
-    struct provider_request request = {
-        .verb = verbs[effect->kind], .machine = effect->machine, .timeout_ms = effect->timeout_ms};
-    const struct blob *blob;
-
-    if (effect->kind == EFFECT_DRAIN) request.grace_seconds = effect->drain.grace_ms / 1000;
-    if (effect->kind != EFFECT_CONFIGURE) return request;
-    blob = map_get(&shard->calls.blobs, blob_key_of(&effect->action));
-    if (blob) request.blob = str_of(blob->bytes, blob->len);
-    request.cluster = effect->cluster;
-    request.metadata = effect->configure.metadata;
-    request.metadata_count = effect->configure.metadata_count;
-    return request;
-}
-
-static bool call_provider(struct shard *shard, const struct effect *effect)
-{
-    struct provider_call *call = calloc(1, sizeof *call + effect->machine.len);
-    struct provider_request request;
-    enum err err;
-
-    if (!call) return false;
-    call->job = (struct decide_job){.run = call_answer_run, .done = call_done};
-    call->shard = shard;
-    call->action = effect->kind == EFFECT_GET ? 0 : effect->action;
-    call->len = effect->machine.len;
-    put_text(call->machine, effect->machine);
-    request = request_of(shard, effect);
-    err = provider_call(shard->options.provider, &request, on_answer, call);
-    if (err == ERR_FULL || err == ERR_NOMEM) {
-        free(call);
-        return false;
-    }
-    if (effect->kind == EFFECT_CONFIGURE) blob_drop(shard, effect->action);
-    shard->calls.under_way++;
-    if (err)
-        on_answer(call, &(struct provider_answer){.end = PROVIDER_REFUSED,
-                                                  .text = str_from(err_text(err))});
-    return true;
 }
 
 /* -- operators -- */
@@ -220,7 +84,7 @@ static bool apply_effects_blob_ask(struct shard *shard, const struct effect *eff
 }
 
 /* The client of a shard that stops may be gone. */
-static size_t blob_bytes(const struct shard *shard)
+size_t blob_bytes(const struct shard *shard)
 {
     size_t held = shard->calls.blob_bytes;
 
@@ -237,7 +101,7 @@ static enum err blob_keep(struct shard *shard, uint64_t action, struct str conte
         shard->calls.blobs_refused++;
         return ERR_FULL;
     }
-    blob = map_make(&shard->calls.blobs, blob_key_of(&action), sizeof *blob + content.len);
+    blob = map_make(&shard->calls.blobs, action_key(&action), sizeof *blob + content.len);
     if (!blob) return ERR_NOMEM;
     blob->len = content.len;
     put_text(blob->bytes, content);
@@ -293,14 +157,11 @@ static void log_effect(struct shard *shard, const struct effect *effect)
 /* Without memory for it operators hear late: of the next change, or by their next session. */
 void effect_prepare(struct effect *effect, struct decide_context *context, struct arena *arena)
 {
-    const char *bytes;
-
     if (effect->kind != EFFECT_NODE_STATE ||
         frame_write_node_state(&context->frames, effect->cluster, effect->node,
                                core_dimensions(context->core)))
         return;
-    bytes = arena_dup(arena, buf_peek(&context->frames.frame));
-    if (bytes) effect->frame = str_of(bytes, context->frames.frame.len);
+    (void)text_copy(arena, buf_peek(&context->frames.frame), &effect->frame);
 }
 
 /* A shard that stops begins nothing: nobody would hear the answer, and the provider's client is
@@ -327,12 +188,10 @@ bool effect_apply(void *owner, const struct effect *effect)
                                 !str_equal(effect->node->cluster, effect->cluster), effect->frame);
         return true;
     case EFFECT_CAPACITY:
-        sessions_capacity(shard->sessions, effect->cluster, effect->capacity.profile,
-                          effect->capacity.count, effect->capacity.confidence,
-                          effect->capacity.cost_per_hour);
+        sessions_capacity(shard->sessions, effect->cluster, &effect->capacity);
         return true;
     case EFFECT_AUDIT:
-        (void)audit_write(shard->audit, effect);
+        audit_write(shard, effect);
         if (effect->action) blob_drop(shard, effect->action); /* the action ended */
         return true;
     case EFFECT_LOG: log_effect(shard, effect); return true;
@@ -342,11 +201,6 @@ bool effect_apply(void *owner, const struct effect *effect)
     case EFFECT_CYCLE_SOON: cycles_wake(shard); return true;
     }
     return true;
-}
-
-struct blob_stats blobs_counted(const struct shard *shard)
-{
-    return (struct blob_stats){blob_bytes(shard), shard->calls.blobs_refused};
 }
 
 void provider_calls_open(struct shard *shard)

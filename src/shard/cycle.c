@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When the shard looks, and when it decides.
+/* A cycle from its tick to the provider's answers, in the order in which it happens. The loop's
+ * thread; what a `_run` function does, and what `listing` marks, is the decide thread's.
  *
- *   tick  -> List -> its end -> cycle
- *   wake  ---------------------> cycle
+ *   tick -> List -> its end -> decision -> effects (apply_effects.c) -> calls -> answers
+ *   wake --------------------> decision
  *
  * Every interval the provider is asked for its machines; when the answer is read, or has failed, a
  * cycle decides. An answer that takes longer than the interval is not waited for: the tick decides
@@ -13,17 +14,17 @@
  * The bytes of a List go to the decide thread piece by piece and are read there; when it is behind,
  * the provider is held. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "provider/list.h"
-#include "shard/rests.h"
 #include "shard/shard_internal.h"
+#include "text/utf8.h"
 
 enum {
     WAKE_GAP_MS = 20,  /* between woken cycles, at least */
     CURSOR_MAX = 4096, /* bytes of a revision or a page's name; longer ones are not used */
     PAGES_MAX = 16384, /* of one List; a provider that always has one more is not followed */
     CLUSTERS_ARENA_MAX = 64 << 20,
+    TEXT_MAX = ERROR_TEXT_MAX / 2 /* of a provider, so that a line of the audit has room for it */
 };
 
 struct token { /* opaque bytes of the provider */
@@ -31,54 +32,55 @@ struct token { /* opaque bytes of the provider */
     char bytes[CURSOR_MAX];
 };
 
-enum list_step { LIST_BEGINS, LIST_PIECE, LIST_ENDS };
-struct list_job {
+struct decision_job {
     struct decide_job job;
-    struct cycles *cycles;
-    enum list_step step;
-    bool first;   /* LIST_BEGINS: the first page */
-    bool arrived; /* LIST_ENDS: the provider has sent all of it */
-    bool delta;
-    /* what LIST_ENDS found out */
-    bool whole, more, ready;
-    uint64_t machines;
-    struct token cursor;
-    struct token page; /* that was asked for; then the next one */
-    struct note why;
-    struct provider_chunk *chunk; /* LIST_PIECE */
+    mono_ns last;
+    double seconds;
+    enum err err;
+    struct arena arena;
+    struct cluster_counts *clusters;
+    size_t cluster_count;
+    struct buf rests; /* empty: not wanted, or no memory */
+    struct status_cycle status;
+    bool status_wanted;
 };
 
 struct cycles {
     struct shard *shard;
     struct timer tick, wake;
-    /* -- the List -- */
-    struct provider_fetch *fetch;  /* NULL: none runs */
-    struct provider_list *reading; /* the decide thread's, as the next two */
-    struct decide_context *context;
-    struct effects *out; /* of the job that runs */
-    /* Of the page that is read: there is one at a time, and a List that found no memory for its end
-     * would be the last one. */
-    struct list_job begins, ends;
-    bool given_up;     /* the rest of this List is not read */
-    bool whole;        /* so were all its pages so far; the decide thread's, as the next one */
-    uint32_t pages;    /* of this List */
-    bool listing, cut; /* cut: a part of it was lost here */
-    uint64_t machines;
+    /* -- the List: one page at a time -- */
+    struct provider_fetch *fetch; /* NULL: none runs */
     mono_ns list_began;
     double list_seconds; /* of the last one */
-    struct token cursor, page;
-    bool delta;
-    uint64_t failed; /* Lists in a row that were not whole */
-    mono_ns failing; /* since */
-    /* -- the cycle -- */
+    bool listing;        /* from the request of the first page to the end of the last one */
+    bool delta, cut;     /* cut: a part of the page was lost here */
+    bool arrived;        /* the provider has sent all of the page */
+    uint64_t failed;     /* Lists in a row that were not whole */
+    mono_ns failing;     /* since */
+    /* Here, so that no List finds no memory for its beginning or its end. */
+    struct decide_job begins, ends;
+    /* The decide thread's, until `ends` is done. */
+    struct provider_list *reading;
+    struct decide_context *context; /* of the job that runs, as the next one */
+    struct effects *out;
+    bool given_up; /* the rest of this List is not read ... */
+    struct note why;
+    bool whole; /* so were all its pages so far; in the end, the List */
+    uint32_t pages;
+    uint64_t machines;
+    struct token cursor; /* of the next List; empty: a full one */
+    struct token page;   /* the one that is asked for; empty: the first one */
+    bool listed;
+    /* -- the decision -- */
+    struct decision_job decision;
     bool cycling, again;
     mono_ns cycle_began;
     uint64_t cycles, last_ms;
     bool ready;
 };
 
-static void begin_cycle(struct cycles *c, mono_ns since);
-static void begin_list(struct cycles *c);
+static void list_begin(struct cycles *c);
+static void decision_begin(struct cycles *c, mono_ns since);
 
 static double seconds_since(const struct cycles *c, mono_ns since)
 {
@@ -102,195 +104,221 @@ static struct str token_bytes(const struct token *token)
     return str_of(token->bytes, token->len);
 }
 
-/* -- List, on the decide thread -- */
+/* -- a cycle is due -- */
+
+static void on_tick(struct timer *timer)
+{
+    struct cycles *c = CONTAINER_OF(timer, struct cycles, tick);
+
+    timer_start_in(&c->tick, c->shard->options.cycle_ms);
+    if (!c->listing)
+        list_begin(c);
+    else if (c->cycles)
+        decision_begin(c, clock_mono_ns(c->shard->io->clock));
+}
+
+static void on_wake(struct timer *timer)
+{
+    struct cycles *c = CONTAINER_OF(timer, struct cycles, wake);
+
+    decision_begin(c, clock_mono_ns(c->shard->io->clock));
+}
+
+void cycles_wake(struct shard *shard)
+{
+    struct cycles *c = shard->cycles;
+
+    /* Before the first List there is nothing to decide over, and its end decides anyway. */
+    if (shard->stopping || !shard->started || c->cycles == 0) return;
+    if (c->cycling)
+        c->again = true;
+    else if (!timer_running(&c->wake))
+        timer_start_in(&c->wake, max_u64(c->last_ms, WAKE_GAP_MS));
+}
+
+/* -- round trip 1: a page of the List begins -- */
 
 static enum err on_machine(void *context, const struct machine_record *record)
 {
-    const struct cycles *r = context;
+    const struct cycles *c = context;
 
-    return core_list_machine(r->context->core, &record->machine, record->metadata,
-                             record->metadata_count, r->context->now, r->out);
+    return core_list_machine(c->context->core, &record->machine, record->metadata,
+                             record->metadata_count, c->context->now, c->out);
 }
 
 static void on_refused(void *context, struct str id, const char *why)
 {
-    const struct cycles *r = context;
+    const struct cycles *c = context;
 
-    core_list_refused(r->context->core, id, why, r->out);
+    core_list_refused(c->context->core, id, why, c->out);
 }
 
 static void on_removed(void *context, struct str id)
 {
-    const struct cycles *r = context;
+    const struct cycles *c = context;
 
-    core_list_gone(r->context->core, id, r->context->now, r->out);
+    core_list_gone(c->context->core, id, c->context->now, c->out);
 }
 
-static const struct provider_list_events list_events = {
-    .on_machine = on_machine, .on_refused = on_refused, .on_removed = on_removed};
-
-static void list_give_up(struct cycles *c, struct list_job *t, const struct note *note)
+static void list_give_up(struct cycles *c, const char *why)
 {
     c->given_up = true;
-    t->why = *note;
+    note_set(&c->why, "%s", why);
 }
 
-static void list_begins(struct list_job *t, struct decide_context *context)
+static void list_begins_run(struct decide_job *job, struct decide_context *context,
+                            struct effects *)
 {
-    struct cycles *c = t->cycles;
-    struct note note = {"out of memory"};
+    static const struct provider_list_events events = {
+        .on_machine = on_machine, .on_refused = on_refused, .on_removed = on_removed};
+    struct cycles *c = CONTAINER_OF(job, struct cycles, begins);
 
-    if (t->first) {
+    if (!c->page.len) {
         c->given_up = false;
         c->whole = true;
         c->pages = 0;
-        core_list_begin(context->core, t->delta ? LIST_DELTA : LIST_FULL);
+        c->machines = 0;
+        core_list_begin(context->core, c->delta ? LIST_DELTA : LIST_FULL);
     }
     provider_list_close(c->reading);
     c->reading = NULL;
-    if (provider_list_open(context->reader, &list_events, c, &c->reading))
-        list_give_up(c, t, &note);
+    if (provider_list_open(context->reader, &events, c, &c->reading))
+        list_give_up(c, "out of memory");
 }
 
-/* `page` is the name of the one that was read. Why no other can follow it; NULL: it can. */
-static const char *lost_after(const struct cycles *c, const struct token *page, struct str next)
-{
-    if (next.len > CURSOR_MAX) return "next_page: too long";
-    if (str_equal(next, token_bytes(page))) return "next_page: the one that was asked for";
-    return c->pages >= PAGES_MAX ? "more pages than anybody needs" : NULL;
-}
+/* -- round trip 2: a piece of the page -- */
 
-static void list_ends(struct list_job *t, struct decide_context *context, struct effects *out)
-{
-    struct cycles *c = t->cycles;
-    struct provider_list_end end = {0};
-    struct note note = {""};
-    const char *lost;
+struct list_piece {
+    struct decide_job job;
+    struct cycles *cycles;
+    struct provider_chunk *chunk;
+};
 
-    if (t->arrived && !c->given_up && provider_list_finish(c->reading, &end, &note))
-        list_give_up(c, t, &note);
-    c->whole = c->whole && end.whole;
-    c->pages++;
-    lost = end.more ? lost_after(c, &t->page, end.next_page) : NULL;
-    if (lost) {
-        note_set(&note, "%s", lost);
-        list_give_up(c, t, &note);
-    }
-    t->page.len = 0;
-    t->machines = end.machines;
-    t->more = t->arrived && !c->given_up && end.more;
-    if (t->more) {
-        token_keep(&t->page, end.next_page);
-        return;
-    }
-    t->whole = t->arrived && !c->given_up && c->whole;
-    core_list_end(context->core, t->whole, context->now, out);
-    if (!core_wants_full_list(context->core)) token_keep(&t->cursor, end.cursor);
-    t->ready = core_listed(context->core);
-    provider_list_close(c->reading);
-    c->reading = NULL;
-}
-
-static void list_run(struct decide_job *job, struct decide_context *context, struct effects *out)
+static void list_piece_run(struct decide_job *job, struct decide_context *context,
+                           struct effects *out)
 {
-    struct list_job *t = CONTAINER_OF(job, struct list_job, job);
-    struct cycles *c = t->cycles;
+    const struct list_piece *piece = CONTAINER_OF(job, struct list_piece, job);
+    struct cycles *c = piece->cycles;
     struct note note = {""};
 
     c->context = context;
     c->out = out;
-    switch (t->step) {
-    case LIST_BEGINS: list_begins(t, context); break;
-    case LIST_PIECE:
-        if (!c->given_up && provider_list_feed(c->reading, t->chunk->bytes, &note))
-            list_give_up(c, t, &note);
-        break;
-    case LIST_ENDS: list_ends(t, context, out); break;
-    }
+    if (!c->given_up && provider_list_feed(c->reading, piece->chunk->bytes, &note))
+        list_give_up(c, note.text);
 }
 
-/* -- List, on the loop -- */
-
-static void list_failed(struct cycles *c, const char *why)
+static void list_piece_done(struct decide_job *job, enum err)
 {
-    LOG_WARN(&c->shard->log, "reconcile failed", log_text("why", why));
-}
+    struct list_piece *piece = CONTAINER_OF(job, struct list_piece, job);
 
-/* Whoever reads of the failures wants to read that they are over. */
-static void list_note_failures(struct cycles *c, bool whole)
-{
-    if (whole && c->failed)
-        LOG_INFO(&c->shard->log, "provider answers again", log_u64("failed", c->failed),
-                 log_f64("seconds", seconds_since(c, c->failing)));
-    if (!whole && !c->failed) c->failing = c->list_began;
-    c->failed = whole ? 0 : c->failed + 1;
-}
-
-static void list_over(struct cycles *c, const struct list_job *t)
-{
-    double seconds = seconds_since(c, c->list_began);
-
-    c->listing = false;
-    c->list_seconds = seconds;
-    if (!c->shard->stopping) list_note_failures(c, t->whole);
-    shard_metrics_list(c->shard->metrics, t->whole, c->machines, seconds);
-    if (is_observed(c)) shard_metrics_phase(c->shard->metrics, PHASE_RECONCILE, seconds);
-    c->cursor = t->whole && c->shard->options.incremental ? t->cursor : (struct token){0};
-    if (t->ready && !c->ready) {
-        c->ready = true;
-        if (c->shard->options.on_ready) c->shard->options.on_ready(c->shard->options.owner);
-    }
-    begin_cycle(c, c->list_began);
-}
-
-static void list_job_done(struct decide_job *job, enum err err)
-{
-    struct list_job *t = CONTAINER_OF(job, struct list_job, job);
-    struct cycles *c = t->cycles;
-
-    if (t->why.text[0]) list_failed(c, t->why.text);
-    if (t->chunk) provider_chunk_done(t->chunk);
-    if (!err && t->step == LIST_ENDS) {
-        c->machines += t->machines;
-        c->page = t->page;
-        if (t->more)
-            begin_list(c);
-        else
-            list_over(c, t);
-    }
-    if (t->step == LIST_PIECE) free(t);
-}
-
-static void list_job_make(struct list_job *t, struct cycles *c, enum list_step step)
-{
-    *t = (struct list_job){.job = {.run = list_run, .done = list_job_done},
-                           .cycles = c,
-                           .step = step,
-                           .delta = c->delta};
+    provider_chunk_done(piece->chunk);
+    free(piece);
 }
 
 static void on_chunk(void *context, struct provider_chunk *own_chunk)
 {
     struct cycles *c = context;
-    struct list_job *t = malloc(sizeof *t);
+    struct list_piece *piece = malloc(sizeof *piece);
 
-    if (!t) { /* the rest makes no sense without it */
+    if (!piece) { /* the rest makes no sense without it */
         c->cut = true;
         provider_chunk_done(own_chunk);
         provider_fetch_cancel(c->fetch);
         return;
     }
-    list_job_make(t, c, LIST_PIECE);
-    t->chunk = own_chunk;
-    decide_thread_submit(c->shard->decide_thread, &t->job);
+    *piece = (struct list_piece){{.run = list_piece_run, .done = list_piece_done}, c, own_chunk};
+    decide_thread_submit(c->shard->decide_thread, &piece->job);
 }
 
-static void end_list(struct cycles *c, bool arrived)
+/* -- round trip 3: the end of the page, and of the List -- */
+
+/* Why no page can follow the one that was read; NULL: it can. */
+static const char *lost_after(const struct cycles *c, struct str next)
 {
-    list_job_make(&c->ends, c, LIST_ENDS);
-    c->ends.arrived = arrived;
-    c->ends.page = c->page;
-    decide_thread_submit(c->shard->decide_thread, &c->ends.job);
+    if (next.len > CURSOR_MAX) return "next_page: too long";
+    if (str_equal(next, token_bytes(&c->page))) return "next_page: the one that was asked for";
+    return c->pages >= PAGES_MAX ? "more pages than anybody needs" : NULL;
+}
+
+static void list_ends_run(struct decide_job *job, struct decide_context *context,
+                          struct effects *out)
+{
+    struct cycles *c = CONTAINER_OF(job, struct cycles, ends);
+    struct provider_list_end end = {0};
+    struct note note = {""};
+    const char *lost;
+
+    c->context = context;
+    c->out = out;
+    if (c->arrived && !c->given_up && provider_list_finish(c->reading, &end, &note))
+        list_give_up(c, note.text);
+    c->whole = c->whole && end.whole && c->arrived;
+    c->machines += end.machines;
+    c->pages++;
+    lost = end.more ? lost_after(c, end.next_page) : NULL;
+    if (lost) list_give_up(c, lost);
+    c->page.len = 0;
+    if (!c->given_up && end.more) {
+        token_keep(&c->page, end.next_page);
+        return;
+    }
+    c->whole = c->whole && !c->given_up;
+    core_list_end(context->core, c->whole, context->now, out);
+    c->cursor.len = 0;
+    if (c->whole && c->shard->options.incremental && !core_wants_full_list(context->core))
+        token_keep(&c->cursor, end.cursor);
+    c->listed = core_listed(context->core);
+    provider_list_close(c->reading);
+    c->reading = NULL;
+}
+
+static void list_failed(struct cycles *c, struct str why)
+{
+    LOG_WARN(&c->shard->log, "reconcile failed", log_str("why", why));
+}
+
+/* The log that shows the failures shows that they are over, too. */
+static void list_note_failures(struct cycles *c)
+{
+    if (c->whole && c->failed)
+        LOG_INFO(&c->shard->log, "provider answers again", log_u64("failed", c->failed),
+                 log_f64("seconds", seconds_since(c, c->failing)));
+    if (!c->whole && !c->failed) c->failing = c->list_began;
+    c->failed = c->whole ? 0 : c->failed + 1;
+}
+
+static void list_over(struct cycles *c)
+{
+    c->listing = false;
+    c->list_seconds = seconds_since(c, c->list_began);
+    if (!c->shard->stopping) list_note_failures(c);
+    shard_metrics_list(c->shard->metrics, c->whole, c->machines, c->list_seconds);
+    if (is_observed(c)) shard_metrics_phase(c->shard->metrics, PHASE_RECONCILE, c->list_seconds);
+    if (c->listed && !c->ready) {
+        c->ready = true;
+        if (c->shard->options.on_ready) c->shard->options.on_ready(c->shard->options.owner);
+    }
+    decision_begin(c, c->list_began);
+}
+
+static void list_ends_done(struct decide_job *job, enum err err)
+{
+    struct cycles *c = CONTAINER_OF(job, struct cycles, ends);
+
+    if (err) return;
+    if (c->why.text[0]) list_failed(c, str_from(c->why.text));
+    c->why.text[0] = '\0';
+    if (c->page.len)
+        list_begin(c);
+    else
+        list_over(c);
+}
+
+static void list_end(struct cycles *c, bool arrived)
+{
+    c->arrived = arrived;
+    c->ends = (struct decide_job){.run = list_ends_run, .done = list_ends_done};
+    decide_thread_submit(c->shard->decide_thread, &c->ends);
 }
 
 static void on_list_end(void *context, const struct provider_answer *answer)
@@ -299,81 +327,64 @@ static void on_list_end(void *context, const struct provider_answer *answer)
     bool arrived = answer->end == PROVIDER_DONE && !c->cut;
 
     c->fetch = NULL;
-    if (!arrived && !c->shard->stopping)
-        LOG_WARN(&c->shard->log, "reconcile failed", log_str("why", answer->text));
-    end_list(c, arrived);
+    if (!arrived && !c->shard->stopping) list_failed(c, answer->text);
+    list_end(c, arrived);
 }
 
-static const struct provider_fetch_events fetch_events = {.on_chunk = on_chunk,
-                                                          .on_end = on_list_end};
-
-static void begin_list(struct cycles *c)
+/* Asks for the first page, or for the next one. */
+static void list_begin(struct cycles *c)
 {
+    static const struct provider_fetch_events events = {.on_chunk = on_chunk,
+                                                        .on_end = on_list_end};
     struct provider_fetch_request request = {.cursor = token_bytes(&c->cursor),
                                              .page_token = token_bytes(&c->page)};
-    bool first = c->page.len == 0;
     enum err err;
 
     if (c->shard->stopping) return;
     c->cut = false;
-    if (first) {
+    if (!c->listing) {
         c->listing = true;
-        c->machines = 0;
         c->delta = c->cursor.len > 0;
         c->list_began = clock_mono_ns(c->shard->io->clock);
     }
-    list_job_make(&c->begins, c, LIST_BEGINS);
-    c->begins.first = first;
-    decide_thread_submit(c->shard->decide_thread, &c->begins.job);
-    err = provider_fetch_start(c->shard->options.provider, &request, &fetch_events, c, &c->fetch);
+    c->begins = (struct decide_job){.run = list_begins_run};
+    decide_thread_submit(c->shard->decide_thread, &c->begins);
+    err = provider_fetch_start(c->shard->options.provider, &request, &events, c, &c->fetch);
     if (!err) return;
-    list_failed(c, err_text(err));
-    end_list(c, false);
+    list_failed(c, str_from(err_text(err)));
+    list_end(c, false);
 }
 
-/* -- the cycle -- */
+/* -- round trip 4: the decision -- */
 
-struct cycle_job {
-    struct decide_job job;
-    struct cycles *cycles;
-    struct clock *clock;
-    mono_ns last;
-    double job_seconds;
-    enum err err;
-    struct arena arena;
-    struct cluster_counts *clusters;
-    size_t cluster_count;
-    struct buf rests; /* empty: not wanted, or no memory */
-    struct status_cycle status;
-    bool status_wanted;
-};
-
-static void cycle_mark(void *context, enum cycle_phase phase)
+static void decision_mark(void *context, enum cycle_phase phase)
 {
-    struct cycle_job *t = context;
-    mono_ns now = clock_mono_ns(t->clock);
+    struct cycles *c = context;
+    mono_ns now = clock_mono_ns(c->shard->io->clock);
 
-    t->status.phases[phase] = (double)(now.ns - t->last.ns) / 1e9;
-    t->last = now;
+    c->decision.status.phases[phase] = (double)(now.ns - c->decision.last.ns) / 1e9;
+    c->decision.last = now;
 }
 
-static void cycle_run(struct decide_job *job, struct decide_context *context, struct effects *out)
+static void decision_run(struct decide_job *job, struct decide_context *context,
+                         struct effects *out)
 {
-    struct cycle_job *t = CONTAINER_OF(job, struct cycle_job, job);
-    mono_ns began = clock_mono_ns(t->clock);
+    struct decision_job *t = CONTAINER_OF(job, struct decision_job, job);
+    struct cycles *c = CONTAINER_OF(t, struct cycles, decision);
+    mono_ns began = clock_mono_ns(context->clock);
 
     t->last = began;
-    t->err = core_cycle(context->core, context->now, context->wall, cycle_mark, t, out);
+    t->err = core_cycle(context->core, context->now, context->wall, decision_mark, c, out);
     if (core_clusters(context->core, &t->arena, &t->clusters, &t->cluster_count))
         t->cluster_count = 0;
     t->status.counts = *core_counts(context->core);
-    if (t->cycles->shard->options.on_rests)
+    if (c->shard->options.on_rests)
         (void)rests_write(context->core, context->now, &t->arena, &t->rests);
-    status_look(context->core, t->status_wanted, &t->arena, &t->status);
-    t->job_seconds = (double)(clock_mono_ns(t->clock).ns - began.ns) / 1e9;
+    status_look(context, t->status_wanted, &t->arena, &t->status);
+    t->seconds = seconds_since(c, began);
 }
 
-static void cycle_report(struct cycles *c, struct cycle_job *t)
+static void decision_report(struct cycles *c, struct decision_job *t)
 {
     struct shard_metrics *metrics = c->shard->metrics;
 
@@ -386,23 +397,21 @@ static void cycle_report(struct cycles *c, struct cycle_job *t)
         shard_metrics_observe(metrics, OBSERVE_CYCLE, t->status.seconds);
     }
     status_take(c->shard, &t->status);
+    if (t->rests.len) c->shard->options.on_rests(c->shard->options.owner, buf_peek(&t->rests));
 }
 
-static void cycle_done(struct decide_job *job, enum err err)
+static void decision_done(struct decide_job *job, enum err err)
 {
-    struct cycle_job *t = CONTAINER_OF(job, struct cycle_job, job);
-    struct cycles *c = t->cycles;
+    struct decision_job *t = CONTAINER_OF(job, struct decision_job, job);
+    struct cycles *c = CONTAINER_OF(t, struct cycles, decision);
 
     c->cycling = false;
-    c->last_ms = (uint64_t)(t->job_seconds * 1000);
+    c->last_ms = (uint64_t)(t->seconds * 1000);
     if (!err && t->err) LOG_ERROR(&c->shard->log, "cycle failed", log_err("err", t->err));
-    if (!err) cycle_report(c, t);
+    if (!err) decision_report(c, t);
     buf_deinit(&t->status.inventory);
-    if (!err && t->rests.len)
-        c->shard->options.on_rests(c->shard->options.owner, buf_peek(&t->rests));
     buf_deinit(&t->rests);
     arena_deinit(&t->arena);
-    free(t);
     if (c->again && !c->shard->stopping) {
         c->again = false;
         cycles_wake(c->shard);
@@ -410,61 +419,156 @@ static void cycle_done(struct decide_job *job, enum err err)
 }
 
 /* `since`: when it began, its List counted. */
-static void begin_cycle(struct cycles *c, mono_ns since)
+static void decision_begin(struct cycles *c, mono_ns since)
 {
-    struct cycle_job *t;
-
     if (c->shard->stopping) return;
     if (c->cycling) {
         c->again = true;
         return;
     }
-    t = calloc(1, sizeof *t);
-    if (!t) return; /* the next tick tries again */
     c->cycling = true;
     c->cycles++;
     c->cycle_began = since;
     timer_stop(&c->wake);
-    t->job = (struct decide_job){.run = cycle_run, .done = cycle_done};
-    t->cycles = c;
-    t->clock = c->shard->io->clock;
-    t->status_wanted = status_wanted(c->shard);
-    arena_init(&t->arena, CLUSTERS_ARENA_MAX);
-    buf_init(&t->rests, RESTS_BYTES_MAX);
-    decide_thread_submit(c->shard->decide_thread, &t->job);
+    c->decision = (struct decision_job){.job = {.run = decision_run, .done = decision_done},
+                                        .status_wanted = status_wanted(c->shard)};
+    arena_init(&c->decision.arena, CLUSTERS_ARENA_MAX);
+    buf_init(&c->decision.rests, RESTS_BYTES_MAX);
+    decide_thread_submit(c->shard->decide_thread, &c->decision.job);
 }
 
-void cycles_wake(struct shard *shard)
+/* -- round trip 5: a call of the provider, and its answer -- */
+
+static_assert((int)CALL_UNSENT == (int)PROVIDER_UNSENT, "enum call_end is enum provider_end");
+
+struct provider_call {
+    struct decide_job job;
+    struct shard *shard;
+    uint64_t action;               /* 0: a Get */
+    struct provider_answer answer; /* its texts are `held` */
+    char *held;
+    size_t len;
+    char machine[];
+};
+
+/* An answer that cannot be read says nothing about what was done. */
+static void call_read_record(const struct provider_call *call, struct decide_context *context,
+                             struct machine_record *record, struct call_answer *answer,
+                             struct note *note)
 {
-    struct cycles *c = shard->cycles;
-    uint64_t gap = c->last_ms > WAKE_GAP_MS ? c->last_ms : WAKE_GAP_MS;
+    struct str operation;
+    enum err err = call->action ? machine_read_ack(context->reader, call->answer.bytes, &operation,
+                                                   record, note)
+                                : machine_read(context->reader, call->answer.bytes, record, note);
 
-    /* Before the first List there is nothing to decide over, and its end decides anyway. */
-    if (shard->stopping || !shard->started || c->cycles == 0) return;
-    if (c->cycling)
-        c->again = true;
-    else if (!timer_running(&c->wake))
-        timer_start_in(&c->wake, gap);
-}
-
-static void on_wake(struct timer *timer)
-{
-    struct cycles *c = CONTAINER_OF(timer, struct cycles, wake);
-
-    begin_cycle(c, clock_mono_ns(c->shard->io->clock));
-}
-
-static void on_tick(struct timer *timer)
-{
-    struct cycles *c = CONTAINER_OF(timer, struct cycles, tick);
-
-    timer_start_in(&c->tick, c->shard->options.cycle_ms);
-    if (!c->listing) {
-        c->page.len = 0;
-        begin_list(c);
-    } else if (c->cycles) {
-        begin_cycle(c, clock_mono_ns(c->shard->io->clock));
+    if (err) {
+        note_prefix(note, "the answer cannot be read");
+        answer->end = CALL_UNKNOWN;
+        answer->text = str_from(note->text);
+        return;
     }
+    answer->machine = &record->machine;
+    answer->metadata = record->metadata;
+    answer->metadata_count = record->metadata_count;
+}
+
+static void call_answer_run(struct decide_job *job, struct decide_context *context,
+                            struct effects *out)
+{
+    struct provider_call *call = CONTAINER_OF(job, struct provider_call, job);
+    struct call_answer answer = {.end = (enum call_end)call->answer.end, .text = call->answer.text};
+    struct machine_record record;
+    struct note note = {""};
+
+    if (answer.end == CALL_DONE) call_read_record(call, context, &record, &answer, &note);
+    if (call->action)
+        core_answered(context->core, call->action, &answer, context->now, context->wall, out);
+    else
+        core_got(context->core, str_of(call->machine, call->len), &answer, context->now, out);
+}
+
+static void call_done(struct decide_job *job, enum err)
+{
+    struct provider_call *call = CONTAINER_OF(job, struct provider_call, job);
+
+    free(call->held);
+    free(call);
+}
+
+/* The answer's bytes are the call's; one that finds no memory to be kept is not known. */
+static void call_keep_answer(struct provider_call *call, const struct provider_answer *answer)
+{
+    struct str text = utf8_clip(answer->text, TEXT_MAX);
+    size_t len = text.len + answer->bytes.len;
+    char *at;
+
+    call->answer = *answer;
+    call->answer.text = text;
+    call->held = len ? malloc(len) : NULL;
+    if (len && !call->held) {
+        call->answer = (struct provider_answer){.end = PROVIDER_UNKNOWN,
+                                                .text = STR("out of memory for the answer")};
+        return;
+    }
+    if (len == 0) return;
+    at = call->held;
+    call->answer.text = text_put(&at, text);
+    call->answer.bytes = text_put(&at, answer->bytes);
+}
+
+static void on_answer(void *context, const struct provider_answer *answer)
+{
+    struct provider_call *call = context;
+
+    call->shard->calls.under_way--;
+    if (answer->end == PROVIDER_FENCED) hold_fenced(call->shard, answer->text);
+    call_keep_answer(call, answer);
+    decide_thread_submit(call->shard->decide_thread, &call->job);
+}
+
+static struct provider_request request_of(struct shard *shard, const struct effect *effect)
+{
+    static const enum provider_verb verbs[] = {[EFFECT_CREATE] = PROVIDER_CREATE,
+                                               [EFFECT_CONFIGURE] = PROVIDER_CONFIGURE,
+                                               [EFFECT_DRAIN] = PROVIDER_DRAIN,
+                                               [EFFECT_DELETE] = PROVIDER_DELETE,
+                                               [EFFECT_GET] = PROVIDER_GET};
+    struct provider_request request = {
+        .verb = verbs[effect->kind], .machine = effect->machine, .timeout_ms = effect->timeout_ms};
+
+    if (effect->kind == EFFECT_DRAIN) request.grace_seconds = effect->drain.grace_ms / 1000;
+    if (effect->kind != EFFECT_CONFIGURE) return request;
+    request.blob = blob_kept(shard, effect->action);
+    request.cluster = effect->cluster;
+    request.metadata = effect->configure.metadata;
+    request.metadata_count = effect->configure.metadata_count;
+    return request;
+}
+
+bool call_provider(struct shard *shard, const struct effect *effect)
+{
+    struct provider_call *call = calloc(1, sizeof *call + effect->machine.len);
+    struct provider_request request;
+    enum err err;
+
+    if (!call) return false;
+    call->job = (struct decide_job){.run = call_answer_run, .done = call_done};
+    call->shard = shard;
+    call->action = effect->kind == EFFECT_GET ? 0 : effect->action;
+    call->len = effect->machine.len;
+    put_text(call->machine, effect->machine);
+    request = request_of(shard, effect);
+    err = provider_call(shard->options.provider, &request, on_answer, call);
+    if (err == ERR_FULL || err == ERR_NOMEM) {
+        free(call);
+        return false;
+    }
+    if (effect->kind == EFFECT_CONFIGURE) blob_drop(shard, effect->action);
+    shard->calls.under_way++;
+    if (err)
+        on_answer(call, &(struct provider_answer){.end = PROVIDER_REFUSED,
+                                                  .text = str_from(err_text(err))});
+    return true;
 }
 
 /* -- life -- */

@@ -84,7 +84,7 @@ static void jobs_end(struct decide_thread *t, struct list *jobs, enum err err)
 
         list_remove(&job->link);
         t->backlog--;
-        job->done(job, err);
+        if (job->done) job->done(job, err);
     }
 }
 
@@ -236,14 +236,12 @@ enum err decide_thread_open(const struct decide_thread_options *options,
         err = worker_open(options->io->loop,
                           &(struct worker_options){.name = "decide", .jobs_max = 1}, &t->worker);
     if (err) {
-        machine_reader_close(t->context.reader);
-        frame_writer_deinit(&t->context.frames);
-        timer_deinit(&t->later);
-        free(t);
-        return err;
+        t->context.core = NULL;
+        decide_thread_close(t);
+    } else {
+        *ret_decide_thread = t;
     }
-    *ret_decide_thread = t;
-    return ERR_OK;
+    return err;
 }
 
 void decide_thread_close(struct decide_thread *decide_thread)

@@ -3,8 +3,8 @@
  *
  * A job is an event with what it needs in it. The loop submits jobs; the thread runs them in order,
  * many in a batch; the effects of a batch are carried out on the loop, in order, a slice per turn so
- * that forty thousand calls do not hold the loop. Only then the jobs of the batch are done: whoever
- * waits for done() knows that everything the job caused is on its way.
+ * that forty thousand calls do not hold the loop. Only then the jobs of the batch are done: at done()
+ * everything that the job caused is on its way.
  *
  * Nothing is shared: a job and its bytes are the thread's from decide_thread_submit() to done(). */
 #ifndef SHARD_DECIDE_THREAD_H
@@ -21,7 +21,7 @@ struct decide_context {
     struct core *core;
     struct machine_reader *reader; /* of records and acks */
     struct arena scratch;          /* emptied before every job */
-    struct frame_writer frames;    /* of prepare() */
+    struct frame_writer frames;    /* of the job that runs, or of prepare() */
     struct clock *clock;
     mono_time now; /* when this batch began */
     wall_time wall;
@@ -30,7 +30,8 @@ struct decide_context {
 struct decide_job {
     struct list link;
     void (*run)(struct decide_job *job, struct decide_context *context, struct effects *out);
-    void (*done)(struct decide_job *job, enum err err); /* ERR_CANCELLED: never run */
+    /* ERR_CANCELLED: never run. May be NULL. */
+    void (*done)(struct decide_job *job, enum err err);
 };
 
 struct decide_thread_options {

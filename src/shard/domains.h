@@ -26,8 +26,8 @@ bool domains_given(const struct domains *domains); /* at least one, at any time 
 const struct label *domains_list(const struct domains *domains, size_t *ret_count);
 /* Adds or takes away, in memory and on disk; one that is there, or is not, already: ERR_OK, and
  * nothing is written. ERR_UNKNOWN: the set is changed, and the file, which a power cut may take
- * back; until a call wrote it durably, each call writes it again. ERR_PRECONDITION (taken away where none ever was given), ERR_INVALID, ERR_TOO_LARGE (a
- * text), ERR_FULL (DOMAINS_MAX), ERR_NOMEM, what fs_publish answers else: the set is as it was. */
+ * back; until a call wrote it durably, each call writes it again. ERR_PRECONDITION (taken away where
+ * none ever was given), ERR_INVALID, ERR_TOO_LARGE (a text), ERR_FULL (DOMAINS_MAX), ERR_NOMEM, what fs_publish answers else: the set is as it was. */
 enum err domains_set(struct domains *domains, struct str key, struct str value, bool there,
                      uint64_t unique, struct note *note);
 #endif

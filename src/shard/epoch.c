@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The epoch's file: read, raised and published before any call uses the number. It never goes back.
+ * Main thread, before the loop runs. */
 #include "shard/epoch.h"
 
 #include <inttypes.h>

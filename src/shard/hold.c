@@ -14,17 +14,12 @@ static void hold_run(struct decide_job *job, struct decide_context *context, str
     core_hold(context->core, hold->why, context->now, context->wall, out);
 }
 
-static void hold_done(struct decide_job *job, enum err err)
-{
-    (void)job, (void)err; /* it is the shard's */
-}
-
 static bool hold_begin(struct shard *shard, enum core_hold why, const char *text)
 {
     struct hold *hold = &shard->holds[why];
 
     if (hold->begun || shard->stopping) return false;
-    *hold = (struct hold){.job = {.run = hold_run, .done = hold_done}, .why = why, .begun = true};
+    *hold = (struct hold){.job = {.run = hold_run}, .why = why, .begun = true};
     provider_stop_mutating(shard->options.provider, text);
     decide_thread_submit(shard->decide_thread, &hold->job);
     return true;
@@ -44,7 +39,7 @@ void shard_pause(struct shard *shard)
 }
 
 /* A mark of our own epoch is no newer process: something between us and the provider sent a call
- * twice, or another process has the same number. Get tells what the machine is. A provider that
+ * twice, or another process has the same number. Get shows what the machine is. A provider that
  * names no epoch is believed: the client sent the call twice, each time with a newer token. */
 void hold_fenced(struct shard *shard, struct str text)
 {

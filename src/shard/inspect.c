@@ -9,34 +9,6 @@
 
 enum {
     INSPECT_ANSWER_BYTES_MAX = 1 << 20,
-    /* of ShardMachineResponse */
-    INSPECT_FIELD_SHARD = 1,
-    INSPECT_FIELD_CYCLE,
-    FIELD_ID,
-    INSPECT_FIELD_STATE,
-    FIELD_PLANNED,
-    FIELD_PENDING,
-    FIELD_CLUSTER,
-    FIELD_DESTINATION,
-    INSPECT_FIELD_TYPE,
-    INSPECT_FIELD_ZONE,
-    INSPECT_FIELD_CAPACITY,
-    INSPECT_FIELD_PRICE,
-    FIELD_INTERRUPTION,
-    FIELD_ERROR,
-    FIELD_FINGERPRINT,
-    INSPECT_FIELD_PRIORITY,
-    FIELD_PROMISED,
-    FIELD_IDLE,
-    FIELD_RESTING,
-    FIELD_REFUSALS,
-    FIELD_ASKED,
-    FIELD_LEFT,
-    INSPECT_FIELD_AUDIT,
-    FIELD_OPERATOR_DRAINS,
-    FIELD_OPERATOR_AWAY,
-    FIELD_OPERATOR_LEFT,
-    FIELD_OUTSIDE,
 };
 
 /* -- InspectNeeds -- */
@@ -78,14 +50,11 @@ enum err inspect_open(struct shard *shard)
 
 static void pack_rest(struct pack *pack, const struct machine_facts *facts)
 {
-    static const char *const why[] = {
-        [RESTING_REFUSED] = "refused", [RESTING_DOUBT] = "doubt", [RESTING_FAILED] = "failed"};
-
     if (!facts->rests) return;
-    pack_text(pack, FIELD_RESTING, str_from(why[facts->rest.why]));
-    pack_u64(pack, FIELD_REFUSALS, facts->rest.refusals);
-    pack_u64(pack, FIELD_ASKED, facts->rest.asked);
-    pack_u64(pack, FIELD_LEFT, facts->rest.left_ms);
+    pack_text(pack, 19, str_from(resting_why_name(facts->rest.why)));
+    pack_u64(pack, 20, facts->rest.refusals);
+    pack_u64(pack, 21, facts->rest.asked);
+    pack_u64(pack, 22, facts->rest.left_ms);
 }
 
 static void pack_facts(struct pack *pack, const struct machine_facts *facts, mono_time now)
@@ -93,29 +62,28 @@ static void pack_facts(struct pack *pack, const struct machine_facts *facts, mon
     const struct machine *m = &facts->machine;
     char name[MACHINE_NAME_CAP];
 
-    pack_text(pack, FIELD_ID, m->id);
-    pack_text(pack, INSPECT_FIELD_STATE, str_from(machine_state_name(m->state, name)));
+    pack_text(pack, 3, m->id);
+    pack_text(pack, 4, str_from(machine_state_name(m->state, name)));
     if (facts->planned_state != m->state)
-        pack_text(pack, FIELD_PLANNED, str_from(machine_state_name(facts->planned_state, name)));
-    pack_u64(pack, FIELD_PENDING, facts->pending);
-    pack_text(pack, FIELD_CLUSTER, m->cluster);
-    pack_text(pack, FIELD_DESTINATION, m->destination);
-    pack_text(pack, INSPECT_FIELD_TYPE, m->attributes.instance_type);
-    pack_text(pack, INSPECT_FIELD_ZONE, m->attributes.zone);
-    pack_text(pack, INSPECT_FIELD_CAPACITY, str_from(capacity_type_name(m->capacity_type, name)));
-    pack_double(pack, INSPECT_FIELD_PRICE, m->price_per_hour);
-    pack_double(pack, FIELD_INTERRUPTION, m->interruption_probability);
-    pack_text(pack, FIELD_ERROR, m->last_error);
-    pack_text(pack, FIELD_FINGERPRINT, m->stamp.fingerprint);
-    pack_i64(pack, INSPECT_FIELD_PRIORITY, m->stamp.priority);
-    pack_text(pack, FIELD_PROMISED, m->promised.cluster);
-    if (m->state == MACHINE_IDLE)
-        pack_u64(pack, FIELD_IDLE, mono_elapsed_ms(facts->idle_since, now));
+        pack_text(pack, 5, str_from(machine_state_name(facts->planned_state, name)));
+    pack_u64(pack, 6, facts->pending);
+    pack_text(pack, 7, m->cluster);
+    pack_text(pack, 8, m->destination);
+    pack_text(pack, 9, m->attributes.instance_type);
+    pack_text(pack, 10, m->attributes.zone);
+    pack_text(pack, 11, str_from(capacity_type_name(m->capacity_type, name)));
+    pack_double(pack, 12, m->price_per_hour);
+    pack_double(pack, 13, m->interruption_probability);
+    pack_text(pack, 14, m->last_error);
+    pack_text(pack, 15, m->stamp.fingerprint);
+    pack_i64(pack, 16, m->stamp.priority);
+    pack_text(pack, 17, m->promised.cluster);
+    if (m->state == MACHINE_IDLE) pack_u64(pack, 18, mono_elapsed_ms(facts->idle_since, now));
     pack_rest(pack, facts);
-    pack_u64(pack, FIELD_OPERATOR_DRAINS, facts->operator_drains);
-    pack_u64(pack, FIELD_OPERATOR_AWAY, facts->operator_away);
-    pack_u64(pack, FIELD_OPERATOR_LEFT, facts->operator_left_ms);
-    pack_u64(pack, FIELD_OUTSIDE, facts->outside);
+    pack_u64(pack, 24, facts->operator_drains);
+    pack_u64(pack, 25, facts->operator_away);
+    pack_u64(pack, 26, facts->operator_left_ms);
+    pack_u64(pack, 27, facts->outside);
 }
 
 static void machine_run(struct decide_job *job, struct decide_context *context, struct effects *)
@@ -126,12 +94,13 @@ static void machine_run(struct decide_job *job, struct decide_context *context, 
 
     q->err = core_machine(context->core, q->text, context->now, &facts);
     if (q->err) return;
-    pack_u64(&pack, INSPECT_FIELD_CYCLE, core_counts(context->core)->cycles);
+    pack_u64(&pack, 2, core_counts(context->core)->cycles);
     pack_facts(&pack, &facts, context->now);
     q->err = pack.err;
 }
 
-/* Our own lines, so the member stands as we write it. An id that JSON has to escape finds none. */
+/* The lines are our own, so the member is as audit.c writes it. An id that JSON has to escape finds
+ * none. */
 static bool is_about(struct str line, struct str id)
 {
     static const char member[] = "\"machine\":\"";
@@ -149,10 +118,10 @@ static void machine_done(struct decide_job *job, enum err err)
     const struct shard *shard = q->owner;
     struct pack pack = {&q->answer, err ? err : q->err};
 
-    pack_text(&pack, INSPECT_FIELD_SHARD, str_from(shard->id));
-    for (size_t i = 0; i < audit_kept(shard->audit); i++)
-        if (is_about(audit_line(shard->audit, i), q->text))
-            pack_bytes(&pack, INSPECT_FIELD_AUDIT, audit_line(shard->audit, i));
+    pack_text(&pack, 1, str_from(shard->id));
+    for (size_t i = 0; i < audit_kept(&shard->audit); i++)
+        if (is_about(audit_line(&shard->audit, i), q->text))
+            pack_bytes(&pack, 23, audit_line(&shard->audit, i));
     q->err = pack.err;
     inspection_done(q);
 }
@@ -171,18 +140,5 @@ static void inspect_on_message(void *service, struct rpc_call *call,
     decide_thread_submit(shard->decide_thread, &q->job);
 }
 
-enum err machine_view_serve(struct shard *shard, struct rpc_server *server, struct note *note)
-{
-    static const struct rpc_handler handler = {.on_message = inspect_on_message,
-                                               .on_done = inspection_call_done};
-
-    return rpc_server_add(server,
-                          &(struct rpc_method){
-                              .path = "/muster.v1.ShardView/Machine",
-                              .kind = RPC_UNARY,
-                              .input = &muster__v1__shard_machine_request__descriptor,
-                              .handler = &handler,
-                              .service = shard,
-                          },
-                          note);
-}
+const struct rpc_handler machine_view_handler = {.on_message = inspect_on_message,
+                                                 .on_done = inspection_call_done};

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #include "model/penalty.h"
-#include "shard/audit.h"
 
 #define PREFIX "bigfleet_shard_"
 enum {
@@ -21,19 +20,31 @@ enum {
 struct own_counts { /* what only this file counts */
     uint64_t lists, lists_failed, listed;
     uint32_t paused, fenced;
+    uint64_t blobs_refused;
+    size_t blob_bytes;
 };
 
 struct shard_metrics {
     struct own_counts counts;
     struct metric_field arrays[ARRAY_ROWS]; /* of core_counts, a row for each element */
     size_t array_count;
-    struct metric_fields *core, *core_arrays, *sessions, *blobs, *own;
+    struct metric_fields *core, *core_arrays, *sessions, *own;
     struct counter *outcomes[KINDS][OUTCOME_COUNT];
     struct histogram *histograms[SHARD_HISTOGRAMS], *phases[PHASE_COUNT];
     struct metric_family *inventory, *quarantined, *rollups_rejected;
 };
 
 /* -- rows -- */
+
+const char *audit_kind_name(enum action_kind kind)
+{
+    static const char *const names[] = {
+        [ACTION_BOOTSTRAP] = "Bootstrap", [ACTION_PROVISION] = "Provision",
+        [ACTION_PREEMPT] = "Preempt",     [ACTION_RECLAIM] = "Reclaim",
+        [ACTION_DELETE] = "Delete",
+    };
+    return names[kind];
+}
 
 #define COUNTER(type, member) METRIC_COUNTER, METRIC_FIELD(struct type, member)
 #define GAUGE(type, member)   METRIC_GAUGE, METRIC_FIELD(struct type, member)
@@ -103,14 +114,12 @@ static const struct metric_field session_rows[] = {
     {"muster_shard_outbox_bytes", "frames that wait for their operators to read",
      GAUGE(sessions_stats, outbox_bytes)},
 };
-static const struct metric_field blob_rows[] = {
+static const struct metric_field own_rows[] = {
     {"muster_shard_blobs_refused_total", "bootstrap answers for which there was no room",
-     COUNTER(blob_stats, refused)},
+     COUNTER(own_counts, blobs_refused)},
     {"muster_shard_blob_bytes",
      "bootstrap answers that wait for their Configure, of the budget of all sessions",
-     GAUGE(blob_stats, bytes)},
-};
-static const struct metric_field own_rows[] = {
+     GAUGE(own_counts, blob_bytes)},
     {"muster_shard_lists_total", "Lists of the provider that were whole",
      COUNTER(own_counts, lists)},
     {"muster_shard_lists_failed_total", "Lists that failed or were cut",
@@ -135,7 +144,7 @@ static const struct {
       "actions that the kill switch or a newer process of this shard held",
       COUNTER(core_counts, suppressed[0]), .label = "kind"}},
     {BY_KIND,
-     {PREFIX "actions_dryrun_total", "actions told and not done (shadow mode)",
+     {PREFIX "actions_dryrun_total", "actions that shadow mode logged and did not start",
       COUNTER(core_counts, dryrun[0]), .label = "kind"}},
     {BY_WAIT,
      {"muster_shard_drain_waits_total", "how the wait of a drain for its operator ended",
@@ -301,7 +310,6 @@ enum err shard_metrics_open(struct metrics *metrics, struct shard_metrics **ret_
     rows_add(&o, core_rows, ARRAY_LEN(core_rows), &m->core);
     rows_add(&o, m->arrays, m->array_count, &m->core_arrays);
     rows_add(&o, session_rows, ARRAY_LEN(session_rows), &m->sessions);
-    rows_add(&o, blob_rows, ARRAY_LEN(blob_rows), &m->blobs);
     rows_add(&o, own_rows, ARRAY_LEN(own_rows), &m->own);
     add_outcomes(&o, m);
     add_histograms(&o, m);
@@ -383,10 +391,12 @@ void shard_metrics_hold(struct shard_metrics *m, bool paused, bool fenced)
 }
 
 void shard_metrics_sessions(struct shard_metrics *m, const struct sessions_stats *stats,
-                            const struct blob_stats *blobs)
+                            size_t blob_bytes, uint64_t blobs_refused)
 {
     metrics_set_fields(m->sessions, stats);
-    metrics_set_fields(m->blobs, blobs);
+    m->counts.blob_bytes = blob_bytes;
+    m->counts.blobs_refused = blobs_refused;
+    metrics_set_fields(m->own, &m->counts);
 }
 
 void shard_metrics_list(struct shard_metrics *m, bool whole, uint64_t machines, double seconds)

@@ -7,6 +7,7 @@
 #include "shard/sessions.h"
 
 struct shard_metrics;
+const char *audit_kind_name(enum action_kind kind); /* "Reclaim", as the audit has it, too */
 /* ERR_NOMEM and what metrics_add answers. */
 enum err shard_metrics_open(struct metrics *metrics, struct shard_metrics **ret_metrics,
                             struct note *note);
@@ -23,11 +24,8 @@ void shard_metrics_observe(struct shard_metrics *m, unsigned histogram, double s
 void shard_metrics_phase(struct shard_metrics *m, enum cycle_phase phase, double seconds);
 /* Why no action begins. */
 void shard_metrics_hold(struct shard_metrics *m, bool paused, bool fenced);
-struct blob_stats {
-    size_t bytes;     /* held until their Configure goes out */
-    uint64_t refused; /* for that bound, or memory */
-};
+/* `blob_bytes` are held until their Configure goes out; refused for that bound, or memory. */
 void shard_metrics_sessions(struct shard_metrics *m, const struct sessions_stats *stats,
-                            const struct blob_stats *blobs);
+                            size_t blob_bytes, uint64_t blobs_refused);
 void shard_metrics_list(struct shard_metrics *m, bool whole, uint64_t machines, double seconds);
 #endif

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Roll-ups from the wire to rows, and the inspection's rows to frames. A roll-up is read into a copy
+ * of the resource names, so that one that is refused leaves no name behind. Decide thread. */
 #include "shard/need_wire.h"
 
 #include "model/penalty.h"
+#include "shard/state/demand.h"
 #include "wire/field.h"
 #include "wire/message.h"
 #include "wire/pb/bigfleet_v1alpha1_capacity.pb-c.h"
@@ -15,7 +18,7 @@ enum {
 
 /* -- a roll-up -- */
 
-struct top { /* what stands beside the rows */
+struct top { /* the fields beside the rows */
     struct str cluster;
     int64_t at_unix_ns;
     size_t rows;
@@ -44,8 +47,8 @@ static enum err read_top(struct str bytes, size_t rows_max, struct top *ret_top,
 
 /* Pairs of a map; a key that comes again replaces the earlier one. */
 static enum err take_pairs(struct arena *scratch, const char *field,
-                           ProtobufCMessage *const *entries, size_t count, struct label **ret_pairs,
-                           size_t *ret_count, struct note *note)
+                           ProtobufCMessage *const *entries, size_t count,
+                           const struct label **ret_pairs, size_t *ret_count, struct note *note)
 {
     struct label *pairs = arena_calloc(scratch, count, sizeof *pairs);
     size_t kept = 0;
@@ -121,7 +124,6 @@ static enum err read_row(struct reading *r, struct str bytes, struct need *ret_n
     struct need_input input = {.cluster = r->top->cluster, .arrival_unix_ns = r->top->at_unix_ns};
     const Bigfleet__V1alpha1__CapacityNeed *row;
     ProtobufCMessage *message;
-    struct label *pairs = NULL;
     enum err err;
 
     if (bytes.len > ROLLUP_ROW_BYTES_MAX)
@@ -132,17 +134,13 @@ static enum err read_row(struct reading *r, struct str bytes, struct need *ret_n
     if (err) return err;
     row = (const Bigfleet__V1alpha1__CapacityNeed *)message;
     err = take_profile(&r->scratch, row, &input.profile, note);
-    if (!err) {
-        err = take_pairs(&r->scratch, "aggregate_resources",
-                         (ProtobufCMessage *const *)row->aggregate_resources,
-                         row->n_aggregate_resources, &pairs, &input.aggregate_count, note);
-        input.aggregate = pairs;
-    }
-    if (!err) {
+    if (!err)
+        err = take_pairs(
+            &r->scratch, "aggregate_resources", (ProtobufCMessage *const *)row->aggregate_resources,
+            row->n_aggregate_resources, &input.aggregate, &input.aggregate_count, note);
+    if (!err)
         err = take_pairs(&r->scratch, "min_unit", (ProtobufCMessage *const *)row->min_unit,
-                         row->n_min_unit, &pairs, &input.min_unit_count, note);
-        input.min_unit = pairs;
-    }
+                         row->n_min_unit, &input.min_unit, &input.min_unit_count, note);
     if (err) return err;
     input.group = str_of(row->group.data, row->group.len);
     return need_build(r->arena, &r->dimensions, &input, ret_need, note);
@@ -279,39 +277,40 @@ static uint32_t wire_reason(enum verdict_reason reason)
     return numbers[reason];
 }
 
-static void pack_supply(struct pack *pack, uint32_t field, const struct need_view *view,
+static void pack_supply(struct pack *pack, uint32_t field, const struct shortage *s,
                         struct buf *scratch)
 {
     struct pack supply = pack_begin(scratch);
 
-    pack_count(&supply, 1, view->idle);
-    pack_count(&supply, 2, view->configured);
-    pack_count(&supply, 3, view->speculative);
+    pack_count(&supply, 1, s->idle_count);
+    pack_count(&supply, 2, s->configured_count);
+    pack_count(&supply, 3, s->speculative_count);
     pack_u64(&supply, 4,
-             view->idle >= VERDICT_COUNT_MOST || view->configured >= VERDICT_COUNT_MOST ||
-                 view->speculative >= VERDICT_COUNT_MOST);
+             s->idle_count >= VERDICT_COUNT_MOST || s->configured_count >= VERDICT_COUNT_MOST ||
+                 s->speculative_count >= VERDICT_COUNT_MOST);
     pack_row(pack, field, &supply);
 }
 
-static void pack_preemption(struct pack *pack, uint32_t field, const struct need_view *view,
+static void pack_preemption(struct pack *pack, uint32_t field, const struct shortage *s,
                             const struct dimensions *dimensions, struct frame_writer *w)
 {
-    struct pack freed = {&w->part, ERR_OK}; /* the amounts first: a message of one field */
+    struct pack freed = pack_begin(&w->part); /* the amounts first: a message of one field */
     struct pack preemption;
+    struct resource_sum sum;
 
-    buf_clear(&w->part);
-    if (view->freed) pack_amounts(&freed, 1, view->freed, dimensions, &w->piece);
+    amounts_sum(&s->freed, &sum);
+    pack_amounts(&freed, 1, &sum, dimensions, &w->piece);
     preemption = pack_begin(&w->piece);
-    pack_count(&preemption, 1, view->victims);
-    if (view->freed && view->freed->mask) pack_row(&preemption, 2, &freed);
+    pack_count(&preemption, 1, s->victims);
+    if (sum.mask) pack_row(&preemption, 2, &freed);
     pack_row(pack, field, &preemption);
 }
 
-static void need_wire_pack_domains(struct pack *pack, uint32_t field, const struct need_view *view,
+static void need_wire_pack_domains(struct pack *pack, uint32_t field, const struct shortage *s,
                                    struct buf *scratch)
 {
-    for (uint32_t i = 0; i < view->domain_count; i++) {
-        const struct domain_coverage *domain = &view->domains[i];
+    for (uint32_t i = 0; i < s->domain_count; i++) {
+        const struct domain_coverage *domain = &s->domains[i];
         struct pack row = pack_begin(scratch);
         pack_text(&row, 1, domain->value);
         pack_count(&row, 2, domain->per_mille);
@@ -323,32 +322,38 @@ static void need_wire_pack_domains(struct pack *pack, uint32_t field, const stru
 enum err need_write_view(struct frame_writer *w, const struct need_view *view,
                          const struct dimensions *dimensions)
 {
+    const struct need_verdict *row = view->row;
+    const struct demand *demand = row->need;
+    const struct shortage *s = row->shortage;
     struct pack need = pack_begin(&w->part), out = pack_begin(&w->body);
     struct pack frame = pack_begin(&w->frame);
+    struct resource_sum sum;
 
-    pack_capacity_need(&need, view->profile, view->group, view->aggregate, view->min_unit,
-                       dimensions, &w->piece);
+    amounts_sum(&demand->aggregate, &sum);
+    pack_capacity_need(&need, demand->profile, demand->key.group, &sum, demand->unit, dimensions,
+                       &w->piece);
     pack_row(&out, 1, &need);
-    pack_text(&out, 2, view->cluster);
-    pack_i64(&out, 3, view->arrival_unix_ns);
-    pack_text(&out, 4, view->profile->fingerprint);
-    pack_u64(&out, 5, view->satisfied);
-    if (!view->satisfied && view->deficit && !resource_sum_is_zero(view->deficit))
-        pack_resources(&out, 6, view->deficit, dimensions, &w->part, &w->piece);
-    pack_count(&out, 7, view->claimed);
-    pack_count(&out, 8, view->bootstraps);
-    pack_count(&out, 9, view->provisions);
-    pack_text(&out, 10, view->domain);
-    pack_u64(&out, 11, view->satisfiable);
-    pack_u64(&out, 12, view->parked);
+    pack_text(&out, 2, demand->key.cluster);
+    pack_i64(&out, 3, demand->arrival_unix_ns);
+    pack_text(&out, 4, demand->profile->fingerprint);
+    pack_u64(&out, 5, row->satisfied);
+    if (s) amounts_sum(&s->deficit, &sum);
+    if (s && !resource_sum_is_zero(&sum))
+        pack_resources(&out, 6, &sum, dimensions, &w->part, &w->piece);
+    pack_count(&out, 7, row->claimed);
+    pack_count(&out, 8, row->bootstraps);
+    pack_count(&out, 9, row->provisions);
+    pack_text(&out, 10, row->domain);
+    pack_u64(&out, 11, row->satisfiable);
+    pack_u64(&out, 12, row->parked);
     pack_count(&out, 13, view->parked_age);
     pack_count(&out, 14, view->unmet_age);
-    if (!view->satisfied) {
-        pack_u64(&out, 15, wire_reason(view->reason));
-        pack_supply(&out, 16, view, &w->piece);
+    if (s) {
+        pack_u64(&out, 15, wire_reason(s->reason));
+        pack_supply(&out, 16, s, &w->piece);
+        if (s->victims > 0) pack_preemption(&out, 17, s, dimensions, w);
+        need_wire_pack_domains(&out, 18, s, &w->piece);
     }
-    if (view->victims > 0) pack_preemption(&out, 17, view, dimensions, w);
-    need_wire_pack_domains(&out, 18, view, &w->piece);
     pack_row(&frame, 2, &out);
     return frame.err;
 }

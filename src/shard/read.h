@@ -4,7 +4,7 @@
  * The rows are copied on the thread that decides, as the frames they will be sent as, and sent from
  * there as fast as the reader reads. So a reader never holds up the shard, and holds nothing of it
  * but its own copy. Copies are bounded in number and size, and a reader that stops reading is ended
- * after a while. Who may ask stands in the table of access. On the loop's thread but for
+ * after a while. The table of access names the roles that may ask. On the loop's thread but for
  * inspection_write. */
 #ifndef SHARD_READ_H
 #define SHARD_READ_H
@@ -12,7 +12,7 @@
 #include "shard/decide_thread.h"
 
 struct inspections;
-struct inspection {        /* one request; the fields are for whoever answers it */
+struct inspection {        /* one request; the fields are for its answer */
     struct decide_job job; /* zeroed */
     void *owner;           /* of the inspections */
     struct rpc_call *call; /* the loop's; NULL: nobody reads any more */

@@ -14,30 +14,7 @@
 #include "shard/shard_internal.h"
 #include "wire/pb/bigfleet_v1alpha1_coordinator.pb-c.h"
 
-enum {
-    REPORT_BYTES_MAX = 8 << 20,
-    PART_BYTES_MAX = 1 << 20,
-    /* of ShardReport */
-    FIELD_SUMMARY = 5,
-    REPORT_FIELD_SHORTFALLS = 6,
-    FIELD_SCOPE = 100,
-    FIELD_DOMAINS = 102,
-    /* of ShardSummary */
-    FIELD_TOTAL = 1,
-    FIELD_FREE = 2,
-    FIELD_TYPES = 3,
-    FIELD_ZONES = 4,
-    FIELD_PROVIDER = 7,
-    /* of Shortfall */
-    FIELD_REQUIREMENTS = 1,
-    FIELD_DEFICIT = 2,
-    REPORT_FIELD_PRIORITY = 3,
-    FIELD_AGE = 5,
-    FIELD_BUCKET = 6,
-    /* of an entry of a map */
-    FIELD_KEY = 1,
-    REPORT_FIELD_VALUE = 2,
-};
+enum { REPORT_BYTES_MAX = 8 << 20 };
 
 /* -- the report -- */
 
@@ -47,9 +24,8 @@ struct report_job {
     shard_report_fn *done;
     void *context;
     enum err err;
-    bool scoped; /* a domain was given to the shard, at any time */
-    struct buf fields, message, part, piece;
-    struct buf domains; /* encoded */
+    bool scoped;       /* a domain was given to the shard, at any time */
+    struct buf fields; /* the domains come first */
 };
 
 static void report_pack_counts(struct pack *pack, uint32_t field,
@@ -59,54 +35,54 @@ static void report_pack_counts(struct pack *pack, uint32_t field,
     for (size_t i = 0; i < count; i++) {
         struct pack entry = pack_begin(scratch);
 
-        pack_text(&entry, FIELD_KEY, counts[i].name);
-        pack_u64(&entry, REPORT_FIELD_VALUE, counts[i].count);
+        pack_text(&entry, 1, counts[i].name);
+        pack_u64(&entry, 2, counts[i].count);
         pack_row(pack, field, &entry);
     }
 }
 
 static void pack_summary(struct report_job *t, const struct core_summary *summary,
-                         struct pack *fields)
+                         struct pack *fields, struct frame_writer *scratch)
 {
-    struct pack pack = pack_begin(&t->message);
+    struct pack pack = pack_begin(&scratch->body);
 
-    pack_u64(&pack, FIELD_TOTAL, summary->machines);
-    pack_u64(&pack, FIELD_FREE, summary->free);
-    report_pack_counts(&pack, FIELD_TYPES, summary->types, summary->type_count, &t->part);
-    report_pack_counts(&pack, FIELD_ZONES, summary->zones, summary->zone_count, &t->part);
-    pack_text(&pack, FIELD_PROVIDER, str_from(t->shard->provider_address));
-    pack_row(fields, FIELD_SUMMARY, &pack);
+    pack_u64(&pack, 1, summary->machines);
+    pack_u64(&pack, 2, summary->free);
+    report_pack_counts(&pack, 3, summary->types, summary->type_count, &scratch->part);
+    report_pack_counts(&pack, 4, summary->zones, summary->zone_count, &scratch->part);
+    pack_text(&pack, 7, str_from(t->shard->provider_address));
+    pack_row(fields, 5, &pack);
 }
 
-static void pack_shortfall(struct report_job *t, const struct shortfall *shortfall,
-                           const struct dimensions *dimensions, struct pack *fields)
+static void pack_shortfall(const struct shortfall *shortfall, const struct dimensions *dimensions,
+                           struct pack *fields, struct frame_writer *scratch)
 {
-    struct pack pack = pack_begin(&t->message);
+    struct pack pack = pack_begin(&scratch->body);
 
-    pack_requirements(&pack, FIELD_REQUIREMENTS, &shortfall->profile, &t->part);
-    pack_resources(&pack, FIELD_DEFICIT, &shortfall->lacking, dimensions, &t->part, &t->piece);
-    pack_i64(&pack, REPORT_FIELD_PRIORITY, shortfall->profile.priority);
-    pack_u64(&pack, FIELD_AGE, shortfall->age);
-    pack_u64(&pack, FIELD_BUCKET, shortfall->profile.interruption_bucket);
-    pack_row(fields, REPORT_FIELD_SHORTFALLS, &pack);
+    pack_requirements(&pack, 1, &shortfall->profile, &scratch->part);
+    pack_resources(&pack, 2, &shortfall->lacking, dimensions, &scratch->part, &scratch->piece);
+    pack_i64(&pack, 3, shortfall->profile.priority);
+    pack_u64(&pack, 5, shortfall->age);
+    pack_u64(&pack, 6, shortfall->profile.interruption_bucket);
+    pack_row(fields, 6, &pack);
 }
 
 static void report_run(struct decide_job *job, struct decide_context *context, struct effects *)
 {
     struct report_job *t = CONTAINER_OF(job, struct report_job, job);
     const struct dimensions *dimensions = core_dimensions(context->core);
-    struct pack fields = pack_begin(&t->fields);
+    struct frame_writer *scratch = &context->frames;
+    struct pack fields = {&t->fields, ERR_OK};
     struct core_summary summary;
 
     t->err = core_summary(context->core, &context->scratch, &summary);
     if (t->err) return;
-    pack_summary(t, &summary, &fields);
+    pack_summary(t, &summary, &fields, scratch);
     for (size_t i = 0; i < summary.shortfall_count; i++)
-        pack_shortfall(t, summary.shortfalls[i], dimensions, &fields);
-    pack_u64(&fields, FIELD_SCOPE,
+        pack_shortfall(summary.shortfalls[i], dimensions, &fields, scratch);
+    pack_u64(&fields, 100,
              t->scoped ? BIGFLEET__V1ALPHA1__SHARD_REPORT__SCOPE__SCOPE_DOMAINS
                        : BIGFLEET__V1ALPHA1__SHARD_REPORT__SCOPE__SCOPE_EVERYTHING);
-    if (!fields.err) fields.err = buf_append(&t->fields, buf_peek(&t->domains));
     t->err = fields.err;
 }
 
@@ -116,10 +92,6 @@ static void report_done(struct decide_job *job, enum err err)
 
     t->done(t->context, err ? err : t->err, buf_peek(&t->fields));
     buf_deinit(&t->fields);
-    buf_deinit(&t->message);
-    buf_deinit(&t->part);
-    buf_deinit(&t->piece);
-    buf_deinit(&t->domains);
     free(t);
 }
 
@@ -135,9 +107,9 @@ static enum err report_pack_domains(struct shard *shard, struct buf *into, struc
         const struct label *domain = &each[shard->domain_next++ % count];
         struct pack row = pack_begin(scratch);
 
-        pack_text(&row, FIELD_KEY, domain->key);
-        pack_text(&row, REPORT_FIELD_VALUE, domain->value);
-        pack_row(&pack, FIELD_DOMAINS, &row);
+        pack_text(&row, 1, domain->key);
+        pack_text(&row, 2, domain->value);
+        pack_row(&pack, 102, &row);
     }
     return pack.err;
 }
@@ -159,12 +131,8 @@ static void report_make(void *shard, shard_report_fn *done, void *context)
         .scoped = domains_given(s->options.domains),
     };
     buf_init(&t->fields, REPORT_BYTES_MAX);
-    buf_init(&t->message, PART_BYTES_MAX);
-    buf_init(&t->part, PART_BYTES_MAX);
-    buf_init(&t->piece, PART_BYTES_MAX);
-    buf_init(&t->domains, REPORT_BYTES_MAX);
-    if (report_pack_domains(s, &t->domains, &t->part))
-        buf_clear(&t->domains); /* they are optional */
+    if (report_pack_domains(s, &t->fields, &s->status.row))
+        buf_clear(&t->fields); /* they are optional */
     decide_thread_submit(s->decide_thread, &t->job);
 }
 

@@ -1,22 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shard/rests.h"
-
+/* The page /rests: which machines are left alone for now, and why, as JSON. Of more than
+ * RESTS_SHOWN some are shown. Decide thread.
+ *
+ *   {"cycle":7,"resting":1,"all":true,"machines":[{"machine":"m-1","state":"Failed","cluster":"",
+ *    "why":"refused","error":"create: ...","refusals":2,"asked":0,"left_seconds":41.5}]}
+ *
+ *   why        refused   the provider, or an operator, said no; tried again when the rest is over
+ *              doubt     a call was not answered; the provider is being asked what became of it
+ *              failed    the provider calls it Failed; it is given back by Delete
+ *   resting    how many there are, of those that were looked at; `all`: those were all */
+#include "shard/shard_internal.h"
 #include "text/ndjson.h"
 #include "text/utf8.h"
 
-enum { ERROR_SHOWN = 512 }; /* so that a thousand fit, whatever is in them */
+enum { RESTS_SHOWN = 1000, ERROR_SHOWN = 512 /* so that a thousand fit, whatever is in them */ };
+
+const char *resting_why_name(enum resting_why why)
+{
+    static const char *const names[] = {
+        [RESTING_REFUSED] = "refused", [RESTING_DOUBT] = "doubt", [RESTING_FAILED] = "failed"};
+
+    return names[why];
+}
 
 static void write_machine(struct ndjson *json, const struct resting *r)
 {
-    static const char *const why[] = {
-        [RESTING_REFUSED] = "refused", [RESTING_DOUBT] = "doubt", [RESTING_FAILED] = "failed"};
     char state[MACHINE_NAME_CAP];
 
     ndjson_open_object(json, NDJSON_ITEM);
     ndjson_string(json, STR("machine"), r->machine);
     ndjson_c_string(json, STR("state"), machine_state_name(r->state, state));
     ndjson_string(json, STR("cluster"), r->cluster);
-    ndjson_c_string(json, STR("why"), why[r->rest.why]);
+    ndjson_c_string(json, STR("why"), resting_why_name(r->rest.why));
     ndjson_string(json, STR("error"), utf8_clip(r->error, ERROR_SHOWN));
     ndjson_u64(json, STR("refusals"), r->rest.refusals);
     ndjson_u64(json, STR("asked"), r->rest.asked);

@@ -7,17 +7,12 @@
 #include "shard/sessions_internal.h"
 #include "text/utf8.h"
 
-static struct str blob_key(const uint64_t *action)
-{
-    return str_of((const char *)action, sizeof *action);
-}
-
 /* The request is its owner's again. */
 static void blob_end(struct session_blob *request, enum blob_end end, struct str content)
 {
     struct sessions *s = request->sessions;
 
-    map_remove(&s->requests, blob_key(&request->action));
+    map_remove(&s->requests, action_key(&request->action));
     list_remove(&request->link);
     timer_deinit(&request->timer);
     s->events->on_blob(s->owner, request, end, content);
@@ -35,7 +30,7 @@ enum err sessions_ask_blob(struct sessions *s, struct str cluster, struct sessio
     enum err err = timer_init(&request->timer, s->io->loop, on_blob_timeout);
     char id[REQUEST_ID_LEN + 1];
 
-    if (!err) err = map_put(&s->requests, blob_key(&request->action), request);
+    if (!err) err = map_put(&s->requests, action_key(&request->action), request);
     if (err) {
         timer_deinit(&request->timer);
         return err;
@@ -59,7 +54,7 @@ void blobs_answer(struct session *session, const struct operator_frame *frame)
 {
     struct sessions *s = session->sessions;
     uint64_t action = action_of(s, frame->request_id);
-    struct session_blob *request = map_get(&s->requests, blob_key(&action));
+    struct session_blob *request = map_get(&s->requests, action_key(&action));
     struct note note;
 
     if (!request || request->session != session) { /* late, unknown, or given twice */

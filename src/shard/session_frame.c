@@ -235,15 +235,14 @@ enum err frame_write_node_state(struct frame_writer *w, struct str cluster,
     return frame_wrap(w, SEND_NODE_STATE, &body);
 }
 
-enum err frame_write_capacity(struct frame_writer *w, const struct profile *profile, uint32_t count,
-                              enum confidence confidence, double cost_per_hour)
+enum err frame_write_capacity(struct frame_writer *w, const struct capacity_offer *offer)
 {
     struct pack body = pack_begin(&w->body);
 
-    pack_joined(&body, 1, STR("available:"), profile->fingerprint);
-    pack_requirements(&body, 2, profile, &w->part);
-    pack_u64(&body, 4, min_u64(count, INT32_MAX));
-    pack_u64(&body, 5, confidence);
-    pack_double(&body, 6, cost_per_hour);
+    pack_joined(&body, 1, STR("available:"), offer->profile->fingerprint);
+    pack_requirements(&body, 2, offer->profile, &w->part);
+    pack_u64(&body, 4, min_u64(offer->count, INT32_MAX));
+    pack_u64(&body, 5, offer->confidence);
+    pack_double(&body, 6, offer->cost_per_hour);
     return frame_wrap(w, SEND_CAPACITY, &body);
 }

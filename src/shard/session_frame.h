@@ -2,7 +2,7 @@
 /* The frames of Shard.Session (proto/bigfleet/v1alpha1/shard.proto) as bytes.
  *
  * Reading never decodes a roll-up: it finds which payload a frame carries, and of a roll-up no more
- * than its bytes. Whoever reads them compares the cluster that they name with the session's.
+ * than its bytes. Their reader compares the cluster that they name with the session's.
  * Writing appends by hand (wire/pack.h), since texts are views and frames are many. Pure. */
 #ifndef SHARD_SESSION_FRAME_H
 #define SHARD_SESSION_FRAME_H
@@ -52,6 +52,5 @@ enum err frame_write_reclaim(struct frame_writer *writer, struct str instruction
                              struct str machine, uint64_t grace_ms, int32_t preemptor_priority);
 enum err frame_write_node_state(struct frame_writer *writer, struct str cluster,
                                 const struct machine *machine, const struct dimensions *dimensions);
-enum err frame_write_capacity(struct frame_writer *writer, const struct profile *profile,
-                              uint32_t count, enum confidence confidence, double cost_per_hour);
+enum err frame_write_capacity(struct frame_writer *writer, const struct capacity_offer *offer);
 #endif

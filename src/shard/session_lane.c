@@ -3,7 +3,7 @@
  *
  * A message is charged with its announced size before a byte of it is kept. One that does not fit
  * waits unread at its peer, in turn with others that wait; small ones are let in past the budget,
- * so that an answer to a blob request never stands behind somebody's roll-up. Who was let in and
+ * so that an answer to a blob request never waits behind a roll-up. Who was let in and
  * does not send what was announced, while others wait, is ended: a minute, and a second more for
  * each MiB. That some of it came in between gives no more time, or a byte a minute would hold the
  * budget for ever. */
@@ -141,7 +141,7 @@ static struct own_rollup *rollup_take(struct session *session, const struct oper
 }
 
 /* Gives the owner the roll-up that waits, if none is at work. */
-static void session_lane_lane_next(struct session *session)
+static void lane_next_rollup(struct session *session)
 {
     struct sessions *s = session->sessions;
     struct rollup_lane *lane = &session->lane;
@@ -169,7 +169,7 @@ void lane_rollup(struct session *session, const struct operator_frame *frame)
         s->stats.rollups_superseded++;
     }
     lane->waiting = own;
-    session_lane_lane_next(session);
+    lane_next_rollup(session);
 }
 
 void sessions_rollup_done(struct sessions *s, struct rollup *rollup, enum rollup_end end)
@@ -186,7 +186,7 @@ void sessions_rollup_done(struct sessions *s, struct rollup *rollup, enum rollup
                 frame_write_ack(&s->writer, STR("rollup"), s->term, s->limits.epoch, false));
     }
     rollup_free(s, own);
-    if (session) session_lane_lane_next(session);
+    if (session) lane_next_rollup(session);
 }
 
 /* What is at work stays the owner's, and charged, until it is done. */

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Opening and closing, the verbs, and what is kept of a cluster between its sessions. A cluster is
+ * known as long as it has a session or a frame that its next session must get. Loop's thread. */
 #include "shard/sessions.h"
 
 #include <stdlib.h>
@@ -67,8 +69,7 @@ void cluster_keep_departed(struct sessions *s, struct session_cluster *cluster, 
 #define DEFAULT(field, value)                                                                      \
     if (!l.field) l.field = (value)
 
-static enum err settle(const struct sessions_options *given, struct sessions_options *ret_limits,
-                       struct note *note)
+static struct sessions_options sessions_settle(const struct sessions_options *given)
 {
     struct sessions_options l = *given;
 
@@ -84,23 +85,19 @@ static enum err settle(const struct sessions_options *given, struct sessions_opt
     DEFAULT(blob_max, (size_t)1 << 20);
     DEFAULT(hello_timeout_ms, 30 * MS_PER_SECOND);
     DEFAULT(rollup_timeout_ms, 60 * MS_PER_SECOND);
-    if (l.rollup_budget < l.rollup_max)
-        return note_fail(note, ERR_INVALID, "roll-up budget: %zu bytes, one message may have %zu",
-                         l.rollup_budget, l.rollup_max);
-    *ret_limits = l;
-    return ERR_OK;
+    assert(l.rollup_budget >= l.rollup_max);
+    return l;
 }
 
-enum err sessions_open(const struct sessions_options *options, struct sessions **ret_sessions,
-                       struct note *note)
+enum err sessions_open(const struct sessions_options *options, struct sessions **ret_sessions)
 {
     struct sessions *s = calloc(1, sizeof *s);
     enum err err;
 
     if (!s) return ERR_NOMEM;
-    err = settle(options, &s->limits, note);
+    s->limits = sessions_settle(options);
     s->io = options->io;
-    if (!err) err = timer_init(&s->stall, s->io->loop, lane_on_stall);
+    err = timer_init(&s->stall, s->io->loop, lane_on_stall);
     if (err) {
         free(s);
         return err;
@@ -241,15 +238,14 @@ void sessions_resynced(struct sessions *s, struct str cluster)
     }
 }
 
-void sessions_capacity(struct sessions *s, struct str cluster, const struct profile *profile,
-                       uint32_t count, enum confidence confidence, double cost_per_hour)
+void sessions_capacity(struct sessions *s, struct str cluster, const struct capacity_offer *offer)
 {
     struct session *session = session_of(s, cluster);
     enum err err;
 
     if (!session) return;
-    err = frame_write_capacity(&s->writer, profile, count, confidence, cost_per_hour);
-    session_send_written(session, key_of(s, 'c', profile->fingerprint), err);
+    err = frame_write_capacity(&s->writer, offer);
+    session_send_written(session, key_of(s, 'c', offer->profile->fingerprint), err);
 }
 
 struct sessions_stats sessions_stats(const struct sessions *s)

@@ -26,7 +26,7 @@
 struct sessions;
 
 /* A roll-up that is the owner's to work on until sessions_rollup_done. Its memory may be read on
- * any thread. Whoever decodes it compares the cluster that it names. */
+ * any thread. Its decoder compares the cluster that it names. */
 struct rollup {
     struct str cluster; /* the session's, which is the certificate's */
     struct str bytes;   /* an encoded ClusterCapacityNeeds, for rollup_read() (need_wire.h) */
@@ -35,6 +35,12 @@ enum rollup_end {
     ROLLUP_ACKNOWLEDGED, /* applied or held: both are acknowledged */
     ROLLUP_REFUSED,      /* no acknowledgement; the last good demand stays */
 };
+
+/* The action as the key of a map; borrowed. */
+static inline struct str action_key(const uint64_t *action)
+{
+    return str_of((const char *)action, sizeof *action);
+}
 
 struct session_blob { /* the owner's memory, and the sessions' until on_blob */
     uint64_t action;  /* the owner's; no two requests at once have the same */
@@ -79,9 +85,8 @@ struct sessions_options {
     /* 60 s, and 1 s for each MiB, to send a message that others wait behind */
     uint64_t rollup_timeout_ms;
 };
-/* ERR_INVALID (budget), ERR_NOMEM. */
-enum err sessions_open(const struct sessions_options *options, struct sessions **ret_sessions,
-                       struct note *note);
+enum err sessions_open(const struct sessions_options *options,
+                       struct sessions **ret_sessions); /* ERR_NOMEM */
 /* After the server is closed. NULL is fine. */
 void sessions_close(struct sessions *s);
 /* What a server needs so that its own limits are not below these. */
@@ -108,8 +113,7 @@ bool sessions_reclaim(struct sessions *s, struct str cluster, uint64_t action, s
 void sessions_node_state(struct sessions *s, struct str cluster, struct str machine, bool departed,
                          struct str frame);
 void sessions_resynced(struct sessions *s, struct str cluster);
-void sessions_capacity(struct sessions *s, struct str cluster, const struct profile *profile,
-                       uint32_t count, enum confidence confidence, double cost_per_hour);
+void sessions_capacity(struct sessions *s, struct str cluster, const struct capacity_offer *offer);
 
 struct sessions_stats {
     uint32_t active, streams; /* streams: also those that have not said Hello */

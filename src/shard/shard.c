@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Opens, starts and stops a shard: its parts are made in the order in which they use each other and
+ * closed in the opposite one. Loop's thread. */
 #include "shard/shard.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "shard/shard_internal.h"
+#include "wire/pb/muster_v1_shard.pb-c.h"
 
 enum { METRICS_MS = 250 };
 
@@ -20,14 +23,13 @@ static void on_metrics(struct timer *timer)
 {
     struct shard *shard = CONTAINER_OF(timer, struct shard, metrics_timer);
     struct sessions_stats stats = sessions_stats(shard->sessions);
-    struct blob_stats blobs = blobs_counted(shard);
 
-    shard_metrics_sessions(shard->metrics, &stats, &blobs);
+    shard_metrics_sessions(shard->metrics, &stats, blob_bytes(shard), shard->calls.blobs_refused);
     report_scope_owed(shard);
     timer_start_in(&shard->metrics_timer, METRICS_MS);
 }
 
-static enum err open_decide_thread(struct shard *shard, struct note *note)
+static enum err open_decide_thread(struct shard *shard)
 {
     struct decide_thread_options options = {
         .io = shard->io,
@@ -36,7 +38,7 @@ static enum err open_decide_thread(struct shard *shard, struct note *note)
         .on_counts = on_counts,
         .owner = shard,
     };
-    enum err err = core_open(&shard->options.core, &options.core, note);
+    enum err err = core_open(&shard->options.core, &options.core);
 
     if (err) return err;
     err = decide_thread_open(&options, &shard->decide_thread);
@@ -60,14 +62,9 @@ enum err shard_open(const struct shard_options *options, struct shard **ret_shar
     shard->provider_address = strdup(options->provider_address);
     provider_calls_open(shard);
     status_open(shard);
+    audit_open(&shard->audit);
     err = shard->id && shard->provider_address ? ERR_OK : ERR_NOMEM;
     if (!err) err = shard_metrics_open(options->metrics, &shard->metrics, note);
-    if (!err)
-        err = audit_open(&(struct audit_options){.clock = shard->io->clock,
-                                                 .events = options->audit,
-                                                 .shard_id = shard->id,
-                                                 .epoch = options->epoch},
-                         &shard->audit);
     if (!err) err = cycles_open(shard);
     if (!err) err = inspect_open(shard);
     if (!err)
@@ -77,8 +74,8 @@ enum err shard_open(const struct shard_options *options, struct shard **ret_shar
                                                        .owner = shard,
                                                        .epoch = (int64_t)options->epoch,
                                                        .blobs_max = options->core.blobs_max},
-                            &shard->sessions, note);
-    if (!err) err = open_decide_thread(shard, note);
+                            &shard->sessions);
+    if (!err) err = open_decide_thread(shard);
     if (!err) err = report_scope(shard, ERR_OK, &(struct label){STR_EMPTY, STR_EMPTY}, NULL, NULL);
     if (!err) err = timer_init(&shard->metrics_timer, shard->io->loop, on_metrics);
     if (err) {
@@ -98,11 +95,20 @@ void shard_server_limits(const struct shard *shard, struct rpc_server_limits *li
 
 enum err shard_serve(struct shard *shard, struct rpc_server *server, struct note *note)
 {
+    const struct rpc_method methods[] = {{.path = "/muster.v1.ShardView/Status",
+                                          .input = &muster__v1__shard_status_request__descriptor,
+                                          .handler = &status_handler,
+                                          .service = shard},
+                                         {.path = "/muster.v1.ShardView/Machine",
+                                          .input = &muster__v1__shard_machine_request__descriptor,
+                                          .handler = &machine_view_handler,
+                                          .service = shard}};
     enum err err = sessions_serve(shard->sessions, server, note);
 
     if (!err) err = inspections_serve(shard->inspections, server, note);
-    if (!err) err = status_serve(shard, server, note);
-    return err ? err : machine_view_serve(shard, server, note);
+    for (size_t i = 0; i < ARRAY_LEN(methods) && !err; i++)
+        err = rpc_server_add(server, &methods[i], note);
+    return err;
 }
 
 void shard_start(struct shard *shard)
@@ -130,7 +136,7 @@ void shard_close(struct shard *shard)
     inspections_close(shard->inspections);
     status_close(shard);
     sessions_close(shard->sessions);
-    audit_close(shard->audit);
+    audit_close(&shard->audit);
     shard_metrics_close(shard->metrics);
     free(shard->id);
     free(shard->provider_address);

@@ -40,14 +40,14 @@ struct shard_options {
     struct domains *domains;      /* lives longer; this shard's to change */
     struct core_options core;
     uint64_t cycle_ms;      /* 0: SHARD_CYCLE_MS */
-    bool incremental;       /* ask for what changed, of a provider that tells removals too */
+    bool incremental;       /* ask for what changed, of a provider that reports removals too */
     size_t blob_bytes_max;  /* of all bootstrap blobs that wait for their Configure; 0: 256 MiB */
     uint32_t warmup_cycles; /* whose durations are not observed */
     /* The first List was whole: it may be given work. Once. */
     void (*on_ready)(void *owner);
     /* An operator reports its drains, and core.operators_reported was not set. Once. */
     void (*on_reports_drains)(void *owner);
-    /* After each cycle the page of rests.h, borrowed. NULL: it is not made. */
+    /* After each cycle the page /rests (rests.c), borrowed. NULL: it is not made. */
     void (*on_rests)(void *owner, struct str json);
     /* The provider refused a token because a newer process of this shard acts: this one has stopped
      * acting. Once; its texts are borrowed. */
@@ -58,7 +58,7 @@ enum err shard_open(const struct shard_options *options, struct shard **ret_shar
                     struct note *note);
 /* The methods of both services; before the server listens. What rpc_server_add answers. */
 enum err shard_serve(struct shard *shard, struct rpc_server *server, struct note *note);
-/* Raises what a server's own limits would stand in the way of. */
+/* Raises the server's limits to what the sessions need. */
 void shard_server_limits(const struct shard *shard, struct rpc_server_limits *limits);
 void shard_start(struct shard *shard); /* the first cycle, at once */
 /* The kill switch: no call that changes a machine leaves after this, those under way end. The rest

@@ -2,8 +2,9 @@
 /* The shard from the inside: one file for each neighbour.
  *
  *   shard.c      open, close, start, stop
- *   cycle.c      when a cycle begins; List; the cycle itself as a job
- *   apply_effects.c    effects carried out: provider calls, what operators are sent, audit, log
+ *   cycle.c      when a cycle begins, List, the decision, calls of the provider
+ *   apply_effects.c    effects carried out: what operators are sent, audit, log
+ *   audit.c      the audit, for the sink and for people
  *   hold.c       acting ends: paused, or fenced by a newer process
  *   operators.c  what operators say, as jobs
  *   report.c     the view: report, domains, term
@@ -12,7 +13,6 @@
 #ifndef SHARD_SHARD_INTERNAL_H
 #define SHARD_SHARD_INTERNAL_H
 #include "base/map.h"
-#include "shard/audit.h"
 #include "shard/decide_thread.h"
 #include "shard/metrics.h"
 #include "shard/read.h"
@@ -26,6 +26,13 @@ struct provider_calls { /* apply_effects.c */
     size_t blob_bytes, blob_bytes_max;
     uint64_t blobs_refused;
     size_t under_way;
+};
+
+enum { AUDIT_KEPT = 40 };
+struct audit { /* audit.c */
+    struct buf line;
+    struct buf kept[AUDIT_KEPT]; /* the newest lines, a ring */
+    size_t written;
 };
 
 struct hold { /* hold.c: made with the shard, so that it finds memory */
@@ -57,7 +64,7 @@ struct shard {
     struct sessions *sessions;
     struct inspections *inspections;
     struct shard_metrics *metrics;
-    struct audit *audit;
+    struct audit audit;
     struct status status;
     struct timer metrics_timer;
     struct cycles *cycles;
@@ -83,6 +90,8 @@ void cycles_start(struct shard *shard);
 void cycles_stop(struct shard *shard);
 /* Demand changed, or something was held back: one cycle soon, however often it is asked for. */
 void cycles_wake(struct shard *shard);
+/* Makes the call of an effect. False: it cannot be made now. */
+bool call_provider(struct shard *shard, const struct effect *effect);
 
 /* -- apply_effects.c -- */
 void provider_calls_open(struct shard *shard);
@@ -90,10 +99,21 @@ void provider_calls_close(struct shard *shard);
 /* As decide_thread_options wants them; the owner is the shard. */
 void effect_prepare(struct effect *effect, struct decide_context *context, struct arena *arena);
 bool effect_apply(void *owner, const struct effect *effect);
-struct blob_stats blobs_counted(const struct shard *shard);
+size_t blob_bytes(const struct shard *shard); /* held, and in the provider's client */
+/* The blob that waits for the Configure of this action; empty: none. */
+struct str blob_kept(const struct shard *shard, uint64_t action);
+void blob_drop(struct shard *shard, uint64_t action);
 /* As sessions_events.on_blob wants it. */
 void blob_answered(void *owner, struct session_blob *request, enum blob_end end,
                    struct str content);
+
+/* -- audit.c -- */
+void audit_open(struct audit *audit);
+void audit_close(struct audit *audit);
+void audit_write(struct shard *shard, const struct effect *effect); /* of kind EFFECT_AUDIT */
+/* The newest lines, whether or not there is a sink: how many, and one of them, 0 the oldest. */
+size_t audit_kept(const struct audit *audit);
+struct str audit_line(const struct audit *audit, size_t index);
 
 /* -- hold.c -- */
 bool shard_holds(const struct shard *shard);            /* acting has ended */
@@ -109,18 +129,25 @@ void report_scope_owed(struct shard *shard); /* tries it again, if it is owed */
 
 /* -- inspect.c -- */
 enum err inspect_open(struct shard *shard);
-enum err machine_view_serve(struct shard *shard, struct rpc_server *server, struct note *note);
+extern const struct rpc_handler machine_view_handler;
 
 /* -- status.c -- */
 void status_open(struct shard *shard);
 void status_close(struct shard *shard);
-enum err status_serve(struct shard *shard, struct rpc_server *server, struct note *note);
+extern const struct rpc_handler status_handler;
 bool status_wanted(const struct shard *shard); /* somebody asked not long ago */
 /* On the decide thread: writes the inventory into a zeroed one. */
-void status_look(const struct core *core, bool wanted, struct arena *arena,
+void status_look(struct decide_context *context, bool wanted, struct arena *arena,
                  struct status_cycle *ret_cycle);
 /* On the loop: takes over what `own_cycle` holds. */
 void status_take(struct shard *shard, struct status_cycle *own_cycle);
+
+/* -- rests.c -- */
+/* On the decide thread: the page /rests, as shard_options.on_rests has it. ERR_NOMEM, ERR_FULL:
+ * nothing is appended. */
+enum { RESTS_BYTES_MAX = 4 << 20 };
+const char *resting_why_name(enum resting_why why);
+enum err rests_write(struct core *core, mono_time now, struct arena *arena, struct buf *into);
 
 /* -- operators.c -- */
 extern const struct sessions_events operators_events;

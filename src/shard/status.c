@@ -6,7 +6,6 @@
 
 #include "shard/shard_internal.h"
 #include "wire/pack.h"
-#include "wire/pb/muster_v1_shard.pb-c.h"
 
 enum {
     COHORTS_FEW = 2000,
@@ -16,44 +15,6 @@ enum {
     INVENTORY_BYTES_MAX = 1 << 20,
     STATUS_ANSWER_BYTES_MAX = 3 << 20,
     ROW_BYTES_MAX = 64 << 10,
-    /* of ShardStatusResponse */
-    STATUS_FIELD_SHARD = 1,
-    FIELD_EPOCH,
-    STATUS_FIELD_CYCLE,
-    FIELD_AT,
-    FIELD_MS,
-    FIELD_PHASES,
-    FIELD_MACHINES,
-    FIELD_SESSIONS,
-    FIELD_QUEUED,
-    FIELD_INFLIGHT,
-    FIELD_DOUBT,
-    STATUS_FIELD_SHORTFALLS,
-    FIELD_STATES,
-    FIELD_ACTIONS,
-    FIELD_PAUSED,
-    FIELD_DRY_RUN,
-    FIELD_ACTIONS_MAX,
-    FIELD_RECLAIM,
-    FIELD_GUARD,
-    FIELD_INTERVAL,
-    FIELD_CAPPED,
-    FIELD_INVENTORY,
-    FIELD_LEFT_OUT,
-    STATUS_FIELD_AUDIT,
-    FIELD_FENCED,
-    FIELD_NEWEST_EPOCH,
-    FIELD_DRAINS_WAITING = 40,
-    /* of Holding */
-    STATUS_FIELD_STATE = 1,
-    STATUS_FIELD_TYPE,
-    STATUS_FIELD_ZONE,
-    STATUS_FIELD_CAPACITY,
-    STATUS_FIELD_PRICE,
-    FIELD_COUNT,
-    /* of PhaseTime and NamedCount */
-    FIELD_NAME = 1,
-    STATUS_FIELD_VALUE,
 };
 
 /* -- on the decide thread -- */
@@ -63,31 +24,28 @@ static void pack_holding(struct pack *rows, const struct holding *h, struct buf 
     struct pack row = pack_begin(scratch);
     char name[MACHINE_NAME_CAP];
 
-    pack_text(&row, STATUS_FIELD_STATE, str_from(machine_state_name(h->state, name)));
-    pack_text(&row, STATUS_FIELD_TYPE, h->type);
-    pack_text(&row, STATUS_FIELD_ZONE, h->zone);
-    pack_text(&row, STATUS_FIELD_CAPACITY, str_from(capacity_type_name(h->capacity_type, name)));
-    pack_double(&row, STATUS_FIELD_PRICE, h->price);
-    pack_u64(&row, FIELD_COUNT, h->count);
-    pack_row(rows, FIELD_INVENTORY, &row);
+    pack_text(&row, 1, str_from(machine_state_name(h->state, name)));
+    pack_text(&row, 2, h->type);
+    pack_text(&row, 3, h->zone);
+    pack_text(&row, 4, str_from(capacity_type_name(h->capacity_type, name)));
+    pack_double(&row, 5, h->price);
+    pack_u64(&row, 6, h->count);
+    pack_row(rows, 22, &row);
 }
 
-void status_look(const struct core *core, bool wanted, struct arena *arena,
+void status_look(struct decide_context *context, bool wanted, struct arena *arena,
                  struct status_cycle *ret_cycle)
 {
     struct holding *holdings = NULL;
     struct pack rows;
-    struct buf scratch;
     size_t count = 0;
     enum err err =
-        core_holdings(core, wanted ? COHORTS_MOST : COHORTS_FEW, arena, &holdings, &count);
+        core_holdings(context->core, wanted ? COHORTS_MOST : COHORTS_FEW, arena, &holdings, &count);
 
     buf_init(&ret_cycle->inventory, INVENTORY_BYTES_MAX);
-    buf_init(&scratch, ROW_BYTES_MAX);
     rows = pack_begin(&ret_cycle->inventory);
     for (size_t i = 0; !err && i < count && i < ROWS_MOST; i++)
-        pack_holding(&rows, &holdings[i], &scratch);
-    buf_deinit(&scratch);
+        pack_holding(&rows, &holdings[i], &context->frames.part);
     ret_cycle->left_out = err || rows.err || count > ROWS_MOST;
     if (rows.err) buf_clear(&ret_cycle->inventory); /* a part would look like the whole */
 }
@@ -114,8 +72,8 @@ static void pack_named(struct pack *answer, uint32_t field, const char *name, ui
 {
     struct pack row = pack_begin(scratch);
 
-    pack_text(&row, FIELD_NAME, str_from(name));
-    pack_u64(&row, STATUS_FIELD_VALUE, count);
+    pack_text(&row, 1, str_from(name));
+    pack_u64(&row, 2, count);
     pack_row(answer, field, &row);
 }
 
@@ -124,9 +82,9 @@ static void pack_phases(struct pack *answer, const struct status *s, struct buf 
     for (size_t i = 0; i < PHASE_COUNT; i++) {
         struct pack row = pack_begin(scratch);
 
-        pack_text(&row, FIELD_NAME, str_from(cycle_phase_name((enum cycle_phase)i)));
-        pack_double(&row, STATUS_FIELD_VALUE, s->last.phases[i] * 1000);
-        pack_row(answer, FIELD_PHASES, &row);
+        pack_text(&row, 1, str_from(cycle_phase_name((enum cycle_phase)i)));
+        pack_double(&row, 2, s->last.phases[i] * 1000);
+        pack_row(answer, 6, &row);
     }
 }
 
@@ -139,24 +97,23 @@ static void status_pack_counts(struct pack *answer, const struct core_counts *co
         uint64_t machines = 0;
         for (size_t type = 0; type < CAPACITY_TYPE_COUNT; type++)
             machines += counts->inventory.by_state[state][type];
-        if (machines)
-            pack_named(answer, FIELD_STATES, machine_state_name(state, name), machines, scratch);
+        if (machines) pack_named(answer, 13, machine_state_name(state, name), machines, scratch);
     }
     for (int kind = 0; kind <= ACTION_DELETE; kind++)
-        pack_named(answer, FIELD_ACTIONS, audit_kind_name((enum action_kind)kind),
-                   counts->actions[kind], scratch);
+        pack_named(answer, 14, audit_kind_name((enum action_kind)kind), counts->actions[kind],
+                   scratch);
 }
 
 static void pack_rails(struct pack *answer, const struct shard *shard)
 {
     const struct core_options *core = &shard->options.core;
 
-    pack_u64(answer, FIELD_PAUSED, core->paused);
-    pack_u64(answer, FIELD_DRY_RUN, core->dry_run);
-    pack_u64(answer, FIELD_ACTIONS_MAX, core->rails.actions_max);
-    pack_double(answer, FIELD_RECLAIM, core->rails.reclaim_fraction);
-    pack_u64(answer, FIELD_GUARD, core->rollup_guard);
-    pack_u64(answer, FIELD_INTERVAL, shard->options.cycle_ms);
+    pack_u64(answer, 15, core->paused);
+    pack_u64(answer, 16, core->dry_run);
+    pack_u64(answer, 17, core->rails.actions_max);
+    pack_double(answer, 18, core->rails.reclaim_fraction);
+    pack_u64(answer, 19, core->rollup_guard);
+    pack_u64(answer, 20, shard->options.cycle_ms);
 }
 
 static void pack_answer(struct pack *answer, struct shard *shard)
@@ -164,37 +121,36 @@ static void pack_answer(struct pack *answer, struct shard *shard)
     struct status *s = &shard->status;
     const struct core_counts *counts = &s->last.counts;
 
-    pack_text(answer, STATUS_FIELD_SHARD, str_from(shard->id));
-    pack_u64(answer, FIELD_EPOCH, shard->options.epoch);
-    pack_u64(answer, STATUS_FIELD_CYCLE, counts->cycles);
-    pack_u64(answer, FIELD_AT, s->at.ms * NS_PER_MS);
-    pack_double(answer, FIELD_MS, s->last.seconds * 1000);
+    pack_text(answer, 1, str_from(shard->id));
+    pack_u64(answer, 2, shard->options.epoch);
+    pack_u64(answer, 3, counts->cycles);
+    pack_u64(answer, 4, s->at.ms * NS_PER_MS);
+    pack_double(answer, 5, s->last.seconds * 1000);
     pack_phases(answer, s, &s->row);
-    pack_u64(answer, FIELD_MACHINES, counts->inventory.machines);
-    pack_u64(answer, FIELD_SESSIONS, sessions_stats(shard->sessions).active);
-    pack_u64(answer, FIELD_QUEUED, counts->queued);
-    pack_u64(answer, FIELD_INFLIGHT, counts->inflight);
-    pack_u64(answer, FIELD_DOUBT, counts->in_doubt);
-    pack_u64(answer, STATUS_FIELD_SHORTFALLS, counts->shortfalls);
+    pack_u64(answer, 7, counts->inventory.machines);
+    pack_u64(answer, 8, sessions_stats(shard->sessions).active);
+    pack_u64(answer, 9, counts->queued);
+    pack_u64(answer, 10, counts->inflight);
+    pack_u64(answer, 11, counts->in_doubt);
+    pack_u64(answer, 12, counts->shortfalls);
     status_pack_counts(answer, counts, &s->row);
     pack_rails(answer, shard);
-    pack_u64(answer, FIELD_CAPPED, counts->capped);
-    pack_u64(answer, FIELD_DRAINS_WAITING, counts->drains_waiting);
+    pack_u64(answer, 21, counts->capped);
+    pack_u64(answer, 40, counts->drains_waiting);
     if (!answer->err) answer->err = buf_append(answer->into, buf_peek(&s->last.inventory));
-    pack_u64(answer, FIELD_LEFT_OUT, s->last.left_out);
-    pack_u64(answer, FIELD_FENCED, shard->holds[CORE_FENCED].begun);
-    pack_i64(answer, FIELD_NEWEST_EPOCH, shard->newest_epoch);
-    for (size_t i = 0; i < audit_kept(shard->audit); i++)
-        pack_bytes(answer, STATUS_FIELD_AUDIT, audit_line(shard->audit, i));
+    pack_u64(answer, 23, s->last.left_out);
+    pack_u64(answer, 25, shard->holds[CORE_FENCED].begun);
+    pack_i64(answer, 26, shard->newest_epoch);
+    for (size_t i = 0; i < audit_kept(&shard->audit); i++)
+        pack_bytes(answer, 24, audit_line(&shard->audit, i));
 }
 
-static void status_on_message(void *service, struct rpc_call *call, const ProtobufCMessage *message,
-                              struct str bytes)
+static void status_on_message(void *service, struct rpc_call *call, const ProtobufCMessage *,
+                              struct str)
 {
     struct shard *shard = service;
     struct pack answer = pack_begin(&shard->status.answer);
 
-    (void)message, (void)bytes;
     shard->status.wanted_until = mono_after(loop_now(shard->io->loop), WANTED_MS);
     pack_answer(&answer, shard);
     if (answer.err)
@@ -216,17 +172,4 @@ void status_close(struct shard *shard)
     buf_deinit(&shard->status.row);
 }
 
-enum err status_serve(struct shard *shard, struct rpc_server *server, struct note *note)
-{
-    static const struct rpc_handler handler = {.on_message = status_on_message};
-
-    return rpc_server_add(server,
-                          &(struct rpc_method){
-                              .path = "/muster.v1.ShardView/Status",
-                              .kind = RPC_UNARY,
-                              .input = &muster__v1__shard_status_request__descriptor,
-                              .handler = &handler,
-                              .service = shard,
-                          },
-                          note);
-}
+const struct rpc_handler status_handler = {.on_message = status_on_message};

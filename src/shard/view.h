@@ -25,8 +25,8 @@ struct shard_view {
      * machine left that the shard acts on. ERR_BUSY: it was taken away, and machines there still
      * serve; asked again, the shard says whether they do. ERR_PRECONDITION: a domain is
      * to be taken from a shard that never was given one, and so has everything. ERR_UNKNOWN: it
-     * counts, and may be lost with the power; asked again, the shard writes it again. ERR_FULL, ERR_INVALID, and what fs_publish answers
-     * else: nothing changed. */
+     * counts, and may be lost with the power; asked again, the shard writes it again. ERR_FULL,
+     * ERR_INVALID, and what fs_publish answers else: nothing changed. */
     void (*assign)(void *shard, struct str key, struct str value, bool assigned,
                    shard_domain_fn *done, void *context);
     /* The highest term heard of, for acknowledgements to operators. */

@@ -9,7 +9,6 @@
 
 enum { EVENTS_ROOM_STEP = 1024, TRACE_TEXT_CAP = 256 };
 #define EVENTS_MAX_DEFAULT 200000000ull
-#define WALL_START_DEFAULT 1767225600000ull /* 2026-01-01T00:00:00Z */
 #define GIVE_UP_DEFAULT_MS 20000ull
 
 enum err sim_open(const struct sim_options *options, struct sim **ret_sim)
@@ -20,7 +19,6 @@ enum err sim_open(const struct sim_options *options, struct sim **ret_sim)
     if (!sim) return ERR_NOMEM;
     sim->options = *options;
     if (!sim->options.events_max) sim->options.events_max = EVENTS_MAX_DEFAULT;
-    if (!sim->options.wall_start_ms) sim->options.wall_start_ms = WALL_START_DEFAULT;
     if (!sim->options.give_up_ms) sim->options.give_up_ms = GIVE_UP_DEFAULT_MS;
     heap_init(&sim->queue, SIM_EVENTS_WAITING_MAX);
     prng_seed(&root, options->seed);
@@ -47,11 +45,6 @@ uint64_t sim_hash(const struct sim *sim)
     return sim->hash;
 }
 
-uint64_t sim_draw(struct prng *prng, struct sim_cost cost)
-{
-    return cost.max_ns > cost.min_ns ? prng_between(prng, cost.min_ns, cost.max_ns) : cost.min_ns;
-}
-
 /* -- the hash: each fact is folded in with its time, so order, place and moment all count -- */
 
 static uint64_t fold(uint64_t hash, uint64_t fact)
@@ -60,23 +53,13 @@ static uint64_t fold(uint64_t hash, uint64_t fact)
     return hash ^ (hash >> 29);
 }
 
-static const char *mark_text(enum sim_mark mark)
-{
-    switch (mark) {
-    case SIM_MARK_TURN: return "turn";
-    case SIM_MARK_ARRIVE: return "packet arrives";
-    case SIM_MARK_LOSE: return "packet lost";
-    case SIM_MARK_JOB: return "job";
-    case SIM_MARK_BOOT: return "starts";
-    case SIM_MARK_DEATH: return "dies";
-    case SIM_MARK_PAUSE: return "pause";
-    case SIM_MARK_CLOCK: return "clock";
-    case SIM_MARK_SOCKET: return "connection";
-    case SIM_MARK_CALLER: return "note";
-    case SIM_MARK_LINK: return "link";
-    }
-    return "?";
-}
+static const char *const mark_texts[] = {
+    [SIM_MARK_TURN] = "turn",         [SIM_MARK_ARRIVE] = "packet arrives",
+    [SIM_MARK_LOSE] = "packet lost",  [SIM_MARK_JOB] = "job",
+    [SIM_MARK_BOOT] = "starts",       [SIM_MARK_DEATH] = "dies",
+    [SIM_MARK_PAUSE] = "pause",       [SIM_MARK_CLOCK] = "clock",
+    [SIM_MARK_SOCKET] = "connection", [SIM_MARK_CALLER] = "note",
+    [SIM_MARK_LINK] = "link"};
 
 void sim_mark(struct sim *sim, enum sim_mark mark, const struct sim_host *host, uint64_t a,
               uint64_t b)
@@ -88,7 +71,7 @@ void sim_mark(struct sim *sim, enum sim_mark mark, const struct sim_host *host, 
     sim->hash = fold(sim->hash, a);
     sim->hash = fold(sim->hash, b);
     if (!sim->options.trace || mark == SIM_MARK_CALLER) return;
-    snprintf(text, sizeof text, "%s %" PRIu64 " %" PRIu64, mark_text(mark), a, b);
+    snprintf(text, sizeof text, "%s %" PRIu64 " %" PRIu64, mark_texts[mark], a, b);
     sim->options.trace(sim->options.trace_context, sim->now, host ? host->name : "", text);
 }
 

@@ -11,14 +11,14 @@
  * of the process's loop takes no virtual time while it runs; what it cost is charged afterwards, as
  * the earliest moment of its next turn.
  *
- * The surprising rule, for whoever writes sim_process_ops.destroy: when a process dies its memory
+ * The surprising rule for sim_process_ops.destroy: when a process dies its memory
  * must still be given back. destroy(state) is called on a dead host: nothing it does reaches the
- * network or the disk, time stands still, no timer fires, no hook and no job runs. Call the same
+ * network or the disk, time stops, no timer fires, no hook and no job runs. Call the same
  * close functions as in an orderly stop. What they answer by callback (on_closed, done with
  * ERR_CANCELLED, deferred tasks, posts) is delivered right after destroy returns, so a state that
  * is freed by the last of these callbacks is fine. A process may also free its memory at once and
  * leave its streams, listeners and workers unclosed: the world takes those back without a callback.
- * It must not then leave tasks or posts waiting, and nothing it tells a checker from here on may
+ * It must not then leave tasks or posts waiting, and nothing it reports to a checker from here on may
  * count. */
 #ifndef SIM_SIM_H
 #define SIM_SIM_H
@@ -43,10 +43,9 @@ enum {
 /* -- the world -- */
 struct sim_options {
     uint64_t seed;
-    uint64_t events_max;    /* over the world's life; 0: 200 million */
-    uint64_t wall_start_ms; /* since 1970; 0: 2026-01-01 */
-    uint64_t give_up_ms;    /* a connection with unanswered bytes dies after; 0: 20 s */
-    /* Told of every traced event; for a person who looks at one seed. */
+    uint64_t events_max; /* over the world's life; 0: 200 million */
+    uint64_t give_up_ms; /* a connection with unanswered bytes dies after; 0: 20 s */
+    /* Called with every traced event; for a person who looks at one seed. */
     void (*trace)(void *context, sim_time now, const char *host, const char *text);
     void *trace_context;
 };
@@ -88,17 +87,12 @@ void sim_event_cancel(struct sim_event *event);
 
 /* -- hosts -- */
 struct tls_identity;
-struct sim_cost {
-    uint64_t min_ns, max_ns;
-}; /* drawn evenly */
 struct sim_host_options {
     const char *name; /* letters, digits, '-' and '.'; resolved by every host */
     /* Shown to peers when both sides of a connection passed a TLS context. TLS itself does not run
      * in virtual time: contexts are not looked into, and what is sent is not encrypted. */
     const struct tls_identity *identity; /* borrowed for the life of the host; may be NULL */
     const char *alpn;                    /* agreed on TLS connections; NULL: "" */
-    struct sim_cost turn_cost;           /* zero: 1..20 us */
-    struct sim_cost job_cost;            /* of a job apart from its disk calls; zero: 5..50 us */
     /* Zero: a disk that keeps everything and never fails. Costs, when all are zero: 3 us a call, 1
      * us a KiB, a sync 50..500 us. The cost function and the clock are the host's. */
     struct sim_fs_options disk;
@@ -143,11 +137,9 @@ enum sim_pause {
     SIM_PAUSE_MACHINE, /* a frozen virtual machine: packets for it are lost */
 };
 void sim_host_pause(struct sim_host *host, enum sim_pause pause);
-void sim_host_resume(struct sim_host *host); /* time has jumped for it; fine when running */
-bool sim_host_powered(const struct sim_host *host);
+void sim_host_resume(struct sim_host *host);        /* time has jumped for it; fine when running */
 bool sim_host_running(const struct sim_host *host); /* it has a process; perhaps a paused one */
 bool sim_host_paused(const struct sim_host *host);
-uint64_t sim_host_boots(const struct sim_host *host);
 
 /* -- clocks -- */
 /* How much faster (or slower) than the world this host's clocks run from now on, in parts per

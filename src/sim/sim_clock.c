@@ -56,8 +56,7 @@ void sim_clock_boot(struct sim_host *host)
 
     if (!host->boots) {
         clock->base = (struct clock){clock_mono_read, clock_wall_read};
-        clock->wall_ns =
-            (int64_t)(host->sim->options.wall_start_ms * NS_PER_MS + host->sim->now.ns);
+        clock->wall_ns = (int64_t)(SIM_WALL_START_NS + host->sim->now.ns);
     } else {
         clock->wall_ns = wall_in(host, 0); /* the battery kept it going */
     }
@@ -116,6 +115,6 @@ void sim_host_clock_step(struct sim_host *host, int64_t ms)
 
 int64_t sim_host_wall_error_ms(const struct sim_host *host)
 {
-    int64_t truth = (int64_t)(host->sim->options.wall_start_ms * NS_PER_MS + host->sim->now.ns);
+    int64_t truth = (int64_t)(SIM_WALL_START_NS + host->sim->now.ns);
     return (wall_in(host, 0) - truth) / (int64_t)NS_PER_MS;
 }

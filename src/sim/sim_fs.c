@@ -27,23 +27,20 @@ static void pay(struct sim_fs *disk, enum sim_fs_call call, uint64_t bytes)
         ns += options->stall_ns;
         disk->stats.stalls++;
     }
-    if (options->cost && ns > 0) options->cost(options->cost_context, ns);
+    if (options->cost && ns > 0) options->cost(options->context, ns);
 }
 
 static uint32_t failure_rate(const struct sim_fs *disk, enum sim_fs_call call)
 {
-    switch (call) {
-    case SIM_FS_READ: return disk->options.read_fails_per_million;
-    case SIM_FS_WRITE: return disk->options.write_fails_per_million;
-    case SIM_FS_SYNC: return disk->options.sync_fails_per_million;
-    case SIM_FS_OPEN:
-    case SIM_FS_NAME:
-    case SIM_FS_CALL_COUNT: break;
-    }
-    return 0;
+    const uint32_t rates[SIM_FS_CALL_COUNT] = {
+        [SIM_FS_READ] = disk->options.read_fails_per_million,
+        [SIM_FS_WRITE] = disk->options.write_fails_per_million,
+        [SIM_FS_SYNC] = disk->options.sync_fails_per_million,
+    };
+
+    return rates[call];
 }
 
-/* Every call of the table begins here. */
 static enum err begin(struct sim_fs *disk, enum sim_fs_call call, uint64_t bytes)
 {
     enum err err = ERR_OK;
@@ -57,11 +54,25 @@ static enum err begin(struct sim_fs *disk, enum sim_fs_call call, uint64_t bytes
     return err;
 }
 
+static bool is_admitted(const struct sim_fs *disk)
+{
+    return !disk->options.admits || disk->options.admits(disk->options.context);
+}
+
+/* A call about a path begins here. */
+static enum err begin_path(struct sim_fs *disk, enum sim_fs_call call)
+{
+    return is_admitted(disk) ? begin(disk, call, 0) : ERR_IO;
+}
+
 /* -- files -- */
 
-static struct sim_node *node_of(struct fs_file *file)
+/* A call about an open file begins here. ERR_CLOSED: the handle is dead. */
+static enum err file_node(struct fs *fs, struct fs_file *file, struct sim_node **ret_node)
 {
-    return ((struct sim_file *)file)->node;
+    if (!is_admitted(disk_of(fs))) return ERR_IO;
+    *ret_node = ((struct sim_file *)file)->node;
+    return *ret_node ? ERR_OK : ERR_CLOSED;
 }
 
 /* The node of a path that must be there. */
@@ -111,7 +122,7 @@ static enum err disk_open(struct fs *fs, const char *path, uint32_t flags, uint3
 {
     struct sim_fs *disk = disk_of(fs);
     struct sim_node *node;
-    enum err err = begin(disk, SIM_FS_OPEN, 0);
+    enum err err = begin_path(disk, SIM_FS_OPEN);
     if (err) return err;
     if (disk->files_live >= SIM_FS_HANDLES_MAX) return ERR_FULL;
     struct sim_file *file = calloc(1, sizeof *file);
@@ -163,10 +174,11 @@ static enum err disk_read_at(struct fs *fs, struct fs_file *file, uint64_t offse
                              size_t len, size_t *ret_got)
 {
     struct sim_fs *disk = disk_of(fs);
-    struct sim_node *node = node_of(file);
-    if (!node) return ERR_CLOSED;
+    struct sim_node *node;
+    enum err err = file_node(fs, file, &node);
+    if (err) return err;
     size_t got = offset < node->live.len ? min_size(len, node->live.len - (size_t)offset) : 0;
-    enum err err = begin(disk, SIM_FS_READ, got);
+    err = begin(disk, SIM_FS_READ, got);
     if (err) return err;
     if (prng_chance(&disk->prng, disk->options.read_flips_per_million))
         flip_bit(disk, node, offset, got);
@@ -184,10 +196,11 @@ static enum err disk_write_at(struct fs *fs, struct fs_file *file, uint64_t offs
                               struct str bytes)
 {
     struct sim_fs *disk = disk_of(fs);
-    struct sim_node *node = node_of(file);
-    if (!node) return ERR_CLOSED;
+    struct sim_node *node;
+    enum err err = file_node(fs, file, &node);
+    if (err) return err;
     if (file->flags & FS_APPEND) offset = node->live.len;
-    enum err err = begin(disk, SIM_FS_WRITE, bytes.len);
+    err = begin(disk, SIM_FS_WRITE, bytes.len);
     if (!err) return data_write(disk, node, offset, bytes);
     /* "After an error any part may be there." */
     size_t part = (size_t)prng_below(&disk->prng, bytes.len + 1);
@@ -198,9 +211,10 @@ static enum err disk_write_at(struct fs *fs, struct fs_file *file, uint64_t offs
 static enum err disk_sync(struct fs *fs, struct fs_file *file)
 {
     struct sim_fs *disk = disk_of(fs);
-    struct sim_node *node = node_of(file);
-    if (!node) return ERR_CLOSED;
-    enum err err = begin(disk, SIM_FS_SYNC, 0);
+    struct sim_node *node;
+    enum err err = file_node(fs, file, &node);
+    if (err) return err;
+    err = begin(disk, SIM_FS_SYNC, 0);
     if (err)
         data_sync_failed(disk, node);
     else
@@ -211,17 +225,19 @@ static enum err disk_sync(struct fs *fs, struct fs_file *file)
 static enum err disk_truncate(struct fs *fs, struct fs_file *file, uint64_t size)
 {
     struct sim_fs *disk = disk_of(fs);
-    struct sim_node *node = node_of(file);
-    if (!node) return ERR_CLOSED;
-    enum err err = begin(disk, SIM_FS_WRITE, 0);
+    struct sim_node *node;
+    enum err err = file_node(fs, file, &node);
+    if (err) return err;
+    err = begin(disk, SIM_FS_WRITE, 0);
     return err ? err : data_truncate(disk, node, size);
 }
 
 static enum err disk_file_size(struct fs *fs, struct fs_file *file, uint64_t *ret_size)
 {
-    struct sim_node *node = node_of(file);
-    if (!node) return ERR_CLOSED;
-    enum err err = begin(disk_of(fs), SIM_FS_NAME, 0);
+    struct sim_node *node;
+    enum err err = file_node(fs, file, &node);
+    if (err) return err;
+    err = begin(disk_of(fs), SIM_FS_NAME, 0);
     if (!err) *ret_size = node->live.len;
     return err;
 }
@@ -231,7 +247,7 @@ static enum err disk_file_size(struct fs *fs, struct fs_file *file, uint64_t *re
 static enum err disk_stat(struct fs *fs, const char *path, struct fs_info *ret_info)
 {
     struct sim_node *node = NULL;
-    enum err err = begin(disk_of(fs), SIM_FS_NAME, 0);
+    enum err err = begin_path(disk_of(fs), SIM_FS_NAME);
     if (!err) err = find_node(disk_of(fs), path, &node);
     if (err) return err;
     *ret_info = (struct fs_info){
@@ -264,7 +280,7 @@ static enum err disk_rename(struct fs *fs, const char *from_path, const char *to
 {
     struct sim_fs *disk = disk_of(fs);
     struct sim_path from, to;
-    enum err err = begin(disk, SIM_FS_NAME, 0);
+    enum err err = begin_path(disk, SIM_FS_NAME);
     if (err) return err;
     if ((err = names_find(disk, from_path, &from))) return err;
     if ((err = names_find(disk, to_path, &to))) return err;
@@ -277,7 +293,7 @@ static enum err disk_remove(struct fs *fs, const char *path)
 {
     struct sim_fs *disk = disk_of(fs);
     struct sim_path place;
-    enum err err = begin(disk, SIM_FS_NAME, 0);
+    enum err err = begin_path(disk, SIM_FS_NAME);
     if (!err) err = names_find(disk, path, &place);
     if (err) return err;
     if (!place.entry) return place.node ? ERR_BUSY : ERR_NOT_FOUND;
@@ -290,7 +306,7 @@ static enum err disk_make_dir(struct fs *fs, const char *path, uint32_t mode)
 {
     struct sim_fs *disk = disk_of(fs);
     struct sim_path place;
-    enum err err = begin(disk, SIM_FS_NAME, 0);
+    enum err err = begin_path(disk, SIM_FS_NAME);
     if (!err) err = names_find(disk, path, &place);
     if (err) return err;
     if (place.node) return ERR_EXISTS;
@@ -303,7 +319,7 @@ static enum err disk_make_link(struct fs *fs, const char *target, const char *pa
     struct sim_fs *disk = disk_of(fs);
     struct sim_path place;
     struct sim_node *node;
-    enum err err = begin(disk, SIM_FS_NAME, 0);
+    enum err err = begin_path(disk, SIM_FS_NAME);
     if (!err) err = names_find(disk, path, &place);
     if (err) return err;
     if (place.node) return ERR_EXISTS;
@@ -324,7 +340,7 @@ static enum err disk_list(struct fs *fs, const char *path, fs_list_fn *each, voi
     struct sim_fs *disk = disk_of(fs);
     struct sim_node *dir;
     uint64_t count = 0;
-    enum err err = begin(disk, SIM_FS_NAME, 0);
+    enum err err = begin_path(disk, SIM_FS_NAME);
     if (!err) err = find_dir(disk, path, &dir);
     if (err) return err;
     LIST_EACH(&dir->entries, link) count++;
@@ -342,7 +358,7 @@ static enum err disk_list(struct fs *fs, const char *path, fs_list_fn *each, voi
 static enum err disk_sync_dir(struct fs *fs, const char *path)
 {
     struct sim_node *dir = NULL;
-    enum err err = begin(disk_of(fs), SIM_FS_SYNC, 0);
+    enum err err = begin_path(disk_of(fs), SIM_FS_SYNC);
     if (!err) err = find_dir(disk_of(fs), path, &dir);
     if (!err) names_sync_dir(disk_of(fs), dir);
     return err;
@@ -352,7 +368,7 @@ static enum err disk_free_bytes(struct fs *fs, const char *path, uint64_t *ret_b
 {
     struct sim_fs *disk = disk_of(fs);
     struct sim_node *node;
-    enum err err = begin(disk, SIM_FS_NAME, 0);
+    enum err err = begin_path(disk, SIM_FS_NAME);
     if (!err) err = find_node(disk, path, &node);
     if (err) return err;
     *ret_bytes = disk->used < disk->options.capacity ? disk->options.capacity - disk->used : 0;
@@ -376,7 +392,7 @@ static enum err disk_lock_dir(struct fs *fs, const char *path, struct fs_lock **
 {
     struct sim_fs *disk = disk_of(fs);
     struct sim_node *dir, *file = NULL;
-    enum err err = begin(disk, SIM_FS_OPEN, 0);
+    enum err err = begin_path(disk, SIM_FS_OPEN);
     if (!err) err = find_dir(disk, path, &dir);
     if (err) return err;
     struct fs_lock *lock = calloc(1, sizeof *lock);
@@ -491,7 +507,9 @@ void sim_fs_close(struct sim_fs *disk)
     if (!disk) return;
     sim_fs_process_died(disk);
     sim_fs_reclaim(disk);
-    names_discard(disk);
+    names_sync_all(disk);
+    node_unref(disk, disk->root);
+    assert(list_empty(&disk->nodes)); /* the tree held the rest */
     free(disk);
 }
 

@@ -2,7 +2,7 @@
 /* A disk in memory behind the same struct fs as the kernel's: one per simulated host.
  *
  * It decides what a power cut leaves. Content that was synced always survives; a write that was not
- * is kept, lost or torn on its own, whatever stands beside it. Names (create, rename, remove) are
+ * is kept, lost or torn on its own, whatever is beside it. Names (create, rename, remove) are
  * kept in the order of the journal: a power cut keeps a beginning of what sync_dir had not yet
  * covered; with `reorder_names` each name goes its own way and only operations on the same name
  * stay in order. A rename is kept or lost whole. Syncing a file says nothing about its name, which
@@ -27,7 +27,7 @@ enum {
 };
 #define SIM_FS_CAPACITY_DEFAULT (1ull << 30)
 
-/* Told what a call cost, in virtual time, before the call returns. */
+/* Called with the cost of a call, in virtual time, before the call returns. */
 typedef void sim_fs_cost_fn(void *context, uint64_t ns);
 
 struct sim_fs_options {
@@ -52,9 +52,11 @@ struct sim_fs_options {
     uint32_t read_flips_per_million;
     uint32_t read_misdirected_per_million;
     /* Virtual cost of each call: fixed, per KiB moved, and for a sync a draw between two ends; a
-     * stall comes on top. Nothing is told when cost is NULL. */
+     * stall comes on top. Nothing is charged when cost is NULL. */
     sim_fs_cost_fn *cost;
-    void *cost_context;
+    /* Asked before each call; false: nothing is done, and the call fails with ERR_IO. May be NULL. */
+    bool (*admits)(void *context);
+    void *context; /* of both */
     uint64_t call_ns, kib_ns, sync_ns_min, sync_ns_max;
     uint32_t stall_per_million;
     uint64_t stall_ns;
@@ -104,10 +106,4 @@ struct sim_fs_stats {
     uint64_t writes_dropped, flips, misdirected, stalls;
 };
 struct sim_fs_stats sim_fs_stats(const struct sim_fs *disk);
-/* Everything that can ever be seen, content, names, what is pending and the generator, in one
- * number: equal runs have equal hashes. */
-uint64_t sim_fs_hash(const struct sim_fs *disk);
-/* One line per file and directory, sorted by path: what stands there and what a sync would still
- * have to write. ERR_FULL, ERR_NOMEM. */
-enum err sim_fs_dump(const struct sim_fs *disk, struct buf *into);
 #endif

@@ -126,18 +126,24 @@ static size_t room_for(struct sim_fs *disk, const struct sim_node *node, uint64_
     return end > offset ? (size_t)min_u64(end - offset, len) : 0;
 }
 
+/* With room for `end` bytes in both contents. NULL: no memory. */
+static struct pending_write *write_make(struct sim_node *node, uint64_t end, size_t len)
+{
+    struct pending_write *write = malloc(sizeof *write + len);
+
+    if (!write || content_reserve(&node->live, end) || content_reserve(&node->durable, end)) {
+        free(write);
+        return NULL;
+    }
+    return write;
+}
+
 enum err data_write(struct sim_fs *disk, struct sim_node *node, uint64_t offset, struct str bytes)
 {
     size_t len = room_for(disk, node, offset, bytes.len);
     if (len == 0) return bytes.len == 0 ? ERR_OK : ERR_NO_SPACE;
-    struct pending_write *write = malloc(sizeof *write + len);
+    struct pending_write *write = write_make(node, offset + len, len);
     if (!write) return ERR_NOMEM;
-    enum err err = content_reserve(&node->live, offset + len);
-    if (!err) err = content_reserve(&node->durable, offset + len);
-    if (err) {
-        free(write);
-        return err;
-    }
     *write = (struct pending_write){.offset = offset, .len = len};
     memcpy(write->bytes, bytes.at, len);
     content_put(&node->live, offset, bytes.at, len);
@@ -150,14 +156,8 @@ enum err data_truncate(struct sim_fs *disk, struct sim_node *node, uint64_t size
     if (size == node->live.len) return ERR_OK;
     uint64_t held = max_size(node->live.len, node->durable.len);
     if (size > held && !disk_has_room(disk, size - held)) return ERR_NO_SPACE;
-    struct pending_write *write = malloc(sizeof *write);
+    struct pending_write *write = write_make(node, size, 0);
     if (!write) return ERR_NOMEM;
-    enum err err = content_reserve(&node->live, size);
-    if (!err) err = content_reserve(&node->durable, size);
-    if (err) {
-        free(write);
-        return err;
-    }
     *write = (struct pending_write){.offset = size, .truncation = true};
     content_resize(&node->live, (size_t)size);
     remember(disk, node, write);

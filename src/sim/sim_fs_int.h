@@ -132,5 +132,4 @@ enum err names_rename(struct sim_fs *disk, struct sim_node *from, struct sim_ent
 void names_sync_dir(struct sim_fs *disk, struct sim_node *dir);
 void names_sync_all(struct sim_fs *disk);
 void names_crash(struct sim_fs *disk);
-void names_discard(struct sim_fs *disk); /* at close: frees without looking at references */
 #endif

@@ -199,7 +199,7 @@ static bool moves_dir(const struct name_op *op)
     return op->gone && op->made && takes_dir(op->made);
 }
 
-/* True when `later` cannot be on disk without `earlier`: they name the same thing; or `later`
+/* True when `later` cannot be on disk without `earlier`: they have the same name; or `later`
  * removes a directory that `earlier` emptied; or both move directories, which out of order could
  * make a ring. */
 static bool depends_on(const struct name_op *later, const struct name_op *earlier)
@@ -359,27 +359,4 @@ void names_crash(struct sim_fs *disk)
         if (op_of(link)->lost) op_undo(disk, op_of(link));
     }
     names_sync_all(disk);
-}
-
-/* -- end -- */
-
-void names_discard(struct sim_fs *disk)
-{
-    LIST_EACH_SAFE(&disk->journal, link, following)
-    {
-        struct name_op *op = op_of(link);
-        free(op->gone);
-        free(op->replaced);
-        free(op);
-    }
-    LIST_EACH_SAFE(&disk->nodes, link, following)
-    {
-        struct sim_node *node = CONTAINER_OF(link, struct sim_node, link);
-        LIST_EACH_SAFE(&node->entries, inner, following_inner)
-        {
-            free(CONTAINER_OF(inner, struct sim_entry, link));
-        }
-        data_deinit(disk, node);
-        free(node);
-    }
 }

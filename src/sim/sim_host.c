@@ -12,11 +12,12 @@
 
 enum {
     AFTERLIFE_ROUNDS_MAX =
-        1000, /* callbacks that keep causing callbacks are a bug in a close path */
+        1000,           /* callbacks that keep causing callbacks are a bug in a close path */
+    TURN_NS_MIN = 1000, /* what a turn costs */
+    TURN_NS_MAX = 20000,
     DRAIN_ROUNDS_MAX = 1000000, /* the same, where each timer to the last deadline is one */
 };
 static const struct io *io_of_turn;
-static const struct sim_cost turn_cost_default = {1000, 20000}, job_cost_default = {5000, 50000};
 
 /* -- the loop's other half -- */
 
@@ -112,7 +113,7 @@ static void begin_turn(struct sim_host *host)
 
 static void end_turn(struct sim_host *host)
 {
-    uint64_t cost = host->spent_ns + sim_draw(&host->cost_prng, host->options.turn_cost);
+    uint64_t cost = host->spent_ns + prng_between(&host->cost_prng, TURN_NS_MIN, TURN_NS_MAX);
 
     loop_core_run(&host->loop);
     cost = max_u64(cost, host->spent_ns);
@@ -173,8 +174,6 @@ static void set_options(struct sim_host *host, const struct sim_host_options *op
     host->options.alpn = host->alpn;
     snprintf(host->name, sizeof host->name, "%s", options->name);
     snprintf(host->alpn, sizeof host->alpn, "%s", options->alpn ? options->alpn : "");
-    if (!options->turn_cost.max_ns) host->options.turn_cost = turn_cost_default;
-    if (!options->job_cost.max_ns) host->options.job_cost = job_cost_default;
 }
 
 static void init_lists(struct sim_host *host)
@@ -211,14 +210,13 @@ enum err sim_host_add(struct sim *sim, const struct sim_host_options *options,
     host->entropy.base.fill = entropy_draw;
     sim_links_init(host);
     sim_net_init(host);
-    sim_datagram_init(host);
     boot(host);
     err = sim_event_init(&host->turn, sim, turn);
     if (!err) err = sim_disk_open(host); /* dates its files by the clock that boot set */
     if (err) goto discard;
     open_loop(host);
-    host->io =
-        (struct io){&host->loop, &host->clock.base, &host->entropy.base, &host->net, &host->gate};
+    host->io = (struct io){&host->loop, &host->clock.base, &host->entropy.base, &host->net,
+                           sim_fs_fs(host->disk)};
     sim->hosts[sim->host_count++] = host;
     *ret_host = host;
     return ERR_OK;
@@ -307,7 +305,6 @@ static void bury(struct sim_host *host, enum sim_death death)
     sim_event_cancel(&host->turn);
     sim_workers_death(host);
     sim_net_death(host, death);
-    sim_datagram_death(host);
     host->turning = true; /* wakes mean nothing here */
     host->spent_ns = 0;
     io_of_turn = &host->io;
@@ -377,7 +374,7 @@ void sim_close(struct sim *sim)
     for (size_t i = 0; i < sim->host_count; i++) {
         struct sim_host *host = sim->hosts[i];
         sim_event_deinit(&host->turn);
-        sim_disk_close(host);
+        sim_fs_close(host->disk);
         free(host);
     }
     heap_deinit(&sim->queue);
@@ -406,11 +403,6 @@ void sim_process_drains(struct io *io)
     CONTAINER_OF(io, struct sim_host, io)->drains = true;
 }
 
-bool sim_host_powered(const struct sim_host *host)
-{
-    return host->powered;
-}
-
 bool sim_host_running(const struct sim_host *host)
 {
     return host->state != NULL;
@@ -419,9 +411,4 @@ bool sim_host_running(const struct sim_host *host)
 bool sim_host_paused(const struct sim_host *host)
 {
     return host->paused;
-}
-
-uint64_t sim_host_boots(const struct sim_host *host)
-{
-    return host->boots;
 }

@@ -159,10 +159,7 @@ static void arrive(struct sim_event *event)
         link->stats.delivered++;
         sim_mark(sim, SIM_MARK_ARRIVE, packet->to, packet->connection << 3 | packet->kind,
                  packet->sequence ^ packet->len << 48);
-        if (packet->kind == SIM_DATAGRAM)
-            sim_datagram_receive(packet);
-        else
-            sim_tcp_receive(packet);
+        sim_tcp_receive(packet);
     }
 }
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What may go wrong between two hosts, per direction.
  *
- * A link carries packets. Datagrams (sim_datagram.h) show each fault as it is. Streams (io/net.h)
- * are TCP-like: a small transport in sim_tcp.c numbers the bytes, acknowledges, resends and
- * reassembles, so on a stream
+ * A link carries packets. Streams (io/net.h) are TCP-like: a small transport in sim_tcp.c numbers
+ * the bytes, acknowledges, resends and reassembles, so on a stream
  *   loss         shows as a delay of at least one resend timeout (200 ms, doubling), and as a
  *                broken connection when nothing gets through for sim_options.give_up_ms;
  *   delay        is delay;
@@ -13,7 +12,7 @@
  *                connections to the same host overtake each other;
  *   a one-way partition lets data through and eats the acknowledgements, or the other way round:
  *                the window fills, stream_write answers ERR_FULL, in the end the sender gives up
- *                while the receiver keeps a half-open connection and is told nothing;
+ *                while the receiver keeps a half-open connection and hears nothing;
  *   clogging     holds everything until the clog ends, then delivers it in one burst;
  *   rate         spreads a burst: a packet leaves when the one before it has left.
  * Without `reorder` a link is first in, first out. A host's link to itself has no faults. */

@@ -124,23 +124,6 @@ bool sim_listener_wants(struct sim_listener *listener, bool tls)
     return same;
 }
 
-bool sim_listener_full(const struct sim_listener *listener)
-{
-    return listener->backlog_count >= SIM_BACKLOG_MAX;
-}
-
-void sim_listener_add(struct sim_listener *listener, struct sim_socket *s)
-{
-    s->listener = listener;
-    list_append(&listener->backlog, &s->waiting);
-    listener->backlog_count++;
-}
-
-void sim_listener_ready(struct sim_listener *listener, struct sim_socket *)
-{
-    sim_host_ready(listener->host, &listener->ready);
-}
-
 void sim_listener_drop(struct sim_socket *s)
 {
     list_remove(&s->waiting);

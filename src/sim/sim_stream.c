@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams: the process's side of a connection. What the kernel's side did is told in a turn, in the
- * order open, drained, bytes, end, closed; what the process writes leaves when its turn ends. */
+/* Streams: the process's side of a connection. What the kernel's side did is reported in a turn, in
+ * the order open, drained, bytes, end, closed; what the process writes leaves when its turn ends. */
 #include "sim/tcp.h"
 
 #include <stdlib.h>
@@ -47,7 +47,7 @@ struct sim_stream *sim_stream_new(struct sim_host *host, size_t output_max)
     stream->host = host;
     stream->output_max = output_max ? output_max : OUTPUT_MAX_DEFAULT;
     stream->alpn = "";
-    sim_bytes_init(&stream->pending, stream->output_max);
+    buf_init(&stream->pending, stream->output_max);
     sim_ready_init(&stream->ready, stream_turn);
     list_init(&stream->unsent);
     list_init(&stream->link);
@@ -73,7 +73,7 @@ void sim_stream_free(struct sim_stream *stream)
     list_remove(&stream->unsent);
     list_remove(&stream->ready.link);
     sim_event_deinit(&stream->deadline);
-    sim_bytes_deinit(&stream->pending);
+    buf_deinit(&stream->pending);
     free(stream);
 }
 
@@ -97,22 +97,22 @@ static void mark_unsent(struct sim_stream *stream)
     sim_host_schedule(stream->host);
 }
 
-/* Hands the kernel what it has room for. */
+/* Gives the kernel what it has room for. */
 static void feed(struct sim_stream *stream)
 {
     struct sim_socket *socket = stream->socket;
-    size_t len = sim_bytes_len(&stream->pending);
+    size_t len = stream->pending.len;
 
     if (!socket || socket->state == SIM_GONE || socket->fin_wanted) return;
     if (len) {
-        size_t taken = sim_socket_take(socket, sim_bytes_peek(&stream->pending, 0, len));
-        sim_bytes_consume(&stream->pending, taken);
+        size_t taken = sim_socket_take(socket, buf_peek(&stream->pending));
+        buf_consume(&stream->pending, taken);
         /* Nothing in flight, so no answer will call us: the kernel had no memory; try again. */
-        if (!taken && !sim_bytes_len(&socket->out)) mark_unsent(stream);
+        if (!taken && !socket->out.len) mark_unsent(stream);
     }
     sim_socket_push(socket);
-    if (stream->ended && !sim_bytes_len(&stream->pending)) sim_socket_end(socket);
-    if (stream->drain_wanted && sim_bytes_len(&stream->pending) <= stream->drain_at) {
+    if (stream->ended && !stream->pending.len) sim_socket_end(socket);
+    if (stream->drain_wanted && stream->pending.len <= stream->drain_at) {
         sim_host_ready(stream->host, &stream->ready); /* on_drained, in the next turn */
     }
 }
@@ -128,7 +128,7 @@ void sim_net_flush(struct sim_host *host)
     }
 }
 
-static void tell_open(struct sim_stream *stream)
+static void stream_report_open(struct sim_stream *stream)
 {
     if (stream->opened || !stream->socket || stream->socket->state == SIM_SYN_SENT) return;
     if (stream->socket->state == SIM_GONE && !stream->socket->was_open) return;
@@ -137,57 +137,56 @@ static void tell_open(struct sim_stream *stream)
     if (stream->events.on_open) stream->events.on_open(stream->owner);
 }
 
-static void tell_drained(struct sim_stream *stream)
+static void stream_report_drained(struct sim_stream *stream)
 {
     if (stream->closing || !stream->drain_wanted) return;
-    if (sim_bytes_len(&stream->pending) > stream->drain_at) return;
+    if (stream->pending.len > stream->drain_at) return;
     stream->drain_wanted = false;
     if (stream->events.on_drained) stream->events.on_drained(stream->owner);
 }
 
 static bool readable(const struct sim_stream *stream)
 {
-    return !stream->closing && !stream->paused && stream->socket &&
-           sim_bytes_len(&stream->socket->in);
+    return !stream->closing && !stream->paused && stream->socket && stream->socket->in.len;
 }
 
 /* Copied out first, as a read would: the callback may close the stream and still look at its
  * bytes. */
-static void tell_bytes(struct sim_stream *stream)
+static void stream_report_bytes(struct sim_stream *stream)
 {
     static char room[READ_MAX];
 
     while (readable(stream)) { /* ends: nothing arrives during a turn */
-        size_t len = min_size(sim_bytes_len(&stream->socket->in), READ_MAX);
-        memcpy(room, sim_bytes_peek(&stream->socket->in, 0, len).at, len);
+        size_t len = min_size(stream->socket->in.len, READ_MAX);
+        memcpy(room, stream->socket->in.data, len);
         sim_socket_read(stream->socket, len);
         stream->events.on_bytes(stream->owner, str_of(room, len));
     }
 }
 
-static void tell_end(struct sim_stream *stream)
+static void stream_report_end(struct sim_stream *stream)
 {
     const struct sim_socket *socket = stream->socket;
 
-    if (stream->closing || stream->paused || stream->end_told || !socket || !socket->fin_received ||
-        sim_bytes_len(&socket->in)) {
+    if (stream->closing || stream->paused || stream->end_reported || !socket ||
+        !socket->fin_received || socket->in.len) {
         return;
     }
-    stream->end_told = true;
+    stream->end_reported = true;
     if (stream->events.on_end)
         stream->events.on_end(stream->owner);
     else
         stream_end(&stream->base);
 }
 
-static void tell_failure(struct sim_stream *stream)
+static void stream_report_failure(struct sim_stream *stream)
 {
     const struct sim_socket *socket = stream->socket;
 
     if (stream->closing) return;
     if (stream->failed) {
         finish(stream, stream->why, &stream->note);
-    } else if (socket && stream->end_told && socket->fin_wanted) {
+    } else if (socket && stream->end_reported && socket->fin_wanted) {
         finish(stream, ERR_CLOSED, NULL); /* the kernel has the rest; nothing more can happen */
     } else if (socket && socket->state == SIM_GONE) {
         note_set(&stream->note, "%s %s: %s", stream->opened ? "read from" : "dial",
@@ -205,12 +204,12 @@ static void stream_turn(struct sim_ready *ready)
         return;
     }
     if (stream->host->dead || !stream->started) return;
-    tell_open(stream);
+    stream_report_open(stream);
     if (!stream->closing) feed(stream);
-    tell_drained(stream);
-    tell_bytes(stream);
-    tell_end(stream);
-    tell_failure(stream);
+    stream_report_drained(stream);
+    stream_report_bytes(stream);
+    stream_report_end(stream);
+    stream_report_failure(stream);
 }
 
 void sim_stream_progress(struct sim_stream *stream)
@@ -242,7 +241,7 @@ static void want_drain(struct sim_stream *stream, size_t drain_at)
 static enum err stream_put(struct stream *base, const struct str *parts, size_t count)
 {
     struct sim_stream *stream = stream_of(base);
-    size_t len = 0, before = stream->pending.buf.len, max = stream->output_max;
+    size_t len = 0, before = stream->pending.len, max = stream->output_max;
 
     if (stream->closing || stream->ended || stream->failed) return ERR_CLOSED;
     if (stream->socket && stream->socket->state == SIM_GONE) return ERR_CLOSED;
@@ -251,25 +250,25 @@ static enum err stream_put(struct stream *base, const struct str *parts, size_t 
         len += parts[i].len;
     }
     if (!len) return ERR_OK;
-    if (len > max - min_size(sim_bytes_len(&stream->pending), max)) {
+    if (len > max - min_size(stream->pending.len, max)) {
         want_drain(stream, min_size(max / 2, max - len)); /* when this very write fits */
         return ERR_FULL;
     }
     for (size_t i = 0; i < count; i++) {
-        enum err err = parts[i].len ? sim_bytes_append(&stream->pending, parts[i]) : ERR_OK;
+        enum err err = parts[i].len ? buf_append(&stream->pending, parts[i]) : ERR_OK;
         if (err) {
-            stream->pending.buf.len = before;
+            stream->pending.len = before;
             return ERR_NOMEM;
         }
     }
-    if (sim_bytes_len(&stream->pending) > max / 2) want_drain(stream, max / 2);
+    if (stream->pending.len > max / 2) want_drain(stream, max / 2);
     mark_unsent(stream);
     return ERR_OK;
 }
 
 static size_t stream_waiting(const struct stream *base)
 {
-    return sim_bytes_len(&stream_of(base)->pending);
+    return stream_of(base)->pending.len;
 }
 
 static void stream_hold(struct stream *base)
@@ -302,7 +301,7 @@ static void stream_stop(struct stream *base)
 
     if (stream->closing) return;
     stream->closing = true;
-    sim_bytes_consume(&stream->pending, sim_bytes_len(&stream->pending));
+    buf_consume(&stream->pending, stream->pending.len);
     sim_event_cancel(&stream->deadline);
     /* The doomed still hold their sockets: what the kernel does with them is decided at the
      * burial. */

@@ -15,52 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* -- bytes -- */
-
-enum { COMPACT_ABOVE = 4096 };
-
-void sim_bytes_init(struct sim_bytes *b, size_t max)
-{
-    /* Room for a dead beginning of the same size as the content. */
-    buf_init(&b->buf, max * 2 + COMPACT_ABOVE);
-    b->head = 0;
-}
-
-void sim_bytes_deinit(struct sim_bytes *b)
-{
-    buf_deinit(&b->buf);
-    b->head = 0;
-}
-
-size_t sim_bytes_len(const struct sim_bytes *b)
-{
-    return b->buf.len - b->head;
-}
-
-enum err sim_bytes_append(struct sim_bytes *b, struct str bytes)
-{
-    return buf_append(&b->buf, bytes);
-}
-
-struct str sim_bytes_peek(const struct sim_bytes *b, size_t from, size_t len)
-{
-    assert(from + len <= sim_bytes_len(b));
-    return len ? str_of(b->buf.data + b->head + from, len) : STR_EMPTY;
-}
-
-void sim_bytes_consume(struct sim_bytes *b, size_t len)
-{
-    assert(len <= sim_bytes_len(b));
-    b->head += len;
-    if (b->head == b->buf.len) {
-        buf_clear(&b->buf);
-        b->head = 0;
-    } else if (b->head > COMPACT_ABOVE && b->head > b->buf.len / 2) {
-        buf_consume(&b->buf, b->head);
-        b->head = 0;
-    }
-}
-
 /* -- life -- */
 
 static void timer_fired(struct sim_event *event);
@@ -99,8 +53,8 @@ static struct sim_socket *socket_new(struct sim_host *host, struct sim_host *pee
     list_init(&s->link);
     list_init(&s->waiting);
     list_init(&s->early);
-    sim_bytes_init(&s->out, SIM_SEND_BUFFER);
-    sim_bytes_init(&s->in, SIM_RECEIVE_BUFFER);
+    buf_init(&s->out, SIM_SEND_BUFFER);
+    buf_init(&s->in, SIM_RECEIVE_BUFFER);
     s->window_end = SIM_RECEIVE_BUFFER;
     s->resend_at = s->linger_until = s->waiting_since = SIM_NEVER;
     list_append(bucket(host, connection), &s->link);
@@ -133,12 +87,12 @@ void sim_socket_free(struct sim_socket *s)
     if (!s) return;
     sim_tcp_forget(s);
     sim_event_deinit(&s->timer);
-    sim_bytes_deinit(&s->out);
-    sim_bytes_deinit(&s->in);
+    buf_deinit(&s->out);
+    buf_deinit(&s->in);
     free(s);
 }
 
-/* It is over; the process is told if it still holds the handle. */
+/* It is over; the process hears of it if it still holds the handle. */
 static void fail(struct sim_socket *s, enum err why, const char *text)
 {
     sim_tcp_forget(s);
@@ -154,7 +108,7 @@ static void fail(struct sim_socket *s, enum err why, const char *text)
 
 static uint64_t data_end(const struct sim_socket *s)
 {
-    return s->unacked + sim_bytes_len(&s->out);
+    return s->unacked + s->out.len;
 }
 
 static void check(const struct sim_socket *s)
@@ -166,7 +120,7 @@ static void check(const struct sim_socket *s)
 static void emit(struct sim_socket *s, enum sim_packet_kind kind, uint64_t sequence, size_t len,
                  bool fin, bool probe)
 {
-    struct str bytes = len ? sim_bytes_peek(&s->out, sequence - s->unacked, len) : STR_EMPTY;
+    struct str bytes = len ? str_of(s->out.data + (sequence - s->unacked), len) : STR_EMPTY;
     struct sim_packet *packet =
         sim_packet_new(s->host, s->peer, kind, kind == SIM_SYN ? str_from(s->key) : bytes);
 
@@ -178,7 +132,7 @@ static void emit(struct sim_socket *s, enum sim_packet_kind kind, uint64_t seque
     packet->probe = probe;
     packet->sequence = sequence;
     packet->ack = s->expected;
-    packet->window = SIM_RECEIVE_BUFFER - min_size(sim_bytes_len(&s->in), SIM_RECEIVE_BUFFER);
+    packet->window = SIM_RECEIVE_BUFFER - min_size(s->in.len, SIM_RECEIVE_BUFFER);
     sim_packet_send(packet);
 }
 
@@ -252,13 +206,12 @@ void sim_socket_push(struct sim_socket *s)
 
 size_t sim_socket_take(struct sim_socket *s, struct str bytes)
 {
-    size_t room = SIM_SEND_BUFFER - min_size(sim_bytes_len(&s->out), SIM_SEND_BUFFER);
+    size_t room = SIM_SEND_BUFFER - min_size(s->out.len, SIM_SEND_BUFFER);
     size_t len = min_size(room, bytes.len);
 
     assert(!s->fin_wanted);
     if (s->state == SIM_GONE || !len) return 0;
-    if (sim_bytes_append(&s->out, str_of(bytes.at, len)))
-        return 0; /* no memory: as a full buffer */
+    if (buf_append(&s->out, str_of(bytes.at, len))) return 0; /* no memory: as a full buffer */
     return len;
 }
 
@@ -322,16 +275,22 @@ static void timer_fired(struct sim_event *event)
 
 /* -- receiving -- */
 
+/* To the other side of a connection, of which this one is `side`. */
+static void send_reset(struct sim_host *from, struct sim_host *to, uint64_t connection,
+                       uint8_t side)
+{
+    struct sim_packet *reset = sim_packet_new(from, to, SIM_RESET, STR_EMPTY);
+
+    if (!reset) return;
+    reset->connection = connection;
+    reset->side = !side;
+    sim_packet_send(reset);
+}
+
 static void answer_reset(const struct sim_packet *packet)
 {
-    struct sim_packet *reset;
-
-    if (packet->kind == SIM_RESET) return; /* never answered, or two ends would play tennis */
-    reset = sim_packet_new(packet->to, packet->from, SIM_RESET, STR_EMPTY);
-    if (!reset) return;
-    reset->connection = packet->connection;
-    reset->side = !packet->side;
-    sim_packet_send(reset);
+    if (packet->kind != SIM_RESET) /* never answered, or two ends would play tennis */
+        send_reset(packet->to, packet->from, packet->connection, packet->side);
 }
 
 static void receive_syn(struct sim_packet *packet)
@@ -348,12 +307,14 @@ static void receive_syn(struct sim_packet *packet)
         answer_reset(packet);
         return;
     }
-    if (sim_listener_full(listener)) return; /* silence; the dialer tries again */
+    if (listener->backlog_count >= SIM_BACKLOG_MAX) return; /* silence; the dialer tries again */
     s = socket_new(host, packet->from, packet->connection, 1);
     if (!s) return;
     s->state = SIM_SYN_RECEIVED;
     s->tls = packet->tls;
-    sim_listener_add(listener, s);
+    s->listener = listener;
+    list_append(&listener->backlog, &s->waiting);
+    listener->backlog_count++;
     emit(s, SIM_SYN_ACK, 0, 0, false, false);
     set_resend(s);
 }
@@ -364,7 +325,7 @@ static void established(struct sim_socket *s)
     s->was_open = true;
     s->resends = 0;
     s->resend_at = s->waiting_since = SIM_NEVER;
-    if (s->listener) sim_listener_ready(s->listener, s);
+    if (s->listener) sim_host_ready(s->host, &s->listener->ready);
     if (s->stream) sim_stream_progress(s->stream);
 }
 
@@ -376,8 +337,8 @@ static void receive_ack(struct sim_socket *s, const struct sim_packet *packet)
     if (data_end(s) > s->window_end) s->waiting_since = SIM_NEVER; /* it lives, and has no room */
     if (packet->ack + packet->window > s->window_end) s->window_end = packet->ack + packet->window;
     if (acked) {
-        size_t data = min_size((size_t)acked, sim_bytes_len(&s->out));
-        sim_bytes_consume(&s->out, data);
+        size_t data = min_size((size_t)acked, s->out.len);
+        buf_consume(&s->out, data);
         s->unacked = packet->ack;
         if (data < acked) s->fin_acked = true;
         s->next = max_u64(s->next, s->unacked);
@@ -394,8 +355,8 @@ static bool absorb(struct sim_socket *s, const struct sim_packet *packet)
     size_t known = (size_t)min_u64(s->expected - packet->sequence, packet->len);
     struct str fresh = str_of(packet->bytes + known, packet->len - known);
 
-    if (sim_bytes_len(&s->in) + fresh.len > SIM_RECEIVE_BUFFER) return false;
-    if (fresh.len && sim_bytes_append(&s->in, fresh)) return false;
+    if (s->in.len + fresh.len > SIM_RECEIVE_BUFFER) return false;
+    if (fresh.len && buf_append(&s->in, fresh)) return false;
     s->expected += fresh.len;
     if (packet->fin && !s->fin_received && s->expected == packet->sequence + packet->len) {
         s->expected++;
@@ -480,7 +441,6 @@ void sim_tcp_receive(struct sim_packet *packet)
 {
     struct sim_socket *s;
 
-    assert(packet->kind != SIM_DATAGRAM);
     if (packet->kind == SIM_SYN) {
         receive_syn(packet);
         sim_packet_free(packet);
@@ -514,8 +474,7 @@ void sim_tcp_receive(struct sim_packet *packet)
         else
             fail(s, ERR_IO, "connection reset by peer");
         break;
-    case SIM_SYN:
-    case SIM_DATAGRAM: break;
+    case SIM_SYN: break;
     }
 }
 
@@ -523,30 +482,22 @@ void sim_tcp_receive(struct sim_packet *packet)
 
 void sim_socket_read(struct sim_socket *s, size_t len)
 {
-    bool was_tight = sim_bytes_len(&s->in) > SIM_RECEIVE_BUFFER / 2;
+    bool was_tight = s->in.len > SIM_RECEIVE_BUFFER / 2;
     uint64_t expected = s->expected;
 
-    sim_bytes_consume(&s->in, len);
+    buf_consume(&s->in, len);
     if (s->state != SIM_ESTABLISHED) return;
     absorb_early(s);
     /* The sender may be waiting for room; if this is lost it asks again by itself. */
-    if (s->expected != expected || (was_tight && sim_bytes_len(&s->in) <= SIM_RECEIVE_BUFFER / 2)) {
+    if (s->expected != expected || (was_tight && s->in.len <= SIM_RECEIVE_BUFFER / 2)) {
         send_ack(s);
     }
 }
 
 void sim_socket_reset(struct sim_socket *s)
 {
-    struct sim_packet *reset;
-
-    if (s->state != SIM_GONE && s->state != SIM_TIME_WAIT) {
-        reset = sim_packet_new(s->host, s->peer, SIM_RESET, STR_EMPTY);
-        if (reset) {
-            reset->connection = s->connection;
-            reset->side = !s->side;
-            sim_packet_send(reset);
-        }
-    }
+    if (s->state != SIM_GONE && s->state != SIM_TIME_WAIT)
+        send_reset(s->host, s->peer, s->connection, s->side);
     sim_socket_free(s);
 }
 
@@ -555,7 +506,7 @@ void sim_socket_abandon(struct sim_socket *s)
     s->stream = NULL;
     if (s->state == SIM_GONE) {
         sim_socket_free(s);
-    } else if (s->state == SIM_SYN_SENT || s->state == SIM_SYN_RECEIVED || sim_bytes_len(&s->in) ||
+    } else if (s->state == SIM_SYN_SENT || s->state == SIM_SYN_RECEIVED || s->in.len ||
                !list_empty(&s->early)) {
         sim_socket_reset(s);
     } else if (s->state == SIM_ESTABLISHED) {

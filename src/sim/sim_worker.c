@@ -8,6 +8,8 @@
 
 #include <stdlib.h>
 
+enum { JOB_NS_MIN = 5000, JOB_NS_MAX = 50000 }; /* of a job apart from its disk calls */
+
 struct sim_worker {
     struct loop_worker base;
     struct list link; /* on its host */
@@ -29,7 +31,7 @@ static void start_next(struct sim_worker *w)
     if (w->running || !(node = list_pop(&w->waiting))) return;
     w->running = CONTAINER_OF(node, struct job, link);
     w->ran = false;
-    sim_event_in(&w->event, sim_draw(&w->host->cost_prng, w->host->options.job_cost) / 2);
+    sim_event_in(&w->event, prng_between(&w->host->cost_prng, JOB_NS_MIN, JOB_NS_MAX) / 2);
 }
 
 static void sim_worker_advance(struct sim_event *event)
@@ -48,7 +50,7 @@ static void sim_worker_advance(struct sim_event *event)
         w->running->run(w->running);
         host->in_job = false;
         sim_event_in(event,
-                     host->spent_ns + sim_draw(&host->cost_prng, host->options.job_cost) / 2);
+                     host->spent_ns + prng_between(&host->cost_prng, JOB_NS_MIN, JOB_NS_MAX) / 2);
         host->spent_ns = 0;
         sim_host_bury_doomed(host); /* the power may have gone at one of its disk calls */
         return;
@@ -98,7 +100,7 @@ static enum err submit(struct loop_worker *worker, struct job *job)
     return ERR_OK;
 }
 
-/* On a dead host nothing runs any more; what had run is told so. */
+/* On a dead host nothing runs any more; what had run ends as done. */
 static void worker_end(struct loop_worker *worker)
 {
     struct sim_worker *w = CONTAINER_OF(worker, struct sim_worker, base);
@@ -154,7 +156,7 @@ void sim_workers_death(struct sim_host *host)
     {
         struct sim_worker *w = CONTAINER_OF(node, struct sim_worker, link);
         sim_event_cancel(&w->event);
-        list_remove(&w->ready.link); /* what it finished is told by worker_close, or by nobody */
+        list_remove(&w->ready.link); /* what it finished ends in worker_close, or never */
     }
 }
 

@@ -25,18 +25,6 @@ enum {
 #define SIM_SYN_RESEND_NS        (1000 * NS_PER_MS)
 #define SIM_LINGER_NS            (10000 * NS_PER_MS) /* of a socket whose process closed it */
 
-/* Bytes that leave at the front without moving the rest each time. */
-struct sim_bytes {
-    struct buf buf;
-    size_t head;
-};
-void sim_bytes_init(struct sim_bytes *b, size_t max);
-void sim_bytes_deinit(struct sim_bytes *b);
-size_t sim_bytes_len(const struct sim_bytes *b);
-enum err sim_bytes_append(struct sim_bytes *b, struct str bytes); /* ERR_FULL, ERR_NOMEM */
-struct str sim_bytes_peek(const struct sim_bytes *b, size_t from, size_t len);
-void sim_bytes_consume(struct sim_bytes *b, size_t len);
-
 struct sim_socket;
 
 struct sim_listener {
@@ -60,8 +48,8 @@ struct sim_stream {
     struct stream_events events;
     void *owner;
     bool started; /* it has events; an accepted one gets them later */
-    bool opened, paused, ended, end_told, closing, failed;
-    struct sim_bytes pending;    /* written, not yet taken by the kernel */
+    bool opened, paused, ended, end_reported, closing, failed;
+    struct buf pending;          /* written, not yet taken by the kernel */
     size_t output_max, drain_at; /* on_drained is due when no more than drain_at is pending */
     bool drain_wanted;
     struct sim_event deadline; /* of a dial */
@@ -92,7 +80,7 @@ struct sim_socket {
     struct sim_listener *listener; /* until accepted */
     char key[SIM_KEY_CAP];         /* dialed; for resending the first packet */
 
-    struct sim_bytes out;                     /* from `unacked` on */
+    struct buf out;                           /* from `unacked` on */
     uint64_t unacked, next, sent, window_end; /* numbers of bytes; the end of the stream is one too;
                                                    next goes back for a resend, sent does not */
     bool fin_wanted, fin_acked;
@@ -101,7 +89,7 @@ struct sim_socket {
     sim_time resend_at, linger_until;
     struct sim_event timer;
 
-    struct sim_bytes in;
+    struct buf in;
     struct list early; /* packets that came before their turn, by number */
     uint64_t expected;
     bool fin_received;
@@ -123,7 +111,7 @@ void sim_socket_read(struct sim_socket *s, size_t len); /* that much of `in` was
 /* The process's handle goes; what was taken is still sent, or a reset when something was not
  * read. */
 void sim_socket_abandon(struct sim_socket *s);
-void sim_socket_reset(struct sim_socket *s); /* tells the peer, then frees */
+void sim_socket_reset(struct sim_socket *s); /* sends a reset to the peer, then frees */
 void sim_sockets_power_cut(struct sim_host *host);
 
 /* -- sim_stream.c -- */
@@ -131,12 +119,9 @@ struct sim_stream *sim_stream_new(struct sim_host *host, size_t output_max); /* 
 void sim_stream_attach(struct sim_stream *stream, struct sim_socket *socket);
 void sim_stream_free(struct sim_stream *stream); /* without a callback */
 
-/* -- sim_net.c and sim_stream.c: what the kernel tells -- */
+/* -- sim_net.c and sim_stream.c: what the kernel reports -- */
 void sim_stream_progress(struct sim_stream *stream); /* something changed; look at it in a turn */
 struct sim_listener *sim_listener_find(struct sim_host *host, struct str key);
 bool sim_listener_wants(struct sim_listener *listener, bool tls); /* false: count and refuse */
-bool sim_listener_full(const struct sim_listener *listener);
-void sim_listener_add(struct sim_listener *listener, struct sim_socket *s);   /* half open */
-void sim_listener_ready(struct sim_listener *listener, struct sim_socket *s); /* established */
-void sim_listener_drop(struct sim_socket *s); /* leaves the backlog */
+void sim_listener_drop(struct sim_socket *s);                     /* leaves the backlog */
 #endif

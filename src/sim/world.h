@@ -5,19 +5,18 @@
  *   sim_host.c      turns, birth and death of processes
  *   sim_clock.c     what time it is on a host
  *   sim_worker.c    jobs that take virtual time
- *   sim_disk.c      the gate between a process and its disk: costs, and silence after death
+ *   sim_disk.c      what joins a process to its disk: costs, and silence after death
  *   sim_link.c      packets between hosts, and every fault that can happen to them
  *   sim_tcp.c       the kernel's side of a connection: bytes out of packets
  *   sim_stream.c    the process's side of a connection
- *   sim_net.c       addresses, dialing, listening
- *   sim_datagram.c  messages without a transport */
+ *   sim_net.c       addresses, dialing, listening */
 #ifndef SIM_WORLD_H
 #define SIM_WORLD_H
 #include "io/io.h"
 #include "sim/sim.h"
-#include "sim/sim_datagram.h"
 #include "sim/sim_link.h"
 
+#define SIM_WALL_START_NS (1767225600000ull * NS_PER_MS) /* 2026-01-01T00:00:00Z */
 enum { SIM_EVENTS_WAITING_MAX = 1 << 22, SIM_BUCKETS = 64, SIM_EPHEMERAL_PORT_FIRST = 32768 };
 
 struct sim {
@@ -72,7 +71,6 @@ struct sim_host {
     struct sim_entropy entropy;
     struct prng cost_prng;
     struct net net;
-    struct fs gate;
     struct sim_fs *disk;
     uint64_t disk_calls_left; /* until disk_death; 0: no such plan */
     enum sim_death disk_death;
@@ -96,11 +94,6 @@ struct sim_host {
     struct list sockets[SIM_BUCKETS];        /* the kernel's, by connection */
     size_t socket_count;
     uint16_t next_port;
-    sim_datagram_fn *datagram_fn;
-    void *datagram_context;
-    struct list datagrams;
-    size_t datagram_count;
-    struct sim_ready datagram_ready;
     struct sim_link links[SIM_HOSTS_MAX]; /* to the host of that index */
 };
 
@@ -121,7 +114,6 @@ enum sim_mark {
 };
 void sim_mark(struct sim *sim, enum sim_mark mark, const struct sim_host *host, uint64_t a,
               uint64_t b);
-uint64_t sim_draw(struct prng *prng, struct sim_cost cost);
 
 /* -- sim_clock.c -- */
 void sim_clock_boot(struct sim_host *host);                          /* a new monotonic start */
@@ -147,14 +139,13 @@ void sim_workers_reclaim(struct sim_host *host);
 
 /* -- sim_disk.c -- */
 enum err sim_disk_open(struct sim_host *host);
-void sim_disk_close(struct sim_host *host);
 void sim_disk_death(struct sim_host *host, enum sim_death death);
 
 /* -- sim_link.c -- */
-enum sim_packet_kind { SIM_SYN, SIM_SYN_ACK, SIM_DATA, SIM_RESET, SIM_DATAGRAM };
+enum sim_packet_kind { SIM_SYN, SIM_SYN_ACK, SIM_DATA, SIM_RESET };
 struct sim_packet {
     struct sim_event event; /* its arrival */
-    struct list link;       /* held by a clog, waiting in a reassembly list, an inbox */
+    struct list link;       /* held by a clog, or in a reassembly list */
     struct sim_host *from, *to;
     enum sim_packet_kind kind;
     uint64_t connection;
@@ -164,7 +155,7 @@ struct sim_packet {
     size_t len;
     char bytes[]; /* for SIM_SYN: the listener's key */
 };
-/* NULL when there is no memory; whoever wanted to send sees a loss. */
+/* NULL when there is no memory: as if the packet was lost. */
 struct sim_packet *sim_packet_new(struct sim_host *from, struct sim_host *to,
                                   enum sim_packet_kind kind, struct str bytes);
 void sim_packet_free(struct sim_packet *packet); /* NULL is fine */
@@ -172,15 +163,10 @@ void sim_packet_send(struct sim_packet *own_packet);
 void sim_links_init(struct sim_host *host);
 void sim_links_drop(struct sim *sim); /* everything in flight, at the end */
 void sim_tcp_receive(struct sim_packet *own_packet);
-void sim_datagram_receive(struct sim_packet *own_packet);
 
 /* -- sim_net.c and sim_stream.c -- */
 void sim_net_init(struct sim_host *host);
 void sim_net_flush(struct sim_host *host); /* at the end of a turn: what it wrote leaves */
 void sim_net_death(struct sim_host *host, enum sim_death death);
 void sim_net_reclaim(struct sim_host *host);
-
-/* -- sim_datagram.c -- */
-void sim_datagram_init(struct sim_host *host);
-void sim_datagram_death(struct sim_host *host);
 #endif

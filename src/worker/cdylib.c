@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Loads a plugin's shared object and checks its interface; calls it. A library is never unloaded.
+ * Loaded on the loop's thread, called on the processing thread. */
 #include "worker/cdylib.h"
 
 #include <dlfcn.h>

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Claims and commits over any store: records with a checksum, the token that fences older owners,
+ * and the look that settles a conflict or a lost answer. Processing thread. */
 #include "worker/checkpoint.h"
 
 #include <inttypes.h>
@@ -68,7 +70,7 @@ bool checkpoint_complete(struct str content)
 }
 
 static enum err write_record(const struct checkpoint *checkpoint, const char *worker, wall_time now,
-                             const struct tally *tally, struct buf *into)
+                             const struct partition_tally *tally, struct buf *into)
 {
     struct ndjson line;
     enum err err, ended;
@@ -102,8 +104,8 @@ static enum err read_facts(const struct json *json, struct checkpoint *checkpoin
     return err;
 }
 
-static enum err read_record(struct str content, struct checkpoint *checkpoint, struct tally *tally,
-                            struct note *note)
+static enum err read_record(struct str content, struct checkpoint *checkpoint,
+                            struct partition_tally *tally, struct note *note)
 {
     struct json *json = NULL;
     enum err err;
@@ -118,10 +120,10 @@ static enum err read_record(struct str content, struct checkpoint *checkpoint, s
     return !err || err == ERR_NOMEM ? err : ERR_CORRUPT;
 }
 
-/* What stands there now; ERR_OK with an empty version: nothing. */
+/* What is there now; ERR_OK with an empty version: nothing. */
 static enum err checkpoint_look(struct checkpoint_store *store, uint32_t partition,
                                 struct buf *content, struct checkpoint *ret_now,
-                                struct tally *tally, struct note *note)
+                                struct partition_tally *tally, struct note *note)
 {
     struct checkpoint now = {.partition = partition};
     enum err err;
@@ -146,8 +148,9 @@ static enum err checkpoint_fenced(const struct checkpoint *now, uint64_t token, 
 
 static enum err checkpoint_claim_once(struct checkpoint_store *store, uint32_t partition,
                                       uint64_t token, const char *worker, wall_time time,
-                                      struct tally *tally, struct checkpoint *ret_checkpoint,
-                                      struct buf *content, struct note *note)
+                                      struct partition_tally *tally,
+                                      struct checkpoint *ret_checkpoint, struct buf *content,
+                                      struct note *note)
 {
     struct checkpoint now;
     enum err err = checkpoint_look(store, partition, content, &now, tally, note);
@@ -164,7 +167,7 @@ static enum err checkpoint_claim_once(struct checkpoint_store *store, uint32_t p
 }
 
 enum err checkpoint_claim(struct checkpoint_store *store, uint32_t partition, uint64_t token,
-                          const char *worker, wall_time now, struct tally *tally,
+                          const char *worker, wall_time now, struct partition_tally *tally,
                           struct checkpoint *ret_checkpoint, struct note *note)
 {
     struct buf content;
@@ -197,7 +200,7 @@ static enum err checkpoint_settle(struct checkpoint_store *store, struct checkpo
 }
 
 enum err checkpoint_commit(struct checkpoint_store *store, struct checkpoint *checkpoint,
-                           const char *worker, wall_time now, const struct tally *tally,
+                           const char *worker, wall_time now, const struct partition_tally *tally,
                            checkpoint_may_fn *may, void *owner, struct note *note)
 {
     struct checkpoint next = *checkpoint;

@@ -2,7 +2,7 @@
 /* Checkpoints of partitions: one current record for each, replaced in one step, and guarded by
  * the grant epoch, the token.
  *
- * A store knows bytes and versions and nothing else: it reads what stands for a partition, and
+ * A store knows bytes and versions and nothing else: it reads what a partition has, and
  * replaces it only if it is still what the writer last saw. On top of that: who is granted a
  * partition first CLAIMS it, which writes its token beside the newest checkpoint; from then on
  * every write of an older owner finds another version than it expects, looks, sees the higher
@@ -37,7 +37,7 @@ struct checkpoint_store_ops {
     /* The newest complete content. ERR_NOT_FOUND: there is none, and *ret_version says so. */
     enum err (*read)(struct checkpoint_store *store, uint32_t partition, struct buf *into,
                      struct checkpoint_version *ret_version, struct note *note);
-    /* Replaces the content that `expected` names. ERR_CONFLICT: something else stands there now;
+    /* Replaces the content that `expected` names. ERR_CONFLICT: something else is there now;
      * ERR_UNKNOWN: may have been done. */
     enum err (*write)(struct checkpoint_store *store, uint32_t partition,
                       const struct checkpoint_version *expected, struct str content,
@@ -65,10 +65,10 @@ struct checkpoint {
     struct checkpoint_version version;
 };
 /* Takes the partition under `token` and loads the newest checkpoint into `tally` (empty when there
- * is none). ERR_FENCED: it was claimed under a higher one; ERR_CORRUPT: what stands there cannot be
+ * is none). ERR_FENCED: it was claimed under a higher one; ERR_CORRUPT: what is there cannot be
  * read; else what the store answers. */
 enum err checkpoint_claim(struct checkpoint_store *store, uint32_t partition, uint64_t token,
-                          const char *worker, wall_time now, struct tally *tally,
+                          const char *worker, wall_time now, struct partition_tally *tally,
                           struct checkpoint *ret_checkpoint, struct note *note);
 /* Asked just before the bytes go out, and again before each further try: false ends it with
  * ERR_FENCED. */
@@ -76,9 +76,9 @@ typedef bool checkpoint_may_fn(void *owner);
 /* The next checkpoint. ERR_FENCED: somebody else has the partition, or may() said no; nothing was
  * written, or it does not count. ERR_UNKNOWN: not even looking helped; claim again. */
 enum err checkpoint_commit(struct checkpoint_store *store, struct checkpoint *checkpoint,
-                           const char *worker, wall_time now, const struct tally *tally,
+                           const char *worker, wall_time now, const struct partition_tally *tally,
                            checkpoint_may_fn *may, void *owner, struct note *note);
-/* What the service is told: "file:///dir/00000007#ckpt-<worker>-<n>". */
+/* What the service is sent: "file:///dir/00000007#ckpt-<worker>-<n>". */
 void checkpoint_reference(const struct checkpoint_store *store, const struct checkpoint *checkpoint,
                           char text[CHECKPOINT_REFERENCE_CAP]);
 

@@ -30,13 +30,6 @@ enum {
     TOKEN_CAP = 4096,
     HEADER_MAX = TOKEN_CAP + 64,
     PATH_MAX_BYTES = 4096,
-    HTTP_OK = 200,
-    HTTP_DENIED = 403,
-    HTTP_NOT_FOUND = 404,
-    HTTP_CONFLICT = 409,
-    HTTP_PRECONDITION = 412,
-    HTTP_SLOW_DOWN = 503,
-    HTTP_SERVER_FAULT = 500,
 };
 
 struct s3_store {
@@ -90,22 +83,15 @@ static size_t on_header(char *bytes, size_t size, size_t count, void *context)
 
 static enum err add_line(struct curl_slist **list, const char *name, struct str value)
 {
+    char line[HEADER_MAX];
     struct curl_slist *longer;
-    struct buf line;
-    enum err err;
 
-    buf_init(&line, HEADER_MAX);
-    err = buf_appendf(&line, "%s: %.*s", name, STR_ARG(value));
-    if (!err) err = buf_append_byte(&line, '\0');
-    if (!err) {
-        longer = curl_slist_append(*list, line.data);
-        if (longer)
-            *list = longer;
-        else
-            err = ERR_NOMEM;
-    }
-    buf_deinit(&line);
-    return err;
+    if (snprintf(line, sizeof line, "%s: %.*s", name, STR_ARG(value)) >= HEADER_MAX)
+        return ERR_FULL;
+    longer = curl_slist_append(*list, line);
+    if (!longer) return ERR_NOMEM;
+    *list = longer;
+    return ERR_OK;
 }
 
 struct s3_call {
@@ -192,15 +178,14 @@ static enum err refused(const struct s3_call *call, const struct answer *answer,
 {
     note_set(note, "%s %.*s: HTTP %ld", call->method, STR_ARG(call->path), answer->status);
     switch (answer->status) {
-    case HTTP_DENIED: return ERR_DENIED;
-    case HTTP_NOT_FOUND:
-        return writes ? ERR_CONFLICT : ERR_NOT_FOUND; /* if-match of what is gone */
-    case HTTP_CONFLICT:
-    case HTTP_PRECONDITION: return ERR_CONFLICT;
-    case HTTP_SLOW_DOWN: return ERR_UNAVAILABLE;
+    case 403: return ERR_DENIED;
+    case 404: return writes ? ERR_CONFLICT : ERR_NOT_FOUND; /* if-match of what is gone */
+    case 409:
+    case 412: return ERR_CONFLICT;    /* the condition does not hold */
+    case 503: return ERR_UNAVAILABLE; /* slow down */
     default: break;
     }
-    if (answer->status >= HTTP_SERVER_FAULT) return writes ? ERR_UNKNOWN : ERR_UNAVAILABLE;
+    if (answer->status >= 500) return writes ? ERR_UNKNOWN : ERR_UNAVAILABLE;
     return ERR_INVALID;
 }
 
@@ -233,7 +218,7 @@ static enum err s3_call(struct s3_store *s, struct s3_call *call, const char *na
     if (!err) err = headers_of(s, call, &headers);
     if (!err) err = perform(s, call, headers, answer, note);
     if (err == ERR_UNKNOWN && !writes) err = ERR_UNAVAILABLE; /* a read did nothing */
-    if (!err && answer->status != HTTP_OK) err = refused(call, answer, writes, note);
+    if (!err && answer->status != 200) err = refused(call, answer, writes, note);
     curl_slist_free_all(headers);
     buf_deinit(&path);
     return err;

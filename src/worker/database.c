@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The worker's file: all records are read, one is replaced, and the whole is written again. Loop's
+ * thread, at start. */
 #include "worker/database.h"
 
 #include <stdio.h>

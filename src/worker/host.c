@@ -35,7 +35,6 @@ static void host_new_instance(struct worker_host *h)
     uint64_t high = entropy_u64(h->options.io->entropy), low = entropy_u64(h->options.io->entropy);
 
     snprintf(h->self.instance, sizeof h->self.instance, "%016" PRIx64 "%016" PRIx64, high, low);
-    h->self.incarnation = h->self.assignment_epoch = 0;
 }
 
 /* Everything that was held under the registration before. */
@@ -50,6 +49,7 @@ static void host_drop_all(struct worker_host *h)
 
 static void host_forget(struct worker_host *h)
 {
+    life_reset(&h->life);
     host_drop_all(h);
     host_new_instance(h);
 }
@@ -72,7 +72,7 @@ bool host_check_fence(struct worker_host *h)
 
 static void host_schedule(struct worker_host *h)
 {
-    uint64_t now = host_now(h).ms, next = life_next_beat(&h->life).ms;
+    uint64_t now = host_now(h).ms, next = h->life.next_beat.ms;
     uint64_t good_until = life_good_until(&h->life).ms;
 
     if (h->beating) next = UINT64_MAX; /* its answer, or its time limit, comes first */
@@ -96,17 +96,14 @@ static double host_load(struct worker_host *h)
     return whole ? (double)min_u64(busy, whole) / (double)whole : 0;
 }
 
-/* Several beats must fit into the fence in force. */
-static uint64_t host_beat_timeout_ms(const struct worker_host *h)
-{
-    return min_u64(BEAT_TIMEOUT_MAX_MS, max_u64(h->life.fence_ms / 4, 1));
-}
-
 static void host_beat(struct worker_host *h)
 {
+    /* Several beats must fit into the fence in force. */
+    uint64_t timeout_ms = min_u64(BEAT_TIMEOUT_MAX_MS, max_u64(h->life.fence_ms / 4, 1));
+
     if (h->beating) return;
     life_beat_sent(&h->life, host_now(h));
-    h->counts.beats += beat_send(h, life_phase(&h->life), host_beat_timeout_ms(h), host_load(h));
+    h->counts.beats += beat_send(h, life_phase(&h->life), timeout_ms, host_load(h));
 }
 
 static void host_on_tick(struct timer *timer)
@@ -115,7 +112,7 @@ static void host_on_tick(struct timer *timer)
 
     (void)host_check_fence(h);
     if (h->closing) return;
-    if (host_now(h).ms >= life_next_beat(&h->life).ms) host_beat(h);
+    if (host_now(h).ms >= h->life.next_beat.ms) host_beat(h);
     acks_send(h);
     rounds_check(h);
     metrics_set_fields(h->metrics, &h->counts);
@@ -182,7 +179,6 @@ static void host_id_in_use(struct worker_host *h, struct str why)
            "not registered: the worker id is in use by another process; retrying",
            log_str("why", why), log_u64("after_ms", pause_ms), LOG_END);
     if (!h->life.registered) return;
-    life_reset(&h->life);
     host_forget(h);
 }
 
@@ -198,10 +194,7 @@ void host_beat_answered(struct worker_host *h, const struct beat_answer *answer)
         LOG_WARN(h->options.log, "heartbeat was not acknowledged",
                  log_i64("status", answer->status), log_str("why", answer->text));
         h->counts.beats_failed++;
-        if (answer->reset) { /* not acknowledged, because of what we are */
-            life_reset(&h->life);
-            host_forget(h);
-        }
+        if (answer->reset) host_forget(h); /* not acknowledged, because of what we are */
     } else {
         host_take_answer(h, answer);
     }
@@ -244,7 +237,6 @@ static void host_refuse_terms(struct worker_host *h, uint64_t incarnation)
 {
     bool worked = h->life.registered || h->job_runs;
 
-    life_reset(&h->life);
     host_forget(h);
     if (!worked) (void)call_leave(h, incarnation, "times contradict the coordinator's");
     (void)life_refused(&h->life);
@@ -303,7 +295,6 @@ void host_assigned(struct worker_host *h, const Muster__V1__AssignmentResponse *
         response->coord_epoch < h->life.coord_epoch)
         return;
     if (response->reset) {
-        life_reset(&h->life);
         host_forget(h);
         life_beat_now(&h->life);
         host_schedule(h);
@@ -333,8 +324,11 @@ void host_answered(struct worker_host *h, enum host_call call, enum err err)
     if (call == CALL_LEAVE && h->drain == DRAIN_LEAVE) host_drained(h, true);
     if (call == CALL_ACK_CHECKPOINT) rounds_acked(h, err);
     if (call != CALL_ACK_REVOKE) return;
-    /* While draining a lost AckRevoke is not repeated: Leave has the same effect. */
-    acks_answered(h, h->drain == DRAIN_ACK ? ERR_OK : err);
+    /* Partitions that the service refused came too late, and count as acknowledged. While draining
+     * a lost AckRevoke is not repeated: Leave has the same effect. */
+    if (h->drain == DRAIN_ACK) err = ERR_OK;
+    tenures_acked(&h->tenures, !err);
+    if (!err) acks_send(h); /* else the next beat does */
     host_drain_step(h);
 }
 

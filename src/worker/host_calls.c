@@ -36,15 +36,28 @@ enum {
 
 /* -- beats -- */
 
-/* 0: not there. */
-static uint64_t beat_trailer(const struct rpc_client_call *call, struct str name, bool *ret_there)
+static bool beat_text(const struct rpc_client_call *call, struct str name, struct str *ret_text)
+{
+    return rpc_call_trailer(call, name, ret_text) || rpc_call_header(call, name, ret_text);
+}
+
+/* False: it is not there, and 0. */
+static bool beat_number(const struct rpc_client_call *call, struct str name, uint64_t *ret_number)
 {
     struct str text;
-    uint64_t number = 0;
 
-    *ret_there = (rpc_call_trailer(call, name, &text) || rpc_call_header(call, name, &text)) &&
-                 !str_to_u64(text, &number);
-    return *ret_there ? number : 0;
+    *ret_number = 0;
+    return beat_text(call, name, &text) && !str_to_u64(text, ret_number);
+}
+
+/* The answer as a message of the arena; NULL: it cannot be read. */
+static const void *answer_read(struct arena *arena, const ProtobufCMessageDescriptor *descriptor,
+                               struct str bytes)
+{
+    ProtobufCMessage *message;
+
+    arena_init(arena, ANSWER_ARENA_MAX);
+    return message_read(descriptor, bytes, NULL, arena, &message, NULL) ? NULL : message;
 }
 
 static void beat_read_control(const Rollout__Transport__V1__ControlPush *push,
@@ -63,16 +76,11 @@ static void beat_read_control(const Rollout__Transport__V1__ControlPush *push,
 
 static void beat_read_message(struct str bytes, struct beat_answer *answer)
 {
-    const Rollout__Transport__V1__BeatResponse *response;
-    ProtobufCMessage *message;
     struct arena arena;
+    const Rollout__Transport__V1__BeatResponse *response =
+        answer_read(&arena, &rollout__transport__v1__beat_response__descriptor, bytes);
 
-    arena_init(&arena, ANSWER_ARENA_MAX);
-    if (!message_read(&rollout__transport__v1__beat_response__descriptor, bytes, NULL, &arena,
-                      &message, NULL)) {
-        response = (const Rollout__Transport__V1__BeatResponse *)message;
-        if (response->pending_control) beat_read_control(response->pending_control, answer);
-    }
+    if (response && response->pending_control) beat_read_control(response->pending_control, answer);
     arena_deinit(&arena);
 }
 
@@ -83,7 +91,6 @@ static void beat_on_answer(void *owner, const struct rpc_client_call *call,
     struct beat_answer answer = {
         .err = outcome->err, .status = outcome->status, .text = outcome->text};
     struct str directive;
-    bool there;
 
     h->beating = false;
     if (h->closing) return;
@@ -91,14 +98,13 @@ static void beat_on_answer(void *owner, const struct rpc_client_call *call,
      * warm connection. (A connection that broke is replaced by the channel itself.) */
     if (!outcome->answered && outcome->status == GRPC_DEADLINE_EXCEEDED)
         rpc_channel_answer_late(h->channel, SILENCE_TIMEOUTS * h->beat_timeout_ms);
-    answer.coord_epoch = beat_trailer(call, STR("x-coord-epoch"), &answer.has_epoch);
-    answer.incarnation = beat_trailer(call, STR("x-worker-incarnation"), &there);
-    answer.assignment_epoch = beat_trailer(call, STR("x-assignment-epoch"), &there);
-    answer.next_beat_ms = beat_trailer(call, STR("x-next-beat-ms"), &there);
-    answer.fence_ms = beat_trailer(call, STR("x-self-fence-ms"), &there);
-    answer.reset = (rpc_call_trailer(call, STR("x-directive"), &directive) ||
-                    rpc_call_header(call, STR("x-directive"), &directive)) &&
-                   str_equal(directive, STR("reset"));
+    answer.has_epoch = beat_number(call, STR("x-coord-epoch"), &answer.coord_epoch);
+    (void)beat_number(call, STR("x-worker-incarnation"), &answer.incarnation);
+    (void)beat_number(call, STR("x-assignment-epoch"), &answer.assignment_epoch);
+    (void)beat_number(call, STR("x-next-beat-ms"), &answer.next_beat_ms);
+    (void)beat_number(call, STR("x-self-fence-ms"), &answer.fence_ms);
+    answer.reset =
+        beat_text(call, STR("x-directive"), &directive) && str_equal(directive, STR("reset"));
     answer.in_use = outcome->answered && outcome->status == GRPC_ALREADY_EXISTS;
     if (!outcome->err) beat_read_message(bytes, &answer);
     host_beat_answered(h, &answer);
@@ -109,8 +115,7 @@ bool beat_send(struct worker_host *h, enum life_phase phase, uint64_t timeout_ms
     boot_time now = host_now(h);
     uint64_t lease_ms = life_lease_ms(&h->life);
     uint64_t due_ms = clock_wall(h->options.io->clock).ms + lease_ms;
-    Google__Protobuf__Timestamp due = GOOGLE__PROTOBUF__TIMESTAMP__INIT;
-    Rollout__Transport__V1__BeatRequest beat = ROLLOUT__TRANSPORT__V1__BEAT_REQUEST__INIT;
+    struct pack beat = pack_begin(&h->request), due = pack_begin(&h->row);
     char load_text[NUMBER_CAP], incarnation[NUMBER_CAP], epoch[NUMBER_CAP];
     struct h2_header metadata[] = {
         {.name = STR("x-worker-instance"), .value = str_from(h->self.instance)},
@@ -134,15 +139,13 @@ bool beat_send(struct worker_host *h, enum life_phase phase, uint64_t timeout_ms
     metadata[1].value = str_from(epoch);
     metadata[2].value = str_from(load_text);
     metadata[3].value = str_from(incarnation);
-    due.seconds = (int64_t)(due_ms / MS_PER_SECOND);
-    due.nanos = (int32_t)(due_ms % MS_PER_SECOND * NS_PER_MS);
-    beat.worker_id = (char *)h->options.worker_id;
-    beat.run_id = (char *)h->options.run_id;
-    beat.due_at = &due;
-    beat.state = (Rollout__Transport__V1__WorkerState)phase;
-    buf_clear(&h->request);
-    if (message_write(&beat.base, &h->request, NULL) ||
-        rpc_unary(h->channel, &call, buf_peek(&h->request), beat_on_answer, h, NULL))
+    pack_u64(&due, 1, due_ms / MS_PER_SECOND);
+    pack_u64(&due, 2, due_ms % MS_PER_SECOND * NS_PER_MS);
+    pack_text(&beat, 1, str_from(h->options.worker_id));
+    pack_row(&beat, 2, &due);
+    pack_u64(&beat, 3, phase);
+    pack_text(&beat, 4, str_from(h->options.run_id));
+    if (beat.err || rpc_unary(h->channel, &call, buf_peek(&h->request), beat_on_answer, h, NULL))
         return false;
     h->beating = true;
     h->beat_phase = phase;
@@ -157,14 +160,11 @@ bool beat_send(struct worker_host *h, enum life_phase phase, uint64_t timeout_ms
 static void call_read_registration(struct worker_host *h, const struct rpc_outcome *outcome,
                                    struct str bytes)
 {
-    ProtobufCMessage *message = NULL;
     struct arena arena;
+    const Muster__V1__RegisterResponse *response =
+        answer_read(&arena, &muster__v1__register_response__descriptor, bytes);
 
-    arena_init(&arena, ANSWER_ARENA_MAX);
-    if (outcome->err || message_read(&muster__v1__register_response__descriptor, bytes, NULL,
-                                     &arena, &message, NULL))
-        message = NULL;
-    host_registered(h, outcome, (const Muster__V1__RegisterResponse *)message);
+    host_registered(h, outcome, outcome->err ? NULL : response);
     arena_deinit(&arena);
 }
 
@@ -267,15 +267,14 @@ static void watch_take(struct worker_host *h, const Muster__V1__AssignmentRespon
 static void watch_on_message(void *owner, struct rpc_client_call *call, struct str bytes)
 {
     struct worker_host *h = owner;
-    ProtobufCMessage *message;
+    const Muster__V1__AssignmentResponse *response;
     struct arena arena;
 
     if (h->closing || call != h->watch) return; /* of one that was given up */
-    arena_init(&arena, ANSWER_ARENA_MAX);
-    if (!message_read(&muster__v1__assignment_response__descriptor, bytes, NULL, &arena, &message,
-                      NULL)) {
+    response = answer_read(&arena, &muster__v1__assignment_response__descriptor, bytes);
+    if (response) {
         h->watch_failures = 0;
-        watch_take(h, (const Muster__V1__AssignmentResponse *)message);
+        watch_take(h, response);
     }
     arena_deinit(&arena);
 }

@@ -3,8 +3,8 @@
  *
  *   host.c         beats, registration, the fence, draining, life
  *   host_calls.c   the calls to the service, as messages
- *   host_parts.c   partitions: claiming, working, writing, giving back; the one job
- *   host_rounds.c  acknowledgements of revocations and of checkpoint rounds */
+ *   host_parts.c   partitions: claiming, working, writing, giving back; the one job;
+ *                  acknowledgements of revocations and of checkpoint rounds */
 #ifndef WORKER_HOST_INTERNAL_H
 #define WORKER_HOST_INTERNAL_H
 #include "wire/pack.h"
@@ -18,7 +18,7 @@
 struct held_partition {
     uint32_t partition;
     uint64_t token;
-    struct tally *tally;
+    struct partition_tally *tally;
     struct checkpoint checkpoint;
     bool dirty;   /* the tally is ahead of the checkpoint */
     bool busy;    /* a job has it */
@@ -27,14 +27,13 @@ struct held_partition {
     mono_time again; /* not before this */
 };
 
-enum job_kind { JOB_CLAIM, JOB_WORK, JOB_LEAVE };
 struct part_job {
     struct job job;
     struct worker_host *host;
     struct held_partition *part;
-    enum job_kind kind;
-    boot_time good_until; /* as it was when the job was made: never later than it is now */
-    size_t records_max;   /* 0: read nothing */
+    enum tenure_state state; /* of the row: claim, work or leave */
+    boot_time good_until;    /* as it was when the job was made: never later than it is now */
+    size_t records_max;      /* 0: read nothing */
     bool write;
     /* -- what came of it -- */
     enum err err;
@@ -156,12 +155,8 @@ void parts_assign(struct worker_host *host, uint64_t assignment_epoch, struct gr
                   size_t count);
 void parts_pump(struct task *task);
 void parts_idle_over(struct timer *timer);
-
-/* -- host_rounds.c -- */
 void rounds_begin(struct worker_host *host, uint64_t round);
-void rounds_failed(struct worker_host *host, const struct note *note);
 void rounds_check(struct worker_host *host); /* acknowledges the round when it is finished */
 void rounds_acked(struct worker_host *host, enum err err);
 void acks_send(struct worker_host *host);
-void acks_answered(struct worker_host *host, enum err err);
 #endif

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The partitions that a worker holds, and the one job that runs for them at a time.
+/* The partitions that a worker holds, what it acknowledges to the service (partitions that it gave
+ * back, and checkpoint rounds), and the one job that runs for partitions at a time.
  *
  * A job runs on the processing thread and owns its partition meanwhile; everything else is the
  * loop's thread. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "rpc/retry.h"
@@ -14,6 +16,7 @@ enum {
     AGAIN_FIRST_MS = 100,
     AGAIN_MAX_MS = 5000,
     RATE_SLICES = 10, /* of a second */
+    ACKS_AT_ONCE_MAX = 65536,
 };
 
 /* -- parts -- */
@@ -72,6 +75,90 @@ void parts_assign(struct worker_host *h, uint64_t assignment_epoch, struct grant
     host_pump_soon(h);
 }
 
+/* -- acknowledgements: sent until they are answered; the service recognises a repeat -- */
+
+/* Of the checkpoint under the row's own token; empty: none was written or read. */
+static void row_reference(const struct worker_host *h, const struct tenure *row,
+                          char text[CHECKPOINT_REFERENCE_CAP])
+{
+    const struct held_partition *part = row->data;
+
+    text[0] = '\0';
+    if (h->options.store && row->begun && part && part->token == row->token)
+        checkpoint_reference(h->options.store, &part->checkpoint, text);
+}
+
+void acks_send(struct worker_host *h)
+{
+    struct pack request = host_call_begin(h, h->self.incarnation);
+    char reference[CHECKPOINT_REFERENCE_CAP];
+    size_t count = 0;
+
+    if (h->calls[CALL_ACK_REVOKE].running) return;
+    for (size_t i = 0; i < h->tenures.count && count < ACKS_AT_ONCE_MAX; i++) {
+        struct tenure *row = &h->tenures.rows[i];
+        if (row->ack != ACK_DUE) continue;
+        row_reference(h, row, reference);
+        call_pack_checkpoint(h, &request, 3, row, reference);
+        row->ack = ACK_SENT;
+        count++;
+    }
+    pack_u64(&request, 4, h->life.coord_epoch);
+    if (count && !call_send(h, CALL_ACK_REVOKE, &request))
+        tenures_acked(&h->tenures, false); /* the next beat tries again */
+}
+
+/* -- checkpoint rounds -- */
+
+void rounds_begin(struct worker_host *h, uint64_t round)
+{
+    if (round == 0 || round <= h->round_acked) return;
+    if (round == h->round) {
+        rounds_check(h); /* ordered again: our acknowledgement was lost */
+        return;
+    }
+    h->round = round;
+    h->round_error[0] = '\0';
+    for (size_t i = 0; i < h->tenures.count; i++)
+        if (h->tenures.rows[i].state == TENURE_WORK) h->tenures.rows[i].want_write = true;
+    rounds_check(h);
+    host_pump_soon(h);
+}
+
+static void rounds_failed(struct worker_host *h, const struct note *note)
+{
+    if (!h->round_error[0]) snprintf(h->round_error, sizeof h->round_error, "%s", note->text);
+}
+
+void rounds_check(struct worker_host *h)
+{
+    char reference[CHECKPOINT_REFERENCE_CAP];
+    struct pack request;
+
+    if (h->round <= h->round_acked || h->round_sent) return;
+    for (size_t i = 0; i < h->tenures.count; i++)
+        if (h->tenures.rows[i].want_write) return;
+    request = host_call_begin(h, h->self.incarnation);
+    pack_u64(&request, 3, h->round);
+    for (size_t i = 0; i < h->tenures.count; i++) {
+        const struct tenure *row = &h->tenures.rows[i];
+        const struct held_partition *part = row->data;
+        if (row->state != TENURE_WORK || (part && part->busy)) continue;
+        row_reference(h, row, reference);
+        if (reference[0]) call_pack_checkpoint(h, &request, 4, row, reference);
+    }
+    pack_text(&request, 5, str_from(h->round_error));
+    pack_u64(&request, 6, h->life.coord_epoch);
+    if (call_send(h, CALL_ACK_CHECKPOINT, &request)) h->round_sent = h->round;
+}
+
+void rounds_acked(struct worker_host *h, enum err err)
+{
+    if (!err) h->round_acked = max_u64(h->round_acked, h->round_sent);
+    h->round_sent = 0;
+    if (!err) rounds_check(h); /* another was ordered meanwhile */
+}
+
 /* -- on the processing thread -- */
 
 static bool job_may_write(void *owner)
@@ -122,7 +209,7 @@ static void job_run(struct job *base)
                                     .map = o->use_plugin ? job_call_plugin : NULL,
                                     .owner = job};
 
-    if (job->kind == JOB_CLAIM) job->err = job_claim(job);
+    if (job->state == TENURE_CLAIM) job->err = job_claim(job);
     if (job->records_max)
         job->err = intake_batch(&intake, job->part->partition, job->part->tally, job->records_max,
                                 &job->lines, &job->note);
@@ -170,23 +257,23 @@ static void job_ended_well(struct worker_host *h, struct tenure *row, const stru
     struct held_partition *part = job->part;
 
     part->failures = 0;
-    part->again = job->kind == JOB_WORK && job->records_max && job->lines == 0
+    part->again = job->state == TENURE_WORK && job->records_max && job->lines == 0
                       ? mono_after(loop_now(h->options.io->loop), IDLE_MS)
                       : (mono_time){0};
     h->counts.records += job->lines;
     h->counts.checkpoints += job->wrote;
-    if (job->kind == JOB_CLAIM) {
+    if (job->state == TENURE_CLAIM) {
         LOG_INFO(h->options.log, "a partition is claimed", log_u64("partition", part->partition),
                  log_u64("grant_epoch", part->token), log_text("checkpoint", part->checkpoint.id),
-                 log_u64("records", tally_records(part->tally)));
+                 log_u64("records", part->tally->records));
         h->counts.claims++;
         if (row->token == part->token && row->state != TENURE_GONE) tenure_claimed(row);
     }
     if (job->write) row->want_write = false;
-    if (job->kind == JOB_LEAVE && row->state == TENURE_LEAVE && row->token == part->token) {
+    if (job->state == TENURE_LEAVE && row->state == TENURE_LEAVE && row->token == part->token) {
         LOG_INFO(h->options.log, "partition released", log_u64("partition", part->partition),
                  log_u64("grant_epoch", part->token), log_text("checkpoint", part->checkpoint.id),
-                 log_u64("records", tally_records(part->tally)));
+                 log_u64("records", part->tally->records));
         tenure_left(row);
     }
 }
@@ -210,14 +297,12 @@ static void job_done(struct job *base, enum err err)
         return;
     }
     row = part->dropped ? NULL : tenures_find(&h->tenures, part->partition);
-    if (row) row->busy = false;
-    if (!row) {
+    if (!row)
         part_free(part);
-    } else if (job->err) {
+    else if (job->err)
         job_failed(h, row, job);
-    } else {
+    else
         job_ended_well(h, row, job);
-    }
     parts_count_held(h);
     acks_send(h);
     rounds_check(h);
@@ -235,19 +320,13 @@ static bool parts_may_read(const struct worker_host *h, mono_time now)
            (!o->use_plugin || (o->plugins && plugins_ready(o->plugins)));
 }
 
-/* Is there something to be done for the row now? */
+/* Is there something to be done now for a row that is not GONE? */
 static bool parts_has_work(const struct worker_host *h, const struct tenure *row, mono_time now)
 {
     const struct held_partition *part = row->data;
 
     if (part && !mono_due(part->again, now)) return false;
-    switch (row->state) {
-    case TENURE_CLAIM:
-    case TENURE_LEAVE: return true;
-    case TENURE_WORK: return row->want_write || parts_may_read(h, now);
-    case TENURE_GONE: break;
-    }
-    return false;
+    return row->state != TENURE_WORK || row->want_write || parts_may_read(h, now);
 }
 
 static enum err part_renew(struct tenure *row)
@@ -277,21 +356,21 @@ static size_t records_max(struct worker_host *h, mono_time now)
     return (size_t)max_u64(rate / RATE_SLICES, 1);
 }
 
-static void parts_submit(struct worker_host *h, struct tenure *row, enum job_kind kind,
-                         mono_time now)
+static void parts_submit(struct worker_host *h, struct tenure *row, mono_time now)
 {
     struct held_partition *part = row->data;
+    bool work = row->state == TENURE_WORK;
 
     h->job = (struct part_job){.host = h,
                                .part = part,
-                               .kind = kind,
+                               .state = row->state,
                                .good_until = life_good_until(&h->life),
-                               .write = kind == JOB_LEAVE || (kind == JOB_WORK && row->want_write)};
+                               .write = row->state == TENURE_LEAVE || (work && row->want_write)};
     /* Reading may take long; a write starts with all the time there is. */
-    if (kind == JOB_WORK && !row->want_write) h->job.records_max = records_max(h, now);
+    if (work && !row->want_write) h->job.records_max = records_max(h, now);
     job_init(&h->job.job, job_run, job_done);
     if (worker_submit(h->thread, &h->job.job)) return; /* full is not possible; closed is the end */
-    row->busy = part->busy = true;
+    part->busy = true;
     h->job_runs = true;
     h->job_began = now;
     if (h->options.plugins) plugins_busy(h->options.plugins, true);
@@ -307,18 +386,6 @@ static bool part_leave_at_once(struct tenure *row)
     return true;
 }
 
-static void parts_start(struct worker_host *h, struct tenure *row, mono_time now)
-{
-    switch (row->state) {
-    case TENURE_CLAIM:
-        if (part_renew(row) == ERR_OK) parts_submit(h, row, JOB_CLAIM, now);
-        break;
-    case TENURE_WORK: parts_submit(h, row, JOB_WORK, now); break;
-    case TENURE_LEAVE: parts_submit(h, row, JOB_LEAVE, now); break;
-    case TENURE_GONE: break;
-    }
-}
-
 void parts_pump(struct task *task)
 {
     struct worker_host *h = CONTAINER_OF(task, struct worker_host, pump);
@@ -330,7 +397,8 @@ void parts_pump(struct task *task)
         if (!row) break;
         if (row->state == TENURE_LEAVE && part_leave_at_once(row)) continue;
         if (!life_may_act(&h->life, host_now(h)) || !parts_has_work(h, row, now)) continue;
-        parts_start(h, row, now);
+        if (row->state == TENURE_CLAIM && part_renew(row)) continue;
+        parts_submit(h, row, now);
     }
     acks_send(h);
     host_drain_step(h);

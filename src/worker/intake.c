@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* One batch of a partition's input: its files in order, lines in chunks, one file per batch, so that
+ * records and offset change together. Processing thread. */
 #include "worker/intake.h"
 
 #include <inttypes.h>
@@ -11,8 +13,9 @@ static_assert(INTAKE_LINE_MAX < INTAKE_CHUNK, "a chunk that starts at a line hol
 
 struct sources {
     char prefix[16];
-    char **names;
-    size_t count, cap;
+    struct buf names;  /* each with its NUL */
+    const char **each; /* in order */
+    size_t count;
     enum err err;
 };
 
@@ -23,45 +26,38 @@ static void note_source(void *context, const char *name, enum fs_kind kind)
 
     if (s->err || kind != FS_REGULAR || strncmp(name, s->prefix, len) != 0) return;
     if (name[len] != '.' && name[len] != '-') return;
-    if (s->count == s->cap) {
-        size_t cap = s->cap ? 2 * s->cap : 8;
-        char **names = s->cap >= TALLY_SOURCES_MAX ? NULL : realloc(s->names, cap * sizeof *names);
-        if (!names) {
-            s->err = s->cap >= TALLY_SOURCES_MAX ? ERR_FULL : ERR_NOMEM;
-            return;
-        }
-        s->names = names;
-        s->cap = cap;
-    }
-    s->names[s->count] = str_dup(str_from(name));
-    if (s->names[s->count])
-        s->count++;
-    else
-        s->err = ERR_NOMEM;
+    s->err = s->count == TALLY_SOURCES_MAX ? ERR_FULL
+                                           : buf_append(&s->names, str_of(name, strlen(name) + 1));
+    s->count += !s->err;
 }
 
 static int by_text(const void *left, const void *right)
 {
-    return strcmp(*(char *const *)left, *(char *const *)right);
+    return strcmp(*(const char *const *)left, *(const char *const *)right);
 }
 
 static void sources_deinit(struct sources *s)
 {
-    for (size_t i = 0; i < s->count; i++) free(s->names[i]);
-    free(s->names);
+    buf_deinit(&s->names);
+    free(s->each);
 }
 
 static enum err find_sources(const struct intake_options *options, uint32_t partition,
                              struct sources *s, struct note *note)
 {
+    const char *at;
     enum err err;
 
     snprintf(s->prefix, sizeof s->prefix, "%08" PRIu32, partition);
     err = fs_list(options->fs, options->dir, note_source, s);
     if (!err) err = s->err;
-    if (err) note_set(note, "%s: %s", options->dir, err_text(err));
-    if (s->count > 1) qsort(s->names, s->count, sizeof s->names[0], by_text);
-    return err;
+    if (err) return note_fail(note, err, "%s: %s", options->dir, err_text(err));
+    s->each = calloc(s->count + 1, sizeof(char *));
+    if (!s->each) return ERR_NOMEM;
+    at = s->names.data;
+    for (size_t i = 0; i < s->count; i++, at += strlen(at) + 1) s->each[i] = at;
+    if (s->count > 1) qsort(s->each, s->count, sizeof(char *), by_text);
+    return ERR_OK;
 }
 
 /* -- one batch -- */
@@ -164,18 +160,20 @@ static enum err intake_read_file(struct batch *b, const char *name, uint64_t *of
     return err;
 }
 
-static enum err add_batch(struct batch *b, struct tally *tally, const char *name, uint64_t offset)
+static enum err add_batch(struct batch *b, struct partition_tally *tally, const char *name,
+                          uint64_t offset)
 {
     enum err err = ERR_OK;
 
     for (size_t i = 0; !err && i < b->count; i++) err = tally_add(tally, &b->records[i]);
-    for (size_t i = 0; !err && i < b->rejected; i++) tally_reject(tally);
     if (!err) err = tally_set_offset(tally, str_from(name), offset);
+    if (!err) tally->rejected += b->rejected;
     return err;
 }
 
-enum err intake_batch(const struct intake_options *options, uint32_t partition, struct tally *tally,
-                      size_t records_max, size_t *ret_lines, struct note *note)
+enum err intake_batch(const struct intake_options *options, uint32_t partition,
+                      struct partition_tally *tally, size_t records_max, size_t *ret_lines,
+                      struct note *note)
 {
     struct batch b = {.options = options, .max = min_size(records_max, INTAKE_BATCH)};
     struct sources sources = {.count = 0};
@@ -185,12 +183,13 @@ enum err intake_batch(const struct intake_options *options, uint32_t partition, 
     b.records = calloc(b.max + 1, sizeof *b.records);
     b.chunk = malloc(INTAKE_CHUNK);
     buf_init(&b.mapped, INTAKE_LINE_MAX);
+    buf_init(&sources.names, TALLY_SOURCES_MAX * (FS_NAME_MAX + 1));
     err = b.records && b.chunk ? find_sources(options, partition, &sources, note) : ERR_NOMEM;
     /* One file each time: what is read of it and its offset change together. */
     for (size_t i = 0; !err && b.lines == 0 && i < sources.count; i++) {
-        uint64_t before = tally_offset(tally, str_from(sources.names[i])), after = before;
-        err = intake_read_file(&b, sources.names[i], &after, note);
-        if (!err && after != before) err = add_batch(&b, tally, sources.names[i], after);
+        uint64_t before = tally_offset(tally, str_from(sources.each[i])), after = before;
+        err = intake_read_file(&b, sources.each[i], &after, note);
+        if (!err && after != before) err = add_batch(&b, tally, sources.each[i], after);
     }
     if (!err) *ret_lines = b.lines;
     sources_deinit(&sources);

@@ -29,6 +29,7 @@ struct intake_options {
 /* Reads up to `records_max` lines. *ret_lines 0: there is nothing more to read now. ERR_CORRUPT: a
  * file is shorter than what was read of it. After ERR_NOMEM and ERR_FULL the tally may be half
  * changed: load it anew. Errors of files with a note. */
-enum err intake_batch(const struct intake_options *options, uint32_t partition, struct tally *tally,
-                      size_t records_max, size_t *ret_lines, struct note *note);
+enum err intake_batch(const struct intake_options *options, uint32_t partition,
+                      struct partition_tally *tally, size_t records_max, size_t *ret_lines,
+                      struct note *note);
 #endif

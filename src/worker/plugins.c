@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Plugins by their manifests: loading, watching their files, reloading between jobs, stopping at the
+ * fence. Loop's thread, but for plugins_call. */
 #include "worker/plugins.h"
 
 #include <stdio.h>
@@ -9,6 +11,7 @@
 #include "io/fs.h"
 #include "member/config/manifest.h"
 #include "worker/cdylib.h"
+#include "worker/database.h"
 #include "worker/sidecar.h"
 #include "worker/sidecar_call.h"
 
@@ -117,10 +120,12 @@ static enum err plugin_keep_manifest(struct plugin *p, struct note *note)
     struct buf json;
     enum err err;
 
-    if (!options->keep) return ERR_OK;
     buf_init(&json, MANIFEST_JSON_MAX);
     err = manifest_json(p->manifest, &json);
-    if (!err) err = options->keep(options->owner, p->facts->name.at, buf_peek(&json), note);
+    if (!err)
+        err = worker_db_keep_plugin(options->io->fs, options->storage_path,
+                                    entropy_u64(options->io->entropy), p->facts->name,
+                                    buf_peek(&json), note);
     buf_deinit(&json);
     return err;
 }

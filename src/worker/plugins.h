@@ -18,9 +18,8 @@ struct plugins_options {
     const struct log_source *log;
     const char *const *manifests; /* ends with NULL; paths */
     bool hot_reload;
-    uint64_t bind_ms; /* of a sidecar; 0: its usual */
-    /* A manifest that was read, to be kept as plugins/<name>. May be NULL. */
-    enum err (*keep)(void *owner, const char *name, struct str json, struct note *note);
+    uint64_t bind_ms;               /* of a sidecar; 0: its usual */
+    const char *storage_path;       /* manifests are kept there as plugins/<name>: database.h */
     void (*on_change)(void *owner); /* plugins_ready may say something else now */
     /* One could not be started at all. */
     void (*on_failed)(void *owner, enum err err, const struct note *note);

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* A sidecar's process: started, looked for at its socket, restarted with growing pauses, stopped.
+ * `halted` and `closing` forbid a start, whatever event asks for it. Loop's thread. */
 #include "worker/sidecar.h"
 
 #include <stdio.h>

@@ -4,38 +4,18 @@
 
 #include <stdlib.h>
 
-#include "base/map.h"
-
-struct total {      /* of a key; of a source: how far it was read is its `count` */
-    struct str key; /* in this block */
-    uint64_t count;
-    int64_t sum;
-    char text[];
-};
-struct tally {
-    struct map totals, sources;
-    uint64_t records, rejected;
-};
-
-static void totals_clear(struct map *totals, size_t max)
+static void tally_clear(struct partition_tally *tally)
 {
-    struct map_entry *entry;
-
-    for (size_t at = 0; (entry = map_next(totals, &at));) free(entry->value);
-    map_deinit(totals);
-    map_init(totals, max, 0);
-}
-
-static void tally_clear(struct tally *tally)
-{
-    totals_clear(&tally->totals, TALLY_KEYS_MAX);
-    totals_clear(&tally->sources, TALLY_SOURCES_MAX);
+    map_free(&tally->totals);
+    map_free(&tally->sources);
+    map_init(&tally->totals, TALLY_KEYS_MAX, 0);
+    map_init(&tally->sources, TALLY_SOURCES_MAX, 0);
     tally->records = tally->rejected = 0;
 }
 
-enum err tally_open(struct tally **ret_tally)
+enum err tally_open(struct partition_tally **ret_tally)
 {
-    struct tally *tally = calloc(1, sizeof *tally);
+    struct partition_tally *tally = calloc(1, sizeof *tally);
 
     if (!tally) return ERR_NOMEM;
     tally_clear(tally);
@@ -43,7 +23,7 @@ enum err tally_open(struct tally **ret_tally)
     return ERR_OK;
 }
 
-void tally_close(struct tally *tally)
+void tally_close(struct partition_tally *tally)
 {
     if (!tally) return;
     tally_clear(tally);
@@ -74,34 +54,22 @@ enum err tally_parse(struct str line, struct tally_record *ret_record)
 }
 
 /* Made where it is not there yet. */
-static enum err total_of(struct map *map, struct str key, struct total **ret_total)
+static enum err total_of(struct map *map, struct str key, struct tally_total **ret_total)
 {
-    struct total *total = map_get(map, key);
-    enum err err;
-
-    *ret_total = total;
-    if (total) return ERR_OK;
-    total = calloc(1, sizeof *total + key.len);
-    if (!total) return ERR_NOMEM;
-    memcpy(total->text, key.at, key.len);
-    total->key = str_of(total->text, key.len);
-    err = map_put(map, total->key, total);
-    if (err)
-        free(total);
-    else
-        *ret_total = total;
-    return err;
+    *ret_total = map_make(map, key, sizeof **ret_total);
+    if (*ret_total) return ERR_OK;
+    return map_count(map) == map->max ? ERR_FULL : ERR_NOMEM;
 }
 
-enum err tally_add(struct tally *tally, const struct tally_record *record)
+enum err tally_add(struct partition_tally *tally, const struct tally_record *record)
 {
-    struct total *total;
+    struct tally_total *total;
     enum err err = total_of(&tally->totals, str_of(record->key, record->key_len), &total);
     int64_t sum;
 
     if (err) return err;
     if (__builtin_add_overflow(total->sum, record->number, &sum)) {
-        tally_reject(tally);
+        tally->rejected++;
         return ERR_OK;
     }
     total->sum = sum;
@@ -110,46 +78,21 @@ enum err tally_add(struct tally *tally, const struct tally_record *record)
     return ERR_OK;
 }
 
-void tally_reject(struct tally *tally)
+uint64_t tally_offset(const struct partition_tally *tally, struct str source)
 {
-    tally->rejected++;
-}
-
-uint64_t tally_offset(const struct tally *tally, struct str source)
-{
-    const struct total *found = map_get(&tally->sources, source);
+    const struct tally_total *found = map_get(&tally->sources, source);
     return found ? found->count : 0;
 }
 
-enum err tally_set_offset(struct tally *tally, struct str name, uint64_t offset)
+enum err tally_set_offset(struct partition_tally *tally, struct str name, uint64_t offset)
 {
-    struct total *source;
+    struct tally_total *source;
     enum err err;
 
     if (name.len == 0 || name.len > TALLY_SOURCE_MAX) return ERR_INVALID;
     err = total_of(&tally->sources, name, &source);
     if (!err) source->count = offset;
     return err;
-}
-
-size_t tally_keys(const struct tally *tally)
-{
-    return map_count(&tally->totals);
-}
-
-uint64_t tally_records(const struct tally *tally)
-{
-    return tally->records;
-}
-
-bool tally_get(const struct tally *tally, struct str key, uint64_t *ret_count, int64_t *ret_sum)
-{
-    const struct total *total = map_get(&tally->totals, key);
-
-    if (!total) return false;
-    *ret_count = total->count;
-    *ret_sum = total->sum;
-    return true;
 }
 
 /* -- to and from a record -- */
@@ -172,7 +115,7 @@ static struct map_entry *sorted(const struct map *map)
     return list;
 }
 
-enum err tally_write(const struct tally *tally, struct ndjson *into)
+enum err tally_write(const struct partition_tally *tally, struct ndjson *into)
 {
     struct map_entry *totals = sorted(&tally->totals), *sources = sorted(&tally->sources);
 
@@ -184,8 +127,8 @@ enum err tally_write(const struct tally *tally, struct ndjson *into)
     ndjson_open_object(into, STR("node_snapshots"));
     ndjson_open_object(into, STR("totals"));
     for (size_t i = 0; totals[i].value; i++) {
-        const struct total *total = totals[i].value;
-        ndjson_open_array(into, total->key);
+        const struct tally_total *total = totals[i].value;
+        ndjson_open_array(into, totals[i].key);
         ndjson_u64(into, NDJSON_ITEM, total->count);
         ndjson_i64(into, NDJSON_ITEM, total->sum);
         ndjson_close_array(into);
@@ -195,8 +138,8 @@ enum err tally_write(const struct tally *tally, struct ndjson *into)
     ndjson_close_object(into);
     ndjson_open_object(into, STR("input_offsets"));
     for (size_t i = 0; sources[i].value; i++) {
-        const struct total *source = sources[i].value;
-        ndjson_u64(into, source->key, source->count);
+        const struct tally_total *source = sources[i].value;
+        ndjson_u64(into, sources[i].key, source->count);
     }
     ndjson_close_object(into);
     free(totals);
@@ -204,14 +147,15 @@ enum err tally_write(const struct tally *tally, struct ndjson *into)
     return ERR_OK;
 }
 
-static enum err read_totals(struct tally *tally, const struct json *totals, struct note *note)
+static enum err read_totals(struct partition_tally *tally, const struct json *totals,
+                            struct note *note)
 {
     const struct json *pair;
     enum err err = ERR_OK;
     struct str key;
 
     for (void *cursor = NULL; !err && json_next(totals, &cursor, &key, &pair);) {
-        struct total *total;
+        struct tally_total *total;
         uint64_t count = 0;
         int64_t sum = 0;
         err = json_get_u64(pair, "0", &count, note);
@@ -225,7 +169,8 @@ static enum err read_totals(struct tally *tally, const struct json *totals, stru
     return err;
 }
 
-static enum err read_offsets(struct tally *tally, const struct json *offsets, struct note *note)
+static enum err read_offsets(struct partition_tally *tally, const struct json *offsets,
+                             struct note *note)
 {
     const struct json *value;
     enum err err = ERR_OK;
@@ -239,7 +184,7 @@ static enum err read_offsets(struct tally *tally, const struct json *offsets, st
     return err;
 }
 
-enum err tally_read(struct tally *tally, const struct json *record, struct note *note)
+enum err tally_read(struct partition_tally *tally, const struct json *record, struct note *note)
 {
     const struct json *totals, *offsets;
     enum err err = json_get_object(record, "node_snapshots.totals", &totals, note);

@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "lib/need_view_make.h"
 #include "shard/need_wire.h"
 #include "wire/field.h"
 
@@ -12,13 +13,8 @@ enum { ROWS = 1000 };
 /* The row out of a frame of the inspection, back into a roll-up of its own. */
 static void check_again(const struct need *need, const struct dimensions *dimensions)
 {
-    struct need_view view = {.cluster = need->cluster,
-                             .group = need->group,
-                             .profile = &need->profile,
-                             .aggregate = &need->aggregate,
-                             .min_unit = &need->min_unit,
-                             .domain = STR_EMPTY,
-                             .satisfied = true};
+    struct view_made made;
+    struct need_view view = need_view_make(&made, need);
     struct frame_writer writer;
     struct rollup_rows rows;
     struct dimensions names;

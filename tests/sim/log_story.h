@@ -19,7 +19,7 @@
 #include "base/map.h"
 #include "log/datadir.h"
 #include "log/log.h"
-#include "sim/scenario.h"
+#include "scenario.h"
 #include "trial/trial.h"
 
 enum {

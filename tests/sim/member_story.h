@@ -18,7 +18,7 @@
 #define TESTS_SIM_MEMBER_STORY_H
 #include "log/engine.h"
 #include "member/core/member.h"
-#include "sim/scenario.h"
+#include "scenario.h"
 
 enum {
     MEMBER_HOSTS = 3,

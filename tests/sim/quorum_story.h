@@ -16,7 +16,7 @@
 #ifndef TESTS_SIM_QUORUM_STORY_H
 #define TESTS_SIM_QUORUM_STORY_H
 #include "log/log.h"
-#include "sim/scenario.h"
+#include "scenario.h"
 
 enum { QUORUM_HOSTS = 3, QUORUM_TERMS_MAX = 20000 };
 enum quorum_bug {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef TESTS_SIM_REGISTER_SCENARIO_H
 #define TESTS_SIM_REGISTER_SCENARIO_H
-#include "sim/scenario.h"
+#include "scenario.h"
 
 extern const struct scenario register_scenario;
 #endif

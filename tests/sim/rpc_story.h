@@ -18,7 +18,7 @@
 #include "rpc/client.h"
 #include "rpc/forward.h"
 #include "rpc/server.h"
-#include "sim/scenario.h"
+#include "scenario.h"
 
 enum {
     RPC_SERVERS = 3,

@@ -2,7 +2,7 @@
 /* All scenarios, by name. A new one is added to scenarios.c. */
 #ifndef TESTS_SIM_SCENARIOS_H
 #define TESTS_SIM_SCENARIOS_H
-#include "sim/scenario.h"
+#include "scenario.h"
 
 struct scenario_table scenarios_all(void);
 #endif

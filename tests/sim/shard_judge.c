@@ -256,16 +256,16 @@ static uint32_t asked_lately(const struct shard_operator *op)
     return count;
 }
 
-/* Its operator was told by this start, heard nothing else since, and is still at it. */
+/* Its operator has the reclaim of this start, heard nothing else since, and is still at it. */
 static bool is_drained_too_early(struct shard_story *story, struct shard_operator *op,
                                  const struct shard_machine *machine, const struct shard_request *r)
 {
-    const struct shard_reclaim *told = &op->reclaims[machine - story->book.machines];
+    const struct shard_reclaim *sent = &op->reclaims[machine - story->book.machines];
 
     shard_operator_look(op);
-    return story->talk.reports_drains && told->told_ms && told->epoch == (uint64_t)r->epoch &&
-           op->cut_ms < told->told_ms && !told->drained &&
-           shard_now_ms(story) < told->told_ms + told->grace_ms;
+    return story->talk.reports_drains && sent->sent_ms && sent->epoch == (uint64_t)r->epoch &&
+           op->cut_ms < sent->sent_ms && !sent->drained &&
+           shard_now_ms(story) < sent->sent_ms + sent->grace_ms;
 }
 
 static void judge_drain(struct shard_story *story, const struct shard_machine *machine,
@@ -386,8 +386,8 @@ static bool is_in_place(const struct shard_story *story, uint32_t number, struct
     s->supply++;
     if (m->state == STATE_CONFIGURED) {
         s->has[m->cluster]++;
-        if (story->operators[m->cluster].told[number] == STATE_CONFIGURED) return true;
-        note_set(why, "c%" PRId32 " was not told of %s", m->cluster, m->id);
+        if (story->operators[m->cluster].heard_states[number] == STATE_CONFIGURED) return true;
+        note_set(why, "c%" PRId32 " did not hear of %s", m->cluster, m->id);
         return false;
     }
     if (m->state == STATE_SPECULATIVE || (m->state == STATE_IDLE && may_rest)) return true;

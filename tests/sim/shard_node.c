@@ -34,7 +34,7 @@ struct shard_process {
     bool stopping;
 };
 
-/* -- what it stands on -- */
+/* -- what it needs -- */
 
 /* What the other host had written is what this one finds. */
 static enum err share_epoch(struct shard_process *p)
@@ -72,7 +72,7 @@ static enum err open_files(struct shard_process *p, struct note *note)
     return ERR_OK;
 }
 
-/* What it tells people is told by the trace. */
+/* Its log lines are in the trace. */
 static void on_line(void *context, enum log_level level, struct str line)
 {
     struct shard_process *p = context;

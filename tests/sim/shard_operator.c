@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An operator's process: says Hello, rolls its demand up, answers requests for blobs, hangs up and
- * comes back. What it wants stands in the story and outlives it. */
+ * comes back. What it wants is in the story and outlives it. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -259,7 +259,7 @@ static void on_ack(struct shard_operator_process *p, const Bigfleet__V1alpha1__A
         p->greeted = true;
         p->first_saying = op->saying_count;
         p->acks = 0;
-        memset(op->told, 0, sizeof op->told);
+        memset(op->heard_states, 0, sizeof op->heard_states);
         timer_start_in(&p->say, draw(p, 300));
         return;
     }
@@ -282,7 +282,7 @@ static void on_node_state(struct shard_operator_process *p,
         return;
     }
     if (p->op->story->bug == SHARD_DEAF_OPERATOR && number % 5 == 1) return;
-    p->op->told[number] = (uint8_t)update->state;
+    p->op->heard_states[number] = (uint8_t)update->state;
 }
 
 static void drain_answer_free(struct drain_answer *a)
@@ -306,7 +306,7 @@ static void on_drain_time(struct timer *timer)
     drain_answer_free(a);
 }
 
-/* What is lost with the session, the shard tells again. */
+/* What is lost with the session, the shard sends again. */
 static void drain_later(struct shard_operator_process *p,
                         const Bigfleet__V1alpha1__ReclaimInstruction *instruction)
 {
@@ -318,7 +318,7 @@ static void drain_later(struct shard_operator_process *p,
         number >= p->op->story->book.count)
         return;
     p->op->reclaims[number] = (struct shard_reclaim){
-        .told_ms = shard_now_ms(p->op->story),
+        .sent_ms = shard_now_ms(p->op->story),
         .grace_ms = (uint64_t)instruction->grace_period_seconds * MS_PER_SECOND,
         .epoch = p->epoch};
     a = calloc(1, sizeof *a);

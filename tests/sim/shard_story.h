@@ -15,7 +15,7 @@
  *   - a machine is drained only if its cluster, heard by this very process, wants fewer, or if
  *     somebody with more priority than the machine's stamp lacks one: protection survives kill -9;
  *   - a machine whose operator reports its drains is drained by the provider after that report, or
- *     after the grace, unless the session ended since the operator was told;
+ *     after the grace, unless the session ended since the operator got the reclaim;
  *   - an idle machine is given back only after its hold.
  * "Has asked" is what an honest shard may still believe: everything that was said and not yet known
  * to be superseded for SHARD_BELIEF_MS. A call of a process that has a successor, or one that came
@@ -34,7 +34,7 @@
 #include "base/buf.h"
 #include "base/list.h"
 #include "base/map.h"
-#include "sim/scenario.h"
+#include "scenario.h"
 
 enum {
     SHARD_HOSTS = 2, /* one runs; the other takes over in some worlds */
@@ -125,11 +125,11 @@ struct shard_operator {
     uint32_t asked;
     uint64_t cut_ms; /* a session ended, or packets between it and the shard were lost */
     uint64_t trouble_on_links;
-    /* The last state it was told of each machine, on this session; 0: nothing. */
-    uint8_t told[SHARD_MACHINES_MAX];
+    /* The last state it heard of each machine, on this session; 0: nothing. */
+    uint8_t heard_states[SHARD_MACHINES_MAX];
     struct shard_reclaim {
-        uint64_t told_ms, grace_ms; /* 0: never */
-        uint32_t epoch;             /* of the start that told it */
+        uint64_t sent_ms, grace_ms; /* 0: never */
+        uint32_t epoch;             /* of the start that sent it */
         bool drained;               /* reported */
     } reclaims[SHARD_MACHINES_MAX];
 };

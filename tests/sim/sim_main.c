@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "scenario_plan.h"
 #include "scenarios.h"
-#include "sim/scenario_plan.h"
 #include "sim_commit.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -73,7 +73,7 @@ static const char usage[] =
     "                  [--bug NAME [--expect-failure]] [--seeds FILE] [--trace] [--quiet] "
     "[--list]\n"
     "examples:\n"
-    "  muster-sim --seed 7 --profile harsh --trace    one world, told event by event\n"
+    "  muster-sim --seed 7 --profile harsh --trace    one world, event by event\n"
     "  muster-sim --seed 1 --count 1000               a thousand worlds, mild and harsh\n"
     "  muster-sim --bug ack-before-sync --count 200 --expect-failure\n"
     "exit codes: 0 passed, 1 not run, 2 usage, 20 crash, 21 wrong result, 22 no progress\n";

@@ -29,7 +29,7 @@
 #include "log/engine.h"
 #include "log/log.h"
 #include "rpc/client.h"
-#include "sim/scenario.h"
+#include "scenario.h"
 #include "store/core/store.h"
 
 enum {

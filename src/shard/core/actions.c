@@ -45,8 +45,7 @@ struct machine_promise task_promise(const struct machine_task *task)
                                     .priority = task->priority};
 }
 
-bool task_machine(struct core *core, struct machine_task *task, struct machine *ret_machine,
-                  mono_time now, struct effects *out)
+bool task_machine(struct core *core, struct machine_task *task, struct machine *ret_machine)
 {
     struct inventory_entry entry;
     enum err err = core_get(core, task->machine, &entry);
@@ -56,43 +55,41 @@ bool task_machine(struct core *core, struct machine_task *task, struct machine *
         return true;
     }
     task_end(core, task, err == ERR_NOT_FOUND ? OUTCOME_INVENTORY_MISS : OUTCOME_OTHER,
-             str_from(err_text(err)), now, out);
+             str_from(err_text(err)));
     return false;
 }
 
-bool task_ours(struct core *core, struct machine_task *task, const struct machine *machine,
-               mono_time now, struct effects *out)
+bool task_ours(struct core *core, struct machine_task *task, const struct machine *machine)
 {
     if (task->cause != CAUSE_DECIDED || scope_has(core, &machine->attributes)) return true;
-    task_end(core, task, OUTCOME_STALE_STATE, STR("its domain is not this shard's any more"), now,
-             out);
+    task_end(core, task, OUTCOME_STALE_STATE, STR("its domain is not this shard's any more"));
     return false;
 }
 
-bool task_move(struct core *core, struct machine_task *task, const struct machine *to, bool asked,
-               mono_time now, struct effects *out)
+bool task_move(struct core *core, struct machine_task *task, const struct machine *to, bool asked)
 {
     struct note note = {""};
-    enum err err = core_move(core, to, INVENTORY_DRIVEN, now, NULL, out, &note);
+    enum err err = core_move(core, to, INVENTORY_DRIVEN, NULL, &note);
 
     if (!err) return true;
-    if (asked) work_doubt(core, task, now, out);
+    if (asked) work_doubt(core, task);
     task_end(core, task, err == ERR_NOMEM ? OUTCOME_OTHER : OUTCOME_TRANSITION_ERROR,
-             note.text[0] ? str_from(note.text) : str_from(err_text(err)), now, out);
+             note.text[0] ? str_from(note.text) : str_from(err_text(err)));
     return false;
 }
 
 /* --- effects --- */
 
-struct effect *task_effect(const struct machine_task *task, enum effect_kind kind,
-                           uint64_t timeout_ms, struct effects *out)
+struct effect *task_effect(struct core *core, const struct machine_task *task,
+                           enum effect_kind kind, uint64_t timeout_ms)
 {
     struct str machine, cluster;
     struct effect *effect;
 
-    if (effects_text(out, task->machine, &machine) || effects_text(out, task->cluster, &cluster))
+    if (text_copy(&core->out->arena, task->machine, &machine) ||
+        text_copy(&core->out->arena, task->cluster, &cluster))
         return NULL;
-    effect = effects_add(out, kind);
+    effect = effects_add(core->out, kind);
     if (!effect) return NULL;
     effect->action = task->number;
     effect->machine = machine;
@@ -101,23 +98,21 @@ struct effect *task_effect(const struct machine_task *task, enum effect_kind kin
     return effect;
 }
 
-struct effect *task_call(struct core *core, struct machine_task *task, enum task_step step,
-                         mono_time now, struct effects *out)
+struct effect *task_call(struct core *core, struct machine_task *task, enum task_step step)
 {
     uint64_t timeout_ms = core->options.execute_timeout_ms;
     struct effect *effect;
 
     if (!core_acts(core)) {
-        work_ask(core, task, now, out);
-        task_end(core, task, OUTCOME_SUPPRESSED, str_from(core_hold_text(core)), now, out);
+        task_suppress(core, task, true);
         return NULL;
     }
-    effect = task_effect(task, call_rules[step].effect, timeout_ms, out);
+    effect = task_effect(core, task, call_rules[step].effect, timeout_ms);
     if (effect) {
-        task_await(core, task, step, timeout_ms, now);
+        task_await(core, task, step, timeout_ms);
     } else {
-        work_ask(core, task, now, out);
-        task_end(core, task, OUTCOME_OTHER, STR("out of memory"), now, out);
+        work_ask(core, task);
+        task_end(core, task, OUTCOME_OTHER, STR("out of memory"));
     }
     return effect;
 }
@@ -125,7 +120,7 @@ struct effect *task_call(struct core *core, struct machine_task *task, enum task
 /* --- ends --- */
 
 void action_audit(struct core *core, const struct machine_task *task, enum action_outcome outcome,
-                  struct str error, struct effects *out)
+                  struct str error)
 {
     static const char *const reasons[] = {
         [CAUSE_STUCK] = "stuck.again",
@@ -135,8 +130,8 @@ void action_audit(struct core *core, const struct machine_task *task, enum actio
     struct effect *effect;
     struct str text;
 
-    if (effects_text(out, error, &text)) text = STR_EMPTY;
-    effect = task_effect(task, EFFECT_AUDIT, 0, out);
+    if (text_copy(&core->out->arena, error, &text)) text = STR_EMPTY;
+    effect = task_effect(core, task, EFFECT_AUDIT, 0);
     if (!effect) return;
     effect->audit.cycle = core->counts.cycles;
     effect->audit.kind = task->action;
@@ -148,14 +143,14 @@ void action_audit(struct core *core, const struct machine_task *task, enum actio
 }
 
 void task_end(struct core *core, struct machine_task *task, enum action_outcome outcome,
-              struct str error, mono_time now, struct effects *out)
+              struct str error)
 {
     core->counts.outcomes[task->action][outcome]++;
-    action_audit(core, task, outcome, error, out);
+    action_audit(core, task, outcome, error);
     if (outcome == OUTCOME_SUPPRESSED) core->counts.suppressed[task->action]++;
     if (outcome != OUTCOME_SUCCESS && outcome != OUTCOME_SUPPRESSED) {
         bool fenced = outcome == OUTCOME_FENCED;
-        core_log(out, fenced ? CORE_ERROR : CORE_WARN,
+        core_log(core, fenced ? CORE_ERROR : CORE_WARN,
                  fenced ? "provider fenced this shard's mutation" : "action failed",
                  "kind=%s machine=%.*s cluster=%.*s outcome=%s error=%.*s",
                  action_kind_name(task->action), STR_ARG(task->machine), STR_ARG(task->cluster),
@@ -165,128 +160,127 @@ void task_end(struct core *core, struct machine_task *task, enum action_outcome 
         assert(core->counts.inflight > 0);
         core->counts.inflight--;
     }
-    task_close(core, task, now);
+    task_close(core, task);
 }
 
-void task_done(struct core *core, struct machine_task *task, bool good, mono_time now,
-               struct effects *out)
+void task_suppress(struct core *core, struct machine_task *task, bool ask)
+{
+    if (ask) work_ask(core, task);
+    task_end(core, task, OUTCOME_SUPPRESSED, str_from(core_hold_text(core)));
+}
+
+void task_done(struct core *core, struct machine_task *task, bool good)
 {
     if (good) work_forget(core, task->work);
-    task_end(core, task, OUTCOME_SUCCESS, STR_EMPTY, now, out);
+    task_end(core, task, OUTCOME_SUCCESS, STR_EMPTY);
 }
 
-void task_goes_on(struct core *core, struct machine_task *task, mono_time now, struct effects *out)
+void task_goes_on(struct core *core, struct machine_task *task)
 {
-    work_passing(core, task, now);
-    task_end(core, task, OUTCOME_SUCCESS, STR_EMPTY, now, out);
+    work_passing(core, task);
+    task_end(core, task, OUTCOME_SUCCESS, STR_EMPTY);
 }
 
 void task_believe(struct core *core, struct machine_task *task, const struct call_answer *answer,
-                  enum action_outcome outcome, mono_time now, struct effects *out)
+                  enum action_outcome outcome)
 {
     const struct machine *said = answer->machine;
     char text[MACHINE_NAME_CAP + 64], name[MACHINE_NAME_CAP];
 
-    if (reconcile_got(core, said, answer->metadata, answer->metadata_count, now, out)) {
-        work_doubt(core, task, now, out);
-        task_end(core, task, OUTCOME_PROVIDER_ERROR, STR("the ack's record was refused"), now, out);
+    if (reconcile_got(core, answer)) {
+        work_doubt(core, task);
+        task_end(core, task, OUTCOME_PROVIDER_ERROR, STR("the ack's record was refused"));
         return;
     }
     (void)snprintf(text, sizeof text, "the provider says %s",
                    machine_state_name(said->state, name));
     if (said->state == MACHINE_FAILED) outcome = OUTCOME_PROVIDER_ERROR;
-    task_end(core, task, outcome, outcome == OUTCOME_SUCCESS ? STR_EMPTY : str_from(text), now,
-             out);
+    task_end(core, task, outcome, outcome == OUTCOME_SUCCESS ? STR_EMPTY : str_from(text));
 }
 
-void task_refuse(struct core *core, struct machine_task *task, const char *word, struct str text,
-                 enum action_outcome outcome, bool most, mono_time now, struct effects *out)
+void task_refuse(struct core *core, struct machine_task *task, struct str text, bool most)
 {
     char error[ERROR_TEXT_MAX];
     struct machine m;
-    int len = snprintf(error, sizeof error, "%s: %.*s", word,
+    int len = snprintf(error, sizeof error, "%s: %.*s", call_rules[task->step].word,
                        (int)min_size(text.len, sizeof error - 32), text.len ? text.at : "");
 
-    if (!task_machine(core, task, &m, now, out)) return;
+    if (!task_machine(core, task, &m)) return;
     m.last_error = str_of(error, (size_t)len);
     if (task->cause == CAUSE_FAILED) { /* as it was: why it failed says more than this */
-        work_failed(core, task->work, most, now);
+        work_failed(core, task->work, most);
     } else {
         m.state = MACHINE_FAILED;
-        if (!task_move(core, task, &m, true, now, out)) return;
-        work_refused(core, task, most, now);
+        if (!task_move(core, task, &m, true)) return;
+        work_refused(core, task, most);
     }
-    task_end(core, task, outcome, str_of(error, (size_t)len), now, out);
+    task_end(core, task, OUTCOME_PROVIDER_ERROR, str_of(error, (size_t)len));
 }
 
 /* --- answers --- */
 
-static void task_unknown(struct core *core, struct machine_task *task, struct str text,
-                         mono_time now, struct effects *out)
+static void task_unknown(struct core *core, struct machine_task *task, struct str text)
 {
-    work_doubt(core, task, now, out);
-    task_end(core, task, OUTCOME_CTX_CANCELED, text.len ? text : STR("no answer"), now, out);
+    work_doubt(core, task);
+    task_end(core, task, OUTCOME_CTX_CANCELED, text.len ? text : STR("no answer"));
 }
 
 /* An ack whose record nobody can use. Of Create it is a refusal: what we would buy is not sound. */
 static void task_garbled(struct core *core, struct machine_task *task, enum machine_fault fault,
-                         struct note *note, mono_time now, struct effects *out)
+                         struct note *note)
 {
     core->counts.machines_rejected[fault]++;
-    core_log(out, CORE_WARN, "provider machine rejected at ingest", "machine=%.*s why=%s",
+    core_log(core, CORE_WARN, "provider machine rejected at ingest", "machine=%.*s why=%s",
              STR_ARG(task->machine), note->text);
     if (task->step == STEP_CREATE) {
         note_prefix(note, "ack rejected");
-        task_refuse(core, task, "create", str_from(note->text), OUTCOME_PROVIDER_ERROR, false, now,
-                    out);
+        task_refuse(core, task, str_from(note->text), false);
         return;
     }
-    work_doubt(core, task, now, out);
-    task_end(core, task, OUTCOME_PROVIDER_ERROR, str_from(note->text), now, out);
+    work_doubt(core, task);
+    task_end(core, task, OUTCOME_PROVIDER_ERROR, str_from(note->text));
 }
 
 static void task_answered(struct core *core, struct machine_task *task,
-                          const struct call_answer *answer, mono_time now, struct effects *out)
+                          const struct call_answer *answer)
 {
     const struct machine *said = answer->machine;
     enum machine_fault fault = MACHINE_FAULT_STRUCTURAL;
     static const char *const no[] = {[CALL_REFUSED] = "",
                                      [CALL_NOT_FOUND] = "not found",
                                      [CALL_NOT_SUPPORTED] = "not supported"};
-    const char *word = call_rules[task->step].word;
     struct note note = {"id: not the one that was asked for"};
 
     switch (answer->end) {
     case CALL_DONE:
         if (!said)
-            task_unknown(core, task, answer->text, now, out);
+            task_unknown(core, task, answer->text);
         else if (!str_equal(said->id, task->machine) || machine_check(said, &fault, &note))
-            task_garbled(core, task, fault, &note, now, out);
+            task_garbled(core, task, fault, &note);
         else
-            call_acked(core, task, answer, now, out);
+            call_acked(core, task, answer);
         break;
-    case CALL_UNKNOWN: task_unknown(core, task, answer->text, now, out); break;
+    case CALL_UNKNOWN: task_unknown(core, task, answer->text); break;
     case CALL_UNSENT:
         if (!core_acts(core)) { /* and will not be sent: the machine is what the provider says */
-            work_ask(core, task, now, out);
-            task_end(core, task, OUTCOME_SUPPRESSED, str_from(core_hold_text(core)), now, out);
+            task_suppress(core, task, true);
             break;
         }
-        work_unsent(core, task, now);
+        work_unsent(core, task);
         task_end(core, task, OUTCOME_PROVIDER_ERROR,
-                 answer->text.len ? answer->text : STR("not sent"), now, out);
+                 answer->text.len ? answer->text : STR("not sent"));
         break;
     case CALL_FENCED: /* the machine has not failed: it is what the newer process made of it */
-        work_ask(core, task, now, out);
-        task_end(core, task, OUTCOME_FENCED, answer->text, now, out);
+        work_ask(core, task);
+        task_end(core, task, OUTCOME_FENCED, answer->text);
         break;
     case CALL_NOT_SUPPORTED:
     case CALL_NOT_FOUND:
     case CALL_REFUSED:
         if (answer->end == CALL_NOT_SUPPORTED && task->step == STEP_DELETE)
             core->counts.delete_unsupported++;
-        task_refuse(core, task, word, answer->text.len ? answer->text : str_from(no[answer->end]),
-                    OUTCOME_PROVIDER_ERROR, answer->end == CALL_NOT_SUPPORTED, now, out);
+        task_refuse(core, task, answer->text.len ? answer->text : str_from(no[answer->end]),
+                    answer->end == CALL_NOT_SUPPORTED);
         break;
     }
 }
@@ -296,9 +290,9 @@ void core_answered(struct core *core, uint64_t action, const struct call_answer 
 {
     struct machine_task *task = task_numbered(core, action);
 
-    core_begin(core);
-    if (task && call_rules[task->step].word) task_answered(core, task, answer, now, out);
-    running_start(core, now, wall, out);
+    core_begin_at(core, now, wall, out);
+    if (task && call_rules[task->step].word) task_answered(core, task, answer);
+    running_start(core);
 }
 
 void core_blob(struct core *core, uint64_t action, enum blob_end end, struct str text,
@@ -306,9 +300,9 @@ void core_blob(struct core *core, uint64_t action, enum blob_end end, struct str
 {
     struct machine_task *task = task_numbered(core, action);
 
-    core_begin(core);
-    if (task && task->step == STEP_BLOB) bootstrap_blob(core, task, end, text, now, out);
-    running_start(core, now, wall, out);
+    core_begin_at(core, now, wall, out);
+    if (task && task->step == STEP_BLOB) bootstrap_blob(core, task, end, text);
+    running_start(core);
 }
 
 bool core_blob_waits(const struct core *core, uint64_t action)
@@ -318,13 +312,13 @@ bool core_blob_waits(const struct core *core, uint64_t action)
     return task && task->step == STEP_WAITING && task->blob;
 }
 
-void task_due(struct core *core, struct machine_task *task, mono_time now, struct effects *out)
+void task_due(struct core *core, struct machine_task *task)
 {
     if (task->step == STEP_WAITING) return; /* of what was to be done before the task */
     if (task->step == STEP_OPERATOR)
-        drain_due(core, task, now, out);
+        drain_due(core, task);
     else if (task->step == STEP_BLOB)
-        bootstrap_blob(core, task, BLOB_TIMEOUT, STR("never answered"), now, out);
+        bootstrap_blob(core, task, BLOB_TIMEOUT, STR("never answered"));
     else
-        task_unknown(core, task, STR("never answered"), now, out);
+        task_unknown(core, task, STR("never answered"));
 }

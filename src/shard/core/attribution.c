@@ -27,11 +27,11 @@ static struct str gang_name(const struct need_key *key)
                           : str_of(key->fingerprint.at, min_size(key->fingerprint.len, 12));
 }
 
-static void gang_log(const struct need_verdict *v, const char *deficit, struct effects *out)
+static void gang_log(struct core *core, const struct need_verdict *v, const char *deficit)
 {
     struct str name = gang_name(&v->need->key);
 
-    core_log(out, CORE_INFO, "gang attribution",
+    core_log(core, CORE_INFO, "gang attribution",
              "gang=%.*s cluster=%.*s domain=%.*s acquired=%u residual=%s parked=%d", STR_ARG(name),
              STR_ARG(v->need->key.cluster), STR_ARG(v->domain), v->bootstraps + v->provisions,
              deficit, v->parked);
@@ -68,7 +68,7 @@ static void first_add(struct first_ids *ids, struct str id)
 }
 
 /* With its first own machines: what it holds, not only how many. */
-static void served_log(const struct core *core, const struct need_verdict *v, struct effects *out)
+static void served_log(const struct core *core, const struct need_verdict *v)
 {
     const struct need_key *key = &v->need->key;
     const struct key *own =
@@ -89,7 +89,7 @@ static void served_log(const struct core *core, const struct need_verdict *v, st
     for (size_t i = 0; i < ids.count && len < sizeof text; i++)
         len += (size_t)snprintf(text + len, sizeof text - len, "%s%.*s", i ? "," : "",
                                 STR_ARG(ids.at[i]));
-    core_log(out, CORE_INFO, "satisfied gang attribution",
+    core_log(core, CORE_INFO, "satisfied gang attribution",
              "gang=%.*s cluster=%.*s domain=%.*s machines=%u own=%s", STR_ARG(name),
              STR_ARG(key->cluster), STR_ARG(v->domain), v->claimed, text);
 }
@@ -99,7 +99,7 @@ struct matches {
 };
 
 static void reclaim_match(struct core *core, const struct action *action, const struct unmet *unmet,
-                          struct matches *m, struct effects *out)
+                          struct matches *m)
 {
     struct inventory_entry entry;
     bool known = core_get(core, action->machine, &entry) == ERR_OK;
@@ -114,12 +114,12 @@ static void reclaim_match(struct core *core, const struct action *action, const 
     m->matching += matching;
     m->covering += covering;
     if (m->looked_at++ < ATTRIBUTION_SAMPLES)
-        core_log(out, CORE_INFO, "reclaim attribution",
+        core_log(core, CORE_INFO, "reclaim attribution",
                  "machine=%.*s cluster=%.*s matches=%d covers=%d", STR_ARG(action->machine),
                  STR_ARG(action->cluster), matching, covering);
 }
 
-void attribution_note(struct core *core, const struct decision *decision, struct effects *out)
+void attribution_note(struct core *core, const struct decision *decision)
 {
     size_t same = 0, unsatisfied = 0, unsatisfied_same = 0, served = 0;
     struct matches m = {0};
@@ -132,7 +132,7 @@ void attribution_note(struct core *core, const struct decision *decision, struct
         const struct need_verdict *v = &decision->verdicts[i];
         same += v->need->gang;
         if (v->satisfied) {
-            if (v->need->gang && served++ < ATTRIBUTION_SAMPLES) served_log(core, v, out);
+            if (v->need->gang && served++ < ATTRIBUTION_SAMPLES) served_log(core, v);
             continue;
         }
         unsatisfied++;
@@ -140,15 +140,14 @@ void attribution_note(struct core *core, const struct decision *decision, struct
         if (v->need->gang && unsatisfied_same++ < ATTRIBUTION_SAMPLES) {
             char deficit[256];
             deficit_text(core, v, deficit, sizeof deficit);
-            gang_log(v, deficit, out);
+            gang_log(core, v, deficit);
         }
     }
     for (size_t i = 0; i < decision->action_count; i++) {
         if (decision->actions[i].kind != ACTION_RECLAIM) continue;
-        if (m.reclaims++ < ATTRIBUTION_MOST)
-            reclaim_match(core, &decision->actions[i], unmet, &m, out);
+        if (m.reclaims++ < ATTRIBUTION_MOST) reclaim_match(core, &decision->actions[i], unmet, &m);
     }
-    core_log(out, CORE_INFO, "phase attribution",
+    core_log(core, CORE_INFO, "phase attribution",
              "cycle=%llu needs=%zu same=%zu unsatisfied=%zu unsatisfied_same=%zu reclaims=%zu "
              "reclaims_looked_at=%zu needs_looked_at=%zu matches=%zu matches_covering=%zu",
              (unsigned long long)core->counts.cycles, decision->verdict_count, same, unsatisfied,

@@ -2,7 +2,7 @@
 /* Hints to operators: if you asked for this profile now, would there be machines?
  *
  * Coarse on purpose: machines of the types that the profile names (or all, when it names none) that
- * are Idle or could be created, whoever else wants them. HIGH: some are Idle. MEDIUM: some could be
+ * are Idle or could be created, even if others want them. HIGH: some are Idle. MEDIUM: some could be
  * created. NONE: neither; a cost only where it is known, the cheapest Idle one. Said again only
  * when it changed, and not more often than capacity_interval_ms. What there is changes with every
  * cycle, and where fifty thousand profiles are wanted all would be said again at once and hold up
@@ -20,14 +20,6 @@
 enum {
     HINTS_NEW_MOST = 20 * 1000, /* first words in a cycle; more wait for the next */
     HINTS_ANEW_EVERY = 16,
-};
-
-/* The same for every profile with these requirements. */
-struct answer {
-    bool known;
-    uint32_t count;
-    enum confidence confidence;
-    double cost_per_hour;
 };
 
 /* --- what was said --- */
@@ -49,7 +41,7 @@ static enum err hint_make(struct hints *hints, const struct kind *kind,
 
     if (!hint) return ERR_NOMEM;
     if (!hint->made || hint->kind_birth != kind->birth) {
-        hints->unsaid += !hint->made || hint->confidence;
+        hints->unsaid += !hint->made || hint->said.confidence;
         *hint = (struct capacity_hint){
             .made = true, .kind_slot = kind->slot, .kind_birth = kind->birth};
     }
@@ -59,10 +51,10 @@ static enum err hint_make(struct hints *hints, const struct kind *kind,
 
 /* --- what is so --- */
 
-static struct answer answer_find(struct core *core, const struct profile *profile)
+static struct capacity_offer offer_find(struct core *core, const struct profile *profile)
 {
     uint32_t idle = 0, speculative = 0;
-    struct answer a = {.known = true};
+    struct capacity_offer a = {.count = 0};
     size_t type_count;
     const struct str *types = profile_pinned_types(profile, &type_count);
 
@@ -92,44 +84,42 @@ static struct answer answer_find(struct core *core, const struct profile *profil
 
 struct hints_round {
     struct core *core;
-    struct answer *answers;        /* by slot of the set */
+    struct capacity_offer *offers; /* by slot of the set: the same for every profile that has it; no
+                                      confidence: not known yet */
     const struct profile **copies; /* by slot of the kind: in the effects; NULL: not copied yet */
     struct cluster_client *
         *anew; /* by slot of the demand's cluster: whose demand is new; NULL: nobody */
-    mono_time now;
-    struct effects *out;
     uint32_t round;
     size_t first, again; /* so many were said */
 };
 
 static enum err hint_send(struct hints_round *s, struct cluster_client *client,
-                          const struct kind *kind, const struct answer *a)
+                          const struct kind *kind, const struct capacity_offer *a)
 {
     struct effect *effect;
     struct str cluster;
-    enum err err = effects_text(s->out, client->name, &cluster);
+    enum err err = text_copy(&s->core->out->arena, client->name, &cluster);
 
     if (err) return err;
-    if (!s->copies[kind->slot]) s->copies[kind->slot] = effects_profile(s->out, &kind->profile);
+    if (!s->copies[kind->slot])
+        s->copies[kind->slot] = effects_profile(s->core->out, &kind->profile);
     if (!s->copies[kind->slot]) return ERR_NOMEM;
-    effect = effects_add(s->out, EFFECT_CAPACITY);
+    effect = effects_add(s->core->out, EFFECT_CAPACITY);
     if (!effect) return ERR_NOMEM;
     effect->cluster = cluster;
+    effect->capacity = *a;
     effect->capacity.profile = s->copies[kind->slot];
-    effect->capacity.count = a->count;
-    effect->capacity.confidence = a->confidence;
-    effect->capacity.cost_per_hour = a->cost_per_hour;
     return ERR_OK;
 }
 
 static bool hint_due(const struct hints_round *s, const struct capacity_hint *hint,
-                     const struct answer *a)
+                     const struct capacity_offer *a)
 {
-    if (!hint->confidence) return true;
-    if (hint->count == a->count && hint->confidence == (uint32_t)a->confidence &&
-        hint->cost_per_hour == a->cost_per_hour)
+    if (!hint->said.confidence) return true;
+    if (hint->said.count == a->count && hint->said.confidence == a->confidence &&
+        hint->said.cost_per_hour == a->cost_per_hour)
         return false;
-    return mono_elapsed_ms(hint->sent, s->now) >= s->core->options.capacity_interval_ms;
+    return mono_elapsed_ms(hint->sent, s->core->now) >= s->core->options.capacity_interval_ms;
 }
 
 /* Its turn is over; what is due beyond it waits for the next cycle. */
@@ -141,25 +131,23 @@ static bool is_full(const struct hints_round *s)
 static enum err hint_update(struct hints_round *s, struct cluster_client *client,
                             struct capacity_hint *hint)
 {
-    size_t *said = hint->confidence ? &s->again : &s->first;
-    struct answer *a = &s->answers[hint->set_slot];
+    size_t *said = hint->said.confidence ? &s->again : &s->first;
+    struct capacity_offer *a = &s->offers[hint->set_slot];
     const struct kind *kind;
     enum err err;
 
-    if (a->known && !hint_due(s, hint, a)) return ERR_OK;
+    if (a->confidence && !hint_due(s, hint, a)) return ERR_OK;
     kind = rooms_get(&s->core->needs->kind_slots, hint->kind_slot);
     if (!kind || kind->birth != hint->kind_birth) return ERR_OK; /* nobody wants it any more */
-    if (!a->known) *a = answer_find(s->core, &kind->profile);
+    if (!a->confidence) *a = offer_find(s->core, &kind->profile);
     if (!hint_due(s, hint, a)) return ERR_OK;
-    if (hint->confidence ? is_full(s) : s->first >= HINTS_NEW_MOST) return ERR_OK;
+    if (hint->said.confidence ? is_full(s) : s->first >= HINTS_NEW_MOST) return ERR_OK;
     err = hint_send(s, client, kind, a);
     if (err) return err;
     ++*said;
-    client->hints.unsaid -= !hint->confidence;
-    hint->count = a->count;
-    hint->confidence = (uint32_t)a->confidence;
-    hint->cost_per_hour = a->cost_per_hour;
-    hint->sent = s->now;
+    client->hints.unsaid -= !hint->said.confidence;
+    hint->said = *a;
+    hint->sent = s->core->now;
     return ERR_OK;
 }
 
@@ -252,26 +240,25 @@ static void clients_trim(struct hints_round *s)
                (entry = map_next(&hints->by_kind, &cursor))) {
             const struct capacity_hint *hint = entry->value;
             if (hint->round == s->round) continue;
-            hints->unsaid -= !hint->confidence;
+            hints->unsaid -= !hint->said.confidence;
             free(map_remove(&hints->by_kind, entry->key));
         }
         hints->version = demand->set.version;
     }
 }
 
-void capacity_note(struct core *core, const struct decision *decision, mono_time now,
-                   struct effects *out)
+void capacity_note(struct core *core, const struct decision *decision)
 {
     const struct needs *needs = core->needs;
-    struct hints_round s = {.core = core, .now = now, .out = out, .round = ++core->capacity_round};
+    struct hints_round s = {.core = core, .round = ++core->capacity_round};
     bool any_anew;
     enum err err;
 
     s.anew =
         arena_calloc(&core->scratch, needs->cluster_slots.used, sizeof(struct cluster_client *));
-    s.answers = arena_calloc(&core->scratch, needs->set_slots.used, sizeof *s.answers);
+    s.offers = arena_calloc(&core->scratch, needs->set_slots.used, sizeof *s.offers);
     s.copies = arena_calloc(&core->scratch, needs->kind_slots.used, sizeof(struct profile *));
-    if (!s.anew || !s.answers || !s.copies) return; /* the next cycle says it */
+    if (!s.anew || !s.offers || !s.copies) return; /* the next cycle says it */
     err = clients_update(&s, &any_anew);
     if (err || !any_anew) return;
     for (size_t i = 0; i < decision->verdict_count && !err; i++)

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Clusters: made with their first session or roll-up, forgotten an hour after the last sign of them.
+ * A new session gets the state of every machine that is bound to its cluster. Decide thread. */
 #include "shard/core/clients.h"
 
 #include <stdlib.h>
@@ -68,21 +70,21 @@ static bool has_machines(const struct core *core, struct str cluster)
     return false;
 }
 
-void clients_sweep(struct core *core, mono_time now)
+void clients_sweep(struct core *core)
 {
     struct map_entry *entry;
     size_t cursor = 0;
 
-    if (mono_elapsed_ms(core->clients.swept, now) < CLIENTS_SWEEP_MS) return;
+    if (mono_elapsed_ms(core->clients.swept, core->now) < CLIENTS_SWEEP_MS) return;
     /* The views point to names of clusters: only of ones that the last cycle saw without demand. */
     if (core->views.cycle + 1 < core->counts.cycles) return;
-    core->clients.swept = now;
+    core->clients.swept = core->now;
     while ((entry = map_next(&core->clients.by_name, &cursor))) {
         struct cluster_client *client = entry->value;
         if (client->session || client->quarantine.accepted_rows ||
             has_machines(core, client->name)) {
-            client->seen = now;
-        } else if (mono_elapsed_ms(client->seen, now) >= CLIENT_FORGET_MS) {
+            client->seen = core->now;
+        } else if (mono_elapsed_ms(client->seen, core->now) >= CLIENT_FORGET_MS) {
             needs_forget(core->needs, client->name);
             client_drop(&core->clients, client);
         }
@@ -90,7 +92,7 @@ void clients_sweep(struct core *core, mono_time now)
 }
 
 /* The state of every machine that is bound to the cluster: a new session knows nothing. */
-static enum err resync(struct core *core, struct str cluster, struct effects *out)
+static enum err resync(struct core *core, struct str cluster)
 {
     struct inventory_entry entry;
     struct str *ids;
@@ -99,7 +101,7 @@ static enum err resync(struct core *core, struct str cluster, struct effects *ou
 
     for (size_t i = 0; i < count && !err; i++) {
         err = core_get(core, ids[i], &entry);
-        if (!err) err = core_send_state(core, cluster, &entry.machine, out);
+        if (!err) err = core_send_state(core, cluster, &entry.machine);
     }
     return err;
 }
@@ -113,13 +115,13 @@ enum err core_session(struct core *core, struct str cluster, enum operator_link 
     bool known = client != NULL, had = known && client->session;
     enum err err = ERR_OK;
 
-    core_begin(core);
+    core_begin(core, now, out);
     if (!open && !known) return ERR_OK;
     if (!known) err = client_make(&core->clients, cluster, now, &client);
     if (err) return err;
     client->seen = now;
     client->session = open;
-    if (open) err = resync(core, cluster, out);
+    if (open) err = resync(core, cluster);
     if (err) { /* it did not happen */
         out->count = before;
         client->session = had;
@@ -133,7 +135,7 @@ enum err core_session(struct core *core, struct str cluster, enum operator_link 
     } else if (had) {
         client->left = now;
     }
-    drains_session(core, cluster, link, now, out);
+    drains_session(core, cluster, link);
     return ERR_OK;
 }
 
@@ -148,11 +150,10 @@ enum err core_clusters(const struct core *core, struct arena *arena,
     if (!all) return ERR_NOMEM;
     while ((entry = map_next(&core->clients.by_name, &cursor))) {
         const struct cluster_client *client = entry->value;
-        char *name = arena_dup(arena, client->name);
-        if (!name) return ERR_NOMEM;
-        all[count++] = (struct cluster_counts){.cluster = str_of(name, client->name.len),
-                                               .holds = client->quarantine.holds,
-                                               .rejected = client->rejected};
+        struct cluster_counts *counts = &all[count++];
+        counts->holds = client->quarantine.holds;
+        counts->rejected = client->rejected;
+        if (text_copy(arena, client->name, &counts->cluster)) return ERR_NOMEM;
     }
     *ret_clusters = all;
     *ret_count = count;

@@ -12,7 +12,7 @@
 
 enum { CLIENT_FORGET_MS = 3600 * 1000, CLIENTS_SWEEP_MS = 60 * 1000 };
 
-/* One profile of the last roll-up, told by its place in the needs table (slot and birth), which is
+/* One profile of the last roll-up, known by its place in the needs table (slot and birth), which is
  * never looked into: the profile may be gone. */
 struct latency_wait {
     uint32_t kind_slot;
@@ -28,10 +28,8 @@ struct capacity_hint {
     uint32_t set_slot; /* of its requirements, which decide what there is to say */
     uint64_t kind_birth;
     uint32_t round; /* of capacity_note() that last met the profile in the demand */
-    uint32_t count;
-    double cost_per_hour;
     mono_time sent;
-    uint32_t confidence; /* enum confidence; 0: nothing said yet */
+    struct capacity_offer said; /* without the profile; no confidence: nothing said yet */
 };
 struct hints {
     struct map by_kind; /* by slot */
@@ -68,10 +66,9 @@ enum err client_make(struct clients *clients, struct str name, mono_time now,
 
 /* demand.c: a roll-up was applied. New profiles wait since now, known ones as they did, absent ones
  * no more. ERR_NOMEM: as it was. */
-enum err waits_update(struct core *core, struct cluster_client *client, mono_time now);
+enum err waits_update(struct core *core, struct cluster_client *client);
 /* A machine that was bought for this profile is a node now: its wait is observed, once. */
-void waits_over(struct core *core, const struct machine *machine, mono_time now,
-                struct effects *out);
+void waits_over(struct core *core, const struct machine *machine);
 /* capacity.c */
 void hints_forget(struct cluster_client *client);
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Opens and closes the core, with the defaults of its options, and begins its events. Decide thread. */
 #include "shard/core/core_internal.h"
 
 #include <math.h>
@@ -49,23 +50,14 @@ static struct core_options options_filled(const struct core_options *given)
     return o;
 }
 
-static enum err options_check(const struct core_options *o, struct note *note)
+/* What the configuration's own bounds refuse. */
+static void options_check(const struct core_options *o)
 {
-    const double weights[] = {o->weights.priority, o->weights.drain, o->weights.interruption,
-                              o->weights.reclamation};
-
-    if (!(o->removal_fraction > 0 && o->removal_fraction <= 1))
-        return note_fail(note, ERR_INVALID, "removal_fraction: not in (0,1]");
-    if (!(o->rails.reclaim_fraction >= 0 && o->rails.reclaim_fraction <= 1))
-        return note_fail(note, ERR_INVALID, "reclaim_fraction: not in [0,1]");
-    for (size_t i = 0; i < ARRAY_LEN(weights); i++) {
-        if (isfinite(weights[i]) && weights[i] >= 0) continue;
-        return note_fail(note, ERR_INVALID, "victim weights: %g is not finite and at least 0",
-                         weights[i]);
-    }
-    if (o->rest_first_ms > o->rest_most_ms)
-        return note_fail(note, ERR_INVALID, "rest_first_ms: more than rest_most_ms");
-    return ERR_OK;
+    assert(o->removal_fraction > 0 && o->removal_fraction <= 1);
+    assert(o->rails.reclaim_fraction >= 0 && o->rails.reclaim_fraction <= 1);
+    assert(isfinite(o->weights.priority) && isfinite(o->weights.drain));
+    assert(isfinite(o->weights.interruption) && isfinite(o->weights.reclamation));
+    assert(o->rest_first_ms <= o->rest_most_ms);
 }
 
 static enum err parts_open(struct core *core)
@@ -88,21 +80,19 @@ static enum err parts_open(struct core *core)
     return err;
 }
 
-enum err core_open(const struct core_options *options, struct core **ret_core, struct note *note)
+enum err core_open(const struct core_options *options, struct core **ret_core)
 {
-    struct core *core;
-    struct core_options filled = options_filled(options);
-    enum err err = options_check(&filled, note);
+    struct core *core = calloc(1, sizeof *core);
+    enum err err;
 
-    if (err) return err;
-    core = calloc(1, sizeof *core);
     if (!core) return ERR_NOMEM;
-    core->options = filled;
+    core->options = options_filled(options);
+    options_check(&core->options);
     dimensions_init(&core->dimensions);
     arena_init(&core->scratch, SCRATCH_BYTES_MAX);
-    clients_init(&core->clients, filled.clusters_max, filled.seed);
-    tally_init(&core->tally, filled.seed);
-    scope_init(&core->scope, filled.seed);
+    clients_init(&core->clients, core->options.clusters_max, core->options.seed);
+    tally_init(&core->tally, core->options.seed);
+    scope_init(&core->scope, core->options.seed);
     err = parts_open(core);
     if (err) {
         core_close(core);
@@ -140,17 +130,26 @@ const struct core_counts *core_counts(const struct core *core)
     return &core->counts;
 }
 
-void core_begin(struct core *core)
+void core_begin(struct core *core, mono_time now, struct effects *out)
 {
+    core->now = now;
+    core->out = out;
     arena_reset(&core->scratch);
 }
 
-void core_log(struct effects *out, enum core_level level, const char *text, const char *format, ...)
+void core_begin_at(struct core *core, mono_time now, wall_time wall, struct effects *out)
+{
+    core->wall = wall;
+    core_begin(core, now, out);
+}
+
+void core_log(const struct core *core, enum core_level level, const char *text, const char *format,
+              ...)
 {
     char details[DETAILS_MAX];
     struct effect *line;
     va_list args;
-    char *copy;
+    struct str copy;
     int len;
 
     va_start(args, format);
@@ -158,11 +157,10 @@ void core_log(struct effects *out, enum core_level level, const char *text, cons
     va_end(args);
     if (len < 0) return;
     if (len >= (int)sizeof details) len = (int)sizeof details - 1;
-    copy = arena_dup(&out->arena, str_of(details, (size_t)len));
-    if (!copy) return;
-    line = effects_add(out, EFFECT_LOG);
+    if (text_copy(&core->out->arena, str_of(details, (size_t)len), &copy)) return;
+    line = effects_add(core->out, EFFECT_LOG);
     if (!line) return;
     line->log.level = level;
     line->log.text = text;
-    line->log.details = str_of(copy, (size_t)len);
+    line->log.details = copy;
 }

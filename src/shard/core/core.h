@@ -20,7 +20,7 @@
  *     passing state, is asked for by Get, and whatever the provider then says is believed; one that
  *     was not even sent needs no asking, and is made again after a while;
  *   - a machine of which something was said that we could not look at is asked for, too, and is not
- *     acted on until somebody told what it is;
+ *     acted on until the provider has shown what it is;
  *   - a queued action counts as begun in the next decision (inventory_plan);
  *   - nothing is retried inside: what was dropped or undone the next cycle derives again;
  *   - a machine whose action was refused rests before anybody tries again (`rest_*`), and one that
@@ -76,9 +76,9 @@ struct core_options {
     bool attribution; /* --phase-attribution-log */
 };
 
-enum err core_open(const struct core_options *options, struct core **ret_core, struct note *note);
-void core_close(struct core *core); /* NULL is fine */
-/* The resource names of this shard: whoever builds machines and needs for the core uses it. */
+enum err core_open(const struct core_options *options, struct core **ret_core); /* ERR_NOMEM */
+void core_close(struct core *core);                                             /* NULL is fine */
+/* The resource names of this shard: machines and needs for the core are built with it. */
 struct dimensions *core_dimensions(struct core *core);
 
 /* -- List: reconcile.c -- */
@@ -100,14 +100,14 @@ void core_list_gone(struct core *core, struct str id, mono_time now, struct effe
  * failed or was cut): nothing goes. */
 void core_list_end(struct core *core, bool whole, mono_time now, struct effects *out);
 bool core_listed(const struct core *core); /* a List was whole at least once: readiness */
-/* A delta would not do next time: something it told was not taken, or more machines are ours. */
+/* A delta would not do next time: one of its records was not taken, or more machines are ours. */
 bool core_wants_full_list(const struct core *core);
 
 /* -- demand: demand.c -- */
 enum rollup_verdict { ROLLUP_APPLIED, ROLLUP_HELD };
-/* The rows were built with core_dimensions(). A row that contradicts itself is left out, counted
- * and logged; the others count. ERR_FULL (rows_max, clusters_max), ERR_INVALID (a row of another
- * cluster), ERR_NOMEM: the last good demand stays; counted and logged, so not by the caller. */
+/* The rows are of this cluster, built with core_dimensions(), and do not contradict themselves
+ * (need_build). ERR_FULL (rows_max, clusters_max), ERR_NOMEM: the last good demand stays; counted
+ * and logged, so not by the caller. */
 enum err core_rollup(struct core *core, struct str cluster, const struct need *rows, size_t count,
                      mono_time now, enum rollup_verdict *ret_verdict, struct effects *out,
                      struct note *note);
@@ -137,7 +137,7 @@ struct drain_report {
 void core_drain_report(struct core *core, const struct drain_report *report, mono_time now,
                        wall_time wall, struct effects *out);
 
-/* -- the cycle: cycle.c -- */
+/* -- the cycle: decide_cycle.c -- */
 /* The parts of a cycle, as cycle_phase_duration_seconds names them. */
 enum cycle_phase {
     PHASE_RECONCILE, /* the driver's: from List asked to List read */
@@ -156,7 +156,7 @@ typedef void core_mark_fn(void *context, enum cycle_phase phase);
 enum err core_cycle(struct core *core, mono_time now, wall_time wall, core_mark_fn *mark,
                     void *context, struct effects *out);
 
-/* -- acting ends, for good: hold.c -- */
+/* -- acting ends, for good: queue.c -- */
 enum core_hold {
     CORE_PAUSED, /* the kill switch */
     CORE_FENCED, /* a newer process of this shard acts */
@@ -213,21 +213,9 @@ enum err core_serving(struct core *core, const struct label *domain, uint32_t *r
                       bool *ret_more);
 
 /* -- reading: view.c -- */
-struct need_view { /* one Need of the last cycle; owned by the core until the next one */
-    struct str cluster, group;
-    const struct profile *profile;
-    const struct resource_sum *aggregate, *deficit; /* deficit: NULL when satisfied */
-    const struct resources *min_unit;
-    int64_t arrival_unix_ns;
-    bool satisfied, parked, satisfiable;
-    struct str domain;
-    uint32_t claimed, bootstraps, provisions, parked_age, unmet_age;
-    enum verdict_reason reason;
-    uint32_t idle, speculative, configured; /* capped at VERDICT_COUNT_MOST */
-    uint32_t victims;
-    const struct resource_sum *freed;
-    const struct domain_coverage *domains;
-    uint32_t domain_count;
+struct need_view {                  /* one Need of the last cycle */
+    const struct need_verdict *row; /* the core's until the next one */
+    uint32_t parked_age, unmet_age; /* in cycles */
 };
 struct needs_view {
     uint64_t cycle; /* 0: nothing computed yet */
@@ -329,7 +317,7 @@ struct core_counts {
     uint64_t deferred, dropped, deduped, capped, idle_releases;
     uint64_t machines_rejected[MACHINE_FAULT_PRICE + 1];
     uint64_t duplicate_records; /* also rejected as structural */
-    uint64_t rollups_rejected, rows_refused;
+    uint64_t rollups_rejected;
     uint64_t observed_edges, foreign_edges, lists_held;
     uint64_t doubts;             /* calls of which nobody knew how they ended */
     uint64_t called_again;       /* calls made again because a passing state lasted */

@@ -6,64 +6,19 @@
 #include "shard/state/kinds.h"
 
 static void rollup_reject(struct core *core, struct cluster_client *client, struct str cluster,
-                          const char *why, struct effects *out)
+                          const char *why)
 {
     core->counts.rollups_rejected++;
     if (client) client->rejected++;
-    core_log(out, CORE_ERROR, "rollup rejected at ingest validation", "cluster=%.*s error=\"%s\"",
+    core_log(core, CORE_ERROR, "rollup rejected at ingest validation", "cluster=%.*s error=\"%s\"",
              STR_ARG(cluster), why);
 }
 
 void core_rollup_refused(struct core *core, struct str cluster, const char *why,
                          struct effects *out)
 {
-    core_begin(core);
-    rollup_reject(core, client_find(&core->clients, cluster), cluster, why, out);
-}
-
-/* One pod can contradict itself; that must not freeze the demand of its whole cluster. */
-static enum err rows_possible(struct core *core, struct str cluster, const struct need *rows,
-                              size_t count, const struct need **ret_rows, size_t *ret_count,
-                              struct effects *out)
-{
-    struct need *kept = NULL;
-    struct note note = {{0}};
-    size_t possible = 0;
-
-    for (size_t i = 0; i < count; i++) {
-        const struct profile *p = &rows[i].profile;
-        if (!requirements_contradict(p->requirements, p->requirement_count, &note)) {
-            if (kept) kept[possible] = rows[i];
-            possible++;
-            continue;
-        }
-        core->counts.rows_refused++;
-        if (!kept) { /* the first: from here on what is good is copied */
-            core_log(out, CORE_WARN, "ignored a Need that no machine can satisfy",
-                     "cluster=%.*s row=%zu error=\"%s\"", STR_ARG(cluster), i, note.text);
-            kept = arena_alloc(&core->scratch, count * sizeof *kept);
-            if (!kept) return ERR_NOMEM;
-            memcpy(kept, rows, i * sizeof *kept);
-        }
-    }
-    *ret_rows = kept ? kept : rows;
-    *ret_count = possible;
-    return ERR_OK;
-}
-
-/* Takes the rows that passed the quarantine. */
-static enum err rollup_store(struct core *core, struct cluster_client *client,
-                             const struct need *rows, size_t count, mono_time now,
-                             struct effects *out, struct note *note)
-{
-    const struct need *possible;
-    size_t possible_count;
-    enum err err = rows_possible(core, client->name, rows, count, &possible, &possible_count, out);
-
-    if (!err) err = needs_replace(core->needs, client->name, possible, possible_count, note);
-    /* Without it a wait may go unobserved until the next roll-up; the demand stands. */
-    if (!err && waits_update(core, client, now)) return ERR_OK;
-    return err;
+    core_begin(core, core->now, out);
+    rollup_reject(core, client_find(&core->clients, cluster), cluster, why);
 }
 
 static enum quarantine_verdict rollup_admit(const struct core *core, struct quarantine *q,
@@ -74,18 +29,6 @@ static enum quarantine_verdict rollup_admit(const struct core *core, struct quar
     return QUARANTINE_ACCEPTED;
 }
 
-static enum err rows_check(struct str cluster, const struct need *rows, size_t count,
-                           struct note *note)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (str_equal(rows[i].cluster, cluster)) continue;
-        return note_fail(note, ERR_INVALID, "row %zu: of cluster %.*s", i,
-                         STR_ARG(rows[i].cluster));
-    }
-    if (count > NEEDS_ROWS_MOST) return note_fail(note, ERR_FULL, "%zu rows", count);
-    return ERR_OK;
-}
-
 enum err core_rollup(struct core *core, struct str cluster, const struct need *rows, size_t count,
                      mono_time now, enum rollup_verdict *ret_verdict, struct effects *out,
                      struct note *note)
@@ -94,10 +37,11 @@ enum err core_rollup(struct core *core, struct str cluster, const struct need *r
     enum quarantine_verdict verdict;
     struct quarantine before, after;
     struct note own = {{0}};
-    enum err err = rows_check(cluster, rows, count, &own);
+    enum err err = ERR_OK;
 
-    core_begin(core);
-    if (!err && !client) err = client_make(&core->clients, cluster, now, &client);
+    core_begin(core, now, out);
+    assert(count <= NEEDS_ROWS_MOST);
+    if (!client) err = client_make(&core->clients, cluster, now, &client);
     if (err) goto rejected;
     client->seen = now;
     before = after = client->quarantine;
@@ -105,23 +49,25 @@ enum err core_rollup(struct core *core, struct str cluster, const struct need *r
     if (verdict == QUARANTINE_HELD) {
         err = needs_mark_reported(core->needs, cluster); /* it has reported all the same */
     } else {
-        err = rollup_store(core, client, rows, count, now, out, &own);
+        err = needs_replace(core->needs, client->name, rows, count, &own);
+        /* Without memory a wait may go unobserved until the next roll-up; the demand counts. */
+        if (!err) (void)waits_update(core, client);
     }
     if (err) goto rejected;
     client->quarantine = after;
     if (verdict == QUARANTINE_HELD)
-        core_log(out, CORE_WARN, "rollup quarantined: full-replacement demand drop held",
+        core_log(core, CORE_WARN, "rollup quarantined: full-replacement demand drop held",
                  "cluster=%.*s rows=%zu accepted=%u said=%u of=%d", STR_ARG(cluster), count,
                  before.accepted_rows, after.holds, QUARANTINE_CONFIRMATIONS);
     if (verdict == QUARANTINE_CONFIRMED)
-        core_log(out, CORE_WARN, "quarantined rollup accepted", "cluster=%.*s rows=%zu was=%u",
+        core_log(core, CORE_WARN, "quarantined rollup accepted", "cluster=%.*s rows=%zu was=%u",
                  STR_ARG(cluster), count, before.accepted_rows);
     *ret_verdict = verdict == QUARANTINE_HELD ? ROLLUP_HELD : ROLLUP_APPLIED;
     return ERR_OK;
 
 rejected:
     if (!own.text[0]) note_set(&own, "%s", err_text(err));
-    rollup_reject(core, client, cluster, own.text, out);
+    rollup_reject(core, client, cluster, own.text);
     if (note) *note = own;
     return err;
 }
@@ -133,7 +79,7 @@ static struct str wait_key(const uint32_t *kind_slot)
     return str_of((const char *)kind_slot, sizeof *kind_slot);
 }
 
-enum err waits_update(struct core *core, struct cluster_client *client, mono_time now)
+enum err waits_update(struct core *core, struct cluster_client *client)
 {
     const struct demand_cluster *demand = needs_cluster(core->needs, client->name);
     uint32_t rows = demand ? demand->set.row_count : 0;
@@ -148,7 +94,7 @@ enum err waits_update(struct core *core, struct cluster_client *client, mono_tim
         if (!wait->round || wait->kind_birth != kind->birth ||
             (wait->ended && wait->round != round))
             *wait = (struct latency_wait){
-                .kind_slot = kind->slot, .kind_birth = kind->birth, .since = now};
+                .kind_slot = kind->slot, .kind_birth = kind->birth, .since = core->now};
         wait->round = round;
     }
     while ((entry = map_next(&client->waits, &cursor)))
@@ -157,15 +103,14 @@ enum err waits_update(struct core *core, struct cluster_client *client, mono_tim
     return ERR_OK;
 }
 
-static void wait_end(struct latency_wait *wait, mono_time now, struct effects *out)
+static void wait_end(struct core *core, struct latency_wait *wait)
 {
     if (wait->ended) return;
     wait->ended = true;
-    effects_observe(out, OBSERVE_PROVISIONING_LATENCY, wait->since, now);
+    effects_observe(core->out, OBSERVE_PROVISIONING_LATENCY, wait->since, core->now);
 }
 
-void waits_over(struct core *core, const struct machine *machine, mono_time now,
-                struct effects *out)
+void waits_over(struct core *core, const struct machine *machine)
 {
     struct cluster_client *client = client_find(&core->clients, machine->cluster);
     const struct kind *kind = client && map_count(&client->waits)
@@ -175,13 +120,12 @@ void waits_over(struct core *core, const struct machine *machine, mono_time now,
     struct map_entry *entry;
     size_t cursor = 0;
 
-    if (direct && direct->kind_birth == kind->birth) wait_end(direct, now, out);
+    if (direct && direct->kind_birth == kind->birth) wait_end(core, direct);
     if (!kind || kind->same) return;
     /* Gangs that were folded: the machine was bought for their profile without Same. */
     while ((entry = map_next(&client->waits, &cursor))) {
         struct latency_wait *wait = entry->value;
         const struct kind *gang = rooms_get(&core->needs->kind_slots, wait->kind_slot);
-        if (gang && gang->birth == wait->kind_birth && gang->stripped == kind)
-            wait_end(wait, now, out);
+        if (gang && gang->birth == wait->kind_birth && gang->stripped == kind) wait_end(core, wait);
     }
 }

@@ -16,8 +16,8 @@
  * out, and the drain goes on from there (CAUSE_RESUMED).
  *
  * A machine that its operator has drained takes no pod any more. When the provider's Drain was
- * refused or not carried out and the machine is Configured as before, it is drained again, whoever
- * wants it meanwhile (WORK_DRAINED, drain_repeat). */
+ * refused or not carried out and the machine is Configured as before, it is drained again, even if
+ * a cluster wants it meanwhile (WORK_DRAINED, drain_repeat). */
 #include "shard/core/running_actions.h"
 
 /* What a provider gets to shut an empty machine down, when the operator used up the grace. */
@@ -41,11 +41,6 @@ static mono_time grace_end(const struct machine_task *task)
     return mono_after(task->since, task->grace_ms);
 }
 
-static void drain_wait_ended(struct core *core, enum drain_wait wait)
-{
-    core->counts.drain_waits[wait]++;
-}
-
 /* --- whom to wait for --- */
 
 /* Until when an operator without a session may return. False: there is none to wait for. */
@@ -63,23 +58,23 @@ static bool operator_returns_until(const struct core *core, struct str cluster,
 }
 
 /* Until when the drain that begins now waits for the operator. False: it does not. */
-static bool operator_wait(struct core *core, struct machine_task *task, mono_time now,
-                          mono_time *ret_until, struct effects *out)
+static bool operator_wait(struct core *core, struct machine_task *task, mono_time *ret_until)
 {
     const struct cluster_client *client = client_find(&core->clients, task->cluster);
-    mono_time returns = {0}, end = mono_after(now, task->grace_ms);
+    mono_time returns = {0}, end = mono_after(core->now, task->grace_ms);
 
     *ret_until = end;
-    if (client && client->session) return client->reports_drains && !mono_due(end, now);
-    if (operator_returns_until(core, task->cluster, &returns) && !mono_due(returns, now)) {
+    if (client && client->session) return client->reports_drains && !mono_due(end, core->now);
+    if (operator_returns_until(core, task->cluster, &returns) && !mono_due(returns, core->now)) {
         *ret_until = mono_min(end, returns);
-        core_log(out, CORE_WARN, "drain waits for an operator that is disconnected",
+        core_log(core, CORE_WARN, "drain waits for an operator that is disconnected",
                  "machine=%.*s cluster=%.*s most_ms=%llu", STR_ARG(task->machine),
-                 STR_ARG(task->cluster), (unsigned long long)mono_elapsed_ms(now, *ret_until));
-        return !mono_due(*ret_until, now);
+                 STR_ARG(task->cluster),
+                 (unsigned long long)mono_elapsed_ms(core->now, *ret_until));
+        return !mono_due(*ret_until, core->now);
     }
-    drain_wait_ended(core, DRAIN_WAIT_NO_OPERATOR);
-    core_log(out, CORE_WARN,
+    core->counts.drain_waits[DRAIN_WAIT_NO_OPERATOR]++;
+    core_log(core, CORE_WARN,
              task->action == ACTION_RECLAIM
                  ? "reclaim fallback: no operator session; PDB-respecting drain skipped"
                  : "preempt fallback: no operator session; PDB-respecting drain skipped",
@@ -88,13 +83,12 @@ static bool operator_wait(struct core *core, struct machine_task *task, mono_tim
 }
 
 /* False: no memory. Without a session no reclaim is sent, and that is fine. */
-static bool operator_reclaim(struct core *core, struct machine_task *task, uint64_t grace_ms,
-                             struct effects *out)
+static bool operator_reclaim(struct core *core, struct machine_task *task, uint64_t grace_ms)
 {
     struct effect *effect;
 
     if (!core_has_session(core, task->cluster)) return true;
-    effect = task_effect(task, EFFECT_RECLAIM, 0, out);
+    effect = task_effect(core, task, EFFECT_RECLAIM, 0);
     if (!effect) return false;
     effect->drain.grace_ms = grace_ms;
     effect->drain.preemptor_priority = task->action == ACTION_PREEMPT ? task->priority : 0;
@@ -103,22 +97,21 @@ static bool operator_reclaim(struct core *core, struct machine_task *task, uint6
 
 /* --- the beginning --- */
 
-static bool drain_start(struct core *core, struct machine_task *task, struct machine *m,
-                        mono_time now, wall_time wall, struct effects *out)
+static bool drain_start(struct core *core, struct machine_task *task, struct machine *m)
 {
     /* An operator that reported the reclaim knows of it. */
-    if (task->cause != CAUSE_RESUMED && !operator_reclaim(core, task, task->grace_ms, out)) {
+    if (task->cause != CAUSE_RESUMED && !operator_reclaim(core, task, task->grace_ms)) {
         /* nothing began: derived again */
-        task_end(core, task, OUTCOME_OTHER, STR("out of memory"), now, out);
+        task_end(core, task, OUTCOME_OTHER, STR("out of memory"));
         return false;
     }
-    task->since = now;
+    task->since = core->now;
     task->draining = true;
     m->state = MACHINE_DRAINING;
     m->promised = (struct machine_promise){0};
     if (task->key.cluster.len) m->promised = task_promise(task);
-    if (task->key.cluster.len) m->promised.at = wall;
-    return task_move(core, task, m, false, now, out);
+    if (task->key.cluster.len) m->promised.at = core->wall;
+    return task_move(core, task, m, false);
 }
 
 /* The grace that is left, but time enough to shut the machine down, unless there never was. */
@@ -132,54 +125,46 @@ static uint64_t provider_grace_ms(const struct machine_task *task, mono_time now
 }
 
 /* Machines that are drained already, by their operator or by the provider, are asked for only. */
-static void drain_call(struct core *core, struct machine_task *task, mono_time now,
-                       struct effects *out)
+static void drain_call(struct core *core, struct machine_task *task)
 {
-    uint64_t grace_ms = provider_grace_ms(task, now);
+    uint64_t grace_ms = provider_grace_ms(task, core->now);
     struct effect *effect;
 
     task->work->passed_over =
         MACHINE_UNSPECIFIED; /* what a List said of it before says nothing now */
-    effect = task_call(core, task, STEP_DRAIN, now, out);
+    effect = task_call(core, task, STEP_DRAIN);
     if (!effect) return;
     effect->drain.grace_ms = grace_ms;
     effect->drain.preemptor_priority = task->action == ACTION_PREEMPT ? task->priority : 0;
 }
 
-static bool machine_unreadable(struct core *core, struct str machine)
-{
-    struct inventory_entry entry;
-
-    return core_get(core, machine, &entry) == ERR_NOMEM;
-}
-
-void drain_begin(struct core *core, struct machine_task *task, mono_time now, wall_time wall,
-                 struct effects *out)
+void drain_begin(struct core *core, struct machine_task *task)
 {
     bool again = task->cause == CAUSE_STUCK || task->draining, wait = false;
+    struct inventory_entry entry;
     mono_time until = {0};
     struct machine m;
 
-    if (again &&
-        machine_unreadable(core, task->machine)) { /* it stays Draining, and is called again */
-        work_unsent(core, task, now);
-        task_end(core, task, OUTCOME_OTHER, STR("out of memory"), now, out);
+    if (again && core_get(core, task->machine, &entry) == ERR_NOMEM) {
+        /* it stays Draining, and is called again */
+        work_unsent(core, task);
+        task_end(core, task, OUTCOME_OTHER, STR("out of memory"));
         return;
     }
-    if (!task_machine(core, task, &m, now, out)) return;
+    if (!task_machine(core, task, &m)) return;
     if (m.state != (again ? MACHINE_DRAINING : MACHINE_CONFIGURED) ||
         !str_equal(m.cluster, task->cluster)) {
-        task_done(core, task, false, now, out); /* nothing is left to do */
+        task_done(core, task, false); /* nothing is left to do */
         return;
     }
     if (!again) {
-        wait = !task->drained && operator_wait(core, task, now, &until, out);
-        if (!drain_start(core, task, &m, now, wall, out)) return;
+        wait = !task->drained && operator_wait(core, task, &until);
+        if (!drain_start(core, task, &m)) return;
     }
     if (wait)
-        task_hold(core, task, until);
+        task_hold(core, task, STEP_OPERATOR, until);
     else
-        drain_call(core, task, now, out);
+        drain_call(core, task);
 }
 
 /* --- the wait --- */
@@ -193,20 +178,20 @@ static struct machine_task *drain_held(const struct core *core, struct str machi
 
 static void drain_wait_over(struct core *core, struct machine_task *task, enum drain_wait wait)
 {
-    drain_wait_ended(core, wait);
+    core->counts.drain_waits[wait]++;
     task->drained = true;
     task_unhold(core, task);
 }
 
-void drain_due(struct core *core, struct machine_task *task, mono_time now, struct effects *out)
+void drain_due(struct core *core, struct machine_task *task)
 {
-    bool ended = mono_due(grace_end(task), now);
+    bool ended = mono_due(grace_end(task), core->now);
 
-    core_log(out, CORE_WARN,
+    core_log(core, CORE_WARN,
              ended ? "grace period ended before the operator reported the machine drained"
                    : "operator did not reconnect in time to drain a machine",
              "machine=%.*s cluster=%.*s waited_ms=%llu", STR_ARG(task->machine),
-             STR_ARG(task->cluster), (unsigned long long)mono_elapsed_ms(task->since, now));
+             STR_ARG(task->cluster), (unsigned long long)mono_elapsed_ms(task->since, core->now));
     drain_wait_over(core, task, ended ? DRAIN_WAIT_GRACE_ENDED : DRAIN_WAIT_AWAY);
 }
 
@@ -214,22 +199,20 @@ void drain_due(struct core *core, struct machine_task *task, mono_time now, stru
 
 /* An operator that returned gets the reclaim again: it may have been away when the drain began, or
  * have lost the reclaim, which it knows by its number. */
-static void operator_is_back(struct core *core, struct machine_task *task, enum operator_link link,
-                             mono_time now, struct effects *out)
+static void operator_is_back(struct core *core, struct machine_task *task, enum operator_link link)
 {
-    uint64_t left_ms = mono_elapsed_ms(now, grace_end(task));
+    uint64_t left_ms = mono_elapsed_ms(core->now, grace_end(task));
 
-    if (left_ms && task->cause != CAUSE_RESUMED) (void)operator_reclaim(core, task, left_ms, out);
+    if (left_ms && task->cause != CAUSE_RESUMED) (void)operator_reclaim(core, task, left_ms);
     if (link == OPERATOR_REPORTS_DRAINS)
         work_due(core, task->work, grace_end(task));
     else
         drain_wait_over(core, task, DRAIN_WAIT_NO_OPERATOR);
 }
 
-void drains_session(struct core *core, struct str cluster, enum operator_link link, mono_time now,
-                    struct effects *out)
+void drains_session(struct core *core, struct str cluster, enum operator_link link)
 {
-    mono_time until = mono_after(now, core->options.operator_return_ms);
+    mono_time until = mono_after(core->now, core->options.operator_return_ms);
     const struct rooms *slots = &core->running->slots;
     size_t held = 0;
 
@@ -238,13 +221,13 @@ void drains_session(struct core *core, struct str cluster, enum operator_link li
         if (!task || task->step != STEP_OPERATOR || !str_equal(task->cluster, cluster)) continue;
         held++;
         if (link != OPERATOR_AWAY)
-            operator_is_back(core, task, link, now, out);
+            operator_is_back(core, task, link);
         else
             work_due(core, task->work, mono_min(grace_end(task), until));
     }
-    if (held && link == OPERATOR_CONNECTED) (void)effects_add(out, EFFECT_CYCLE_SOON);
+    if (held && link == OPERATOR_CONNECTED) (void)effects_add(core->out, EFFECT_CYCLE_SOON);
     if (held && link == OPERATOR_AWAY)
-        core_log(out, CORE_WARN, "operator disconnected while it drains machines",
+        core_log(core, CORE_WARN, "operator disconnected while it drains machines",
                  "cluster=%.*s machines=%zu return_ms=%llu", STR_ARG(cluster), held,
                  (unsigned long long)core->options.operator_return_ms);
 }
@@ -262,57 +245,56 @@ static bool number_is_ours(const struct core *core, uint64_t number)
 
 /* May an order of an earlier process still be under way? The longest grace and the time to return
  * after our start it is over, and its operator gets a new reclaim if the machine must go. */
-static bool earlier_orders_count(const struct core *core, mono_time now)
+static bool earlier_orders_count(const struct core *core)
 {
     const struct running_actions *h = core->running;
     uint64_t most_ms = add_sat_u64(RECLAIM_GRACE_MS, core->options.operator_return_ms);
 
-    return core->options.restarted && (!h->opened || mono_elapsed_ms(h->opened_at, now) < most_ms);
+    return core->options.restarted &&
+           (!h->opened || mono_elapsed_ms(h->opened_at, core->now) < most_ms);
 }
 
 /* A drain that goes on where it was: its operator knows of it already. */
 static enum err drain_open(struct core *core, struct str machine, struct str cluster,
-                           uint64_t grace_ms, bool drained, mono_time now)
+                           uint64_t grace_ms, bool drained)
 {
     struct action action = {.kind = ACTION_RECLAIM,
                             .machine = machine,
                             .cluster = cluster,
                             .grace_ms = drained ? PROVIDER_GRACE_LEAST_MS : grace_ms};
     struct machine_task *task;
-    enum err err = task_open(core, &action, NULL, CAUSE_RESUMED, now, &task);
+    enum err err = task_open(core, &action, NULL, CAUSE_RESUMED, &task);
 
     if (!err) task->drained = drained;
     return err;
 }
 
 /* An earlier process of this shard ordered the reclaim, and found no time to drain the machine. */
-static void drain_resume(struct core *core, const struct drain_report *report, mono_time now,
-                         struct effects *out)
+static void drain_resume(struct core *core, const struct drain_report *report)
 {
     const struct machine_work *w = work_find(core, report->machine);
     uint64_t left_ms = min_u64(report->left_ms, RECLAIM_GRACE_MS);
     struct inventory_entry entry;
 
-    if (!core_acts(core) || !earlier_orders_count(core, now)) return;
+    if (!core_acts(core) || !earlier_orders_count(core)) return;
     if (w && w->kind != WORK_QUIET) return; /* it is not known what the machine is */
     if (core_get(core, report->machine, &entry) || entry.machine.state != MACHINE_CONFIGURED ||
         !str_equal(entry.machine.cluster, report->cluster))
         return;
-    if (drain_open(core, report->machine, report->cluster, left_ms, report->drained, now))
+    if (drain_open(core, report->machine, report->cluster, left_ms, report->drained))
         return; /* reported again */
-    core_log(out, CORE_WARN, "drain resumed: its operator has the reclaim of an earlier process",
+    core_log(core, CORE_WARN, "drain resumed: its operator has the reclaim of an earlier process",
              "machine=%.*s cluster=%.*s drained=%s left_ms=%llu", STR_ARG(report->machine),
              STR_ARG(report->cluster), report->drained ? "true" : "false",
              (unsigned long long)left_ms);
 }
 
-enum err drain_repeat(struct core *core, const struct machine *machine, mono_time now,
-                      struct effects *out)
+enum err drain_repeat(struct core *core, const struct machine *machine)
 {
-    enum err err = drain_open(core, machine->id, machine->cluster, 0, true, now);
+    enum err err = drain_open(core, machine->id, machine->cluster, 0, true);
 
     if (!err)
-        core_log(out, CORE_WARN,
+        core_log(core, CORE_WARN,
                  "operator drained a machine, but the provider has not: draining again",
                  "machine=%.*s cluster=%.*s", STR_ARG(machine->id), STR_ARG(machine->cluster));
     return err;
@@ -323,19 +305,19 @@ void core_drain_report(struct core *core, const struct drain_report *report, mon
 {
     struct machine_task *task = task_find(core, report->machine);
 
-    core_begin(core);
+    core_begin_at(core, now, wall, out);
     if (!task) {
-        if (!number_is_ours(core, report->action)) drain_resume(core, report, now, out);
+        if (!number_is_ours(core, report->action)) drain_resume(core, report);
     } else if (task->step == STEP_OPERATOR && str_equal(task->cluster, report->cluster) &&
                (task->number == report->action || task->cause == CAUSE_RESUMED)) {
         if (report->drained)
             drain_wait_over(core, task, DRAIN_WAIT_DRAINED);
         else if (report->error.len)
-            core_log(out, CORE_WARN, "operator could not drain a machine",
+            core_log(core, CORE_WARN, "operator could not drain a machine",
                      "machine=%.*s cluster=%.*s error=%.*s", STR_ARG(task->machine),
                      STR_ARG(task->cluster), STR_ARG(report->error));
     }
-    running_start(core, now, wall, out);
+    running_start(core);
 }
 
 void drain_facts(const struct core *core, struct str machine, mono_time now,
@@ -356,18 +338,16 @@ bool running_waits_for_operator(const struct core *core, struct str machine)
     return drain_held(core, machine) && !task_ended_in_list(core, machine);
 }
 
-bool running_overtaken(struct core *core, struct str machine, const struct machine *said,
-                       mono_time now, struct effects *out)
+bool running_overtaken(struct core *core, struct str machine, const struct machine *said)
 {
     struct machine_task *task = drain_held(core, machine);
 
     if (!task || task_ended_in_list(core, machine)) return false;
     if (said && said->state == MACHINE_CONFIGURED && str_equal(said->cluster, task->cluster))
-        return false;              /* as it was when the wait began */
-    work_passing(core, task, now); /* until the record is taken: it may find no memory */
+        return false;         /* as it was when the wait began */
+    work_passing(core, task); /* until the record is taken: it may find no memory */
     task_end(core, task, OUTCOME_STALE_STATE,
              said ? STR("the machine changed while its operator drained it")
-                  : STR("the machine went while its operator drained it"),
-             now, out);
+                  : STR("the machine went while its operator drained it"));
     return true;
 }

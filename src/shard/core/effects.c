@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The list of effects and the copies in its arena. Copies that repeat (labels, profiles) are made
+ * once. Pure; the thread that owns the list. */
 #include "shard/core/effects.h"
 
 #include <stdlib.h>
@@ -60,15 +62,10 @@ struct effect *effects_add(struct effects *effects, enum effect_kind kind)
 
 /* --- copies into the list's arena --- */
 
-enum err effects_text(struct effects *effects, struct str text, struct str *ret_text)
+enum err text_copy(struct arena *arena, struct str text, struct str *ret_text)
 {
-    char *copy;
+    const char *copy = text.len ? arena_dup(arena, text) : "";
 
-    if (!text.len) {
-        *ret_text = STR_EMPTY;
-        return ERR_OK;
-    }
-    copy = arena_dup(&effects->arena, text);
     if (!copy) return ERR_NOMEM;
     *ret_text = str_of(copy, text.len);
     return ERR_OK;
@@ -81,22 +78,12 @@ enum err labels_copy(struct arena *arena, const struct label *labels, size_t cou
 
     if (!copy) return ERR_NOMEM;
     for (size_t i = 0; i < count; i++) {
-        const char *key = arena_dup(arena, labels[i].key);
-        const char *value = arena_dup(arena, labels[i].value);
-        if (!key || !value) return ERR_NOMEM;
-        copy[i] = (struct label){{key, labels[i].key.len}, {value, labels[i].value.len}};
+        if (text_copy(arena, labels[i].key, &copy[i].key) ||
+            text_copy(arena, labels[i].value, &copy[i].value))
+            return ERR_NOMEM;
     }
     *ret_copy = copy;
     return ERR_OK;
-}
-
-/* Each view becomes one of a copy. */
-static enum err texts_own(struct effects *effects, struct str *const *texts, size_t count)
-{
-    enum err err = ERR_OK;
-
-    for (size_t i = 0; i < count && !err; i++) err = effects_text(effects, *texts[i], texts[i]);
-    return err;
 }
 
 bool labels_equal(const struct label *a, size_t a_count, const struct label *b, size_t b_count)
@@ -130,7 +117,7 @@ enum err effects_labels(struct effects *effects, const struct label *labels, siz
 const struct machine *effects_machine(struct effects *effects, const struct machine *machine)
 {
     struct machine *m = ARENA_NEW(&effects->arena, struct machine);
-    enum err err;
+    enum err err = ERR_OK;
 
     if (!m) return NULL;
     *m = *machine;
@@ -149,7 +136,8 @@ const struct machine *effects_machine(struct effects *effects, const struct mach
         &m->promised.fingerprint,
         &m->promised.group,
     };
-    err = texts_own(effects, texts, ARRAY_LEN(texts));
+    for (size_t i = 0; i < ARRAY_LEN(texts) && !err; i++) /* each becomes a view of a copy */
+        err = text_copy(&effects->arena, *texts[i], texts[i]);
     if (!err)
         err = effects_labels(effects, machine->attributes.labels, machine->attributes.label_count,
                              &m->attributes.labels);

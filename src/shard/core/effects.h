@@ -67,6 +67,13 @@ enum confidence {
     CONFIDENCE_HIGH = 4
 };
 
+struct capacity_offer {
+    const struct profile *profile;
+    uint32_t count;
+    enum confidence confidence;
+    double cost_per_hour; /* 0: not known */
+};
+
 enum core_level { CORE_INFO, CORE_WARN, CORE_ERROR };
 
 struct effect {
@@ -87,12 +94,7 @@ struct effect {
         } drain;
         const struct profile *profile; /* ASK_BLOB: its requirements, in canonical order */
         const struct machine *node;    /* NODE_STATE: as it is now */
-        struct {                       /* CAPACITY */
-            const struct profile *profile;
-            uint32_t count;
-            enum confidence confidence;
-            double cost_per_hour; /* 0: not known */
-        } capacity;
+        struct capacity_offer capacity;
         struct { /* AUDIT */
             uint64_t cycle;
             enum action_kind kind;
@@ -113,7 +115,7 @@ struct effect {
     };
 };
 
-struct effects { /* zeroed and effects_init'ed by whoever owns the list */
+struct effects { /* zeroed and effects_init'ed by its owner */
     struct arena arena;
     struct effect *items;
     size_t count, capacity;
@@ -141,12 +143,12 @@ static inline struct str text_put(char **at, struct str text)
     return copy;
 }
 bool labels_equal(const struct label *a, size_t a_count, const struct label *b, size_t b_count);
+enum err text_copy(struct arena *arena, struct str text, struct str *ret_text); /* ERR_NOMEM */
 /* A copy of labels and their texts. ERR_NOMEM. */
 enum err labels_copy(struct arena *arena, const struct label *labels, size_t count,
                      struct label **ret_copy);
 
 /* Copies that live as long as the list; make them before the effect that shows them. ERR_NOMEM. */
-enum err effects_text(struct effects *effects, struct str text, struct str *ret_text);
 enum err effects_labels(struct effects *effects, const struct label *labels, size_t count,
                         const struct label **ret_labels);
 const struct machine *effects_machine(struct effects *effects, const struct machine *machine);

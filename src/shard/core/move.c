@@ -10,8 +10,7 @@ enum err core_get(struct core *core, struct str id, struct inventory_entry *ret_
     return inventory_get(core->inventory, id, &core->scratch, ret_entry);
 }
 
-enum err core_send_state(struct core *core, struct str cluster, const struct machine *machine,
-                         struct effects *out)
+enum err core_send_state(struct core *core, struct str cluster, const struct machine *machine)
 {
     const struct machine *node;
     struct effect *effect;
@@ -21,11 +20,11 @@ enum err core_send_state(struct core *core, struct str cluster, const struct mac
     /* An operator that is away hears by the resync what is bound to its cluster; the state of a
      * machine that left is sent now, and kept for it. */
     if (!core_has_session(core, cluster) && str_equal(machine->cluster, cluster)) return ERR_OK;
-    err = effects_text(out, cluster, &name);
+    err = text_copy(&core->out->arena, cluster, &name);
     if (err) return err;
-    node = effects_machine(out, machine);
+    node = effects_machine(core->out, machine);
     if (!node) return ERR_NOMEM;
-    effect = effects_add(out, EFFECT_NODE_STATE);
+    effect = effects_add(core->out, EFFECT_NODE_STATE);
     if (!effect) return ERR_NOMEM;
     effect->machine = node->id;
     effect->cluster = name;
@@ -59,71 +58,66 @@ static bool shows_same(const struct machine *a, const struct machine *b)
 }
 
 enum err core_move(struct core *core, const struct machine *to, enum inventory_source source,
-                   mono_time now, enum machine_edge *ret_edge, struct effects *out,
-                   struct note *note)
+                   enum machine_edge *ret_edge, struct note *note)
 {
-    size_t before = out->count;
+    size_t before = core->out->count;
     struct tally_place from_place, to_place;
     struct machine m = meaning(to);
     struct inventory_entry was;
     enum machine_state from;
-    const char *host_ref, *id;
     bool inside = scope_has(core, &m.attributes); /* views of what is replaced, perhaps */
     enum err err = core_get(core, m.id, &was);
 
     if (err) return err;
     from = was.machine.state;
-    host_ref = arena_dup(&core->scratch, m.host_ref); /* may be views of what is replaced */
-    id = arena_dup(&core->scratch, m.id);
-    if (!host_ref || !id) return ERR_NOMEM;
-    m.host_ref.at = host_ref;
-    m.id.at = id;
+    err = text_copy(&core->scratch, m.host_ref, &m.host_ref); /* may be views of what is replaced */
+    if (!err) err = text_copy(&core->scratch, m.id, &m.id);
+    if (err) return err;
     err = tally_find(&core->tally, &was.machine, &from_place);
     if (err) return err;
     err = tally_find(&core->tally, &m, &to_place);
     if (err) return err;
     if (!shows_same(&was.machine, &m))
-        err = core_send_state(core, m.cluster.len ? m.cluster : was.machine.cluster, &m, out);
+        err = core_send_state(core, m.cluster.len ? m.cluster : was.machine.cluster, &m);
     if (!err && source == INVENTORY_OBSERVED && from != m.state) err = running_reserve(core, &m);
-    if (!err) err = inventory_apply(core->inventory, &m, source, now, ret_edge, note);
+    if (!err) err = inventory_apply(core->inventory, &m, source, core->now, ret_edge, note);
     if (err) {
         running_unreserve(core, m.id);
         tally_leave(&core->tally, &to_place);
-        out->count = before;
+        core->out->count = before;
         return err;
     }
     tally_move(&core->tally, &from_place, &to_place);
     scope_note(core, m.id, inside);
     if (from == m.state) return ERR_OK;
-    if (m.state == MACHINE_CONFIGURED) waits_over(core, &m, now, out);
-    if (source == INVENTORY_OBSERVED) running_changed(core, &m, from, now, out);
+    if (m.state == MACHINE_CONFIGURED) waits_over(core, &m);
+    if (source == INVENTORY_OBSERVED) running_changed(core, &m, from);
     return ERR_OK;
 }
 
-enum err core_admit(struct core *core, const struct machine *machine, mono_time now,
-                    struct effects *out, struct note *note)
+enum err core_admit(struct core *core, const struct machine *machine, struct note *note)
 {
-    size_t before = out->count;
+    size_t before = core->out->count;
     struct machine m = meaning(machine);
     struct tally_place place;
     enum err err = tally_find(&core->tally, &m, &place);
 
     if (err) return err;
-    err = core_send_state(core, m.cluster, &m, out);
+    err = core_send_state(core, m.cluster, &m);
     if (!err) err = running_reserve(core, &m);
-    if (!err) err = inventory_insert(core->inventory, &m, now, note);
+    if (!err) err = inventory_insert(core->inventory, &m, core->now, note);
     if (err) {
         running_unreserve(core, m.id);
         tally_leave(&core->tally, &place);
-        out->count = before;
+        core->out->count = before;
         return err;
     }
     tally_move(&core->tally, NULL, &place);
-    running_changed(core, &m, MACHINE_UNSPECIFIED, now, out);
+    running_changed(core, &m, MACHINE_UNSPECIFIED);
     return ERR_OK;
 }
 
-enum err core_drop(struct core *core, struct str id, const char *why, struct effects *out)
+enum err core_drop(struct core *core, struct str id, const char *why)
 {
     struct tally_place place;
     struct inventory_entry was;
@@ -135,7 +129,7 @@ enum err core_drop(struct core *core, struct str id, const char *why, struct eff
     failed = was.machine; /* its operator would wait for it for ever */
     failed.state = MACHINE_FAILED;
     failed.last_error = str_from(why);
-    err = core_send_state(core, failed.cluster, &failed, out);
+    err = core_send_state(core, failed.cluster, &failed);
     if (err) return err;
     running_gone(core, id);
     tally_move(&core->tally, &place, NULL);

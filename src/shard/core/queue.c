@@ -7,11 +7,62 @@
  *                         +---place--- ready <--it has come---------+
  *
  * A held task has no place among the running ones, so an operator that is silent delays nobody but
- * its own cluster. */
+ * its own cluster.
+ *
+ * Nothing begins under the kill switch, in shadow mode, or when a newer process of this shard acts.
+ * The first and the last may come while actions wait and run; neither ends before the process does.
+ * Nor for a while after a restart, because of the calls of the earlier process: a provider shows the
+ * state before a call until the call is done, so a machine that looks untouched in the first List
+ * may be under way. A call ends at the latest execute_timeout_ms after its caller has gone. */
 #include <stdlib.h>
 
 #include "base/memory.h"
 #include "shard/core/running_actions.h"
+
+/* --- may anything begin? --- */
+
+bool core_acts(const struct core *core)
+{
+    return !core->options.paused && !core->options.dry_run && !core->fenced;
+}
+
+const char *core_hold_text(const struct core *core)
+{
+    if (core->fenced) return "fenced by a newer process of this shard";
+    if (core->options.paused) return "actuation is paused";
+    return core->options.dry_run ? "dry-run" : "";
+}
+
+void running_settle(struct core *core)
+{
+    struct running_actions *h = core->running;
+    mono_time due = mono_after(h->opened_at, core->options.execute_timeout_ms);
+
+    if (h->settled) return;
+    if (!h->settle_said)
+        core_log(core, CORE_INFO,
+                 "no action starts yet: calls of the previous process may still run",
+                 "most_ms=%llu", (unsigned long long)core->options.execute_timeout_ms);
+    h->settle_said = true;
+    h->settle_due = h->settle_due || mono_due(due, core->now);
+}
+
+void core_hold(struct core *core, enum core_hold why, mono_time now, wall_time wall,
+               struct effects *out)
+{
+    uint32_t waiting = core->counts.queued;
+
+    core_begin_at(core, now, wall, out);
+    if (why == CORE_FENCED)
+        core->fenced = true;
+    else
+        core->options.paused = true;
+    running_start(core);
+    core_log(core, CORE_WARN, "no action starts any more", "why=%s dropped=%u under_way=%u",
+             core_hold_text(core), (unsigned)waiting, (unsigned)core->counts.inflight);
+}
+
+/* --- life --- */
 
 enum err running_open(struct core *core)
 {
@@ -133,7 +184,7 @@ static bool queue_full(const struct core *core)
 }
 
 enum err task_open(struct core *core, const struct action *action, const struct profile *profile,
-                   enum task_cause cause, mono_time now, struct machine_task **ret_task)
+                   enum task_cause cause, struct machine_task **ret_task)
 {
     struct running_actions *h = core->running;
     struct machine_task *task;
@@ -159,7 +210,7 @@ enum err task_open(struct core *core, const struct action *action, const struct 
     list_append(&h->waiting, &task->place);
     core->counts.queued++;
     core->counts.actions[task->action]++;
-    work_quiet(core, work, now); /* what was to be done about the machine is moot */
+    work_quiet(core, work); /* what was to be done about the machine is moot */
     *ret_task = task;
     return ERR_OK;
 
@@ -193,7 +244,7 @@ static struct plan task_plan(const struct machine_task *task)
     return plan;
 }
 
-void tasks_plan(struct core *core, mono_time now)
+void tasks_plan(struct core *core)
 {
     struct running_actions *h = core->running;
 
@@ -209,22 +260,22 @@ void tasks_plan(struct core *core, mono_time now)
         core->counts.actions[task->action]--;
         core->counts.queued--;
         h->dropped = true;
-        task_close(core, task, now);
+        task_close(core, task);
     }
 }
 
 /* --- closing --- */
 
 /* The task has ended, and nothing that a List says of its machine is older than its end. */
-static void work_task_ended(struct core *core, struct machine_work *w, mono_time now)
+static void work_task_ended(struct core *core, struct machine_work *w)
 {
     enum machine_state said = w->passed_over;
 
     if (w->task) return; /* another one */
     w->passed_over = MACHINE_UNSPECIFIED;
     /* Where all Lists are full the next one says it again. */
-    if (said && core->running->deltas) work_look(core, str_of(w->id, w->id_len), said, now);
-    if (w->kind == WORK_QUIET) work_quiet(core, w, now);
+    if (said && core->running->deltas) work_look(core, str_of(w->id, w->id_len), said);
+    if (w->kind == WORK_QUIET) work_quiet(core, w);
 }
 
 static void task_wait_end(struct core *core, struct machine_task *task)
@@ -233,20 +284,20 @@ static void task_wait_end(struct core *core, struct machine_task *task)
     if (task->step == STEP_BLOB) core->counts.blobs_waiting--;
 }
 
-void task_close(struct core *core, struct machine_task *task, mono_time now)
+void task_close(struct core *core, struct machine_task *task)
 {
     struct running_actions *h = core->running;
     struct machine_work *w = task->work;
 
-    work_unplan(core, w, now);
+    work_unplan(core, w);
     rooms_give(&h->slots, (uint32_t)task->number);
     task_wait_end(core, task);
     list_remove(&task->place);
     task_free(core, task);
     if (w->asked && !w->due.place) /* the task's waits took the place of the Get's */
-        work_due(core, w, mono_after(now, core->options.execute_timeout_ms + OVERDUE_MS));
+        work_due(core, w, mono_after(core->now, core->options.execute_timeout_ms + OVERDUE_MS));
     if (!h->list_open)
-        work_task_ended(core, w, now);
+        work_task_ended(core, w);
     else if (list_empty(&w->ended))
         list_append(&h->ended, &w->ended);
 }
@@ -263,7 +314,7 @@ void running_list_begin(struct core *core, enum list_kind kind)
     if (h->overlooked) core->full_list_wanted = true;
 }
 
-void running_list_end(struct core *core, mono_time now)
+void running_list_end(struct core *core)
 {
     struct running_actions *h = core->running;
 
@@ -271,35 +322,28 @@ void running_list_end(struct core *core, mono_time now)
     LIST_EACH_SAFE(&h->ended, place, next)
     {
         list_remove(place);
-        work_task_ended(core, CONTAINER_OF(place, struct machine_work, ended), now);
+        work_task_ended(core, CONTAINER_OF(place, struct machine_work, ended));
     }
 }
 
 /* --- running --- */
 
 void task_await(struct core *core, struct machine_task *task, enum task_step step,
-                uint64_t timeout_ms, mono_time now)
+                uint64_t timeout_ms)
 {
     task->step = step;
-    task->asked = now;
-    work_due(core, task->work, mono_after(now, timeout_ms + OVERDUE_MS));
+    task->asked = core->now;
+    work_due(core, task->work, mono_after(core->now, timeout_ms + OVERDUE_MS));
 }
 
-void task_hold(struct core *core, struct machine_task *task, mono_time until)
+void task_hold(struct core *core, struct machine_task *task, enum task_step step, mono_time until)
 {
     assert(core->counts.inflight > 0);
     work_due(core, task->work, until);
-    task->step = STEP_OPERATOR;
+    task->step = step;
+    task->asked = core->now;
     core->counts.inflight--;
-    core->counts.drains_waiting++;
-}
-
-void task_hold_for_blob(struct core *core, struct machine_task *task, mono_time now)
-{
-    task_await(core, task, STEP_BLOB, core->options.bootstrap_timeout_ms, now);
-    assert(core->counts.inflight > 0);
-    core->counts.inflight--;
-    core->counts.blobs_waiting++;
+    ++*(step == STEP_OPERATOR ? &core->counts.drains_waiting : &core->counts.blobs_waiting);
 }
 
 void task_unhold(struct core *core, struct machine_task *task)
@@ -312,19 +356,18 @@ void task_unhold(struct core *core, struct machine_task *task)
     core->counts.queued++;
 }
 
-static void task_begin(struct core *core, struct machine_task *task, mono_time now, wall_time wall,
-                       struct effects *out)
+static void task_begin(struct core *core, struct machine_task *task)
 {
     if (task->blob) {
-        bootstrap_configure(core, task, now, out);
+        bootstrap_configure(core, task);
         return;
     }
     switch (task->action) {
     case ACTION_PROVISION:
-    case ACTION_DELETE: call_begin(core, task, now, out); break;
-    case ACTION_BOOTSTRAP: bootstrap_begin(core, task, now, out); break;
+    case ACTION_DELETE: call_begin(core, task); break;
+    case ACTION_BOOTSTRAP: bootstrap_begin(core, task); break;
     case ACTION_PREEMPT:
-    case ACTION_RECLAIM: drain_begin(core, task, now, wall, out); break;
+    case ACTION_RECLAIM: drain_begin(core, task); break;
     }
 }
 
@@ -337,7 +380,7 @@ static struct machine_task *task_next(const struct running_actions *h)
 }
 
 /* Nothing may begin any more: what waits ends without having asked for anything. */
-static void tasks_suppress(struct core *core, mono_time now, struct effects *out)
+static void tasks_suppress(struct core *core)
 {
     struct running_actions *h = core->running;
     struct machine_task *task;
@@ -347,32 +390,31 @@ static void tasks_suppress(struct core *core, mono_time now, struct effects *out
         core->counts.queued--;
         core->counts.inflight++;
         if (task->blob) {
-            bootstrap_configure(core, task, now, out); /* which takes the machine back */
+            bootstrap_configure(core, task); /* which takes the machine back */
             continue;
         }
         /* A machine that is passing, Failed or drained by its operator is looked at again. */
-        if (task->cause != CAUSE_DECIDED || task->draining) work_ask(core, task, now, out);
-        task_end(core, task, OUTCOME_SUPPRESSED, str_from(core_hold_text(core)), now, out);
+        task_suppress(core, task, task->cause != CAUSE_DECIDED || task->draining);
     }
 }
 
-void running_start(struct core *core, mono_time now, wall_time wall, struct effects *out)
+void running_start(struct core *core)
 {
     struct running_actions *h = core->running;
     struct machine_task *task;
 
-    if (!core_acts(core)) tasks_suppress(core, now, out);
+    if (!core_acts(core)) tasks_suppress(core);
     while (h->settled && core->counts.inflight < core->options.concurrency &&
            (task = task_next(h))) {
         list_remove(&task->place);
         core->counts.queued--;
         core->counts.inflight++;
-        core_begin(core); /* thousands may begin in one event */
-        task_begin(core, task, now, wall, out);
+        arena_reset(&core->scratch); /* thousands may begin in one event */
+        task_begin(core, task);
     }
     /* A quarter, so that a cycle has refilled it before it runs dry. */
     if (h->dropped && core->counts.queued <= core->options.queue_max / 4 &&
-        effects_add(out, EFFECT_CYCLE_SOON)) {
+        effects_add(core->out, EFFECT_CYCLE_SOON)) {
         h->dropped = false;
     }
 }

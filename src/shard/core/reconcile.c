@@ -33,7 +33,7 @@ void core_list_begin(struct core *core, enum list_kind kind)
 {
     struct listing *l = &core->listing;
 
-    core_begin(core);
+    arena_reset(&core->scratch);
     l->number = inventory_list_begin(core->inventory, kind == LIST_FULL);
     l->kind = kind;
     l->failed = false;
@@ -71,11 +71,11 @@ bool core_wants_full_list(const struct core *core)
 /* --- refusals --- */
 
 static void record_refuse(struct core *core, struct str id, enum machine_fault fault,
-                          const char *why, struct effects *out)
+                          const char *why)
 {
     core->counts.machines_rejected[fault]++;
     if (core->listing.refused++ < LIST_LINES_MOST)
-        core_log(out, CORE_WARN, "provider machine rejected at ingest",
+        core_log(core, CORE_WARN, "provider machine rejected at ingest",
                  "machine=%.*s reason=%s error=\"%s\"", STR_ARG(id), machine_fault_name(fault),
                  why);
 }
@@ -84,24 +84,24 @@ void core_list_refused(struct core *core, struct str id, const char *why, struct
 {
     struct machine named = {.id = id};
 
-    core_begin(core);
+    core_begin(core, core->now, out);
     core->listing.records++;
     core->listing.untaken++;
     if (id.len && id.len <= ID_MAX)
         (void)inventory_list_record(core->inventory, &named); /* garbled, but there */
     else
         core->listing.nameless++;
-    record_refuse(core, id.len <= ID_MAX ? id : STR_EMPTY, MACHINE_FAULT_STRUCTURAL, why, out);
+    record_refuse(core, id.len <= ID_MAX ? id : STR_EMPTY, MACHINE_FAULT_STRUCTURAL, why);
 }
 
-static bool record_is_sound(struct core *core, const struct machine *machine, struct effects *out)
+static bool record_is_sound(struct core *core, const struct machine *machine)
 {
     enum machine_fault fault;
     struct note note;
 
     if (!machine_check(machine, &fault, &note)) return true;
     core->listing.untaken++;
-    record_refuse(core, machine->id.len <= ID_MAX ? machine->id : STR_EMPTY, fault, note.text, out);
+    record_refuse(core, machine->id.len <= ID_MAX ? machine->id : STR_EMPTY, fault, note.text);
     return false;
 }
 
@@ -109,13 +109,13 @@ static bool record_is_sound(struct core *core, const struct machine *machine, st
 
 /* What its metadata says it was bought for. Bad entries are left out. */
 static void record_restore(struct core *core, struct machine *machine, const struct label *metadata,
-                           size_t count, struct effects *out)
+                           size_t count)
 {
     struct machine_metadata ours = {0};
     struct note note;
 
     if (metadata_decode(metadata, count, &ours, &note) && core->listing.refused++ < LIST_LINES_MOST)
-        core_log(out, CORE_WARN, "shard_metadata decode failed at ingest",
+        core_log(core, CORE_WARN, "shard_metadata decode failed at ingest",
                  "machine=%.*s error=\"%s\"", STR_ARG(machine->id), note.text);
     machine->stamp = ours.stamp;
     machine->destination = ours.destination;
@@ -124,7 +124,7 @@ static void record_restore(struct core *core, struct machine *machine, const str
 
 /* A move of a machine without an action of ours that we did not order: it is believed, and said. */
 static void record_surprise(struct core *core, const struct machine *is, enum machine_state was,
-                            enum machine_edge edge, const char *cluster_was, struct effects *out)
+                            enum machine_edge edge, const char *cluster_was)
 {
     /* A stable state is left by an order only, and we gave none. */
     bool foreign = edge == EDGE_FOREIGN || (edge == EDGE_DRIVEN && machine_state_stable(was));
@@ -136,7 +136,7 @@ static void record_surprise(struct core *core, const struct machine *is, enum ma
     else
         core->counts.observed_edges++;
     if (core->listing.surprises++ >= LIST_LINES_MOST) return;
-    core_log(out, CORE_WARN,
+    core_log(core, CORE_WARN,
              foreign ? "another program acts on a machine of this shard"
                      : "provider reports a change that this shard did not order",
              "machine=%.*s from=%s to=%s cluster_was=%s cluster=%.*s error=\"%.*s\"",
@@ -160,7 +160,7 @@ static bool reconcile_is_free(enum machine_state state)
 
 /* What is ours of the new record. True when the binding is not the one we know. */
 static bool record_bind(struct core *core, const struct record *record, const struct machine *was,
-                        struct machine *to, struct effects *out)
+                        struct machine *to)
 {
     bool rebound, kept;
 
@@ -170,8 +170,8 @@ static bool record_bind(struct core *core, const struct record *record, const st
     rebound = to->cluster.len && !str_equal(to->cluster, was->cluster);
     kept = machine_state_keeps_stamp(was->state) && !rebound;
     if (machine_state_keeps_stamp(to->state) && !kept) {
-        /* Ours, from before an answer was lost, or another's: what was written with it tells. */
-        record_restore(core, to, record->metadata, record->metadata_count, out);
+        /* Ours, from before an answer was lost, or another's: its metadata says for whom. */
+        record_restore(core, to, record->metadata, record->metadata_count);
     } else {
         to->stamp = was->stamp;
         to->destination = was->destination;
@@ -187,8 +187,7 @@ static bool record_bind(struct core *core, const struct record *record, const st
     return rebound && was->cluster.len;
 }
 
-static enum err record_known(struct core *core, const struct record *record, mono_time now,
-                             struct effects *out)
+static enum err record_known(struct core *core, const struct record *record)
 {
     struct machine to = *record->machine;
     struct inventory_entry was;
@@ -200,29 +199,27 @@ static enum err record_known(struct core *core, const struct record *record, mon
 
     if (err) return err;
     if (!record->got && was.machine.state == MACHINE_FAILED && reconcile_is_free(to.state) &&
-        core_rests(core, to.id, now))
+        core_rests(core, to.id))
         return ERR_OK;
-    if (!record->got && running_call_may_run(core, to.id, to.state, now)) return ERR_OK;
-    rebound = record_bind(core, record, &was.machine, &to, out);
-    if (!record_is_sound(core, &to, out))
-        return ERR_OK; /* what metadata says is from outside too */
+    if (!record->got && running_call_may_run(core, to.id, to.state)) return ERR_OK;
+    rebound = record_bind(core, record, &was.machine, &to);
+    if (!record_is_sound(core, &to)) return ERR_OK; /* what metadata says is from outside too */
     (void)snprintf(cluster_was, sizeof cluster_was, "%.*s", STR_ARG(was.machine.cluster));
-    err = core_move(core, &to, INVENTORY_OBSERVED, now, &edge, out, &note);
+    err = core_move(core, &to, INVENTORY_OBSERVED, &edge, &note);
     if (err) return err;
     if (rebound && edge == EDGE_REFUSED) edge = EDGE_FOREIGN; /* the state stayed */
-    if (edge != EDGE_REFUSED) record_surprise(core, &to, was.machine.state, edge, cluster_was, out);
+    if (edge != EDGE_REFUSED) record_surprise(core, &to, was.machine.state, edge, cluster_was);
     return ERR_OK;
 }
 
-static enum err record_unknown(struct core *core, const struct record *record, mono_time now,
-                               struct effects *out)
+static enum err record_unknown(struct core *core, const struct record *record)
 {
     struct machine to = *record->machine;
 
     if (!scope_has(core, &to.attributes)) return ERR_OK;
-    record_restore(core, &to, record->metadata, record->metadata_count, out);
-    if (!record_is_sound(core, &to, out)) return ERR_OK;
-    return core_admit(core, &to, now, out, NULL);
+    record_restore(core, &to, record->metadata, record->metadata_count);
+    if (!record_is_sound(core, &to)) return ERR_OK;
+    return core_admit(core, &to, NULL);
 }
 
 /* The rules leave the cluster of an Idle and of a Deleting machine open, but nobody is served by
@@ -239,15 +236,14 @@ static struct record record_of(const struct machine *said, const struct label *m
 }
 
 /* The machine has an action of ours, and the record is believed all the same. */
-static bool record_overtakes(struct core *core, const struct record *record, mono_time now,
-                             struct effects *out)
+static bool record_overtakes(struct core *core, const struct record *record)
 {
     enum machine_fault fault;
     struct note note;
 
     return running_waits_for_operator(core, record->machine->id) &&
            !machine_check(record->machine, &fault, &note) &&
-           running_overtaken(core, record->machine->id, record->machine, now, out);
+           running_overtaken(core, record->machine->id, record->machine);
 }
 
 enum err core_list_machine(struct core *core, const struct machine *machine,
@@ -259,60 +255,57 @@ enum err core_list_machine(struct core *core, const struct machine *machine,
     enum inventory_sight sight;
     enum err err;
 
-    core_begin(core);
+    core_begin(core, now, out);
     core->listing.records++;
     if (core->listing.kind == LIST_DELTA) running_listed(core, machine->id, machine->state);
     sight = inventory_list_record(core->inventory, record.machine);
     if (sight == SIGHT_SAME) return ERR_OK;
     if (sight == SIGHT_AGAIN) {
         core->counts.duplicate_records++;
-        record_refuse(core, machine->id, MACHINE_FAULT_STRUCTURAL, "this List named it before",
-                      out);
+        record_refuse(core, machine->id, MACHINE_FAULT_STRUCTURAL, "this List named it before");
         return ERR_OK;
     }
-    if (core_is_pending(core, machine->id) && !record_overtakes(core, &record, now, out)) {
+    if (core_is_pending(core, machine->id) && !record_overtakes(core, &record)) {
         running_listed(core, machine->id, machine->state);
         return ERR_OK;
     }
-    if (sight != SIGHT_NEW && !record_is_sound(core, record.machine, out)) return ERR_OK;
-    err = sight == SIGHT_NEW ? record_unknown(core, &record, now, out)
-                             : record_known(core, &record, now, out);
+    if (sight != SIGHT_NEW && !record_is_sound(core, record.machine)) return ERR_OK;
+    err = sight == SIGHT_NEW ? record_unknown(core, &record) : record_known(core, &record);
     if (!err && sight == SIGHT_NEW) (void)inventory_list_record(core->inventory, record.machine);
     if (err) core->listing.failed = true;
     return err;
 }
 
-enum err reconcile_got(struct core *core, const struct machine *machine,
-                       const struct label *metadata, size_t metadata_count, mono_time now,
-                       struct effects *out)
+enum err reconcile_got(struct core *core, const struct call_answer *answer)
 {
     struct machine unbound;
-    struct record record = record_of(machine, metadata, metadata_count, true, &unbound);
+    struct record record =
+        record_of(answer->machine, answer->metadata, answer->metadata_count, true, &unbound);
     struct inventory_entry was;
     enum err err;
 
-    if (!record_is_sound(core, record.machine, out)) return ERR_INVALID;
-    err = core_get(core, machine->id, &was);
-    if (err == ERR_NOT_FOUND) return record_unknown(core, &record, now, out);
-    return err ? err : record_known(core, &record, now, out);
+    if (!record_is_sound(core, record.machine)) return ERR_INVALID;
+    err = core_get(core, record.machine->id, &was);
+    if (err == ERR_NOT_FOUND) return record_unknown(core, &record);
+    return err ? err : record_known(core, &record);
 }
 
 /* --- machines that are gone --- */
 
-void reconcile_gone(struct core *core, struct str machine, mono_time, struct effects *out)
+void reconcile_gone(struct core *core, struct str machine)
 {
-    (void)core_drop(core, machine, "gone: the provider does not know it any more", out);
+    (void)core_drop(core, machine, "gone: the provider does not know it any more");
 }
 
 void core_list_gone(struct core *core, struct str id, mono_time now, struct effects *out)
 {
-    core_begin(core);
+    core_begin(core, now, out);
     core->listing.records++;
-    if (core_is_pending(core, id) && !running_overtaken(core, id, NULL, now, out)) {
+    if (core_is_pending(core, id) && !running_overtaken(core, id, NULL)) {
         core->full_list_wanted = true; /* a delta says it once; a full List says it again */
         return;
     }
-    reconcile_gone(core, id, now, out);
+    reconcile_gone(core, id);
 }
 
 /* Those that may go: without an action of ours that the provider knows of. */
@@ -343,21 +336,20 @@ static bool removal_is_suspicious(const struct core *core, size_t count)
     return count >= REMOVALS_MIN && (double)count > core->options.removal_fraction * machines;
 }
 
-static void machines_remove(struct core *core, const struct str *ids, size_t count, mono_time now,
-                            struct effects *out)
+static void machines_remove(struct core *core, const struct str *ids, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         if (i < LIST_LINES_MOST)
-            core_log(out, CORE_INFO, "machine gone from the provider's List", "machine=%.*s",
+            core_log(core, CORE_INFO, "machine gone from the provider's List", "machine=%.*s",
                      STR_ARG(ids[i]));
-        (void)running_overtaken(core, ids[i], NULL, now, out);
-        if (core_drop(core, ids[i], "gone: the provider does not list it any more", out)) {
-            core_log(out, CORE_WARN, "inventory remove failed", "left=%zu", count - i);
+        (void)running_overtaken(core, ids[i], NULL);
+        if (core_drop(core, ids[i], "gone: the provider does not list it any more")) {
+            core_log(core, CORE_WARN, "inventory remove failed", "left=%zu", count - i);
             return; /* the next List finds them missing again */
         }
     }
     if (count > LIST_LINES_MOST)
-        core_log(out, CORE_INFO, "machines gone from the provider's List", "count=%zu", count);
+        core_log(core, CORE_INFO, "machines gone from the provider's List", "count=%zu", count);
 }
 
 /* Machines that no List from number `since` on has named, pending ones too. Without memory: `unknown`. */
@@ -380,26 +372,26 @@ static void list_cut(struct core *core)
 }
 
 /* A full List was read to its end. */
-static void list_remove_missing(struct core *core, mono_time now, struct effects *out)
+static void list_remove_missing(struct core *core)
 {
     struct listing *l = &core->listing;
     struct str *ids = NULL;
     size_t count = 0, left_out;
 
     if (l->nameless) {
-        core_log(out, CORE_WARN, "provider List contains machines that cannot be decoded",
+        core_log(core, CORE_WARN, "provider List contains machines that cannot be decoded",
                  "records=%u: nothing is removed", l->nameless);
         return;
     }
     if (inventory_unseen_count(core->inventory) &&
         machines_missing(core, l->number, &ids, &count)) {
-        core_log(out, CORE_WARN, "inventory remove failed", "out of memory");
+        core_log(core, CORE_WARN, "inventory remove failed", "out of memory");
         core->full_list_wanted = true;
         return;
     }
     if (!removal_is_suspicious(core, count)) {
         l->holds = 0;
-        machines_remove(core, ids, count, now, out);
+        machines_remove(core, ids, count);
         return;
     }
     if (l->holds++ == 0) l->first_held = l->number;
@@ -407,7 +399,7 @@ static void list_remove_missing(struct core *core, mono_time now, struct effects
         l->left_out = list_left_out(core, l->first_held, SIZE_MAX);
         core->counts.lists_held++;
         core->full_list_wanted = true; /* a delta would neither say it again nor take it back */
-        core_log(out, CORE_WARN, "provider List held back: too many machines are missing from it",
+        core_log(core, CORE_WARN, "provider List held back: too many machines are missing from it",
                  "missing=%zu machines=%u records=%u said=%u of=%d", count,
                  inventory_counts(core->inventory).machines, l->records, l->holds,
                  REMOVAL_CONFIRMATIONS);
@@ -420,9 +412,9 @@ static void list_remove_missing(struct core *core, mono_time now, struct effects
         return;
     }
     if (count < left_out) core->full_list_wanted = true; /* a delta would not leave them out */
-    core_log(out, CORE_WARN, "held provider List accepted", "missing=%zu in every one of %d", count,
-             REMOVAL_CONFIRMATIONS);
-    machines_remove(core, ids, count, now, out);
+    core_log(core, CORE_WARN, "held provider List accepted", "missing=%zu in every one of %d",
+             count, REMOVAL_CONFIRMATIONS);
+    machines_remove(core, ids, count);
 }
 
 /* What was refused may be sound next time, but only a full List says it again: the next one, and
@@ -446,15 +438,15 @@ void core_list_end(struct core *core, bool whole, mono_time now, struct effects 
 {
     struct listing *l = &core->listing;
 
-    core_begin(core);
+    core_begin(core, now, out);
     if (l->refused > LIST_LINES_MOST)
-        core_log(out, CORE_WARN, "provider machines rejected at ingest", "count=%u", l->refused);
+        core_log(core, CORE_WARN, "provider machines rejected at ingest", "count=%u", l->refused);
     if (l->surprises > LIST_LINES_MOST)
-        core_log(out, CORE_WARN, "provider reports changes that this shard did not order",
+        core_log(core, CORE_WARN, "provider reports changes that this shard did not order",
                  "count=%u", l->surprises);
     inventory_list_end(core->inventory, whole && !l->failed);
     if (whole && !l->failed) {
-        if (l->kind == LIST_FULL) list_remove_missing(core, now, out);
+        if (l->kind == LIST_FULL) list_remove_missing(core);
         if (l->kind == LIST_FULL) l->owed = false;
         if (l->kind == LIST_FULL) l->empty = !l->records && is_bare(core);
         /* A provider that has not found its table yet has nothing to say; what changed since then
@@ -467,5 +459,5 @@ void core_list_end(struct core *core, bool whole, mono_time now, struct effects 
         if (l->kind == LIST_FULL) list_cut(core);
         if (l->owed) core->full_list_wanted = true; /* still */
     }
-    running_list_end(core, now);
+    running_list_end(core);
 }

@@ -8,7 +8,7 @@
  *
  * A machine in a passing state or Failed always has a task or such a reason, so that none is stuck
  * for ever (tests/lib/shard_check.h). The work is made before a task or such a state begins, so
- * that no end of a task lacks memory for what follows. A machine waits for one thing at a time:
+ * that no end of a task lacks memory for what follows. A machine has one deadline at a time:
  * `due`.
  *
  *   queue.c    tasks: made, waiting, started, closed     steps.c, drain.c: what each step begins,
@@ -64,9 +64,9 @@ enum { OVERDUE_MS = 60 * 1000 }; /* beyond an effect's own deadline */
 
 /* Makes a task that waits, or says why not: ERR_FULL, ERR_NOMEM. Texts are copied. */
 enum err task_open(struct core *core, const struct action *action, const struct profile *profile,
-                   enum task_cause cause, mono_time now, struct machine_task **ret_task);
+                   enum task_cause cause, struct machine_task **ret_task);
 /* The plan for it, if there is one, and the task itself go; the machine is not pending any more. */
-void task_close(struct core *core, struct machine_task *task, mono_time now);
+void task_close(struct core *core, struct machine_task *task);
 struct machine_task *task_find(const struct core *core, struct str machine); /* NULL */
 struct machine_task *task_numbered(const struct core *core, uint64_t number);
 /* A task of the machine ended while the List was that is read now: its record may be older. */
@@ -74,20 +74,19 @@ bool task_ended_in_list(const struct core *core, struct str machine);
 /* Get has said what the machine is while a List is read, whose record may be older. Without memory
  * for that the List is believed, and the next one corrects it. */
 void task_shield(struct core *core, struct str machine);
-/* Tells the inventory what the newest of those that wait will make of their machines. */
-void tasks_plan(struct core *core, mono_time now);
-/* Starts what there is room for, once the core is settled. The last thing in every event that may
+/* Plans in the inventory what the newest of those that wait will make of their machines. */
+void tasks_plan(struct core *core);
+/* Starts what there is room for, once the core is settled. The last call in every event that may
  * have ended a task. */
-void running_start(struct core *core, mono_time now, wall_time wall, struct effects *out);
+void running_start(struct core *core);
 /* Is it time for the List that settles the core? In every cycle. */
-void running_settle(struct core *core, mono_time now, struct effects *out);
+void running_settle(struct core *core);
 /* The next answer of this task is due in `timeout_ms`. */
 void task_await(struct core *core, struct machine_task *task, enum task_step step,
-                uint64_t timeout_ms, mono_time now);
-/* A task that runs gives its place to others and waits for the operator until `until`. */
-void task_hold(struct core *core, struct machine_task *task, mono_time until);
-/* Likewise, for a bootstrap blob (STEP_BLOB). */
-void task_hold_for_blob(struct core *core, struct machine_task *task, mono_time now);
+                uint64_t timeout_ms);
+/* A task that runs gives its place to others and waits until `until`: for the operator
+ * (STEP_OPERATOR), or for a bootstrap blob (STEP_BLOB). */
+void task_hold(struct core *core, struct machine_task *task, enum task_step step, mono_time until);
 /* What a held task waited for has come: it goes on before any task that has not begun. */
 void task_unhold(struct core *core, struct machine_task *task);
 
@@ -95,29 +94,27 @@ void task_unhold(struct core *core, struct machine_task *task);
 
 /* Counts, audits and closes. `error` is empty on success. */
 void task_end(struct core *core, struct machine_task *task, enum action_outcome outcome,
-              struct str error, mono_time now, struct effects *out);
+              struct str error);
+/* Ends a task that may not act any more. `ask`: Get shows what the machine is. */
+void task_suppress(struct core *core, struct machine_task *task, bool ask);
 /* The audit's line of an action that ended, or was not begun. */
 void action_audit(struct core *core, const struct machine_task *task, enum action_outcome outcome,
-                  struct str error, struct effects *out);
+                  struct str error);
 /* An effect of the task: NULL when out of memory. */
-struct effect *task_effect(const struct machine_task *task, enum effect_kind kind,
-                           uint64_t timeout_ms, struct effects *out);
+struct effect *task_effect(struct core *core, const struct machine_task *task,
+                           enum effect_kind kind, uint64_t timeout_ms);
 /* A call of the provider, whose answer is awaited. NULL: without memory for it, or when nothing may
  * begin any more, the task is ended, the machine waits in its passing state, and Get brings it
  * back. */
-struct effect *task_call(struct core *core, struct machine_task *task, enum task_step step,
-                         mono_time now, struct effects *out);
+struct effect *task_call(struct core *core, struct machine_task *task, enum task_step step);
 /* The live record of the task's machine. When there is none the task is ended: false. */
-bool task_machine(struct core *core, struct machine_task *task, struct machine *ret_machine,
-                  mono_time now, struct effects *out);
+bool task_machine(struct core *core, struct machine_task *task, struct machine *ret_machine);
 /* What was decided before its machine's domain was taken away is not begun any more: the machine is
  * another shard's. Then the task is ended: false. */
-bool task_ours(struct core *core, struct machine_task *task, const struct machine *machine,
-               mono_time now, struct effects *out);
+bool task_ours(struct core *core, struct machine_task *task, const struct machine *machine);
 /* Moves the machine by our own hand. When that cannot be done the task is ended, and if `asked` is
  * set the machine is in doubt, because the provider has heard of it: false. */
-bool task_move(struct core *core, struct machine_task *task, const struct machine *to, bool asked,
-               mono_time now, struct effects *out);
+bool task_move(struct core *core, struct machine_task *task, const struct machine *to, bool asked);
 /* What the provider owns of a record. */
 void machine_take(struct machine *machine, const struct machine *said);
 void machine_unbind(struct machine *machine); /* no cluster, no destination, no stamp */
@@ -125,19 +122,17 @@ void machine_unbind(struct machine *machine); /* no cluster, no destination, no 
 struct machine_stamp task_stamp(const struct machine_task *task);
 struct machine_promise task_promise(const struct machine_task *task);
 /* The machine is as wished now. `good`: what was refused before is forgotten. */
-void task_done(struct core *core, struct machine_task *task, bool good, mono_time now,
-               struct effects *out);
+void task_done(struct core *core, struct machine_task *task, bool good);
 /* The provider goes on with it by itself; reconciling finishes it. */
-void task_goes_on(struct core *core, struct machine_task *task, mono_time now, struct effects *out);
+void task_goes_on(struct core *core, struct machine_task *task);
 /* The state of an ack that no step of ours leads to: it is believed. */
 void task_believe(struct core *core, struct machine_task *task, const struct call_answer *answer,
-                  enum action_outcome outcome, mono_time now, struct effects *out);
+                  enum action_outcome outcome);
 /* A definite no before or from the provider: Failed with "<word>: <text>", and it rests. */
-void task_refuse(struct core *core, struct machine_task *task, const char *word, struct str text,
-                 enum action_outcome outcome, bool most, mono_time now, struct effects *out);
+void task_refuse(struct core *core, struct machine_task *task, struct str text, bool most);
 
 /* What the task waits for did not come in time. */
-void task_due(struct core *core, struct machine_task *task, mono_time now, struct effects *out);
+void task_due(struct core *core, struct machine_task *task);
 
 /* What a call of the provider makes of a machine: it is `before`, `passing` while the provider
  * works on it, then `after`. By step; of the steps that wait for an operator, only what passes. */
@@ -153,30 +148,24 @@ const struct call_rule *call_rule_of(enum action_kind action);
 const struct call_rule *call_rule_passing(enum machine_state state); /* NULL: a state that lasts */
 
 /* The steps: each ends the task or asks for the next effect. Create and Delete: */
-void call_begin(struct core *core, struct machine_task *task, mono_time now, struct effects *out);
+void call_begin(struct core *core, struct machine_task *task);
 /* The provider has carried out the call, or has begun to: any of the four. */
-void call_acked(struct core *core, struct machine_task *task, const struct call_answer *answer,
-                mono_time now, struct effects *out);
-void bootstrap_begin(struct core *core, struct machine_task *task, mono_time now,
-                     struct effects *out);
+void call_acked(struct core *core, struct machine_task *task, const struct call_answer *answer);
+void bootstrap_begin(struct core *core, struct machine_task *task);
 /* The blob is there, and so is a place: Configure. When nothing may begin any more, back to Idle. */
-void bootstrap_configure(struct core *core, struct machine_task *task, mono_time now,
-                         struct effects *out);
+void bootstrap_configure(struct core *core, struct machine_task *task);
 void bootstrap_blob(struct core *core, struct machine_task *task, enum blob_end end,
-                    struct str text, mono_time now, struct effects *out);
-void drain_begin(struct core *core, struct machine_task *task, mono_time now, wall_time wall,
-                 struct effects *out);
+                    struct str text);
+void drain_begin(struct core *core, struct machine_task *task);
 /* The operator of `cluster` came or went: the drains that wait for it. */
-void drains_session(struct core *core, struct str cluster, enum operator_link link, mono_time now,
-                    struct effects *out);
+void drains_session(struct core *core, struct str cluster, enum operator_link link);
 void drain_facts(const struct core *core, struct str machine, mono_time now,
                  struct machine_facts *facts);
 /* Drains a machine, without its operator, that the operator has drained before. ERR_FULL,
  * ERR_NOMEM. */
-enum err drain_repeat(struct core *core, const struct machine *machine, mono_time now,
-                      struct effects *out);
+enum err drain_repeat(struct core *core, const struct machine *machine);
 /* The wait for the operator is over: back to the queue. */
-void drain_due(struct core *core, struct machine_task *task, mono_time now, struct effects *out);
+void drain_due(struct core *core, struct machine_task *task);
 
 /* --- work: work.c --- */
 
@@ -228,30 +217,28 @@ struct machine_work *work_find(const struct core *core, struct str machine); /* 
 struct machine_work *work_make(struct core *core, struct str machine);
 void work_due(struct core *core, struct machine_work *w, mono_time due);
 /* Nothing is to be done about the machine but its task, or to remember refusals for a while. */
-void work_quiet(struct core *core, struct machine_work *w, mono_time now);
+void work_quiet(struct core *core, struct machine_work *w);
 /* Nothing is to be done about it, and what was refused is forgotten. */
 void work_forget(struct core *core, struct machine_work *w);
 /* Frees it when nothing is to be done or to be remembered. */
 void work_settle(struct core *core, struct machine_work *w);
 /* Undoes what is planned for the machine. */
-void work_unplan(struct core *core, struct machine_work *w, mono_time now);
+void work_unplan(struct core *core, struct machine_work *w);
 /* How a task left its machine. */
-void work_passing(struct core *core, const struct machine_task *task, mono_time now);
-void work_doubt(struct core *core, const struct machine_task *task, mono_time now,
-                struct effects *out);
+void work_passing(struct core *core, const struct machine_task *task);
+void work_doubt(struct core *core, const struct machine_task *task);
 /* The last call was not carried out and will not be: the machine is what Get says. */
-void work_ask(struct core *core, const struct machine_task *task, mono_time now,
-              struct effects *out);
+void work_ask(struct core *core, const struct machine_task *task);
 /* The provider was not asked at all: the call is made again, without a Get. */
-void work_unsent(struct core *core, const struct machine_task *task, mono_time now);
+void work_unsent(struct core *core, const struct machine_task *task);
 /* Of a drain it is remembered when the operator need not be waited for any more: a machine that
  * turns out to be Configured still is drained again. */
-void work_refused(struct core *core, const struct machine_task *task, bool most, mono_time now);
-void work_failed(struct core *core, struct machine_work *w, bool most, mono_time now);
+void work_refused(struct core *core, const struct machine_task *task, bool most);
+void work_failed(struct core *core, struct machine_work *w, bool most);
 /* A List said this of it while it was pending. If that differs: Get, when there is time. */
-void work_look(struct core *core, struct str machine, enum machine_state said, mono_time now);
+void work_look(struct core *core, struct str machine, enum machine_state said);
 /* What is due. Before the decision of a cycle. */
-void works_run(struct core *core, mono_time now, struct effects *out);
+void works_run(struct core *core);
 
 /* --- all of it --- */
 

@@ -109,7 +109,7 @@ enum err core_scope(struct core *core, bool given, const struct label *domains, 
     enum err err;
 
     assert(given || !count);
-    core_begin(core);
+    core_begin(core, now, out);
     arena_init(&next.arena, SCOPE_BYTES_MAX);
     scope_init(&next, core->options.seed);
     err = domains_copy(&next, domains, count);
@@ -121,12 +121,12 @@ enum err core_scope(struct core *core, bool given, const struct label *domains, 
     scope_deinit(&core->scope);
     core->scope = next;
     core->full_list_wanted = true; /* what is ours now may be known to the provider only */
-    core_log(out, CORE_INFO, "domains of this shard changed", "domains=%zu outside=%zu", count,
+    core_log(core, CORE_INFO, "domains of this shard changed", "domains=%zu outside=%zu", count,
              map_count(&core->scope.outside));
     if (given && !count)
-        core_log(out, CORE_WARN, "this shard has no domain left: it buys nothing",
+        core_log(core, CORE_WARN, "this shard has no domain left: it buys nothing",
                  "serving=%zu: each goes on until it is drained", map_count(&core->scope.outside));
-    scope_sweep(core, now, out);
+    scope_sweep(core);
     return ERR_OK;
 
 discard:
@@ -169,7 +169,7 @@ enum err core_serving(struct core *core, const struct label *domain, uint32_t *r
     return ERR_OK;
 }
 
-void scope_sweep(struct core *core, mono_time, struct effects *out)
+void scope_sweep(struct core *core)
 {
     struct scope *scope = &core->scope;
     struct map_entry *entry;
@@ -179,8 +179,7 @@ void scope_sweep(struct core *core, mono_time, struct effects *out)
     while ((entry = map_next(&scope->outside, &cursor))) {
         const struct machine_row *row = inventory_row(core->inventory, entry->key);
         if (row && (!scope_is_free(core, row) || core_is_pending(core, entry->key))) continue;
-        if (row && core_drop(core, entry->key, "gone: its domain is not this shard's", out))
-            continue;
+        if (row && core_drop(core, entry->key, "gone: its domain is not this shard's")) continue;
         free(map_remove(&scope->outside, entry->key));
     }
 }

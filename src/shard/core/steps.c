@@ -42,7 +42,7 @@ const struct call_rule *call_rule_passing(enum machine_state state)
     return NULL;
 }
 
-void call_begin(struct core *core, struct machine_task *task, mono_time now, struct effects *out)
+void call_begin(struct core *core, struct machine_task *task)
 {
     const struct call_rule *rule = call_rule_of(task->action);
     enum machine_state from = task->cause == CAUSE_STUCK ? rule->passing : rule->before;
@@ -50,29 +50,29 @@ void call_begin(struct core *core, struct machine_task *task, mono_time now, str
     struct machine m;
 
     if (create && !task->kind && task->cause == CAUSE_DECIDED) {
-        task_end(core, task, OUTCOME_MISSING_PROFILE, STR("missing source profile"), now, out);
+        task_end(core, task, OUTCOME_MISSING_PROFILE, STR("missing source profile"));
         return;
     }
-    if (!task_machine(core, task, &m, now, out)) return;
+    if (!task_machine(core, task, &m)) return;
     if (m.state != (task->cause == CAUSE_FAILED ? MACHINE_FAILED : from)) {
         if (create)
-            task_end(core, task, OUTCOME_STALE_STATE, STR("expected Speculative"), now, out);
+            task_end(core, task, OUTCOME_STALE_STATE, STR("expected Speculative"));
         else
-            task_done(core, task, false, now, out); /* nothing is left to do */
+            task_done(core, task, false); /* nothing is left to do */
         return;
     }
-    if (!task_ours(core, task, &m, now, out)) return;
+    if (!task_ours(core, task, &m)) return;
     if (task->cause == CAUSE_FAILED) core->counts.given_back++;
     if (task->cause == CAUSE_DECIDED) {
-        task->since = now;
+        task->since = core->now;
         m.state = rule->passing;
         if (create) {
             m.destination = task->cluster;
             m.stamp = task_stamp(task);
         }
-        if (!task_move(core, task, &m, false, now, out)) return;
+        if (!task_move(core, task, &m, false)) return;
     }
-    (void)task_call(core, task, create ? STEP_CREATE : STEP_DELETE, now, out);
+    (void)task_call(core, task, create ? STEP_CREATE : STEP_DELETE);
 }
 
 /* --- Bootstrap --- */
@@ -83,11 +83,11 @@ void call_begin(struct core *core, struct machine_task *task, mono_time now, str
  * The task holds no place while it waits for the blob (STEP_BLOB). With the blob it waits in
  * `ready` for a place, and then asks the provider. */
 
-static bool steps_blob_ask(struct core *core, struct machine_task *task, struct effects *out)
+static bool steps_blob_ask(struct core *core, struct machine_task *task)
 {
-    const struct profile *profile = effects_profile(out, &task->kind->profile);
+    const struct profile *profile = effects_profile(core->out, &task->kind->profile);
     struct effect *effect =
-        profile ? task_effect(task, EFFECT_ASK_BLOB, core->options.bootstrap_timeout_ms, out)
+        profile ? task_effect(core, task, EFFECT_ASK_BLOB, core->options.bootstrap_timeout_ms)
                 : NULL;
 
     if (effect) effect->profile = profile;
@@ -97,59 +97,58 @@ static bool steps_blob_ask(struct core *core, struct machine_task *task, struct 
 /* Nothing was asked of the provider: back to Idle, for the next cycle to derive again. One that was
  * stuck stays what the provider says it is. */
 static void roll_back(struct core *core, struct machine_task *task, enum action_outcome outcome,
-                      struct str text, mono_time now, struct effects *out)
+                      struct str text)
 {
     struct machine m;
 
     if (task->cause == CAUSE_STUCK) {
-        work_passing(core, task, now);
-        task_end(core, task, outcome, text, now, out);
+        work_passing(core, task);
+        task_end(core, task, outcome, text);
         return;
     }
-    if (!task_machine(core, task, &m, now, out)) return;
+    if (!task_machine(core, task, &m)) return;
     m.state = MACHINE_IDLE;
     m.last_error = STR_EMPTY;
     machine_unbind(&m);
-    if (!task_move(core, task, &m, true, now, out)) return;
-    task_end(core, task, outcome, text, now, out);
+    if (!task_move(core, task, &m, true)) return;
+    task_end(core, task, outcome, text);
 }
 
-void bootstrap_begin(struct core *core, struct machine_task *task, mono_time now,
-                     struct effects *out)
+void bootstrap_begin(struct core *core, struct machine_task *task)
 {
     struct machine m;
 
     if (!task->kind) {
-        task_end(core, task, OUTCOME_MISSING_PROFILE, STR("missing source profile"), now, out);
+        task_end(core, task, OUTCOME_MISSING_PROFILE, STR("missing source profile"));
         return;
     }
-    if (!task_machine(core, task, &m, now, out)) return;
+    if (!task_machine(core, task, &m)) return;
     if (m.state == MACHINE_CONFIGURED && str_equal(m.cluster, task->cluster) &&
         str_equal(m.stamp.fingerprint, task->key.fingerprint)) {
-        task_done(core, task, false, now, out); /* it is what was wished for already */
+        task_done(core, task, false); /* it is what was wished for already */
         return;
     }
     if (m.state == MACHINE_IDLE) {
-        if (!task_ours(core, task, &m, now, out)) return;
-        task->since = now;
+        if (!task_ours(core, task, &m)) return;
+        task->since = core->now;
         m.state = MACHINE_CONFIGURING;
         m.cluster = task->cluster;
         m.stamp = task_stamp(task);
-        if (!task_move(core, task, &m, false, now, out)) return;
+        if (!task_move(core, task, &m, false)) return;
     } else if (task->cause != CAUSE_STUCK || m.state != MACHINE_CONFIGURING) {
-        task_end(core, task, OUTCOME_STALE_STATE, STR("expected Idle"), now, out);
+        task_end(core, task, OUTCOME_STALE_STATE, STR("expected Idle"));
         return;
     }
     if (core->counts.blobs_waiting >= core->options.blobs_max)
-        roll_back(core, task, OUTCOME_BLOB_ERROR, STR("too many actions wait for a blob"), now,
-                  out);
-    else if (steps_blob_ask(core, task, out))
-        task_hold_for_blob(core, task, now);
+        roll_back(core, task, OUTCOME_BLOB_ERROR, STR("too many actions wait for a blob"));
+    else if (steps_blob_ask(core, task))
+        task_hold(core, task, STEP_BLOB,
+                  mono_after(core->now, core->options.bootstrap_timeout_ms + OVERDUE_MS));
     else
-        roll_back(core, task, OUTCOME_OTHER, STR("out of memory"), now, out);
+        roll_back(core, task, OUTCOME_OTHER, STR("out of memory"));
 }
 
-static bool configure_ask(struct core *core, struct machine_task *task, struct effects *out)
+static bool configure_ask(struct core *core, struct machine_task *task)
 {
     struct machine_metadata metadata = {.stamp = task_stamp(task)};
     struct label pairs[METADATA_MAX];
@@ -158,46 +157,42 @@ static bool configure_ask(struct core *core, struct machine_task *task, struct e
     size_t count;
 
     if (metadata_encode(&core->scratch, &metadata, pairs, &count)) return false;
-    if (effects_labels(out, pairs, count, &kept)) return false;
-    effect = task_effect(task, EFFECT_CONFIGURE, core->options.execute_timeout_ms, out);
+    if (effects_labels(core->out, pairs, count, &kept)) return false;
+    effect = task_effect(core, task, EFFECT_CONFIGURE, core->options.execute_timeout_ms);
     if (!effect) return false;
     effect->configure.metadata = kept;
     effect->configure.metadata_count = count;
     return true;
 }
 
-void bootstrap_configure(struct core *core, struct machine_task *task, mono_time now,
-                         struct effects *out)
+void bootstrap_configure(struct core *core, struct machine_task *task)
 {
     if (!core_acts(core))
-        roll_back(core, task, OUTCOME_SUPPRESSED, str_from(core_hold_text(core)), now, out);
-    else if (configure_ask(core, task, out))
-        task_await(core, task, STEP_CONFIGURE, core->options.execute_timeout_ms, now);
+        roll_back(core, task, OUTCOME_SUPPRESSED, str_from(core_hold_text(core)));
+    else if (configure_ask(core, task))
+        task_await(core, task, STEP_CONFIGURE, core->options.execute_timeout_ms);
     else
-        roll_back(core, task, OUTCOME_OTHER, STR("out of memory"), now, out);
+        roll_back(core, task, OUTCOME_OTHER, STR("out of memory"));
 }
 
 void bootstrap_blob(struct core *core, struct machine_task *task, enum blob_end end,
-                    struct str text, mono_time now, struct effects *out)
+                    struct str text)
 {
-    if (end != BLOB_NO_SESSION) effects_observe(out, OBSERVE_BLOB, task->asked, now);
+    if (end != BLOB_NO_SESSION) effects_observe(core->out, OBSERVE_BLOB, task->asked, core->now);
     switch (end) {
     case BLOB_READY:
         task->blob = true;
         task_unhold(core, task);
         break;
     case BLOB_NO_SESSION:
-        roll_back(core, task, OUTCOME_NO_SESSION, STR("no active operator session"), now, out);
+        roll_back(core, task, OUTCOME_NO_SESSION, STR("no active operator session"));
         break;
-    case BLOB_TIMEOUT:
-        roll_back(core, task, OUTCOME_CTX_CANCELED, STR("no blob in time"), now, out);
-        break;
+    case BLOB_TIMEOUT: roll_back(core, task, OUTCOME_CTX_CANCELED, STR("no blob in time")); break;
     case BLOB_NO_ROOM:
-        roll_back(core, task, OUTCOME_BLOB_ERROR, STR("no room for the blob: too many wait"), now,
-                  out);
+        roll_back(core, task, OUTCOME_BLOB_ERROR, STR("no room for the blob: too many wait"));
         break;
     case BLOB_ERROR: /* the machine is sound: if it rested, another would be bought in its place */
-        roll_back(core, task, OUTCOME_BLOB_ERROR, text, now, out);
+        roll_back(core, task, OUTCOME_BLOB_ERROR, text);
         break;
     }
 }
@@ -218,33 +213,31 @@ static void ack_bind(const struct machine_task *task, struct machine *m, bool do
     }
 }
 
-static void ack_done(struct core *core, struct machine_task *task, mono_time now,
-                     struct effects *out)
+static void ack_done(struct core *core, struct machine_task *task)
 {
-    if (task->step == STEP_CONFIGURE) effects_observe(out, OBSERVE_CONFIGURE, task->since, now);
-    if (task->step == STEP_DRAIN) effects_observe(out, OBSERVE_DRAIN, task->since, now);
+    if (task->step == STEP_CONFIGURE)
+        effects_observe(core->out, OBSERVE_CONFIGURE, task->since, core->now);
+    if (task->step == STEP_DRAIN) effects_observe(core->out, OBSERVE_DRAIN, task->since, core->now);
     if (task->step == STEP_CREATE && task->cause == CAUSE_DECIDED && core_acts(core))
-        bootstrap_begin(core, task, now, out);
+        bootstrap_begin(core, task);
     else /* Create: held meanwhile, or made again long after the decision; a later cycle knows who
             wants the machine */
-        task_done(core, task, task->step != STEP_CREATE, now, out);
+        task_done(core, task, task->step != STEP_CREATE);
 }
 
 /* Of a Delete that gives a Failed machine back. */
 static void ack_of_failed(struct core *core, struct machine_task *task,
-                          const struct call_answer *answer, mono_time now, struct effects *out)
+                          const struct call_answer *answer)
 {
     const struct machine *said = answer->machine;
 
     if (said->state == MACHINE_FAILED)
-        task_refuse(core, task, "delete", said->last_error, OUTCOME_PROVIDER_ERROR, false, now,
-                    out);
+        task_refuse(core, task, said->last_error, false);
     else
-        task_believe(core, task, answer, OUTCOME_SUCCESS, now, out);
+        task_believe(core, task, answer, OUTCOME_SUCCESS);
 }
 
-void call_acked(struct core *core, struct machine_task *task, const struct call_answer *answer,
-                mono_time now, struct effects *out)
+void call_acked(struct core *core, struct machine_task *task, const struct call_answer *answer)
 {
     const struct call_rule *rule = &call_rules[task->step];
     const struct machine *said = answer->machine;
@@ -252,26 +245,26 @@ void call_acked(struct core *core, struct machine_task *task, const struct call_
     struct machine m;
 
     if (task->cause == CAUSE_FAILED) {
-        ack_of_failed(core, task, answer, now, out);
+        ack_of_failed(core, task, answer);
         return;
     }
     if (configure && said->state == MACHINE_IDLE) { /* benign: the next cycle claims it again */
-        task_believe(core, task, answer, OUTCOME_RACED_TO_IDLE, now, out);
+        task_believe(core, task, answer, OUTCOME_RACED_TO_IDLE);
         return;
     }
     if ((!done && said->state != rule->passing) ||
         (configure && said->cluster.len && !str_equal(said->cluster, task->cluster))) {
-        task_believe(core, task, answer, OUTCOME_TRANSITION_ERROR, now, out);
+        task_believe(core, task, answer, OUTCOME_TRANSITION_ERROR);
         return;
     }
-    if (!task_machine(core, task, &m, now, out)) return;
+    if (!task_machine(core, task, &m)) return;
     machine_take(&m, said);
     m.state = said->state;
     ack_bind(task, &m, done);
-    if (!task_move(core, task, &m, true, now, out)) return;
+    if (!task_move(core, task, &m, true)) return;
     if (task->step == STEP_DELETE && task->cause == CAUSE_DECIDED) core->counts.idle_releases++;
     if (done)
-        ack_done(core, task, now, out);
+        ack_done(core, task);
     else
-        task_goes_on(core, task, now, out);
+        task_goes_on(core, task);
 }

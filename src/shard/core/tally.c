@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Counts of machines by type and zone, moved with each change of a machine. The cheapest price of a
+ * type is looked for again only when its last machine at that price left. Decide thread. */
 #include "shard/core/tally.h"
 
 #include <stdlib.h>
@@ -112,8 +114,8 @@ const struct tally_entry *tally_type(const struct tally *tally, struct str type)
     return map_get(&tally->types, type);
 }
 
-/* Over the cohorts of Idle machines that carry the type; one that is left without members stands
- * for machines with an action queued, which are Idle still. */
+/* Over the cohorts of Idle machines that carry the type; one that is left without members has
+ * only machines with an action queued, which are Idle still. */
 static void cheapest_find(struct tally_entry *entry, const struct inventory *inventory)
 {
     const struct posting *posting = inventory_posting(inventory, LABEL_INSTANCE_TYPE, entry->name);

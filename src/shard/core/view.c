@@ -2,7 +2,8 @@
 /* What people and the coordinator read: the verdicts of the last cycle, gauges, the summary. */
 #include <stdlib.h>
 
-#include "shard/core/core_internal.h"
+#include "shard/core/running_actions.h"
+#include "shard/state/cohort.h"
 
 #define VIEW_BYTES_MAX ((size_t)1 << 30)
 
@@ -13,14 +14,6 @@ void views_deinit(struct views *views)
 }
 
 /* --- after a decision --- */
-
-static bool text_keep(struct arena *arena, struct str text, struct str *ret_text)
-{
-    const char *copy = text.len ? arena_dup(arena, text) : "";
-
-    if (copy) *ret_text = str_of(copy, text.len);
-    return copy != NULL;
-}
 
 static bool amounts_copy(struct arena *arena, const struct amounts *from, struct amounts *ret_to)
 {
@@ -56,7 +49,7 @@ static const struct shortage *shortage_keep(struct arena *arena, const struct sh
     if (!to) return NULL;
     *to = *from;
     for (uint32_t i = 0; i < from->domain_count; i++)
-        if (!text_keep(arena, from->domains[i].value, &to->domains[i].value)) return NULL;
+        if (text_copy(arena, from->domains[i].value, &to->domains[i].value)) return NULL;
     return amounts_copy(arena, &from->deficit, &to->deficit) &&
                    amounts_copy(arena, &from->freed, &to->freed) &&
                    amounts_copy(arena, &from->unresolved, &to->unresolved)
@@ -68,15 +61,15 @@ static bool row_keep(struct arena *arena, const struct need_verdict *v, struct n
 {
     *row = *v;
     row->need = need_keep(arena, v->need);
-    if (!row->need || !text_keep(arena, v->domain, &row->domain)) return false;
+    if (!row->need || text_copy(arena, v->domain, &row->domain)) return false;
     if (v->shortage) row->shortage = shortage_keep(arena, v->shortage);
     return !v->shortage || row->shortage;
 }
 
-enum err view_note(struct core *core, const struct decision *decision, wall_time wall)
+enum err view_note(struct core *core, const struct decision *decision)
 {
     struct views next = {
-        .count = decision->verdict_count, .cycle = core->counts.cycles, .at = wall};
+        .count = decision->verdict_count, .cycle = core->counts.cycles, .at = core->wall};
     bool kept;
 
     arena_init(&next.arena, VIEW_BYTES_MAX);
@@ -118,15 +111,11 @@ void gauges_note(struct core *core)
 
 /* --- InspectNeeds --- */
 
-struct found {
-    const struct need_verdict *row;
-    size_t place; /* in the order of Needs */
-};
-
-static int compare_found(const void *left, const void *right)
+static int compare_rows(const void *left, const void *right)
 {
-    const struct found *a = left, *b = right;
-    const struct demand *x = a->row->need, *y = b->row->need;
+    const struct need_verdict *a = *(const struct need_verdict *const *)left;
+    const struct need_verdict *b = *(const struct need_verdict *const *)right;
+    const struct demand *x = a->need, *y = b->need;
     int order;
 
     if (x->profile->priority != y->profile->priority)
@@ -135,56 +124,14 @@ static int compare_found(const void *left, const void *right)
         return x->arrival_unix_ns < y->arrival_unix_ns ? -1 : 1;
     order = str_compare(x->key.cluster, y->key.cluster);
     if (order) return order;
-    return a->place < b->place ? -1 : 1;
-}
-
-static const struct resource_sum *sum_show(struct arena *arena, const struct amounts *amounts)
-{
-    struct resource_sum *sum = arena_alloc(arena, sizeof *sum);
-
-    if (sum) amounts_sum(amounts, sum);
-    return sum;
-}
-
-static bool need_show(const struct core *core, const struct need_verdict *row, struct arena *arena,
-                      struct need_view *view)
-{
-    const struct demand *need = row->need;
-    const struct shortage *s = row->shortage;
-
-    *view = (struct need_view){.cluster = need->key.cluster,
-                               .group = need->key.group,
-                               .profile = need->profile,
-                               .aggregate = sum_show(arena, &need->aggregate),
-                               .min_unit = need->unit,
-                               .arrival_unix_ns = need->arrival_unix_ns,
-                               .satisfied = row->satisfied,
-                               .parked = row->parked,
-                               .satisfiable = row->satisfiable,
-                               .domain = row->domain,
-                               .claimed = row->claimed,
-                               .bootstraps = row->bootstraps,
-                               .provisions = row->provisions};
-    if (need->gang) view->parked_age = parking_age(core->parking, &need->key);
-    if (!s) return view->aggregate;
-    view->unmet_age = ledger_age(core->ledger, need->key.fingerprint);
-    view->deficit = sum_show(arena, &s->deficit);
-    view->freed = sum_show(arena, &s->freed);
-    view->domains = s->domains;
-    view->domain_count = s->domain_count;
-    view->victims = s->victims;
-    view->idle = s->idle_count;
-    view->speculative = s->speculative_count;
-    view->configured = s->configured_count;
-    view->reason = s->reason;
-    return view->aggregate && view->deficit && view->freed;
+    return a < b ? -1 : 1; /* the order of Needs */
 }
 
 enum err core_inspect(const struct core *core, struct str cluster, uint32_t limit,
                       struct arena *arena, struct needs_view *ret_view)
 {
     const struct views *v = &core->views;
-    struct found *found = arena_alloc(arena, v->count * sizeof *found);
+    const struct need_verdict **found = arena_alloc(arena, v->count * sizeof(void *));
     struct needs_view view = {.cycle = v->cycle, .at = v->at};
     struct need_view *needs;
     size_t count = 0;
@@ -192,14 +139,18 @@ enum err core_inspect(const struct core *core, struct str cluster, uint32_t limi
     if (!found) return ERR_NOMEM;
     for (size_t i = 0; i < v->count; i++)
         if (!cluster.len || str_equal(v->rows[i].need->key.cluster, cluster))
-            found[count++] = (struct found){&v->rows[i], i};
-    if (count) qsort(found, count, sizeof *found, compare_found);
+            found[count++] = &v->rows[i];
+    if (count) qsort(found, count, sizeof(void *), compare_rows);
     view.total = count;
     if (limit) count = min_size(count, limit);
     needs = arena_alloc(arena, count * sizeof *needs);
     if (!needs) return ERR_NOMEM;
-    for (size_t i = 0; i < count; i++)
-        if (!need_show(core, found[i].row, arena, &needs[i])) return ERR_NOMEM;
+    for (size_t i = 0; i < count; i++) {
+        const struct need_key *key = &found[i]->need->key;
+        needs[i] = (struct need_view){.row = found[i]};
+        if (found[i]->need->gang) needs[i].parked_age = parking_age(core->parking, key);
+        if (found[i]->shortage) needs[i].unmet_age = ledger_age(core->ledger, key->fingerprint);
+    }
     view.needs = needs;
     view.count = count;
     *ret_view = view;
@@ -247,5 +198,165 @@ enum err core_summary(const struct core *core, struct arena *arena,
         !names_show(&core->tally.zones, arena, &s.zones, &s.zone_count))
         return ERR_NOMEM;
     *ret_summary = s;
+    return ERR_OK;
+}
+
+/* --- machines that are alike to who pays for them: the cohorts, with fewer differences --- */
+
+static struct str posting_name(const struct inventory *inv, uint32_t slot)
+{
+    const struct posting *p = slot == SLOT_NONE ? NULL : rooms_held(&inv->posting_slots, slot);
+
+    return p ? str_of(p->value, p->value_len) : STR_EMPTY;
+}
+
+static int compare_kinds(const struct holding *a, const struct holding *b)
+{
+    int order = a->state != b->state ? (a->state < b->state ? -1 : 1) : 0;
+
+    if (!order) order = str_compare(a->type, b->type);
+    if (!order) order = str_compare(a->zone, b->zone);
+    if (!order && a->capacity_type != b->capacity_type)
+        order = a->capacity_type < b->capacity_type ? -1 : 1;
+    if (!order && a->price != b->price) order = a->price < b->price ? -1 : 1;
+    return order;
+}
+
+static int compare_holdings(const void *left, const void *right)
+{
+    return compare_kinds(left, right);
+}
+
+static size_t holdings_merge(struct holding *rows, size_t count)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        if (kept && compare_kinds(&rows[kept - 1], &rows[i]) == 0)
+            rows[kept - 1].count += rows[i].count;
+        else
+            rows[kept++] = rows[i];
+    }
+    return kept;
+}
+
+enum err core_holdings(const struct core *core, size_t cohorts_max, struct arena *arena,
+                       struct holding **ret_rows, size_t *ret_count)
+{
+    const struct inventory *inv = core->inventory;
+    size_t count = 0, cohorts = inv->cohort_slots.used;
+    struct holding *rows;
+
+    if (cohorts > cohorts_max) return ERR_TOO_LARGE;
+    rows = arena_calloc(arena, cohorts, sizeof *rows);
+    if (!rows) return ERR_NOMEM;
+    for (uint32_t slot = 0; slot < cohorts; slot++) {
+        const struct cohort *c = rooms_get(&inv->cohort_slots, slot);
+        const struct look_brief *look = c ? &inv->look_briefs[c->traits.look->slot] : NULL;
+
+        if (!c || c->count == 0) continue;
+        rows[count] = (struct holding){
+            .state = (enum machine_state)c->traits.state,
+            .capacity_type = (enum capacity_type)c->traits.capacity_type,
+            .type = posting_name(inv, look->type),
+            .zone = posting_name(inv, look->zone),
+            .price = c->traits.price,
+            .count = c->count,
+        };
+        count++;
+    }
+    if (count > 1) qsort(rows, count, sizeof *rows, compare_holdings);
+    *ret_rows = rows;
+    *ret_count = holdings_merge(rows, count);
+    return ERR_OK;
+}
+
+/* --- machines that nobody acts on for now --- */
+
+enum { LOOKED_MOST = 65536 }; /* works; in a fleet where so many rest the first show enough */
+
+static int resting_compare(const void *a, const void *b)
+{
+    const struct resting *x = a, *y = b;
+
+    return str_compare(x->machine, y->machine);
+}
+
+/* False: nothing keeps the shard from acting on the machine, or the provider works on it. */
+static bool work_rests(const struct machine_work *w, mono_time now, struct rest *ret_rest)
+{
+    mono_time end = {w->due.due};
+
+    switch (w->kind) {
+    case WORK_PASSING: return false;
+    case WORK_QUIET:
+    case WORK_DRAINED:
+    case WORK_REFUSED:
+        if (mono_due(w->until, now)) return false;
+        ret_rest->why = RESTING_REFUSED;
+        end = w->until;
+        break;
+    case WORK_DOUBT: ret_rest->why = RESTING_DOUBT; break;
+    case WORK_FAILED: ret_rest->why = RESTING_FAILED; break;
+    }
+    ret_rest->refusals = w->refusals;
+    ret_rest->asked = w->tries;
+    ret_rest->left_ms = mono_elapsed_ms(now, end);
+    return true;
+}
+
+enum err core_resting(struct core *core, size_t most, mono_time now, struct arena *arena,
+                      struct resting_view *ret_view)
+{
+    const struct table *works = &core->running->works;
+    struct resting *machines = arena_calloc(arena, most, sizeof *machines);
+    struct resting_view view = {.machines = machines};
+    size_t looked = 0;
+
+    if (!machines) return ERR_NOMEM;
+    for (uint32_t i = 0; i < works->bucket_count && looked < LOOKED_MOST; i++)
+        for (const struct table_link *link = works->buckets[i]; link; link = link->next) {
+            const struct machine_work *w = CONTAINER_OF(link, struct machine_work, link);
+            struct inventory_entry entry;
+            struct rest rest;
+
+            looked++;
+            if (!work_rests(w, now, &rest)) continue;
+            view.total++;
+            if (view.count == most) continue;
+            arena_reset(&core->scratch); /* a thousand records at most, each of its own */
+            if (core_get(core, str_of(w->id, w->id_len), &entry)) continue;
+            machines[view.count++] = (struct resting){.machine = entry.machine.id,
+                                                      .cluster = entry.machine.cluster,
+                                                      .error = entry.machine.last_error,
+                                                      .state = entry.machine.state,
+                                                      .rest = rest};
+        }
+    view.all = looked == works->count;
+    qsort(machines, view.count, sizeof *machines, resting_compare);
+    *ret_view = view;
+    return ERR_OK;
+}
+
+enum err core_machine(struct core *core, struct str id, mono_time now,
+                      struct machine_facts *ret_facts)
+{
+    struct machine_facts facts = {0};
+    struct inventory_entry entry;
+    const struct machine_work *w;
+    enum err err;
+
+    arena_reset(&core->scratch);
+    err = core_get(core, id, &entry);
+    if (err) return err;
+    facts.machine = entry.machine;
+    facts.idle_since = entry.idle_since;
+    facts.planned_state = entry.planned_state;
+    facts.pending = core_is_pending(core, id);
+    facts.outside = !scope_has(core, &facts.machine.attributes);
+    drain_facts(core, id, now, &facts);
+    w = work_find(core, id);
+    facts.rests = w && work_rests(w, now, &facts.rest);
+    *ret_facts = facts;
     return ERR_OK;
 }

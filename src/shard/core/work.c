@@ -134,11 +134,6 @@ static uint64_t rest_ms(const struct core *core, const struct machine_work *w, b
     return ms - str_hash(work_id(w), w->refusals) % (ms / 4 + 1);
 }
 
-static void refusals_add(struct machine_work *w)
-{
-    if (w->refusals < UINT8_MAX) w->refusals++;
-}
-
 /* When a passing state has lasted too long. A drain may take its grace and then some. */
 static mono_time stuck_at(const struct core *core, const struct machine_work *w,
                           enum machine_state state)
@@ -164,23 +159,23 @@ static uint32_t asking_most(const struct core *core)
     return most < ASKING_MOST ? most : ASKING_MOST;
 }
 
-static void work_get(struct core *core, struct machine_work *w, mono_time now, struct effects *out)
+static void work_get(struct core *core, struct machine_work *w)
 {
     struct running_actions *h = core->running;
     struct str id;
     struct effect *effect;
 
     assert(!w->asked);
-    work_due(core, w, mono_after(now, 1)); /* whatever keeps us from asking, a cycle tries */
-    if (h->asking >= asking_most(core) || effects_text(out, work_id(w), &id)) return;
-    effect = effects_add(out, EFFECT_GET);
+    work_due(core, w, mono_after(core->now, 1)); /* whatever keeps us from asking, a cycle tries */
+    if (h->asking >= asking_most(core) || text_copy(&core->out->arena, work_id(w), &id)) return;
+    effect = effects_add(core->out, EFFECT_GET);
     if (!effect) return;
     effect->machine = id;
     effect->timeout_ms = core->options.execute_timeout_ms;
     w->asked = true;
     w->stale = false;
     h->asking++;
-    work_due(core, w, mono_after(now, effect->timeout_ms + OVERDUE_MS));
+    work_due(core, w, mono_after(core->now, effect->timeout_ms + OVERDUE_MS));
 }
 
 /* --- how a task leaves its machine --- */
@@ -202,7 +197,7 @@ static void work_remember(struct core *core, struct machine_work *w,
         w->kind_held = NULL; /* then it is looked for in the demand */
 }
 
-void work_passing(struct core *core, const struct machine_task *task, mono_time now)
+void work_passing(struct core *core, const struct machine_task *task)
 {
     struct machine_work *w = task->work;
 
@@ -210,49 +205,46 @@ void work_passing(struct core *core, const struct machine_task *task, mono_time 
     work_remember(core, w, task);
     /* Made again it has its time again. */
     work_due(core, w,
-             task->cause == CAUSE_STUCK ? mono_after(now, core->options.stuck_ms)
+             task->cause == CAUSE_STUCK ? mono_after(core->now, core->options.stuck_ms)
                                         : stuck_at(core, w, call_rules[task->step].passing));
 }
 
-void work_ask(struct core *core, const struct machine_task *task, mono_time now,
-              struct effects *out)
+void work_ask(struct core *core, const struct machine_task *task)
 {
     struct machine_work *w = task->work;
 
     core->counts.doubts++;
     work_become(core, w, WORK_DOUBT);
     work_remember(core, w, task);
-    if (!w->asked) work_get(core, w, now, out);
+    if (!w->asked) work_get(core, w);
 }
 
-void work_doubt(struct core *core, const struct machine_task *task, mono_time now,
-                struct effects *out)
+void work_doubt(struct core *core, const struct machine_task *task)
 {
     struct machine_work *w = task->work;
 
-    work_ask(core, task, now, out);
-    w->may_run = mono_after(now, core->options.execute_timeout_ms);
+    work_ask(core, task);
+    w->may_run = mono_after(core->now, core->options.execute_timeout_ms);
     w->before = task->cause == CAUSE_FAILED ? MACHINE_FAILED : call_rules[task->step].before;
     w->repeated = task->cause == CAUSE_STUCK;
 }
 
-bool running_call_may_run(const struct core *core, struct str machine, enum machine_state said,
-                          mono_time now)
+bool running_call_may_run(const struct core *core, struct str machine, enum machine_state said)
 {
     const struct machine_work *w = work_find(core, machine);
     const struct machine_row *row;
 
-    if (!w || w->kind != WORK_DOUBT || mono_due(w->may_run, now)) return false;
+    if (!w || w->kind != WORK_DOUBT || mono_due(w->may_run, core->now)) return false;
     if (w->before == said) return true;
     row = w->repeated ? inventory_row(core->inventory, machine) : NULL;
     return row && row_actual(core->inventory, row)->traits.state == said;
 }
 
-void work_unsent(struct core *core, const struct machine_task *task, mono_time now)
+void work_unsent(struct core *core, const struct machine_task *task)
 {
     /* Half as long again as it has tried, so that a provider that is away for an hour is not asked
      * for everything with every cycle. */
-    uint64_t ms = mono_elapsed_ms(task->since, now) / 2;
+    uint64_t ms = mono_elapsed_ms(task->since, core->now) / 2;
     struct machine_work *w = task->work;
 
     ms = min_u64(max_u64(ms, DOUBT_FIRST_MS), DOUBT_MOST_MS);
@@ -264,16 +256,16 @@ void work_unsent(struct core *core, const struct machine_task *task, mono_time n
         work_remember(core, w, task);
         w->again = true;
     }
-    work_due(core, w, mono_after(now, ms));
+    work_due(core, w, mono_after(core->now, ms));
 }
 
-void work_refused(struct core *core, const struct machine_task *task, bool most, mono_time now)
+void work_refused(struct core *core, const struct machine_task *task, bool most)
 {
     struct machine_work *w = task->work;
 
     work_become(core, w, WORK_REFUSED);
-    refusals_add(w);
-    w->until = mono_after(now, rest_ms(core, w, most));
+    if (w->refusals < UINT8_MAX) w->refusals++;
+    w->until = mono_after(core->now, rest_ms(core, w, most));
     work_due(core, w, w->until);
     if (task->drained) w->drained_for = cluster_hash(core, task->cluster);
 }
@@ -286,45 +278,45 @@ static bool work_is_drained(const struct core *core, const struct machine_work *
 }
 
 /* It rests as long as a refusal asks for. */
-static void work_drained(struct core *core, struct machine_work *w, mono_time now)
+static void work_drained(struct core *core, struct machine_work *w)
 {
     uint32_t cluster = w->drained_for;
 
     work_become(core, w, WORK_DRAINED);
     w->drained_for = cluster;
-    if (!w->asked) work_due(core, w, mono_due(w->until, now) ? now : w->until);
+    if (!w->asked) work_due(core, w, mono_due(w->until, core->now) ? core->now : w->until);
 }
 
-void work_failed(struct core *core, struct machine_work *w, bool most, mono_time now)
+void work_failed(struct core *core, struct machine_work *w, bool most)
 {
     work_become(core, w, WORK_FAILED);
-    refusals_add(w);
-    work_due(core, w, mono_after(now, rest_ms(core, w, most)));
+    if (w->refusals < UINT8_MAX) w->refusals++;
+    work_due(core, w, mono_after(core->now, rest_ms(core, w, most)));
 }
 
 /* Nothing is to be done about it. Refusals are remembered for as long as the longest rest. */
-void work_quiet(struct core *core, struct machine_work *w, mono_time now)
+void work_quiet(struct core *core, struct machine_work *w)
 {
     work_become(core, w, WORK_QUIET);
     if (w->task) return;
     if (w->asked) /* its answer ends it */
-        work_due(core, w, mono_after(now, core->options.execute_timeout_ms + OVERDUE_MS));
+        work_due(core, w, mono_after(core->now, core->options.execute_timeout_ms + OVERDUE_MS));
     else if (w->refusals)
-        work_due(core, w, mono_after(now, core->options.rest_most_ms));
+        work_due(core, w, mono_after(core->now, core->options.rest_most_ms));
     else
         work_forget(core, w);
 }
 
-void work_unplan(struct core *core, struct machine_work *w, mono_time now)
+void work_unplan(struct core *core, struct machine_work *w)
 {
     /* Usually nothing is planned any more. Without memory it stays planned until the machine is
      * looked at again. */
     if (inventory_unplan(core->inventory, work_id(w)) != ERR_NOMEM || w->kind != WORK_QUIET) return;
     work_become(core, w, WORK_DOUBT);
-    if (!w->asked) work_due(core, w, now);
+    if (!w->asked) work_due(core, w, core->now);
 }
 
-void work_look(struct core *core, struct str machine, enum machine_state said, mono_time now)
+void work_look(struct core *core, struct str machine, enum machine_state said)
 {
     struct inventory_entry entry;
     struct machine_work *w;
@@ -335,16 +327,16 @@ void work_look(struct core *core, struct str machine, enum machine_state said, m
     if (!w) core->full_list_wanted = true;                              /* which says it again */
     if (!w || w->kind == WORK_REFUSED || w->kind == WORK_DOUBT) return; /* it is asked for */
     work_kind_set(core, w, WORK_DOUBT); /* what else is remembered stays */
-    if (!w->asked) work_due(core, w, now);
+    if (!w->asked) work_due(core, w, core->now);
 }
 
 /* --- what Lists say --- */
 
-bool core_rests(const struct core *core, struct str machine, mono_time now)
+bool core_rests(const struct core *core, struct str machine)
 {
     const struct machine_work *w = work_find(core, machine);
 
-    return w && w->kind == WORK_REFUSED && !mono_due(w->until, now);
+    return w && w->kind == WORK_REFUSED && !mono_due(w->until, core->now);
 }
 
 void running_gone(struct core *core, struct str machine)
@@ -368,55 +360,54 @@ void running_unreserve(struct core *core, struct str machine)
 }
 
 /* A passing state that nobody of us began, or whose beginning we do not remember. */
-static void work_passing_seen(struct core *core, struct machine_work *w, enum machine_state state,
-                              mono_time now)
+static void work_passing_seen(struct core *core, struct machine_work *w, enum machine_state state)
 {
     work_become(core, w, WORK_PASSING);
-    w->since = now;
+    w->since = core->now;
     if (state == MACHINE_DRAINING) w->grace_ms = RECLAIM_GRACE_MS; /* the longest there is */
     work_due(core, w, stuck_at(core, w, state));
 }
 
-void running_changed(struct core *core, const struct machine *machine, enum machine_state from,
-                     mono_time now, struct effects *out)
+void running_changed(struct core *core, const struct machine *machine, enum machine_state from)
 {
     struct machine_work *w = work_find(core, machine->id);
 
     if (!w) return;      /* of a passing or Failed one there is room: running_reserve() */
     w->stale = w->asked; /* what Get has seen may be older than this */
     if (state_passes(machine->state)) {
-        work_passing_seen(core, w, machine->state, now);
+        work_passing_seen(core, w, machine->state);
         return;
     }
     if (machine->state == MACHINE_FAILED) {
-        work_failed(core, w, false, now);
+        work_failed(core, w, false);
         return;
     }
     if (w->measured && from == MACHINE_CONFIGURING && machine->state == MACHINE_CONFIGURED)
-        effects_observe(out, OBSERVE_CONFIGURE, w->since, now);
+        effects_observe(core->out, OBSERVE_CONFIGURE, w->since, core->now);
     if (w->measured && from == MACHINE_DRAINING && machine->state == MACHINE_IDLE)
-        effects_observe(out, OBSERVE_DRAIN, w->since, now);
+        effects_observe(core->out, OBSERVE_DRAIN, w->since, core->now);
     if (work_is_drained(core, w, machine))
-        work_drained(core, w, now);
+        work_drained(core, w);
     else if (machine->state == MACHINE_CONFIGURED && from != MACHINE_FAILED)
         work_forget(core, w);
     else /* what a refused drain left Failed serves on, and rests all the same */
-        work_quiet(core, w, now);
+        work_quiet(core, w);
 }
 
 /* --- answers of Get --- */
 
 /* The record is believed and in the tables; what is left to do about the machine? */
-static void got_settle(struct core *core, struct str machine, mono_time now)
+static void got_settle(struct core *core, struct str machine)
 {
     struct machine_work *w = work_find(core, machine);
     struct inventory_entry entry;
 
     if (!w || core_get(core, machine, &entry)) return;
     if (state_passes(entry.machine.state)) {
-        if (w->kind == WORK_PASSING && mono_due(stuck_at(core, w, entry.machine.state), now)) {
+        if (w->kind == WORK_PASSING &&
+            mono_due(stuck_at(core, w, entry.machine.state), core->now)) {
             w->again = true;
-            work_due(core, w, now);
+            work_due(core, w, core->now);
         } else if (w->kind == WORK_DOUBT || w->kind == WORK_PASSING) {
             work_kind_set(core, w, WORK_PASSING);
             work_due(core, w, stuck_at(core, w, entry.machine.state));
@@ -424,18 +415,18 @@ static void got_settle(struct core *core, struct str machine, mono_time now)
     } else if (w->kind == WORK_REFUSED && entry.machine.state == MACHINE_FAILED) {
         /* It has rested, and the provider calls it Failed as well: given back now. */
         work_become(core, w, WORK_FAILED);
-        work_due(core, w, now);
+        work_due(core, w, core->now);
     } else if (entry.machine.state == MACHINE_FAILED) {
-        if (w->kind != WORK_FAILED) work_failed(core, w, false, now);
+        if (w->kind != WORK_FAILED) work_failed(core, w, false);
     } else if (w->kind == WORK_DRAINED) {
-        work_due(core, w, mono_due(w->until, now) ? now : w->until);
+        work_due(core, w, mono_due(w->until, core->now) ? core->now : w->until);
     } else if (w->kind != WORK_QUIET) {
-        work_quiet(core, w, now);
+        work_quiet(core, w);
     }
 }
 
 /* Get said nothing we can use. */
-static void got_nothing(struct core *core, struct machine_work *w, mono_time now)
+static void got_nothing(struct core *core, struct machine_work *w)
 {
     struct inventory_entry entry;
 
@@ -443,10 +434,10 @@ static void got_nothing(struct core *core, struct machine_work *w, mono_time now
     if (w->kind == WORK_DOUBT && w->tries >= DOUBT_TRIES_MOST &&
         !core_get(core, work_id(w), &entry) && machine_state_stable(entry.machine.state)) {
         core->full_list_wanted = true; /* until then nothing acts on the machine */
-        work_quiet(core, w, now);
+        work_quiet(core, w);
         return;
     }
-    work_due(core, w, mono_after(now, backoff_ms(DOUBT_FIRST_MS, DOUBT_MOST_MS, w->tries)));
+    work_due(core, w, mono_after(core->now, backoff_ms(DOUBT_FIRST_MS, DOUBT_MOST_MS, w->tries)));
 }
 
 void core_got(struct core *core, struct str machine, const struct call_answer *answer,
@@ -455,29 +446,27 @@ void core_got(struct core *core, struct str machine, const struct call_answer *a
     struct machine_work *w = work_find(core, machine);
     bool stale;
 
-    core_begin(core);
+    core_begin(core, now, out);
     if (!w || !w->asked) return; /* too late, or nobody asked */
     stale = w->stale || task_find(core, machine);
     w->asked = w->stale = false;
     core->running->asking--;
     if (w->kind == WORK_QUIET) {
-        work_quiet(core, w, now);
+        work_quiet(core, w);
     } else if (stale) {
         if (w->kind == WORK_DOUBT || w->kind == WORK_DRAINED) /* the others have their time */
             work_due(core, w, w->kind == WORK_DOUBT ? now : w->until);
     } else if (answer->end == CALL_NOT_FOUND) {
-        reconcile_gone(core, machine, now, out);
+        reconcile_gone(core, machine);
     } else if (answer->end == CALL_DONE && answer->machine &&
-               running_call_may_run(core, machine, answer->machine->state, now)) {
+               running_call_may_run(core, machine, answer->machine->state)) {
         work_due(core, w, w->may_run);
     } else if (answer->end == CALL_DONE && answer->machine &&
-               str_equal(answer->machine->id, machine) &&
-               !reconcile_got(core, answer->machine, answer->metadata, answer->metadata_count, now,
-                              out)) {
+               str_equal(answer->machine->id, machine) && !reconcile_got(core, answer)) {
         task_shield(core, machine);
-        got_settle(core, machine, now);
+        got_settle(core, machine);
     } else {
-        got_nothing(core, w, now);
+        got_nothing(core, w);
     }
 }
 
@@ -496,8 +485,7 @@ static const struct profile *work_profile(struct core *core, const struct machin
     return read && !fingerprint_read(&core->scratch, m->stamp.fingerprint, read) ? read : NULL;
 }
 
-static void work_call_again(struct core *core, struct machine_work *w, const struct machine *m,
-                            mono_time now)
+static void work_call_again(struct core *core, struct machine_work *w, const struct machine *m)
 {
     struct action action = {.kind = call_rule_passing(m->state)->action,
                             .machine = m->id,
@@ -516,9 +504,9 @@ static void work_call_again(struct core *core, struct machine_work *w, const str
     action.key.cluster = action.cluster;
     /* Nobody knows any more what to ask a blob for: looked at again in a while. */
     if ((action.kind == ACTION_BOOTSTRAP && !profile) ||
-        task_open(core, &action, profile, CAUSE_STUCK, now, &task)) {
-        w->since = now;
-        work_due(core, w, mono_after(now, DOUBT_MOST_MS));
+        task_open(core, &action, profile, CAUSE_STUCK, &task)) {
+        w->since = core->now;
+        work_due(core, w, mono_after(core->now, DOUBT_MOST_MS));
         return;
     }
     task->since = since;
@@ -526,17 +514,16 @@ static void work_call_again(struct core *core, struct machine_work *w, const str
     core->counts.called_again++;
 }
 
-static void work_give_back(struct core *core, struct machine_work *w, const struct machine *m,
-                           mono_time now)
+static void work_give_back(struct core *core, struct machine_work *w, const struct machine *m)
 {
     struct action action = {.kind = ACTION_DELETE, .machine = m->id, .cluster = m->cluster};
     struct machine_task *task;
 
-    if (task_open(core, &action, NULL, CAUSE_FAILED, now, &task)) /* full: derived again */
-        work_due(core, w, mono_after(now, 1));
+    if (task_open(core, &action, NULL, CAUSE_FAILED, &task)) /* full: derived again */
+        work_due(core, w, mono_after(core->now, 1));
 }
 
-static void work_run(struct core *core, struct machine_work *w, mono_time now, struct effects *out)
+static void work_run(struct core *core, struct machine_work *w)
 {
     bool may_act = core_acts(core);
     struct inventory_entry entry;
@@ -545,7 +532,7 @@ static void work_run(struct core *core, struct machine_work *w, mono_time now, s
         w->asked = false;
         core->running->asking--;
         if (w->kind != WORK_QUIET) {
-            got_nothing(core, w, now);
+            got_nothing(core, w);
             return;
         }
     }
@@ -554,29 +541,29 @@ static void work_run(struct core *core, struct machine_work *w, mono_time now, s
         return;
     }
     if (core_get(core, work_id(w), &entry)) { /* no memory to look at it */
-        work_due(core, w, mono_after(now, DOUBT_FIRST_MS));
+        work_due(core, w, mono_after(core->now, DOUBT_FIRST_MS));
         return;
     }
     if (entry.planned) (void)inventory_unplan(core->inventory, work_id(w)); /* see work_unplan */
     if (w->kind == WORK_FAILED && entry.machine.state == MACHINE_FAILED) {
         if (may_act)
-            work_give_back(core, w, &entry.machine, now);
+            work_give_back(core, w, &entry.machine);
         else
-            work_due(core, w, mono_after(now, core->options.rest_first_ms));
+            work_due(core, w, mono_after(core->now, core->options.rest_first_ms));
         return;
     }
     if (w->kind == WORK_DRAINED) {
         if (!work_is_drained(core, w, &entry.machine))
-            work_quiet(core, w, now);
-        else if (!may_act || drain_repeat(core, &entry.machine, now, out))
-            work_due(core, w, mono_after(now, core->options.rest_first_ms));
+            work_quiet(core, w);
+        else if (!may_act || drain_repeat(core, &entry.machine))
+            work_due(core, w, mono_after(core->now, core->options.rest_first_ms));
         return;
     }
     if (w->kind == WORK_PASSING && w->again && state_passes(entry.machine.state) && may_act) {
-        work_call_again(core, w, &entry.machine, now);
+        work_call_again(core, w, &entry.machine);
         return;
     }
-    work_get(core, w, now, out);
+    work_get(core, w);
 }
 
 static int compare_since(const void *left, const void *right)
@@ -591,13 +578,13 @@ static int compare_since(const void *left, const void *right)
 /* A List that takes long says nothing meanwhile, and a provider that acks before it is done says
  * the end by List only: what passes is asked for, the longest first, so that what is created can
  * serve. Without memory the List is waited for. */
-static void works_get_instead_of_list(struct core *core, mono_time now, struct effects *out)
+static void works_get_instead_of_list(struct core *core)
 {
     struct running_actions *h = core->running;
     struct machine_work **passes;
     size_t count = 0;
 
-    core_begin(core);
+    arena_reset(&core->scratch);
     passes = arena_calloc(&core->scratch, h->works.count, sizeof(struct machine_work *));
     if (!passes) return;
     for (uint32_t i = 0; i < h->works.bucket_count; i++)
@@ -606,25 +593,23 @@ static void works_get_instead_of_list(struct core *core, mono_time now, struct e
             if (w->kind == WORK_PASSING && !w->asked && !w->again) passes[count++] = w;
         }
     if (count) qsort(passes, count, sizeof(struct machine_work *), compare_since);
-    for (size_t i = 0; i < count && h->asking < asking_most(core); i++)
-        work_get(core, passes[i], now, out);
+    for (size_t i = 0; i < count && h->asking < asking_most(core); i++) work_get(core, passes[i]);
 }
 
-void works_run(struct core *core, mono_time now, struct effects *out)
+void works_run(struct core *core)
 {
     struct running_actions *h = core->running;
 
-    if (h->list_open && ++h->list_cycles % LIST_LATE_CYCLES == 0)
-        works_get_instead_of_list(core, now, out);
+    if (h->list_open && ++h->list_cycles % LIST_LATE_CYCLES == 0) works_get_instead_of_list(core);
     for (size_t left = h->due.count; left > 0; left--) {
-        struct heap_node *node = heap_pop_due(&h->due, now.ms);
+        struct heap_node *node = heap_pop_due(&h->due, core->now.ms);
         struct machine_work *w;
         if (!node) break;
         w = CONTAINER_OF(node, struct machine_work, due);
-        core_begin(core); /* thousands may be due */
+        arena_reset(&core->scratch); /* thousands may be due */
         if (w->task)
-            task_due(core, w->task, now, out);
+            task_due(core, w->task);
         else
-            work_run(core, w, now, out);
+            work_run(core, w);
     }
 }

@@ -16,7 +16,6 @@ enum { DESCRIPTOR_FIRST = 1 << 20 }; /* above every real one */
 
 /* -- time and chance -- */
 int __real_clock_gettime(clockid_t, struct timespec *);
-int __wrap_clock_gettime(clockid_t clock, struct timespec *ret_now);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *ret_now)
 {
     const struct sim_threads *p = threads_here();
@@ -29,7 +28,6 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *ret_now)
 }
 
 int __real_nanosleep(const struct timespec *, struct timespec *);
-int __wrap_nanosleep(const struct timespec *time, struct timespec *ret_left);
 int __wrap_nanosleep(const struct timespec *time, struct timespec *ret_left)
 {
     const struct sim_threads *p = threads_here();
@@ -41,7 +39,6 @@ int __wrap_nanosleep(const struct timespec *time, struct timespec *ret_left)
 }
 
 ssize_t __real_getrandom(void *, size_t, unsigned);
-ssize_t __wrap_getrandom(void *out, size_t len, unsigned flags);
 ssize_t __wrap_getrandom(void *out, size_t len, unsigned flags)
 {
     const struct sim_threads *p = threads_here();
@@ -109,7 +106,6 @@ void descriptors_free(struct sim_threads *p)
 }
 
 int __real_eventfd(unsigned, int);
-int __wrap_eventfd(unsigned first, int flags);
 int __wrap_eventfd(unsigned first, int flags)
 {
     struct sim_threads *p = threads_here();
@@ -118,7 +114,6 @@ int __wrap_eventfd(unsigned first, int flags)
 }
 
 int __real_timerfd_create(int, int);
-int __wrap_timerfd_create(int clock, int flags);
 int __wrap_timerfd_create(int clock, int flags)
 {
     struct sim_threads *p = threads_here();
@@ -127,8 +122,6 @@ int __wrap_timerfd_create(int clock, int flags)
 }
 
 int __real_timerfd_settime(int, int, const struct itimerspec *, struct itimerspec *);
-int __wrap_timerfd_settime(int number, int flags, const struct itimerspec *at,
-                           struct itimerspec *ret_old);
 int __wrap_timerfd_settime(int number, int flags, const struct itimerspec *at,
                            struct itimerspec *ret_old)
 {
@@ -156,7 +149,6 @@ static int ready_count(struct pollfd *fds, nfds_t count)
 }
 
 int __real_poll(struct pollfd *, nfds_t, int);
-int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout_ms);
 int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout_ms)
 {
     struct sim_threads *p = threads_here();
@@ -171,7 +163,6 @@ int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout_ms)
 }
 
 ssize_t __real_read(int, void *, size_t);
-ssize_t __wrap_read(int number, void *into, size_t len);
 ssize_t __wrap_read(int number, void *into, size_t len)
 {
     struct descriptor *d = descriptor_of(number);
@@ -187,7 +178,6 @@ ssize_t __wrap_read(int number, void *into, size_t len)
 }
 
 ssize_t __real_write(int, const void *, size_t);
-ssize_t __wrap_write(int number, const void *from, size_t len);
 ssize_t __wrap_write(int number, const void *from, size_t len)
 {
     struct descriptor *d = descriptor_of(number);
@@ -199,7 +189,6 @@ ssize_t __wrap_write(int number, const void *from, size_t len)
 }
 
 int __real_close(int);
-int __wrap_close(int number);
 int __wrap_close(int number)
 {
     struct descriptor *d = descriptor_of(number);
@@ -216,7 +205,6 @@ struct loop_here { /* what a struct real_io is in a world */
 };
 
 enum err __real_real_io_open_within(struct real_io **);
-enum err __wrap_real_io_open_within(struct real_io **ret_real);
 enum err __wrap_real_io_open_within(struct real_io **ret_real)
 {
     struct sim_threads *p = threads_here();
@@ -231,7 +219,6 @@ enum err __wrap_real_io_open_within(struct real_io **ret_real)
 }
 
 struct io *__real_real_io_io(struct real_io *);
-struct io *__wrap_real_io_io(struct real_io *real);
 struct io *__wrap_real_io_io(struct real_io *real)
 {
     return threads_here() ? ((struct loop_here *)real)->process->io : __real_real_io_io(real);
@@ -239,7 +226,6 @@ struct io *__wrap_real_io_io(struct real_io *real)
 
 /* The world turns the loop; its thread only waits for the end. */
 void __real_real_io_run(struct real_io *);
-void __wrap_real_io_run(struct real_io *real);
 void __wrap_real_io_run(struct real_io *real)
 {
     struct loop_here *own = (struct loop_here *)real;
@@ -254,7 +240,6 @@ void __wrap_real_io_run(struct real_io *real)
 }
 
 void __real_real_io_stop(struct real_io *);
-void __wrap_real_io_stop(struct real_io *real);
 void __wrap_real_io_stop(struct real_io *real)
 {
     if (!threads_here()) {
@@ -266,7 +251,6 @@ void __wrap_real_io_stop(struct real_io *real)
 }
 
 void __real_real_io_turn(struct real_io *, bool);
-void __wrap_real_io_turn(struct real_io *real, bool wait);
 void __wrap_real_io_turn(struct real_io *real, bool wait)
 {
     if (threads_here())
@@ -276,7 +260,6 @@ void __wrap_real_io_turn(struct real_io *real, bool wait)
 }
 
 void __real_real_io_close(struct real_io *);
-void __wrap_real_io_close(struct real_io *real);
 void __wrap_real_io_close(struct real_io *real)
 {
     if (!threads_here()) {

@@ -30,8 +30,7 @@ uint64_t threads_now_ns(const struct sim_threads *threads);
  * the moment came. */
 bool thread_wait(const void *what, uint64_t until_ns);
 void thread_wake(const void *what, bool all);
-struct thread *thread_self(void);          /* NULL: it is the loop's own turn, which may not wait */
-void threads_loop_passes(void);            /* until what is posted now has run */
-void threads_run_ready(struct post *post); /* of a process */
+struct thread *thread_self(void); /* NULL: it is the loop's own turn, which may not wait */
+void threads_loop_passes(void);   /* until what is posted now has run */
 void descriptors_free(struct sim_threads *threads);
 #endif

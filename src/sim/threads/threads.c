@@ -2,7 +2,7 @@
 /* Fibers, and what pthread_* means among them.
  *
  * A mutex's own memory holds who has it, and a condition's which clock its deadlines are of; zeroed
- * ones are new ones, as PTHREAD_*_INITIALIZER makes them. A pthread_t is a number. Whoever waits is
+ * ones are new ones, as PTHREAD_*_INITIALIZER makes them. A pthread_t is a number. A fiber that waits is
  * found by the address it waits for, in the order of arrival. */
 #include "sim/threads/threads.h"
 
@@ -53,7 +53,7 @@ static_assert(sizeof(struct lock) <= sizeof(pthread_mutex_t), "a lock fits");
 static_assert(sizeof(struct condition) <= sizeof(pthread_cond_t), "a condition fits");
 
 /* One world runs at a time, in one thread. */
-static struct list waiters = {&waiters, &waiters};
+static struct list processes = {&processes, &processes}, waiters = {&waiters, &waiters};
 static struct thread *current;
 static ucontext_t scheduler;
 static const void *scheduler_stack;
@@ -70,6 +70,23 @@ static _Noreturn void die(const char *what)
 static void must(bool good, const char *what)
 {
     if (!good) die(what);
+}
+
+struct sim_threads *threads_here(void)
+{
+    const struct io *io = sim_io_of_turn();
+
+    LIST_EACH(&processes, node)
+    {
+        struct sim_threads *p = CONTAINER_OF(node, struct sim_threads, link);
+        if (p->io == io) return p;
+    }
+    return NULL;
+}
+
+uint64_t threads_now_ns(const struct sim_threads *p)
+{
+    return clock_mono_ns(p->io->clock).ns;
 }
 
 /* -- stacks and switching -- */
@@ -170,7 +187,7 @@ static void threads_run_one(struct thread *t)
     thread_wake(t, true); /* who joins it */
 }
 
-void threads_run_ready(struct post *post)
+static void threads_run_ready(struct post *post)
 {
     struct sim_threads *p = CONTAINER_OF(post, struct sim_threads, post);
     struct list batch;
@@ -300,10 +317,35 @@ void sim_thread_wake(const void *what)
     thread_wake(what, true);
 }
 
+struct sim_threads *sim_threads_open(struct io *io, void (*ended)(void *owner), void *owner)
+{
+    struct sim_threads *p = calloc(1, sizeof *p);
+
+    if (!p) abort();
+    p->io = io;
+    p->ended = ended;
+    p->owner = owner;
+    list_init(&p->link);
+    list_init(&p->threads);
+    list_init(&p->ready);
+    list_init(&p->descriptors);
+    post_init(&p->post, threads_run_ready);
+    list_append(&processes, &p->link);
+    sim_process_drains(io);
+    return p;
+}
+
+void sim_threads_free(struct sim_threads *p)
+{
+    assert(list_empty(&p->threads) && !p->posted);
+    descriptors_free(p);
+    list_remove(&p->link);
+    free(p);
+}
+
 /* -- pthread_*: the names are the linker's -- */
 
 int __real_pthread_create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
-int __wrap_pthread_create(pthread_t *ret, const pthread_attr_t *a, void *(*run)(void *), void *arg);
 int __wrap_pthread_create(pthread_t *ret, const pthread_attr_t *a, void *(*run)(void *), void *arg)
 {
     struct sim_threads *p = threads_here();
@@ -325,7 +367,6 @@ static struct thread *threads_find(struct sim_threads *p, uint64_t number)
 }
 
 int __real_pthread_join(pthread_t, void **);
-int __wrap_pthread_join(pthread_t id, void **ret_result);
 int __wrap_pthread_join(pthread_t id, void **ret_result)
 {
     struct sim_threads *p = threads_here();
@@ -340,7 +381,6 @@ int __wrap_pthread_join(pthread_t id, void **ret_result)
 }
 
 pthread_t __real_pthread_self(void);
-pthread_t __wrap_pthread_self(void);
 pthread_t __wrap_pthread_self(void)
 {
     const struct sim_threads *p = threads_here();
@@ -351,7 +391,6 @@ pthread_t __wrap_pthread_self(void)
 }
 
 int __real_pthread_setname_np(pthread_t, const char *);
-int __wrap_pthread_setname_np(pthread_t id, const char *name);
 int __wrap_pthread_setname_np(pthread_t id, const char *name)
 {
     return threads_here() ? 0 : __real_pthread_setname_np(id, name);
@@ -375,14 +414,12 @@ static void let_others_run(void)
     threads_run_one(t);
 }
 
-int __wrap_pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attributes);
 int __wrap_pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *)
 {
     ((struct lock *)mutex)->owner = NULL;
     return 0;
 }
 
-int __wrap_pthread_mutex_destroy(pthread_mutex_t *mutex);
 int __wrap_pthread_mutex_destroy(pthread_mutex_t *mutex)
 {
     must(!((struct lock *)mutex)->owner, "a lock that is held is destroyed");
@@ -403,7 +440,6 @@ static void lock(pthread_mutex_t *mutex)
     own->owner = who();
 }
 
-int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex);
 int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
 {
     if (current && entropy_u64(current->process->io->entropy) % STAND_BACK_ONE_IN == 0)
@@ -412,7 +448,6 @@ int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
     return 0;
 }
 
-int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex);
 int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex)
 {
     struct lock *own = (struct lock *)mutex;
@@ -424,7 +459,6 @@ int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex)
 }
 
 /* -- conditions -- */
-int __wrap_pthread_cond_init(pthread_cond_t *cond, const pthread_condattr_t *attributes);
 int __wrap_pthread_cond_init(pthread_cond_t *cond, const pthread_condattr_t *attributes)
 {
     struct condition *own = (struct condition *)cond;
@@ -434,7 +468,6 @@ int __wrap_pthread_cond_init(pthread_cond_t *cond, const pthread_condattr_t *att
     return 0;
 }
 
-int __wrap_pthread_cond_destroy(pthread_cond_t *cond);
 int __wrap_pthread_cond_destroy(pthread_cond_t *cond)
 {
     LIST_EACH(&waiters, node)
@@ -445,21 +478,18 @@ int __wrap_pthread_cond_destroy(pthread_cond_t *cond)
     return 0;
 }
 
-int __wrap_pthread_cond_signal(pthread_cond_t *cond);
 int __wrap_pthread_cond_signal(pthread_cond_t *cond)
 {
     thread_wake(cond, false);
     return 0;
 }
 
-int __wrap_pthread_cond_broadcast(pthread_cond_t *cond);
 int __wrap_pthread_cond_broadcast(pthread_cond_t *cond)
 {
     thread_wake(cond, true);
     return 0;
 }
 
-int __wrap_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex);
 int __wrap_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex)
 {
     (void)__wrap_pthread_mutex_unlock(mutex);
@@ -468,8 +498,6 @@ int __wrap_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex)
     return 0;
 }
 
-int __wrap_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex,
-                                  const struct timespec *until);
 int __wrap_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex,
                                   const struct timespec *until)
 {

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Times of a worker: its next beat, how long the last answer is good, and the fence. Every function
+ * that takes a time asserts that the fence was looked at. Pure. */
 #include "worker/core/life.h"
 
 enum {
@@ -48,11 +50,6 @@ boot_time life_good_until(const struct worker_life *life)
 }
 
 /* -- beats -- */
-
-boot_time life_next_beat(const struct worker_life *life)
-{
-    return life->next_beat;
-}
 
 void life_beat_sent(struct worker_life *life, boot_time now)
 {

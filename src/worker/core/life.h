@@ -9,14 +9,14 @@
  *
  * All times are of the boot-time clock: it goes on while a process is stopped and while the
  * machine sleeps, when no timer runs. Therefore every call takes the time and looks at the fence
- * FIRST: whoever wakes after a long pause hears `fenced` before anything else is done with what
+ * FIRST: a process that wakes after a long pause is fenced before it looks at the event that
  * woke it, and an answer that was under way during the pause revives nothing. */
 #ifndef WORKER_CORE_LIFE_H
 #define WORKER_CORE_LIFE_H
 #include "base/base.h"
 #include "base/prng.h"
 
-/* Since the machine started; never runs back, never stands still. */
+/* Since the machine started; never runs back, never stops. */
 typedef struct {
     uint64_t ms;
 } boot_time;
@@ -67,7 +67,6 @@ bool life_may_act(const struct worker_life *life, boot_time now);
 boot_time life_good_until(const struct worker_life *life); /* 0 while it may not act at all */
 
 /* -- beats -- */
-boot_time life_next_beat(const struct worker_life *life);
 /* One is on its way; the next is due a jittered interval later, without catching up. */
 void life_beat_sent(struct worker_life *life, boot_time now);
 void life_beat_now(struct worker_life *life); /* a phase changed: do not wait for the interval */

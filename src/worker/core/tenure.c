@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The rows of a worker's partitions, sorted by partition, each assignment a new array. Pure. */
 #include "worker/core/tenure.h"
 
 #include <stdlib.h>
@@ -40,7 +41,7 @@ struct tenure *tenures_next(struct tenures *t)
 {
     for (size_t i = 0; i < t->count; i++) {
         struct tenure *row = &t->rows[(t->cursor + i) % t->count];
-        if (row->busy || row->state == TENURE_GONE) continue;
+        if (row->state == TENURE_GONE) continue;
         t->cursor = (size_t)(row - t->rows + 1) % t->count;
         return row;
     }

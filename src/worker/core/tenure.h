@@ -27,7 +27,6 @@ struct tenure {
     enum tenure_ack ack; /* GONE: the service must be sent that it was given back */
     uint64_t token;      /* grant epoch */
     bool begun;          /* it was claimed: there may be something to write when leaving */
-    bool busy;           /* a job runs for it; the owner's mark */
     bool want_write;     /* a checkpoint was asked for */
     void *data;          /* the owner's: what was loaded */
 };
@@ -57,7 +56,7 @@ void tenures_drop_all(struct tenures *t, tenure_drop_fn *drop, void *owner); /* 
 void tenures_leave_all(struct tenures *t); /* a drain: as if all were revoked */
 
 struct tenure *tenures_find(struct tenures *t, uint32_t partition); /* NULL */
-/* The next row in turn that is not busy and in CLAIM, WORK or LEAVE; NULL: none. */
+/* The next row in turn in CLAIM, WORK or LEAVE; NULL: none. */
 struct tenure *tenures_next(struct tenures *t);
 void tenure_claimed(struct tenure *row);
 void tenure_left(struct tenure *row);

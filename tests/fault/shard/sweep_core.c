@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory ends at every place of what the core is told: the event did not happen, or what is lacking
- * is made good when it is told again. The half that acts is swept in tests/unit/shard. */
+/* Memory ends at every place of what the core is sent: the event did not happen, or what is lacking
+ * is made good when it is sent again. The half that acts is swept in tests/unit/shard. */
 #include "lib/fault_alloc.h"
 #include "lib/test.h"
 #include "unit/shard/core_case.h"
@@ -86,7 +86,7 @@ static void roll_up(struct story *s, const struct need *rows, size_t count)
         CHECK_U32("it did not happen", needs_stats(c->core->needs).rows, before);
 }
 
-static void told(struct story *s)
+static void story_sent(struct story *s)
 {
     static const struct label z1 = {{"topology.kubernetes.io/zone", 27}, {"z1", 2}};
     struct core_case *c = &s->c;
@@ -134,7 +134,7 @@ static void made_good(struct story *s)
     struct needs_view view;
 
     list(s, s->after, true);
-    told(s);
+    story_sent(s);
     CHECK_U32("nothing fails any more", s->failed, 0);
     CHECK("a session", core_has_session(c->core, STR("a")));
     CHECK_U32("its rows", needs_stats(c->core->needs).rows, 1);
@@ -155,7 +155,7 @@ TEST(whatever_memory_lacks_is_made_good_when_it_is_told_again)
 
         story_open(&s);
         fault_alloc_arm(++k);
-        told(&s);
+        story_sent(&s);
         fired = fault_alloc_fired();
         fault_alloc_arm(0);
         case_check(&s.c);

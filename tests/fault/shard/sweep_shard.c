@@ -82,7 +82,7 @@ static void print_decision(struct world *w, struct decider *engine, struct buf *
     CHECK_OK("print", decision_print(decision, &w->dimensions, out));
 }
 
-/* What an outsider can tell of the tables. */
+/* What an outsider can see of the tables. */
 static void digest(struct world *w, struct buf *out)
 {
     struct inventory_stats stats = inventory_stats(w->inventory);

@@ -166,7 +166,8 @@ static void talk(void)
     if (play.call) rpc_call_pause(play.call);
     tell_states();
     (void)sessions_reclaim(play.sessions, STR("a"), 1, STR("m"), 1000, 0);
-    sessions_capacity(play.sessions, STR("a"), &profile, 1, CONFIDENCE_HIGH, 1);
+    sessions_capacity(play.sessions, STR("a"),
+                      &(struct capacity_offer){&profile, 1, CONFIDENCE_HIGH, 1});
     (void)sim_run_for(play.sim, 50);
     connect(); /* replaces */
     sessions_resynced(play.sessions, STR("a"));
@@ -197,7 +198,7 @@ static enum err open_all(void)
     struct note note;
     enum err err = sessions_open(
         &(struct sessions_options){.io = io, .events = &events, .outbox_frames_max = 200},
-        &play.sessions, &note);
+        &play.sessions);
 
     if (!err) err = rpc_server_open(&(struct rpc_server_options){.io = io}, &play.server, &note);
     if (!err) err = sessions_serve(play.sessions, play.server, &note);

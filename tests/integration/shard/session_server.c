@@ -10,13 +10,14 @@
  *   reclaim MACHINE     for 10 s, by priority 7
  *   state MACHINE N     its state; 4, 5, 6: it is bound to the cluster
  *   capacity            three machines, high confidence, 4.5 dollars
- * A new session is told that machine m-1 is Configured. An inspection shows the last roll-up. */
+ * A new session hears that machine m-1 is Configured. An inspection shows the last roll-up. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "io/real.h"
 #include "io/signals.h"
+#include "lib/need_view_make.h"
 #include "shard/need_wire.h"
 #include "shard/read.h"
 #include "shard/session_frame.h"
@@ -95,7 +96,8 @@ static void do_row(const struct need *need)
     if (str_equal(word, STR("state")))
         tell_state(need->cluster, machine, (enum machine_state)number);
     if (str_equal(word, STR("capacity")))
-        sessions_capacity(p.sessions, need->cluster, &need->profile, 3, CONFIDENCE_HIGH, 4.5);
+        sessions_capacity(p.sessions, need->cluster,
+                          &(struct capacity_offer){&need->profile, 3, CONFIDENCE_HIGH, 4.5});
 }
 
 static void on_rollup(void *owner, struct rollup *rollup)
@@ -141,28 +143,27 @@ static const struct sessions_events events = {on_open, on_close, on_rollup, on_b
 static void on_answer(struct task *task)
 {
     struct need_view *views = calloc(p.last.count + 1, sizeof *views);
+    struct view_made *made = calloc(p.last.count + 1, sizeof *made);
     struct needs_view view = {.needs = views};
 
     (void)task;
-    if (!views) exit(1);
+    if (!views || !made) exit(1);
     view.cycle = 7;
     for (size_t i = 0; i < p.last.count; i++) {
         const struct need *need = &p.last.rows[i];
         if (p.asked->text.len > 0 && !str_equal(p.asked->text, need->cluster)) continue;
         view.total++;
         if (p.asked->limit > 0 && view.count == p.asked->limit) continue;
-        views[view.count++] = (struct need_view){.cluster = need->cluster,
-                                                 .group = need->group,
-                                                 .profile = &need->profile,
-                                                 .aggregate = &need->aggregate,
-                                                 .deficit = &need->aggregate,
-                                                 .min_unit = &need->min_unit,
-                                                 .domain = STR_EMPTY,
-                                                 .reason = REASON_NO_MATCHING_SUPPLY};
+        views[view.count] = need_view_make(&made[view.count], need);
+        made[view.count].shortage = (struct shortage){.deficit = made[view.count].demand.aggregate,
+                                                      .reason = REASON_NO_MATCHING_SUPPLY};
+        made[view.count].row.shortage = &made[view.count].shortage;
+        view.count++;
     }
     inspection_write(p.asked, ERR_OK, &view, &p.dimensions);
     inspection_done(p.asked);
     free(views);
+    free(made);
 }
 
 /* One at a time is enough here. */
@@ -229,7 +230,7 @@ int main(int argc, char **argv)
          signals_open(p.io->loop, (const int[]){SIGTERM, 0}, on_signal, NULL, &p.signals), &note);
     must("sessions",
          sessions_open(&(struct sessions_options){.io = p.io, .events = &events, .epoch = 3},
-                       &p.sessions, &note),
+                       &p.sessions),
          &note);
     must("inspections",
          inspections_open(&(struct inspections_options){.io = p.io, .inspect = on_inspect},

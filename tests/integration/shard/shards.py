@@ -155,7 +155,7 @@ class World:
         self.operators.append(cluster_operator.Operator(self.contract, self.shard.grpc, cluster, tls=tls, **how))
         return self.operators[-1]
 
-    def told(self):
+    def print_facts(self):
         """What everybody knows when a case fails: the operators' streams, the shard's actions, the provider's machines."""
         for operator in self.operators[-4:]:
             print(f"# operator {operator.cluster}: {len(operator.frames)} frames, ended: {operator.code} {operator.details}")
@@ -199,7 +199,7 @@ class World:
     def __exit__(self, kind, *_):
         if kind:
             print("# " + self.shard.text()[-6000:].replace("\n", "\n# ") if os.path.exists(self.shard.log) else "")
-            self.told()
+            self.print_facts()
         for process in [self.shard, *self.others]:
             if process.running():
                 process.kill()

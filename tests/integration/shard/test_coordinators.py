@@ -163,7 +163,7 @@ def domain(name, term, zone, verb="assign_domain"):
 
 def a_foreign_coordinator():
     """What it says is fenced by term, done once, and acked until that was heard; what is not understood is refused."""
-    for _ in range(5):  # a machine that stood still for the 5 s of a report loses the test an answer
+    for _ in range(5):  # a machine that stopped for the 5 s of a report loses the test an answer
         if heard_every_answer():
             return
     check(False, "no report was answered in time")

@@ -135,8 +135,8 @@ def blobs_past_their_budget():
             b.rollup([need(16 * 2)])
             world.wait_configured("cluster-b", 2)
             check(not world.machines("Configured", "Configuring", "Failed", cluster="cluster-a"), "nothing was configured")
-            told = [line["error"] for line in shard.audit() if line["outcome"] == "blob_error"]
-            check(told and all("no room for the blob" in why for why in told), f"said by name: {told}")
+            errors = [line["error"] for line in shard.audit() if line["outcome"] == "blob_error"]
+            check(errors and all("no room for the blob" in why for why in errors), f"said by name: {errors}")
 
 
 def switches():
@@ -213,7 +213,7 @@ def garbage_of_a_provider():
 
 
 def a_provider_of_many_words():
-    """What a provider has to say is cut, and stands in the audit: no action is missing there for its error's length."""
+    """What a provider has to say is cut, and is in the audit: no action is missing there for its error's length."""
     with World(machines=30, refuse_rate={"Create": 1, "": 0}, refuse_status="UNKNOWN",
                refuse_text="\x01" * 12000) as world:
         shard = world.shard.start().wait_ready()
@@ -279,7 +279,7 @@ def most_calls_at_once(program=None, options=()):
 
 
 def a_slow_provider_is_spared():
-    """64 calls at once unless told otherwise; one under the name of the original, as its flag has it."""
+    """64 calls at once unless configured otherwise; one under the name of the original, as its flag has it."""
     for program, options, most in ((None, (), 64), (None, ("--execute-concurrency", "70"), 70), ("bigfleet", (), 1),
                                    ("bigfleet", ("-execute-concurrency", "2"), 2)):
         seen = most_calls_at_once(program, options)
@@ -318,7 +318,7 @@ def a_stop_begins_nothing():
 
 
 def a_spot_machine_that_is_gone():
-    """What the provider lost is lost at once, told, and bought again; what failed is given back."""
+    """What the provider lost is lost at once, reported, and bought again; what failed is given back."""
     with World(machines=60, options=["--rest-first", "200ms"]) as world:
         shard = world.shard.start().wait_ready()
         with world.operator("cluster-a") as a:
@@ -327,7 +327,7 @@ def a_spot_machine_that_is_gone():
             world.settled()
             victim = world.machines("Configured")[0]["id"]
             world.provider.control("place", machine=victim, state="Failed", error="host lost")
-            wait_for("told", lambda: (victim, FAILED) in a.states(victim))
+            wait_for("the operator hears of it", lambda: (victim, FAILED) in a.states(victim))
             world.wait_configured("cluster-a", 5)
             check(shard.metric("muster_shard_observed_transitions_total") >= 1, "counted")
 

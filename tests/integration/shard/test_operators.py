@@ -64,7 +64,7 @@ def what_happened_while_it_was_away():
             a.rollup([need(16 * 4)])
             world.wait_configured("cluster-a", 4)
             world.wait_configured("cluster-b", 1)
-            wait_for("it was told of all", lambda: len({m for m, state in a.states() if state == CONFIGURED}) == 4)
+            wait_for("it heard of all", lambda: len({m for m, state in a.states() if state == CONFIGURED}) == 4)
             a.rollup([need(16)])
             wait_for("three drain", lambda: len(world.machines("Draining")) == 3)
             a.wait(lambda f: f.node_state_update.state == DRAINING, 3)
@@ -76,7 +76,7 @@ def what_happened_while_it_was_away():
         wait_for("drained while nobody listens", lambda: shard.metric("inventory_machines", state="Draining") == 0)
         bound = {m["id"] for m in world.machines("Configured", cluster="cluster-a")}
         with world.operator("cluster-a") as again:
-            wait_for("it is told", lambda: {m for m, _ in again.states()} >= all_of_a)
+            wait_for("it hears of all", lambda: {m for m, _ in again.states()} >= all_of_a)
             last = dict(again.states())
             check({m for m, state in last.items() if state == CONFIGURED} == bound, f"bound: {last}")
             check({m for m, state in last.items() if state == IDLE} >= all_of_a - bound, f"left: {last}")

@@ -141,7 +141,7 @@ def machines_serve():
 
 
 def undone_before_it_was_told():
-    """A shard that owns everything keeps it when a domain is assigned to it and taken again before it was told."""
+    """A shard that owns everything keeps it when a domain is assigned to it and taken again before it heard of it."""
     with coordinators.Cluster(1).start() as fleet, World(machines=30) as world:
         fleet.formed()
         node = fleet.leader()
@@ -167,7 +167,7 @@ def undone_before_it_was_told():
 
 
 def every_leader_repeats_it():
-    """The mark outlives restarts of every coordinator, and each new leader tells the shard anew."""
+    """The mark outlives restarts of every coordinator, and each new leader sends it to the shard anew."""
     with coordinators.Cluster(3).start() as fleet, World(machines=30) as world:
         fleet.formed()
         first, second = two_shards(fleet, world)

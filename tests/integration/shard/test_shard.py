@@ -5,7 +5,7 @@ from shards import CONFIGURED, World, check, need, run_cases, wait_for
 
 
 def buys_and_gives_back():
-    """Demand becomes machines, less demand gives them back, and each step is told, counted and audited."""
+    """Demand becomes machines, less demand gives them back, and each step is reported, counted and audited."""
     with World(machines=60, options=["--reclaim-cap-fraction", "1", "--idle-hold-on-demand", "1s",
                                      "--idle-hold-spot", "1s", "--no-empty-rollup-guard"]) as world:
         shard = world.shard.start().wait_ready()
@@ -23,7 +23,7 @@ def buys_and_gives_back():
             check(header.total_needs == 1 and rows[0].satisfied, f"inspected: {rows}")
             a.rollup([need(16 * 2)])
             world.wait_configured("cluster-a", 2)
-            wait_for("reclaims were told", lambda: len([f for f in a.frames if f.HasField("reclaim_instruction")]) == 4)
+            wait_for("reclaims were sent", lambda: len([f for f in a.frames if f.HasField("reclaim_instruction")]) == 4)
             wait_for("given back", lambda: not world.machines("Idle", "Draining", "Deleting"))
             world.settled()
         audit = shard.audit()

@@ -74,27 +74,27 @@ def from_the_inside():
             world.wait_configured("cluster-a", 2)
 
             def look():
-                told = ask(world, "readonly")
-                return told if sum(h.count for h in told.inventory if h.state == "Configured") == 2 else None
-            told = wait_for("two that serve", look)
-            check(told.shard_id == "shard-0" and told.epoch == 1 and told.cycle > 0 and told.sessions == 1, f"{told}")
-            check(told.machines == 30 == sum(h.count for h in told.inventory) == sum(s.count for s in told.states), f"{told}")
-            check(not told.inventory_left_out and all(h.instance_type and h.zone and h.capacity_type for h in told.inventory), f"{told}")
-            check([p.name for p in told.phases] == ["reconcile", "snapread", "phase1", "phase2", "phase3", "emit", "execute"], f"{told}")
-            check((told.max_actions, told.reclaim_fraction, told.paused, told.dry_run) == (7, 0.25, False, False), f"{told}")
-            done = [json.loads(line) for line in told.audit]
+                status = ask(world, "readonly")
+                return status if sum(h.count for h in status.inventory if h.state == "Configured") == 2 else None
+            status = wait_for("two that serve", look)
+            check(status.shard_id == "shard-0" and status.epoch == 1 and status.cycle > 0 and status.sessions == 1, f"{status}")
+            check(status.machines == 30 == sum(h.count for h in status.inventory) == sum(s.count for s in status.states), f"{status}")
+            check(not status.inventory_left_out and all(h.instance_type and h.zone and h.capacity_type for h in status.inventory), f"{status}")
+            check([p.name for p in status.phases] == ["reconcile", "snapread", "phase1", "phase2", "phase3", "emit", "execute"], f"{status}")
+            check((status.max_actions, status.reclaim_fraction, status.paused, status.dry_run) == (7, 0.25, False, False), f"{status}")
+            done = [json.loads(line) for line in status.audit]
             check([d["kind"] for d in done].count("Bootstrap") == 2 and all(d["outcome"] == "success" for d in done), f"{done}")
-            check({a.name: a.count for a in told.actions}["Bootstrap"] == 2, f"{told.actions}")
+            check({a.name: a.count for a in status.actions}["Bootstrap"] == 2, f"{status.actions}")
             one = "muster.v1.ShardView/Machine"
-            told = ask(world, "readonly", one, machine_id=done[0]["machine"])
-            check((told.machine_id, told.shard_id, told.state, told.cluster, told.resting, told.pending) ==
-                  (done[0]["machine"], "shard-0", "Configured", "cluster-a", "", False), f"{told}")
-            check(told.instance_type and told.zone and told.bought_for and told.cycle > 0, f"{told}")
-            check([json.loads(line)["machine"] for line in told.audit] == [told.machine_id] * len(told.audit) and len(told.audit) >= 1, f"{told}")
+            status = ask(world, "readonly", one, machine_id=done[0]["machine"])
+            check((status.machine_id, status.shard_id, status.state, status.cluster, status.resting, status.pending) ==
+                  (done[0]["machine"], "shard-0", "Configured", "cluster-a", "", False), f"{status}")
+            check(status.instance_type and status.zone and status.bought_for and status.cycle > 0, f"{status}")
+            check([json.loads(line)["machine"] for line in status.audit] == [status.machine_id] * len(status.audit) and len(status.audit) >= 1, f"{status}")
             for certificate, path, fields, code in [
                     ("cluster-cluster-a", "muster.v1.ShardView/Status", {}, grpc.StatusCode.PERMISSION_DENIED),
-                    ("cluster-cluster-a", one, {"machine_id": told.machine_id}, grpc.StatusCode.PERMISSION_DENIED),
-                    ("readonly", one, {"machine_id": told.machine_id[:-1]}, grpc.StatusCode.NOT_FOUND)]:
+                    ("cluster-cluster-a", one, {"machine_id": status.machine_id}, grpc.StatusCode.PERMISSION_DENIED),
+                    ("readonly", one, {"machine_id": status.machine_id[:-1]}, grpc.StatusCode.NOT_FOUND)]:
                 try:
                     ask(world, certificate, path, **fields)
                     check(False, f"{certificate} may not look at {path}")

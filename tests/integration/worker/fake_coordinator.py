@@ -31,7 +31,7 @@ def pem(key):
 
 
 def make_authority(directory):
-    """As rollout makes it: whoever reads it did not."""
+    """As rollout makes it; the code that reads it is another's."""
     os.makedirs(directory, mode=0o700, exist_ok=True)
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "rollout-dev-ca")])

@@ -31,7 +31,7 @@ static void commit(struct checkpoint_store *store, struct checkpoint *at, const 
     char reference[CHECKPOINT_REFERENCE_CAP];
     struct tally_record record = {.key = "k", .key_len = 1, .number = 1};
     struct note note = {""};
-    struct tally *tally;
+    struct partition_tally *tally;
     enum err err = tally_open(&tally);
 
     for (uint64_t i = 0; !err && i < records; i++) err = tally_add(tally, &record);
@@ -51,7 +51,7 @@ int main(int argc, char **argv)
     struct checkpoint_store *store;
     struct checkpoint at = {0};
     struct note note = {""};
-    struct tally *tally;
+    struct partition_tally *tally;
     char line[64];
     enum err err;
 
@@ -67,7 +67,7 @@ int main(int argc, char **argv)
     if (err)
         failed(err, &note);
     else
-        printf("claimed %llu\n", (unsigned long long)tally_records(tally));
+        printf("claimed %llu\n", (unsigned long long)tally->records);
     tally_close(tally);
     while (!err && fgets(line, sizeof line, stdin))
         if (strncmp(line, "commit ", 7) == 0)

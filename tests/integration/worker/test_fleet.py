@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Real coordinators and real workers: who owns what, and that totals are those of a run that nothing disturbed.
 
-Timing is generous: a machine that stands still for seconds must not turn a live worker into a dead one while the test does not
+Timing is generous: a machine that stops for seconds must not turn a live worker into a dead one while the test does not
 mean it. How long something took is never a verdict.
 """
 import os
@@ -59,7 +59,7 @@ class Fleet(World):
         wait_for("all totals", lambda: all(self.totals(number) == want for number in range(PARTITIONS)))
 
     def nobody_failed_for_nothing(self, but=None):
-        """Who is declared dead had stopped by its own clock before: on a machine that stands still that may happen."""
+        """A worker that is declared dead had stopped by its own clock before: on a machine that stops that may happen."""
         for worker in self.workers:
             failures, fences = self.topics(worker).count("worker_failed"), worker.text().count("fenced:")
             check(worker is but or failures <= fences, f"{worker.id}: failed {failures} times, fenced {fences}")

@@ -87,7 +87,7 @@ def a_worker_that_cannot_keep_the_time_is_refused():
 
 
 def the_second_of_one_id_is_refused():
-    """Two processes with one worker id: the first works on, the second is told so and waits until the first is gone"""
+    """Two processes with one worker id: the first works on, the second hears so and waits until the first is gone"""
     with Scene() as scene:
         first = scene.join().start()
         scene.owned_by(first)
@@ -96,10 +96,10 @@ def the_second_of_one_id_is_refused():
         second.start()
         second.wait_says("is in use by another process", 6)
         row = scene.cluster.listed()[first.id]
-        told = scene.cluster.told(first.id)
+        events = scene.cluster.told(first.id)
         check(row.standing == ACTIVE and row.incarnation == 1, f"standing {row.standing} incarnation {row.incarnation}")
-        check("worker_failed" not in told and "worker_restarted" not in told and "worker_identity_conflict" not in told,
-              str(told))
+        check("worker_failed" not in events and "worker_restarted" not in events and "worker_identity_conflict" not in events,
+              str(events))
         check("reset" not in first.text() and first.text().count("msg=registered") == 1, first.text()[-2000:])
         scene.owned_by(first)
         first.kill()

@@ -180,7 +180,8 @@ TEST(an_operator_reads_what_the_shard_says_and_survives_what_nobody_says)
             break;
         default:
             CHECK_OK("capacity",
-                     frame_write_capacity(&writer, &profile, 3, (enum confidence)4, 1.5));
+                     frame_write_capacity(
+                         &writer, &(struct capacity_offer){&profile, 3, (enum confidence)4, 1.5}));
         }
         CHECK_OK("read", operator_reads(buf_peek(&writer.frame), &arena, &heard));
         if (kind == 0) CHECK_TEXT("ack", heard.frame->ack->echo, "rollup");

@@ -17,7 +17,7 @@ void case_open(struct core_case *c, const struct core_options *options)
     c->now.ms = 1000 * 1000;
     arena_init(&c->arena, SIZE_MAX);
     effects_init(&c->out);
-    CHECK_OK(c->note.text, core_open(options ? options : &usual, &c->core, &c->note));
+    CHECK_OK(c->note.text, core_open(options ? options : &usual, &c->core));
     CHECK_OK("cpu", dimensions_index(core_dimensions(c->core), STR("cpu"), &c->cpu, NULL));
 }
 
@@ -162,16 +162,16 @@ const struct decision *case_decide(struct core_case *c)
     struct core *core = c->core;
     struct decide_input input;
 
-    core_begin(core);
+    core_begin_at(core, c->now, (wall_time){77}, &c->out);
     core->counts.cycles++;
     decide_input_init(&input, c->now);
     input.parked = parking_parked(core->parking, &input.parked_count);
     CHECK_OK("decide", decide(core->decider, &input, &decision));
     CHECK_OK("parking", parking_note(core->parking, decision));
     CHECK_OK("ledger", ledger_note(core->ledger, decision));
-    attribution_note(core, decision, &c->out);
-    capacity_note(core, decision, c->now, &c->out);
-    CHECK_OK("view", view_note(core, decision, (wall_time){77}));
+    attribution_note(core, decision);
+    capacity_note(core, decision);
+    CHECK_OK("view", view_note(core, decision));
     gauges_note(core);
     return decision;
 }

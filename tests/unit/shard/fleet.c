@@ -35,7 +35,7 @@ void fleet_open(struct fleet *f, const struct core_options *options, size_t mach
     arena_init(&f->arena, (size_t)1 << 30);
     CHECK("memory", arena_alloc(&f->arena, 1 << 14) != NULL);
     f->options = o;
-    CHECK_OK(note.text, core_open(&o, &f->core, &note));
+    CHECK_OK(note.text, core_open(&o, &f->core));
     f->now_ms = 1000 * 1000;
     f->async_ms = 25 * 1000;
 }
@@ -54,7 +54,7 @@ void fleet_restart(struct fleet *f)
 
     core_close(f->core);
     f->options.restarted = f->options.operators_reported = true;
-    CHECK_OK(note.text, core_open(&f->options, &f->core, &note));
+    CHECK_OK(note.text, core_open(&f->options, &f->core));
     for (size_t i = 0; i < f->machine_count; i++) f->machines[i].order |= FLEET_EARLIER_ORDER;
     memset(f->links, 0, sizeof f->links);
     for (size_t i = 0; i < f->call_count;) {
@@ -441,7 +441,7 @@ static void answer_blob(struct fleet *f, struct fleet_call *call, struct effects
               fleet_now(f), wall(f), out);
 }
 
-/* The earliest thing that is due by `limit_ms`, done. False: there is none. */
+/* The earliest event that is due by `limit_ms`, done. False: there is none. */
 static bool next_event(struct fleet *f, uint64_t limit_ms)
 {
     struct fleet_machine *ends = NULL;
@@ -714,7 +714,7 @@ void fleet_check(struct fleet *f)
     CHECK(note.text, inventory_check(f->core->inventory, &note));
     CHECK(note.text, needs_check(f->core->needs, &note));
     if (!running_check(f->core, &note)) fprintf(stderr, "%s\n", note.text);
-    CHECK("hands", running_check(f->core, &note));
+    CHECK("running actions", running_check(f->core, &note));
     CHECK_U64("one mutation per machine", f->abuses, 0);
     CHECK_U64("no drain before its time", f->early_drains, 0);
     CHECK_U64("no call overtakes another", f->overtakes, 0);

@@ -45,7 +45,7 @@ struct fleet_machine {
     char keys[METADATA_MAX][64], values[METADATA_MAX][FLEET_TEXT];
     /* The newest RECLAIM of it. */
     uint64_t order, order_end_ms; /* its action, and when its grace ends */
-    uint64_t order_session;       /* of the cluster, in which it was told */
+    uint64_t order_session;       /* of the cluster, in which it was sent */
     bool order_drained;           /* and that was reported */
 };
 struct fleet_link { /* of a cluster's operator */
@@ -133,7 +133,7 @@ void fleet_list_kind(struct fleet *f, enum list_kind kind);
 /* Of a List that the test began: one record without metadata, and its end. */
 void fleet_say(struct fleet *f, const struct machine *machine);
 void fleet_list_end(struct fleet *f);
-/* List, cycle, and every answer that is due; the clock stands. */
+/* List, cycle, and every answer that is due; the clock stops. */
 void fleet_cycle(struct fleet *f);
 /* Just the cycle. */
 void fleet_decide(struct fleet *f);

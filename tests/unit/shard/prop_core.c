@@ -112,7 +112,7 @@ static void breaks(struct world *w)
     snprintf(m->error, sizeof m->error, "it broke");
 }
 
-/* Nothing is known until the List; whoever was protected is protected then. */
+/* Nothing is known until the List; a protected one is protected then. */
 static void restart(struct world *w)
 {
     struct fleet *f = &w->fleet;

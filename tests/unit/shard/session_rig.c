@@ -30,9 +30,9 @@ static void note_event(struct session_rig *rig, const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    (void)buf_vappendf(&rig->told, format, args);
+    (void)buf_vappendf(&rig->owner_events, format, args);
     va_end(args);
-    (void)buf_append(&rig->told, STR("\n"));
+    (void)buf_append(&rig->owner_events, STR("\n"));
 }
 
 static void on_open(void *owner, struct str cluster, bool reports_drains)
@@ -121,7 +121,7 @@ void session_rig_open(struct session_rig *rig, const struct sessions_options *op
     struct note note = {""};
 
     memset(rig, 0, sizeof *rig);
-    buf_init(&rig->told, RIG_TEXT_MAX);
+    buf_init(&rig->owner_events, RIG_TEXT_MAX);
     buf_init(&rig->log, RIG_TEXT_MAX);
     CHECK_OK("a world",
              sim_open(&(struct sim_options){.seed = 5, .events_max = EVENTS_MAX}, &rig->sim));
@@ -138,7 +138,7 @@ void session_rig_open(struct session_rig *rig, const struct sessions_options *op
     settled.events = &events;
     settled.owner = rig;
     settled.log = &log;
-    CHECK_ERR(note.text, sessions_open(&settled, &rig->sessions, &note), ERR_OK);
+    CHECK_OK("sessions", sessions_open(&settled, &rig->sessions));
     sessions_server_limits(rig->sessions, &limits);
     CHECK_OK("a server", rpc_server_open(&(struct rpc_server_options){.io = sim_host_io(rig->host),
                                                                       .limits = limits},
@@ -198,7 +198,7 @@ void session_rig_close(struct session_rig *rig)
     sessions_close(rig->sessions);
     logger_close(rig->logger);
     sim_close(rig->sim);
-    buf_deinit(&rig->told);
+    buf_deinit(&rig->owner_events);
     buf_deinit(&rig->log);
 }
 
@@ -411,9 +411,9 @@ const char *heard(struct op *o)
     return text_of(&o->heard);
 }
 
-const char *told(struct session_rig *rig)
+const char *owner_log(struct session_rig *rig)
 {
-    return text_of(&rig->told);
+    return text_of(&rig->owner_events);
 }
 
 const char *logged(struct session_rig *rig)
@@ -423,7 +423,7 @@ const char *logged(struct session_rig *rig)
 
 void forget(struct session_rig *rig)
 {
-    buf_clear(&rig->told);
+    buf_clear(&rig->owner_events);
     for (size_t i = 0; i < RIG_OPERATORS; i++) buf_clear(&rig->operators[i].heard);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sessions on a server in a virtual world, an owner that does what a test tells it and writes
- * down what it is told, and operators that say exactly what they are told to. */
+/* The sessions on a server in a virtual world, an owner that does what a test asks and writes down
+ * what it hears, and operators that say exactly what they are asked to. */
 #ifndef TESTS_UNIT_SHARD_SESSION_RIG_H
 #define TESTS_UNIT_SHARD_SESSION_RIG_H
 #include "lib/test.h"
@@ -28,7 +28,7 @@ struct session_rig {
     struct sim_host *host;
     struct rpc_server *server;
     struct sessions *sessions;
-    struct buf told; /* one line per event of the owner */
+    struct buf owner_events; /* one line per event of the owner */
     struct buf log;
     struct logger *logger;
     struct rollup *held[RIG_HELD]; /* given by on_rollup, not done yet */
@@ -44,7 +44,7 @@ void session_rig_open(struct session_rig *rig, const struct sessions_options *op
 void session_rig_close(struct session_rig *rig);
 void session_rig_run(struct session_rig *rig, uint64_t ms);
 void rollup_done(struct session_rig *rig, size_t index, enum rollup_end end);
-/* Asks for a blob; the answer is told. */
+/* Asks for a blob; the answer is an event. */
 enum err rig_ask(struct session_rig *rig, const char *cluster, uint64_t action,
                  uint64_t timeout_ms);
 bool rig_has(const struct session_rig *rig, const char *cluster); /* a session */
@@ -63,9 +63,9 @@ void operator_say_rollup(struct op *o, const char *cluster, size_t padding);
 void operator_say_blob(struct op *o, const char *request_id, const char *data, const char *error);
 void operator_hang_up(struct op *o); /* cancels */
 const char *heard(struct op *o);
-const char *told(struct session_rig *rig);
+const char *owner_log(struct session_rig *rig);
 const char *logged(struct session_rig *rig);
-void forget(struct session_rig *rig); /* what was told and heard so far */
+void forget(struct session_rig *rig); /* what was reported and heard so far */
 /* CHECKs that it ended so. */
 void check_ended(struct op *o, const char *why, enum grpc_status status);
 

@@ -94,7 +94,7 @@ TEST(a_reclaim_without_a_session_says_so_and_drains_all_the_same)
     one(&f, NULL, MACHINE_CONFIGURED, 0);
     fleet_session(&f, "a", false);
     fleet_cycle(&f);
-    CHECK_U64("nobody to tell", f.seen[EFFECT_RECLAIM], 0);
+    CHECK_U64("nobody to ask", f.seen[EFFECT_RECLAIM], 0);
     CHECK_HAS("said", f.logs,
               "WARN reclaim fallback: no operator session; PDB-respecting drain skipped");
     CHECK_U32("Idle", fleet_state(&f, "m-000"), MACHINE_IDLE);
@@ -112,7 +112,7 @@ TEST(a_preemption_names_its_priority_and_keeps_the_machine_for_it)
     fleet_demand(&f, "b", 2000000, 1);
     f.latency_ms[EFFECT_DRAIN] = 1000;
     fleet_decide(&f);
-    CHECK_U64("told although it is silent for a Preempt", f.seen[EFFECT_RECLAIM], 1);
+    CHECK_U64("asked although it is silent for a Preempt", f.seen[EFFECT_RECLAIM], 1);
     CHECK_I64("by whom", f.last[EFFECT_RECLAIM].drain.preemptor_priority, 2000000);
     CHECK_U64("a short grace", f.last[EFFECT_DRAIN].drain.grace_ms, 10 * 1000);
     m = fleet_record(&f, "m-000");
@@ -652,11 +652,12 @@ static const char *run_one(struct fleet *f, enum action_kind kind, const char *m
     struct machine_task *task;
 
     effects_init(&out);
+    core_begin_at(f->core, fleet_now(f), (wall_time){1}, &out);
     CHECK_OK("open", task_open(f->core, &action, with_profile ? &bought->profile : NULL,
-                               CAUSE_DECIDED, fleet_now(f), &task));
-    running_start(f->core, fleet_now(f), (wall_time){1}, &out);
+                               CAUSE_DECIDED, &task));
+    running_start(f->core);
     for (size_t i = 0; i < out.count; i++)
-        CHECK("nothing is asked of anybody, nor told", out.items[i].kind >= EFFECT_AUDIT);
+        CHECK("nothing is asked of anybody, nor reported", out.items[i].kind >= EFFECT_AUDIT);
     effects_deinit(&out);
     while (outcome < OUTCOME_OTHER && !counts->outcomes[kind][outcome]) outcome++;
     return action_outcome_name(outcome);

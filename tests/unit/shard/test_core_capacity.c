@@ -299,7 +299,7 @@ TEST(gangs_that_fold_are_hinted_at_within_some_cycles)
     struct core_case c;
     struct machine m;
     struct need row;
-    size_t cycles = 0, told = 0;
+    size_t cycles = 0, reported = 0;
 
     case_open(&c, NULL);
     case_session(&c, "a", true);
@@ -313,13 +313,14 @@ TEST(gangs_that_fold_are_hinted_at_within_some_cycles)
     m.attributes.labels = &rack;
     m.attributes.label_count = 1;
     case_list(&c, LIST_FULL, &m, 1, true);
-    for (; cycles < 17 && !told; cycles++) {
+    for (; cycles < 17 && !reported; cycles++) {
         case_forget(&c);
         (void)case_decide(&c);
         for (size_t i = 0; i < case_count(&c, EFFECT_CAPACITY); i++)
-            told += case_effect(&c, EFFECT_CAPACITY, i)->capacity.profile->requirement_count == 0;
+            reported +=
+                case_effect(&c, EFFECT_CAPACITY, i)->capacity.profile->requirement_count == 0;
     }
-    CHECK_SIZE("what it folded into", told, 1);
+    CHECK_SIZE("what it folded into", reported, 1);
     CHECK_U32("and nothing is owed", client_find(&c.core->clients, STR("a"))->hints.unsaid, 0);
     case_close(&c);
 }

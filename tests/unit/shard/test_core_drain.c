@@ -52,7 +52,7 @@ TEST(the_provider_drains_when_the_operator_has_drained)
     CHECK_U64("grace", f.last[EFFECT_RECLAIM].drain.grace_ms, RECLAIM_GRACE_MS);
     fleet_cycles(&f, 10);
     is_waiting(&f, "a hundred seconds later");
-    CHECK_U64("told once", f.seen[EFFECT_RECLAIM], 1);
+    CHECK_U64("asked once", f.seen[EFFECT_RECLAIM], 1);
     CHECK_OK("facts", core_machine(f.core, STR("m-000"), fleet_now(&f), &facts));
     CHECK("waits", facts.operator_drains && !facts.operator_away && facts.pending);
     CHECK_U64("for so long", facts.operator_left_ms, RECLAIM_GRACE_MS - 100 * 1000);
@@ -86,7 +86,8 @@ TEST(the_grace_ends_the_wait)
     fleet_decide(&f);
     is_drained(&f, "over", DRAIN_WAIT_GRACE_ENDED);
     CHECK_U64("the provider gets time enough", f.last[EFFECT_DRAIN].drain.grace_ms, 30 * 1000);
-    CHECK_HAS("said", f.logs, "WARN grace period ended before the operator reported the machine drained");
+    CHECK_HAS("said", f.logs,
+              "WARN grace period ended before the operator reported the machine drained");
     fleet_close(&f);
 }
 
@@ -120,7 +121,7 @@ TEST(an_operator_that_does_not_report_is_not_waited_for)
 
     open_one(&f, NULL, false);
     fleet_decide(&f);
-    CHECK_HAS("told and drained at once", f.trace, "RECLAIM NODE_STATE DRAIN ");
+    CHECK_HAS("asked and drained at once", f.trace, "RECLAIM NODE_STATE DRAIN ");
     CHECK_U64("the whole grace", f.last[EFFECT_DRAIN].drain.grace_ms, RECLAIM_GRACE_MS);
     fleet_session(&f, "a", false);
     fleet_close(&f);
@@ -154,13 +155,13 @@ TEST(an_operator_that_is_away_has_time_to_return)
     fleet_run(&f, RETURN_MS / 2);
     fleet_decide(&f);
     is_waiting(&f, "since it left");
-    CHECK_U64("nobody to tell", f.seen[EFFECT_RECLAIM], 0);
+    CHECK_U64("nobody to ask", f.seen[EFFECT_RECLAIM], 0);
     CHECK_HAS("said", f.logs, "WARN drain waits for an operator that is disconnected");
     fleet_run(&f, RETURN_MS / 2 - 1);
     fleet_decide(&f);
     is_waiting(&f, "to the last moment");
     fleet_session(&f, "a", true);
-    CHECK_U64("told when it is back", f.seen[EFFECT_RECLAIM], 1);
+    CHECK_U64("asked when it is back", f.seen[EFFECT_RECLAIM], 1);
     CHECK_U64("with what is left", f.last[EFFECT_RECLAIM].drain.grace_ms,
               RECLAIM_GRACE_MS - RETURN_MS / 2 + 1);
     fleet_run(&f, RETURN_MS * 2);
@@ -220,7 +221,7 @@ TEST(an_operator_that_returns_without_reports_ends_the_wait)
     fleet_session(&f, "a", false);
     f.reports_drains = false;
     fleet_session(&f, "a", true);
-    CHECK_U64("told", f.seen[EFFECT_RECLAIM], 2);
+    CHECK_U64("asked", f.seen[EFFECT_RECLAIM], 2);
     CHECK("a cycle is asked for", f.soon);
     fleet_decide(&f);
     is_drained(&f, "as ever", DRAIN_WAIT_NO_OPERATOR);
@@ -229,7 +230,8 @@ TEST(an_operator_that_returns_without_reports_ends_the_wait)
 
 /* -- the provider does not drain what its operator has drained -- */
 
-/* The node takes no pod any more, so the machine must not be left to its cluster, whoever wants it. */
+/* The node takes no pod any more, so the machine must not be left to its cluster, even if that
+ * wants it. */
 TEST(a_machine_that_was_drained_and_stays_configured_is_drained_again)
 {
     static const struct {
@@ -258,7 +260,7 @@ TEST(a_machine_that_was_drained_and_stays_configured_is_drained_again)
         f.fate[EFFECT_DRAIN] = FATE_DONE;
         fleet_cycles(&f, 12);
         CHECK_U64(cases[i].why, f.executed[EFFECT_DRAIN], drains);
-        CHECK_U64("its operator is told once", f.seen[EFFECT_RECLAIM], 1);
+        CHECK_U64("its operator is asked once", f.seen[EFFECT_RECLAIM], 1);
         fleet_cycles(&f, 2);
         CHECK_U32("and it serves anew", fleet_state(&f, "m-000"), MACHINE_CONFIGURED);
         CHECK_U64("with another Configure", f.executed[EFFECT_CONFIGURE], drains);
@@ -339,7 +341,7 @@ TEST(a_process_that_is_not_the_first_gives_every_operator_time_to_return)
     is_waiting(&f, "it may be on its way");
     f.reports_drains = true;
     fleet_session(&f, "a", true);
-    CHECK_U64("and is told", f.seen[EFFECT_RECLAIM], 1);
+    CHECK_U64("and is asked", f.seen[EFFECT_RECLAIM], 1);
     fleet_run(&f, RETURN_MS);
     fleet_decide(&f);
     is_waiting(&f, "then until the grace ends");
@@ -393,7 +395,7 @@ TEST(a_report_of_an_earlier_process_s_order_is_taken_up)
         CHECK_U32("not for that cluster", fleet_state(&f, "m-000"), MACHINE_CONFIGURED);
         fleet_report(&f, "a", "m-000", foreign, cases[i].drained, cases[i].left_ms);
         fleet_report(&f, "a", "m-000", foreign, cases[i].drained, cases[i].left_ms);
-        CHECK_U64("it is not told again", f.seen[EFFECT_RECLAIM], 0);
+        CHECK_U64("it is not asked again", f.seen[EFFECT_RECLAIM], 0);
         CHECK_HAS(cases[i].why, f.logs, "WARN drain resumed");
         if (cases[i].left_ms) {
             is_waiting(&f, cases[i].why);

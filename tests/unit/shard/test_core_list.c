@@ -82,7 +82,7 @@ static const struct move {
     enum machine_state from, to;
     bool keeps_stamp;
     unsigned observed, foreign;
-    const char *told; /* cluster that hears of it; "": nobody */
+    const char *reported; /* cluster that hears of it; "": nobody */
 } moves[] = {
     /* Ours, by an asynchronous provider. */
     {"created", MACHINE_CREATING, MACHINE_IDLE, false, 0, 0, ""},
@@ -111,7 +111,7 @@ TEST(what_a_provider_says_of_a_machine_without_an_action_is_believed_and_counted
         const struct move *move = &moves[i];
         struct machine from, to, got;
         struct core_case c;
-        size_t told;
+        size_t reported;
 
         case_open(&c, NULL);
         case_session(&c, "a", true);
@@ -130,11 +130,11 @@ TEST(what_a_provider_says_of_a_machine_without_an_action_is_believed_and_counted
                              (move->observed > 0));
         CHECK(move->why, case_said(&c, "another program acts on a machine of this shard") ==
                              (move->foreign > 0));
-        told = case_count(&c, EFFECT_NODE_STATE);
-        CHECK_SIZE(move->why, told, move->told[0] ? 1 : 0);
-        if (told) {
+        reported = case_count(&c, EFFECT_NODE_STATE);
+        CHECK_SIZE(move->why, reported, move->reported[0] ? 1 : 0);
+        if (reported) {
             const struct effect *effect = case_effect(&c, EFFECT_NODE_STATE, 0);
-            CHECK_STR(move->why, effect->cluster, str_from(move->told));
+            CHECK_STR(move->why, effect->cluster, str_from(move->reported));
             CHECK_U32(move->why, effect->node->state, move->to);
             CHECK_STR(move->why, effect->machine, STR("m1"));
         }
@@ -265,7 +265,7 @@ TEST(an_idle_machine_has_no_cluster_whatever_is_said)
     m.cluster = STR("a");
     list_one(&c, LIST_FULL, &m);
     CHECK_STR("none", case_get(&c, "m1").cluster, STR_EMPTY);
-    CHECK_SIZE("nobody is told", case_count(&c, EFFECT_NODE_STATE), 0);
+    CHECK_SIZE("nobody hears of it", case_count(&c, EFFECT_NODE_STATE), 0);
     list_one(&c, LIST_FULL, &m);
     CHECK_STR("none", case_get(&c, "m1").cluster, STR_EMPTY);
     case_close(&c);
@@ -299,7 +299,7 @@ static void allocatable(struct machine *m)
 static const struct {
     const char *why;
     void (*change)(struct machine *m);
-    size_t told;
+    size_t reported;
 } refreshes[] = {
     {"price", price, 0},   {"probability", probability, 0}, {"zone", zone, 1},
     {"labels", labels, 1}, {"allocatable", allocatable, 1},
@@ -324,7 +324,8 @@ TEST(a_machine_in_the_same_state_is_refreshed)
         CHECK_SIZE(refreshes[i].why, got.attributes.label_count, m.attributes.label_count);
         CHECK_I64(refreshes[i].why, got.allocatable.milli[0], m.allocatable.milli[0]);
         CHECK_STR("what is ours stays", got.stamp.fingerprint, STR("fp"));
-        CHECK_SIZE("told when it shows", case_count(&c, EFFECT_NODE_STATE), refreshes[i].told);
+        CHECK_SIZE("reported when it shows", case_count(&c, EFFECT_NODE_STATE),
+                   refreshes[i].reported);
         CHECK_U64("no surprise", core_counts(c.core)->observed_edges, 0);
         case_forget(&c);
         list_one(&c, LIST_FULL, &m);
@@ -530,8 +531,9 @@ TEST(what_a_full_list_leaves_out_goes_unless_it_is_suspiciously_much)
             CHECK_U64(removals[i].why, core_counts(c.core)->lists_held,
                       removals[i].held ? (said < 3 ? said : 2) : 0);
             CHECK(removals[i].why,
-                  case_said(&c, "provider List held back: too many machines are missing from it") == held);
-            CHECK("a delta could not confirm it, nor tell of a fleet that was never told",
+                  case_said(&c, "provider List held back: too many machines are missing from it") ==
+                      held);
+            CHECK("a delta could not confirm it, nor report a fleet that was never listed",
                   core_wants_full_list(c.core) == (held || !listed));
         }
         case_close(&c);

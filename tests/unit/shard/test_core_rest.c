@@ -461,7 +461,7 @@ TEST(a_list_that_is_older_than_what_was_done_or_told_meanwhile_is_not_believed)
         fleet_decide(&f);
     }
     fleet_run(&f, 0);
-    CHECK_U32("Get told", fleet_state(&f, "m-000"), MACHINE_IDLE);
+    CHECK_U32("Get said so", fleet_state(&f, "m-000"), MACHINE_IDLE);
     list_says(&f, MACHINE_CONFIGURED, "b");
     CHECK_U32("older than a Get", fleet_state(&f, "m-000"), MACHINE_IDLE);
     fleet_list_end(&f);
@@ -492,7 +492,7 @@ TEST(an_answer_that_never_comes_is_not_waited_for_for_ever)
     CHECK_U32("the call may still be carried out", fleet_state(&f, "m-000"), MACHINE_CREATING);
     fleet_run(&f, 30 * 1000);
     fleet_list(&f);
-    CHECK_U32("until a List tells", fleet_state(&f, "m-000"), MACHINE_SPECULATIVE);
+    CHECK_U32("until a List says so", fleet_state(&f, "m-000"), MACHINE_SPECULATIVE);
     f.fate[EFFECT_CREATE] = f.fate[EFFECT_GET] = FATE_DONE;
     fleet_cycles(&f, 30);
     CHECK_U32("done", fleet_state(&f, "m-000"), MACHINE_CONFIGURED);
@@ -637,7 +637,7 @@ TEST(a_get_that_is_older_than_a_list_is_not_believed)
     fleet_machine(&f, "m-000")->state = MACHINE_FAILED;
     snprintf(fleet_machine(&f, "m-000")->error, 64, "it broke");
     fleet_list(&f);
-    CHECK_U32("the List tells", fleet_state(&f, "m-000"), MACHINE_FAILED);
+    CHECK_U32("the List says so", fleet_state(&f, "m-000"), MACHINE_FAILED);
     fleet_run(&f, 20 * 1000); /* Get says Speculative */
     CHECK_U32("as it was", fleet_state(&f, "m-000"), MACHINE_FAILED);
     fleet_check(&f);
@@ -672,7 +672,8 @@ TEST(a_machine_in_doubt_is_not_acted_on)
     fleet_machine(&f, "m-000")->state = MACHINE_FAILED;
     snprintf(fleet_machine(&f, "m-000")->error, 64, "it broke");
     f.fate[EFFECT_GET] = FATE_LOST_BEFORE;
-    work_look(f.core, STR("m-000"), MACHINE_FAILED, fleet_now(&f));
+    f.core->now = fleet_now(&f);
+    work_look(f.core, STR("m-000"), MACHINE_FAILED);
     for (int i = 0; i < 3; i++) {
         fleet_decide(&f);
         fleet_run(&f, 30 * 1000);
@@ -695,7 +696,8 @@ TEST(a_provider_that_answers_no_get_is_listed_instead)
 
     one(&f, NULL, MACHINE_IDLE, 1);
     f.fate[EFFECT_GET] = FATE_NOT_SUPPORTED;
-    work_look(f.core, STR("m-000"), MACHINE_FAILED, fleet_now(&f));
+    f.core->now = fleet_now(&f);
+    work_look(f.core, STR("m-000"), MACHINE_FAILED);
     for (int i = 0; i < 60 && !core_wants_full_list(f.core); i++) {
         fleet_decide(&f);
         fleet_run(&f, 10 * 1000);

@@ -79,7 +79,8 @@ TEST(a_domain_that_is_taken_away_keeps_what_serves_until_it_is_drained)
     CHECK("they do not come back", !case_has(&c, "idle"));
     m[5] = zoned(&c, "draining", MACHINE_IDLE, "z2");
     case_list(&c, LIST_FULL, m, 8, true);
-    scope_sweep(c.core, c.now, &c.out);
+    core_begin(c.core, c.now, &c.out);
+    scope_sweep(c.core);
     CHECK("drained: goes before the next decision", !case_has(&c, "draining"));
     CHECK("others stay", case_has(&c, "configured"));
     case_close(&c);
@@ -123,7 +124,8 @@ TEST(machines_that_serve_in_a_domain_that_was_taken_away_are_counted)
     m[0] = zoned(&c, "m0", MACHINE_IDLE, "z2");
     m[1] = zoned(&c, "m1", MACHINE_IDLE, "z2");
     case_list(&c, LIST_FULL, m, 5, true);
-    scope_sweep(c.core, c.now, &c.out);
+    core_begin(c.core, c.now, &c.out);
+    scope_sweep(c.core);
     CHECK_U32("none is left", serving(&c, zone, "z2"), 0);
     case_close(&c);
 }
@@ -140,14 +142,16 @@ TEST(a_machine_whose_labels_change_leaves_and_enters)
     case_list(&c, LIST_FULL, m, 2, true);
     m[0].attributes.zone = m[1].attributes.zone = STR("z2");
     case_list(&c, LIST_FULL, m, 2, true);
-    scope_sweep(c.core, c.now, &c.out);
+    core_begin(c.core, c.now, &c.out);
+    scope_sweep(c.core);
     CHECK("moved away while free", !case_has(&c, "m1"));
     CHECK("moved away while it serves", case_has(&c, "m0"));
     m[0].attributes.zone = STR("z1");
     case_list(&c, LIST_FULL, m, 2, true);
     m[0] = zoned(&c, "m0", MACHINE_IDLE, "z1");
     case_list(&c, LIST_FULL, m, 2, true);
-    scope_sweep(c.core, c.now, &c.out);
+    core_begin(c.core, c.now, &c.out);
+    scope_sweep(c.core);
     CHECK("came back, so it is ours", case_has(&c, "m0"));
     case_close(&c);
 }
@@ -189,7 +193,7 @@ TEST(what_waits_is_not_begun_in_a_domain_that_was_taken_away)
     case_close(&c);
 }
 
-/* Where a machine stands may be known only when it is there. */
+/* The place of a machine may be known only when it is there. */
 TEST(what_is_created_elsewhere_is_let_go)
 {
     struct core_case c;

@@ -62,7 +62,7 @@ static void on_counts(void *owner, const struct core_counts *counts)
     seen.batches++;
 }
 
-/* All operators come back at once, and each is told of all its machines. */
+/* All operators come back at once, and each gets the state of all its machines. */
 TEST(much_is_handed_over_in_pieces_and_in_order)
 {
     struct decide_thread_options options = {
@@ -70,12 +70,11 @@ TEST(much_is_handed_over_in_pieces_and_in_order)
     struct decide_thread *decide_thread;
     struct sim_host *host;
     struct sim *sim;
-    struct note note;
 
     CHECK_OK("sim", sim_open(&(struct sim_options){.seed = 1, .events_max = 1000000}, &sim));
     CHECK_OK("host", sim_host_add(sim, &(struct sim_host_options){.name = "s"}, &host));
     options.io = sim_host_io(host);
-    CHECK_OK("core", core_open(&(struct core_options){.seed = 1}, &options.core, &note));
+    CHECK_OK("core", core_open(&(struct core_options){.seed = 1}, &options.core));
     CHECK_OK("decide_thread", decide_thread_open(&options, &decide_thread));
     for (size_t i = 0; i < THOUGHTS; i++) {
         seen.jobs[i] = (struct counting){.job = {.run = think, .done = done}, .number = i};

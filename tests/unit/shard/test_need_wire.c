@@ -8,6 +8,7 @@
 
 #include "lib/dimensions_find.h"
 #include "lib/fault_alloc.h"
+#include "lib/need_view_make.h"
 #include "lib/test.h"
 #include "wire/message.h"
 #include "wire/pb/bigfleet_v1alpha1_shardread.pb-c.h"
@@ -391,7 +392,7 @@ TEST(a_rollup_that_is_refused_counts_once_whoever_refuses_it)
     struct core *core;
 
     open_all();
-    CHECK_OK(note.text, core_open(&options, &core, &note));
+    CHECK_OK(note.text, core_open(&options, &core));
     begin("a");
     add_row();
     CHECK_U64("taken", rejected_after(core, "a"), 0);
@@ -515,7 +516,8 @@ TEST(a_view_shows_what_applies_and_nothing_else)
 {
     const Bigfleet__V1alpha1__NeedView *seen;
     const struct domain_coverage domains[] = {{STR("rack-1"), 1000}, {STR("rack-2"), 250}};
-    struct resource_sum deficit, freed, none;
+    struct resource_sum none;
+    struct view_made made;
     struct frame_writer writer;
     struct need_view view;
 
@@ -523,24 +525,17 @@ TEST(a_view_shows_what_applies_and_nothing_else)
     begin("a");
     add_row();
     CHECK_ERR(note.text, read_all(0), ERR_OK);
-    view = (struct need_view){.cluster = rows.rows[0].cluster,
-                              .group = rows.rows[0].group,
-                              .profile = &rows.rows[0].profile,
-                              .aggregate = &rows.rows[0].aggregate,
-                              .min_unit = &rows.rows[0].min_unit,
-                              .arrival_unix_ns = 5,
-                              .satisfied = true,
-                              .satisfiable = true,
-                              .reason = REASON_PRIORITY_STARVED, /* nobody asks */
-                              .claimed = 3,
-                              .bootstraps = 2,
-                              .provisions = 1};
-    view.deficit = view.aggregate; /* nobody asks */
+    view = need_view_make(&made, &rows.rows[0]);
+    made.demand.arrival_unix_ns = 5;
+    made.row.satisfied = made.row.satisfiable = true;
+    made.row.claimed = 3;
+    made.row.bootstraps = 2;
+    made.row.provisions = 1;
     frame_writer_init(&writer);
     CHECK_OK("written", need_write_view(&writer, &view, &dimensions));
     seen = decoded(&writer)->need;
     CHECK_TEXT("cluster", seen->cluster_id, "a");
-    CHECK_STR("fingerprint", str_from(seen->profile_fingerprint), view.profile->fingerprint);
+    CHECK_STR("fingerprint", str_from(seen->profile_fingerprint), made.demand.profile->fingerprint);
     CHECK("satisfied", seen->satisfied);
     CHECK("no deficit", !seen->residual_deficit);
     CHECK("no supply", !seen->matching_supply);
@@ -555,14 +550,14 @@ TEST(a_view_shows_what_applies_and_nothing_else)
     CHECK_I64("bucket", seen->need->reclamation_penalty_bucket, 27);
     CHECK_SIZE("group", seen->need->group.len, 8);
 
-    resource_sum_copy(&none, view.aggregate);
-    memset(none.milli, 0, sizeof none.milli);
-    view.satisfied = false;
-    view.deficit = &none;
-    view.reason = REASON_NO_MATCHING_SUPPLY;
-    view.domain = STR("rack-1");
-    view.domains = domains;
-    view.domain_count = 2;
+    resource_sum_clear(&none);
+    amounts_pack(&none, made.milli[1], &made.shortage.deficit);
+    made.row.satisfied = false;
+    made.row.domain = STR("rack-1");
+    made.row.shortage = &made.shortage;
+    made.shortage.reason = REASON_NO_MATCHING_SUPPLY;
+    memcpy(made.shortage.domains, domains, sizeof domains);
+    made.shortage.domain_count = 2;
     CHECK_OK("written", need_write_view(&writer, &view, &dimensions));
     seen = decoded(&writer)->need;
     CHECK("an empty deficit is left out", !seen->residual_deficit);
@@ -574,13 +569,10 @@ TEST(a_view_shows_what_applies_and_nothing_else)
     CHECK("the first would do", seen->same_candidates[0]->satisfiable);
     CHECK("the second not", !seen->same_candidates[1]->satisfiable);
 
-    deficit = *view.aggregate;
-    freed = *view.aggregate;
-    view.deficit = &deficit;
-    view.freed = &freed;
-    view.victims = 2;
-    view.idle = VERDICT_COUNT_MOST;
-    view.reason = REASON_PREEMPTION_EXHAUSTED;
+    made.shortage.deficit = made.shortage.freed = made.demand.aggregate;
+    made.shortage.victims = 2;
+    made.shortage.idle_count = VERDICT_COUNT_MOST;
+    made.shortage.reason = REASON_PREEMPTION_EXHAUSTED;
     CHECK_OK("written", need_write_view(&writer, &view, &dimensions));
     seen = decoded(&writer)->need;
     CHECK_SIZE("deficit", seen->residual_deficit->n_resources, 2);

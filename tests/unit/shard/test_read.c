@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ShardRead.InspectNeeds over a virtual network, with an owner that answers when it is told to:
+/* ShardRead.InspectNeeds over a virtual network, with an owner that answers when the test says so:
  * wire.md § 7 and 9.6, shard.md § 17. What a row looks like is in test_need_wire.c. */
 #include "shard/read.h"
 
@@ -39,7 +39,6 @@ static struct {
     char rest[64];
 } tls_stands_for = {.refs = 1};
 
-static const struct resource_sum nothing;
 static const struct resources no_unit;
 static char fingerprint[1000]; /* long: no window takes all rows */
 static struct profile profile = {.priority = 2000, .fingerprint = {"p=2000", 6}};
@@ -53,16 +52,15 @@ static void on_inspect(void *owner, struct inspection *inspection)
 /* As the deciding thread and the driver would. */
 static void answer(size_t count, uint64_t total)
 {
+    static const struct shortage shortage = {.reason = REASON_NO_MATCHING_SUPPLY};
+    const struct demand needs[] = {
+        {.key = {.cluster = STR("cluster-b")}, .profile = &profile, .unit = &no_unit},
+        {.key = {.cluster = STR("cluster-a")}, .profile = &profile, .unit = &no_unit}};
+    const struct need_verdict rows[] = {{.need = &needs[0], .shortage = &shortage},
+                                        {.need = &needs[1], .shortage = &shortage}};
     struct inspection *inspection = rig.asked[--rig.asked_count];
 
-    for (size_t i = 0; i < count; i++)
-        rig.views[i] = (struct need_view){.cluster = i == 0 ? STR("cluster-b") : STR("cluster-a"),
-                                          .group = STR_EMPTY,
-                                          .profile = &profile,
-                                          .aggregate = &nothing,
-                                          .min_unit = &no_unit,
-                                          .domain = STR_EMPTY,
-                                          .reason = REASON_NO_MATCHING_SUPPLY};
+    for (size_t i = 0; i < count; i++) rig.views[i] = (struct need_view){.row = &rows[i > 0]};
     inspection_write(
         inspection, ERR_OK,
         &(struct needs_view){.cycle = 7, .total = total, .needs = rig.views, .count = count},

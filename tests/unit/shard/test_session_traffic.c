@@ -21,7 +21,7 @@ TEST(a_rollup_is_acknowledged_when_it_was_taken_and_not_when_it_was_refused)
     forget(&rig);
     operator_say_rollup(o, "a", 10);
     session_rig_run(&rig, 50);
-    CHECK_TEXT("its bytes are the owner's", told(&rig), "rollup a 17\n");
+    CHECK_TEXT("its bytes are the owner's", owner_log(&rig), "rollup a 17\n");
     CHECK_TEXT("no ack yet", heard(o), "");
     rollup_done(&rig, 0, ROLLUP_ACKNOWLEDGED);
     session_rig_run(&rig, 50);
@@ -48,11 +48,11 @@ TEST(one_rollup_is_at_work_one_waits_and_the_newest_wins)
     session_rig_run(&rig, 50);
     operator_say_rollup(b, "b", 10);
     session_rig_run(&rig, 50);
-    CHECK_TEXT("the first of a, and b's beside it", told(&rig), "rollup a 107\nrollup b 17\n");
+    CHECK_TEXT("the first of a, and b's beside it", owner_log(&rig), "rollup a 107\nrollup b 17\n");
     CHECK_U64("three were overtaken", session_stats(&rig).rollups_superseded, 3);
     rollup_done(&rig, 0, ROLLUP_ACKNOWLEDGED);
     session_rig_run(&rig, 50);
-    CHECK_TEXT("then the newest", told(&rig), "rollup a 107\nrollup b 17\nrollup a 509\n");
+    CHECK_TEXT("then the newest", owner_log(&rig), "rollup a 107\nrollup b 17\nrollup a 509\n");
     rollup_done(&rig, 1, ROLLUP_ACKNOWLEDGED);
     session_rig_run(&rig, 50);
     CHECK_TEXT("an ack for each that was worked on", heard(a), "ack rollup 0 0\nack rollup 0 0\n");
@@ -73,7 +73,7 @@ TEST(a_slow_rollup_does_not_delay_a_blob)
     forget(&rig);
     operator_say_blob(o, o->request_id, "data", "");
     session_rig_run(&rig, 50);
-    CHECK_TEXT("it overtakes", told(&rig), "blob 4 ready data\n");
+    CHECK_TEXT("it overtakes", owner_log(&rig), "blob 4 ready data\n");
     session_rig_close(&rig);
 }
 
@@ -91,27 +91,28 @@ TEST(rollups_of_all_sessions_share_one_budget_and_nothing_is_lost_at_its_bound)
     forget(&rig);
     operator_say_rollup(a, "a", 700000);
     session_rig_run(&rig, 1000);
-    CHECK_TEXT("a is at work", told(&rig), "rollup a 700011\n");
+    CHECK_TEXT("a is at work", owner_log(&rig), "rollup a 700011\n");
     operator_say_rollup(b, "b", 700000);
     session_rig_run(&rig, 1000);
-    CHECK_TEXT("b does not fit", told(&rig), "rollup a 700011\n");
+    CHECK_TEXT("b does not fit", owner_log(&rig), "rollup a 700011\n");
     CHECK_U64("b waits at its peer", session_stats(&rig).rollups_paused, 1);
     CHECK("what is kept is in the budget", session_stats(&rig).rollup_bytes <= 1 << 20);
     CHECK("the peer was held", rpc_server_stats(rig.server).buffered < 300000);
     operator_say_rollup(c, "c", 100);
     operator_say_blob(c, c->request_id, "data", "");
     session_rig_run(&rig, 1000);
-    CHECK_TEXT("c's are small", told(&rig), "rollup a 700011\nrollup c 107\nblob 4 ready data\n");
+    CHECK_TEXT("c's are small", owner_log(&rig),
+               "rollup a 700011\nrollup c 107\nblob 4 ready data\n");
     operator_say_rollup(c, "c", 300000);
     session_rig_run(&rig, 1000);
     CHECK_U64("c waits behind b though it would fit", session_stats(&rig).rollups_paused, 2);
     forget(&rig);
     rollup_done(&rig, 0, ROLLUP_ACKNOWLEDGED);
     session_rig_run(&rig, 1000);
-    CHECK_TEXT("b comes, nothing was lost", told(&rig), "rollup b 700011\n");
+    CHECK_TEXT("b comes, nothing was lost", owner_log(&rig), "rollup b 700011\n");
     rollup_done(&rig, 0, ROLLUP_ACKNOWLEDGED);
     session_rig_run(&rig, 1000);
-    CHECK_TEXT("and c", told(&rig), "rollup b 700011\nrollup c 300011\n");
+    CHECK_TEXT("and c", owner_log(&rig), "rollup b 700011\nrollup c 300011\n");
     CHECK("nobody was closed", !a->ended && !b->ended && !c->ended);
     session_rig_close(&rig);
 }
@@ -136,7 +137,7 @@ TEST(who_announces_and_does_not_send_makes_way_for_those_who_wait)
     operator_say_rollup(b, "b", 900000);
     session_rig_run(&rig, 12000);
     CHECK_U64("others wait: it goes", session_stats(&rig).stalled, 1);
-    CHECK_TEXT("and they come", told(&rig), "open a\nopen b\nclose a\nrollup b 900011\n");
+    CHECK_TEXT("and they come", owner_log(&rig), "open a\nopen b\nclose a\nrollup b 900011\n");
     CHECK("b goes on", !b->ended);
     session_rig_close(&rig);
 }
@@ -232,31 +233,32 @@ TEST(a_blob_is_asked_for_once_and_answered_once)
     snprintf(first, sizeof first, "%s", a->request_id);
     operator_say_blob(b, first, "stolen", ""); /* it is not b's to answer */
     session_rig_run(&rig, 50);
-    CHECK_TEXT("another session's answer does not count", told(&rig), "");
+    CHECK_TEXT("another session's answer does not count", owner_log(&rig), "");
     operator_say_blob(a, first, "data", "");
     operator_say_blob(a, first, "again", "");
     operator_say_blob(a, "0123456789abcdef", "unknown", "");
     operator_say_blob(a, "", "no id", "");
     session_rig_run(&rig, 50);
-    CHECK_TEXT("the first counts", told(&rig), "blob 1 ready data\n");
+    CHECK_TEXT("the first counts", owner_log(&rig), "blob 1 ready data\n");
     CHECK_U64("the others were dropped and counted", session_stats(&rig).blobs_stray, 4);
     ask("a", 2, 30000);
     CHECK("another id", strcmp(first, a->request_id) != 0);
     operator_say_blob(a, a->request_id, "ignored", "no such template");
     session_rig_run(&rig, 50);
-    CHECK_HAS("an error is an error", told(&rig), "blob 2 error no such template\n");
+    CHECK_HAS("an error is an error", owner_log(&rig), "blob 2 error no such template\n");
     ask("a", 5, 30000);
     memset(error, 'x', sizeof error - 1);
     for (size_t i = 1; i + 2 < sizeof error; i += 2) memcpy(error + i, "\xc3\xa9", 2);
     forget(&rig);
     operator_say_blob(a, a->request_id, "", error);
     session_rig_run(&rig, 50);
-    CHECK_HAS("a long one is cut", told(&rig), "blob 5 error x");
-    CHECK("between letters", strlen(told(&rig)) < 2100 && str_is_utf8(str_from(told(&rig))));
+    CHECK_HAS("a long one is cut", owner_log(&rig), "blob 5 error x");
+    CHECK("between letters",
+          strlen(owner_log(&rig)) < 2100 && str_is_utf8(str_from(owner_log(&rig))));
     ask("a", 3, 30000);
     operator_say_blob(a, a->request_id, "more than ten bytes", "");
     session_rig_run(&rig, 50);
-    CHECK_HAS("bounded", told(&rig), "blob 3 error the blob has 19 bytes, at most 10");
+    CHECK_HAS("bounded", owner_log(&rig), "blob 3 error the blob has 19 bytes, at most 10");
     CHECK_U64("nobody waits", session_stats(&rig).blobs_waiting, 0);
     session_rig_close(&rig);
 }
@@ -269,10 +271,10 @@ TEST(a_blob_that_does_not_come_ends_by_time_or_with_its_session)
     a = operator_hello(&rig, 0, "a");
     forget(&rig);
     ask("nobody", 1, 30000);
-    CHECK_TEXT("no session", told(&rig), "blob 1 no session \n");
+    CHECK_TEXT("no session", owner_log(&rig), "blob 1 no session \n");
     ask("a", 2, 1000);
     session_rig_run(&rig, 2000);
-    CHECK_HAS("by time", told(&rig), "blob 2 timeout \n");
+    CHECK_HAS("by time", owner_log(&rig), "blob 2 timeout \n");
     operator_say_blob(a, a->request_id, "late", "");
     session_rig_run(&rig, 50);
     CHECK_U64("late", session_stats(&rig).blobs_stray, 1);
@@ -281,7 +283,7 @@ TEST(a_blob_that_does_not_come_ends_by_time_or_with_its_session)
     forget(&rig);
     operator_hang_up(a);
     session_rig_run(&rig, 50);
-    CHECK_TEXT("with its session, at once", told(&rig),
+    CHECK_TEXT("with its session, at once", owner_log(&rig),
                "blob 3 no session \nblob 4 no session \nclose a\n");
     session_rig_close(&rig);
 }
@@ -323,7 +325,7 @@ TEST(a_drain_report_comes_back_with_the_action_of_its_reclaim)
     operator_say_hello_as(o, "a", true);
     session_rig_run(&rig, 50);
     CHECK_TEXT("answered", heard(o), "ack hello 0 7 takes drain reports\n");
-    CHECK_TEXT("the owner knows", told(&rig), "open a reports drains\n");
+    CHECK_TEXT("the owner knows", owner_log(&rig), "open a reports drains\n");
     forget(&rig);
     CHECK("sent", sessions_reclaim(rig.sessions, STR("a"), 77, STR("m-1"), 10000, 0));
     session_rig_run(&rig, 50);
@@ -332,21 +334,21 @@ TEST(a_drain_report_comes_back_with_the_action_of_its_reclaim)
     operator_say_report(o, o->instruction_id, "m-1", false, 9, "no");
     operator_say_report(o, o->instruction_id, "m-1", false, -1, "");
     session_rig_run(&rig, 50);
-    CHECK_TEXT("with its action", told(&rig),
+    CHECK_TEXT("with its action", owner_log(&rig),
                "drain report a m-1 action 77 drained 1 left 0 error \"\"\n"
                "drain report a m-1 action 77 drained 0 left 9000 error \"no\"\n"
                "drain report a m-1 action 77 drained 0 left 0 error \"\"\n");
     forget(&rig);
     operator_say_report(o, "not ours", "m-1", true, 0, "");
     session_rig_run(&rig, 50);
-    CHECK_TEXT("another's has none", told(&rig),
+    CHECK_TEXT("another's has none", owner_log(&rig),
                "drain report a m-1 action 0 drained 1 left 0 error \"\"\n");
     plain = operator_hello(&rig, 1, "b");
     CHECK_TEXT("as ever", heard(plain), "ack hello 0 7\n");
     forget(&rig);
     operator_say_report(plain, "not ours", "m-1", true, 0, "");
     session_rig_run(&rig, 50);
-    CHECK_TEXT("one that did not announce it is not heard", told(&rig), "");
+    CHECK_TEXT("one that did not announce it is not heard", owner_log(&rig), "");
     CHECK_U64("counted", session_stats(&rig).drain_reports, 5);
     operator_say_report(o, "x", "", true, 0, "");
     session_rig_run(&rig, 50);
@@ -361,9 +363,12 @@ TEST(a_hint_carries_count_confidence_and_cost)
     session_rig_open(&rig, NULL, NULL);
     o = operator_hello(&rig, 0, "a");
     forget(&rig);
-    sessions_capacity(rig.sessions, STR("a"), &plain_profile, 2, CONFIDENCE_HIGH, 4.5);
-    sessions_capacity(rig.sessions, STR("b"), &plain_profile, 2, CONFIDENCE_HIGH, 4.5);
-    sessions_capacity(rig.sessions, STR("a"), &plain_profile, 0, CONFIDENCE_NONE, 0);
+    sessions_capacity(rig.sessions, STR("a"),
+                      &(struct capacity_offer){&plain_profile, 2, CONFIDENCE_HIGH, 4.5});
+    sessions_capacity(rig.sessions, STR("b"),
+                      &(struct capacity_offer){&plain_profile, 2, CONFIDENCE_HIGH, 4.5});
+    sessions_capacity(rig.sessions, STR("a"),
+                      &(struct capacity_offer){&plain_profile, 0, CONFIDENCE_NONE, 0});
     session_rig_run(&rig, 50);
     CHECK_TEXT("as the ladder says", heard(o),
                "capacity available:p=0|fp 2 4 4.5\ncapacity available:p=0|fp 0 1 0\n");
@@ -396,11 +401,13 @@ TEST(what_waits_is_superseded_by_key_and_never_swapped)
     node_state(&rig, "a", "m1", MACHINE_CONFIGURING);
     node_state(&rig, "a", "m2", MACHINE_CONFIGURING);
     node_state(&rig, "a", "m1", MACHINE_CONFIGURED);
-    CHECK("told", sessions_reclaim(rig.sessions, STR("a"), 1, STR("m1"), 1000, 0));
+    CHECK("sent", sessions_reclaim(rig.sessions, STR("a"), 1, STR("m1"), 1000, 0));
     node_state(&rig, "a", "m1", MACHINE_DRAINING);
-    sessions_capacity(rig.sessions, STR("a"), &plain_profile, 1, CONFIDENCE_HIGH, 1);
-    CHECK("told", sessions_reclaim(rig.sessions, STR("a"), 1, STR("m1"), 1000, 0));
-    sessions_capacity(rig.sessions, STR("a"), &plain_profile, 2, CONFIDENCE_HIGH, 1);
+    sessions_capacity(rig.sessions, STR("a"),
+                      &(struct capacity_offer){&plain_profile, 1, CONFIDENCE_HIGH, 1});
+    CHECK("sent", sessions_reclaim(rig.sessions, STR("a"), 1, STR("m1"), 1000, 0));
+    sessions_capacity(rig.sessions, STR("a"),
+                      &(struct capacity_offer){&plain_profile, 2, CONFIDENCE_HIGH, 1});
     operator_say_rollup(o, "a", 1);
     operator_say_rollup(o, "a", 1);
     session_rig_run(&rig, 100);
@@ -450,7 +457,7 @@ TEST(who_never_reads_is_closed_at_the_bound_and_others_are_not)
     check_ended(a, "by name", GRPC_RESOURCE_EXHAUSTED);
     CHECK_HAS("and why", a->text, "does not read");
     CHECK_HAS("b is served", heard(b), "node m2 b 5\n");
-    CHECK_HAS("the owner knows", told(&rig), "close a\n");
+    CHECK_HAS("the owner knows", owner_log(&rig), "close a\n");
     session_rig_close(&rig);
 }
 
@@ -483,10 +490,10 @@ TEST(a_machine_that_left_while_the_operator_was_away_is_told_after_the_resync)
     o = operator_hello(&rig, 0, "a");
     operator_hang_up(o);
     session_rig_run(&rig, 50);
-    node_state(&rig, "a", "gone", MACHINE_DRAINING); /* bound: the resync tells it */
+    node_state(&rig, "a", "gone", MACHINE_DRAINING); /* bound: the resync sends it */
     node_state(&rig, "a", "gone", MACHINE_IDLE);
     node_state(&rig, "a", "back", MACHINE_IDLE);
-    node_state(&rig, "a", "back", MACHINE_CONFIGURING); /* bound again: the resync tells it */
+    node_state(&rig, "a", "back", MACHINE_CONFIGURING); /* bound again: the resync sends it */
     node_state(&rig, "never-seen", "other", MACHINE_IDLE);
     CHECK_U64("two are kept", session_stats(&rig).departed, 2);
     forget(&rig);
@@ -496,7 +503,7 @@ TEST(a_machine_that_left_while_the_operator_was_away_is_told_after_the_resync)
     CHECK_TEXT("first the resync", heard(o), "ack hello 0 0\nnode back a 4\n");
     sessions_resynced(rig.sessions, STR("a"));
     session_rig_run(&rig, 50);
-    CHECK_TEXT("then what it would not tell, under the cluster's name", heard(o),
+    CHECK_TEXT("then what it would not send, under the cluster's name", heard(o),
                "ack hello 0 0\nnode back a 4\nnode gone a 3\n");
     CHECK_U64("the other cluster's waits", session_stats(&rig).departed, 1);
     sessions_resynced(rig.sessions, STR("a"));
@@ -516,7 +523,7 @@ TEST(what_was_left_in_the_outbox_follows_in_the_next_session)
     node_state(&rig, "a", "bound", MACHINE_CONFIGURED);
     node_state(&rig, "a", "gone", MACHINE_DRAINING);
     node_state(&rig, "a", "gone", MACHINE_IDLE);
-    CHECK("told", sessions_reclaim(rig.sessions, STR("a"), 1, STR("gone"), 1, 0));
+    CHECK("sent", sessions_reclaim(rig.sessions, STR("a"), 1, STR("gone"), 1, 0));
     operator_hang_up(o);
     session_rig_run(&rig, 50);
     forget(&rig);

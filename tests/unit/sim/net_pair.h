@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two ends of a connection that write down what they are told, for the tests of the virtual
+/* Two ends of a connection that write down what they hear, for the tests of the virtual
  * network. */
 #ifndef TESTS_UNIT_SIM_NET_PAIR_H
 #define TESTS_UNIT_SIM_NET_PAIR_H

@@ -5,6 +5,7 @@
 
 #include "lib/test.h"
 #include "net_pair.h"
+#include "sim/world.h"
 
 /* A process with one of everything, that gives its memory back in its last callback, as real
  * services do: the state is freed when the last stream has closed. */
@@ -176,7 +177,7 @@ TEST(a_killed_process_ends_its_connections_and_its_port_refuses)
     sim_run_for(p.sim, 100);
     CHECK("the peer hears an end", p.client.ended);
     CHECK_U32("no callback reached it", fired, at_death);
-    CHECK("no process", !sim_host_running(p.b) && sim_host_powered(p.b));
+    CHECK("no process", !sim_host_running(p.b) && p.b->powered);
     stream_close(p.client.stream);
     sim_run_for(p.sim, 10);
     CHECK_OK("dial", end_dial(&p.client, p.a, &(struct dial_options){.address = "b:7100"}));
@@ -278,7 +279,7 @@ TEST(a_power_cut_between_two_disk_calls_leaves_a_state_on_disk)
         CHECK_OK("start", sim_host_start(p.b, &tidy_ops, &fired));
         sim_host_die_at_disk_call(p.b, nth, SIM_POWER_CUT);
         sim_run_for(p.sim, 100);
-        CHECK("dead", !sim_host_powered(p.b) && !sim_host_running(p.b));
+        CHECK("dead", !p.b->powered && !sim_host_running(p.b));
         CHECK_OK("boots", sim_host_restart(p.b));
         CHECK_OK("the file is there", fs_read_whole(sim_host_io(p.b)->fs, "data", 100, &content));
         CHECK("all of it or nothing: the disk keeps what it was given",
@@ -306,8 +307,8 @@ TEST(a_process_that_fails_to_start_leaves_nothing)
 
     pair_open(&p, 6);
     sim_host_die(p.b, SIM_POWER_CUT);
-    CHECK_ERR("told", sim_host_start(p.b, &ops, &fired), ERR_IO);
-    CHECK("no process, but power", !sim_host_running(p.b) && sim_host_powered(p.b));
+    CHECK_ERR("reported", sim_host_start(p.b, &ops, &fired), ERR_IO);
+    CHECK("no process, but power", !sim_host_running(p.b) && p.b->powered);
     CHECK_OK("the next one starts", sim_host_start(p.b, &tidy_ops, &fired));
     connect_to_service(&p);
     pair_close(&p);
@@ -337,8 +338,8 @@ TEST(a_power_cut_inside_start_is_a_death)
         pair_open(&p, 9);
         sim_host_die_at_disk_call(p.b, nth, SIM_POWER_CUT);
         err = sim_host_start(p.b, &ops, &fired);
-        CHECK("started, or dead and told so", !err == sim_host_running(p.b));
-        CHECK("started, or without power", !err == sim_host_powered(p.b));
+        CHECK("started, or dead and said so", !err == sim_host_running(p.b));
+        CHECK("started, or without power", !err == p.b->powered);
         deaths += err != ERR_OK;
         if (err) CHECK_OK("the next boot", sim_host_restart(p.b));
         pair_close(&p);

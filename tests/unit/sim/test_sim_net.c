@@ -6,9 +6,9 @@
 #include "io/tls.h"
 #include "lib/test.h"
 #include "net_pair.h"
-#include "sim/sim_datagram.h"
+#include "sim/sim_link.h"
 
-/* Bytes whose place can be told from their value. */
+/* Bytes whose value shows their place. */
 static char pattern[600000];
 static struct str bytes_of(size_t len)
 {
@@ -59,7 +59,7 @@ TEST(half_close_lets_the_other_side_finish)
     CHECK_OK("writing still works", end_write(server, STR("answer")));
     CHECK("and is heard", pair_wait_bytes(&p, &p.client, 6, 1000));
     stream_end(server->stream);
-    CHECK("the client is told", pair_wait_closed(&p, &p.client, 1000));
+    CHECK("the client hears of it", pair_wait_closed(&p, &p.client, 1000));
     CHECK("the server too", pair_wait_closed(&p, server, 1000));
     CHECK_ERR("orderly", p.client.why, ERR_CLOSED);
     CHECK_ERR("orderly", server->why, ERR_CLOSED);
@@ -97,7 +97,7 @@ TEST(writing_to_a_closed_peer_ends_in_a_reset)
     CHECK("half closed as far as the server knows",
           p.server.ends[0].ended && !p.server.ends[0].closed);
     CHECK_OK("write", end_write(&p.server.ends[0], STR("anyone?")));
-    CHECK("told", pair_wait_closed(&p, &p.server.ends[0], 1000));
+    CHECK("it hears of it", pair_wait_closed(&p, &p.server.ends[0], 1000));
     CHECK_ERR("not orderly", p.server.ends[0].why, ERR_IO);
     CHECK_HAS("why", p.server.ends[0].note.text, "reset");
     pair_close(&p);
@@ -145,7 +145,7 @@ TEST(a_full_window_pushes_back_and_on_drained_says_when)
     stream_resume(server->stream);
     CHECK("all of it arrives", pair_wait_bytes(&p, server, written, 60000));
     CHECK_STR("intact", buf_peek(&server->got), bytes_of(written));
-    CHECK("told that there is room", p.client.drained >= 1);
+    CHECK("it hears that there is room", p.client.drained >= 1);
     CHECK_SIZE("and there is", stream_pending(p.client.stream), 0);
     pair_close(&p);
 }
@@ -323,7 +323,7 @@ TEST(loss_costs_time_and_no_bytes)
     CHECK("a loss costs a timeout", lossy_ms >= calm_ms + 200);
 }
 
-/* Whoever writes more often than TCP resends must not keep it from resending. */
+/* Writing more often than TCP resends must not keep it from resending. */
 TEST(loss_is_mended_while_more_is_written_all_the_time)
 {
     struct pair p;
@@ -416,7 +416,7 @@ TEST(a_one_way_partition_delivers_but_never_acknowledges)
     CHECK("and no more was taken: no acknowledgement came back", written <= 64 * 1024 + 20000);
     CHECK("the writer gives up in the end", pair_wait_closed(&p, &p.client, 60000));
     CHECK_ERR("not orderly", p.client.why, ERR_IO);
-    CHECK("the reader is told nothing", !server->closed && !server->ended);
+    CHECK("the reader hears nothing", !server->closed && !server->ended);
     sim_link_block(p.b, p.a, false);
     sim_run_for(p.sim, 60000);
     CHECK("not even later: it is half open", !server->closed);
@@ -503,67 +503,4 @@ TEST(a_healed_world_forgets_half_open_connections)
     pair_connect(&p);
     CHECK_SIZE("the next one is", p.server.accepted, 1);
     pair_close(&p);
-}
-
-/* -- datagrams: the faults as they are -- */
-
-struct inbox {
-    unsigned count, out_of_order, last;
-    unsigned seen[200];
-};
-
-static void take_message(void *context, struct sim_host *from, struct str bytes)
-{
-    struct inbox *inbox = context;
-    unsigned number;
-
-    (void)from;
-    CHECK_SIZE("whole", bytes.len, sizeof number);
-    memcpy(&number, bytes.at, sizeof number);
-    CHECK("known", number < ARRAY_LEN(inbox->seen));
-    inbox->count++;
-    inbox->seen[number]++;
-    if (number < inbox->last) inbox->out_of_order++;
-    inbox->last = number;
-}
-
-static struct inbox send_messages(const struct sim_link_faults *faults)
-{
-    struct inbox inbox = {0};
-    struct pair p;
-
-    pair_open(&p, 30);
-    sim_link_set_all(p.sim, faults);
-    sim_datagram_bind(p.b, take_message, &inbox);
-    for (unsigned i = 0; i < ARRAY_LEN(inbox.seen); i++) {
-        CHECK_OK("send", sim_datagram_send(p.a, p.b, str_of(&i, sizeof i)));
-        sim_run_for(p.sim, 1);
-    }
-    sim_run_for(p.sim, 10000);
-    pair_close(&p);
-    return inbox;
-}
-
-TEST(datagrams_show_each_fault)
-{
-    struct sim_link_faults faults = sim_link_calm;
-    struct inbox inbox = send_messages(&faults);
-    unsigned doubled = 0;
-
-    CHECK_U32("calm: all of them", inbox.count, 200);
-    CHECK_U32("calm: in order", inbox.out_of_order, 0);
-    faults.loss_ppm = 200000;
-    inbox = send_messages(&faults);
-    CHECK("some are lost", inbox.count < 190 && inbox.count > 100);
-    faults = sim_link_calm;
-    faults.duplicate_ppm = 200000;
-    inbox = send_messages(&faults);
-    for (size_t i = 0; i < ARRAY_LEN(inbox.seen); i++) doubled += inbox.seen[i] == 2;
-    CHECK("some come twice", doubled > 10 && inbox.count == 200 + doubled);
-    faults = sim_link_calm;
-    faults.reorder_ppm = 200000;
-    faults.reorder_ns_max = 20 * NS_PER_MS;
-    inbox = send_messages(&faults);
-    CHECK("some are overtaken", inbox.out_of_order > 10);
-    CHECK_U32("none is lost by it", inbox.count, 200);
 }

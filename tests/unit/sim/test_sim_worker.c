@@ -18,7 +18,7 @@ struct work {
     struct bench *bench;
     char name;
     bool sync;
-    enum err told;
+    enum err reported;
     unsigned dones;
 };
 
@@ -39,7 +39,7 @@ static void run(struct job *job)
 static void done(struct job *job, enum err err)
 {
     struct work *work = CONTAINER_OF(job, struct work, job);
-    work->told = err;
+    work->reported = err;
     work->dones++;
     snprintf(work->bench->log + strlen(work->bench->log), 3, "%c%c", err ? 'c' : 'd', work->name);
 }
@@ -98,7 +98,7 @@ TEST(a_full_worker_refuses_and_leaves_the_job)
     sim_run_for(b.sim, 100);
     CHECK_OK("room again", worker_submit(b.worker, &works[2].job));
     worker_close(b.worker);
-    CHECK_U32("each told once", works[0].dones + works[1].dones + works[2].dones, 3);
+    CHECK_U32("each reported once", works[0].dones + works[1].dones + works[2].dones, 3);
     sim_close(b.sim);
 }
 
@@ -114,7 +114,7 @@ TEST(closing_waits_for_the_running_job_and_cancels_the_rest)
     }
     worker_close(b.worker);
     CHECK_TEXT("the first ran, the second never did", b.log, "radacb");
-    CHECK_ERR("told so", works[1].told, ERR_CANCELLED);
+    CHECK_ERR("and it hears so", works[1].reported, ERR_CANCELLED);
     sim_close(b.sim);
 }
 
@@ -161,7 +161,7 @@ static void submit_again(struct job *job, enum err err)
 
     (void)err;
     work->dones++;
-    work->told = worker_submit(work->bench->worker, job);
+    work->reported = worker_submit(work->bench->worker, job);
 }
 
 TEST(a_job_that_comes_back_to_a_closing_worker_is_refused)
@@ -174,7 +174,7 @@ TEST(a_job_that_comes_back_to_a_closing_worker_is_refused)
     work.job.done = submit_again;
     CHECK_OK("submit", worker_submit(b.worker, &work.job));
     worker_close(b.worker);
-    CHECK_ERR("refused", work.told, ERR_CLOSED);
-    CHECK_U32("told once", work.dones, 1);
+    CHECK_ERR("refused", work.reported, ERR_CLOSED);
+    CHECK_U32("reported once", work.dones, 1);
     sim_close(b.sim);
 }

@@ -55,10 +55,10 @@ static void done(struct checkpoint_store *store)
     dir[0] = '\0';
 }
 
-static struct tally *tally_of(uint64_t records)
+static struct partition_tally *tally_of(uint64_t records)
 {
     struct tally_record record = {.key = "k", .key_len = 1, .number = 2};
-    struct tally *tally;
+    struct partition_tally *tally;
 
     CHECK_OK("tally", tally_open(&tally));
     for (uint64_t i = 0; i < records; i++) CHECK_OK("add", tally_add(tally, &record));
@@ -69,7 +69,7 @@ static struct tally *tally_of(uint64_t records)
 static enum err commit(struct checkpoint_store *store, struct checkpoint *at, const char *worker,
                        uint64_t records)
 {
-    struct tally *tally = tally_of(records);
+    struct partition_tally *tally = tally_of(records);
     enum err err = checkpoint_commit(store, at, worker, noon, tally, yes, NULL, NULL);
 
     tally_close(tally);
@@ -79,10 +79,10 @@ static enum err commit(struct checkpoint_store *store, struct checkpoint *at, co
 static enum err claim(struct checkpoint_store *store, uint64_t token, const char *worker,
                       struct checkpoint *at, uint64_t *ret_records)
 {
-    struct tally *tally = tally_of(0);
+    struct partition_tally *tally = tally_of(0);
     enum err err = checkpoint_claim(store, PARTITION, token, worker, noon, tally, at, NULL);
 
-    if (!err) *ret_records = tally_records(tally);
+    if (!err) *ret_records = tally->records;
     if (!err) CHECK_U64("offsets too", tally_offset(tally, STR("in")), *ret_records * 4);
     tally_close(tally);
     return err;
@@ -98,7 +98,7 @@ TEST(a_successor_loads_the_newest_and_shuts_the_old_owner_out) /* 148 */
     CHECK_OK("claim", claim(store, 3, OLD, &old, &records));
     CHECK_U64("nothing yet", records, 0);
     checkpoint_reference(store, &old, reference);
-    CHECK_TEXT("none to be told", reference, "");
+    CHECK_TEXT("none to be sent", reference, "");
     for (uint64_t n = 10; n <= 50; n += 10) CHECK_OK("commit", commit(store, &old, OLD, n));
     checkpoint_reference(store, &old, reference);
     CHECK_HAS("of the fifth", reference, "/00000007#ckpt-" OLD "-5");
@@ -117,7 +117,7 @@ TEST(a_successor_loads_the_newest_and_shuts_the_old_owner_out) /* 148 */
 TEST(a_fenced_worker_writes_nothing) /* 91 */
 {
     struct checkpoint_store *store = opened();
-    struct tally *tally = tally_of(9);
+    struct partition_tally *tally = tally_of(9);
     struct checkpoint at;
     uint64_t records;
     int asked = 0;

@@ -39,7 +39,7 @@ TEST(the_first_beat_is_at_once_and_ready_comes_after_registering)
 {
     struct worker_life life = born(1);
 
-    CHECK_U64("at once", life_next_beat(&life).ms, AT(0).ms);
+    CHECK_U64("at once", life.next_beat.ms, AT(0).ms);
     CHECK_U64("init", life_phase(&life), LIFE_INIT);
     CHECK("nothing may be done yet", !life_may_act(&life, AT(0)));
     CHECK("register", beat(&life, 0, 1, 10) == LIFE_REGISTER);
@@ -47,7 +47,7 @@ TEST(the_first_beat_is_at_once_and_ready_comes_after_registering)
     CHECK("acknowledged alone is not enough", !life_may_act(&life, AT(10)));
     life_registered(&life, INTERVAL, &NO_TERMS);
     CHECK_U64("ready", life_phase(&life), LIFE_READY);
-    CHECK_U64("said without waiting", life_next_beat(&life).ms, AT(10).ms);
+    CHECK_U64("said without waiting", life.next_beat.ms, AT(10).ms);
     CHECK("now", life_may_act(&life, AT(10)));
     life_set_holding(&life, true);
     CHECK_U64("running", life_phase(&life), LIFE_RUNNING);
@@ -62,7 +62,7 @@ TEST(beats_come_at_nine_to_ten_tenths_of_the_interval_and_never_in_bursts)
     for (uint64_t now = 0, i = 0; i < 1000; i++) {
         uint64_t next;
         life_beat_sent(&life, AT(now));
-        next = life_next_beat(&life).ms - START;
+        next = life.next_beat.ms - START;
         CHECK("not early", next - now >= INTERVAL * 9 / 10);
         CHECK("not late", next - now <= INTERVAL);
         now = next + (i % 10 == 0 ? 7 * INTERVAL : 0); /* a stall */
@@ -75,7 +75,7 @@ TEST(an_unanswered_worker_is_fenced_after_the_timeout) /* 89 */
 
     CHECK("at 4.0 s it may", !life_fence_falls(&life, AT(FENCE)) && life_may_act(&life, AT(FENCE)));
     CHECK("a moment later the clock alone refuses", !life_may_act(&life, AT(FENCE + 1)));
-    CHECK("and it is told", life_fence_falls(&life, AT(FENCE + 1)));
+    CHECK("and it says so", life_fence_falls(&life, AT(FENCE + 1)));
     CHECK("once", !life_fence_falls(&life, AT(FENCE + 2)));
     CHECK_U64("it goes on beating as init", life_phase(&life), LIFE_INIT);
     CHECK_U64("and has no time left", life_good_until(&life).ms, 0);
@@ -304,7 +304,7 @@ TEST(a_worker_whose_id_is_in_use_asks_more_and_more_rarely)
         CHECK("no fence", !life_fence_falls(&life, AT(now)));
         life_beat_sent(&life, AT(now));
         CHECK_U64("pause", life_refused(&life), pauses[i]);
-        CHECK_U64("the next beat", life_next_beat(&life).ms, AT(now + pauses[i]).ms);
+        CHECK_U64("the next beat", life.next_beat.ms, AT(now + pauses[i]).ms);
         now += pauses[i];
     }
     CHECK("taken", beat(&life, now, 1, now) == LIFE_REGISTER);

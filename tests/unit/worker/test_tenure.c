@@ -115,7 +115,7 @@ TEST(a_partition_revoked_before_it_was_claimed_has_nothing_to_write)
     assign(&t, 1, &grant, 1, NULL, 0);
     assign(&t, 2, NULL, 0, &grant, 1);
     CHECK("nothing begun", !tenures_find(&t, 9)->begun);
-    CHECK_U64("to be told", tenures_next(&t)->state, TENURE_LEAVE);
+    CHECK_U64("to be left", tenures_next(&t)->state, TENURE_LEAVE);
     tenures_deinit(&t);
 }
 
@@ -135,7 +135,7 @@ TEST(a_drain_leaves_everything)
 }
 
 /* The service's side as a table, whose words arrive late, twice and out of order: what the worker
- * believes it may do is never more than what it was told last, and tokens never fall. */
+ * believes it may do is never more than what it heard last, and tokens never fall. */
 TEST(words_in_any_order_never_lower_a_token)
 {
     enum { PARTITIONS = 12, STEPS = 20000 };

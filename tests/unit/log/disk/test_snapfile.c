@@ -7,6 +7,7 @@
 #include "base/bytes.h"
 #include "disk_rig.h"
 #include "lib/fault_fs.h"
+#include "lib/sim_fs_dump.h"
 #include "log/snapfile_internal.h"
 #include "snap_rig.h"
 

@@ -8,6 +8,7 @@
 
 #include "disk_rig.h"
 #include "lib/fault_fs.h"
+#include "lib/sim_fs_dump.h"
 
 static const struct sim_fs_options perfect = {0};
 

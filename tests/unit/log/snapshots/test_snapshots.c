@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/sim_fs_dump.h"
 #include "log/replica_internal.h"
 
 static struct replica_status status_of(size_t number)
@@ -404,8 +405,11 @@ TEST(without_space_for_it_a_snapshot_waits_and_nothing_stops)
     open_without_policy(3, 3);
     leave_behind();
     struct sim_fs *disk = sim_host_disk(world.nodes[receiver].host);
-    CHECK_OK("free", fs_free_bytes(sim_fs_fs(disk), "data", &free_bytes));
     large = small = sim_fs_options(disk);
+    small.admits = NULL; /* its process is down, and the test looks */
+    CHECK_OK("look", sim_fs_set_options(disk, &small));
+    CHECK_OK("free", fs_free_bytes(sim_fs_fs(disk), "data", &free_bytes));
+    small.admits = large.admits;
     small.capacity -= free_bytes - 200000;
     CHECK_OK("a small disk", sim_fs_set_options(disk, &small));
     replicas_start(receiver);

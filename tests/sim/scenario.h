@@ -10,8 +10,8 @@
  * Decides nothing about what the processes do; a scenario brings its own hosts, workload and
  * checker. A process that dies is started again, by whichever fault killed it or by the supervisor,
  * as a service manager would. */
-#ifndef SIM_SCENARIO_H
-#define SIM_SCENARIO_H
+#ifndef TESTS_SIM_SCENARIO_H
+#define TESTS_SIM_SCENARIO_H
 #include "base/buf.h"
 #include "sim/sim.h"
 #include "sim/sim_link.h"

@@ -3,7 +3,7 @@
  * in a harsh one a quarter. */
 #include <inttypes.h>
 
-#include "sim/scenario.h"
+#include "scenario.h"
 
 static const char *const strike_names[SCENARIO_STRIKE_COUNT] = {
     [SCENARIO_POWER_CUT] = "power-cut",

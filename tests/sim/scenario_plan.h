@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Many worlds of one scenario, one after the other, told on standard output: what a runner's main()
+/* Many worlds of one scenario, one after the other, reported on standard output: what a runner's main()
  * needs besides its options. Stops at the first seed that fails and prints how to run it again. */
-#ifndef SIM_SCENARIO_PLAN_H
-#define SIM_SCENARIO_PLAN_H
-#include "sim/scenario.h"
+#ifndef TESTS_SIM_SCENARIO_PLAN_H
+#define TESTS_SIM_SCENARIO_PLAN_H
+#include "scenario.h"
 
 struct scenario_plan {
     const struct scenario *scenario;
@@ -14,7 +14,7 @@ struct scenario_plan {
     uint32_t bug;
     bool trace, quiet, expect_failure;
 };
-/* The exit code: 0 passed (or failed, when that is expected), else as in sim/scenario.h. */
+/* The exit code: 0 passed (or failed, when that is expected), else as in scenario.h. */
 int scenario_plan_run(const struct scenario_plan *plan);
 /* From here on a crash names its seed and exits with SCENARIO_EXIT_CRASH. */
 void scenario_plan_catch_crashes(void);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The two phases of a scenario, and the hand that strikes. */
-#include "sim/scenario.h"
+#include "scenario.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -292,7 +292,8 @@ static void heal(struct scenario_world *world)
 
         good.capacity = world->faults.disk.capacity;
         good.cost = now.cost;
-        good.cost_context = now.cost_context;
+        good.admits = now.admits;
+        good.context = now.context;
         good.call_ns = now.call_ns;
         good.kib_ns = now.kib_ns;
         good.sync_ns_min = now.sync_ns_min;
@@ -405,7 +406,7 @@ out:
     return err;
 }
 
-/* -- telling -- */
+/* -- the report -- */
 
 const struct scenario *scenario_find(struct scenario_table table, const char *name)
 {
@@ -423,26 +424,24 @@ uint32_t scenario_bug_number(const struct scenario *scenario, const char *name)
     return 0;
 }
 
+static const struct {
+    int exit_code;
+    const char *text;
+} scenario_ends[] = {
+    [SCENARIO_PASSED] = {SCENARIO_EXIT_PASSED, "passed"},
+    [SCENARIO_BROKEN] = {SCENARIO_EXIT_BROKEN, "broken"},
+    [SCENARIO_UNSAFE] = {SCENARIO_EXIT_UNSAFE, "wrong result"},
+    [SCENARIO_STUCK] = {SCENARIO_EXIT_STUCK, "no progress"},
+};
+
 int scenario_exit_code(enum scenario_end end)
 {
-    switch (end) {
-    case SCENARIO_PASSED: return SCENARIO_EXIT_PASSED;
-    case SCENARIO_BROKEN: return SCENARIO_EXIT_BROKEN;
-    case SCENARIO_UNSAFE: return SCENARIO_EXIT_UNSAFE;
-    case SCENARIO_STUCK: return SCENARIO_EXIT_STUCK;
-    }
-    return SCENARIO_EXIT_BROKEN;
+    return scenario_ends[end].exit_code;
 }
 
 const char *scenario_end_text(enum scenario_end end)
 {
-    switch (end) {
-    case SCENARIO_PASSED: return "passed";
-    case SCENARIO_BROKEN: return "broken";
-    case SCENARIO_UNSAFE: return "wrong result";
-    case SCENARIO_STUCK: return "no progress";
-    }
-    return "?";
+    return scenario_ends[end].text;
 }
 
 void scenario_report(const struct scenario *scenario, const struct scenario_options *options,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs the worlds of a scenario one after another and reports the first seed that fails. Main
  * thread. */
-#include "sim/scenario_plan.h"
+#include "scenario_plan.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -21,7 +21,7 @@ static const char *profile_name(enum scenario_profile profile)
 
 /* -- a crash names its seed -- */
 
-static void tell_crash(void)
+static void report_crash(void)
 {
     char text[DYING_CAP];
     int len;
@@ -40,7 +40,7 @@ static void tell_crash(void)
 
 static void on_fatal_signal(int)
 {
-    tell_crash();
+    report_crash();
     _exit(SCENARIO_EXIT_CRASH);
 }
 
@@ -54,7 +54,7 @@ void scenario_plan_catch_crashes(void)
 
     sigaction(SIGABRT, &action, NULL);
 #if defined(__SANITIZE_ADDRESS__)
-    __sanitizer_set_death_callback(tell_crash);
+    __sanitizer_set_death_callback(report_crash);
 #else
     sigaction(SIGSEGV, &action, NULL);
     sigaction(SIGBUS, &action, NULL);

@@ -12,9 +12,6 @@
 struct turn { /* one cycle */
     const struct decision *decision;
     struct rails_passed passed;
-    mono_time now;
-    wall_time wall;
-    struct effects *out;
     core_mark_fn *mark; /* the driver's clock; NULL: nobody measures */
     void *mark_context;
 };
@@ -42,7 +39,7 @@ static enum err decide_now(struct core *core, struct turn *turn)
     struct decide_input input;
     enum err err;
 
-    decide_input_init(&input, turn->now);
+    decide_input_init(&input, core->now);
     memcpy(input.idle_hold_ms, core->options.idle_hold_ms, sizeof input.idle_hold_ms);
     input.weights = core->options.weights;
     input.mark = mark_decide;
@@ -68,20 +65,10 @@ static enum err rails_now(struct core *core, struct turn *turn)
     if (err) return err;
     if (turn->passed.reclaims_held) {
         core->counts.capped += turn->passed.reclaims_held;
-        core_log(turn->out, CORE_WARN, "reclaim blast-radius cap engaged",
-                 "deferred=%zu cycle=%llu", turn->passed.reclaims_held,
-                 (unsigned long long)core->counts.cycles);
+        core_log(core, CORE_WARN, "reclaim blast-radius cap engaged", "deferred=%zu cycle=%llu",
+                 turn->passed.reclaims_held, (unsigned long long)core->counts.cycles);
     }
     return ERR_OK;
-}
-
-/* What the limit cut may go as soon as anybody looks again. What the cap cut may not: its whole
- * purpose is that time passes. */
-static void deferral_note(struct core *core, struct turn *turn)
-{
-    if (!turn->passed.actions_held) return;
-    core->counts.deferred += turn->passed.actions_held;
-    (void)effects_add(turn->out, EFFECT_CYCLE_SOON);
 }
 
 /* --- nothing is done: paused, fenced, shadow mode --- */
@@ -99,15 +86,14 @@ static void actions_hold(struct core *core, struct turn *turn)
                                              .grace_ms = action->grace_ms};
         (dry ? core->counts.dryrun : core->counts.suppressed)[action->kind]++;
         if (dry)
-            core_log(turn->out, CORE_INFO, "dry-run: would execute action",
+            core_log(core, CORE_INFO, "dry-run: would execute action",
                      "kind=%s machine=%.*s cluster=%.*s reason=%s", action_kind_name(action->kind),
                      STR_ARG(action->machine), STR_ARG(action->cluster),
                      action_reason(action->kind));
-        action_audit(core, &unbegun, dry ? OUTCOME_DRYRUN : OUTCOME_SUPPRESSED, STR_EMPTY,
-                     turn->out);
+        action_audit(core, &unbegun, dry ? OUTCOME_DRYRUN : OUTCOME_SUPPRESSED, STR_EMPTY);
     }
     if (turn->passed.action_count && !dry)
-        core_log(turn->out, CORE_WARN,
+        core_log(core, CORE_WARN,
                  core->fenced ? "fenced: decided actions suppressed"
                               : "actuation paused: decided actions suppressed",
                  "actions=%zu cycle=%llu", turn->passed.action_count,
@@ -118,12 +104,12 @@ static void actions_hold(struct core *core, struct turn *turn)
 
 /* The machine is not any more, or not yet again, what the action begins with, nobody knows whether
  * it is, or it rests. An unknown one passes: the executor has the last word. */
-static bool moot(struct core *core, const struct action *action, mono_time now)
+static bool moot(struct core *core, const struct action *action)
 {
     const struct machine_row *row = inventory_row(core->inventory, action->machine);
     const struct machine_work *w = work_find(core, action->machine);
 
-    if (w && (w->kind == WORK_DOUBT || !mono_due(w->until, now))) return true;
+    if (w && (w->kind == WORK_DOUBT || !mono_due(w->until, core->now))) return true;
     return task_find(core, action->machine) ||
            (row &&
             row_actual(core->inventory, row)->traits.state != call_rule_of(action->kind)->before);
@@ -159,9 +145,9 @@ static void enqueue(struct core *core, struct turn *turn)
         const struct action *action = turn->passed.actions[i];
         const struct profile *profile = buyer_of(turn->decision, &buyers, action);
         struct machine_task *task;
-        if (moot(core, action, turn->now)) {
+        if (moot(core, action)) {
             core->counts.deduped++;
-        } else if (task_open(core, action, profile, CAUSE_DECIDED, turn->now, &task)) {
+        } else if (task_open(core, action, profile, CAUSE_DECIDED, &task)) {
             core->counts.dropped++;
             core->running->dropped = true;
         }
@@ -170,7 +156,7 @@ static void enqueue(struct core *core, struct turn *turn)
 
 /* --- to people --- */
 
-static void shortfalls_warn(struct core *core, struct effects *out)
+static void shortfalls_warn(struct core *core)
 {
     enum { NAMED = 3 };
     size_t count;
@@ -182,7 +168,7 @@ static void shortfalls_warn(struct core *core, struct effects *out)
         top[i] = all[i]->profile.fingerprint;
         top[i].len = min_size(top[i].len, 256); /* room for three in a line */
     }
-    core_log(out, CORE_WARN, "shortfalls detected", "count=%zu top=%.*s %.*s %.*s", count,
+    core_log(core, CORE_WARN, "shortfalls detected", "count=%zu top=%.*s %.*s %.*s", count,
              STR_ARG(top[0]), STR_ARG(top[1]), STR_ARG(top[2]));
 }
 
@@ -197,43 +183,43 @@ static enum err dispatch(struct core *core, struct turn *turn)
         actions_hold(core, turn);
     else if (core->running->settled)
         enqueue(core, turn);
-    deferral_note(core, turn);
+    if (!turn->passed.actions_held) return ERR_OK;
+    /* What the limit held may go in the next cycle. What the cap held may not: time has to pass. */
+    core->counts.deferred += turn->passed.actions_held;
+    (void)effects_add(core->out, EFFECT_CYCLE_SOON);
     return ERR_OK;
 }
 
 enum err core_cycle(struct core *core, mono_time now, wall_time wall, core_mark_fn *mark,
                     void *context, struct effects *out)
 {
-    struct turn turn = {
-        .now = now, .wall = wall, .out = out, .mark = mark, .mark_context = context};
+    struct turn turn = {.mark = mark, .mark_context = context};
     enum err err;
 
-    core_begin(core);
+    core_begin_at(core, now, wall, out);
     core->counts.cycles++;
     if (!core->running->opened) core->running->opened_at = now;
     core->running->opened = true;
-    running_settle(core, now, out);
-    works_run(core, now, out);
-    clients_sweep(core, now);
-    scope_sweep(core, now, out);
+    running_settle(core);
+    works_run(core);
+    clients_sweep(core);
+    scope_sweep(core);
     if (reconcile_is_blind(core)) {
-        running_start(core, now, wall, out);
+        running_start(core);
         return ERR_OK;
     }
     err = decide_now(core, &turn);
-    if (!err) {
-        attribution_note(core, turn.decision, out);
-        capacity_note(core, turn.decision, now, out);
-    }
+    if (!err) attribution_note(core, turn.decision);
+    if (!err) capacity_note(core, turn.decision);
     mark_end(&turn, PHASE_EMIT);
     if (!err) err = dispatch(core, &turn);
     if (!err) {
-        (void)view_note(core, turn.decision, wall);
+        (void)view_note(core, turn.decision);
         gauges_note(core);
-        shortfalls_warn(core, out);
+        shortfalls_warn(core);
     }
-    running_start(core, now, wall, out);
-    tasks_plan(core, now);
+    running_start(core);
+    tasks_plan(core);
     mark_end(&turn, PHASE_EXECUTE);
     return err;
 }
