@@ -93,6 +93,7 @@ static void reclaim_begin(struct operator_host *host, const struct reclaim *r, w
     LOG_INFO(&host->log, "reclaim started", log_str("machine", r->machine),
              log_str("instruction", r->id), log_u64("grace_ms", order.grace_ms),
              log_bool("resumed", r->resumed));
+    assert(r->phase == RECLAIM_BEGUN && r->id.len && r->machine.len); /* I6 */
     nodes_reclaim(host->nodes, r->machine, NODE_DRAINING);
     host->source->ops->reclaim(host->source, &order);
 }

@@ -170,6 +170,7 @@ bool effect_apply(void *owner, const struct effect *effect)
 {
     struct shard *shard = owner;
 
+    effect_check(effect); /* I6 of core.h */
     switch (effect->kind) {
     case EFFECT_CREATE:
     case EFFECT_CONFIGURE:

@@ -315,6 +315,7 @@ static void machine_report(struct store_machine *machine)
     struct store_event event;
 
     changes.first = max_u64(machine->part.reported, changes.first);
+    assert(changes.first <= changes.end);
     machine->part.reported = changes.end;
     while (store_event_next(machine->store, &event))
         if (options->event) options->event(options->owner, &event);

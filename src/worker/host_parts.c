@@ -361,6 +361,7 @@ static void parts_submit(struct worker_host *h, struct tenure *row, mono_time no
     struct held_partition *part = row->data;
     bool work = row->state == TENURE_WORK;
 
+    assert(row->state != TENURE_GONE && part && !part->busy && part->token == row->token);
     h->job = (struct part_job){.host = h,
                                .part = part,
                                .state = row->state,

@@ -193,6 +193,11 @@ static void sentence(struct member_local *local, struct local_worker *l, enum se
     if (list_empty(&l->sentenced)) list_append(&local->sentenced, &l->sentenced);
 }
 
+static void local_check(const struct member_local *local)
+{
+    assert(!local->counts.suspected == list_empty(&local->suspected)); /* L2 */
+}
+
 static void look_at(struct member_local *local, struct worker *worker, uint64_t now_ns)
 {
     struct local_worker *l = worker->local;
@@ -299,6 +304,8 @@ void member_local_sync(struct member_local *local, uint64_t now_ns)
 
     while ((node = list_pop(&local->m->touched)) != NULL)
         look_at(local, CONTAINER_OF(node, struct worker, touched), now_ns);
+    local_check(local);
+    assert(local->counts.watched == local->m->of_standing[MEMBER_ACTIVE]); /* L1 */
 }
 
 struct local_worker *local_find(const struct member_local *local, struct str id)
@@ -478,6 +485,8 @@ struct member_heard member_local_beat(struct member_local *local, const struct m
     heard.assignment_epoch = head->assignment_epoch;
     heard.assignment_version = l ? l->version : 0;
     heard.coord_epoch = head->coord_epoch;
+    local_check(local);
+    assert(heard.verdict != MEMBER_BEAT_ACK || !l->sentence); /* L3 */
     return heard;
 }
 
@@ -706,6 +715,7 @@ enum err member_local_scan(struct member_local *local, uint64_t now_ns, uint64_t
     }
     *ret_ops = batch.count;
     *ret_more = batch.full;
+    local_check(local);
     return batch.err;
 }
 

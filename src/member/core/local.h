@@ -9,6 +9,9 @@
  * acknowledged (MEMBER_BEAT_WAIT), because the worker would trust an acknowledgement that the
  * verdict contradicts. A later scan repeats a proposal that was lost.
  *
+ * Asserted (local.c): L1 After member_local_sync() the ACTIVE workers are watched. L2 A suspected
+ * worker is watched and listed. L3 No heartbeat is acknowledged while the end of its worker's
+ * incarnation is proposed.
  * A new leader has seen no heartbeat, so it treats every worker as if it had just sent one: no
  * worker fails earlier than takeover + lease + failure timeout, and every fence counts from the
  * takeover or later. */

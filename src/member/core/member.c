@@ -314,11 +314,29 @@ static struct member_result apply_op(struct membership *m, const struct member_o
     return status ? answer(status, worker) : operations[op->kind].apply(m, op, worker);
 }
 
+static void member_check(const struct membership *m)
+{
+    const uint32_t *of = m->of_partition, *w = m->of_standing;
+    uint32_t total = m->partitions ? m->head.rules.total_partitions : 0;
+    uint32_t moving = of[MEMBER_REVOKING] + of[MEMBER_FENCING];
+    const struct partition *p = total ? &m->partitions[m->command % total] : NULL;
+
+    assert(of[MEMBER_FREE] + of[MEMBER_OWNED] + moving == total &&
+           m->dues.count == moving);                                                      /* I1 */
+    assert(!p || (p->grant_epoch <= m->head.assignment_epoch && !p->owner == !p->state)); /* I2 */
+    assert(w[MEMBER_ACTIVE] + w[MEMBER_DEAD] + w[MEMBER_REMOVED] == m->workers.count);    /* I3 */
+    assert(m->workers.count == map_count(&m->by_id));                                     /* I3 */
+    assert(m->of_item[MEMBER_ITEM_PENDING] == m->pending.count);                          /* I4 */
+    assert(m->head.event_number - m->head.emitted == m->event_count);                     /* I5 */
+    assert(list_empty(&m->edited));                                                       /* I6 */
+}
+
 void member_apply(struct membership *m, uint64_t index, uint64_t clock_ns,
                   const struct member_command *command, struct member_result *results)
 {
     bool closes;
 
+    member_check(m);
     m->clock_ns = max_u64(m->clock_ns, clock_ns);
     m->index = index;
     m->command++;
@@ -338,6 +356,7 @@ void member_apply(struct membership *m, uint64_t index, uint64_t clock_ns,
     if (m->head.dirty && (closes || m->place_now)) partitions_place(m);
     partitions_settle(m);
     rows_settle(m);
+    member_check(m);
 }
 
 static void recover_worker(struct membership *m, struct worker *worker, uint64_t floor,
@@ -380,6 +399,7 @@ void member_recover(struct membership *m, uint64_t index, uint64_t clock_ns, uin
     head->round = recovery_above(head->round, floor);
     while ((worker = order_next(&place)) != NULL) recover_worker(m, worker, floor, instance);
     rows_settle(m);
+    member_check(m);
 }
 
 uint64_t member_next_due(const struct membership *m)

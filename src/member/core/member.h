@@ -17,6 +17,14 @@
  * fenced itself. Each grant has a fencing token that grows. In no state may two workers process one
  * partition.
  *
+ * Invariants, asserted before and after every command (member.c):
+ *   I1 Every partition is in one state, and every one that is REVOKING or FENCING has a deadline.
+ *   I2 A partition has an owner unless it is FREE, and its token is at most the assignment epoch.
+ *   I3 Every worker has one standing and is found by id and in order.
+ *   I4 Every item is in one state, and the PENDING ones are the queue.
+ *   I5 Events are numbered without a gap, and those that were emitted are gone.
+ *   I6 Between commands no row is outside the state's hash.
+ *
  * A refused operation has a result and changes nothing; it is not an error. An operation may arrive
  * twice, after a retry or from two leaders. It names the incarnation that it is for, and does
  * nothing if that incarnation is over. One owner, one thread. Texts in operations are copied; texts

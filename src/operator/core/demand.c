@@ -77,6 +77,11 @@ void demand_close(struct demand *d)
     free(d);
 }
 
+static void demand_table_check(const struct demand *d)
+{
+    assert(map_count(&d->rows) <= map_count(&d->entries)); /* I1, I2 */
+}
+
 /* -- a request becomes a row of its own, checked -- */
 
 static enum err bucket_of(struct request_penalty penalty, const char *field, uint8_t *ret_bucket,
@@ -348,6 +353,7 @@ enum err demand_put(struct demand *d, struct str id, const struct capacity_reque
         d->refused++;
     else if (ret_change)
         *ret_change = d->change;
+    demand_table_check(d);
     return err;
 }
 
@@ -444,5 +450,6 @@ const struct rollup_row *demand_next(struct demand *d, size_t *cursor)
 
     if (!row) return NULL;
     if (row->stale) row_sum(row);
+    assert(row->view.requests > 0); /* I1 */
     return &row->view;
 }

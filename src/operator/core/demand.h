@@ -3,7 +3,8 @@
  *
  * Requests that share profile and group are one row: amounts added up exactly, and of the units the
  * larger counts in each dimension. A row is what its requests are now, computed from them when it
- * is looked at; nothing is subtracted, so nothing can drift.
+ * is looked at; nothing is subtracted, so nothing can drift. Invariants, asserted as those of
+ * nodes.h and reclaims.h are: I1 A row has a request. I2 Every request is in one row.
  *
  * A request is checked as the shard checks a row, alone: a shard refuses a roll-up whole, and one
  * careless workload must not cost its cluster the rest. Pure. */

@@ -130,6 +130,15 @@ static void *node_keep(const struct cluster_node *given, struct cluster_node *re
 
 /* -- the table -- */
 
+static void nodes_check(const struct nodes *nodes)
+{
+    size_t left = map_count(&nodes->by_id);
+
+    for (size_t i = 0; i < NODE_PHASE_COUNT; i++) left -= nodes->counts[i];
+    assert(left <= map_count(&nodes->by_id));      /* I3 */
+    assert(!left || !list_empty(&nodes->changed)); /* I4 */
+}
+
 static void node_mark_changed(struct nodes *nodes, struct nodes_record *r)
 {
     if (list_empty(&r->changed)) list_append(&nodes->changed, &r->changed);
@@ -138,7 +147,7 @@ static void node_mark_changed(struct nodes *nodes, struct nodes_record *r)
 /* In the table until its end was taken, and counted no more. */
 static void node_leave(struct nodes *nodes, struct nodes_record *r)
 {
-    assert(!r->gone && nodes->counts[r->node.phase] > 0);
+    assert(!r->gone);
     nodes->counts[r->node.phase]--;
     r->gone = true;
     node_mark_changed(nodes, r);
@@ -174,6 +183,7 @@ enum err nodes_report(struct nodes *nodes, const struct cluster_node *given)
     nodes->counts[fresh.phase]++;
     node_mark_changed(nodes, r);
     if (drained) node_leave(nodes, r);
+    nodes_check(nodes);
     return ERR_OK;
 }
 
@@ -183,11 +193,11 @@ void nodes_reclaim(struct nodes *nodes, struct str machine_id, enum node_phase p
 
     assert(phase == NODE_DRAINING || phase == NODE_DRAINED || phase == NODE_FAILED);
     if (!r || r->gone) return;
-    assert(nodes->counts[r->node.phase] > 0);
     nodes->counts[r->node.phase]--;
     nodes->counts[phase]++;
     r->node.phase = phase;
     node_mark_changed(nodes, r);
+    nodes_check(nodes);
 }
 
 void nodes_session(struct nodes *nodes)
@@ -206,6 +216,7 @@ size_t nodes_sweep(struct nodes *nodes)
         node_leave(nodes, r);
         left++;
     }
+    nodes_check(nodes);
     return left;
 }
 

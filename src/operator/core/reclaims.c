@@ -244,6 +244,16 @@ void reclaims_unsent(struct reclaims *r, struct str id, wall_time now)
     if (record) record->report_at.ms = now.ms + MS_PER_SECOND;
 }
 
+static void record_check(const struct reclaims *r, const struct reclaims_record *record)
+{
+    enum reclaim_phase phase = record->reclaim.phase;
+    bool begun = phase == RECLAIM_BEGUN || phase == RECLAIM_STARTED;
+
+    assert(record->replaced || map_get(&r->by_machine, record->reclaim.machine) == record); /* I5 */
+    assert(!begun || record->reclaim.resumed || record->change <= r->saved);                /* I6 */
+    assert(!record->reclaim.acknowledged || phase >= RECLAIM_STARTED);                      /* I7 */
+}
+
 static bool record_report_is_due(const struct reclaims *r, const struct reclaims_record *record,
                                  wall_time now)
 {
@@ -258,6 +268,7 @@ static void record_step(struct reclaims *r, struct reclaims_record *record, wall
 {
     struct reclaim *reclaim = &record->reclaim;
 
+    record_check(r, record);
     if (record->replaced) {
         each(context, RECLAIM_REPLACED, reclaim);
         record_forget(r, record);

@@ -14,7 +14,8 @@
  * An order is begun only when it is on disk, because the shard gives it once: after kill -9 it
  * is resumed with the rest of its grace period. An acknowledgement means "no new work goes
  * there"; it is sent when the source has started, and again in every new session until the order
- * ended.
+ * ended. I5 The newest order of a machine is found by the machine. I6 An order begins only when it
+ * is on disk. I7 It is acknowledged only after the source has started it.
  *
  * Pure: the caller saves, calls the source and sends; reclaims_step reports what is due. Time is
  * wall time, since it must mean the same after a restart. */

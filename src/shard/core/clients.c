@@ -136,6 +136,7 @@ enum err core_session(struct core *core, struct str cluster, enum operator_link 
         client->left = now;
     }
     drains_session(core, cluster, link);
+    core_end(core);
     return ERR_OK;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opens and closes the core, with the defaults of its options, and begins its events. Decide thread. */
-#include "shard/core/core_internal.h"
+#include "shard/core/running_actions.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -130,10 +130,43 @@ const struct core_counts *core_counts(const struct core *core)
     return &core->counts;
 }
 
+/* Invariants of core.h. A walk over all tasks would cost too much: each cycle looks at another. */
+static void core_check(const struct core *core)
+{
+    const struct running_actions *h = core->running;
+    const struct core_counts *c = &core->counts;
+    uint64_t tasks = (uint64_t)c->queued + c->inflight + c->drains_waiting + c->blobs_waiting;
+    uint32_t slot = (uint32_t)c->cycles % (h->slots.used + 1);
+    const struct machine_task *task = slot < h->slots.used ? rooms_get(&h->slots, slot) : NULL;
+
+    assert(tasks <= h->works.count && tasks <= h->slots.used);                             /* I1 */
+    assert(!task || (task->work->task == task && task_find(core, task->machine) == task)); /* I1 */
+    assert(c->inflight <= core->options.concurrency);                                      /* I2 */
+    assert(c->blobs_waiting <= core->options.blobs_max);                                   /* I2 */
+    assert(!c->queued == (list_empty(&h->waiting) && list_empty(&h->ready)));              /* I3 */
+}
+
+void core_end(const struct core *core)
+{
+    core_check(core);
+    for (size_t i = core->out_first; i < core->out->count; i++) {
+        const struct effect *effect = &core->out->items[i];
+        const struct machine_task *task = task_numbered(core, effect->action);
+        effect_check(effect); /* I6 */
+        if (effect->kind > EFFECT_DELETE && effect->kind != EFFECT_ASK_BLOB) continue;
+        assert(core_acts(core) && core->running->settled);                           /* I4 */
+        assert(task && task->step && call_rules[task->step].effect == effect->kind); /* I5 */
+        assert(task_find(core, effect->machine) == task);                            /* I5 */
+    }
+}
+
 void core_begin(struct core *core, mono_time now, struct effects *out)
 {
+    core_check(core);
+    assert(now.ms >= core->now.ms); /* I7 */
     core->now = now;
     core->out = out;
+    core->out_first = out->count;
     arena_reset(&core->scratch);
 }
 

@@ -26,6 +26,14 @@
  *   - a machine whose action was refused rests before anybody tries again (`rest_*`), and one that
  *     the provider itself calls Failed is given back by Delete, with growing pauses.
  *
+ * Invariants, asserted when an event begins and when it ends (core.c):
+ *   I1 A machine has at most one action, and the action has the machine's work record.
+ *   I2 At most `concurrency` actions are under way and at most `blobs_max` wait for a blob.
+ *   I3 The queue is empty exactly while no action is counted as queued.
+ *   I4 No call of an action leaves while the core is held, in shadow mode or not settled.
+ *   I5 A call belongs to the only action of its machine, in the step that waits for its answer.
+ *   I6 Every effect is complete (effect_check). I7 The time of events never goes back.
+ *
  * Any ERR_NOMEM leaves the core consistent: the event did not happen, or what it could not do is
  * derived again by a later cycle. */
 #ifndef SHARD_CORE_CORE_H

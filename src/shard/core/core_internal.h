@@ -69,6 +69,7 @@ struct core {
     mono_time now;
     wall_time wall;
     struct effects *out; /* where its effects go */
+    size_t out_first;    /* the first of them */
     struct clients clients;
     struct tally tally;
     struct listing listing;
@@ -85,6 +86,7 @@ struct core {
  * start actions has a wall time. */
 void core_begin(struct core *core, mono_time now, struct effects *out);
 void core_begin_at(struct core *core, mono_time now, wall_time wall, struct effects *out);
+void core_end(const struct core *core); /* asserts the invariants, those of the effects too */
 
 /* -- may anything be begun: queue.c -- */
 bool core_acts(const struct core *core);

@@ -60,6 +60,17 @@ struct effect *effects_add(struct effects *effects, enum effect_kind kind)
     return effect;
 }
 
+void effect_check(const struct effect *effect)
+{
+    bool blob = effect->kind == EFFECT_ASK_BLOB, answered = effect->kind <= EFFECT_GET || blob;
+
+    assert(!answered || (effect->machine.len && effect->timeout_ms &&
+                         (effect->kind == EFFECT_GET) == !effect->action));
+    assert(!blob || (effect->cluster.len && effect->profile));
+    assert(effect->kind != EFFECT_NODE_STATE || (effect->cluster.len && effect->node));
+    assert(effect->kind != EFFECT_LOG || effect->log.text);
+}
+
 /* --- copies into the list's arena --- */
 
 enum err text_copy(struct arena *arena, struct str text, struct str *ret_text)

@@ -116,6 +116,8 @@ struct effect {
     };
 };
 
+void effect_check(const struct effect *effect); /* asserts that it has all that its kind needs */
+
 struct effects { /* zeroed and effects_init'ed by its owner */
     struct arena arena;
     struct effect *items;

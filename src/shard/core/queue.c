@@ -338,7 +338,6 @@ void task_await(struct core *core, struct machine_task *task, enum task_step ste
 
 void task_hold(struct core *core, struct machine_task *task, enum task_step step, mono_time until)
 {
-    assert(core->counts.inflight > 0);
     work_due(core, task->work, until);
     task->step = step;
     task->asked = core->now;
@@ -417,4 +416,5 @@ void running_start(struct core *core)
         effects_add(core->out, EFFECT_CYCLE_SOON)) {
         h->dropped = false;
     }
+    core_end(core);
 }

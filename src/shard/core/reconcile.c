@@ -460,4 +460,5 @@ void core_list_end(struct core *core, bool whole, mono_time now, struct effects 
         if (l->owed) core->full_list_wanted = true; /* still */
     }
     running_list_end(core);
+    core_end(core);
 }

@@ -76,8 +76,8 @@ bool task_ended_in_list(const struct core *core, struct str machine);
 void task_shield(struct core *core, struct str machine);
 /* Plans in the inventory what the newest of those that wait will make of their machines. */
 void tasks_plan(struct core *core);
-/* Starts what there is room for, once the core is settled. The last call in every event that may
- * have ended a task. */
+/* Starts what there is room for, once the core is settled, and ends the event (core_end). The last
+ * call in every event that may have ended a task. */
 void running_start(struct core *core);
 /* Is it time for the List that settles the core? In every cycle. */
 void running_settle(struct core *core);
@@ -135,7 +135,7 @@ void task_refuse(struct core *core, struct machine_task *task, struct str text, 
 void task_due(struct core *core, struct machine_task *task);
 
 /* What a call of the provider makes of a machine: it is `before`, `passing` while the provider
- * works on it, then `after`. By step; of the steps that wait for an operator, only what passes. */
+ * works on it, then `after`. By step; of those that wait for an operator: effect and `passing`. */
 struct call_rule {
     const char *word; /* "create"; NULL: no call */
     enum effect_kind effect;

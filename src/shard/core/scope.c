@@ -127,6 +127,7 @@ enum err core_scope(struct core *core, bool given, const struct label *domains, 
         core_log(core, CORE_WARN, "this shard has no domain left: it buys nothing",
                  "serving=%zu: each goes on until it is drained", map_count(&core->scope.outside));
     scope_sweep(core);
+    core_end(core);
     return ERR_OK;
 
 discard:

@@ -468,6 +468,7 @@ void core_got(struct core *core, struct str machine, const struct call_answer *a
     } else {
         got_nothing(core, w);
     }
+    core_end(core);
 }
 
 /* --- what is due --- */

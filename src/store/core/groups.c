@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Groups: at most N holders at a time, and waiters are served in the order of arrival.
  *
- * Invariants:
- * 1. slots[i].lease is set exactly while the key of slot i exists
- * 2. live <= slot_count, but for slots that a shrink left over
- * 3. nobody waits while a slot could be given away
- *
- * A slot whose holder expired may rest; the group is then in `rests` by the first rest that ends.
- */
+ * slots[i].lease is set exactly while the key of slot i exists; live <= slot_count, but for slots
+ * that a shrink left over; and I8 of store.h. A slot whose holder expired may rest; the group is
+ * then in `rests` by the first rest that ends. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -240,6 +236,11 @@ void group_serve(struct store *store, struct group *group)
         request_update(store, &client, sequence, &event.result);
         store_event(store, &event);
     }
+}
+
+bool group_keeps_back(const struct group *group)
+{
+    return group->waiter_count && free_slot(group, STORE_NO_SLOT) != STORE_NO_SLOT;
 }
 
 void group_slot_freed(struct store *store, struct group *group, uint32_t slot, uint64_t expired_ns)

@@ -128,8 +128,9 @@ struct store {
         int reason;
         size_t deleted; /* keys */
     } ending;
-    struct {              /* a command on its way */
-        bool on, expired; /* expired: all that ends before it has ended */
+    struct {               /* a command on its way */
+        bool on, expired;  /* expired: all that ends before it has ended */
+        uint64_t revision; /* when it began */
         struct store_renewal *renewals;
     } part;
 };
@@ -213,6 +214,7 @@ void group_slot_freed(struct store *store, struct group *group, uint32_t slot, u
 void group_serve(struct store *store, struct group *group); /* waiters, while slots are free */
 void group_waiter_drop(struct store *store, struct slot_waiter *waiter);
 void groups_end_rests(struct store *store, size_t max);
+bool group_keeps_back(const struct group *group); /* against I8 of store.h */
 
 /* -- requests.c -- */
 /* The answer given before, or NULL. *ret_other: it may not be done at all: that number was another

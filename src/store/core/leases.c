@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Leases: a deadline on the replicated clock, and the keys that end with it.
- *
- * Invariants:
- * 1. every lease is in `leases` by its number, which is a part of its id, and in `due` by (deadline,
- *    id)
- * 2. a key under "muster/" names a lease exactly while that lease has a claim on it
- * 3. a lease that waits in a queue has no claim
- * 4. a plain lease has no claims: its keys are those that name it */
+/* Leases: a deadline on the replicated clock, and the keys that end with it. Keeps I2 to I5 of
+ * store.h. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -675,14 +675,36 @@ static bool go_on(struct store *store, const struct store_command *command,
     return store->sweep.on || store->ending.lease;
 }
 
+static void store_check(const struct store *store)
+{
+    assert(keys_revision(store->keys) >= store->part.revision);           /* I1 */
+    assert(map_count(&store->leases) == store->due.count);                /* I2 */
+    assert(store->waiters <= map_count(&store->leases));                  /* I5 */
+    assert(store->part.on || (!store->sweep.on && !store->ending.lease)); /* I6 */
+}
+
+static void store_check_result(const struct store *store, const struct store_command *command,
+                               const struct store_result *result)
+{
+    const struct group *group = group_find(store, command->key);
+
+    store_check(store);
+    if (store->part.on) return;
+    assert(result->revision <= keys_revision(store->keys)); /* I7 */
+    assert(!group || !group_keeps_back(group));             /* I8 */
+}
+
 bool store_apply_begin(struct store *store, uint64_t clock_ns, const struct store_command *command,
                        struct store_result *ret_result, struct store_renewal *renewals)
 {
-    assert(clock_ns >= store->clock_ns && !store->part.on);
+    assert(clock_ns >= store->clock_ns && !store->part.on); /* I1 */
+    store_check(store);
     store->clock_ns = clock_ns;
+    store->part.revision = keys_revision(store->keys);
     store->part.renewals = renewals;
     store->part.expired = false;
     store->part.on = !leases_expire(store, STORE_EXPIRE_MAX) || go_on(store, command, ret_result);
+    store_check_result(store, command, ret_result);
     return store->part.on;
 }
 
@@ -691,6 +713,7 @@ bool store_apply_more(struct store *store, const struct store_command *command,
 {
     assert(store->part.on);
     store->part.on = go_on(store, command, ret_result);
+    store_check_result(store, command, ret_result);
     return store->part.on;
 }
 

@@ -19,6 +19,16 @@
  * A plain lease (STORE_LEASE_GRANT) has any number of plain keys: those that name it, kept by
  * keys.h. No claim is ever under one, so nothing of A7 depends on a number that anybody may say.
  *
+ * Invariants, asserted before and after every part of a command, but for I3 and I4 (store.c):
+ *   I1 The clock never goes back, and neither does the revision.
+ *   I2 Every lease is in `leases` by its number, a part of its id, and in `due` by (deadline, id).
+ *   I3 A key under "muster/" names a lease exactly while that lease has a claim on it.
+ *   I4 A plain lease has no claims: its keys are those that name it.
+ *   I5 A waiter has a lease of its own, and that lease has no claim.
+ *   I6 Between commands no range deletion and no end of a lease is half done.
+ *   I7 No answer names a revision that the store has not reached.
+ *   I8 Nobody waits in a group while a slot of it could be given away.
+ *
  * Claims are ordinary keys: what Coordination calls "a/b" is the key "muster/a/b" here, attached to
  * a lease, and a slot is "muster/<group>/slot-0007". The group itself, its waiters and the tokens
  * of claims are records beside the keys. */

@@ -10,6 +10,26 @@ enum {
     REFUSED_DOUBLINGS = 16,
 };
 
+/* A longer lease moves the service's verdict by as much, so the fence may move too; the margin
+ * between the two stays what the configuration made it. */
+static uint64_t good_until_ms(const struct worker_life *life, boot_time sent, uint64_t lease_ms)
+{
+    uint64_t usual = 2 * life->base_ms;
+
+    return sent.ms + life->fence_ms + (lease_ms > usual ? lease_ms - usual : 0);
+}
+
+static void life_check(const struct worker_life *life)
+{
+    uint64_t promised = good_until_ms(life, life->good_sent, life->good_lease_ms);
+
+    assert(!life->holding || life->registered);                 /* I1 */
+    assert(!life->registered || life->answered);                /* I1 */
+    assert(!life->answered || life->good_until.ms <= promised); /* I2 */
+    assert(life->fence_ms <= life->options.fence_ms);           /* I3 */
+    assert(life->interval_ms >= life->options.interval_ms);     /* I4 */
+}
+
 void life_init(struct worker_life *life, const struct life_options *options, boot_time now)
 {
     assert(options->interval_ms > 0);
@@ -32,7 +52,8 @@ enum life_phase life_phase(const struct worker_life *life)
 
 bool life_fence_falls(struct worker_life *life, boot_time now)
 {
-    assert(now.ms >= life->seen.ms);
+    assert(now.ms >= life->seen.ms); /* I5 */
+    life_check(life);
     life->seen = now;
     if (!life->answered || now.ms <= life->good_until.ms) return false;
     life->answered = life->registered = life->holding = false;
@@ -70,15 +91,6 @@ uint64_t life_lease_ms(const struct worker_life *life)
     return 2 * life->interval_ms;
 }
 
-/* A longer lease moves the service's verdict by as much, so the fence may move too; the margin
- * between the two stays what the configuration made it. */
-static uint64_t good_until_ms(const struct worker_life *life, boot_time sent, uint64_t lease_ms)
-{
-    uint64_t usual = 2 * life->base_ms;
-
-    return sent.ms + life->fence_ms + (lease_ms > usual ? lease_ms - usual : 0);
-}
-
 enum life_answer life_answered(struct worker_life *life, boot_time sent, uint64_t lease_ms,
                                uint64_t coord_epoch, boot_time now)
 {
@@ -86,7 +98,7 @@ enum life_answer life_answered(struct worker_life *life, boot_time sent, uint64_
 
     assert(now.ms == life->seen.ms); /* the fence was looked at */
     assert(sent.ms <= now.ms);
-    if (coord_epoch < life->coord_epoch) return LIFE_STALE;
+    if (coord_epoch < life->coord_epoch) return LIFE_STALE; /* I5 */
     life->coord_epoch = coord_epoch;
     if (now.ms > good_until) return LIFE_STALE; /* too old to promise anything */
     if (!life->answered || good_until > life->good_until.ms) {
@@ -96,6 +108,7 @@ enum life_answer life_answered(struct worker_life *life, boot_time sent, uint64_
     }
     life->answered = true;
     life->refusals = 0;
+    life_check(life);
     return life->registered || life->draining ? LIFE_KEPT : LIFE_REGISTER;
 }
 
@@ -156,6 +169,7 @@ void life_registered(struct worker_life *life, uint64_t interval_ms, const struc
     life->good_until.ms =
         min_u64(life->good_until.ms, good_until_ms(life, life->good_sent, life->good_lease_ms));
     life->registered = true;
+    life_check(life);
     life_beat_now(life); /* READY */
 }
 

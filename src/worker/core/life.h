@@ -7,6 +7,12 @@
  * which was earlier. So a worker that obeys life_may_act has stopped before anyone replaces it
  * (workers.md 8.2).
  *
+ * Invariants, asserted with every event and every answer (life.c):
+ *   I1 A worker that holds partitions is registered, and a registered one was answered.
+ *   I2 A promise counts from when the beat was sent, and is never longer than the fence in force.
+ *   I3 The fence in force is at most the configured one. I4 The interval is at least that.
+ *   I5 The time and the epoch of the coordinators never go back.
+ *
  * All times are of the boot-time clock: it goes on while a process is stopped and while the
  * machine sleeps, when no timer runs. Therefore every call takes the time and looks at the fence
  * FIRST: a process that wakes after a long pause is fenced before it looks at the event that

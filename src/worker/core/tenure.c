@@ -16,6 +16,16 @@ void tenures_deinit(struct tenures *t)
     tenures_init(t);
 }
 
+static void tenures_check(const struct tenures *t)
+{
+    for (size_t i = 0; i < t->count; i++) {
+        const struct tenure *row = &t->rows[i];
+        assert(!i || row[-1].partition < row->partition);          /* I6 */
+        assert(row->state != TENURE_WORK || row->begun);           /* I7 */
+        assert(row->ack == ACK_NONE || row->state == TENURE_GONE); /* I8 */
+    }
+}
+
 /* Where it is, or where it would be. */
 static size_t place_of(const struct tenures *t, uint32_t partition)
 {
@@ -116,6 +126,7 @@ enum err tenures_assign(struct tenures *t, uint64_t assignment_epoch, struct gra
     struct tenure *rows;
     size_t at = 0;
 
+    tenures_check(t);
     if (assignment_epoch < t->assignment_epoch) return ERR_CONFLICT;
     if (count > TENURES_MAX) return ERR_FULL;
     if (count > 1) qsort(grants, count, sizeof *grants, by_partition);
@@ -135,6 +146,7 @@ enum err tenures_assign(struct tenures *t, uint64_t assignment_epoch, struct gra
     t->count = count;
     if (t->cursor >= count) t->cursor = 0;
     t->assignment_epoch = assignment_epoch;
+    tenures_check(t);
     return ERR_OK;
 }
 

@@ -11,6 +11,11 @@
  *                               `--revoking--> LEAVE (nothing was begun: nothing to write)
  *     any --in neither list, fence, reset--> (not held)
  *
+ * Invariants, asserted when rows change (tenure.c):
+ *   I6 A partition has one row at most, and rows are in the order of partitions.
+ *   I7 Input is read (WORK) only under a token that was claimed. Tokens only grow.
+ *   I8 Only a row that is GONE has an acknowledgement to send.
+ *
  * CLAIM: our token is written to the checkpoint store, which shuts out every lower one, and gives
  * us the newest checkpoint. WORK: input is read. LEAVE: what was begun is finished and written.
  * GONE: the service is sent an acknowledgement; the row stays until its next assignment, so that
