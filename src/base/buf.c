@@ -30,15 +30,13 @@ struct str buf_peek(const struct buf *b)
     return b->data ? (struct str){b->data, b->len} : STR_EMPTY;
 }
 
-/* Makes cap - len at least `len`. One byte more than cap is taken from the heap, so that there is
- * always place for a closing NUL that does not count towards the ceiling. */
-static enum err buf_grow(struct buf *b, size_t len)
+/* One byte more than cap is allocated, so that a closing NUL always fits and does not count towards
+ * the maximum. */
+static enum err buf_grow_now(struct buf *b, size_t len)
 {
     size_t cap;
     char *data;
 
-    assert(b->len <= b->cap && b->cap <= b->max);
-    if (len <= b->cap - b->len) return ERR_OK;
     if (len > b->max - b->len) return ERR_FULL;
     if (b->len + len > PTRDIFF_MAX / 2) return ERR_NOMEM;
     cap = max_size(max_size(b->cap * 2, b->len + len), BUF_FIRST);
@@ -48,6 +46,13 @@ static enum err buf_grow(struct buf *b, size_t len)
     b->data = data;
     b->cap = cap;
     return ERR_OK;
+}
+
+/* Makes cap - len at least `len`. Usually it is. */
+static inline enum err buf_grow(struct buf *b, size_t len)
+{
+    assert(b->len <= b->cap && b->cap <= b->max);
+    return len <= b->cap - b->len ? ERR_OK : buf_grow_now(b, len);
 }
 
 enum err buf_append(struct buf *b, struct str bytes)

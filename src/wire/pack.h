@@ -23,20 +23,35 @@ static inline struct pack pack_begin(struct buf *into)
     return (struct pack){into, ERR_OK};
 }
 
+static inline size_t pack_put_varint(char *at, uint64_t value)
+{
+    size_t len = 0;
+
+    for (; value > 0x7f; value >>= 7) at[len++] = (char)(value | 0x80);
+    at[len++] = (char)value;
+    return len;
+}
+static inline void pack_append(struct pack *pack, struct str bytes)
+{
+    if (!pack->err) pack->err = buf_append(pack->into, bytes);
+}
 static inline void pack_varint(struct pack *pack, uint64_t value)
 {
     char bytes[PACK_VARINT_MAX];
-    size_t len = 0;
 
-    for (; value > 0x7f; value >>= 7) bytes[len++] = (char)(value | 0x80);
-    bytes[len++] = (char)value;
-    if (!pack->err) pack->err = buf_append(pack->into, str_of(bytes, len));
+    pack_append(pack, str_of(bytes, pack_put_varint(bytes, value)));
+}
+/* One append for both, because appending costs more than encoding. */
+static inline void pack_varints(struct pack *pack, uint64_t first, uint64_t second)
+{
+    char bytes[2 * PACK_VARINT_MAX];
+    size_t len = pack_put_varint(bytes, first);
+
+    pack_append(pack, str_of(bytes, len + pack_put_varint(bytes + len, second)));
 }
 static inline void pack_u64(struct pack *pack, uint32_t field, uint64_t value)
 {
-    if (!value) return;
-    pack_varint(pack, field << 3);
-    pack_varint(pack, value);
+    if (value) pack_varints(pack, field << 3, value);
 }
 static inline void pack_i64(struct pack *pack, uint32_t field, int64_t value)
 {
@@ -56,14 +71,13 @@ static inline void pack_double(struct pack *pack, uint32_t field, double value)
     if (!bits) return;
     for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (char)(bits >> (8 * i));
     pack_varint(pack, field << 3 | 1);
-    if (!pack->err) pack->err = buf_append(pack->into, str_of(bytes, sizeof bytes));
+    pack_append(pack, str_of(bytes, sizeof bytes));
 }
 /* A sub-message or a list's element: there although it is empty. */
 static inline void pack_bytes(struct pack *pack, uint32_t field, struct str bytes)
 {
-    pack_varint(pack, field << 3 | 2);
-    pack_varint(pack, bytes.len);
-    if (!pack->err) pack->err = buf_append(pack->into, bytes);
+    pack_varints(pack, field << 3 | 2, bytes.len);
+    pack_append(pack, bytes);
 }
 /* One that was packed on its own. */
 static inline void pack_row(struct pack *pack, uint32_t field, const struct pack *row)

@@ -111,12 +111,12 @@ static void on_bytes(void *owner, struct str bytes)
     if (!c->h2 && c->keep) CHECK_OK("room for all", buf_append(&c->answers[0].body, bytes));
     if (!c->h2) return;
     (void)h2_feed(c->h2, bytes, loop_now(sim_host_io(c->host)->loop));
-    client_flush(c);
+    rig_client_flush(c);
 }
 
 static void on_drained(void *owner)
 {
-    client_flush(owner);
+    rig_client_flush(owner);
 }
 
 static void on_end(void *owner)
@@ -145,7 +145,7 @@ void client_bytes(struct client *c, struct str bytes)
     if (c->stream) (void)stream_write(c->stream, &bytes, 1);
 }
 
-void client_flush(struct client *c)
+void rig_client_flush(struct client *c)
 {
     struct buf out;
 
@@ -190,7 +190,7 @@ struct client *client_connect(struct rig *rig, size_t index, bool raw)
     CHECK_OK("dial",
              net_dial(sim_host_io(c->host)->net, &options, &stream_events, c, &c->stream, NULL));
     rig_wait(rig, "connected", is_open, c);
-    client_flush(c);
+    rig_client_flush(c);
     if (!raw) rig_run(rig, SETTLE_MS);
     return c;
 }
@@ -215,7 +215,7 @@ int32_t client_start(struct client *c, const char *path, const struct h2_header 
     CHECK("room for headers", count <= 26);
     for (size_t i = 0; i < count; i++) headers[6 + i] = more[i];
     CHECK_OK("a request", h2_request(c->h2, headers, 6 + count, false, &stream));
-    client_flush(c);
+    rig_client_flush(c);
     return stream;
 }
 
@@ -227,7 +227,7 @@ enum err client_send_bytes(struct client *c, int32_t stream, struct str message)
 
     grpc_frame_write((uint32_t)message.len, false, head);
     err = h2_send(c->h2, stream, parts, 2);
-    client_flush(c);
+    rig_client_flush(c);
     return err;
 }
 
@@ -246,7 +246,7 @@ enum err client_send(struct client *c, int32_t stream, const echo_request *reque
 void client_end(struct client *c, int32_t stream)
 {
     (void)h2_send_end(c->h2, stream);
-    client_flush(c);
+    rig_client_flush(c);
 }
 
 int32_t client_unary(struct client *c, const char *path, const echo_request *request)

@@ -76,7 +76,7 @@ void rig_wait(struct rig *rig, const char *why, bool (*holds)(void *), void *con
 /* Dials from host `index`; waits until connected. `raw`: no h2 on our side. */
 struct client *client_connect(struct rig *rig, size_t index, bool raw);
 void client_close(struct client *c);
-void client_flush(struct client *c); /* what h2 has to say */
+void rig_client_flush(struct client *c); /* what h2 has to say */
 void client_bytes(struct client *c, struct str bytes);
 struct answer *client_answer(struct client *c, int32_t stream);
 /* Opens a call with gRPC's headers and `more`; returns its stream. */

@@ -82,7 +82,7 @@ TEST(a_watcher_that_does_not_read_costs_little_and_learns_the_last_state)
     CHECK("it was not reported all", a->bytes < 50000 * 7);
     c->hold = false;
     h2_consume(c->h2, stream, a->bytes);
-    client_flush(c);
+    rig_client_flush(c);
     rig_run(&rig, 1000);
     CHECK_STR("but the last", str_tail(buf_peek(&a->body), a->body.len - 7),
               STR("\0\0\0\0\2\x08\1"));

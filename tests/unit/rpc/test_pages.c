@@ -106,7 +106,7 @@ static int32_t ask(struct client *c, const char *method, const char *path)
     int32_t stream = 0;
 
     CHECK_OK("request", h2_request(c->h2, headers, ARRAY_LEN(headers), true, &stream));
-    client_flush(c);
+    rig_client_flush(c);
     client_wait_closed(c, stream);
     return stream;
 }

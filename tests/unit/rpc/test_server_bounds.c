@@ -253,7 +253,7 @@ TEST(requests_that_came_while_their_connection_was_choked_are_answered)
     CHECK_U64("they wait", client_answer(c, small[MORE - 1])->closed, 0);
     c->hold = false;
     h2_consume(c->h2, large, client_answer(c, large)->bytes);
-    client_flush(c);
+    rig_client_flush(c);
     client_wait_closed(c, large);
     for (int i = 0; i < MORE; i++) {
         client_wait_closed(c, small[i]);
@@ -531,7 +531,7 @@ TEST(a_request_that_does_not_arrive_in_time_is_ended)
     for (int i = 0; i < 64 && !client_answer(c, stream)->closed; i++) {
         struct str byte = str_of(i == 3 ? "\1" : "\0", 1);
         (void)h2_send(c->h2, stream, &byte, 1);
-        client_flush(c);
+        rig_client_flush(c);
         rig_run(&rig, 1000);
     }
     CHECK("while it trickles", client_answer(c, stream)->closed == 1);
@@ -557,7 +557,7 @@ TEST(a_stream_may_be_silent_between_its_messages_and_not_within_one)
     rig_run(&rig, 3600000);
     CHECK_U64("an hour after one", client_answer(c, stream)->closed, 0);
     CHECK_OK("half a message", h2_send(c->h2, stream, &half, 1));
-    client_flush(c);
+    rig_client_flush(c);
     rig_run(&rig, 29000);
     CHECK_U64("it waits for the rest", client_answer(c, stream)->closed, 0);
     rig_run(&rig, 2000);
@@ -582,7 +582,7 @@ TEST(a_long_request_on_a_slow_line_arrives)
     CHECK_OK("head", h2_send(c->h2, stream, &first, 1));
     for (int i = 0; i < SECONDS; i++) {
         CHECK_OK("a part", h2_send(c->h2, stream, &next, 1));
-        client_flush(c);
+        rig_client_flush(c);
         rig_run(&rig, 1000);
     }
     client_end(c, stream);
@@ -606,7 +606,7 @@ TEST(time_in_which_we_do_not_read_does_not_count)
     held = client_start(c, HELD, NULL, 0);
     part[3] = 1; /* of 256 bytes */
     CHECK_OK("half a message", h2_send(c->h2, held, &half, 1));
-    client_flush(c);
+    rig_client_flush(c);
     rig_run(&rig, 600000);
     CHECK_U64("a stream that its handler paused", client_answer(c, held)->closed, 0);
     {

@@ -96,7 +96,7 @@ TEST(what_is_no_call_is_refused_with_trailers_only_and_what_is_no_grpc_in_words)
         int32_t stream = 0;
         CHECK_OK("request",
                  h2_request(c->h2, headers, refused[i].content_type ? 5 : 4, true, &stream));
-        client_flush(c);
+        rig_client_flush(c);
         client_wait_closed(c, stream);
         a = client_answer(c, stream);
         CHECK_I64(refused[i].why, a->http, refused[i].http);
@@ -124,23 +124,23 @@ TEST(what_is_no_grpc_is_answered_at_its_end_and_the_wait_is_bounded)
     c = client_connect(&rig, 0, false);
     for (size_t i = 0; i < ARRAY_LEN(streams); i++)
         CHECK_OK("request", h2_request(c->h2, headers, 4, false, &streams[i]));
-    client_flush(c);
+    rig_client_flush(c);
     client_wait_closed(c, streams[8]); /* those that wait count among the calls */
     CHECK_I64("the ninth is one too many", client_answer(c, streams[8])->http, 200);
     CHECK_I64("the first waits", client_answer(c, streams[0])->http, -1);
     CHECK_OK("end", h2_send_end(c->h2, streams[0]));
-    client_flush(c);
+    rig_client_flush(c);
     client_wait_closed(c, streams[0]);
     CHECK_I64("and is answered", client_answer(c, streams[0])->http, 415);
     for (int i = 0; i < 3; i++) {
         CHECK_OK("data", h2_send(c->h2, streams[1], &part, 1));
-        client_flush(c);
+        rig_client_flush(c);
     }
     client_wait_closed(c, streams[1]);
     CHECK_I64("a long one before its end", client_answer(c, streams[1])->http, 415);
     h2_reset(c->h2, streams[2], H2_CANCEL);
     CHECK_OK("its place is free again", h2_request(c->h2, headers, 4, true, &streams[2]));
-    client_flush(c);
+    rig_client_flush(c);
     client_wait_closed(c, streams[2]);
     CHECK("the connection lives", c->open);
     rig_close(&rig);
@@ -155,7 +155,7 @@ static int32_t stranger(struct client *c, const char *method, bool end)
     int32_t stream = 0;
 
     CHECK_OK("request", h2_request(c->h2, headers, ARRAY_LEN(headers), end, &stream));
-    client_flush(c);
+    rig_client_flush(c);
     return stream;
 }
 
@@ -311,7 +311,7 @@ TEST(a_reset_and_a_lost_connection_end_every_call_once)
     }
     rig_wait(&rig, "all begun", has_begun, &want);
     h2_reset(c->h2, first, H2_CANCEL);
-    client_flush(c);
+    rig_client_flush(c);
     rig_run(&rig, 100);
     CHECK_U64("one is done", echo_stats(rig.echo).done, 1);
     stream_close(c->stream);
@@ -543,7 +543,7 @@ TEST(a_stream_whose_client_does_not_read_waits_and_then_goes_on_in_order)
     a = client_answer(c, stream);
     c->hold = false;
     h2_consume(c->h2, stream, a->bytes);
-    client_flush(c);
+    rig_client_flush(c);
     client_wait_closed(c, stream);
     CHECK_I64("well", a->grpc, 0);
     arena_init(&arena, 64 << 20);
@@ -572,7 +572,7 @@ TEST(requests_wait_unread_while_answers_are_not_taken)
     c->hold = false;
     for (int i = 0; i < CALLS; i++)
         h2_consume(c->h2, 2 * i + 1, client_answer(c, 2 * i + 1)->bytes);
-    client_flush(c);
+    rig_client_flush(c);
     for (int i = 0; i < CALLS; i++) {
         client_wait_closed(c, 2 * i + 1);
         CHECK_I64("answered", client_answer(c, 2 * i + 1)->grpc, 0);
@@ -644,7 +644,7 @@ TEST(a_paused_call_reads_nothing_and_its_peer_feels_it)
           rpc_server_stats(rig.server).buffered <= (256 << 10) + 20000);
     c->hold = false;
     h2_consume(c->h2, stream, client_answer(c, stream)->bytes);
-    client_flush(c);
+    rig_client_flush(c);
     client_end(c, stream);
     client_wait_closed(c, stream);
     CHECK_I64("well", client_answer(c, stream)->grpc, 0);
@@ -700,7 +700,7 @@ TEST(bytes_one_by_one_make_the_same_message)
     for (size_t i = 0; i < 12; i++) {
         struct str byte = str_of(framed + i, 1);
         CHECK_OK("send", h2_send(c->h2, stream, &byte, 1));
-        client_flush(c);
+        rig_client_flush(c);
         rig_run(&rig, 1);
     }
     client_end(c, stream);
@@ -827,7 +827,7 @@ static size_t push(struct client *c, int32_t stream, struct str bytes, size_t at
             at += part.len;
             idle = 0;
         }
-        client_flush(c);
+        rig_client_flush(c);
         rig_run(&rig, 10);
     }
     return at;

@@ -122,7 +122,7 @@ TEST(a_slow_body_is_no_crime_and_ends_with_its_deadline)
     for (int i = 0; i < 8; i++) {
         struct str byte = str_of(&"\0\0\0\0\100abc"[i], 1);
         CHECK_OK("send", h2_send(c->h2, stream, &byte, 1));
-        client_flush(c);
+        rig_client_flush(c);
         rig_run(&rig, 2000);
     }
     CHECK("it waits", c->open && client_answer(c, stream)->closed == 0);
@@ -144,7 +144,7 @@ TEST(rapid_resets_cost_the_connection)
     for (; made < 1000 && !c->closed; made++) {
         int32_t stream = client_start(c, BIDI, NULL, 0);
         h2_reset(c->h2, stream, H2_CANCEL);
-        client_flush(c);
+        rig_client_flush(c);
     }
     rig_run(&rig, 100);
     CHECK("a thousand cancelled calls are forgiven", c->open);
@@ -178,7 +178,7 @@ TEST(pings_that_come_too_often_draw_enhance_your_calm)
     c = client_connect(&rig, 0, false);
     for (int i = 0; i < 5; i++) { /* slowly is fine */
         CHECK_OK("ping", h2_ping(c->h2, 1));
-        client_flush(c);
+        rig_client_flush(c);
         rig_run(&rig, 11000);
     }
     CHECK("slowly is fine", c->open);
@@ -190,7 +190,7 @@ TEST(pings_that_come_too_often_draw_enhance_your_calm)
     CHECK("with work between is fine", c->open);
     for (; sent < 10 && !c->closed; sent++) {
         (void)h2_ping(c->h2, 1);
-        client_flush(c);
+        rig_client_flush(c);
         rig_run(&rig, 100);
     }
     check_closed_for_abuse(c);
@@ -234,7 +234,7 @@ TEST(pings_while_one_large_answer_comes_in_are_fine)
         rig_run(&rig, 1);
         if (client_answer(c, stream)->bytes == before) continue; /* only where data came */
         (void)h2_ping(c->h2, 1);
-        client_flush(c);
+        rig_client_flush(c);
         pings++;
     }
     CHECK("several", pings > 10);
@@ -609,7 +609,7 @@ TEST(bytes_are_bounded_per_identity)
         struct str parts[2] = {{"\0\0\x30\0\0", 5}, {part, sizeof part}};
         stream[i] = client_start(c, UNARY, NULL, 0);
         CHECK_OK("send", h2_send(c->h2, stream[i], parts, 2));
-        client_flush(c);
+        rig_client_flush(c);
     }
     rig_run(&rig, 5000);
     CHECK_I64("the third is too much",
@@ -629,7 +629,7 @@ static int32_t half_a_request(struct client *c, size_t bytes)
     int32_t stream = client_start(c, UNARY, NULL, 0);
 
     CHECK_OK("send", h2_send(c->h2, stream, parts, 2));
-    client_flush(c);
+    rig_client_flush(c);
     rig_run(&rig, 100);
     return stream;
 }
@@ -654,7 +654,7 @@ TEST(requests_fill_the_share_of_an_identity_to_the_byte)
         third = half_a_request(c, 1);
         CHECK_I64("not a byte more", client_answer(c, third)->grpc, GRPC_RESOURCE_EXHAUSTED);
         CHECK_OK("send", h2_send(c->h2, first, &one_more, 1));
-        client_flush(c);
+        rig_client_flush(c);
         client_wait_closed(c, first);
         CHECK_I64("nor to a call that waits", client_answer(c, first)->grpc,
                   GRPC_RESOURCE_EXHAUSTED);
@@ -710,7 +710,7 @@ TEST(answers_fill_the_share_of_an_identity_to_the_byte)
     CHECK_U64("it waits for its reader", client_answer(c, stream)->closed, 0);
     c->hold = false;
     h2_consume(c->h2, stream, client_answer(c, stream)->bytes);
-    client_flush(c);
+    rig_client_flush(c);
     client_wait_closed(c, stream);
     CHECK_I64("and is served", client_answer(c, stream)->grpc, 0);
     CHECK_SIZE("whole", client_answer(c, stream)->bytes, 100000);
