@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Words, origins, clusters, keys, stamps, promises, shapes: each a kind of shared.h. Labels: look.c. */
+/* Words, origins, clusters, keys, stamps, promises, shapes: each a kind (shared.h). Labels:
+ * look.c. */
 #include "shard/state/vocabulary.h"
 
 #include <string.h>
