@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Growing byte buffers. One byte beyond the capacity is always allocated, for a closing NUL. */
+/* Growing byte buffers. One byte more than `cap` is always allocated, for a closing NUL. */
 #include "base/buf.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { BUF_FIRST = 64 }; /* bytes taken by the first append that needs fewer */
+enum { BUF_FIRST = 64 }; /* minimum size of the first allocation */
 
 void buf_init(struct buf *b, size_t max)
 {
@@ -30,8 +30,8 @@ struct str buf_peek(const struct buf *b)
     return b->data ? (struct str){b->data, b->len} : STR_EMPTY;
 }
 
-/* Makes cap - len at least `len`. One byte more than cap is taken from the heap, so that there is
- * always place for a closing NUL that does not count towards the ceiling. */
+/* Ensures that `len` more bytes fit. One byte more than `cap` is allocated, so that a closing NUL
+ * always fits and does not count against the limit. */
 static enum err buf_grow(struct buf *b, size_t len)
 {
     size_t cap;
@@ -55,7 +55,7 @@ enum err buf_append(struct buf *b, struct str bytes)
     enum err err;
 
     if (bytes.len == 0) return ERR_OK;
-    /* A view of this very buffer would dangle when it grows. */
+    /* A view of this buffer would become invalid when the buffer grows. */
     assert(!b->data || (uintptr_t)bytes.at >= (uintptr_t)b->data + b->cap ||
            (uintptr_t)bytes.at + bytes.len <= (uintptr_t)b->data);
     err = buf_grow(b, bytes.len);
@@ -87,7 +87,8 @@ enum err buf_vappendf(struct buf *b, const char *format, va_list args)
     enum err err = ERR_OK;
 
     va_copy(again, args);
-    /* Into what room there is; most of the time that is enough and the text is formatted once. */
+    /* Tries the available room first. That is mostly enough, so that the text is formatted only
+     * once. */
     wrote = vsnprintf(room > 0 ? b->data + b->len : NULL, room, format, args);
     if (wrote < 0) err = ERR_INVALID;
     if (!err && (size_t)wrote >= room && wrote > 0) {
@@ -121,7 +122,7 @@ enum err buf_reserve(struct buf *b, size_t len, char **ret_room)
 
 void buf_commit(struct buf *b, size_t len)
 {
-    assert(len <= b->cap - b->len); /* no more than was reserved */
+    assert(len <= b->cap - b->len); /* at most what was reserved */
     b->len += len;
 }
 
