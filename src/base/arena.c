@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arenas: a list of blocks of growing size. The first block of the list serves the next
- * allocation. */
+/* Arenas: a list of blocks of growing size. The first block serves the next allocation. */
 #include "base/arena.h"
 
 #include <stdalign.h>

@@ -4,9 +4,8 @@
 
 #include "base/bytes.h"
 
-/* The polynomial is 0x1EDC6F41 with reflected bits: bit 31 of a register is the coefficient of
- * x^0. The register is inverted at the start and at the end, so that leading zeros change the
- * checksum. */
+/* The polynomial is 0x1EDC6F41 with reflected bits: bit 31 of a register is the coefficient of x^0.
+ * The register is inverted before and after, so that leading zeros change the checksum. */
 
 /* TABLE_ROW k contains, for each single bit of a byte, the register after that byte and k zero
  * bytes. The checksum is linear, so the entry of a byte is the xor of the entries of its bits. */

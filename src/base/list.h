@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An intrusive circular list. A detached node points to itself, so removing it again is
- * harmless. */
+/* An intrusive circular list. A detached node points to itself and may be removed again. */
 #ifndef BASE_LIST_H
 #define BASE_LIST_H
 #include "base/base.h"

@@ -62,8 +62,8 @@ static void index_entry(struct map *m, size_t index)
     m->slots[i] = (uint32_t)(index + 1);
 }
 
-/* Copies the entries without holes to `to`, in order, and fills the cleared slots. `to` may be the
- * present array. */
+/* Copies the entries without holes to `to`, in order, and fills the cleared slots. `to` may be
+ * m->entries. */
 static void squeeze(struct map *m, struct map_entry *to)
 {
     size_t kept = 0;

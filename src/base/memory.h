@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Heap memory with a byte counter: what a set of tables uses, without the allocator's own
- * overhead. */
+/* Heap memory with a byte counter, exact except for the allocator's own overhead. */
 #ifndef BASE_MEMORY_H
 #define BASE_MEMORY_H
 #include <stdlib.h>
@@ -9,8 +8,8 @@
 
 static inline uint64_t memory_cost(size_t size)
 {
-    return ((uint64_t)size + 8 + 15) / 16 * 16; /* a header of 8 bytes, rounded up to 16, as in
-                                                 * common malloc implementations */
+    return ((uint64_t)size + 8 + 15) / 16 * 16; /* header of 8 bytes, steps of 16, as in most
+                                                 * mallocs */
 }
 
 /* not zeroed; NULL if memory ran out */

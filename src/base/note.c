@@ -27,8 +27,7 @@ static void format_text(char text[NOTE_CAP], const char *format, va_list args)
     if (wrote >= NOTE_CAP) mark_cut(text);
 }
 
-/* note_set() and note_prefix() format into a copy, so that the note's own text may be an
- * argument. */
+/* These functions format into a copy, so that the note's own text may be an argument. */
 void note_set(struct note *note, const char *format, ...)
 {
     char text[NOTE_CAP];

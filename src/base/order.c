@@ -40,8 +40,7 @@ struct order_node {
     uint32_t hint[FANOUT];
     struct order_node *next, *before; /* on the same level */
     void *rows[FANOUT];
-    struct order_node *child[FANOUT]; /* of an inner node; a leaf is allocated without the fields
-                                       * from here on */
+    struct order_node *child[FANOUT]; /* of an inner node; a leaf is allocated only up to here */
     uint32_t weight[FANOUT];
 };
 
@@ -402,8 +401,7 @@ static void child_merge(struct order *order, struct order_node *parent, uint32_t
     node_close_slot(parent, left + 1);
 }
 
-/* Runs after an entry of child `slot` was removed: updates the child's first row and merges nearly
- * empty nodes. */
+/* Runs after an entry of child `slot` was removed: updates its first row, merges sparse nodes. */
 static void child_tend(struct order *order, struct order_node *parent, uint32_t slot)
 {
     struct order_node *child = parent->child[slot];

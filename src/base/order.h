@@ -2,8 +2,7 @@
 /* An ordered set of rows, sorted by a pair of texts: a B+ tree of borrowed pointers.
  *
  * A row contains its key, which must not change while the row is in the set. Inserting is all or
- * nothing; removing and replacing allocate nothing. The memory of nodes is counted in
- * *kind->bytes. */
+ * nothing; removing and replacing allocate nothing. *kind->bytes counts the memory of nodes. */
 #ifndef BASE_ORDER_H
 #define BASE_ORDER_H
 #include "base/err.h"

@@ -15,7 +15,6 @@ uint64_t prng_between(struct prng *p, uint64_t low, uint64_t high); /* both boun
 /* True with this probability: never for 0, always for 1,000,000. */
 bool prng_chance(struct prng *p, uint32_t per_million);
 void prng_fill(struct prng *p, void *out, size_t len);
-/* Creates an independent generator, so that the draws of one user do not change those of
- * another. */
+/* Creates an independent generator, so that its draws do not change those of `p`. */
 void prng_fork(struct prng *p, struct prng *ret_child);
 #endif

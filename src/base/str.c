@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Views of bytes: comparing, cutting, numbers, UTF-8 and hashing. Only str_dup() allocates
- * memory. */
+/* Views of bytes: comparing, cutting, numbers, UTF-8, hashing. Only str_dup() allocates. */
 #include "base/str.h"
 
 #include <stdlib.h>
@@ -196,8 +195,7 @@ static inline uint64_t sip_tail(const char *at, size_t len)
 
 uint64_t str_hash(struct str s, uint64_t seed)
 {
-    /* The second word of the key is a multiple of the seed, so that seed 0 gives the all-zero
-     * key. */
+    /* The key's second word is a multiple of the seed, so that seed 0 gives the all-zero key. */
     uint64_t second = seed * 0x9E3779B97F4A7C15u;
     uint64_t v[4] = {seed ^ 0x736F6D6570736575u, second ^ 0x646F72616E646F6Du,
                      seed ^ 0x6C7967656E657261u, second ^ 0x7465646279746573u};

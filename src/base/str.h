@@ -27,8 +27,7 @@ static inline bool str_equal(struct str a, struct str b)
 }
 bool str_equal_nocase(struct str a, struct str b); /* ASCII letters only */
 int str_compare(struct str a, struct str b);       /* bytewise, a prefix is smaller; <0, 0, >0 */
-int str_order(const void *a, const void *b);       /* compares two struct str, for qsort() and
-                                              * bsearch() */
+int str_order(const void *a, const void *b);       /* for qsort() and bsearch() of struct str */
 /* Returns the empty view if `from` is past the end. */
 static inline struct str str_tail(struct str s, size_t from)
 {
@@ -42,8 +41,7 @@ static inline bool str_ends(struct str s, struct str suffix)
 {
     return s.len >= suffix.len && str_equal(str_tail(s, s.len - suffix.len), suffix);
 }
-/* Copies the bytes to *at and moves *at behind the copy. Used for texts behind a struct in the same
- * memory block. */
+/* Copies the bytes to *at and moves *at behind the copy. For texts behind a struct in one block. */
 static inline struct str str_put(char **at, struct str s)
 {
     struct str copy = {*at, s.len};

@@ -25,8 +25,7 @@ struct label {
 };
 
 /* Checks that `text` has at most `max` bytes of UTF-8 without control characters (below 0x20, and
- * 0x7F). The empty text passes. ERR_INVALID, or ERR_TOO_LARGE for the length, with "<field>: why"
- * in the note. */
+ * 0x7F). Accepts the empty text. ERR_INVALID, ERR_TOO_LARGE; the note has "<field>: why". */
 enum err text_check(const char *field, struct str text, size_t max, struct note *note);
 /* Like text_check(), but the text must not be empty. */
 enum err id_check(const char *field, struct str id, size_t max, struct note *note);

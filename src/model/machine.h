@@ -71,13 +71,11 @@ struct machine {
     double price_per_hour, interruption_probability;
     struct str last_error;
     struct machine_stamp stamp;
-    struct str destination; /* Creating: the cluster that the machine is created for. A separate
-                             * field, because `cluster` must be empty in this state */
+    struct str destination; /* Creating: the cluster it is created for (`cluster` is empty then) */
     struct machine_promise promised;
 };
 
-/* Return the name, or "State(12)" or "CapacityType(0)" written into `text` for an unknown
- * number. */
+/* Return the name, or write "State(12)" or "CapacityType(0)" for an unknown number into `text`. */
 enum { MACHINE_NAME_CAP = 32 };
 const char *machine_state_name(uint32_t state, char text[MACHINE_NAME_CAP]);
 const char *capacity_type_name(uint32_t type, char text[MACHINE_NAME_CAP]);
@@ -98,8 +96,7 @@ bool machine_state_keeps_stamp(enum machine_state state);
 enum machine_edge {
     EDGE_REFUSED,  /* into or out of Unspecified, or the state is unchanged */
     EDGE_DRIVEN,   /* one of our transitions, see the diagram above */
-    EDGE_OBSERVED, /* made by the provider (host lost, reclaimed, repaired), or an action of ours
-                    * whose reply was lost */
+    EDGE_OBSERVED, /* by the provider (host lost, reclaimed, repaired), or ours with a lost reply */
     EDGE_FOREIGN,  /* accepted, but not caused by us: another program acts on the machine */
 };
 enum machine_edge machine_edge(enum machine_state from, enum machine_state to);

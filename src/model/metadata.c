@@ -11,8 +11,7 @@
 
 /* --- reals, printed like Go's strconv with format 'g' and the shortest precision ---
  *
- * libc is only used for digits and for values in forms without a decimal point, so that the locale
- * has no effect. */
+ * libc is used only for digits and for values without a decimal point, because of locales. */
 
 enum { REAL_DIGITS_MAX = 17, REAL_CAP = 32, REAL_TEXT_MAX = 64, VALUE_CAP = 48 };
 

@@ -28,8 +28,7 @@ const char *penalty_label(uint8_t bucket); /* "unspecified", "0", "0.5", "1" ...
 enum err penalty_check(const char *field, uint32_t bucket, struct note *note);
 
 /* Returns price + probability x max(0, penalty), in dollars per hour. A machine that is never
- * interrupted costs its price, whatever the penalty: 0 x infinity is NaN and could not be
- * ordered. */
+ * interrupted costs its price, whatever the penalty, because 0 x infinity is NaN. */
 static inline double effective_cost(double price, double probability, double penalty)
 {
     return probability > 0 && penalty > 0 ? price + probability * penalty : price;

@@ -57,8 +57,7 @@ enum err profile_without_same(struct arena *arena, const struct profile *p,
 const struct requirement *profile_same(const struct profile *p); /* first Same, or NULL */
 /* first DoNotSchedule, or NULL */
 const struct spread *profile_strict_spread(const struct profile *p);
-/* Returns the values of the first requirement on the instance type if its operator is In. NULL: any
- * type. */
+/* Returns the values of the first requirement on the instance type if it is In. NULL: any type. */
 const struct str *profile_pinned_types(const struct profile *p, size_t *ret_count);
 bool profile_matches(const struct profile *p, const struct attributes *attributes);
 #endif

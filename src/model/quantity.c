@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads and prints quantities with 128-bit integers, so that no value is converted to double.
- * Pure. */
+/* Reads and prints quantities with 128-bit integers; no value becomes a double. Pure. */
 #include "model/quantity.h"
 
 #define NANO_MAX ((uint128)QUANTITY_UNITS_MAX * (uint128)NANO_PER_UNIT)
@@ -89,8 +88,7 @@ static enum err take_apart(struct str text, struct parts *parts, struct note *no
  * a weight, a power of ten in nano-units; digits below 10^0 only decide whether to round. */
 static bool decimal_nano(const struct parts *parts, uint128 *ret_nano)
 {
-    static const int64_t far = 1 << 20; /* larger than any weight that matters, in both
-                                         * directions */
+    static const int64_t far = 1 << 20; /* larger than any weight that matters */
     size_t count = parts->whole.len + parts->fraction.len;
     int64_t power = parts->power > far ? far : parts->power < -far ? -far : parts->power;
     int64_t weight = (int64_t)parts->whole.len - 1 + power + 9; /* a unit has 10^9 nano-units */

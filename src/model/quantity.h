@@ -29,8 +29,7 @@ struct quantity {
 #define QUANTITY_UNITS_MAX INT64_MAX /* absolute value */
 enum {
     QUANTITY_TEXT_MAX = 128, /* longer input is rejected */
-    QUANTITY_TEXT_CAP = 48,  /* canonical text with its NUL; sufficient for 128 bits of milli-units,
-                             * too */
+    QUANTITY_TEXT_CAP = 48,  /* canonical text with its NUL; fits 128 bits of milli-units */
 };
 
 /* Reads a sign, digits with an optional point, and one suffix; no blanks. ERR_PARSE, ERR_TOO_LARGE.
@@ -49,7 +48,6 @@ int128 quantity_milli(const struct quantity *q);
 /* milli| <= QUANTITY_MILLI_MAX: the largest value whose nano-units fit into 128 bits. */
 #define QUANTITY_MILLI_MAX (((int128)1 << 107) - 1)
 struct quantity quantity_from_milli(int128 milli, enum quantity_format format);
-/* Writes a decimal number with a closing NUL and returns its length. printf() cannot print 128
- * bits. */
+/* Writes a decimal with a closing NUL and returns its length; printf() cannot print 128 bits. */
 size_t int128_text(int128 value, char text[QUANTITY_TEXT_CAP]);
 #endif

@@ -117,8 +117,7 @@ static bool needs_key(const struct requirement *r)
  * value that no list can contain (a NUL byte) and the absence of the key. */
 static bool group_can_hold(const struct requirement *group, size_t count)
 {
-    static const struct str unlisted = {"\0", 1}; /* cannot be listed, because values must not
-                                                   * contain control characters */
+    static const struct str unlisted = {"\0", 1}; /* values cannot contain control characters */
     const struct requirement *from = NULL;
     bool absent = true, present = true;
 

@@ -22,8 +22,7 @@ enum requirement_operator {
 };
 enum {
     REQUIREMENTS_MAX = 64,         /* of one profile */
-    REQUIREMENT_VALUES_MAX = 1024, /* of one requirement; enough for every instance type of a
-                                    * cloud */
+    REQUIREMENT_VALUES_MAX = 1024, /* of one requirement; enough for all types of a cloud */
 };
 #define LABEL_INSTANCE_TYPE STR("node.kubernetes.io/instance-type")
 #define LABEL_ZONE          STR("topology.kubernetes.io/zone")
@@ -44,8 +43,8 @@ struct attributes {
 /* Returns the value under `key`, or NULL if the machine has no such attribute. */
 const struct str *attributes_find(const struct attributes *a, struct str key);
 
-const char *operator_name(enum requirement_operator op); /* for example "In"; valid operators
-                                                          * only */
+const char *operator_name(enum requirement_operator op); /* for example "In"; only valid
+                                                          * operators */
 /* `value` is the machine's attribute under the requirement's key; NULL if absent. The values of the
  * requirement must be sorted. */
 bool requirement_holds(const struct requirement *r, const struct str *value);

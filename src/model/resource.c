@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Resource vectors, packed and unpacked, and the table of resource names. Pure, except for the
- * table's arena. */
+/* Resource vectors, packed and unpacked, and the table of their names. Pure, except for its
+ * arena. */
 #include "model/resource.h"
 
 /* Returns the smallest index in a set. Walk a set with: for (left = set; left; left &= left - 1)
@@ -13,8 +13,7 @@ static uint32_t lowest(uint64_t set)
 void dimensions_init(struct dimensions *d)
 {
     *d = (struct dimensions){0};
-    arena_init(&d->arena, 1 << 16); /* 64 names of at most 317 bytes, and the headers of the
-                                     * arena */
+    arena_init(&d->arena, 1 << 16); /* 64 names of at most 317 bytes, and block headers */
 }
 
 void dimensions_deinit(struct dimensions *d)
@@ -385,8 +384,7 @@ static uint32_t next_named(const struct dimensions *d, const struct resource_sum
     return DIMENSIONS_MAX;
 }
 
-/* Compares names as in "cpu=" and "cpu2=": the sign is compared with the next byte of the longer
- * name. */
+/* Compares names including the sign ("cpu=", "cpu2="): it meets the longer name's next byte. */
 static int name_compare(struct str a, struct str b)
 {
     size_t len = min_size(a.len, b.len);

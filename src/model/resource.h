@@ -45,8 +45,7 @@ void dimensions_deinit(struct dimensions *d);
 enum err dimensions_index(struct dimensions *d, struct str name, uint32_t *ret_index,
                           struct note *note);
 
-/* The family of suffixes that each dimension is printed with, one bit per dimension. Neither bit
- * set: decimal. */
+/* The suffix family that each dimension is printed with, one bit each. Neither bit set: decimal. */
 struct resource_formats {
     uint64_t binary, exponent;
 };
@@ -59,8 +58,7 @@ struct resources { /* zeroed: empty */
     int64_t milli[RESOURCES_MAX]; /* packed by ascending dimension; >= 0 */
 };
 
-/* Counts the bits of a mask. Written in C because without -mpopcnt the builtin is a function
- * call. */
+/* Counts the bits of a mask. Written in C, because without -mpopcnt the builtin is a call. */
 static inline uint32_t resource_bits(uint64_t mask)
 {
     mask -= mask >> 1 & 0x5555555555555555;
@@ -133,8 +131,7 @@ void resource_sum_add_sum(struct resource_sum *s, const struct resource_sum *oth
 void resource_sum_scale(struct resource_sum *s, const struct resources *r, uint64_t n);
 void resource_sum_scale_sum(struct resource_sum *s, const struct resource_sum *of, uint64_t n);
 bool resource_sum_is_zero(const struct resource_sum *s);
-/* ERR_TOO_LARGE if an amount does not fit into 64 bits or there are more than RESOURCES_MAX
- * names. */
+/* ERR_TOO_LARGE if an amount exceeds 64 bits or there are more than RESOURCES_MAX names. */
 enum err resource_sum_narrow(const struct resource_sum *s, struct resources *ret_resources);
 /* Like resources_parse(), but accepts any quantity below 2^63 units. */
 enum err resource_sum_parse(struct dimensions *d, const char *field, const struct label *pairs,

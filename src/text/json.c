@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* JSON documents read by jansson. A struct json is a json_t; only in() and out() cast between
- * them. */
+/* JSON documents read by jansson. A struct json is a json_t; only in() and out() cast. */
 #include "text/json.h"
 
 #include <jansson.h>
@@ -12,10 +11,11 @@ static_assert(JSON_DEPTH_MAX < JSON_PARSER_MAX_DEPTH,
 
 /* ---- jansson's memory ----
  *
- * jansson reports some failures of malloc() as an invalid token. One failure it does not report: if
- * the buffer of the present token cannot grow, it drops a byte and continues. Therefore jansson
- * allocates through these functions, which set a flag on failure; a document read with the flag set
- * is rejected. They are linked statically, so tests that make the k-th allocation fail cover them. */
+ * jansson reports some failures of malloc() as an invalid token. One failure it does not report:
+ * if the buffer of the present token cannot grow, it drops a byte and continues. Therefore
+ * jansson allocates through these functions, which set a flag on failure; a document read with
+ * the flag set is rejected. They are linked statically, so tests that make the k-th allocation
+ * fail cover them. */
 static _Thread_local bool out_of_memory;
 static pthread_once_t memory_once = PTHREAD_ONCE_INIT;
 
@@ -143,8 +143,7 @@ size_t json_count(const struct json *container)
 
 const struct json *json_item(const struct json *array, size_t index)
 {
-    return out(json_array_get(in(array), index)); /* NULL past the end and for values that are not
-                                                   * arrays */
+    return out(json_array_get(in(array), index)); /* NULL past the end, or not an array */
 }
 
 const struct json *json_find(const struct json *json, const char *path)

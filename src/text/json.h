@@ -16,10 +16,7 @@
 #include "base/str.h"
 #include "text/ndjson.h"
 
-enum {
-    JSON_DEPTH_MAX = NDJSON_DEPTH_MAX
-}; /* so that a document can be written again, and walked
-                                             * recursively */
+enum { JSON_DEPTH_MAX = NDJSON_DEPTH_MAX }; /* so that documents can be written and walked */
 
 struct json; /* a value; borrowed from its document, except for the root from json_open() */
 
@@ -38,8 +35,7 @@ enum json_kind {
  * token. ERR_TOO_LARGE above bytes_max or JSON_DEPTH_MAX; ERR_NOMEM. */
 enum err json_open(struct str text, size_t bytes_max, struct json **ret_json, struct note *note);
 void json_close(struct json *json); /* NULL is allowed */
-/* Appends the value as one line or, for people, as several lines. All or nothing, see
- * ndjson_end(). */
+/* Appends the value as one line or, for people, as several. All or nothing, see ndjson_end(). */
 enum err json_write(const struct json *json, enum ndjson_style style, struct buf *out);
 bool json_same(const struct json *a, const struct json *b); /* ignores the order of keys */
 
@@ -57,9 +53,9 @@ const struct json *json_item(const struct json *array, size_t index);
 bool json_next(const struct json *object, void **cursor, struct str *ret_key,
                const struct json **ret_value);
 
-/* Return the field at a path if it has the required kind. ERR_NOT_FOUND: "field 'a.b': missing".
- * ERR_INVALID: "field 'a.b': expected integer, got string". null is a kind of its own, not a
- * missing field. */
+/* Return the field at a path if it has the required kind. null is a kind, too, not a missing
+ * field. ERR_NOT_FOUND: "field 'a.b': missing". ERR_INVALID: "field 'a.b': expected integer, got
+ * string". */
 enum err json_get_string(const struct json *json, const char *path, struct str *ret_text,
                          struct note *note);
 enum err json_get_i64(const struct json *json, const char *path, int64_t *ret_number,

@@ -19,8 +19,7 @@ enum json_as {
     JSON_AS_BOOL,   /* bool */
     JSON_AS_WORD,   /* an enum: the index of the text in `words` */
     JSON_AS_TEXTS,  /* const struct str *, with a count */
-    JSON_AS_PAIRS,  /* an object of texts: an array of two struct str each (name, text), with a
-                    * count */
+    JSON_AS_PAIRS,  /* an object of texts: pairs of struct str (name, text), with a count */
     JSON_AS_ROW,    /* a struct, read with the table `row` */
     JSON_AS_ROWS,   /* a const pointer to an array of such structs, with a count */
     JSON_AS_OWN,    /* read by the function `own` */
@@ -57,6 +56,5 @@ enum err json_fields_read(const struct json *object, const struct json_fields *f
 /* Functions for use in `own`. */
 enum err json_text(const struct json *value, struct str *into, struct arena *arena,
                    struct note *note);
-enum err json_wrong(struct note *note, const char *what); /* returns ERR_INVALID and sets the
-                                                           * note */
+enum err json_wrong(struct note *note, const char *what); /* returns ERR_INVALID with a note */
 #endif

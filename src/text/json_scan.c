@@ -79,8 +79,7 @@ static bool unescape_unit(struct str raw, size_t *at, uint32_t *ret_scalar)
     return true;
 }
 
-/* Reads one escape at raw[*at] and writes up to four bytes. Returns their number; 0: no valid
- * escape. */
+/* Reads one escape at raw[*at] and writes up to four bytes. Returns their number; 0: no escape. */
 static size_t unescape(struct str raw, size_t *at, char out[UTF8_LEN_MAX])
 {
     static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";

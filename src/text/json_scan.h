@@ -35,8 +35,7 @@ struct json_scan {   /* storage of the caller; use only through the functions be
     bool arrays[JSON_SCAN_DEPTH]; /* per open level: true for an array, false for an object */
     uint32_t depth;
     uint8_t expect, word; /* states of json_scan.c */
-    bool escape, rewrite; /* of the present token: after a backslash; contains an escape or a byte
-                           * above 0x7F */
+    bool escape, rewrite; /* present token: after a backslash; has an escape or a high byte */
 };
 
 void json_scan_init(struct json_scan *scan, size_t text_max); /* allocates nothing */

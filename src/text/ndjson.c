@@ -182,8 +182,7 @@ static void close_level(struct ndjson *w, bool array)
     char *at;
 
     if (w->err) return;
-    assert(w->depth > 0 && ndjson_in_array(w) == array); /* the innermost level must be closed
-                                                          * first */
+    assert(w->depth > 0 && ndjson_in_array(w) == array); /* the innermost level is closed first */
     w->depth--;
     w->err = buf_reserve(w->out, 1 + indent_size(w), &at);
     if (w->err) return;

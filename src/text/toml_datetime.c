@@ -2,9 +2,8 @@
 /* TOML dates and times, based on rfc3339.h. */
 #include "text/toml_impl.h"
 
-/* TOML allows RFC 3339 timestamps and their parts: a date, a time, a date with a time, and a date
- * with a time and an offset. Seconds are required; 60 is accepted, because files may contain leap
- * seconds. */
+/* TOML allows RFC 3339 timestamps and their parts: a date, a time, a date with a time, and all
+ * three with an offset. Seconds are required; 60 is accepted for leap seconds. */
 
 bool toml_looks_like_date(struct str token)
 {

@@ -130,8 +130,7 @@ enum err toml_parse_number(struct toml_parser *p, struct str token, struct toml_
 enum err toml_parse_datetime(struct toml_parser *p, struct str token, struct toml_position at,
                              struct toml_value *value);
 bool toml_looks_like_datetime(struct str token);
-bool toml_looks_like_date(struct str token); /* true for a date without a time; a time may follow
-                                              * after a space */
+bool toml_looks_like_date(struct str token); /* exactly a date; a time may follow after a space */
 
 enum err toml_parse_document(struct toml_parser *p);
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TOML integers and floats. The functions get the whole token; error messages say what TOML
- * allows. */
+/* TOML integers and floats. The functions get the whole token; errors say what TOML allows. */
 #include "text/toml_impl.h"
 
 #include <math.h>

@@ -4,9 +4,8 @@
 
 #include <string.h>
 
-/* A section is the table of the last header; a line "a.b = 1" adds to the section. The rules about
- * what may add to a table are in enter_*() and define_*(); the table above enum toml_form lists
- * them. */
+/* A section is the table of the last header; a line "a.b = 1" adds to the section. enter_*() and
+ * define_*() contain the rules about what may add to a table, as listed above enum toml_form. */
 
 static enum err parse_value(struct toml_parser *p, struct toml_value *parent, const struct str *key,
                             struct toml_position key_at);
@@ -325,9 +324,7 @@ static enum err parse_value(struct toml_parser *p, struct toml_value *parent, co
     enum err err = toml_add(p, parent, key, options, &value);
 
     if (err) return err;
-    if (c == '[')
-        return parse_array(p, value); /* recursion is limited to TOML_DEPTH_MAX by
-                                                 * toml_add() */
+    if (c == '[') return parse_array(p, value); /* toml_add() limits the depth to TOML_DEPTH_MAX */
     if (c == '{') return parse_inline_table(p, value);
     if (c == '"' || c == '\'') return toml_parse_string(p, false, &value->string);
     return parse_token(p, value);

@@ -20,7 +20,6 @@ bool utf8_is_scalar(uint32_t code_point);
 size_t utf8_write(uint32_t scalar, char out[UTF8_LEN_MAX]);
 /* Counts the code points of well-formed text. */
 size_t utf8_count(struct str s);
-/* Returns the longest prefix of `s` that has at most `len_max` bytes and ends between two
- * sequences. */
+/* Returns the longest prefix of `s` of at most `len_max` bytes that ends between two sequences. */
 struct str utf8_clip(struct str s, size_t len_max);
 #endif

@@ -28,8 +28,7 @@ void own_claim(struct decider *e, struct want *w)
     }
 }
 
-/* Returns the Need's key if the Need has only one key and no machine of the key was taken in this
- * decision. */
+/* Returns the Need's only key, if no machine of the key was taken in this decision; else NULL. */
 static const struct key *assign_untouched_key(const struct decider *e, const struct want *w)
 {
     uint32_t slot = want_memory(e, w)->key;

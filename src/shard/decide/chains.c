@@ -34,8 +34,7 @@ static void ties_order(const struct decider *e, const struct price_order *order,
     qsort(tied, end - from, sizeof *tied, tied_compare);
 }
 
-/* Appends an entry to the chain of its value. While chains are built, `next` of a chain is its last
- * entry. */
+/* Appends an entry to the chain of its value. During building, chain.next is the last entry. */
 static void chains_add(struct decider *e, const struct price_order *order, struct chains *c,
                        uint32_t entry)
 {

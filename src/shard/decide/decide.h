@@ -33,17 +33,15 @@ enum verdict_reason {
 enum {
     VERDICT_COUNT_MOST = 256, /* matching and fitting machines are counted up to this number */
     VERDICT_DOMAINS_MOST = 6, /* number of best covered domains that a gang's verdict lists */
-    SHIELD_MS = 60 * 1000, /* a machine drained for a Need is kept for that Need this long after it
-                            * became Idle */
-    RECLAIM_GRACE_MS = 600 * 1000, /* grace of a Reclaim; long, because no Need waits for the
-                                    * machine */
+    SHIELD_MS = 60 * 1000, /* a machine drained for a Need is kept for it this long after becoming
+                            * Idle */
+    RECLAIM_GRACE_MS = 600 * 1000, /* grace of a Reclaim; long, because no Need waits */
 };
 
 struct action {
     enum action_kind kind;
     struct str machine;
-    struct str cluster; /* Bootstrap, Provision: destination. Preempt, Reclaim: source. Delete:
-                         * empty */
+    struct str cluster; /* Bootstrap, Provision: destination. Else: source. Delete: empty */
     /* Bootstrap, Provision: the Need that the machine is bought for. Preempt, Reclaim: the Need
      * that the machine is drained for; an empty cluster means no Need. */
     struct need_key key;
@@ -79,26 +77,24 @@ struct need_verdict {
     const struct shortage *shortage;          /* NULL if the Need is satisfied */
 };
 
-struct decision { /* borrowed; valid until the next decide() or the next change of inventory or
-                   * needs */
+struct decision { /* borrowed; valid until the next decide() or change of inventory or needs */
     const struct need_verdict *verdicts; /* in the order of Needs */
     size_t verdict_count;
     const struct action *actions;
     size_t action_count;
-    uint32_t claimed, excess, folded; /* for metrics: machines claimed, excess machines, gang rows
+    uint32_t claimed, excess, folded; /* for metrics: claimed machines, excess machines, gangs
                                        * folded */
 };
 
 /* Parts of a decision, for measuring their durations. */
 enum decide_part { DECIDE_READ, DECIDE_PHASE1, DECIDE_PHASE2, DECIDE_PHASE3, DECIDE_PARTS };
 
-/* Weights of the score that orders victims (section 3 of decision.md). Each weight is finite and at
- * least 0. */
+/* Weights of the score that orders victims (decision.md, section 3). Each is finite and at least
+ * 0. */
 struct victim_weights {
     double priority;                  /* multiplied by the difference of the priorities */
     double drain;                     /* divided by the expected seconds of a drain (drain_ms) */
-    double interruption, reclamation; /* divided by the dollars that the eviction costs the
-                                       * victim */
+    double interruption, reclamation; /* divided by the victim's penalty in dollars */
     uint64_t drain_ms;
 };
 
@@ -106,8 +102,7 @@ struct decide_input {
     const struct need_key *parked; /* gangs that may not acquire machines; in any order */
     size_t parked_count;
     mono_time now; /* same clock as the inventory's idle_since */
-    /* How long Idle machines are kept before they are deleted; 0 and IDLE_HOLD_FOREVER: for
-     * ever. */
+    /* How long Idle machines are kept before they are deleted. 0 or IDLE_HOLD_FOREVER: for ever. */
     uint64_t idle_hold_ms[CAPACITY_TYPE_COUNT];
     struct victim_weights weights;
     /* Called at the end of each part; may be NULL. */
@@ -119,18 +114,16 @@ void decide_input_init(struct decide_input *input, mono_time now);
 
 struct decider; /* opaque scratch memory and caches; used by one thread */
 struct decider_options {
-    const struct inventory *inventory; /* the same inventory for the engine's whole life. Inventory
-                                        * and needs must outlive the engine */
+    const struct inventory *inventory; /* must not change; inventory and needs outlive the engine */
     struct needs *needs; /* the engine sorts the table when it is not in the order of Needs */
     const struct dimensions *dimensions; /* the table that inventory and needs were built with */
-    size_t scratch_max; /* limit in bytes for one decision; decide() returns ERR_FULL above it. 0:
-                         * no limit */
+    size_t scratch_max; /* limit in bytes for one decision; ERR_FULL above it. 0: no limit */
 };
 enum err decider_open(const struct decider_options *options, struct decider **ret_engine);
 void decider_close(struct decider *engine); /* NULL is allowed */
 
-/* Returns ERR_FULL if the scratch memory would exceed scratch_max, and ERR_NOMEM if memory ran out.
- * After an error there is no decision, the previous decision is invalid, and the engine stays
+/* Returns ERR_FULL if the scratch memory would exceed scratch_max, ERR_NOMEM if memory ran out.
+ * After an error there is no decision, the previous decision is invalid, the engine stays
  * usable. */
 enum err decide(struct decider *engine, const struct decide_input *input,
                 const struct decision **ret_decision);

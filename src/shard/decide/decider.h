@@ -25,8 +25,7 @@
 
 struct supply_source { /* fields that every walk reads come first */
     const struct cohort *cohort;
-    uint64_t decision;     /* number of the decision that initialised this source; smaller than
-                        * e->number: stale */
+    uint64_t decision; /* number of the decision that initialised the source; an older one: stale */
     uint32_t first, count; /* members [first, first + count) of the cohort */
     uint32_t taken;        /* members taken, from the front of the range */
     uint32_t log;          /* newest log entry that took from this source; LOG_NONE: none */
@@ -39,8 +38,8 @@ struct supply_source { /* fields that every walk reads come first */
 };
 #define KEY_NONE SLOT_NONE
 #define LOG_NONE UINT32_MAX
-struct machine_row *source_next(struct supply_source *s); /* Returns the first member that is left;
-                                                           * at least one must be left. */
+struct machine_row *source_next(struct supply_source *s); /* Returns the first member left; there
+                                                           * must be one. */
 /* Returns member `number` of the cohort. Going backwards restarts from the first member. */
 struct machine_row *source_at(struct supply_source *s, uint32_t number);
 
@@ -55,8 +54,8 @@ struct log {
     uint32_t count, cap;
 };
 
-/* A pool entry. Entries are sorted ascending by `first`, then by `second`, then by the next machine
- * id. */
+/* A pool entry. Entries are sorted by `first`, then `second`, then the next machine id,
+ * ascending. */
 struct pool_entry {
     double first, second;
     struct supply_source *source;
@@ -85,8 +84,7 @@ struct supply_pool {
 /* Ranges of machines that Phase 2 takes from. */
 struct runs {
     struct supply_source *at;
-    uint32_t *types; /* by range: slot of the instance type's posting, so that most ranges need not
-                      * be fetched */
+    uint32_t *types; /* by range: slot of the type's posting, so that most ranges are not fetched */
     uint32_t count, cap, type_cap;
 };
 struct victims_at { /* the victims with one look, see victims.h */
@@ -108,8 +106,7 @@ struct spread_domain {
 struct spread_state {
     struct spread_domain *at;
     uint32_t count, cap;
-    uint32_t least, at_least; /* machines in the emptiest domain, and the number of domains that are
-                               * equally empty */
+    uint32_t least, at_least; /* machines in the emptiest domain; number of equally empty ones */
 };
 struct strand {             /* the machines of one order (side) in one domain; see spread.c */
     uint32_t domain, entry; /* entry: start of the strand's next class */
@@ -117,8 +114,7 @@ struct strand {             /* the machines of one order (side) in one domain; s
     uint32_t side;
     double first, second; /* sort keys of the open class */
 };
-struct spread_side { /* Phase 1: one order to take from, and the chains of this order that are not
-                      * opened yet */
+struct spread_side { /* Phase 1: an order to take from, with its unopened chains */
     const struct price_order *order;
     struct chains *chains;
     uint32_t *link; /* points to the field that holds the number of the next chain */
@@ -142,16 +138,13 @@ struct spread_walk {                /* the arrays are reused for the next Need *
 /* A row of the normalised demand that is decided in full in this decision. */
 struct want {
     const struct demand *demand;
-    const struct cohort_cluster *cluster; /* in the inventory; NULL: the cluster has no machine
-                                           * there */
+    const struct cohort_cluster *cluster; /* NULL: the cluster has no machine */
     const struct family *family; /* of machines stamped for or promised to this row; NULL: none */
     const struct key *key;       /* a gang's key; NULL: none */
     uint64_t live;               /* bit set of the dimensions in which rem is above zero */
-    int128 *rem; /* by ascending dimension of the aggregate's mask; NULL: the row lacks the whole
-                  * aggregate */
+    int128 *rem; /* by ascending dimension of the aggregate's mask; NULL: all of it */
     uint32_t claimed, bootstraps, provisions;
-    uint32_t own_from, own_to, rest_from, rest_to; /* ranges in the log: claimed in part A (own) and
-                                                    * in part B (rest) */
+    uint32_t own_from, own_to, rest_from, rest_to; /* log ranges of parts A (own) and B (rest) */
     bool gang, parked, has_domain, satisfiable;
     /* Of a gang. True: machines that can be acquired cannot change the choice of the domain, except
      * for those in the domains of `ties` (slots of the values of K). */
@@ -172,17 +165,15 @@ struct match_term {
 
 /* Cached results for a requirement set, valid while the set and all looks are unchanged. */
 struct set_memory {
-    uint64_t birth, looks_version; /* of the set and of the looks when the cache was filled; birth
-                                    * 0: never filled */
+    uint64_t birth, looks_version; /* of the set and the looks at filling time; birth 0: never
+                                    * filled */
     struct match_term *terms;      /* without the requirement on instance types */
     const struct posting **values;
     uint32_t term_count, term_cap, value_count, value_cap;
-    uint32_t base_count; /* number of base terms; the terms after them refuse values (NotIn) */
-    uint32_t types[8];   /* postings of the instance types that the set names; no other type can
-                        * match */
-    uint8_t type_count;  /* TYPES_ANY: the set names no types, or too many */
-    uint64_t type_bits;  /* type_bits() of the types that the set names, whether machines of them
-                         * exist or not */
+    uint32_t base_count;     /* number of base terms; the terms after them refuse values (NotIn) */
+    uint32_t types[8];       /* postings of the types the set names; other types cannot match */
+    uint8_t type_count;      /* TYPES_ANY: the set names no types, or too many */
+    uint64_t type_bits;      /* type_bits() of the named types, even if no such machine exists */
     struct kept_pool *pools; /* pool.c */
     uint64_t pools_of;       /* number of the decision that made the pools */
 };
@@ -207,8 +198,8 @@ struct row_memory {
     uint32_t configured; /* Configured machines among `machines` */
     bool takes_all;      /* the row takes all of its own machines, and then lacks nothing */
     bool domain_known;   /* gang: `domain` is computed */
-    const struct posting *domain; /* value of K under which the gang's own machines cover it; NULL:
-                                   * none */
+    const struct posting *domain; /* value of K under which its own machines cover the gang, or
+                                   * NULL */
 };
 
 /* Machines of one cohort that a row took in Phase 1; see replay.c. */
@@ -224,34 +215,30 @@ struct takes {
  * had its turn in part A, the record describes this decision. */
 enum course_kind { COURSE_NONE, COURSE_STEADY, COURSE_TOOK };
 struct course {
-    uint8_t kind;      /* enum course_kind; COURSE_NONE: not known */
-    bool settled;      /* took machines of its cluster only, and lacked nothing afterwards */
-    bool known;        /* the last decision's course is known, so old and new can be compared */
-    bool again;        /* replayed so far in this decision, and the row's turn in part B is still to
-                 * come */
-    bool gang;         /* `own` is the slot of a key; false: of a family */
-    uint32_t own, key; /* own: SLOT_NONE if there is none. key: the only key of the family, or
-                        * KEY_NONE */
+    uint8_t kind;       /* enum course_kind; COURSE_NONE: not known */
+    bool settled;       /* took machines of its cluster only, and lacked nothing afterwards */
+    bool known;         /* the last decision's course is known, so old and new can be compared */
+    bool again;         /* replayed so far in this decision; the turn in part B follows */
+    bool gang;          /* `own` is the slot of a key; false: of a family */
+    uint32_t own, key;  /* own: may be SLOT_NONE. key: the family's only key, or KEY_NONE */
     uint8_t stop_state; /* in part B the row read Configured machines up to the stop, or all
                          * Configured ones and Configuring ones up to the stop */
     float stop_less;
     double stop_price;
     uint64_t types;   /* type_bits() of the instance types that the row reads in part B */
     uint32_t cluster; /* slot of the cluster; SLOT_NONE: it has no machine */
-    uint32_t own_from, own_count, rest_from, rest_count; /* what the row took in parts A (own) and B
-                                                          * (rest), as ranges of e->takes */
+    uint32_t own_from, own_count, rest_from, rest_count; /* taken in parts A (own) and B (rest), in
+                                                          * e->takes */
     uint32_t own_configured, rest_configured;            /* Configured machines among them */
     uint32_t claimed;
-    uint32_t tie_from, tie_count; /* gang, part B: what could be acquired in the domains of
-                                   * want.ties, as a range of e->ties */
+    uint32_t tie_from, tie_count; /* gang, part B: supply of the want.ties domains, in e->ties */
 };
 
 /* Everything the engine knows about a row, kept while its demand exists. Indexed by
  * demand->memory. */
 struct row_state { /* fields that every turn reads come first */
     struct steady steady;
-    bool has_verdict; /* the verdict at `place` is right if the row is steady or takes the same as
-                       * last time */
+    bool has_verdict; /* the verdict at `place` is valid if the row is steady or replayed */
     bool parked;
     uint32_t place; /* index of the row in e->rows */
     uint64_t made;  /* value of e->rows_made when the row was last in e->rows */
@@ -265,8 +252,7 @@ struct mark {
     const struct cohort *live; /* NULL: the cohort no longer exists */
     int32_t change, ahead;     /* difference to the last decision: members, and members taken */
     bool members;              /* the members themselves are different */
-    uint32_t next, older;      /* next mark of the cluster; older mark of the same slot with another
-                           * birth; or MARK_NONE */
+    uint32_t next, older;      /* next mark of the cluster; older mark of the slot; or MARK_NONE */
 };
 #define MARK_NONE UINT32_MAX
 
@@ -315,8 +301,8 @@ struct decider {
     uint32_t source_cap, key_cap, cohort_cap, cluster_cap, family_cap, set_cap;
     struct set_memory *sets;    /* by slot of the set */
     struct victims_at *victims; /* by slot of the look: Configured machines that are not excess */
-    uint64_t *victim_types; /* by slot of the type's posting + 1: decision in which its victims were
-                             * listed */
+    uint64_t *victim_types;     /* by slot of the type's posting + 1: decision that listed its
+                             * victims */
     uint32_t victims_cap, victim_type_cap;
     uint32_t folded_cap;
     struct row_state *states; /* by demand->memory */
@@ -325,18 +311,15 @@ struct decider {
     uint32_t row_count, row_cap, folded_rows;
     uint8_t *folded;         /* by place in the order of the needs table: the gang was folded */
     struct arena rows_arena; /* memory of folded rows */
-    uint64_t rows_version;   /* version of the needs table that the rows were made from; 0: never
-                            * made */
+    uint64_t rows_version;   /* version of the needs table used for the rows; 0: never made */
     uint64_t rows_made;      /* grows when the rows are made again */
     /* places of the gangs in the order of the needs table */
     uint32_t *gang_places, gang_place_count, gang_place_cap;
 
     /* Indexed by the row's place, kept while the rows stay the same: steady.c. */
-    uint64_t rows_read, changes_read; /* last rows_made and last inventory change that steady.c has
-                                       * processed */
+    uint64_t rows_read, changes_read; /* rows_made and inventory changes processed by steady.c */
     uint32_t *slots, slot_cap;        /* by row: index of its state in `states` */
-    struct need_verdict *verdicts, *verdicts_next; /* verdicts_next is filled when the rows
-                                                    * change */
+    struct need_verdict *verdicts, *verdicts_next; /* verdicts_next: used when the rows change */
     uint32_t verdict_cap, verdict_next_cap;
     struct want *wants; /* an entry is valid if its row is decided in full */
     uint32_t want_cap;
@@ -350,8 +333,7 @@ struct decider {
     uint64_t courses_of;        /* the last decision that recorded courses, if it succeeded */
     uint64_t keys_born_read;    /* value of the inventory's keys_born in that decision */
     struct takes takes, before; /* what rows took in this decision, and in the last one (before) */
-    struct takes ties, ties_before; /* what gangs could acquire in tied domains, in this decision
-                                     * and in the last one */
+    struct takes ties, ties_before; /* supply of tied domains, in this and the last decision */
 
     /* For one decision; everything below is cleared before the next decision. */
     uint32_t *restless; /* rows decided in full, in the order of Needs */
@@ -370,8 +352,7 @@ struct decider {
     bool *ready;        /* by slot of the cluster: the cluster reported since start */
     const struct cohort_cluster *
         *cluster_of;     /* by slot of the cluster in the needs table; NULL: it has no machine */
-    uint32_t *bucket_of; /* by slot of the posting: index of its bucket, domain or chain, if there
-                          * is one; must be verified */
+    uint32_t *bucket_of; /* by slot of the posting: its bucket, domain or chain; must be verified */
     struct price_lists price_lists[POOL_COUNT];
     uint64_t *touched;   /* bit set by slot of the cohort: some of its machines were taken */
     struct racks *racks; /* a linked list, see racks.h */
@@ -379,8 +360,7 @@ struct decider {
     struct buckets *buckets;     /* used for one gang, see gang.c */
     struct supply_source **heap; /* used for one class */
     struct spread_walk walks[2];
-    struct spread_state *spread_spare; /* the spread of a Need that is finished, for reuse; NULL:
-                                        * none */
+    struct spread_state *spread_spare; /* the spread of a finished Need, for reuse; or NULL */
     struct runs tails;                 /* excess: Configured machines that no row claimed */
     uint32_t phase1_log;               /* end of the log entries of Phase 1 */
     struct victim_lists victim_lists;
@@ -454,8 +434,7 @@ static inline struct row_state *row_at(const struct decider *e, uint32_t row)
 {
     return &e->states[e->slots[row]];
 }
-static inline void row_forget(struct row_state *state) /* forgets what the row took, and its
-                                                        * verdict */
+static inline void row_forget(struct row_state *state) /* what the row took, and its verdict */
 {
     state->course.kind = COURSE_NONE;
     state->has_verdict = false;
@@ -528,8 +507,7 @@ const struct bag_item *type_walk_next(struct decider *e, struct type_walk *walk)
 uint64_t type_bags_count(struct decider *e, const struct type_bags *types,
                          const struct set_memory *memory, const struct resources *wanted,
                          uint64_t most);
-/* A set without the values that it refuses (NotIn) is its *base*. Many different sets have the same
- * base. */
+/* A set without the values that it refuses (NotIn) is its *base*. Many sets have the same base. */
 bool set_base_equal(const struct set_memory *a, const struct set_memory *b);
 bool set_base_accepts(const struct decider *e, const struct set_memory *memory, uint32_t look);
 /* Returns the first value that the set refuses and the look carries; NULL if there is none. */
@@ -559,8 +537,7 @@ bool kept_rooms(struct decider *e, const struct kept_array *arrays, size_t count
 /* Computes what the row lacks. Must be called before the functions below. */
 void want_start(struct decider *e, struct want *w);
 void want_take(struct want *w, const struct machine_shape *shape, uint32_t count);
-/* Returns how many machines of this shape the row can use, at most `most`. 0: the shape does not
- * help. */
+/* Returns how many machines of this shape the row can use, at most `most`. 0: they do not help. */
 uint32_t want_needs(const struct want *w, const struct machine_shape *shape, uint32_t most);
 struct amounts want_rest(struct decider *e, const struct want *w); /* what the row lacks now */
 static inline bool want_helped(const struct want *w, const struct machine_shape *shape)
@@ -568,8 +545,7 @@ static inline bool want_helped(const struct want *w, const struct machine_shape 
     return (w->live & shape->positive) != 0;
 }
 bool want_has_key(const struct want *w, const struct key *key);
-/* Takes `count` machines for the Need and writes a log entry; want_claim() also counts them as
- * claimed. */
+/* Takes `count` machines for the Need and logs them; want_claim() also counts them as claimed. */
 void source_give(struct decider *e, uint32_t want, struct supply_source *s, uint32_t slot,
                  uint32_t count); /* writes only the log entry; slot: of the cohort */
 typedef void pool_take(struct decider *e, struct want *w, struct supply_source *s, uint32_t count);
@@ -588,10 +564,10 @@ void keep_orders_free(struct decider *e);
 
 /* pool.c */
 enum pool_kind {
-    POOL_OF_IDLE,        /* by price */
-    POOL_OF_SPECULATIVE, /* by effective cost */
-    POOL_OF_EXCESS,      /* by price */
-    POOL_OF_VICTIMS,     /* by score */
+    POOL_OF_IDLE,        /* sorted by price */
+    POOL_OF_SPECULATIVE, /* sorted by effective cost */
+    POOL_OF_EXCESS,      /* sorted by price */
+    POOL_OF_VICTIMS,     /* sorted by score */
 };
 /* bucket of the orders in that pool */
 static inline uint32_t pool_bucket(enum pool_kind kind, const struct want *w)
@@ -615,8 +591,7 @@ void pool_add_in_order(struct decider *e, struct supply_pool *pool, enum pool_ki
  * cohorts are added in keep order, others by id. */
 void pool_add_bag(struct decider *e, const struct want *w, const struct bag *bag,
                   enum machine_state state, struct supply_pool *pool);
-void pool_sort(struct supply_pool *pool, uint32_t from); /* sorts the entries from index `from`
-                                                          * on */
+void pool_sort(struct supply_pool *pool, uint32_t from); /* sorts the entries after `from` */
 /* fetches all entries of a pool that is filled as it is read */
 void pool_fetch(struct decider *e, struct supply_pool *pool);
 /* Takes machines in the pool's order until the Need lacks nothing. Takes only machines that help,
@@ -633,16 +608,15 @@ void assign(struct decider *e);
 /* The states whose machines are credited to the Need that owns them, in order. */
 enum { OWN_STATES = 3 };
 extern const enum machine_state own_states[OWN_STATES];
-/* Adds the Need's own machines in one state (Draining: those drained for the Need) that match and
- * fit to `pool`. */
+/* Adds the Need's own machines in a state (Draining: drained for it) that match and fit to
+ * `pool`. */
 void own_add(struct decider *e, const struct want *w, enum machine_state state,
              struct supply_pool *pool);
 void own_claim(struct decider *e, struct want *w);
 void credit(struct decider *e, struct want *w);
 
 /* gang.c */
-/* Returns the value of K under which the gang's own machines alone cover it; NULL if there is
- * none. */
+/* Returns the value of K under which the gang's own machines alone cover it, or NULL. */
 const struct posting *gang_served(struct decider *e, const struct want *w);
 void gang_own_first(struct decider *e, struct want *w);
 void gang_assign(struct decider *e, struct want *w);

@@ -14,8 +14,7 @@ struct bucket { /* a domain */
 struct buckets {
     struct bucket *at;
     uint32_t count, cap;
-    uint32_t made, made_dimensions; /* buckets allocated for earlier gangs, and the number of
-                                     * amounts in each */
+    uint32_t made, made_dimensions; /* buckets allocated for earlier gangs; amounts in each */
     uint64_t mask;
     const int128 *aggregate;
 };
@@ -86,7 +85,7 @@ static void bucket_add(struct decider *e, const struct want *w, struct buckets *
     if (member == MEMBER_OWN) gang_amounts_add(b->mask, bucket->own, shape, left);
 }
 
-/* --- ranking --- */
+/* --- ranking of domains --- */
 
 static bool gang_covers(const struct buckets *b, const int128 *have)
 {
@@ -125,24 +124,24 @@ static void bucket_score(const struct decider *e, const struct buckets *b, struc
  * better. Negative: b is better. 0: the smaller value wins. */
 static int bucket_rank(const struct bucket *a, const struct bucket *b)
 {
-    if (a->satisfiable != b->satisfiable) return a->satisfiable ? 1 : -1; /* 1 */
+    if (a->satisfiable != b->satisfiable) return a->satisfiable ? 1 : -1; /* rule 1 */
     if (a->satisfiable) {
-        if (a->credit_score != b->credit_score) { /* 2 */
+        if (a->credit_score != b->credit_score) { /* rule 2 */
             return a->credit_score > b->credit_score ? 1 : -1;
         }
-        if (a->own_score != b->own_score) return a->own_score > b->own_score ? 1 : -1; /* 2b */
-        if (a->total_score != b->total_score) {                                        /* 3 */
+        if (a->own_score != b->own_score) return a->own_score > b->own_score ? 1 : -1; /* rule 2b */
+        if (a->total_score != b->total_score) {                                        /* rule 3 */
             return a->total_score < b->total_score ? 1 : -1;
         }
     } else {
-        if (a->total_score != b->total_score) { /* 4 */
+        if (a->total_score != b->total_score) { /* rule 4 */
             return a->total_score > b->total_score ? 1 : -1;
         }
-        if (a->credit_score != b->credit_score) { /* 5 */
+        if (a->credit_score != b->credit_score) { /* rule 5 */
             return a->credit_score > b->credit_score ? 1 : -1;
         }
     }
-    if (a->count != b->count) return a->count > b->count ? 1 : -1; /* 6 */
+    if (a->count != b->count) return a->count > b->count ? 1 : -1; /* rule 6 */
     return 0;
 }
 
@@ -157,10 +156,10 @@ static bool bucket_beats(const struct bucket *a, const struct bucket *b)
     int rank = bucket_rank(a, b);
 
     if (rank) return rank > 0;
-    return str_compare(posting_value(a->value), posting_value(b->value)) < 0; /* 7 */
+    return str_compare(posting_value(a->value), posting_value(b->value)) < 0; /* rule 7 */
 }
 
-/* --- own first --- */
+/* --- own machines first --- */
 
 /* Adds everything in e->own_pool to the buckets. */
 static void gang_add_pool(struct decider *e, const struct want *w, struct buckets *b,
@@ -210,7 +209,7 @@ void gang_own_first(struct decider *e, struct want *w)
     own_claim(e, w);
 }
 
-/* --- the rest --- */
+/* --- other machines --- */
 
 static void gang_add_bags(struct decider *e, const struct want *w, const struct set_memory *memory,
                           struct buckets *b, const struct type_bags *types)
@@ -491,6 +490,6 @@ void gang_assign(struct decider *e, struct want *w)
     own_claim(e, w);
     credit(e, w);
     if (racks) gang_acquire(e, w, racks);
-    assert(e->err || !w->live == best->satisfiable); /* if the domain covers the gang, the gang
-                                                      * lacks nothing now */
+    assert(e->err || !w->live == best->satisfiable); /* a domain that covers the gang leaves no
+                                                      * lack */
 }

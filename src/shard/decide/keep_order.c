@@ -12,8 +12,7 @@
 struct keep_entry {
     double price, less_dollars;
     const struct cohort *cohort;
-    uint32_t slot, look, shape, key; /* key: slot of the key that owns the cohort; the others as in
-                                      * bag_item */
+    uint32_t slot, look, shape, key; /* key: slot of the key that owns the cohort */
     /* `used_up` is the number of the decision that found the entry, and all entries from there to
      * `next`, to have no machines left. */
     uint32_t used_up, next;

@@ -7,8 +7,7 @@
 
 #include "base/map.h"
 
-/* The shortfalls of one cycle. The next cycle builds its own page, so that an error loses
- * nothing. */
+/* The shortfalls of one cycle. The next cycle builds a new page, so that an error loses nothing. */
 struct page {
     struct arena arena;
     struct map by_fingerprint;

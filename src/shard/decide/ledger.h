@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Counts, by profile, what the shard cannot serve, and for how many consecutive cycles.
  *
- * A shortfall is a resource vector, not a number of machines: what all rows of one fingerprint
- * still lack after Phase 2, summed over clusters and groups. The shard reports shortfalls to the
- * coordinator, and alerts are based on them. Pure; bounded by the number of profiles in one
- * decision. */
+ * A shortfall is a resource vector, not a number of machines: what all rows of one fingerprint lack
+ * after Phase 2, summed over clusters and groups. Shards report shortfalls to the coordinator, and
+ * alerts are based on them. Pure; bounded by the number of profiles in a decision. */
 #ifndef SHARD_DECIDE_LEDGER_H
 #define SHARD_DECIDE_LEDGER_H
 #include "shard/decide/decide.h"
@@ -29,8 +28,7 @@ enum err ledger_note(struct ledger *ledger, const struct decision *decision);
 const struct shortfall *const *ledger_shortfalls(const struct ledger *ledger, size_t *ret_count);
 uint32_t ledger_age(const struct ledger *ledger, struct str fingerprint); /* 0: no shortfall */
 
-/* Labels of metrics: the class of a shortfall by age and by priority, and the names of the
- * classes. */
+/* Labels of metrics: the classes of shortfalls by age and by priority, with their names. */
 enum { SHORTFALL_AGES = 4, SHORTFALL_CLASSES = 4 };
 extern const char *const shortfall_age_names[SHORTFALL_AGES]; /* for example "1-9", "10-59" */
 /* for example "critical", "service" */

@@ -118,8 +118,7 @@ static enum brief_answer brief_answers(const struct match_term *t, const struct 
     return t->ask == ASK_NONE_OF ? BRIEF_YES : BRIEF_NO;
 }
 
-/* True if the first `count` terms hold. The look itself is read only if its brief does not
- * decide. */
+/* True if the first `count` terms hold. The look is read only if its brief does not decide. */
 static bool look_accepted(const struct decider *e, const struct set_memory *m, uint32_t slot,
                           uint32_t count)
 {
@@ -202,8 +201,7 @@ static bool terms_equal(const struct set_memory *a, const struct match_term *lef
     return true;
 }
 
-/* In both sets requirements and values are sorted by their texts, so they can be compared in
- * order. */
+/* Both sets have their requirements and values sorted by text, so they are compared in order. */
 bool set_base_equal(const struct set_memory *a, const struct set_memory *b)
 {
     if (a->type_count != b->type_count || a->base_count != b->base_count) return false;

@@ -11,8 +11,7 @@ enum { ANSWER_UNKNOWN, ANSWER_NO, ANSWER_YES };
 enum { OUTFITS_MOST = 1024 };
 
 struct folding {
-    uint8_t *fits;    /* by gangs.number: cached answer whether one machine could hold one whole
-                    * gang */
+    uint8_t *fits;    /* by gangs.number: whether a machine could hold a whole gang (cached) */
     uint32_t *counts; /* by fold.number: gangs that fold into this row */
     int64_t *arrivals;
     bool any, changed;
@@ -74,8 +73,7 @@ struct row_memory *memory_of(struct decider *e, struct demand *d)
     return s ? &s->memory : NULL;
 }
 
-/* States of removed rows stay allocated. When most states belong to removed rows, all states are
- * dropped. */
+/* States of removed rows stay allocated. When most states are of removed rows, all are dropped. */
 static void memory_sweep(struct decider *e)
 {
     if (e->state_count / 4 <= e->needs->order_count + e->needs->folds_count) return;
@@ -107,9 +105,7 @@ static bool might_hold_whole(const struct decider *e, const struct demand *d,
 {
     const struct rooms *outfits = &e->inventory->outfit_slots;
 
-    if (outfits->used > OUTFITS_MOST)
-        return true; /* testing every outfit would not be cheaper than
-                                                    * a walk over cohorts */
+    if (outfits->used > OUTFITS_MOST) return true; /* testing each outfit would not be cheaper */
     for (uint32_t i = 0; i < outfits->used; i++) {
         const struct outfit *outfit = rooms_get(outfits, i);
         if (outfit && set_names_type(memory, outfit->type) &&
@@ -270,8 +266,6 @@ void normalise(struct decider *e)
         memory_sweep(e);
         rows_make(e, &f);
     }
-    if (e->err)
-        e->rows_version = 0; /* some folding answers are new, but the rows are not
-                                      * rebuilt */
+    if (e->err) e->rows_version = 0; /* some folding answers are new, the rows are not */
     e->decision.folded = e->folded_rows;
 }

@@ -101,9 +101,8 @@ static uint32_t pool_class_open(struct decider *e, const struct want *w,
     return count;
 }
 
-/* True if the Need takes every machine of the class, so that ids decide nothing. Always false
- * for Idle and Speculative machines, because actions are emitted in the order the machines were
- * taken. */
+/* True if the Need takes every machine of the class, so that ids decide nothing. Always false for
+ * Idle and Speculative machines, whose actions are emitted in the order of taking. */
 static bool pool_class_whole(const struct decider *e, const struct want *w, uint32_t count)
 {
     const struct traits *t = &e->heap[0]->cohort->traits;

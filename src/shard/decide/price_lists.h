@@ -33,16 +33,14 @@ struct price_order {
     struct chains *chains;    /* by the values of label keys, see chains.h */
     struct price_order *next; /* the order for another bucket */
 };
-struct price_values { /* the value of each item under one key; NULL: the item does not have the
-                       * key */
+struct price_values { /* the value of each item under one key; NULL: no such label */
     const struct word *key;
     const struct posting **at;
     struct price_values *next;
 };
 struct price_list {
     uint32_t type, shape;     /* slots; type SLOT_NONE: no instance type */
-    struct price_item *items; /* in the order of the looks, so that a walk over all items reads
-                               * memory in order */
+    struct price_item *items; /* in the order of the looks, for fast walks */
     uint32_t count, cap;
     struct price_order *orders;
     struct price_values *values;
@@ -63,11 +61,9 @@ struct price_walk price_walk_begin(struct decider *e, enum pool_state state,
                                    const struct set_memory *memory, const struct resources *wanted);
 struct price_list *price_walk_next(struct decider *e,
                                    struct price_walk *walk); /* NULL at the end */
-/* Returns the order for that bucket; its head is moved past used-up entries. NULL if memory ran
- * out. */
+/* Returns the order for that bucket, its head past used-up entries. NULL if memory ran out. */
 struct price_order *price_order_of(struct decider *e, struct price_list *list, uint32_t bucket);
-/* Returns the value of each item under the key, in the order of the items. NULL if memory ran
- * out. */
+/* Returns the value of each item under the key, in item order. NULL if memory ran out. */
 const struct posting *const *price_values(struct decider *e, struct price_list *list,
                                           struct str key);
 

@@ -212,9 +212,8 @@ static void racks_fill(struct decider *e, struct racks *r)
     }
 }
 
-/* Reads from the log what was taken since the last call. Entries that were read do not grow any
- * more: only the present Need extends its last entry, and it read the log before it took
- * anything. */
+/* Reads from the log what was taken since the last call. Entries already read are final: only the
+ * present Need extends its last entry, and it reads the log before it takes anything. */
 static void racks_read_log(struct decider *e, struct racks *r)
 {
     for (; r->log_read < e->acquired_count; r->log_read++) {

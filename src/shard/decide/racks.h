@@ -22,8 +22,7 @@ struct rack {
 struct rack_class { /* racks with equal numbers of machines and equal amounts left */
     const int128 *total;
     uint32_t machines, next;
-    uint32_t *heap; /* racks, smallest value on top; may contain racks that are now in another
-                     * class */
+    uint32_t *heap; /* racks, smallest value on top; some may be in another class now */
     uint32_t count, cap;
 };
 struct racks {

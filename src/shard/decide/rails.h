@@ -23,8 +23,7 @@ struct rails_options {
 struct rails_passed { /* the arrays are in the arena */
     const struct action **actions;
     size_t action_count;
-    size_t reclaims_held, actions_held; /* actions held back by the reclaim cap, and by the action
-                                         * limit */
+    size_t reclaims_held, actions_held; /* held by the reclaim cap, and by the action limit */
 };
 /* Returns how many Reclaims may pass for a cluster with that many Configured machines. */
 uint64_t rails_reclaim_cap(double fraction, uint64_t configured);
@@ -35,8 +34,7 @@ enum err rails_pass(const struct decision *decision, const struct inventory *inv
 
 enum {
     QUARANTINE_ROWS_MIN = 10,  /* with fewer rows any change is accepted */
-    QUARANTINE_KEPT_PART = 10, /* a roll-up is suspicious if it keeps less than one row in this
-                                * many */
+    QUARANTINE_KEPT_PART = 10, /* suspicious: less than one row in this many is kept */
     QUARANTINE_CONFIRMATIONS = 3,
 };
 struct quarantine { /* of one cluster; zeroed: the cluster has not reported */
@@ -44,8 +42,7 @@ struct quarantine { /* of one cluster; zeroed: the cluster has not reported */
 };
 enum quarantine_verdict {
     QUARANTINE_ACCEPTED,  /* use the new rows */
-    QUARANTINE_HELD,      /* keep the old rows; the cluster counts as having reported
-                      * (needs_mark_reported) */
+    QUARANTINE_HELD,      /* keep the old rows; the cluster has reported (needs_mark_reported) */
     QUARANTINE_CONFIRMED, /* use the new rows, because the roll-up was repeated often enough */
 };
 enum quarantine_verdict quarantine_admit(struct quarantine *q, uint32_t rows);

@@ -42,14 +42,14 @@ struct leaving {
     const struct want *promised; /* the Need that the machine is drained for; NULL: none */
 };
 
-static int release_compare(const void *left, const void *right) /* id descending */
+static int release_compare(const void *left, const void *right) /* sorts by id, descending */
 {
     const struct leaving *a = left, *b = right;
 
     return str_compare(row_id(b->row), row_id(a->row));
 }
 
-/* Clusters ascending, price descending, reclamation dollars ascending. */
+/* Sorts by cluster ascending, price descending, reclamation dollars ascending. */
 static int tail_compare(const void *left, const void *right)
 {
     const struct cohort *a = (*(struct supply_source *const *)left)->cohort;

@@ -122,8 +122,7 @@ static void replay_account_turn(struct decider *e, const struct take *now, uint3
     replay_account_all(e, then, then_count, -1);
 }
 
-/* Counts all machines of a key: those of now (`by` is 1) or those of the last decision (`by` is
- * -1). */
+/* Counts all machines of a key: those of now (`by` is 1) or of the last decision (`by` is -1). */
 static void replay_account_key(struct decider *e, uint32_t slot, uint32_t cluster, int by)
 {
     const struct key *key = rooms_get(&e->inventory->key_slots, slot);
@@ -146,9 +145,7 @@ static void replay_account_key(struct decider *e, uint32_t slot, uint32_t cluste
 
 static bool mark_is_open(struct decider *e, const struct mark *mark)
 {
-    if (mark->change != mark->ahead)
-        return true; /* the number of machines left differs from the
-                                                   * last decision */
+    if (mark->change != mark->ahead) return true; /* the decisions leave different numbers */
     if (!mark->members) return false;
     return mark->live && source_left(e, source_of(e, mark->live));
 }
@@ -200,8 +197,7 @@ static bool ties_hold(struct decider *e, struct course *c)
     return hold;
 }
 
-/* True if a machine was kept for the gang at the end of the last decision, or was reported
- * since. */
+/* True if a machine was kept for the gang when the last decision ended, or was reported since. */
 bool replay_may_be_kept_for(const struct decider *e, const struct want *w)
 {
     if (e->courses_of + 1 != e->number) return true;
@@ -239,8 +235,7 @@ static bool replay_own_holds(struct decider *e, const struct row_state *state)
     const struct row_memory *m = &state->memory;
 
     if (c->kind != COURSE_TOOK || !c->settled) return false;
-    if (c->gang && c->rest_count) { /* the gang also read what it could acquire and Creating
-                                     * machines without a destination */
+    if (c->gang && c->rest_count) { /* the gang also read supply and Creating machines */
         return replay_expects(e, state) && !e->nobodys_creating && !state->parked;
     }
     if (replay_expects(e, state)) return true;
@@ -324,8 +319,7 @@ bool replay_own(struct decider *e, uint32_t row, struct row_state *state)
     return true;
 }
 
-/* Initialises the want of a row that is decided in full from part B on, with what it took in part
- * A. */
+/* Initialises the want of a row decided in full from part B on, with what it took in part A. */
 static void replay_want_resume(struct decider *e, const struct turn *turn)
 {
     const struct course *c = &row_at(e, turn->row)->course;
@@ -397,8 +391,7 @@ void replay_steady(struct decider *e, uint32_t row, struct row_state *state)
     c->own_count = 0;
     c->again = c->rest_count > 0; /* last time it had a turn in part B */
     if (then.kind == COURSE_NONE) return;
-    verdict_steady(e, row); /* the row's last verdict is still right, because it takes the same
-                             * machines */
+    verdict_steady(e, row); /* the last verdict stays valid: the same machines */
     if (then.kind == COURSE_STEADY) replay_account_key(e, then.key, then.cluster, -1);
     replay_account_all(e, e->before.at + then.own_from, then.own_count, -1);
     replay_account_key(e, s->key, s->cluster, 1);
@@ -441,8 +434,7 @@ static void ties_write(struct decider *e, const struct want *w, struct course *c
     if (kept) c->settled = false;
 }
 
-/* Records where the turn in part B ended: the last machine taken, after which the row lacked
- * nothing. */
+/* Records where the turn in part B ended: the last machine taken, after which nothing lacked. */
 static void replay_stop_write(struct decider *e, const struct want *w, struct course *c)
 {
     const struct take *last = &e->takes.at[c->rest_from + c->rest_count - 1];

@@ -23,7 +23,7 @@ static const struct posting *spread_value(const struct want *w, const struct coh
 
 /* --- machines per domain --- */
 
-/* Returns the number of the value's domain and creates the domain if necessary. DOMAIN_NONE: no
+/* Returns the number of the value's domain, creating the domain if needed. DOMAIN_NONE: no
  * memory. */
 static uint32_t spread_domain_take(struct decider *e, struct spread_state *state,
                                    const struct posting *value)
@@ -442,8 +442,8 @@ static void spread_walk_take(struct decider *e, struct want *w, struct spread_wa
     take(e, w, source, 1);
     spread_domain_grow(w->spread, walk->strands[walk->heap[0]].domain);
     if (w->live)
-        spread_walk_next(e, w, walk); /* if the Need lacks nothing, no machine helps and
-                                                * all strands would be read */
+        spread_walk_next(e, w, walk); /* else no machine helps, and all strands would be
+                                                * read */
 }
 
 /* --- Phase 1, Phase 2 --- */

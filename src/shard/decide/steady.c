@@ -23,8 +23,7 @@ static void steady_end(struct decider *e, uint32_t key)
     if (steady_is_on(e, key)) row_at(e, e->keys[key].steady_row)->steady.key = KEY_NONE;
 }
 
-/* A plain row is steady only while its family has one key, so another key of the family ends the
- * steady state. */
+/* A plain row is steady only while its family has one key, so a second key ends that. */
 static void steady_key_changed(struct decider *e, uint32_t slot)
 {
     const struct key *key = rooms_get(&e->inventory->key_slots, slot);
@@ -93,9 +92,8 @@ static void row_check(const struct decider *e, struct row_state *state)
     if (e->clusters[cluster].others == (uint32_t)e->number) row_forget(state);
 }
 
-/* Runs after the rows were made again. Rows that existed before keep their states. If a row
- * disappears while other rows of its cluster stay, it was folded; then its cluster has a new folded
- * row, too. */
+/* Runs after the rows were made again. Rows that existed before keep their states. If only some
+ * rows of a cluster disappear, they were folded; then the cluster also has a new folded row. */
 static void rows_read(struct decider *e)
 {
     const struct kept_array arrays[] = {
@@ -157,7 +155,7 @@ static void steady_read_parked(struct decider *e)
     e->any_parked = count > 0;
 }
 
-/* --- every decision --- */
+/* --- per decision --- */
 
 /* Records that the row's keys are in the demand. The last row of a key ends the key's shield. */
 static void steady_keys_last(struct decider *e, uint32_t row)
@@ -179,8 +177,7 @@ void steady_begin(struct decider *e, uint32_t row)
     const struct cohort_cluster *cluster = e->cluster_of[demand->cluster->slot];
     const struct row_memory *m;
 
-    demand->memory = e->slots[row]; /* another engine on the same table stores its own index
-                                     * there */
+    demand->memory = e->slots[row]; /* another engine may have stored its index */
     m = memory_of(e, demand);
     if (!m) return;
     if (m->key == KEY_NONE || !m->takes_all || steady_is_on(e, m->key)) return;

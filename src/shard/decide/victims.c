@@ -204,8 +204,7 @@ void victims_of_look(struct decider *e, const struct want *w, const struct look 
     }
 }
 
-/* Returns how far a score can differ from base + key: a few rounding errors of sums of this
- * size. */
+/* Returns how far a score can differ from base + key: a few rounding errors of such sums. */
 static double victim_margin(const struct victim_weights *weights, int32_t preemptor)
 {
     const double most = 1 / 0.01, few_roundings = 0x1p-47;

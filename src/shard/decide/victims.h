@@ -4,20 +4,17 @@
 #define SHARD_DECIDE_VICTIMS_H
 #include "shard/decide/decider.h"
 
-struct victim { /* a range of machines that one Need claimed, or that no Need claimed in a cluster
-                 * that has not reported */
+struct victim { /* a range that one Need claimed, or unclaimed in a cluster that has not reported */
     struct supply_source run;
     struct victim *other; /* next victim with the same look */
 };
 struct victim_entry {
-    double key; /* the part of the score that does not depend on the preemptor; larger keys are
-                 * taken first */
+    double key; /* part of the score without the preemptor; larger keys are taken first */
     struct victim *victim;
     uint32_t look; /* slot */
     int32_t priority;
 };
-/* Victims of one instance type and shape. The array is a heap whose end is sorted as far as the
- * list was read. */
+/* Victims of one instance type and shape: a heap whose end is sorted as far as it was read. */
 struct victim_list {
     uint32_t type, shape; /* slots; type SLOT_NONE: no instance type */
     struct victim_entry *at;

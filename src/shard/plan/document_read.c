@@ -6,10 +6,7 @@
 #include "shard/plan/document.h"
 #include "text/json_fields.h"
 
-enum {
-    LIST_MOST = 100 * 1000
-}; /* rows, labels, requirements: each has a stricter check
-                                  * elsewhere */
+enum { LIST_MOST = 100 * 1000 }; /* rows, labels, requirements; later checks are stricter */
 
 /* ---- a machine ---- */
 

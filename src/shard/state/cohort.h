@@ -34,8 +34,7 @@ static inline struct str word_text(const struct word *w) /* NULL: the empty text
     return w ? str_of(w->text, w->len) : STR_EMPTY;
 }
 
-struct bag_item { /* with the fields that a walk tests first, so that most cohorts need not be
-                   * fetched */
+struct bag_item { /* with what walks test first, so that most cohorts are not fetched */
     struct cohort *cohort;
     uint32_t look, shape, key; /* slots. key: what the cohort was bought for; SLOT_NONE: none */
     uint32_t state;            /* enum machine_state */
@@ -101,8 +100,7 @@ struct promise {
     struct table_link link;
     struct key *key;
     wall_time at;
-    /* Of Idle machines, else 0. All machines of a cohort have the same value, so a shield ends for
-     * all at once. */
+    /* Of Idle machines, else 0. Equal for the whole cohort, so a shield ends for all at once. */
     uint64_t idle_since_ms;
     int32_t priority;
 };
@@ -135,7 +133,7 @@ enum {
     LOOK_TYPE,
     LOOK_ZONE,
     LOOK_LABELS
-}; /* indexes of the first attributes; labels follow, by
+}; /* indexes of the first attributes; then labels by
                                              * key */
 /* The states in which machines are searched by look in the whole shard. */
 enum pool_state { POOL_IDLE, POOL_SPECULATIVE, POOL_COUNT };
@@ -143,8 +141,7 @@ struct look {
     struct table_link link;
     uint32_t slot, attribute_count; /* at least LOOK_LABELS */
     struct bag pools[POOL_COUNT];
-    struct posting *postings[]; /* of each attribute, NULL: none; followed by each look's place in
-                                 * the postings */
+    struct posting *postings[]; /* of each attribute, or NULL; behind them look_places() */
 };
 #define LOOK_HIDDEN UINT32_MAX /* place of a label that the type or zone attribute hides */
 /* indexes in the `looks` arrays of the postings */
@@ -156,8 +153,7 @@ static inline uint32_t *look_places(const struct look *look)
 /* The part of a look that answers most questions, so that the look itself is not fetched. If each
  * machine has its own look, fetching looks is most of the cost of matching. */
 struct look_brief {
-    uint64_t marks;      /* marks of all its attributes; a posting whose mark is not set is not
-                     * carried */
+    uint64_t marks;      /* marks of all its attributes; no mark: attribute not carried */
     uint32_t type, zone; /* slots of the postings of type and zone; SLOT_NONE: none */
 };
 static inline uint64_t posting_mark(const struct posting *p) /* one of 64 bits */
@@ -177,8 +173,7 @@ struct machine_row {
     struct table_link link; /* link.refs: number of the last List that named the machine; 0: none */
     uint64_t idle_since_ms;
     uint32_t cohort; /* slot of the cohort it counts in, as planned */
-    uint32_t actual; /* slot of the cohort of its real state; equal to `cohort` when nothing is
-                      * planned */
+    uint32_t actual; /* slot of its real state's cohort; equal to `cohort` if unplanned */
     uint32_t origin; /* slot; SLOT_NONE: no origin */
     uint8_t id_len, host_ref_len, planned;
     uint8_t room; /* bytes reserved for a host_ref behind the id */
@@ -215,8 +210,7 @@ enum cohort_bag { BAG_CLUSTER, BAG_LOOK, BAG_KEY, BAG_COUNT };
 enum { PLACE_CLUSTER, PLACE_LOOK_OR_KEY, PLACE_COUNT };
 enum members_form { MEMBERS_ONE, MEMBERS_FEW, MEMBERS_MANY };
 struct cohort {
-    struct table_link link; /* references: its members, and planned rows whose real state this
-                             * cohort is */
+    struct table_link link; /* references: members, and planned rows whose real state it is */
     struct traits traits;
     uint32_t places[PLACE_COUNT]; /* indexes in its bags */
     uint32_t slot, count; /* count: members; may be 0 while planned rows refer to the cohort */
@@ -241,8 +235,7 @@ static inline double cohort_reclamation_dollars(const struct cohort *c)
  * ones. If more than CHANGES_KEPT were missed, it must assume that everything changed. */
 struct cohort_change {
     uint32_t key, family;   /* slots of the owner of the machine; SLOT_NONE: none */
-    uint32_t cohort, birth; /* birth: its lower half; cohort SLOT_NONE: the change affects only the
-                             * key */
+    uint32_t cohort, birth; /* birth: lower half; cohort SLOT_NONE: only the key changed */
     uint32_t cluster;       /* slot; SLOT_NONE: none */
     float less_dollars;     /* keep order compares the price, then the negated dollars */
     double price;
@@ -299,12 +292,10 @@ struct inventory {
      * cohort is SLOT_NONE. */
     struct table_link *dead_before, *dead;
     uint32_t dead_count;
-    uint64_t keys_born;     /* grows when a key or family appears, which invalidates cached failed
-                         * look-ups */
+    uint64_t keys_born;     /* grows with each new key or family; cached misses are then stale */
     uint64_t looks_version; /* grows when a look appears or disappears */
     uint64_t changes;       /* number of changes so far */
-    struct cohort_change changed[CHANGES_KEPT]; /* ring buffer, indexed by the number of the
-                                                 * change */
+    struct cohort_change changed[CHANGES_KEPT]; /* a ring, indexed by change number */
     struct look_brief *look_briefs;             /* by slot of the look */
     uint32_t look_briefs_cap;
 };

@@ -95,8 +95,7 @@ static struct bag *type_bag_find(const struct inventory *inv, const struct cohor
     return NULL;
 }
 
-/* Makes the bag for the cohort's type. An empty bag is harmless, so a later failure need not remove
- * it. */
+/* Makes the bag for the cohort's type. An empty bag is harmless, so failures do not remove it. */
 static enum err type_bag_make(struct inventory *inv, const struct cohort *cohort)
 {
     struct type_bags *types = cohort_type_bags(cohort);

@@ -4,8 +4,8 @@
 #define SHARD_STATE_COHORTS_H
 #include "shard/state/vocabulary.h"
 
-/* Extracts the traits of a record and takes a reference to each shared object. Fields without a
- * meaning in the machine's state are left out (machine_state_keeps_stamp, destination, promise).
+/* Extracts the traits of a record and takes a reference to each shared object. Leaves out fields
+ * without a meaning in the machine's state (machine_state_keeps_stamp, destination, promise).
  * ERR_NOMEM. */
 enum err traits_take(struct inventory *inv, const struct machine *machine, mono_time idle_since,
                      struct traits *ret_traits);
@@ -19,8 +19,7 @@ enum err cohort_take(struct inventory *inv, const struct traits *own_traits,
                      struct cohort **ret_cohort);
 void cohort_give(struct inventory *inv, struct cohort *cohort); /* NULL is allowed */
 
-/* Membership (members.c); the caller sets the row's own fields. ERR_NOMEM: the row was not
- * added. */
+/* Membership (members.c); the caller sets the row's own fields. ERR_NOMEM: nothing was added. */
 enum err cohort_add(struct inventory *inv, struct cohort *cohort, struct machine_row *row);
 void cohort_remove(struct inventory *inv, struct cohort *cohort, struct machine_row *row);
 /* Replaces `old` by `row`, which has the same id. */
@@ -38,8 +37,7 @@ static inline struct key *cohort_key(const struct inventory *inv, const struct c
 struct order_key row_order_key(const void *row);
 
 size_t row_size(const struct machine_row *row);
-/* listing.c: frees a row that is in no table and no cohort, as soon as no order of Lists can refer
- * to it. */
+/* listing.c: frees a row that is in no table and no cohort, once no order of Lists refers to it. */
 void row_bury(struct inventory *inv, struct machine_row *row);
 void list_orders_free(struct inventory *inv); /* also frees the buried rows */
 #endif

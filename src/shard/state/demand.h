@@ -32,8 +32,7 @@ struct requirement_set {
     char text[]; /* as in the fingerprint */
 };
 struct kind {
-    struct table_link link; /* references are held by rows, and by gang kinds whose stripped kind
-                             * this is */
+    struct table_link link; /* references: rows, and gang kinds that strip to this kind */
     size_t size;            /* of the memory block with the spreads; 0: none */
     struct profile profile;
     struct requirement_set *set;
@@ -70,8 +69,7 @@ struct demand {
     uint64_t rank;                /* priority and buckets in one number; smaller comes first */
     uint64_t birth;               /* unique among the rows of this table */
     uint32_t place;               /* in the input */
-    uint32_t memory; /* index of the row in the engine's own array; may belong to another engine, so
-                      * it is verified */
+    uint32_t memory; /* for the engine: index of its state; verified, as engines may share rows */
 };
 /* Returns the profile's bucket without reading the profile, for walks over all rows. */
 static inline uint8_t demand_interruption_bucket(const struct demand *d)
@@ -87,9 +85,8 @@ struct gangs {
 struct fold {
     struct demand demand;     /* aggregate of one gang; the engine sets arrival and place */
     struct demand_unit *unit; /* of the demand */
-    struct demand *plain; /* the plain row that the fold merges into (its `fold` points here); NULL:
-                           * none */
-    uint32_t number;      /* index among all folds of the table, from needs_order() */
+    struct demand *plain;     /* the plain row that the fold merges into, or NULL */
+    uint32_t number;          /* index among all folds of the table, from needs_order() */
 };
 struct demand_row {         /* a row of the roll-up, with our arrival */
     struct table_link link; /* in a table by (kind, group); only the first row of each */

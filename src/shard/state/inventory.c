@@ -283,8 +283,7 @@ static struct plan plan_of(const struct inventory *inv, const struct machine_row
     return plan;
 }
 
-static const struct plan_rule { /* the state in which each queued action starts, and the state it
-                                 * leads to */
+static const struct plan_rule { /* the states in which a queued action starts and ends */
     enum machine_state from, to;
 } plan_rules[] = {
     [PLANNED_BOOTSTRAP] = {MACHINE_IDLE, MACHINE_CONFIGURING},
@@ -447,8 +446,7 @@ enum err inventory_unplan(struct inventory *inventory, struct str id)
     if (!row) return ERR_NOT_FOUND;
     if (!row->planned) return ERR_OK;
     actual = row_actual(inventory, row);
-    actual->link.refs++; /* for the row's planned place; row_move() releases the reference of its
-                          * real place */
+    actual->link.refs++; /* for its planned place; row_move() releases the real one */
     err = row_move(inventory, row, actual, true);
     if (err) return err;
     row->planned = PLANNED_NOTHING;

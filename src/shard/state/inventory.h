@@ -27,10 +27,8 @@ struct inventory_options {
 
 /* The source of a change of a machine. */
 enum inventory_source {
-    INVENTORY_DRIVEN,   /* our executor; only the transitions in the diagram of machine.h are
-                       * allowed */
-    INVENTORY_OBSERVED, /* the provider, about a machine without an action in flight; accepted as
-                         * fact */
+    INVENTORY_DRIVEN,   /* our executor; only the transitions of machine.h are allowed */
+    INVENTORY_OBSERVED, /* the provider, for machines without an action; accepted as fact */
 };
 
 /* The state that a queued action gives to a machine before the action starts. */
@@ -45,8 +43,7 @@ struct plan {
     enum planned_action action;
     struct str cluster;         /* Bootstrap, Provision: the destination */
     struct machine_stamp stamp; /* Bootstrap, Provision: the Need that the machine is bought for */
-    struct machine_promise promised; /* Drain: the Need that the machine is drained for; cluster
-                                      * empty: none */
+    struct machine_promise promised; /* Drain: the Need it is for; cluster empty: none */
 };
 
 struct inventory_counts {
@@ -109,8 +106,7 @@ enum listed_as {
     LISTED_CHANGED, /* a field that the provider owns differs */
     LISTED_AGAIN,   /* this List has already named the machine */
 };
-/* Reports that the List names this machine. Allocates nothing; an unchanged machine costs one
- * look-up. */
+/* Reports that the List names this machine. Allocates nothing; unchanged machines are cheap. */
 enum listed_as inventory_list_record(struct inventory *inventory, const struct machine *machine);
 /* Counts machines that the List under way has not named yet. O(1). */
 uint32_t inventory_unseen_count(const struct inventory *inventory);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kinds are found by their fingerprint, sets by the part of it that names the requirements. Both
- * texts are behind their structs. Lists are copied into a separate block, with texts behind the
- * items. */
+/* Kinds are found by fingerprint, sets by its part that names the requirements. Both texts are
+ * behind their structs. Lists are copied into a separate block, texts behind the items. */
 #include "shard/state/kinds.h"
 
 #include <stdalign.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Profiles, their requirement sets, and units: shared and reference-counted, because most rows have
- * the same ones. */
+/* Shared, reference-counted profiles, requirement sets and units; most rows have equal ones. */
 #ifndef SHARD_STATE_KINDS_H
 #define SHARD_STATE_KINDS_H
 #include "shard/state/demand.h"
@@ -12,8 +11,7 @@ extern const struct shared_kind kind_kind, unit_kind;
 /* Finds or copies the profile, which must be canonical. ERR_NOMEM. */
 enum err kind_take(struct needs *needs, const struct profile *profile, struct kind **ret_kind);
 
-/* Holds a profile beyond the life of its rows, for actions that run for it. Release it once.
- * ERR_NOMEM. */
+/* Holds a profile beyond the life of its rows, for running actions. Release it once. ERR_NOMEM. */
 enum err kind_hold(struct needs *needs, const struct profile *profile, struct kind **ret_kind);
 void kind_release(struct needs *needs, struct kind *kind); /* NULL is allowed */
 /* Returns the kind of a profile that some row has or that is held; NULL: neither. */

@@ -183,9 +183,7 @@ enum err inventory_unseen(const struct inventory *inventory, uint32_t since, str
             ids[count++] = row_id(CONTAINER_OF(link, struct machine_row, link));
         }
     }
-    if (count)
-        qsort(ids, count, sizeof *ids, str_order); /* the order of a hash table must not be
-                                                           * visible */
+    if (count) qsort(ids, count, sizeof *ids, str_order); /* hash order must not be visible */
     *ret_ids = ids;
     *ret_count = count;
     return ERR_OK;

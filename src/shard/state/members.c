@@ -9,8 +9,8 @@
 enum {
     FEW_MOST = 32,
     MANY_LEAST = 16
-}; /* different limits, so that one machine does not switch
-                                          * the form back and forth */
+}; /* different, so that one machine does not toggle the
+                                          * form */
 static_assert(FEW_MOST <= UINT8_MAX, "cohort keeps the room of its array in a byte");
 
 struct order_key row_order_key(const void *row)
@@ -117,7 +117,7 @@ static void many_end(struct inventory *inv, struct cohort *c)
     c->members_form = MEMBERS_FEW;
 }
 
-/* --- all --- */
+/* --- all forms --- */
 
 /* True if a decision may credit these machines to a Need: machines bought for a Need, and all
  * machines of a cluster. */

@@ -12,8 +12,7 @@ static void *shared_at(const void *struct_, size_t offset)
     return (char *)struct_ + offset;
 }
 
-/* If there is a text, the key's bytes only vary the seed. Outside input cannot choose these
- * bytes. */
+/* With a text, the key's bytes only vary the seed, because no outside input chooses these bytes. */
 static uint32_t shared_hash(const void *owner, const struct shared_kind *kind, const void *like,
                             struct str text)
 {

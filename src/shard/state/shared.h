@@ -11,16 +11,14 @@
 #include "shard/state/table.h"
 
 struct shared_kind {
-    size_t size, key, key_size; /* size of the struct; offset and size of the key's bytes in the
-                                 * struct */
+    size_t size, key, key_size; /* struct size; offset and size of the key's bytes */
     size_t hash_size;           /* number of key bytes that are hashed; 0: all */
     size_t text, len; /* offsets in the struct of the text and its uint32_t length; 0: no text */
     size_t table, bytes, seed; /* offsets in the owner */
     size_t slots, slot; /* offsets in the owner and in the struct; 0: the objects have no slots */
-    enum err (*born)(void *owner, void *object); /* called on a new object before it can be found;
-                                                  * may be NULL */
-    void (*gone)(void *owner, void *object);     /* called before an object leaves its table; may be
-                                              * NULL */
+    enum err (*born)(void *owner, void *object); /* for a new object before it can be found; or
+                                                  * NULL */
+    void (*gone)(void *owner, void *object);     /* before an object leaves its table; or NULL */
     void (*release)(void *owner, void *object);  /* releases what the struct holds; may be NULL */
     struct { /* shared objects it points to, released with it; ends at kind NULL */
         const struct shared_kind *kind;

@@ -33,14 +33,12 @@ static inline struct table_link *table_chain(const struct table *table, uint32_t
     for (struct table_link *link = table_chain((table), (wanted_hash)); link; link = link->next)   \
         if (link->hash == (wanted_hash))
 
-/* Slot numbers for objects: small and reused, so that arrays can be indexed by them. All slots are
- * below `used`. */
+/* Slot numbers for objects: small and reused, for use as array indexes. All are below `used`. */
 struct rooms {                      /* zeroed: empty */
     void **at;                      /* free slots form a chain, see rooms_get() */
     uint32_t used, cap, first_free; /* head of the chain of free slots: slot + 1; 0: empty */
 };
-/* Returns the object in a slot below `used`; NULL if the slot is free. A free slot has an odd
- * value. */
+/* Returns the object in a slot below `used`; NULL if the slot is free, which is an odd value. */
 static inline void *rooms_get(const struct rooms *rooms, uint32_t slot)
 {
     return (uintptr_t)rooms->at[slot] & 1 ? NULL : rooms->at[slot];
@@ -55,8 +53,7 @@ enum err rooms_take(struct rooms *rooms, void *object, uint32_t *ret_slot, uint6
 void rooms_give(struct rooms *rooms, uint32_t slot);
 void rooms_deinit(struct rooms *rooms, uint64_t *bytes);
 
-/* Makes room for one more item of `size` bytes in the array *items_pointer, which grows by
- * doubling. */
+/* Makes room for one more item of `size` bytes in *items_pointer, an array that doubles. */
 enum err array_reserve(void *items_pointer, uint32_t count, uint32_t *cap, size_t size,
                        uint64_t *bytes);
 /* Makes room for `count` items in such an array. */

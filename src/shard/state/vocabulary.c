@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Words, origins, clusters, keys, stamps, promises, shapes: each a kind (shared.h). Labels:
- * look.c. */
+/* Words, origins, clusters, keys, stamps, promises and shapes, as kinds of shared.h. */
 #include "shard/state/vocabulary.h"
 
 #include <string.h>

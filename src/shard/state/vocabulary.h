@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The small shared objects that describe machines. x_take() finds or creates an object and takes a
- * reference; shared_give() with its kind releases it and frees the last. Takes are all or nothing
- * (ERR_NOMEM). */
+ * reference; shared_give() releases it and frees the last. Takes are all or nothing (ERR_NOMEM). */
 #ifndef SHARD_STATE_VOCABULARY_H
 #define SHARD_STATE_VOCABULARY_H
 #include "shard/state/cohort.h"
@@ -24,8 +23,7 @@ const struct origin *origin_at(const struct inventory *inv, uint32_t slot);
 enum err cluster_take(struct inventory *inv, struct str text, struct cohort_cluster **ret_cluster);
 enum err key_take(struct inventory *inv, struct str cluster, struct str fingerprint,
                   struct str group, struct key **ret_key);
-/* Records a change: the key is new or will be removed, or an Idle machine kept for the key came or
- * went. */
+/* Records a change: the key is new or removed, or an Idle machine kept for it came or went. */
 void key_changed(struct inventory *inv, const struct key *key);
 /* Gives NULL for an empty stamp. */
 enum err stamp_take(struct inventory *inv, const struct machine_stamp *given,
