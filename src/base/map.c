@@ -62,8 +62,7 @@ static void index_entry(struct map *m, size_t index)
     m->slots[i] = (uint32_t)(index + 1);
 }
 
-/* Copies the entries without holes to `to`, in order, and fills the cleared slots. `to` may be
- * m->entries. */
+/* Copies the entries without holes to `to` (may be m->entries), in order, and fills the slots. */
 static void squeeze(struct map *m, struct map_entry *to)
 {
     size_t kept = 0;

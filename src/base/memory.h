@@ -8,8 +8,7 @@
 
 static inline uint64_t memory_cost(size_t size)
 {
-    return ((uint64_t)size + 8 + 15) / 16 * 16; /* header of 8 bytes, steps of 16, as in most
-                                                 * mallocs */
+    return ((uint64_t)size + 8 + 15) / 16 * 16; /* header of 8 bytes, steps of 16, like malloc */
 }
 
 /* not zeroed; NULL if memory ran out */

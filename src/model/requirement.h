@@ -43,8 +43,7 @@ struct attributes {
 /* Returns the value under `key`, or NULL if the machine has no such attribute. */
 const struct str *attributes_find(const struct attributes *a, struct str key);
 
-const char *operator_name(enum requirement_operator op); /* for example "In"; only valid
-                                                          * operators */
+const char *operator_name(enum requirement_operator op); /* "In"; only for valid operators */
 /* `value` is the machine's attribute under the requirement's key; NULL if absent. The values of the
  * requirement must be sorted. */
 bool requirement_holds(const struct requirement *r, const struct str *value);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Resource vectors, packed and unpacked, and the table of their names. Pure, except for its
- * arena. */
+/* Resource vectors, packed and unpacked, and the table of names. Pure, except for its arena. */
 #include "model/resource.h"
 
 /* Returns the smallest index in a set. Walk a set with: for (left = set; left; left &= left - 1)

@@ -53,9 +53,8 @@ const struct json *json_item(const struct json *array, size_t index);
 bool json_next(const struct json *object, void **cursor, struct str *ret_key,
                const struct json **ret_value);
 
-/* Return the field at a path if it has the required kind. null is a kind, too, not a missing
- * field. ERR_NOT_FOUND: "field 'a.b': missing". ERR_INVALID: "field 'a.b': expected integer, got
- * string". */
+/* Return the field at a path if it has the required kind; null is a kind, too. ERR_NOT_FOUND:
+ * "field 'a.b': missing". ERR_INVALID: "field 'a.b': expected integer, got string". */
 enum err json_get_string(const struct json *json, const char *path, struct str *ret_text,
                          struct note *note);
 enum err json_get_i64(const struct json *json, const char *path, int64_t *ret_number,

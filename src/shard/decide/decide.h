@@ -31,10 +31,9 @@ enum verdict_reason {
     REASON_PRIORITY_STARVED,
 };
 enum {
-    VERDICT_COUNT_MOST = 256, /* matching and fitting machines are counted up to this number */
-    VERDICT_DOMAINS_MOST = 6, /* number of best covered domains that a gang's verdict lists */
-    SHIELD_MS = 60 * 1000, /* a machine drained for a Need is kept for it this long after becoming
-                            * Idle */
+    VERDICT_COUNT_MOST = 256,      /* matching and fitting machines are counted up to this number */
+    VERDICT_DOMAINS_MOST = 6,      /* number of best covered domains that a gang's verdict lists */
+    SHIELD_MS = 60 * 1000,         /* how long an Idle machine drained for a Need is kept for it */
     RECLAIM_GRACE_MS = 600 * 1000, /* grace of a Reclaim; long, because no Need waits */
 };
 
@@ -82,15 +81,13 @@ struct decision { /* borrowed; valid until the next decide() or change of invent
     size_t verdict_count;
     const struct action *actions;
     size_t action_count;
-    uint32_t claimed, excess, folded; /* for metrics: claimed machines, excess machines, gangs
-                                       * folded */
+    uint32_t claimed, excess, folded; /* for metrics: claimed and excess machines, folded gangs */
 };
 
 /* Parts of a decision, for measuring their durations. */
 enum decide_part { DECIDE_READ, DECIDE_PHASE1, DECIDE_PHASE2, DECIDE_PHASE3, DECIDE_PARTS };
 
-/* Weights of the score that orders victims (decision.md, section 3). Each is finite and at least
- * 0. */
+/* Weights of the score that orders victims (decision.md, section 3): finite, at least 0. */
 struct victim_weights {
     double priority;                  /* multiplied by the difference of the priorities */
     double drain;                     /* divided by the expected seconds of a drain (drain_ms) */
@@ -123,8 +120,7 @@ enum err decider_open(const struct decider_options *options, struct decider **re
 void decider_close(struct decider *engine); /* NULL is allowed */
 
 /* Returns ERR_FULL if the scratch memory would exceed scratch_max, ERR_NOMEM if memory ran out.
- * After an error there is no decision, the previous decision is invalid, the engine stays
- * usable. */
+ * After an error there is no decision, also not the previous one; the engine stays usable. */
 enum err decide(struct decider *engine, const struct decide_input *input,
                 const struct decision **ret_decision);
 

@@ -38,8 +38,7 @@ struct supply_source { /* fields that every walk reads come first */
 };
 #define KEY_NONE SLOT_NONE
 #define LOG_NONE UINT32_MAX
-struct machine_row *source_next(struct supply_source *s); /* Returns the first member left; there
-                                                           * must be one. */
+struct machine_row *source_next(struct supply_source *s); /* Returns the first member left. */
 /* Returns member `number` of the cohort. Going backwards restarts from the first member. */
 struct machine_row *source_at(struct supply_source *s, uint32_t number);
 
@@ -54,8 +53,7 @@ struct log {
     uint32_t count, cap;
 };
 
-/* A pool entry. Entries are sorted by `first`, then `second`, then the next machine id,
- * ascending. */
+/* A pool entry. The order is ascending by `first`, then `second`, then the next machine id. */
 struct pool_entry {
     double first, second;
     struct supply_source *source;
@@ -165,8 +163,7 @@ struct match_term {
 
 /* Cached results for a requirement set, valid while the set and all looks are unchanged. */
 struct set_memory {
-    uint64_t birth, looks_version; /* of the set and the looks at filling time; birth 0: never
-                                    * filled */
+    uint64_t birth, looks_version; /* of the set and the looks when filled; birth 0: never */
     struct match_term *terms;      /* without the requirement on instance types */
     const struct posting **values;
     uint32_t term_count, term_cap, value_count, value_cap;
@@ -198,8 +195,7 @@ struct row_memory {
     uint32_t configured; /* Configured machines among `machines` */
     bool takes_all;      /* the row takes all of its own machines, and then lacks nothing */
     bool domain_known;   /* gang: `domain` is computed */
-    const struct posting *domain; /* value of K under which its own machines cover the gang, or
-                                   * NULL */
+    const struct posting *domain; /* value of K under which its machines cover the gang; or NULL */
 };
 
 /* Machines of one cohort that a row took in Phase 1; see replay.c. */
@@ -227,7 +223,7 @@ struct course {
     double stop_price;
     uint64_t types;   /* type_bits() of the instance types that the row reads in part B */
     uint32_t cluster; /* slot of the cluster; SLOT_NONE: it has no machine */
-    uint32_t own_from, own_count, rest_from, rest_count; /* taken in parts A (own) and B (rest), in
+    uint32_t own_from, own_count, rest_from, rest_count; /* of parts A (own) and B (rest), in
                                                           * e->takes */
     uint32_t own_configured, rest_configured;            /* Configured machines among them */
     uint32_t claimed;
@@ -301,8 +297,7 @@ struct decider {
     uint32_t source_cap, key_cap, cohort_cap, cluster_cap, family_cap, set_cap;
     struct set_memory *sets;    /* by slot of the set */
     struct victims_at *victims; /* by slot of the look: Configured machines that are not excess */
-    uint64_t *victim_types;     /* by slot of the type's posting + 1: decision that listed its
-                             * victims */
+    uint64_t *victim_types;     /* by slot of the type's posting + 1: decision that listed them */
     uint32_t victims_cap, victim_type_cap;
     uint32_t folded_cap;
     struct row_state *states; /* by demand->memory */
@@ -608,8 +603,7 @@ void assign(struct decider *e);
 /* The states whose machines are credited to the Need that owns them, in order. */
 enum { OWN_STATES = 3 };
 extern const enum machine_state own_states[OWN_STATES];
-/* Adds the Need's own machines in a state (Draining: drained for it) that match and fit to
- * `pool`. */
+/* Adds the Need's own machines in a state (Draining: drained for it) that match and fit. */
 void own_add(struct decider *e, const struct want *w, enum machine_state state,
              struct supply_pool *pool);
 void own_claim(struct decider *e, struct want *w);

@@ -490,6 +490,5 @@ void gang_assign(struct decider *e, struct want *w)
     own_claim(e, w);
     credit(e, w);
     if (racks) gang_acquire(e, w, racks);
-    assert(e->err || !w->live == best->satisfiable); /* a domain that covers the gang leaves no
-                                                      * lack */
+    assert(e->err || !w->live == best->satisfiable); /* a covered gang lacks nothing */
 }

@@ -23,8 +23,7 @@ static const struct posting *spread_value(const struct want *w, const struct coh
 
 /* --- machines per domain --- */
 
-/* Returns the number of the value's domain, creating the domain if needed. DOMAIN_NONE: no
- * memory. */
+/* Returns the number of the value's domain, creating it if needed. DOMAIN_NONE: no memory. */
 static uint32_t spread_domain_take(struct decider *e, struct spread_state *state,
                                    const struct posting *value)
 {
@@ -441,9 +440,7 @@ static void spread_walk_take(struct decider *e, struct want *w, struct spread_wa
 {
     take(e, w, source, 1);
     spread_domain_grow(w->spread, walk->strands[walk->heap[0]].domain);
-    if (w->live)
-        spread_walk_next(e, w, walk); /* else no machine helps, and all strands would be
-                                                * read */
+    if (w->live) spread_walk_next(e, w, walk); /* otherwise no machine helps any more */
 }
 
 /* --- Phase 1, Phase 2 --- */

@@ -328,8 +328,7 @@ enum err generate_machine(const struct generate_options *options, uint32_t numbe
         kind = row.kind; /* the smaller types it accepts are bought when this type is sold out */
     }
     gpu = kind >= &kinds[KINDS - GPU_KINDS];
-    /* The machines of a gang share a rack. Free machines of a kind are in racks of about
-     * sixteen. */
+    /* The machines of a gang share a rack. Free machines of a kind share racks of about sixteen. */
     rack = bound && row.gang
                ? row_number
                : options->needs + number / RACK_STRETCH * KINDS + (uint32_t)(kind - kinds);

@@ -129,12 +129,7 @@ static inline struct str posting_value(const struct posting *p)
 {
     return str_of(p->value, p->value_len);
 }
-enum {
-    LOOK_TYPE,
-    LOOK_ZONE,
-    LOOK_LABELS
-}; /* indexes of the first attributes; then labels by
-                                             * key */
+enum { LOOK_TYPE, LOOK_ZONE, LOOK_LABELS }; /* first attributes; labels follow by key */
 /* The states in which machines are searched by look in the whole shard. */
 enum pool_state { POOL_IDLE, POOL_SPECULATIVE, POOL_COUNT };
 struct look {

@@ -6,11 +6,7 @@
 #include "base/memory.h"
 #include "shard/state/cohorts.h"
 
-enum {
-    FEW_MOST = 32,
-    MANY_LEAST = 16
-}; /* different, so that one machine does not toggle the
-                                          * form */
+enum { FEW_MOST = 32, MANY_LEAST = 16 }; /* different, so that forms do not alternate */
 static_assert(FEW_MOST <= UINT8_MAX, "cohort keeps the room of its array in a byte");
 
 struct order_key row_order_key(const void *row)

@@ -40,8 +40,7 @@ enum err needs_replace(struct needs *needs, struct str cluster, const struct nee
 enum err needs_mark_reported(struct needs *needs, struct str cluster);
 /* Forgets the cluster's rows, and that the cluster ever reported. */
 void needs_forget(struct needs *needs, struct str cluster);
-/* True if the cluster reported since start. Only then may machines without demand be taken from
- * it. */
+/* True if the cluster reported since start. Only then may unwanted machines be taken from it. */
 bool needs_reported(const struct needs *needs, struct str cluster);
 
 struct needs_stats needs_stats(const struct needs *needs);
