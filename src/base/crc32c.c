@@ -73,8 +73,8 @@ uint32_t crc32c_portable(uint32_t crc, const void *bytes, size_t len)
 /* x^(8 * n - 33) mod P for n = LANE and 2 * LANE; see shift(). */
 static const uint32_t shift_by_1_lane = 0xB9E02B86u, shift_by_2_lanes = 0xDD7E3B0Cu;
 
-/* Returns the register after the number of zero bytes that `power` stands for. A carry-less product
- * of two reflected 32-bit polynomials has an extra factor x, and the crc instruction multiplies by
+/* Returns the register after a number of zero bytes, which `power` encodes. A carry-less product of
+ * two reflected 32-bit polynomials has an extra factor x, and the crc instruction multiplies by
  * x^32 and reduces. Therefore the power is smaller by 33. */
 __attribute__((target("sse4.2,pclmul"))) static uint64_t shift(uint64_t crc, uint32_t power)
 {

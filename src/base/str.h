@@ -67,7 +67,7 @@ bool str_is_utf8(struct str s);
 /* Returns the length of the well-formed sequence that starts at at[0], 1..4; 0 if there is none.
  * `left`, the number of bytes, must be above 0. */
 size_t utf8_step(const char *at, size_t left);
-/* SipHash-1-3 with a key derived from the seed: the same on every machine and in every run. Whoever
- * does not know the seed cannot construct strings that collide. */
+/* SipHash-1-3 with a key derived from the seed: the same on every machine and in every run. Strings
+ * that collide cannot be constructed without knowing the seed. */
 uint64_t str_hash(struct str s, uint64_t seed);
 #endif

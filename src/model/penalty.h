@@ -2,8 +2,8 @@
 /* What an interruption or a reclamation costs its workload, in buckets, and the effective cost of a
  * machine.
  *
- * A bucket stands for its upper bound: 1 is $0, 2 is $0.50, 3 to 26 are $1, $2, ... $8,388,608, and
- * 27 ("pinned") is infinite. The numbers are those of the wire format. */
+ * A bucket means its upper bound: 1 is $0, 2 is $0.50, 3 to 26 are $1, $2, ... $8,388,608, and 27
+ * ("pinned") is infinite. The numbers are those of the wire format. */
 #ifndef MODEL_PENALTY_H
 #define MODEL_PENALTY_H
 #include "base/note.h"

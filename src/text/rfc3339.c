@@ -184,7 +184,7 @@ void rfc3339_text(int64_t unix_s, uint32_t nanos, unsigned digits, char text[RFC
     at = put_digits(at, second % 60, 2, '.');
     (void)put_digits(at, nanos, 9, 'Z');
     while (digits == RFC3339_SHORTEST && end > FRACTION_AT && text[end - 1] == '0') end--;
-    if (end == FRACTION_AT) end--; /* also removes the point */
+    if (end == FRACTION_AT) end--; /* removes the decimal point, too */
     text[end] = 'Z';
     text[end + 1] = '\0';
 }

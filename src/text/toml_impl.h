@@ -54,7 +54,7 @@ struct toml_value {
 /* One index serves all tables of a document: a key is found by (table, key), without a hash table
  * per table. The index is only used for look-ups and never walked, so no order depends on it. */
 struct toml {
-    struct arena arena; /* also contains this struct */
+    struct arena arena; /* the document itself is in this arena, too */
     struct toml_value *root;
     struct toml_value **buckets;
     size_t bucket_count; /* a power of two */

@@ -195,7 +195,7 @@ struct row_memory {
     uint32_t configured; /* Configured machines among `machines` */
     bool takes_all;      /* the row takes all of its own machines, and then lacks nothing */
     bool domain_known;   /* gang: `domain` is computed */
-    const struct posting *domain; /* value of K under which its machines cover the gang; or NULL */
+    const struct posting *domain; /* value of K where the gang's own machines cover it; or NULL */
 };
 
 /* Machines of one cohort that a row took in Phase 1; see replay.c. */
@@ -274,7 +274,7 @@ struct cohort_note {
 struct cluster_note {
     uint64_t decision; /* decision in which the marks were made */
     uint32_t first;    /* first mark of the cluster; MARK_NONE: none */
-    uint32_t others;   /* decision before which the set of the cluster's rows changed */
+    uint32_t others;   /* decision in which the set of the cluster's rows changed */
     struct keep_orders keep_orders[KEEP_STATES];
 };
 
@@ -297,7 +297,7 @@ struct decider {
     uint32_t source_cap, key_cap, cohort_cap, cluster_cap, family_cap, set_cap;
     struct set_memory *sets;    /* by slot of the set */
     struct victims_at *victims; /* by slot of the look: Configured machines that are not excess */
-    uint64_t *victim_types;     /* by slot of the type's posting + 1: decision that listed them */
+    uint64_t *victim_types; /* by slot of the type's posting + 1: decision that made the lists */
     uint32_t victims_cap, victim_type_cap;
     uint32_t folded_cap;
     struct row_state *states; /* by demand->memory */
@@ -429,7 +429,7 @@ static inline struct row_state *row_at(const struct decider *e, uint32_t row)
 {
     return &e->states[e->slots[row]];
 }
-static inline void row_forget(struct row_state *state) /* what the row took, and its verdict */
+static inline void row_forget(struct row_state *state) /* forgets course and verdict */
 {
     state->course.kind = COURSE_NONE;
     state->has_verdict = false;
@@ -441,16 +441,18 @@ static inline struct row_memory *want_memory(const struct decider *e, const stru
 
 /* replay.c */
 void replay_start(struct decider *e);
-/* a change since the last decision */
+/* marks a cohort that changed since the last decision */
 void replay_note(struct decider *e, const struct cohort_change *change);
-/* True if the row's own machines are the same as then, and its other options need not be read. */
+/* True if the row has the same own machines as in the last decision, and no other input of its turn
+ * needs a check. */
 bool replay_expects(const struct decider *e, const struct row_state *state);
 /* Part A: takes what the row took last time. False: the row must be decided in full. */
 bool replay_own(struct decider *e, uint32_t row, struct row_state *state);
 /* Part A: record a row that was steady, and a row that was decided in full. */
 void replay_steady(struct decider *e, uint32_t row, struct row_state *state);
 void replay_owned(struct decider *e, struct want *w);
-/* Part B: the same two functions. replay_rest() initialises the want if it returns false. */
+/* Part B: replays a turn, and records a row decided in full. If replay_rest() returns false, it has
+ * initialised the want. */
 bool replay_rest(struct decider *e, const struct turn *turn);
 void replay_rested(struct decider *e, struct want *w);
 /* True if Idle machines may be kept for the gang, taken or not. */
@@ -496,7 +498,7 @@ struct type_walk {
     const struct resources *wanted;
     uint32_t type, item; /* position of the next item */
 };
-/* NULL at the end */
+/* Returns the next cohort; NULL at the end. */
 const struct bag_item *type_walk_next(struct decider *e, struct type_walk *walk);
 /* Counts machines of some types that match and cover, up to `most`. */
 uint64_t type_bags_count(struct decider *e, const struct type_bags *types,
@@ -548,7 +550,7 @@ pool_take source_take, want_claim;
 bool cohort_kept(const struct decider *e, const struct cohort *c); /* Idle, and kept for a Need */
 bool source_open(const struct decider *e, const struct want *w,
                  const struct cohort *c); /* the shield permits the Need to take from the cohort */
-/* true if the Need has no domain */
+/* Also true if the Need has no domain. */
 bool source_in_domain(const struct want *w, const struct cohort *c);
 
 /* keep_order.c */

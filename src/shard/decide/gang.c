@@ -456,7 +456,7 @@ static void gang_find_secure(struct decider *e, struct want *w, const struct buc
         if (bucket->own_score == best->own_score) w->ties[count++] = bucket->value->slot;
     }
     w->secure = true;
-    w->tie_count = count > 1 ? count : 0; /* `best` is one of them */
+    w->tie_count = count > 1 ? count : 0; /* `best` itself is counted */
 }
 
 void gang_assign(struct decider *e, struct want *w)

@@ -110,7 +110,7 @@ static uint32_t rows_before(const struct generate_options *options, uint32_t clu
     return (uint32_t)((uint64_t)options->needs * cluster / options->clusters);
 }
 
-/* Returns how many of the machines per row are bound to it: three in four. */
+/* Returns how many machines are bound to each row: three in four of its share. */
 static uint32_t bound_each(const struct generate_options *options)
 {
     return (options->machines / options->needs * 3 + 3) / 4;

@@ -4,8 +4,8 @@
 #define SHARD_STATE_COHORTS_H
 #include "shard/state/vocabulary.h"
 
-/* Extracts the traits of a record, with a reference to each shared object. Leaves out fields
- * without a meaning in the machine's state (machine_state_keeps_stamp, destination, promise). */
+/* Extracts a record's traits, with a reference to each shared object. Leaves out fields without a
+ * meaning in the state (machine_state_keeps_stamp, destination, promise). ERR_NOMEM. */
 enum err traits_take(struct inventory *inv, const struct machine *machine, mono_time idle_since,
                      struct traits *ret_traits);
 void traits_give(struct inventory *inv, struct traits *traits);

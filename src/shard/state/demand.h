@@ -29,7 +29,7 @@ struct requirement_set {
     size_t count, size; /* size: of the memory block with the requirements */
     uint64_t birth;
     uint32_t slot, len;
-    char text[]; /* as in the fingerprint */
+    char text[]; /* the requirements, as in the fingerprint */
 };
 struct kind {
     struct table_link link; /* references: rows, and gang kinds that strip to this kind */

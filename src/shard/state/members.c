@@ -147,7 +147,7 @@ struct cohort_change cohort_change_of(const struct inventory *inv, const struct 
 
 static void count_changed(struct inventory *inv, const struct cohort *cohort, int8_t by)
 {
-    uint32_t machines = by > 0 ? 1 : UINT32_MAX; /* unsigned addition: +1 or -1 */
+    uint32_t machines = by > 0 ? 1 : UINT32_MAX; /* adding UINT32_MAX subtracts one */
     struct cohort_cluster *bound = traits_bound(&cohort->traits);
     struct key *own = cohort_key(inv, cohort);
 
