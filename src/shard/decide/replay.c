@@ -235,7 +235,7 @@ static bool replay_own_holds(struct decider *e, const struct row_state *state)
     const struct row_memory *m = &state->memory;
 
     if (c->kind != COURSE_TOOK || !c->settled) return false;
-    if (c->gang && c->rest_count) { /* the gang also read supply and Creating machines */
+    if (c->gang && c->rest_count) { /* also reads machines to acquire or without destination */
         return replay_expects(e, state) && !e->nobodys_creating && !state->parked;
     }
     if (replay_expects(e, state)) return true;

@@ -4,7 +4,8 @@
 #define SHARD_DECIDE_VICTIMS_H
 #include "shard/decide/decider.h"
 
-struct victim { /* a range that one Need claimed, or unclaimed in a cluster that has not reported */
+struct victim { /* a range of machines that one Need claimed, or that no Need claimed in a cluster
+                 * that has not reported */
     struct supply_source run;
     struct victim *other; /* next victim with the same look */
 };

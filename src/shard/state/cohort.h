@@ -229,7 +229,7 @@ static inline double cohort_reclamation_dollars(const struct cohort *c)
  * longer exist. An engine that has read the changes up to number `changes` processes only later
  * ones. If more than CHANGES_KEPT were missed, it must assume that everything changed. */
 struct cohort_change {
-    uint32_t key, family;   /* slots of the owner of the machine; SLOT_NONE: none */
+    uint32_t key, family;   /* slots of what the machine was bought for; SLOT_NONE: nothing */
     uint32_t cohort, birth; /* birth: lower half; cohort SLOT_NONE: only the key changed */
     uint32_t cluster;       /* slot; SLOT_NONE: none */
     float less_dollars;     /* keep order compares the price, then the negated dollars */

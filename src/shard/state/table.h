@@ -38,7 +38,7 @@ struct rooms {                      /* zeroed: empty */
     void **at;                      /* free slots form a chain, see rooms_get() */
     uint32_t used, cap, first_free; /* head of the chain of free slots: slot + 1; 0: empty */
 };
-/* Returns the object in a slot below `used`; NULL if the slot is free, which is an odd value. */
+/* Returns the object in a slot below `used`; NULL if the slot is free (tagged by an odd value). */
 static inline void *rooms_get(const struct rooms *rooms, uint32_t slot)
 {
     return (uintptr_t)rooms->at[slot] & 1 ? NULL : rooms->at[slot];
