@@ -34,7 +34,7 @@ struct json_scan {   /* storage of the caller; use only through the functions be
     size_t text_max;
     bool arrays[JSON_SCAN_DEPTH]; /* per open level: true for an array, false for an object */
     uint32_t depth;
-    uint8_t expect, word; /* states of json_scan.c */
+    uint8_t expect, word; /* enum expect and enum word of json_scan.c */
     bool escape, rewrite; /* present token: after a backslash; has an escape or a high byte */
 };
 

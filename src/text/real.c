@@ -12,8 +12,9 @@
 /* If n and 10^k are exact doubles, the quotient n / 10^k is correctly rounded. So it equals the
  * double that the decimal text of n with k places is read as. Most logged numbers (counts,
  * milliseconds with three places) are printed this way, ten times faster than with printf(). */
-static const double powers[] = {1e1, 1e2, 1e3, 1e4, 1e5, 1e6}; /* by places - 1 */
-#define EXACT_MAX 9007199254740992.0                           /* 2^53 */
+/* powers of ten; index: places - 1 */
+static const double powers[] = {1e1, 1e2, 1e3, 1e4, 1e5, 1e6};
+#define EXACT_MAX 9007199254740992.0 /* 2^53 */
 
 /* The C locale is built into libc: newlocale() allocates nothing and needs no freelocale(). */
 static locale_t c_locale(void)

@@ -56,14 +56,14 @@ struct domain_coverage {
 
 /* Why a Need got less than it asked for. */
 struct shortage {
-    struct amounts deficit; /* lacking after Phase 1 */
+    struct amounts deficit; /* what the Need lacks after Phase 1 */
     /* machines that match and fit, claimed or not */
     uint32_t idle_count, speculative_count, configured_count;
     struct domain_coverage domains[VERDICT_DOMAINS_MOST]; /* gang: best domain first */
     uint32_t domain_count;
     uint32_t victims;
     struct amounts freed;      /* amounts of the victims */
-    struct amounts unresolved; /* lacking after Phase 2 */
+    struct amounts unresolved; /* what the Need lacks after Phase 2 */
     enum verdict_reason reason;
 };
 struct need_verdict {

@@ -588,7 +588,7 @@ void pool_add_in_order(struct decider *e, struct supply_pool *pool, enum pool_ki
  * cohorts are added in keep order, others by id. */
 void pool_add_bag(struct decider *e, const struct want *w, const struct bag *bag,
                   enum machine_state state, struct supply_pool *pool);
-void pool_sort(struct supply_pool *pool, uint32_t from); /* sorts the entries after `from` */
+void pool_sort(struct supply_pool *pool, uint32_t from); /* sorts the entries from `from` on */
 /* fetches all entries of a pool that is filled as it is read */
 void pool_fetch(struct decider *e, struct supply_pool *pool);
 /* Takes machines in the pool's order until the Need lacks nothing. Takes only machines that help,

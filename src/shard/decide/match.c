@@ -60,7 +60,7 @@ struct set_memory *set_recall(struct decider *e, const struct requirement_set *s
     struct set_memory *m = &e->sets[set->slot];
 
     if (m->birth == set->birth && m->looks_version == e->inventory->looks_version) return m;
-    m->birth = 0; /* invalid until it is filled */
+    m->birth = 0; /* the cache is invalid until it is filled */
     m->term_count = m->value_count = 0;
     m->type_count = TYPES_ANY;
     m->type_bits = UINT64_MAX;

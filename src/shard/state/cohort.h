@@ -107,7 +107,7 @@ struct promise {
 struct machine_shape {
     struct table_link link;
     struct resources resources, allocatable;
-    const struct resources *alloc; /* points to the one that counts */
+    const struct resources *alloc; /* resources or allocatable, whichever counts */
     uint64_t positive;             /* bit set of the dimensions of alloc above zero */
     uint32_t slot;
 };
@@ -186,7 +186,8 @@ static inline struct str row_host_ref(const struct machine_row *r)
 }
 
 struct traits { /* Compared bytewise: -0 is stored as 0, and padding is only at the end. */
-    struct cohort_cluster *cluster; /* the machine is bound to; Creating: created for; NULL: none */
+    struct cohort_cluster *cluster; /* bound to this cluster; Creating: created for it; NULL:
+                                     * none */
     struct look *look;
     struct machine_shape *shape;
     struct stamp *stamp;     /* NULL: never bought for a Need */

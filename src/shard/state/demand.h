@@ -99,7 +99,7 @@ struct demand_row {         /* a row of the roll-up, with our arrival */
 struct demand_cluster {
     struct table_link link;
     struct str name;                     /* points to `text` */
-    const struct dimensions *dimensions; /* of the table */
+    const struct dimensions *dimensions; /* of the needs table */
     bool reported;
     struct demand_set {     /* the rows of one roll-up; replaced as a whole */
         struct arena arena; /* holds texts and amounts */

@@ -31,7 +31,7 @@ enum inventory_source {
     INVENTORY_OBSERVED, /* the provider, for machines without an action; accepted as fact */
 };
 
-/* The state that a queued action gives to a machine before the action starts. */
+/* A queued action, and the planned state that it gives to a machine before it starts. */
 enum planned_action {
     PLANNED_NOTHING,
     PLANNED_BOOTSTRAP, /* Idle -> Configuring for `cluster`, with a stamp */
@@ -53,7 +53,7 @@ struct inventory_counts {
 struct inventory_stats {
     uint32_t machines, cohorts, looks, shapes, stamps, keys, clusters, words;
     uint64_t bytes;       /* on the heap, including all of the above and the indexes */
-    uint64_t label_bytes; /* the part for types, zones, labels and looks */
+    uint64_t label_bytes; /* part of `bytes`: types, zones, labels and looks */
 };
 
 /* Returns ERR_INVALID for bad options, or ERR_NOMEM. */
