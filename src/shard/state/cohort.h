@@ -186,8 +186,7 @@ static inline struct str row_host_ref(const struct machine_row *r)
 }
 
 struct traits { /* Compared bytewise: -0 is stored as 0, and padding is only at the end. */
-    struct cohort_cluster *cluster; /* bound to this cluster; Creating: created for it; NULL:
-                                     * none */
+    struct cohort_cluster *cluster; /* bound to it; Creating: created for it; NULL: none */
     struct look *look;
     struct machine_shape *shape;
     struct stamp *stamp;     /* NULL: never bought for a Need */
