@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arenas: a list of blocks, each larger than the one before. The first block is the one that
- * serves the next allocation. */
+/* Arenas: a list of blocks of growing size. The first block serves the next allocation. */
 #include "base/arena.h"
 
 #include <stdalign.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Under AddressSanitizer the part of a block that is not handed out is poisoned, so that a use
- * after arena_reset() is reported like a use after free. */
+/* With AddressSanitizer, the unused part of a block is poisoned, so that a use after arena_reset()
+ * is reported like a use after free. */
 #if defined(__SANITIZE_ADDRESS__)
 #define ARENA_POISONS 1
 #elif defined(__has_feature)
@@ -17,8 +16,8 @@
 #endif
 #endif
 #ifdef ARENA_POISONS
-/* Declared here without `const`: gcc takes a const pointer as a promise to read, and warns that
- * fresh memory is read before it is written. */
+/* Declared without `const`: gcc assumes that a const pointer is read, and warns that fresh memory
+ * is read before it is written. */
 void __asan_poison_memory_region(volatile void *at, size_t len);
 void __asan_unpoison_memory_region(volatile void *at, size_t len);
 #define POISON(at, len)   __asan_poison_memory_region((at), (len))
@@ -29,13 +28,13 @@ void __asan_unpoison_memory_region(volatile void *at, size_t len);
 #endif
 
 enum {
-    BLOCK_FIRST = 4096,      /* bytes of the first block, header included; each next one doubles */
-    BLOCK_MOST = 256 * 1024, /* up to here; a single larger request gets a block of its own size */
+    BLOCK_FIRST = 4096, /* size of the first block, including its header; each next block doubles */
+    BLOCK_MOST = 256 * 1024, /* largest size; a larger request gets a block of its own size */
 };
 
 struct arena_block {
     struct arena_block *next;
-    size_t size, used; /* bytes of data[]; how many are handed out */
+    size_t size, used; /* bytes in data[], and bytes handed out */
     alignas(max_align_t) char data[];
 };
 
@@ -89,8 +88,8 @@ void arena_reset(struct arena *a)
     POISON(keep->data, keep->size);
 }
 
-/* Room for `size` bytes in a new block: the usual growing size, or just what is asked for when the
- * ceiling leaves no more. */
+/* Adds a block with room for `size` bytes. Its size is the next in the series, or just sufficient
+ * if the limit allows no more. */
 static struct arena_block *block_add(struct arena *a, size_t size)
 {
     size_t need = sizeof(struct arena_block) + size;
@@ -107,8 +106,8 @@ static struct arena_block *block_add(struct arena *a, size_t size)
     block->used = 0;
     a->used += bytes;
     POISON(block->data, block->size);
-    /* The block with more room comes first, so that one large request does not strand the rest
-     * of the block before it. */
+    /* The block with more free room is first, so that a large request does not waste the rest of
+     * the previous block. */
     if (a->blocks && block_room(a->blocks) > block->size - size) {
         block->next = a->blocks->next;
         a->blocks->next = block;
@@ -127,7 +126,8 @@ void *arena_alloc(struct arena *a, size_t size)
     char *at;
 
     if (size > PTRDIFF_MAX - sizeof(struct arena_block) - align) return NULL;
-    rounded = (max_size(size, 1) + align - 1) / align * align; /* 0 bytes have an address, too */
+    /* an allocation of 0 bytes has an address, too */
+    rounded = (max_size(size, 1) + align - 1) / align * align;
     if (!block || block_room(block) < rounded) block = block_add(a, rounded);
     if (!block) return NULL;
     at = block->data + block->used;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Growing byte buffers. One byte beyond the capacity is always allocated, for a closing NUL. */
+/* Growing byte buffers. One byte more than `cap` is always allocated, for a closing NUL. */
 #include "base/buf.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { BUF_FIRST = 64 }; /* bytes taken by the first append that needs fewer */
+enum { BUF_FIRST = 64 }; /* minimum size of the first allocation */
 
 void buf_init(struct buf *b, size_t max)
 {
@@ -60,7 +60,7 @@ enum err buf_append(struct buf *b, struct str bytes)
     enum err err;
 
     if (bytes.len == 0) return ERR_OK;
-    /* A view of this very buffer would dangle when it grows. */
+    /* A view of this buffer would become invalid when the buffer grows. */
     assert(!b->data || (uintptr_t)bytes.at >= (uintptr_t)b->data + b->cap ||
            (uintptr_t)bytes.at + bytes.len <= (uintptr_t)b->data);
     err = buf_grow(b, bytes.len);
@@ -92,7 +92,7 @@ enum err buf_vappendf(struct buf *b, const char *format, va_list args)
     enum err err = ERR_OK;
 
     va_copy(again, args);
-    /* Into what room there is; most of the time that is enough and the text is formatted once. */
+    /* Tries the available room first, so that the text is mostly formatted only once. */
     wrote = vsnprintf(room > 0 ? b->data + b->len : NULL, room, format, args);
     if (wrote < 0) err = ERR_INVALID;
     if (!err && (size_t)wrote >= room && wrote > 0) {
@@ -126,7 +126,7 @@ enum err buf_reserve(struct buf *b, size_t len, char **ret_room)
 
 void buf_commit(struct buf *b, size_t len)
 {
-    assert(len <= b->cap - b->len); /* no more than was reserved */
+    assert(len <= b->cap - b->len); /* at most what was reserved */
     b->len += len;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A growable run of bytes that cannot be created without naming its ceiling.
+/* A growable byte buffer with a mandatory limit.
  *
- * Appending is all or nothing: after ERR_FULL (the ceiling) or ERR_NOMEM the content is what it
- * was. `peek` views stay valid until the next call that changes the buffer. */
+ * Appending is all or nothing: after ERR_FULL (the limit) or ERR_NOMEM the content is unchanged.
+ * The view from buf_peek() is valid until the next call that changes the buffer. */
 #ifndef BASE_BUF_H
 #define BASE_BUF_H
 #include <stdarg.h>
@@ -10,13 +10,13 @@
 #include "base/str.h"
 
 struct buf {
-    char *data; /* NULL while nothing was ever appended */
+    char *data; /* NULL until something is appended */
     size_t len, cap, max;
 };
 
-void buf_init(struct buf *b, size_t max); /* takes no memory yet */
-void buf_deinit(struct buf *b);           /* fine on a zeroed one, and twice */
-void buf_clear(struct buf *b);            /* empties, keeps the memory */
+void buf_init(struct buf *b, size_t max); /* allocates nothing */
+void buf_deinit(struct buf *b);           /* allowed on a zeroed buffer, and twice */
+void buf_clear(struct buf *b);            /* empties the buffer, keeps the memory */
 struct str buf_peek(const struct buf *b);
 enum err buf_append(struct buf *b, struct str bytes);
 enum err buf_append_c(struct buf *b, const char *c_string);
@@ -24,12 +24,12 @@ enum err buf_append_byte(struct buf *b, char byte);
 enum err buf_appendf(struct buf *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 enum err buf_vappendf(struct buf *b, const char *format, va_list args)
     __attribute__((format(printf, 2, 0)));
-/* Room for `len` more bytes at the end; write there, then buf_commit what was written. The address
- * is NULL only when no byte was asked for and the buffer has no memory yet. */
+/* Makes room for `len` more bytes at the end. Write there, then call buf_commit() with the number
+ * of bytes written. *ret_room is NULL only if `len` is 0 and the buffer has no memory yet. */
 enum err buf_reserve(struct buf *b, size_t len, char **ret_room);
 void buf_commit(struct buf *b, size_t len);
-/* Drops bytes from the front; the rest moves up. */
+/* Removes bytes from the front; the rest moves to the front. */
 void buf_consume(struct buf *b, size_t len);
-/* The content as a NUL-terminated heap string, now the caller's; the buffer is empty after. */
+/* Passes the content to the caller as a NUL-terminated heap string and empties the buffer. */
 enum err buf_detach(struct buf *b, char **ret_text);
 #endif

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CRC-32C by table, and by the processor's instruction where there is one. Pure. */
+/* CRC-32C with tables, and with the processor's instruction if it has one. Pure. */
 #include "base/crc32c.h"
 
 #include "base/bytes.h"
 
-/* The polynomial 0x1EDC6F41, bits reflected: bit 31 of a register is the coefficient of x^0. In and
- * out the register is inverted, so that zeros in front of the data count. */
+/* The polynomial is 0x1EDC6F41 with reflected bits: bit 31 of a register is the coefficient of x^0.
+ * The register is inverted before and after, so that leading zeros change the checksum. */
 
-/* TABLE_ROW k holds, for each single bit of a byte, the register after that byte and k zero bytes.
- * The checksum is linear: the entry of any byte is the xor of those of its bits. */
+/* TABLE_ROW k contains, for each single bit of a byte, the register after that byte and k zero
+ * bytes. The checksum is linear, so the entry of a byte is the xor of the entries of its bits. */
 #define TABLE_ROWS(ROW)                                                                            \
     ROW(0xF26B8303u, 0xE13B70F7u, 0xC79A971Fu, 0x8AD958CFu, 0x105EC76Fu, 0x20BD8EDEu, 0x417B1DBCu, \
         0x82F63B78u)                                                                               \
@@ -45,7 +45,8 @@
 
 static const uint32_t crc_table[8][256] = {TABLE_ROWS(TABLE_ROW)};
 
-/* Eight bytes a step: each is looked up in the row of the zero bytes that follow it in the word. */
+/* Processes eight bytes per step. Each byte is looked up in the row for the number of bytes that
+ * follow it in the word. */
 uint32_t crc32c_portable(uint32_t crc, const void *bytes, size_t len)
 {
     const unsigned char *at = bytes;
@@ -65,16 +66,16 @@ uint32_t crc32c_portable(uint32_t crc, const void *bytes, size_t len)
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-/* The crc instruction takes a new word every cycle but answers after three, so three runs of LANE
- * bytes are worked on at once and joined. 256: longer ones gain little on large blocks (27 against
- * 25 GB/s) and lose on those of a page (19 against 23). */
+/* The crc instruction accepts a new word every cycle, but its result takes three. So three runs of
+ * LANE bytes are processed in parallel and joined. With LANE above 256, large blocks gain little
+ * (27 instead of 25 GB/s) and blocks of a page lose (19 instead of 23). */
 #define LANE ((size_t)256)
 /* x^(8 * n - 33) mod P for n = LANE and 2 * LANE; see shift(). */
 static const uint32_t shift_by_1_lane = 0xB9E02B86u, shift_by_2_lanes = 0xDD7E3B0Cu;
 
-/* The register after as many more zero bytes as `power` means: a carry-less product of two
- * reflected 32-bit polynomials comes out multiplied by x, the crc instruction multiplies by x^32
- * and reduces, so the power is 33 less. */
+/* Returns the register after a number of zero bytes, which `power` encodes. A carry-less product of
+ * two reflected 32-bit polynomials has an extra factor x, and the crc instruction multiplies by
+ * x^32 and reduces. Therefore the power is smaller by 33. */
 __attribute__((target("sse4.2,pclmul"))) static uint64_t shift(uint64_t crc, uint32_t power)
 {
     __m128i product = _mm_clmulepi64_si128(_mm_cvtsi64_si128((long long)crc),
@@ -102,7 +103,7 @@ __attribute__((target("sse4.2,pclmul"))) static uint32_t crc_sse42(uint32_t star
     return ~(uint32_t)crc;
 }
 
-/* Reads a word that start-up code of the compiler's runtime filled in, before any thread. */
+/* Reads a word that the compiler's runtime initialised at start-up, before any thread. */
 static bool has_sse42(void)
 {
     return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul");

@@ -13,8 +13,8 @@ static const struct {
         [ERR_OK] = {"OK", "ok", GRPC_OK, 0},
 };
 
-/* A number that is no code can only come from a bug of ours, most likely while another error is
- * being reported. Answer something safe; do not make it worse. */
+/* True for a valid code. Any other number comes from a bug, probably while another error is
+ * reported, so the functions below return something safe instead of failing. */
 static bool listed(enum err err)
 {
     return (unsigned)err < ERR_COUNT;

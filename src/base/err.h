@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every way an operation can end, in one map: code, text, the gRPC status and the exit code, so
- * that the four cannot drift apart.
+/* All results of operations in one table: code, text, gRPC status and exit code, so that the four
+ * stay consistent.
  *
- * Done, not done, don't know: ERR_UNKNOWN alone means "may or may not have applied". A timeout
- * after a write was sent is ERR_UNKNOWN, never ERR_IO or ERR_TIMEOUT; retry policies and the model
- * checker both depend on the difference. */
+ * An operation is done, not done, or unknown. Only ERR_UNKNOWN means "may or may not have applied".
+ * A timeout after a write was sent is ERR_UNKNOWN, never ERR_IO or ERR_TIMEOUT, because retry
+ * policies and the model checker depend on the difference. */
 #ifndef BASE_ERR_H
 #define BASE_ERR_H
 #include "base/base.h"
@@ -49,8 +49,8 @@ enum err {
 /* clang-format on */
 
 /* clang-format off */
-/* The gRPC status codes: the number of the protocol, the error it means where it says that nothing
- * was done, and whether it leaves open, by itself, what was done. */
+/* The gRPC status codes: the protocol's number, the error it means if nothing was done, and whether
+ * the status alone leaves open if something was done (doubtful). */
 /*    name                 number  error            doubtful */
 #define GRPC_STATUS_MAP(X)                                   \
     X(OK,                  0,      OK,              false)   \
@@ -78,15 +78,15 @@ enum grpc_status {
 };
 /* clang-format on */
 enum { GRPC_STATUS_COUNT = GRPC_UNAUTHENTICATED + 1 };
-/* A number that nobody defined says nothing. */
+/* Maps undefined numbers to GRPC_UNKNOWN. */
 static inline enum grpc_status grpc_status_defined(enum grpc_status status)
 {
     return (unsigned)status < GRPC_STATUS_COUNT ? status : GRPC_UNKNOWN;
 }
 
-/* All take any value: a number that is not in the map is answered as an internal error. */
-const char *err_name(enum err err); /* "NOT_LEADER"; never NULL */
-const char *err_text(enum err err); /* "not the leader"; never NULL */
+/* These functions accept any value. A number that is not in the table counts as ERR_INTERNAL. */
+const char *err_name(enum err err); /* for example "NOT_LEADER"; never NULL */
+const char *err_text(enum err err); /* for example "not the leader"; never NULL */
 enum grpc_status err_grpc_status(enum err err);
-int err_exit_code(enum err err); /* 0..6, the exit codes of every muster program */
+int err_exit_code(enum err err); /* 0..6, the exit codes of all muster programs */
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The timer heap: an array of pointers, in which each node knows its place. */
+/* The timer heap: an array of pointers; each node contains its index. */
 #include "base/heap.h"
 
 #include <stdlib.h>
 
 enum {
-    ARITY = 4, /* children per node: half the levels of a binary heap for the same pops */
+    ARITY = 4, /* children per node: half the levels of a binary heap at the same cost of pops */
     HEAP_CAP_FIRST = 16,
 };
 
@@ -20,7 +20,7 @@ static void place_at(struct heap *h, size_t index, struct heap_node *node)
     node->place = index + 1;
 }
 
-/* Moves `node`, meant for `index`, up until its parent is earlier. */
+/* Moves `node` up from `index` until its parent is earlier. */
 static void sift_up(struct heap *h, size_t index, struct heap_node *node)
 {
     while (index > 0) {
@@ -32,10 +32,10 @@ static void sift_up(struct heap *h, size_t index, struct heap_node *node)
     place_at(h, index, node);
 }
 
-/* Moves `node`, meant for `index`, down until no child is earlier. */
+/* Moves `node` down from `index` until no child is earlier. */
 static void sift_down(struct heap *h, size_t index, struct heap_node *node)
 {
-    for (;;) { /* ends: index grows by the arity each turn */
+    for (;;) { /* ends, because index grows in each round */
         size_t child = index * ARITY + 1, end = min_size(child + ARITY, h->count), best = child;
         if (child >= h->count) break;
         for (child++; child < end; child++)
@@ -80,7 +80,7 @@ enum err heap_reserve(struct heap *h, size_t count)
 
     if (count > h->max) return ERR_FULL;
     if (count <= h->cap) return ERR_OK;
-    /* Doubled, so that reserving one more at a time, as every new timer does, copies little. */
+    /* Doubles, so that reserving one more node for each new timer copies little. */
     cap = max_size(count, min_size(max_size(h->cap * 2, HEAP_CAP_FIRST), h->max));
     if (cap > PTRDIFF_MAX / sizeof(void *)) return ERR_NOMEM;
     nodes = realloc(h->nodes, cap * sizeof(void *));

@@ -4,7 +4,7 @@
 #define BASE_HEX_H
 #include "base/str.h"
 
-/* Of either case; -1: not a digit. */
+/* Accepts upper and lower case. Returns -1 if the character is not a digit. */
 static inline int hex_value(char c)
 {
     if (c >= '0' && c <= '9') return c - '0';
@@ -12,12 +12,12 @@ static inline int hex_value(char c)
     if (c >= 'A' && c <= 'F') return c - 'A' + 10;
     return -1;
 }
-/* Lower case only, for what we write ourselves: one number, one text. */
+/* Accepts lower case only, for text that we write ourselves: each number has exactly one text. */
 static inline int hex_value_lower(char c)
 {
     return c >= 'A' && c <= 'F' ? -1 : hex_value(c);
 }
-/* All of `digits`, 16 at most, in lower case. */
+/* Reads all of `digits`: 1 to 16 lower-case digits. */
 static inline bool hex_read(struct str digits, uint64_t *ret_value)
 {
     uint64_t value = 0;
@@ -31,7 +31,7 @@ static inline bool hex_read(struct str digits, uint64_t *ret_value)
     *ret_value = value;
     return true;
 }
-/* Two digits for each byte, in lower case, and a NUL. */
+/* Writes two lower-case digits per byte and a NUL. */
 static inline void hex_write(const void *bytes, size_t len, char *text)
 {
     const uint8_t *at = (const uint8_t *)bytes;
@@ -42,7 +42,7 @@ static inline void hex_write(const void *bytes, size_t len, char *text)
     }
     *text = '\0';
 }
-/* 16 bytes as 32 digits in lower case, with dashes anywhere, as UUIDs are written. */
+/* Reads 16 bytes from 32 lower-case digits, with dashes anywhere, as in UUIDs. */
 static inline bool hex_read_id(struct str text, uint8_t ret_bytes[16])
 {
     uint8_t bytes[16] = {0};

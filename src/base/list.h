@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An intrusive circular list. A detached node points at itself, so removing twice is harmless. */
+/* An intrusive circular list. A detached node points to itself and may be removed again. */
 #ifndef BASE_LIST_H
 #define BASE_LIST_H
 #include "base/base.h"
 
-/* A head and a node are the same. */
+/* Used for both the list head and the nodes. */
 struct list {
     struct list *next, *prev;
 };
@@ -39,7 +39,7 @@ static inline void list_remove(struct list *node)
     node->next->prev = node->prev;
     list_init(node);
 }
-/* The first node, detached; NULL when empty. */
+/* Detaches and returns the first node; NULL if the list is empty. */
 static inline struct list *list_pop(struct list *head)
 {
     struct list *node = head->next;
@@ -47,7 +47,7 @@ static inline struct list *list_pop(struct list *head)
     list_remove(node);
     return node;
 }
-/* Moves all nodes of `from` to the end of `to`; `from` is empty after. */
+/* Moves all nodes of `from` to the end of `to`. */
 static inline void list_splice(struct list *to, struct list *from)
 {
     if (list_empty(from)) return;
@@ -59,7 +59,7 @@ static inline void list_splice(struct list *to, struct list *from)
 }
 #define LIST_EACH(head, node)                                                                      \
     for (struct list *node = (head)->next; node != (head); node = node->next)
-/* The current node may be removed inside the loop. */
+/* Like LIST_EACH, but the loop may remove the current node. */
 #define LIST_EACH_SAFE(head, node, following)                                                      \
     for (struct list *node = (head)->next, *following = node->next; node != (head);                \
          node = following, following = node->next)

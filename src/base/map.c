@@ -5,14 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Two arrays. `entries` holds what was put, in order; removing leaves a hole there (value NULL).
- * The `slots` are an open-addressing index over it with linear probing; the slot of a hole stays,
- * so that a probe walks past it. There are always SLOTS_PER_ENTRY times as many slots as entries,
- * so at least half of them are empty and every probe ends.
+/* There are two arrays. `entries` contains the entries in order of insertion. Removing leaves a
+ * hole (value NULL). `slots` is an open-addressing index over `entries` with linear probing. The
+ * slot of a hole stays, so that probes continue past it. There are SLOTS_PER_ENTRY slots per entry,
+ * so at least half of the slots are empty and every probe ends.
  *
- * When `entries` is used up the holes are squeezed out in place if they are more than half, and
- * otherwise both arrays double: each costs at most a constant per insertion, also for a map that
- * stays at its ceiling while keys come and go. That is why `cap` may exceed `max`. */
+ * When `entries` is full, the holes are removed in place if they are more than half; otherwise both
+ * arrays double. Either costs a constant per insertion on average, even for a full map whose keys
+ * come and go. Therefore `cap` may exceed `max`. */
 enum {
     SLOTS_PER_ENTRY = 2,
     MAP_CAP_FIRST = 8,
@@ -38,7 +38,7 @@ size_t map_count(const struct map *m)
     return m->count;
 }
 
-/* The entry that holds `key`, or NULL. */
+/* Returns the entry with `key`, or NULL. */
 static struct map_entry *find(const struct map *m, struct str key, uint64_t hash)
 {
     size_t mask = m->slot_count - 1;
@@ -51,7 +51,7 @@ static struct map_entry *find(const struct map *m, struct str key, uint64_t hash
     return NULL;
 }
 
-/* Lets the first empty slot of the entry's probe point at it. */
+/* Stores the index in the first empty slot of the entry's probe sequence. */
 static void index_entry(struct map *m, size_t index)
 {
     size_t mask = m->slot_count - 1;
@@ -62,8 +62,7 @@ static void index_entry(struct map *m, size_t index)
     m->slots[i] = (uint32_t)(index + 1);
 }
 
-/* Writes the live entries to `to` without the holes, in order, and points the cleared slots at
- * them. `to` may be where they are now. */
+/* Copies the entries without holes to `to` (may be m->entries), in order, and fills the slots. */
 static void squeeze(struct map *m, struct map_entry *to)
 {
     size_t kept = 0;
@@ -135,7 +134,7 @@ void *map_remove(struct map *m, struct str key)
 
     if (!entry) return NULL;
     value = entry->value;
-    entry->value = NULL; /* and its key is not read again: the caller may free it */
+    entry->value = NULL; /* the key is not read again, so the caller may free it */
     m->count--;
     return value;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The heap, counted: what a set of tables holds, to within what the allocator itself adds. */
+/* Heap memory with a byte counter, exact except for the allocator's own overhead. */
 #ifndef BASE_MEMORY_H
 #define BASE_MEMORY_H
 #include <stdlib.h>
@@ -8,10 +8,11 @@
 
 static inline uint64_t memory_cost(size_t size)
 {
-    return ((uint64_t)size + 8 + 15) / 16 * 16; /* a header, in steps of 16: the usual malloc */
+    return ((uint64_t)size + 8 + 15) / 16 * 16; /* header of 8 bytes, steps of 16, like malloc */
 }
 
-static inline void *memory_take(uint64_t *bytes, size_t size) /* not cleared; NULL: none */
+/* not zeroed; NULL if memory ran out */
+static inline void *memory_take(uint64_t *bytes, size_t size)
 {
     void *memory = malloc(size);
 

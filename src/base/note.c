@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bounded error texts: formatting never overruns and never fails. */
+/* Bounded error texts: formatting never overflows and never fails. */
 #include "base/note.h"
 
 #include <stdarg.h>
@@ -8,7 +8,7 @@
 
 static const char cut_mark[] = "...";
 
-/* Ends a text that did not fit with the mark, at the border of a UTF-8 character. */
+/* Ends a text that was cut with the mark, after a complete UTF-8 character. */
 static void mark_cut(char text[NOTE_CAP])
 {
     size_t end = NOTE_CAP - sizeof cut_mark;
@@ -23,11 +23,11 @@ static void format_text(char text[NOTE_CAP], const char *format, va_list args)
 {
     int wrote = vsnprintf(text, NOTE_CAP, format, args);
 
-    if (wrote < 0) text[0] = '\0'; /* an encoding error; the code still says what happened */
+    if (wrote < 0) text[0] = '\0'; /* an encoding error; the error code is still returned */
     if (wrote >= NOTE_CAP) mark_cut(text);
 }
 
-/* Both format into a copy first, so that the note's own text may be one of the arguments. */
+/* These functions format into a copy, so that the note's own text may be an argument. */
 void note_set(struct note *note, const char *format, ...)
 {
     char text[NOTE_CAP];

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tree.
+/* The B+ tree.
  *
- * Leaves hold rows, inner nodes hold children, both ascending, up to FANOUT of them. An inner node
- * keeps the first row under each child, so that a search reads rows and descends into one child per
- * level. The nodes of a level are chained.
+ * Leaves contain rows, inner nodes contain children, both in ascending order, up to FANOUT each. An
+ * inner node also contains the first row under each child, so that a search reads rows and descends
+ * into one child per level. The nodes of a level are linked.
  *
  * Invariants:
- * 1. every node but the root holds at least one entry, an inner root at least two
+ * 1. every node but the root has at least one entry, an inner root at least two
  * 2. rows[i] of an inner node is the first row under child[i]
- * 3. all leaves are at the same depth, and the chain gives them in order
- * 4. weight[i] is the number of rows under child[i], so that a rank is found on one way down
- * 5. all rows of a node have the first `skip` bytes of one text in
- *    common: of `first`, or, `by_second`, of `second`, the first being the same in all; hint[i] is
- *    what follows there in row i, so that a search looks at one row or two and not at five. Rows
- *    are far apart in memory, and looking at one is most of what a search costs
+ * 3. all leaves are at the same depth, and their links give them in order
+ * 4. weight[i] is the number of rows under child[i], so that order_rank() descends only once
+ * 5. the rows of a node have the first `skip` bytes of one text in common: of `first`, or, if
+ *    `by_second` is set, of `second` (then `first` is equal in all rows). hint[i] contains the
+ *    following bytes of row i. With hints a search reads one or two rows instead of five, and
+ *    reading rows is most of the cost of a search, because rows are far apart in memory
  *
- * Inserting splits full nodes on the way down, each split leaving a valid tree, so memory that runs
- * out on the way costs nothing but the row. A split behind the last entry leaves the old node full:
- * rows that come in order (a restore) fill their nodes. Removing merges a node that is a quarter
- * full with a neighbour if both fit in one. */
+ * Inserting splits full nodes on the way down. The tree is valid after each split, so if memory
+ * runs out, only the new row is missing. A split behind the last entry leaves the old node full, so
+ * that rows inserted in order (a restore) fill their nodes. Removing merges a node that is at most
+ * a quarter full with a neighbour if both fit into one node. */
 #include "base/order.h"
 
 #include <string.h>
@@ -30,7 +30,7 @@ enum {
     FANOUT = 32,
     SPARSE = FANOUT / 4,
     HEIGHT_MAX = 32,
-    WALK_AHEAD = 8, /* rows of a walk whose memory is under way; at most FANOUT */
+    WALK_AHEAD = 8, /* rows prefetched ahead of a walk; at most FANOUT */
 };
 
 struct order_node {
@@ -38,9 +38,9 @@ struct order_node {
     bool is_leaf, by_second;
     uint16_t skip;
     uint32_t hint[FANOUT];
-    struct order_node *next, *before; /* on its level */
+    struct order_node *next, *before; /* on the same level */
     void *rows[FANOUT];
-    struct order_node *child[FANOUT]; /* of an inner node; the memory of a leaf ends before it */
+    struct order_node *child[FANOUT]; /* of an inner node; a leaf is allocated only up to here */
     uint32_t weight[FANOUT];
 };
 
@@ -97,7 +97,7 @@ static struct str hinted(const struct order_node *node, struct order_key key)
     return node->by_second ? key.second : key.first;
 }
 
-/* As numbers these are in the order of the texts, but for equal ones, of which nothing is known. */
+/* Compared as numbers, hints have the order of the texts. Equal hints decide nothing. */
 static uint32_t hint_of(const struct order_node *node, struct order_key key)
 {
     struct str rest = str_tail(hinted(node, key), node->skip);
@@ -109,8 +109,8 @@ static uint32_t hint_of(const struct order_node *node, struct order_key key)
     return hint;
 }
 
-/* Compares the rows of the node with the key by what the rows have in common: all are before it
- * (< 0), all are behind it, or 0: the hints decide. */
+/* Compares the common bytes of the node's rows with the key. <0: all rows are before the key; >0:
+ * all rows are behind it; 0: the hints decide. */
 static int common_compare(const struct order_node *node, struct order_key row, struct order_key key)
 {
     struct str ours = hinted(node, row), text = hinted(node, key);
@@ -130,7 +130,8 @@ static size_t text_common(struct str a, struct str b)
     return at;
 }
 
-/* Rows are in order: what the outermost have in common, all have. */
+/* Computes `skip` and the hints. Bytes that the first and the last row have in common are common to
+ * all rows, because rows are sorted. */
 static void node_hint(const struct order *order, struct order_node *node)
 {
     struct order_key first, last;
@@ -144,7 +145,7 @@ static void node_hint(const struct order *order, struct order_node *node)
         node->hint[i] = hint_of(node, key_at(order, node, i));
 }
 
-/* After the row of `slot` became another one. */
+/* Updates the hint after the row in `slot` was replaced. */
 static void slot_hint(const struct order *order, struct order_node *node, uint32_t slot)
 {
     struct order_key key = key_at(order, node, slot);
@@ -155,7 +156,7 @@ static void slot_hint(const struct order *order, struct order_node *node, uint32
         node->hint[slot] = hint_of(node, key);
 }
 
-/* How many entries are at or before the key (or, `at` false, before it). */
+/* Returns the number of entries at or before the key, or, if `at` is false, before the key. */
 static uint32_t node_rank(const struct order *order, const struct order_node *node,
                           struct order_key key, bool at)
 {
@@ -166,7 +167,7 @@ static uint32_t node_rank(const struct order *order, const struct order_node *no
 
     if (sign) return sign < 0 ? node->count : 0;
     hint = hint_of(node, key);
-    for (uint32_t half; left > 0; left -= half) { /* without a branch to guess wrong */
+    for (uint32_t half; left > 0; left -= half) { /* without a branch that could be mispredicted */
         half = (left + 1) / 2;
         low += node->hint[low + half - 1] < hint ? half : 0;
     }
@@ -182,7 +183,7 @@ static uint32_t node_rank(const struct order *order, const struct order_node *no
     return low;
 }
 
-/* The child under which the key is, or would be put. */
+/* Returns the child that contains the key or would contain it. */
 static uint32_t child_slot(const struct order *order, const struct order_node *node,
                            struct order_key key)
 {
@@ -244,7 +245,8 @@ static const void *row_ahead(const struct order_node *leaf, uint32_t slot)
     return leaf && slot < leaf->count ? leaf->rows[slot] : leaf;
 }
 
-/* A long walk waits for little but the memory of its rows: those that come soon are fetched early. */
+/* Prefetches the rows that follow, because a long walk spends most of its time waiting for the
+ * memory of its rows. */
 void *order_next(struct order_place *place)
 {
     while (place->leaf && place->slot >= place->leaf->count)
@@ -256,7 +258,7 @@ void *order_next(struct order_place *place)
 }
 
 /* -- inserting -- */
-/* Moves `count` entries from slot `from` on to slot `to` of the same or another node. */
+/* Moves `count` entries from slot `from` to slot `to` of the same or another node. */
 static void node_move(struct order_node *into, uint32_t to, const struct order_node *node,
                       uint32_t from, uint32_t count)
 {
@@ -282,7 +284,7 @@ static void node_close_slot(struct order_node *node, uint32_t slot)
     node->count--;
 }
 
-/* Appends the entries of `from` from `slot` on to `to`, its left neighbour or a new node. */
+/* Appends the entries of `from`, starting at `slot`, to `to`: its left neighbour or a new node. */
 static void node_move_tail(const struct order *order, struct order_node *to,
                            struct order_node *from, uint32_t slot)
 {
@@ -293,7 +295,7 @@ static void node_move_tail(const struct order *order, struct order_node *to,
     node_hint(order, from);
 }
 
-/* Splits the full child at `slot`; `parent` has room. */
+/* Splits the full child at `slot`; `parent` must have room. */
 static enum err child_split(struct order *order, struct order_node *parent, uint32_t slot,
                             struct order_key key)
 {
@@ -333,7 +335,7 @@ static enum err root_grow(struct order *order)
     return ERR_OK;
 }
 
-/* A root with one child is no tree of ours. */
+/* Removes roots with only one child. */
 static void root_shrink(struct order *order)
 {
     while (order->root && !order->root->is_leaf && order->root->count == 1) {
@@ -375,7 +377,7 @@ enum err order_insert(struct order *order, void *row)
     node->rows[slot] = row;
     slot_hint(order, node, slot);
     order->count++;
-    /* It is the first of its leaf; it is under child 0 wherever it is before all of a node. */
+    /* While the new row is the first row of a subtree, it becomes the parent's row for it. */
     for (bool first = slot == 0; depth-- > 0;) {
         way[depth]->weight[taken[depth]]++;
         if (first) {
@@ -399,7 +401,7 @@ static void child_merge(struct order *order, struct order_node *parent, uint32_t
     node_close_slot(parent, left + 1);
 }
 
-/* After an entry of child `slot` was removed: updates its first row, merges nearly empty nodes. */
+/* Runs after an entry of child `slot` was removed: updates its first row, merges sparse nodes. */
 static void child_tend(struct order *order, struct order_node *parent, uint32_t slot)
 {
     struct order_node *child = parent->child[slot];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers that look random and repeat exactly from a seed (xoshiro256**). Not for secrets. */
+/* Pseudo-random numbers that are repeatable from a seed (xoshiro256**). Not for secrets. */
 #ifndef BASE_PRNG_H
 #define BASE_PRNG_H
 #include "base/base.h"
@@ -8,13 +8,13 @@ struct prng {
     uint64_t s[4];
 };
 
-void prng_seed(struct prng *p, uint64_t seed); /* any seed is good, 0 too */
+void prng_seed(struct prng *p, uint64_t seed); /* any seed is valid, including 0 */
 uint64_t prng_u64(struct prng *p);
 uint64_t prng_below(struct prng *p, uint64_t bound); /* 0..bound-1, without bias; bound > 0 */
-uint64_t prng_between(struct prng *p, uint64_t low, uint64_t high); /* both ends included */
-/* True that often; never at 0, always at a million. */
+uint64_t prng_between(struct prng *p, uint64_t low, uint64_t high); /* both bounds included */
+/* True with this probability: never for 0, always for 1,000,000. */
 bool prng_chance(struct prng *p, uint32_t per_million);
 void prng_fill(struct prng *p, void *out, size_t len);
-/* An independent generator, so that one consumer's draws do not shift another's. */
+/* Creates an independent generator, so that its draws do not change those of `p`. */
 void prng_fork(struct prng *p, struct prng *ret_child);
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Binary heaps in plain arrays: no item comes before the one at the top.
- *
- * Inlined, so that the compiler knows the size of an item and the comparison. */
+/* Binary heaps in plain arrays: no item comes before the item at the top. Inlined, so that the
+ * compiler knows the item size and the comparison. */
 #ifndef BASE_SIFT_H
 #define BASE_SIFT_H
 #include <stdalign.h>
@@ -9,10 +8,10 @@
 
 #include "base/base.h"
 
-enum { SIFT_ITEM_MAX = 32 }; /* bytes of an item */
+enum { SIFT_ITEM_MAX = 32 }; /* bytes per item */
 typedef bool sift_before(const void *context, const void *a, const void *b);
 
-/* Moves item `at` down until it comes before its children. */
+/* Moves item `at` down until none of its children comes before it. */
 __attribute__((always_inline)) static inline void sift_down(void *items, size_t size, size_t count,
                                                             size_t at, sift_before *before,
                                                             const void *context)
@@ -32,7 +31,7 @@ __attribute__((always_inline)) static inline void sift_down(void *items, size_t 
     memcpy(base + at * size, moved, size);
 }
 
-/* Moves item `at` up until its parent does not come behind it. */
+/* Moves item `at` up until it does not come before its parent. */
 __attribute__((always_inline)) static inline void sift_up(void *items, size_t size, size_t at,
                                                           sift_before *before, const void *context)
 {
@@ -46,7 +45,7 @@ __attribute__((always_inline)) static inline void sift_up(void *items, size_t si
     memcpy(base + at * size, moved, size);
 }
 
-/* Brings `count` items in any order into the order of a heap. */
+/* Turns `count` items in any order into a heap. */
 __attribute__((always_inline)) static inline void sift_all(void *items, size_t size, size_t count,
                                                            sift_before *before, const void *context)
 {

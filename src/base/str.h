@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A view of bytes somebody else owns: not NUL-terminated, may hold any byte. */
+/* A view of bytes that another object owns: not NUL-terminated, may contain any byte. */
 #ifndef BASE_STR_H
 #define BASE_STR_H
 #include <string.h>
@@ -13,22 +13,22 @@ struct str {
 
 #define STR(literal) ((struct str){"" literal, sizeof(literal) - 1})
 #define STR_EMPTY    ((struct str){"", 0})
-#define STR_ARG(s)   (int)(s).len, (s).at /* for printf's "%.*s" */
+#define STR_ARG(s)   (int)(s).len, (s).at /* for "%.*s" of printf() */
 
 struct str str_from(const char *c_string); /* NULL gives the empty view */
 static inline struct str str_of(const void *bytes, size_t len)
 {
     return (struct str){bytes, len};
 }
-/* Here, so that comparing with a literal is a few instructions: mostly the length decides. */
+/* Inline, so that a comparison with a literal is a few instructions; mostly the length decides. */
 static inline bool str_equal(struct str a, struct str b)
 {
     return a.len == b.len && (a.len == 0 || memcmp(a.at, b.at, a.len) == 0);
 }
 bool str_equal_nocase(struct str a, struct str b); /* ASCII letters only */
-int str_compare(struct str a, struct str b);       /* bytewise, shorter first; <0, 0, >0 */
-int str_order(const void *a, const void *b); /* of two struct str, for qsort() and bsearch() */
-/* `from` past the end gives the empty view. */
+int str_compare(struct str a, struct str b);       /* bytewise, a prefix is smaller; <0, 0, >0 */
+int str_order(const void *a, const void *b);       /* for qsort() and bsearch() of struct str */
+/* Returns the empty view if `from` is past the end. */
 static inline struct str str_tail(struct str s, size_t from)
 {
     return from < s.len ? (struct str){s.at + from, s.len - from} : STR_EMPTY;
@@ -41,7 +41,7 @@ static inline bool str_ends(struct str s, struct str suffix)
 {
     return s.len >= suffix.len && str_equal(str_tail(s, s.len - suffix.len), suffix);
 }
-/* Copies the bytes to *at, and moves *at behind the copy: for texts behind a struct in its block. */
+/* Copies the bytes to *at and moves *at behind the copy. For texts behind a struct in one block. */
 static inline struct str str_put(char **at, struct str s)
 {
     struct str copy = {*at, s.len};
@@ -50,23 +50,24 @@ static inline struct str str_put(char **at, struct str s)
     *at += s.len;
     return copy;
 }
-struct str str_trim(struct str s);     /* spaces, tabs, CR and LF at both ends */
-size_t str_find(struct str s, char c); /* index, or s.len */
+struct str str_trim(struct str s);     /* removes spaces, tabs, CR and LF at both ends */
+size_t str_find(struct str s, char c); /* the index, or s.len if absent */
 bool str_has(struct str s, char c);
-/* Cuts *rest at the first `separator`: returns the part before it and leaves what follows in
- * *rest. False when *rest is already used up (rest->at == NULL); "a,,b" yields "a", "", "b". */
+/* Splits *rest at the first `separator`: returns the part before it and leaves the part after it in
+ * *rest. Returns false if *rest is used up (rest->at == NULL). "a,,b" gives "a", "", "b". */
 bool str_split(struct str *rest, char separator, struct str *ret_part);
-/* Whole numbers in decimal without sign or blanks. ERR_PARSE, ERR_TOO_LARGE past 64 bits. */
+/* Reads a decimal integer without sign or blanks. ERR_PARSE, or ERR_TOO_LARGE above 64 bits. */
 enum err str_to_u64(struct str s, uint64_t *ret_value);
-/* With an optional '-'. */
+/* The same with an optional '-'. */
 enum err str_to_i64(struct str s, int64_t *ret_value);
-/* A NUL-terminated heap copy the caller frees; NULL when out of memory. */
+/* Returns a NUL-terminated heap copy, which the caller frees; NULL if memory ran out. */
 char *str_dup(struct str s);
-/* True for well-formed UTF-8: no overlong form, no surrogate, nothing past U+10FFFF. */
+/* True for well-formed UTF-8: no overlong forms, no surrogates, nothing above U+10FFFF. */
 bool str_is_utf8(struct str s);
-/* Bytes of the well-formed sequence that begins at at[0], 1..4; 0 when none does. `left` > 0. */
+/* Returns the length of the well-formed sequence that starts at at[0], 1..4; 0 if there is none.
+ * `left`, the number of bytes, must be above 0. */
 size_t utf8_step(const char *at, size_t left);
-/* SipHash-1-3 under a key made of the seed: the same on every machine and in every run.
- * Without the seed nobody can choose strings that collide. */
+/* SipHash-1-3 with a key derived from the seed: the same on every machine and in every run. Strings
+ * that collide cannot be constructed without knowing the seed. */
 uint64_t str_hash(struct str s, uint64_t seed);
 #endif

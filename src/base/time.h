@@ -1,25 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A type per clock, so that adding wall time to monotonic time does not compile.
- *
- * Nothing here reads a clock: pure code gets the time as an argument, drivers get it from io/. */
+/* A separate type for each clock, so that mixing wall time and monotonic time does not compile. No
+ * function here reads a clock: pure code gets the time as an argument, drivers get it from io/. */
 #ifndef BASE_TIME_H
 #define BASE_TIME_H
 #include "base/base.h"
 
-/* Since an arbitrary start; never runs back. */
+/* Time since an arbitrary start; never goes back. */
 typedef struct {
     uint64_t ms;
 } mono_time;
-/* Since 1970-01-01 UTC; may step either way. */
+/* Time since 1970-01-01 UTC; may jump forwards and backwards. */
 typedef struct {
     uint64_t ms;
 } wall_time;
-/* The clock of mono_time, for measuring only. */
+/* The same clock as mono_time in nanoseconds, for measuring only. */
 typedef struct {
     uint64_t ns;
 } mono_ns;
 
-#define MONO_NEVER    ((mono_time){UINT64_MAX}) /* a deadline that is never due */
+#define MONO_NEVER    ((mono_time){UINT64_MAX}) /* a deadline that never passes */
 #define MS_PER_SECOND 1000ull
 #define NS_PER_MS     1000000ull
 #define NS_PER_US     1000ull
@@ -32,7 +31,7 @@ static inline bool mono_due(mono_time deadline, mono_time now)
 {
     return now.ms >= deadline.ms;
 }
-/* Time from `from` to `to`, 0 when `to` is earlier. */
+/* Returns the time from `from` to `to`, or 0 if `to` is earlier. */
 static inline uint64_t mono_elapsed_ms(mono_time from, mono_time to)
 {
     return to.ms > from.ms ? to.ms - from.ms : 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A ULID is one number of 128 bits: 48 bits of time above 80 random ones. */
+/* A ULID is a number of 128 bits: 48 bits of time above 80 random bits. */
 #include "base/ulid.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@ static_assert(sizeof alphabet == 32 + 1, "five bits a character");
 enum { RANDOM_BYTES = 10, RANDOM_BITS = 8 * RANDOM_BYTES };
 static const uint64_t time_most_ms = (1ull << 48) - 1;
 
-/* The character's five bits, or -1. */
+/* Returns the five bits of a character, or -1. */
 static int ulid_digit(char c)
 {
     const char *at;
@@ -22,7 +22,7 @@ static int ulid_digit(char c)
     return at ? (int)(at - alphabet) : -1;
 }
 
-/* Both ways between the bytes, big-endian, and one number. */
+/* The next two functions convert between bytes (big-endian) and one number. */
 static uint128 ulid_number(const struct ulid *ulid)
 {
     uint128 number = 0;
@@ -47,7 +47,7 @@ enum err ulid_parse(struct str text, struct ulid *ret_ulid, struct note *note)
     for (size_t i = 0; i < ULID_LEN; i++) {
         int value = ulid_digit(text.at[i]);
         if (value < 0) return note_fail(note, ERR_PARSE, "not a valid ulid: invalid character");
-        number = number << 5 | (unsigned)value; /* 130 bits: the first character carries three */
+        number = number << 5 | (unsigned)value; /* 130 bits: the first character has three */
     }
     if (ulid_digit(text.at[0]) > 7)
         return note_fail(note, ERR_PARSE, "not a valid ulid: out of range");

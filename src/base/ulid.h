@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ULIDs: 48 bits of wall time and 80 random bits; 26 Crockford base-32 characters, sorted by time.
+/* ULIDs: 48 bits of wall time and 80 random bits, written as 26 Crockford base-32 characters that
+ * sort by time.
  *
- * Lower case is accepted and printed upper case. I, L, O and U are not in the alphabet and are
- * refused in either case: Crockford's reading of I as 1 would give one id two spellings. The first
- * character is at most '7', for 26 characters could carry 130 bits. */
+ * Lower case is accepted; output is upper case. I, L, O and U are not in the alphabet and are
+ * rejected in both cases, because reading I as 1, as Crockford does, would give one id two
+ * spellings. The first character is at most '7', because 26 characters could carry 130 bits. */
 #ifndef BASE_ULID_H
 #define BASE_ULID_H
 #include "base/str.h"
@@ -12,21 +13,21 @@
 #define ULID_LEN      26
 #define ULID_TEXT_CAP 27
 struct ulid {
-    uint8_t bytes[16]; /* big-endian: memcmp orders as the text does */
+    uint8_t bytes[16]; /* big-endian, so memcmp() gives the same order as the text */
 };
 
 struct note;
-/* ERR_PARSE with a note: "not a valid ulid: invalid length", "...: invalid character" or, for a
- * first character above '7', "...: out of range". */
+/* ERR_PARSE with a note: "not a valid ulid: invalid length", "...: invalid character" or, if the
+ * first character is above '7', "...: out of range". */
 enum err ulid_parse(struct str text, struct ulid *ret_ulid, struct note *note);
 void ulid_text(const struct ulid *ulid, char text[ULID_TEXT_CAP]);
 int ulid_compare(const struct ulid *a, const struct ulid *b);
 wall_time ulid_time(const struct ulid *ulid);
 
-/* Makes ULIDs that grow even within one millisecond and when the clock steps back: then the time of
- * the last one stays and its random part counts up. The caller brings time and ten random bytes. A
- * time past 48 bits counts as the last one that fits. ERR_FULL when the random part would wrap; a
- * later millisecond helps. A zeroed maker is a fresh one. */
+/* Makes ULIDs that grow, even within a millisecond or when the clock goes back: then the last time
+ * is kept and the random part is incremented. The caller supplies the time and ten random bytes. A
+ * time above 48 bits is capped. ERR_FULL if the random part would overflow; the next millisecond
+ * succeeds. A zeroed maker is ready for use. */
 struct ulid_maker {
     struct ulid last;
     bool used;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is read is built as any profile is, and must come out as it was written: so whatever nobody
- * would write is refused without a rule of its own. */
+/* Reads fingerprints. The profile read is built like any other and must give the same fingerprint.
+ * So malformed texts are rejected without separate rules. */
 #include "model/fingerprint.h"
 
 static bool read_part(struct str *rest, const char *name, struct str *ret_value)
@@ -25,7 +25,7 @@ static size_t count_of(struct str text, char c)
     return count;
 }
 
-/* No value under In is one empty value; under the others it is none. */
+/* An empty text is one empty value under In and NotIn, and no value under other operators. */
 static enum err read_values(struct arena *arena, struct str text, struct requirement *r)
 {
     bool lists = r->op == OPERATOR_IN || r->op == OPERATOR_NOT_IN;

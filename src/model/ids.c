@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks texts and sorts labels. Pure; a refusal names the field and takes no memory. */
+/* Checks texts and sorts labels. Pure; errors name the field and allocate nothing. */
 #include "model/ids.h"
 
 #include <stdio.h>
@@ -7,8 +7,8 @@
 
 #include "base/bytes.h"
 
-/* Eight bytes of printable ASCII: none above 0x7E, none below 0x20. A byte that is neither borrows
- * from its neighbours, so they may be blamed, too, but never without it. */
+/* True if all eight bytes are printable ASCII (0x20 to 0x7E). The subtraction may borrow from
+ * neighbours, so a good byte can be rejected, but only next to a bad byte. */
 static bool is_plain_word(const char *at)
 {
     const uint64_t ones = 0x0101010101010101u;
@@ -17,7 +17,8 @@ static bool is_plain_word(const char *at)
     return ((word | (word - 0x20 * ones) | ((word ^ 0x7F * ones) - ones)) & 0x80 * ones) == 0;
 }
 
-/* Nearly every text: a word at a time, the last one over again where there is no whole one left. */
+/* Tests a word at a time; fits nearly every text. The last word overlaps the previous one if less
+ * than a word is left. */
 static bool is_plain(struct str text)
 {
     size_t at = 0;

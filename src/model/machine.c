@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tables of machine states: names, rules, and the moves between them. Pure. */
+/* Tables of machine states: names, rules and transitions. Pure. */
 #include "model/machine.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 
 #include "model/profile.h"
 
-/* --- words --- */
+/* --- names --- */
 
 static const char *const state_names[MACHINE_STATE_COUNT] = {
     "Unspecified", "Speculative", "Creating", "Idle",   "Configuring",
@@ -24,7 +24,7 @@ static const char *name_of(const char *const *names, uint32_t count, uint32_t nu
     return text;
 }
 
-/* 0 when it is none of them. */
+/* Returns 0 if the word is not in the list. */
 static uint32_t number_of(const char *const *names, uint32_t count, struct str word)
 {
     for (uint32_t i = 1; i < count; i++)
@@ -94,12 +94,12 @@ bool machine_state_keeps_stamp(enum machine_state state)
     return states[state].keeps_stamp;
 }
 
-/* --- moves, from row to column ---
+/* --- transitions, from row to column ---
  *
  * d  driven: ours.
- * o  observed: an act of ours whose reply was lost, or that the provider undid; a host that the
- *    provider took back, lost or repaired; a List that lags by one state.
- * f  foreign: only an order can have caused it, and we gave none. */
+ * o  observed: an action of ours whose reply was lost or that the provider undid; a host that the
+ *    provider took back, lost or repaired; or a List that is one state behind.
+ * f  foreign: only an action can have caused the transition, and we started none. */
 static const char edges[MACHINE_STATE_COUNT][MACHINE_STATE_COUNT + 1] = {
     /* to                    -SCICCDDF    Unspecified, Speculative, Creating, Idle, Configuring, */
     [MACHINE_UNSPECIFIED] = ".........", /* Configured, Draining, Deleting, Failed */
@@ -124,7 +124,7 @@ enum machine_edge machine_edge(enum machine_state from, enum machine_state to)
     }
 }
 
-/* --- what must hold --- */
+/* --- invariants --- */
 
 const char *machine_fault_name(enum machine_fault fault)
 {
@@ -157,7 +157,8 @@ enum machine_fault machine_invariant(const struct machine *m, struct note *note)
         breaks(states[m->state].cluster, m->cluster.len == 0, "cluster", m, note) ||
         breaks(states[m->state].error, m->last_error.len == 0, "last_error", m, note))
         return MACHINE_FAULT_STRUCTURAL;
-    if (!(m->interruption_probability >= 0 && m->interruption_probability <= 1)) { /* NaN too */
+    /* also rejects NaN */
+    if (!(m->interruption_probability >= 0 && m->interruption_probability <= 1)) {
         note_set(note, "interruption_probability: %g is not between 0 and 1",
                  m->interruption_probability);
         return MACHINE_FAULT_PROBABILITY;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shard metadata as texts: one table of entries, each with its key, its kind and its field. */
+/* Encodes and decodes shard metadata: one table with the key, kind and field of each entry. */
 #include "model/metadata.h"
 
 #include <inttypes.h>
@@ -9,10 +9,9 @@
 
 #include "model/profile.h"
 
-/* --- reals, as Go's strconv prints them with format 'g' and the shortest precision ---
+/* --- reals, printed like Go's strconv with format 'g' and the shortest precision ---
  *
- * libc is asked for digits and for a value in forms without a decimal point, so that no locale
- * changes them. */
+ * libc is used only for digits and for values without a decimal point, because of locales. */
 
 enum { REAL_DIGITS_MAX = 17, REAL_CAP = 32, REAL_TEXT_MAX = 64, VALUE_CAP = 48 };
 
@@ -29,7 +28,7 @@ static double decimal_value(const struct decimal *d)
     return strtod(text, NULL);
 }
 
-/* The decimal of `count` digits nearest to the value. */
+/* Computes the decimal with `count` digits that is nearest to the value. */
 static void nearest(double value, int count, struct decimal *d)
 {
     char text[REAL_CAP];
@@ -37,7 +36,7 @@ static void nearest(double value, int count, struct decimal *d)
     bool negative;
     int exponent = 0;
 
-    snprintf(text, sizeof text, "%.*e", count - 1, value); /* "1,25e-07" in some locale */
+    snprintf(text, sizeof text, "%.*e", count - 1, value); /* some locales print "1,25e-07" */
     for (d->count = 0; *at != 'e'; at++)
         if (*at >= '0' && *at <= '9') d->digits[d->count++] = *at;
     d->digits[d->count] = '\0';
@@ -46,7 +45,7 @@ static void nearest(double value, int count, struct decimal *d)
     d->point = (negative ? -exponent : exponent) + 1;
 }
 
-/* The next larger decimal of as many digits. */
+/* Computes the next larger decimal with the same number of digits. */
 static void step_up(struct decimal *d)
 {
     int i = d->count - 1;
@@ -60,8 +59,9 @@ static void step_up(struct decimal *d)
     }
 }
 
-/* The fewest digits that read back as the value, and of those the nearest. Below a power of two
- * doubles are denser than above: there the nearest may miss where its upper neighbour hits. */
+/* Computes the shortest decimal that reads back as the value, and of these the nearest. Doubles are
+ * denser below a power of two than above it. There the nearest decimal may not read back, while the
+ * next larger one does. */
 static void shortest(double value, struct decimal *d)
 {
     for (int count = 1;; count++) { /* 17 digits always read back the same */
@@ -101,11 +101,11 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* Digits, an optional point among them, an optional exponent; or a name of plus infinity. Negative
- * ones and not-a-number are no penalty. */
+/* Reads digits with an optional point and an optional exponent, or a name of plus infinity.
+ * Negative numbers and NaN are rejected, because they are not penalties. */
 static bool read_real(struct str text, double *ret_value)
 {
-    char plain[2 * REAL_TEXT_MAX]; /* the text without its point */
+    char plain[2 * REAL_TEXT_MAX]; /* the text without its decimal point */
     size_t len = 0, at = 0, digits = 0, places = 0;
     int64_t exponent = 0;
     bool point = false;
@@ -137,7 +137,7 @@ static bool read_real(struct str text, double *ret_value)
     }
     snprintf(plain + len, sizeof plain - len, "e%" PRIi64, exponent - (int64_t)places);
     value = strtod(plain, NULL);
-    if (isinf(value)) return false; /* past the range of a double */
+    if (isinf(value)) return false; /* outside the range of a double */
     *ret_value = value;
     return true;
 }
@@ -148,12 +148,12 @@ static bool read_real(struct str text, double *ret_value)
 #define OURS     "muster/"
 
 enum kind { PRIORITY, DOLLARS, WORD, BYTES, TIME };
-/* In the order of the bytes of their keys, which is how they are written. */
+/* Sorted bytewise by key; entries are written in this order. */
 static const struct entry {
     struct str key;
     enum kind kind;
-    size_t offset; /* of the field in struct machine_metadata */
-    size_t max;    /* bytes of a text */
+    size_t offset; /* offset of the field in struct machine_metadata */
+    size_t max;    /* maximum length of a text */
 } entries[METADATA_MAX] = {
 #define ENTRY(key, kind, field, max)                                                               \
     {                                                                                              \
@@ -229,7 +229,7 @@ static bool decode_priority(struct str text, int32_t *ret_priority)
     return true;
 }
 
-/* False leaves the field as it was. */
+/* Returns false and leaves the field unchanged if the text is malformed. */
 static bool decode_field(const struct entry *e, struct str text, void *field)
 {
     switch (e->kind) {

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shard_metadata: what a shard writes on Configure and finds again in List after a restart.
+/* shard_metadata: what a shard writes on Configure and reads from List after a restart.
  *
- * A provider stores it untouched. The five keys of the original are always written, in its text,
- * byte for byte, so that either system recognises machines of the other:
+ * Providers store it unchanged. The five keys of the original system are always written, byte for
+ * byte in its format, so that either system recognises the machines of the other:
  *
  *   bigfleet.lucy.sh/assigned-priority                         decimal
  *   bigfleet.lucy.sh/assigned-interruption-penalty-dollars     shortest decimal that reads back the
  *   bigfleet.lucy.sh/assigned-reclamation-penalty-dollars      same; 8192, 1.048576e+06, +Inf
- *   bigfleet.lucy.sh/assigned-need-fingerprint                 as it is
- *   bigfleet.lucy.sh/assigned-group                            as it is
+ *   bigfleet.lucy.sh/assigned-need-fingerprint                 unchanged
+ *   bigfleet.lucy.sh/assigned-group                            unchanged
  *
- * Ours, written only when they say something, so that old peers see what they always saw:
+ * Our own keys are written only when they are not empty, so that older peers see no new keys:
  *
  *   muster/destination-cluster           the cluster a Creating machine is for
  *   muster/promised-cluster, -fingerprint, -group, -priority, -at-unix-ms
@@ -22,7 +22,7 @@
 
 enum {
     METADATA_MAX = 11,       /* entries we write */
-    METADATA_READ_MAX = 256, /* entries we look at; a record with more is refused whole */
+    METADATA_READ_MAX = 256, /* entries we read; a record with more entries is rejected */
 };
 
 struct machine_metadata {
@@ -31,13 +31,13 @@ struct machine_metadata {
     struct machine_promise promised;
 };
 
-/* Writes the entries, sorted by key; values are in the arena or in `m` itself. ERR_NOMEM. */
+/* Writes the entries, sorted by key. Values are in the arena or point into `m`. ERR_NOMEM. */
 enum err metadata_encode(struct arena *arena, const struct machine_metadata *m,
                          struct label ret_pairs[METADATA_MAX], size_t *ret_count);
-/* Key by key: an absent one leaves its field as it was, an unknown one is ignored, a bad one is
- * left out, and of a repeated one the first counts. Nothing of it is fatal. When any was bad:
- * ERR_PARSE, and the note names each, joined with "; ". ERR_TOO_LARGE past METADATA_READ_MAX. Texts
- * are views of `pairs`. */
+/* Reads the entries. A missing or malformed key leaves its field unchanged, an unknown key is
+ * ignored, and the first of repeated keys counts. ERR_PARSE: some entries were malformed; the note
+ * names each, joined with "; ", and the other entries were read. ERR_TOO_LARGE: more than
+ * METADATA_READ_MAX entries. Texts are views of `pairs`. */
 enum err metadata_decode(const struct label *pairs, size_t count, struct machine_metadata *m,
                          struct note *note);
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One row of demand: a cluster wants this much of that profile.
+/* One row of demand: the amount that a cluster wants of one profile.
  *
- * A plain struct of views, for the edges (wire, JSON, tests) and for building the shard's own
- * compact rows; texts belong to the arena it was built in. */
+ * struct need is a plain struct of views, used at interfaces (wire, JSON, tests) and to build the
+ * shard's compact rows. Its texts belong to the arena it was built in. */
 #ifndef MODEL_NEED_H
 #define MODEL_NEED_H
 #include "model/profile.h"
@@ -11,16 +11,16 @@
 struct need {
     struct str cluster;
     struct profile profile;
-    struct resource_sum aggregate; /* all of it */
+    struct resource_sum aggregate; /* amount of the whole row */
     struct resources min_unit;     /* every machine that counts must cover this */
     int64_t arrival_unix_ns;       /* 0: not known */
-    struct str group;              /* compared for equality only; may hold a NUL; "": none */
+    struct str group;              /* compared only for equality; may contain a NUL; "": none */
 };
 
-/* A row as it arrives, nothing of it trusted yet. */
+/* A row as received, not checked yet. */
 struct need_input {
     struct str cluster;
-    struct profile profile; /* not canonical, no fingerprint */
+    struct profile profile; /* not canonical, without fingerprint */
     const struct label *aggregate;
     size_t aggregate_count;
     const struct label *min_unit;
@@ -29,10 +29,10 @@ struct need_input {
     struct str group;
 };
 
-/* Checks and copies. Errors name the field as the wire calls it ("aggregate_resources[cpu]: ...");
- * the caller puts the row before it. ERR_INVALID, ERR_PARSE, ERR_TOO_LARGE, ERR_FULL (a resource
- * name too many for the shard), ERR_NOMEM. ERR_UNSUPPORTED: well formed, but no machine can satisfy
- * its requirements together; a reader of a roll-up drops that row and keeps the others. */
+/* Checks and copies a row. Errors name the field as on the wire ("aggregate_resources[cpu]: ...");
+ * the caller prefixes the row. ERR_INVALID, ERR_PARSE, ERR_TOO_LARGE, ERR_FULL (too many resource
+ * names in the shard), ERR_NOMEM. ERR_UNSUPPORTED: the row is well formed, but no machine can
+ * satisfy all its requirements; a reader of a roll-up drops that row and keeps the others. */
 enum err need_build(struct arena *arena, struct dimensions *dimensions,
                     const struct need_input *given, struct need *ret_need, struct note *note);
 #endif

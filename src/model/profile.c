@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks a profile, puts it into canonical order and writes its fingerprint. Pure; all memory
- * comes from the caller's arena. */
+/* Checks a profile, sorts it into canonical order and writes its fingerprint. Pure; all memory is
+ * from the caller's arena. */
 #include "model/profile.h"
 
 #include <stdio.h>
@@ -34,7 +34,7 @@ static int spread_compare(const void *a, const void *b)
 
 /* --- the fingerprint --- */
 
-struct writer { /* counts while `at` is NULL, writes then */
+struct writer { /* counts while `at` is NULL, otherwise writes */
     char *at;
     size_t len;
 };
@@ -45,7 +45,7 @@ static void write_text(struct writer *w, struct str text)
     w->len += text.len;
 }
 
-/* "<before><number>" */
+/* Writes "<before><number>". */
 static void write_number(struct writer *w, const char *before, int64_t number)
 {
     char text[32];
@@ -140,7 +140,7 @@ static enum err profile_check(const struct profile *p, struct note *note)
     if (!err) err = requirements_check(p, note);
     if (!err) err = spreads_check(p, note);
     if (err) return err;
-    write_profile(&count, p); /* its length does not depend on the order */
+    write_profile(&count, p); /* the length does not depend on the order */
     if (count.len > FINGERPRINT_MAX)
         return note_fail(note, ERR_TOO_LARGE,
                          "requirements: a fingerprint of %zu bytes, at most %d are allowed",

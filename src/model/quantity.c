@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads and prints quantities in 128-bit integers, so that nothing passes through a double.
- * Pure. */
+/* Reads and prints quantities with 128-bit integers; no value becomes a double. Pure. */
 #include "model/quantity.h"
 
 #define NANO_MAX ((uint128)QUANTITY_UNITS_MAX * (uint128)NANO_PER_UNIT)
@@ -8,7 +7,7 @@
 static const struct suffix {
     struct str text;
     enum quantity_format format;
-    int power; /* of ten, or of two */
+    int power; /* of ten or of two, depending on the format */
 } suffixes[] = {
     {{"n", 1}, QUANTITY_DECIMAL_SI, -9}, {{"u", 1}, QUANTITY_DECIMAL_SI, -6},
     {{"m", 1}, QUANTITY_DECIMAL_SI, -3}, {{"", 0}, QUANTITY_DECIMAL_SI, 0},
@@ -21,7 +20,7 @@ static const struct suffix {
 };
 enum { DECIMAL_POWER_MAX = 18, BINARY_POWER_MAX = 60 };
 
-/* A text taken apart: value = whole.fraction x (10 or 2)^power. */
+/* The parts of a text: value = whole.fraction x (10 or 2)^power. */
 struct parts {
     bool negative;
     struct str whole, fraction;
@@ -85,14 +84,14 @@ static enum err take_apart(struct str text, struct parts *parts, struct note *no
     return ERR_OK;
 }
 
-/* The nano-units of a decimal text, finer ones rounded up; false past NANO_MAX. Each digit has a
- * weight, a power of ten of nano-units; what is below 10^0 only says whether to round. */
+/* Converts a decimal text to nano-units and rounds up. Returns false above NANO_MAX. Each digit has
+ * a weight, a power of ten in nano-units; digits below 10^0 only decide whether to round. */
 static bool decimal_nano(const struct parts *parts, uint128 *ret_nano)
 {
-    static const int64_t far = 1 << 20; /* past every weight that matters, in both directions */
+    static const int64_t far = 1 << 20; /* larger than any weight that matters */
     size_t count = parts->whole.len + parts->fraction.len;
     int64_t power = parts->power > far ? far : parts->power < -far ? -far : parts->power;
-    int64_t weight = (int64_t)parts->whole.len - 1 + power + 9; /* 10^9 nano-units in a unit */
+    int64_t weight = (int64_t)parts->whole.len - 1 + power + 9; /* a unit has 10^9 nano-units */
     uint128 nano = 0;
     bool round = false;
 
@@ -106,7 +105,7 @@ static bool decimal_nano(const struct parts *parts, uint128 *ret_nano)
         nano = nano * 10 + (unsigned)(*c - '0');
         if (nano > NANO_MAX) return false;
     }
-    for (weight++; weight > 0 && nano > 0; weight--) { /* zeroes that were not written */
+    for (weight++; weight > 0 && nano > 0; weight--) { /* trailing zeroes that were not written */
         nano *= 10;
         if (nano > NANO_MAX) return false;
     }
@@ -114,8 +113,8 @@ static bool decimal_nano(const struct parts *parts, uint128 *ret_nano)
     return *ret_nano <= NANO_MAX;
 }
 
-/* Likewise, of a binary text. The fraction is taken from its last digit: dividing by ten at each
- * step and keeping only whether something was left loses nothing of the floor. */
+/* Converts a binary text like decimal_nano(). The fraction is summed from its last digit. Dividing
+ * by ten in each step and remembering whether there was a remainder gives the exact floor. */
 static bool binary_nano(const struct parts *parts, uint128 *ret_nano)
 {
     uint128 whole = 0, fraction = 0, scale = (uint128)NANO_PER_UNIT << parts->power;
@@ -190,7 +189,7 @@ size_t quantity_text(const struct quantity *q, char text[QUANTITY_TEXT_CAP])
         number /= NANO_PER_UNIT;
         for (power = 0; number % 1024 == 0 && power < BINARY_POWER_MAX; power += 10) number /= 1024;
         suffix = suffix_of(QUANTITY_BINARY_SI, power)->text;
-    } else { /* below 1Ki, and whatever binary suffixes cannot say, is decimal */
+    } else { /* below 1Ki, and numbers without a binary suffix, are decimal */
         bool exponent = q->format == QUANTITY_DECIMAL_EXPONENT;
         for (; number % 1000 == 0 && (exponent || power < DECIMAL_POWER_MAX); power += 3)
             number /= 1000;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Matches requirements against attributes, checks them, and finds contradictions. Pure. */
+/* Matches requirements with attributes, checks requirements, and finds contradictions. Pure. */
 #include "model/requirement.h"
 
 #include <stdio.h>
@@ -67,7 +67,7 @@ enum err requirement_key_check(const char *field, struct str key, struct note *n
     return err ? err : separators_check(field, key, ":,;|", note);
 }
 
-/* How many values an operator takes. */
+/* Whether an operator may have no values or some values. */
 static const struct {
     bool none, some;
 } values_allowed[OPERATOR_COUNT] = {
@@ -112,12 +112,12 @@ static bool needs_key(const struct requirement *r)
     return r->op == OPERATOR_IN || r->op == OPERATOR_EXISTS || r->op == OPERATOR_SAME;
 }
 
-/* Some value, or the absence of one, that all requirements of one key accept. It is enough to try
- * the values of one list that the value must come from, and where there is none, a value nobody
- * lists (NULL text, which no list has) and no value at all. */
+/* True if some value, or the absence of the key, satisfies all requirements of one key. If an In or
+ * Same list restricts the values, trying the values of one list is enough. Otherwise it tries a
+ * value that no list can contain (a NUL byte) and the absence of the key. */
 static bool group_can_hold(const struct requirement *group, size_t count)
 {
-    static const struct str unlisted = {"\0", 1}; /* control characters are refused in values */
+    static const struct str unlisted = {"\0", 1}; /* values cannot contain control characters */
     const struct requirement *from = NULL;
     bool absent = true, present = true;
 

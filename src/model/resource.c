@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Vectors of resources, packed and not packed, and the table of their names. Pure but for the
- * table's own arena. */
+/* Resource vectors, packed and unpacked, and the table of names. Pure, except for its arena. */
 #include "model/resource.h"
 
-/* Sets are walked by ascending index: for (left = set; left; left &= left - 1) ... lowest(left). */
+/* Returns the smallest index in a set. Walk a set with: for (left = set; left; left &= left - 1)
+ * ... lowest(left). */
 static uint32_t lowest(uint64_t set)
 {
     return (uint32_t)__builtin_ctzll(set);
@@ -12,7 +12,7 @@ static uint32_t lowest(uint64_t set)
 void dimensions_init(struct dimensions *d)
 {
     *d = (struct dimensions){0};
-    arena_init(&d->arena, 1 << 16); /* 64 names of at most 317 bytes, and the arena's own blocks */
+    arena_init(&d->arena, 1 << 16); /* 64 names of at most 317 bytes, and block headers */
 }
 
 void dimensions_deinit(struct dimensions *d)
@@ -21,7 +21,7 @@ void dimensions_deinit(struct dimensions *d)
     d->count = 0;
 }
 
-/* The place of `name` in by_name, or where it belongs. */
+/* Returns the index of `name` in by_name, or the index where it would be inserted. */
 static uint32_t place_of(const struct dimensions *d, struct str name, bool *ret_found)
 {
     uint32_t low = 0, high = d->count;
@@ -56,7 +56,7 @@ enum err dimensions_index(struct dimensions *d, struct str name, uint32_t *ret_i
     }
     err = id_check("name", name, RESOURCE_NAME_MAX, note);
     if (err) return err;
-    if (str_has(name, ',') || str_has(name, '=')) { /* they separate in resource_sum_key */
+    if (str_has(name, ',') || str_has(name, '=')) { /* separators in resource_sum_key() */
         return note_fail(note, ERR_INVALID, "name: ',' or '='");
     }
     if (d->count == DIMENSIONS_MAX)
@@ -71,7 +71,7 @@ enum err dimensions_index(struct dimensions *d, struct str name, uint32_t *ret_i
     return ERR_OK;
 }
 
-/* Which suffixes to print: the bits `which` of `to` become those of `from`. */
+/* Copies the formats of the dimensions in `which` from `from` to `to`. */
 static void take_formats(struct resource_formats *to, struct resource_formats from, uint64_t which)
 {
     to->binary = (to->binary & ~which) | (from.binary & which);
@@ -231,8 +231,8 @@ enum err resource_sum_narrow(const struct resource_sum *s, struct resources *ret
     return ERR_OK;
 }
 
-/* One pair as (dimension, milli-units). The quantity is read first, so that a row full of nonsense
- * leaves no names behind. */
+/* Reads a pair as (dimension, milli-units). The quantity is read first, so that a malformed row
+ * adds no names to the table. */
 static enum err parse_pair(struct dimensions *d, const struct label *pair, struct resource_sum *sum,
                            int128 most, struct note *note)
 {
@@ -342,7 +342,7 @@ static enum err join(void *context, struct str name, struct str amount)
                        STR_ARG(amount));
 }
 
-/* Appending is all or nothing for the whole text. */
+/* Appending is all or nothing: after an error the text is removed from the buffer. */
 static enum err keep_or_cut(struct joined *j, enum err err)
 {
     if (err) j->out->len = j->start;
@@ -372,7 +372,7 @@ enum err resource_sum_key(const struct dimensions *d, const struct resource_sum 
     return keep_or_cut(&j, err);
 }
 
-/* The next dimension in bytewise order of the names that is above zero; DIMENSIONS_MAX: none. */
+/* Returns the next dimension above zero, in bytewise order of names; DIMENSIONS_MAX: none. */
 static uint32_t next_named(const struct dimensions *d, const struct resource_sum *s,
                            uint32_t *place)
 {
@@ -383,7 +383,7 @@ static uint32_t next_named(const struct dimensions *d, const struct resource_sum
     return DIMENSIONS_MAX;
 }
 
-/* "cpu=" and "cpu2=": the sign is compared with the next byte of the longer name. */
+/* Compares names including the sign ("cpu=", "cpu2="): it meets the longer name's next byte. */
 static int name_compare(struct str a, struct str b)
 {
     size_t len = min_size(a.len, b.len);
@@ -403,11 +403,11 @@ int resource_sum_key_compare(const struct dimensions *d, const struct resource_s
         uint32_t x = next_named(d, a, &a_place), y = next_named(d, b, &b_place);
         char a_text[QUANTITY_TEXT_CAP], b_text[QUANTITY_TEXT_CAP];
         int order;
-        if (x == DIMENSIONS_MAX || y == DIMENSIONS_MAX) { /* what ends first is smaller */
+        if (x == DIMENSIONS_MAX || y == DIMENSIONS_MAX) { /* the shorter one is smaller */
             return (y == DIMENSIONS_MAX) - (x == DIMENSIONS_MAX);
         }
         if (x != y) return name_compare(d->names[x], d->names[y]);
-        /* A number that ends before the other goes on with ',', which is below every digit. */
+        /* After the shorter number comes ',', which is smaller than every digit. */
         order = str_compare(str_of(a_text, int128_text(a->milli[x], a_text)),
                             str_of(b_text, int128_text(b->milli[x], b_text)));
         if (order) return order;

@@ -4,10 +4,10 @@
 #define TEXT_BASE64_H
 #include "base/buf.h"
 
-/* Both append, all or nothing: ERR_FULL at the buffer's ceiling, ERR_NOMEM. */
+/* Both functions append, all or nothing. ERR_FULL at the buffer's limit, ERR_NOMEM. */
 enum err base64_encode(struct str bytes, struct buf *out);
-/* ERR_PARSE for anything but whole groups of the alphabet, padding at the end alone and its unused
- * bits zero, so that two texts never mean the same bytes but for blanks: line breaks, spaces and
- * tabs are skipped, because people wrap long values. */
+/* Skips line breaks, spaces and tabs, because people wrap long values. Otherwise ERR_PARSE for
+ * anything but complete groups of the alphabet, padding only at the end, and unused bits of zero.
+ * So two texts that decode to the same bytes differ only in blanks. */
 enum err base64_decode(struct str text, struct buf *out);
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* JSON documents over jansson. A struct json is a json_t; the casts are in in() and out() only. */
+/* JSON documents read by jansson. A struct json is a json_t; only in() and out() cast. */
 #include "text/json.h"
 
 #include <jansson.h>
@@ -10,10 +10,12 @@ static_assert(JSON_DEPTH_MAX < JSON_PARSER_MAX_DEPTH,
               "our own, smaller bound is the one that counts");
 
 /* ---- jansson's memory ----
- * jansson reports some failures of malloc as an invalid token, and one not at all: when the buffer
- * of the word it reads cannot grow, it drops a byte and carries on. Its memory still comes from
- * malloc and goes to free, only through here, where a failure leaves a mark; a marked document is
- * refused. Being linked statically, these calls are also the ones a k-th failure sweep reaches. */
+ *
+ * jansson reports some failures of malloc() as an invalid token. One failure it does not report:
+ * if the buffer of the present token cannot grow, it drops a byte and continues. Therefore
+ * jansson allocates through these functions, which set a flag on failure; a document read with
+ * the flag set is rejected. They are linked statically, so tests that make the k-th allocation
+ * fail cover them. */
 static _Thread_local bool out_of_memory;
 static pthread_once_t memory_once = PTHREAD_ONCE_INIT;
 
@@ -42,8 +44,8 @@ static const struct json *out(const json_t *json)
 
 /* ---- reading ---- */
 
-/* Measures nesting before jansson does, which allows far more. Counts brackets outside strings; in
- * a text that is not JSON the count means nothing, and jansson then refuses the text. */
+/* Measures the nesting first, because jansson allows much more. Counts brackets outside strings. If
+ * the text is not JSON, the count is meaningless, but then jansson rejects the text. */
 static bool too_deep(struct str text, struct note *note)
 {
     size_t depth = 0, line = 1;
@@ -97,7 +99,7 @@ void json_close(struct json *json)
     json_decref((json_t *)(void *)json);
 }
 
-/* ---- looking ---- */
+/* ---- look-ups ---- */
 
 enum json_kind json_kind(const struct json *json)
 {
@@ -129,7 +131,8 @@ bool json_same(const struct json *a, const struct json *b)
 
 const struct json *json_member(const struct json *object, struct str key)
 {
-    return out(json_object_getn(in(object), key.at, key.len)); /* NULL for what is no object */
+    /* NULL for values that are not objects */
+    return out(json_object_getn(in(object), key.at, key.len));
 }
 
 size_t json_count(const struct json *container)
@@ -140,7 +143,7 @@ size_t json_count(const struct json *container)
 
 const struct json *json_item(const struct json *array, size_t index)
 {
-    return out(json_array_get(in(array), index)); /* NULL past the end and for what is no array */
+    return out(json_array_get(in(array), index)); /* NULL past the end, or not an array */
 }
 
 const struct json *json_find(const struct json *json, const char *path)
@@ -161,7 +164,7 @@ const struct json *json_find(const struct json *json, const char *path)
 bool json_next(const struct json *object, void **cursor, struct str *ret_key,
                const struct json **ret_value)
 {
-    json_t *json = (json_t *)in(object); /* jansson has no const here, but only reads */
+    json_t *json = (json_t *)in(object); /* jansson's parameter is not const, but it only reads */
 
     *cursor = *cursor ? json_object_iter_next(json, *cursor) : json_object_iter(json);
     if (!*cursor) return false;
@@ -172,7 +175,7 @@ bool json_next(const struct json *object, void **cursor, struct str *ret_key,
 
 /* ---- typed fields ---- */
 
-/* The value at `path` if it is of one of the kinds in the bit set `kinds`. */
+/* Returns the value at `path` if its kind is in the bit set `kinds`. */
 static enum err get(const struct json *json, const char *path, uint32_t kinds, const char *wanted,
                     const struct json **ret_value, struct note *note)
 {
@@ -255,7 +258,7 @@ enum err json_get_array(const struct json *json, const char *path, const struct 
 
 /* ---- writing ---- */
 
-/* No deeper than JSON_DEPTH_MAX: json_open() has measured it. */
+/* The recursion is bounded by JSON_DEPTH_MAX, which json_open() checked. */
 static void write_value(struct ndjson *w, struct str key, const struct json *value)
 {
     const json_t *json = in(value);

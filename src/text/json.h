@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads JSON over jansson, and says in words which field is wrong.
+/* Reads JSON with jansson, with error messages that name the wrong field. Knows no schema.
  *
- * Strict: duplicate keys, bytes after the value, bad UTF-8, integers past 64 bits with a sign,
- * reals past a double, and strings that hold NUL (\u0000) are refused, as is what is larger or
- * deeper than the limits. Integers stay whole: nothing passes through a double. Refuses to know a
- * schema.
+ * Strict: rejects duplicate keys, bytes after the value, bad UTF-8, integers that do not fit into
+ * int64, reals outside the range of a double, strings that contain NUL (\u0000), and input above
+ * the size and depth limits. Integers are never converted to double.
  *
- * jansson stays behind this header; a struct json is one of its values. Its memory comes from
- * malloc, not from an arena: 7 to 45 bytes per byte of common input, 79 for a row of empty objects.
- * Choose bytes_max with that in mind. To write JSON see text/ndjson.h. A document is read-only once
- * open, so any thread may read it. */
+ * A struct json is a jansson value, but jansson is not visible outside this module. Its memory
+ * comes from malloc(), not from an arena: 7 to 45 bytes per byte of common input, 79 for a list of
+ * empty objects. Choose bytes_max accordingly. To write JSON see text/ndjson.h. An open document is
+ * read-only, so any thread may read it. */
 #ifndef TEXT_JSON_H
 #define TEXT_JSON_H
 #include "base/buf.h"
@@ -17,9 +16,9 @@
 #include "base/str.h"
 #include "text/ndjson.h"
 
-enum { JSON_DEPTH_MAX = NDJSON_DEPTH_MAX }; /* so that what was read can be written, and walked */
+enum { JSON_DEPTH_MAX = NDJSON_DEPTH_MAX }; /* so that documents can be written and walked */
 
-struct json; /* a value; borrowed from its document unless it is the one json_open() gave */
+struct json; /* a value; borrowed from its document, except for the root from json_open() */
 
 enum json_kind {
     JSON_KIND_OBJECT,
@@ -31,38 +30,39 @@ enum json_kind {
     JSON_KIND_NULL,
 };
 
-/* Reads one value of any kind. ERR_PARSE with "line 1, column 9: duplicate object key near '"a"'"
- * (the column, in code points, is where the reader stopped, usually the end of the offending word);
- * ERR_TOO_LARGE past bytes_max or JSON_DEPTH_MAX; ERR_NOMEM. */
+/* Reads one value of any kind. ERR_PARSE with "line 1, column 9: duplicate object key near '"a"'".
+ * The column counts code points and is where the reader stopped, usually the end of the wrong
+ * token. ERR_TOO_LARGE above bytes_max or JSON_DEPTH_MAX; ERR_NOMEM. */
 enum err json_open(struct str text, size_t bytes_max, struct json **ret_json, struct note *note);
-void json_close(struct json *json); /* NULL is fine */
-/* Appends the value as one line or, for people, on several; all or nothing, as ndjson_end(). */
+void json_close(struct json *json); /* NULL is allowed */
+/* Appends the value as one line or, for people, as several. All or nothing, see ndjson_end(). */
 enum err json_write(const struct json *json, enum ndjson_style style, struct buf *out);
-bool json_same(const struct json *a, const struct json *b); /* whatever the order of keys */
+bool json_same(const struct json *a, const struct json *b); /* ignores the order of keys */
 
 enum json_kind json_kind(const struct json *json);
-const char *json_kind_name(enum json_kind kind); /* "integer"; reads well in a message */
+const char *json_kind_name(enum json_kind kind); /* for example "integer", for use in messages */
 
-/* A path is a row of keys, "spec.host"; in an array a decimal index takes the place of a key, "items.0.id".
- * The empty path is the value itself. NULL when there is nothing. */
+/* A path consists of keys joined with dots: "spec.host". In an array a decimal index replaces the
+ * key: "items.0.id". The empty path is the value itself. Returns NULL if there is no such value. */
 const struct json *json_find(const struct json *json, const char *path);
-const struct json *json_member(const struct json *object, struct str key); /* dots and all */
-size_t json_count(const struct json *container); /* members or items; 0 for what holds none */
+/* the key may contain dots */
+const struct json *json_member(const struct json *object, struct str key);
+size_t json_count(const struct json *container); /* members or items; 0 for values of other kinds */
 const struct json *json_item(const struct json *array, size_t index);
-/* Walks an object in the order of the text: start with *cursor NULL, false at the end. */
+/* Walks an object in the order of the text. Start with *cursor NULL; returns false at the end. */
 bool json_next(const struct json *object, void **cursor, struct str *ret_key,
                const struct json **ret_value);
 
-/* The field at a path as what it has to be. ERR_NOT_FOUND, "field 'a.b': missing"; ERR_INVALID,
- * "field 'a.b': expected integer, got string". null is a kind like any other, not an absence. */
+/* Return the field at a path if it has the required kind; null is a kind, too. ERR_NOT_FOUND:
+ * "field 'a.b': missing". ERR_INVALID: "field 'a.b': expected integer, got string". */
 enum err json_get_string(const struct json *json, const char *path, struct str *ret_text,
                          struct note *note);
 enum err json_get_i64(const struct json *json, const char *path, int64_t *ret_number,
                       struct note *note);
 enum err json_get_u64(const struct json *json, const char *path, uint64_t *ret_number,
-                      struct note *note); /* 0 to 2^63-1: JSON integers past that are not read */
+                      struct note *note); /* 0 to 2^63-1; larger JSON integers cannot be read */
 enum err json_get_double(const struct json *json, const char *path, double *ret_number,
-                         struct note *note); /* an integer, too: exact up to 2^53 */
+                         struct note *note); /* also accepts an integer, exact up to 2^53 */
 enum err json_get_bool(const struct json *json, const char *path, bool *ret_truth,
                        struct note *note);
 enum err json_get_object(const struct json *json, const char *path, const struct json **ret_object,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A JSON object read into a struct, as a table says: which key is which member, and what it may be.
+/* Reads a JSON object into a struct according to a table, which maps keys to struct members and
+ * gives the allowed values.
  *
- * Texts and lists are copied into an arena, so the document may be closed. The first member that is
- * wrong ends it, with the way to it in the note: "spread[1]: max-skew: 0, 1 to 9 is allowed". */
+ * Texts and lists are copied into an arena, so the document may be closed. The first wrong field
+ * ends the reading, with its path in the note: "spread[1]: max-skew: 0, 1 to 9 is allowed". */
 #ifndef TEXT_JSON_FIELDS_H
 #define TEXT_JSON_FIELDS_H
 #include <stddef.h>
@@ -10,32 +11,32 @@
 #include "base/arena.h"
 #include "text/json.h"
 
-/* What the member is. */
+/* The type of the struct member. */
 enum json_as {
     JSON_AS_TEXT,   /* struct str */
     JSON_AS_NUMBER, /* an integer of 4 or 8 bytes */
-    JSON_AS_DOUBLE, /* double; an integer, too */
+    JSON_AS_DOUBLE, /* double; accepts integers, too */
     JSON_AS_BOOL,   /* bool */
-    JSON_AS_WORD,   /* an enum: the place of the text in `words` */
+    JSON_AS_WORD,   /* an enum: the index of the text in `words` */
     JSON_AS_TEXTS,  /* const struct str *, with a count */
-    JSON_AS_PAIRS,  /* texts by name: two struct str each, name and text; with a count */
-    JSON_AS_ROW,    /* a struct, as `row` says */
-    JSON_AS_ROWS,   /* a const pointer to so many, with a count */
-    JSON_AS_OWN,    /* `own` reads it */
+    JSON_AS_PAIRS,  /* an object of texts: pairs of struct str (name, text), with a count */
+    JSON_AS_ROW,    /* a struct, read with the table `row` */
+    JSON_AS_ROWS,   /* a const pointer to an array of such structs, with a count */
+    JSON_AS_OWN,    /* read by the function `own` */
 };
 struct json_fields;
-/* `into` is the member. The key is put before what it notes. */
+/* `into` points to the member. The caller prefixes the key to the note. */
 typedef enum err json_own_fn(const struct json *value, void *into, struct arena *arena,
                              struct note *note);
 struct json_field {
     const char *key;
     enum json_as as;
-    size_t offset, size, count; /* of the member; of its count */
-    int64_t least, most;        /* NUMBER, both included; TEXTS, PAIRS, ROWS: how many */
-    const char *const *words;   /* ends with NULL; "" is none */
+    size_t offset, size, count; /* offset and size of the member; offset of its count */
+    int64_t least, most; /* NUMBER: allowed range, inclusive; TEXTS, PAIRS, ROWS: number of items */
+    const char *const *words; /* ends with NULL; an entry "" matches nothing */
     const struct json_fields *row;
     json_own_fn *own;
-    bool needed, any_case; /* any_case: of a WORD */
+    bool needed, any_case; /* any_case: WORD ignores case */
 };
 #define JSON_MEMBER(type, member)                                                                  \
     .offset = offsetof(type, member), .size = sizeof(((type *)NULL)->member)
@@ -45,15 +46,15 @@ struct json_fields {
     const struct json_field *all;
     size_t count;
     size_t size;       /* of the struct, for ROWS */
-    const void *usual; /* what an element of ROWS is before it is read; NULL: zeroed */
-    bool loose;        /* keys that are not in the table, and null, are passed over; else refused */
+    const void *usual; /* initial value of each element of ROWS; NULL: zeroed */
+    bool loose;        /* ignore unknown keys and null; otherwise they are errors */
 };
-/* Members that are not given stay as they are. ERR_INVALID with a note, ERR_NOMEM, what `own`
- * answers; then `into` is half written. */
+/* Reads an object. Members whose keys are absent stay unchanged. ERR_INVALID with a note,
+ * ERR_NOMEM, or an error from `own`; then `into` is partly written. */
 enum err json_fields_read(const struct json *object, const struct json_fields *fields, void *into,
                           struct arena *arena, struct note *note);
-/* One of what `own` is made of. */
+/* Functions for use in `own`. */
 enum err json_text(const struct json *value, struct str *into, struct arena *arena,
                    struct note *note);
-enum err json_wrong(struct note *note, const char *what); /* ERR_INVALID, with the note */
+enum err json_wrong(struct note *note, const char *what); /* returns ERR_INVALID with a note */
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The scanner: what may come next is one state (`expect`), a word that is being read another
- * (`word`). Words are read up to their end and looked at then, in the bytes themselves when they
- * are all there. */
+/* The scanner. One state (`expect`) is what may come next, another (`word`) is the kind of token
+ * under way. A token is read to its end before it is interpreted. If it is in one piece, it is
+ * interpreted in place. */
 #include "text/json_scan.h"
 
 #include <string.h>
@@ -9,18 +9,18 @@
 #include "base/hex.h"
 #include "text/utf8.h"
 
-/* at the start, 0: the document's value */
+/* The value 0 is the state at the start. */
 enum expect {
     EXPECT_VALUE,
-    EXPECT_ITEM_OR_END, /* behind [ */
-    EXPECT_KEY_OR_END,  /* behind { */
-    EXPECT_KEY,         /* behind , in an object */
+    EXPECT_ITEM_OR_END, /* after [ */
+    EXPECT_KEY_OR_END,  /* after { */
+    EXPECT_KEY,         /* after , in an object */
     EXPECT_COLON,
     EXPECT_COMMA_OR_END,
-    EXPECT_NOTHING, /* the document is whole */
+    EXPECT_NOTHING, /* the document is complete */
 };
 enum word { WORD_NONE, WORD_KEY, WORD_STRING, WORD_NUMBER, WORD_NAME };
-enum { ESCAPED_MAX = 6 }; /* \u0041: bytes in the document for one of the text */
+enum { ESCAPED_MAX = 6 }; /* the longest escape of one character: \u0041 */
 
 void json_scan_init(struct json_scan *scan, size_t text_max)
 {
@@ -47,7 +47,7 @@ static enum err wrong(const struct json_scan *scan, enum err err, const char *wh
 }
 
 /* -- texts -- */
-/* The four digits at `at`; -1: not four digits. */
+/* Returns the value of the four hexadecimal digits at `at`; -1 if they are not digits. */
 static int32_t hex_unit(struct str raw, size_t at)
 {
     int32_t unit = 0;
@@ -61,7 +61,7 @@ static int32_t hex_unit(struct str raw, size_t at)
     return unit;
 }
 
-/* \uXXXX at raw[at..], a pair of surrogates as one; false: not hexadecimal. */
+/* Reads \uXXXX at raw[*at], or a pair of surrogates as one character. False: not hexadecimal. */
 static bool unescape_unit(struct str raw, size_t *at, uint32_t *ret_scalar)
 {
     int32_t unit = hex_unit(raw, *at + 2), low = -1;
@@ -79,7 +79,7 @@ static bool unescape_unit(struct str raw, size_t *at, uint32_t *ret_scalar)
     return true;
 }
 
-/* One escape at raw[*at]; writes up to four bytes. 0: no such escape. */
+/* Reads one escape at raw[*at] and writes up to four bytes. Returns their number; 0: no escape. */
 static size_t unescape(struct str raw, size_t *at, char out[UTF8_LEN_MAX])
 {
     static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
@@ -97,7 +97,7 @@ static size_t unescape(struct str raw, size_t *at, char out[UTF8_LEN_MAX])
     return 1;
 }
 
-/* The text that `raw` (between the quotes) means, in the scanner's own memory. */
+/* Unescapes `raw`, the text between the quotes, into the scanner's memory. */
 static enum err text_rewrite(struct json_scan *scan, struct str raw, struct str *ret_text,
                              struct note *note)
 {
@@ -129,7 +129,7 @@ static enum err text_rewrite(struct json_scan *scan, struct str raw, struct str 
     return err;
 }
 
-/* How far the text goes in `bytes`; its quote is at [*ret_len] when *ret_end. */
+/* Finds how far the text extends in `bytes`. If *ret_end, its closing quote is at [*ret_len]. */
 static enum err text_run(struct json_scan *scan, struct str bytes, size_t *ret_len, bool *ret_end,
                          struct note *note)
 {
@@ -209,7 +209,7 @@ static enum err json_scan_open_level(struct json_scan *scan, bool is_array, stru
     return ERR_OK;
 }
 
-/* -- words -- */
+/* -- tokens -- */
 static enum err word_close(struct json_scan *scan, struct str word, enum json_token *ret_token,
                            struct str *ret_text, struct note *note)
 {
@@ -255,7 +255,7 @@ static void take(struct json_scan *scan, struct str *bytes, size_t len)
     scan->offset += len;
 }
 
-/* Reads on in the word that was begun. TOKEN_NEED: it goes on behind these bytes. */
+/* Continues the token under way. TOKEN_NEED: the token continues in the next piece. */
 static enum err word_go_on(struct json_scan *scan, struct str *bytes, enum json_token *ret_token,
                            struct str *ret_text, struct note *note)
 {
@@ -291,7 +291,7 @@ static void word_begin(struct json_scan *scan, enum word word, struct str *bytes
     take(scan, bytes, skip);
 }
 
-/* A value begins at bytes->at[0]; TOKEN_NEED: it is a word, which is to be read now. */
+/* Starts a value at bytes->at[0]. TOKEN_NEED: a token was started and must be read now. */
 static enum err value_begin(struct json_scan *scan, struct str *bytes, enum json_token *ret_token,
                             struct note *note)
 {
@@ -316,7 +316,7 @@ static enum err value_begin(struct json_scan *scan, struct str *bytes, enum json
     return ERR_OK;
 }
 
-/* The bracket that would end the innermost level. */
+/* True if the bracket closes the innermost level. */
 static bool level_may_close(const struct json_scan *scan, char c)
 {
     return (scan->expect == EXPECT_ITEM_OR_END || scan->expect == EXPECT_KEY_OR_END ||
@@ -324,7 +324,7 @@ static bool level_may_close(const struct json_scan *scan, char c)
            c == (json_scan_in_array(scan) ? ']' : '}');
 }
 
-/* One byte that is no blank, outside of any word. TOKEN_NEED: no token yet. */
+/* Processes one byte that is not blank, outside of tokens. TOKEN_NEED: no token yet. */
 static enum err json_scan_step(struct json_scan *scan, struct str *bytes,
                                enum json_token *ret_token, struct note *note)
 {

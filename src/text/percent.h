@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text for a URL. */
+/* Percent-encoding for URLs. */
 #ifndef TEXT_PERCENT_H
 #define TEXT_PERCENT_H
 #include "base/buf.h"
 
-/* Appends; %XX but for letters, digits, - . _ ~ and what `also` has. An error may leave a part. */
+/* Appends `text`. Bytes other than letters, digits, - . _ ~ and those in `also` become %XX. After
+ * an error a part of the text may be in the buffer. */
 enum err percent_encode(struct str text, struct str also, struct buf *into);
 #endif

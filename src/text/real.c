@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Doubles and text in the locale "C", whatever locale the process or its host has set. */
+/* Converts doubles and text in the locale "C", independent of the locale of the process. */
 #include "text/real.h"
 
 #include <errno.h>
@@ -9,14 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A sum or a quotient of two integers that doubles hold exactly is correctly rounded, so n / 10^k
- * is the very double that the decimal text of n with k places reads as. Most numbers people log
- * (counts, milliseconds with three places) are found this way, about ten times faster than by
- * printf. */
-static const double powers[] = {1e1, 1e2, 1e3, 1e4, 1e5, 1e6}; /* of ten, by places - 1 */
-#define EXACT_MAX 9007199254740992.0                           /* 2^53 */
+/* If n and 10^k are exact doubles, the quotient n / 10^k is correctly rounded. So it equals the
+ * double that the decimal text of n with k places is read as. Most logged numbers (counts,
+ * milliseconds with three places) are printed this way, ten times faster than with printf(). */
+/* powers of ten; index: places - 1 */
+static const double powers[] = {1e1, 1e2, 1e3, 1e4, 1e5, 1e6};
+#define EXACT_MAX 9007199254740992.0 /* 2^53 */
 
-/* The C locale is built into libc: making it takes no memory, and freeing it is not needed. */
+/* The C locale is built into libc: newlocale() allocates nothing and needs no freelocale(). */
 static locale_t c_locale(void)
 {
     return newlocale(LC_ALL_MASK, "C", (locale_t)0);
@@ -63,12 +63,12 @@ size_t real_print(double value, char text[REAL_TEXT_CAP])
     len = print_short_decimal(value, text);
     if (len > 0) return len;
     before = uselocale(c_locale());
-    for (int digits = 15; digits <= 17; digits++) { /* 17 always read back the same */
+    for (int digits = 15; digits <= 17; digits++) { /* 17 digits always read back the same */
         len = (size_t)snprintf(tried, sizeof tried, "%.*g", digits, value);
         if (strtod(tried, NULL) == value) break;
     }
     uselocale(before);
-    if (strspn(tried, "-0123456789") == len) { /* a whole number past 2^53 */
+    if (strspn(tried, "-0123456789") == len) { /* an integer above 2^53 */
         tried[len++] = '.';
         tried[len++] = '0';
     }
@@ -84,7 +84,7 @@ enum err real_read(const char *text, double *ret_value)
     int saved = errno;
     bool overflow;
 
-    /* strtod would also take blanks, hexadecimal and the names of infinity and not-a-number. */
+    /* strtod() also accepts blanks, hexadecimal numbers, infinity and NaN. */
     if (text[0] == '\0' || text[strspn(text, "+-.0123456789eE")] != '\0') return ERR_PARSE;
     errno = 0;
     value = strtod_l(text, &end, c_locale());

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finished TOML documents: opening, closing, look-up, walks and typed getters. Read-only after
- * toml_open(), so any thread may read. */
+/* Finished TOML documents: opening, closing, look-up, walks and typed getters. Documents are
+ * read-only after toml_open(), so any thread may read them. */
 #include "text/toml.h"
 
 #include <stdio.h>
@@ -76,7 +76,7 @@ void toml_close(struct toml *document)
     struct arena arena;
 
     if (!document) return;
-    arena = document->arena; /* the arena holds the document: move it out before it is freed */
+    arena = document->arena; /* copied first, because the arena contains the document itself */
     arena_deinit(&arena);
 }
 
@@ -217,7 +217,7 @@ enum err toml_datetime(const struct toml_value *value, struct rfc3339_fields *re
     return ERR_OK;
 }
 
-/* The value at `path`, for the getters below; NULL with a note when it is absent. */
+/* Returns the value at `path`, for the getters below; NULL with a note if it is absent. */
 static const struct toml_value *required(const struct toml_value *table, const char *path,
                                          struct note *note)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the TOML grammar needs: positions, errors, memory, the index of keys. All memory is the
+/* Helpers of the TOML grammar: positions, errors, memory, the index of keys. All memory is in the
  * document's arena. */
 #include "text/toml_impl.h"
 
@@ -11,14 +11,14 @@
 
 enum {
     BUCKETS_FIRST = 64,
-    ARENA_SLACK = 64, /* an arena's own bytes per block; only chooses between two error codes */
+    ARENA_SLACK = 64, /* overhead of a block; only chooses between two error codes */
 };
 
 struct toml_position toml_here(struct toml_parser *p)
 {
     struct toml_position here;
 
-    assert(p->mark <= p->at); /* the parser only ever goes on */
+    assert(p->mark <= p->at); /* the parser never goes back */
     here.line = p->line;
     here.column =
         p->mark_column + (uint32_t)utf8_count((struct str){p->mark, (size_t)(p->at - p->mark)});
@@ -73,7 +73,7 @@ enum err toml_alloc(struct toml_parser *p, size_t size, void **ret_memory)
 
 static size_t bucket_of(const struct toml *document, const struct toml_value *table, struct str key)
 {
-    /* The table's address as the seed: the same key in two tables lands in two places. */
+    /* The table's address is the seed, so the same key in two tables has different hashes. */
     return (size_t)str_hash(key, (uint64_t)(uintptr_t)table) & (document->bucket_count - 1);
 }
 
@@ -88,7 +88,7 @@ struct toml_value *toml_lookup(const struct toml_value *table, struct str key)
     return NULL;
 }
 
-/* Doubles the index; what it had before stays in the arena unused, half of what it has now. */
+/* Doubles the index. The old one, half as large, remains unused in the arena. */
 static enum err index_grow(struct toml_parser *p)
 {
     struct toml *document = p->document;
@@ -166,7 +166,7 @@ enum err toml_add(struct toml_parser *p, struct toml_value *parent, const struct
     return ERR_OK;
 }
 
-/* The position of the byte, for the check that runs before lines are counted. */
+/* Computes the position of a byte, for the check that runs before lines are counted. */
 static struct toml_position position_of(const struct toml_parser *p, const char *at)
 {
     struct toml_position position = {1, 1};
@@ -181,7 +181,7 @@ static struct toml_position position_of(const struct toml_parser *p, const char 
     return position;
 }
 
-/* The rules that hold everywhere, in strings and comments, too. */
+/* Checks the rules that hold everywhere, including strings and comments. */
 enum err toml_check_text(struct toml_parser *p)
 {
     for (const char *c = p->at; c < p->end;) {

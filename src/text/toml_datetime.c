@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dates and times of TOML, over rfc3339.h. */
+/* TOML dates and times, based on rfc3339.h. */
 #include "text/toml_impl.h"
 
-/* What RFC 3339 allows, and its parts: a date, a time, a date with a time, all three with an
- * offset. Seconds are required; 60 is let through for leap seconds, which a file may well hold. */
+/* TOML allows RFC 3339 timestamps and their parts: a date, a time, a date with a time, and all
+ * three with an offset. Seconds are required; 60 is accepted for leap seconds. */
 
 bool toml_looks_like_date(struct str token)
 {

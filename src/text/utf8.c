@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads, writes and cuts UTF-8 by code points. Pure; the well-formed sequences are those of
- * utf8_step() in base/str.h. */
+/* Reads, writes and cuts UTF-8 by code points. Pure; utf8_step() in base/str.h defines which
+ * sequences are well formed. */
 #include "text/utf8.h"
 
 static bool continues(char byte)
@@ -24,7 +24,7 @@ bool utf8_is_control(uint32_t scalar)
     static const struct {
         uint32_t first, last;
     } ranges[] = {
-        {0, 0x1f},        {0x7f, 0x9f},     {0x061c, 0x061c}, /* Arabic mark */
+        {0, 0x1f},        {0x7f, 0x9f},     {0x061c, 0x061c}, /* Arabic letter mark */
         {0x200b, 0x200f}, {0x2028, 0x202e}, {0x2066, 0x2069}, {0xfeff, 0xfeff},
     };
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Phase 1: level by level, everyone is first credited with its own, then served with the rest. */
+/* Phase 1. For each priority level, all Needs are first credited with their own machines (part A),
+ * then they are served with the rest (part B). */
 #include "shard/decide/decider.h"
 
 const enum machine_state own_states[OWN_STATES] = {MACHINE_CONFIGURED, MACHINE_CONFIGURING,
@@ -27,7 +28,7 @@ void own_claim(struct decider *e, struct want *w)
     }
 }
 
-/* Its own machines are one key's, and nobody has taken of them in this decision. */
+/* Returns the Need's only key, if no machine of the key was taken in this decision; else NULL. */
 static const struct key *assign_untouched_key(const struct decider *e, const struct want *w)
 {
     uint32_t slot = want_memory(e, w)->key;
@@ -36,7 +37,8 @@ static const struct key *assign_untouched_key(const struct decider *e, const str
     return rooms_held(&e->inventory->key_slots, slot);
 }
 
-/* Did it just take all of them, and lacks nothing? Then it will, until they change. */
+/* If the Need just took all of its own machines and lacks nothing, it will do so again until those
+ * machines change. */
 static void assign_remember(struct row_memory *m, const struct want *w, const struct key *key)
 {
     m->machines = m->configured = 0;
@@ -72,8 +74,8 @@ static void assign_claim(struct decider *e, struct want *w, enum pool_kind kind)
     if (pool) pool_take_all(e, w, pool, want_claim);
 }
 
-/* Claims machines of the Need's cluster, bound or being bound, for whichever Need they were bought;
- * then machines that are being created for no Need. */
+/* Claims Configured and Configuring machines of the Need's cluster, whichever Need they were bought
+ * for. Then claims Creating machines that have no destination. */
 void credit(struct decider *e, struct want *w)
 {
     struct supply_pool *pool = &e->own_pool;
@@ -108,14 +110,14 @@ static void assign_rest(struct decider *e, struct want *w)
     assign_claim(e, w, POOL_OF_SPECULATIVE);
 }
 
-/* The row is likely to take what it took in the last decision. */
+/* The row will probably take the same machines as in the last decision. */
 static bool assign_is_light(const struct course *c)
 {
     return c->kind == COURSE_STEADY || (c->kind == COURSE_TOOK && c->settled);
 }
 
-/* Prefetches for all rows of a level what their turns will read. The memory accesses overlap, so
- * the rows do not wait for them one by one. */
+/* Prefetches what the turns of a level's rows will read. The memory accesses overlap, so that rows
+ * do not wait for them one by one. */
 static void assign_fetch(const struct decider *e, uint32_t from, uint32_t end)
 {
     for (uint32_t row = from; row < end; row++) {
@@ -137,8 +139,8 @@ static void assign_turn_add(struct decider *e, uint32_t row, uint32_t own_from)
     e->turns[e->turn_count++] = (struct turn){row, own_from, e->log.count};
 }
 
-/* A: steady rows take their key, others what they took last time; the rest is decided in
- * full. */
+/* Part A: a steady row takes its key, and a replayed row takes what it took last time. Other rows
+ * are decided in full. */
 static void assign_own_turn(struct decider *e, uint32_t row)
 {
     struct row_state *state = row_at(e, row);
@@ -162,7 +164,7 @@ static void assign_own_turn(struct decider *e, uint32_t row)
     assign_turn_add(e, row, from);
 }
 
-/* B, likewise. */
+/* Part B: replays the row or decides it in full. */
 static void assign_rest_turn(struct decider *e, const struct turn *turn)
 {
     struct want *w = &e->wants[turn->row];

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What can be acquired, by value of a key: the entries of a list's order, a *chain* for each
- * value, in the order they are taken. For strict spreads, which take the first of a domain.
+/* What can be acquired, by the value of a key. The entries of a price order that have the same
+ * value form a *chain*, in the order they are taken. Strict spreads use chains to find the first
+ * machine of a domain.
  *
- * Chains are the same for every Need, whatever it requires: it is asked for as a chain is read, of
- * as many entries as are read. So Needs by the thousand with sets of their own share them. */
+ * Chains do not depend on a Need's requirements. Entries are matched only when a chain is read, so
+ * thousands of Needs with different requirement sets share the same chains. */
 #include "shard/decide/chains.h"
 
 #include <stdlib.h>
@@ -20,7 +21,7 @@ static int tied_compare(const void *left, const void *right)
     return str_compare(a->id, b->id);
 }
 
-/* Entries [from, end) in the order of the first id of each cohort. */
+/* Sorts the entries [from, end) by the first id of each cohort. */
 static void ties_order(const struct decider *e, const struct price_order *order, uint32_t from,
                        uint32_t end, struct tied *tied)
 {
@@ -33,14 +34,14 @@ static void ties_order(const struct decider *e, const struct price_order *order,
     qsort(tied, end - from, sizeof *tied, tied_compare);
 }
 
-/* Appends an entry to the chain of its value. Until all are made `next` of a chain is its last
- * entry. */
+/* Appends an entry to the chain of its value. During building, chain.next is the last entry. */
 static void chains_add(struct decider *e, const struct price_order *order, struct chains *c,
                        uint32_t entry)
 {
     const struct look *look = rooms_held(&e->inventory->look_slots, order->at[entry].look);
     const struct posting *value = look_find(look, c->key);
-    uint32_t known = value ? e->bucket_of[value->slot] : 0; /* another's, perhaps */
+    /* may be an index for another key; verified below */
+    uint32_t known = value ? e->bucket_of[value->slot] : 0;
 
     if (!value) return;
     if (known < c->count && c->at[known].value == value) {

@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What can be acquired, by value of a key; see chains.c. */
+/* What can be acquired, grouped by the value of one label key; see chains.c. */
 #ifndef SHARD_DECIDE_CHAINS_H
 #define SHARD_DECIDE_CHAINS_H
 #include "shard/decide/price_lists.h"
 
-#define CHAIN_NONE UINT32_MAX /* no chain, no entry */
+#define CHAIN_NONE UINT32_MAX /* no chain, or no entry */
 
 struct chain {
     const struct posting *value;
-    double start;  /* of its first entry. Chains are sorted by that, then by value */
-    uint32_t head; /* entry: the first of which something is left; CHAIN_NONE: nothing is */
-    uint32_t next; /* chain of which something may be left; CHAIN_NONE */
+    double start;  /* of the chain's first entry. Chains are sorted by start, then by value */
+    uint32_t head; /* first entry that has machines left; CHAIN_NONE: no machine is left */
+    uint32_t next; /* next chain that may have machines left; CHAIN_NONE: none */
 };
-struct chains { /* of one order, by the value of one key */
+struct chains { /* the chains of one price order, by the values of one key */
     struct str key;
-    struct chains *other; /* of another key */
+    struct chains *other; /* the chains of the same order for another key */
     struct chain *at;
     uint32_t count, cap;
-    uint32_t first; /* chain of which something may be left; CHAIN_NONE */
-    uint32_t *next; /* by entry: the next of its chain; CHAIN_NONE */
+    uint32_t first; /* first chain that may have machines left; CHAIN_NONE: none */
+    uint32_t *next; /* by entry: the next entry of the same chain; CHAIN_NONE: none */
 };
 
-/* Made once per decision. Uses e->bucket_of. NULL: full. */
+/* Returns the chains, which are made once per decision. Overwrites e->bucket_of. Returns NULL if
+ * the scratch memory is full. */
 struct chains *chains_of(struct decider *e, struct price_order *order, struct str key);
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One decision: the phases in their order, each on what the ones before it left. */
+/* Runs one decision: the phases in order, each working on what the previous ones left. */
 #include "shard/decide/decider.h"
 
 #include <stdlib.h>
@@ -81,8 +81,8 @@ void *decider_alloc(struct decider *e, size_t count, size_t size)
 
 bool kept_room(struct decider *e, void *items_pointer, uint32_t count, uint32_t *cap, size_t size)
 {
-    /* A quarter more, not twice as much: at half a million machines these are most of what an
-     * engine keeps. */
+    /* Grows by a quarter, not by doubling: with half a million machines these arrays are most of an
+     * engine's memory. */
     uint64_t more = max_u64(count, (uint64_t)*cap + *cap / 4);
     char *items, *grown;
 
@@ -136,7 +136,7 @@ bool kept_rooms(struct decider *e, const struct kept_array *arrays, size_t count
     return true;
 }
 
-/* Arrays beside the tables, as long as the tables have grown. */
+/* Grows the arrays that are indexed by slots to the size of their tables. */
 static bool decider_start_kept(struct decider *e)
 {
     const struct inventory *inv = e->inventory;
@@ -155,7 +155,7 @@ static bool decider_start_kept(struct decider *e)
     return kept_rooms(e, arrays, ARRAY_LEN(arrays));
 }
 
-/* Everything of the last decision is gone; what is remembered stays. */
+/* Discards all results of the last decision; caches stay valid. */
 static void decider_start(struct decider *e, const struct decide_input *input)
 {
     const struct inventory *inv = e->inventory;
@@ -184,10 +184,10 @@ static void decider_start(struct decider *e, const struct decide_input *input)
     }
 }
 
-/* A decision in its order. Past the first error nothing is done. */
+/* The steps of a decision in order. After the first error no further step runs. */
 static const struct decide_step {
     void (*run)(struct decider *e);
-    bool ends; /* the part of decide.h */
+    bool ends; /* the step completes a part (enum decide_part) */
     enum decide_part part;
 } decide_steps[] = {
     {normalise, false, 0},
@@ -209,7 +209,7 @@ enum err decide(struct decider *engine, const struct decide_input *input,
         if (!engine->err) step->run(engine);
         if (step->ends && input->mark) input->mark(input->mark_context, step->part);
     }
-    /* Without a ceiling there is none to reach. */
+    /* Without a limit, the only possible cause of ERR_FULL is that memory ran out. */
     if (engine->err == ERR_FULL && !engine->options.scratch_max) engine->err = ERR_NOMEM;
     if (engine->err) return engine->err;
     engine->courses_of = engine->number;

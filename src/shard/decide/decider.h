@@ -1,60 +1,59 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The engine from the inside: what one decision works on. One file per idea:
+/* Internals of the engine: the data that one decision works on. One file per topic:
  *
  *   decider.c    open, close, the phases in their order        spread.c   strict spread
  *   normalise.c  which gangs fold; the rows in their order     preempt.c  Phase 2
  *   match.c      which looks a requirement set accepts         release.c  Phase 3
  *   pool.c       sources in an order, ties by id               verdict.c  why a Need is unsatisfied
- *   assign.c     Phase 1: own first, then the rest             victims.c  possible victims
+ *   assign.c     Phase 1: own machines first, then the rest    victims.c  possible victims
  *   gang.c       domains of a gang                             print.c    the transcript
  *   price_lists.c  what can be acquired, in the order it is taken
- *   chains.c     the same by key value
- *   racks.c      what gangs could acquire, by domain
+ *   chains.c       what can be acquired, by key value
+ *   racks.c        what gangs could acquire, by domain
  *   keep_order.c   a cluster's machines in keep order
- *   steady.c     rows that take just their own, decision after decision
- *   replay.c     rows that take what they took in the last decision
+ *   steady.c       rows that take exactly their own machines in every decision
+ *   replay.c       rows that take the same machines as in the last decision
  *
- * Nothing here walks machines where cohorts will do. A *source* is a run of members of one cohort
- * of which a prefix is taken: rules pick among equal machines by id, so what is taken of a cohort
- * is always a prefix. Machines are named only where a choice between cohorts comes down to the id,
- * and in actions. */
+ * The engine walks cohorts, not machines. A *source* is a range of members of one cohort. Machines
+ * are taken from a source in id order, so the taken part is always a prefix. Machine ids are read
+ * only to choose between cohorts that are equal otherwise, and to emit actions. */
 #ifndef SHARD_DECIDE_DECIDER_H
 #define SHARD_DECIDE_DECIDER_H
 #include "model/penalty.h"
 #include "shard/decide/decide.h"
 #include "shard/state/cohort.h"
 
-struct supply_source { /* the fields that every walk reads come first */
+struct supply_source { /* fields that every walk reads come first */
     const struct cohort *cohort;
-    uint64_t decision;     /* the number of the one it was made for; older: not made yet */
-    uint32_t first, count; /* members [first, first + count) of the cohort ... */
-    uint32_t taken;        /* ... of which so many, from the front */
-    uint32_t log;          /* newest entry of the log that took from here; LOG_NONE */
-    uint32_t key;          /* slot of the key whose own it is; KEY_NONE */
-    int32_t priority;      /* a victim's: what a preemptor must exceed */
+    uint64_t decision; /* number of the decision that initialised the source; an older one: stale */
+    uint32_t first, count; /* members [first, first + count) of the cohort */
+    uint32_t taken;        /* members taken, from the front of the range */
+    uint32_t log;          /* newest log entry that took from this source; LOG_NONE: none */
+    uint32_t key;          /* slot of the key that owns these machines; KEY_NONE: none */
+    int32_t priority;      /* of a victim; a preemptor's priority must be higher */
     bool victim;
-    uint32_t passed;          /* members of the cohort behind `place`, when `next` is set */
-    struct machine_row *next; /* the member number `passed`; NULL: not looked at yet */
+    uint32_t passed;          /* if `next` is set: members of the cohort before `place` */
+    struct machine_row *next; /* member number `passed`; NULL: not read yet */
     struct member_place place;
 };
 #define KEY_NONE SLOT_NONE
 #define LOG_NONE UINT32_MAX
-struct machine_row *source_next(struct supply_source *s); /* the first that is left; there is one */
-/* Member `number` of the cohort; going back starts from the front again. */
+struct machine_row *source_next(struct supply_source *s); /* Returns the first member left. */
+/* Returns member `number` of the cohort. Going backwards restarts from the first member. */
 struct machine_row *source_at(struct supply_source *s, uint32_t number);
 
-/* What each row took, in the order it was taken. */
+/* The machines that each row took, in the order of taking. */
 struct log_entry {
     struct supply_source *source;
     uint32_t want, from, count; /* members [from, from + count) of the source's cohort */
-    uint32_t earlier;           /* the entry before it that took from the same source; LOG_NONE */
+    uint32_t earlier;           /* previous entry that took from the same source; LOG_NONE: none */
 };
 struct log {
     struct log_entry *at;
     uint32_t count, cap;
 };
 
-/* Sources in an order: ascending first, then second, then by the id that is next. */
+/* A pool entry. The order is ascending by `first`, then `second`, then the next machine id. */
 struct pool_entry {
     double first, second;
     struct supply_source *source;
@@ -62,91 +61,91 @@ struct pool_entry {
 struct price_list;
 struct price_cursor;
 struct set_memory;
-struct price_lists {        /* of one pool state: price_lists.h */
-    struct price_list **at; /* by type */
+struct price_lists {        /* the price lists of one pool state, see price_lists.h */
+    struct price_list **at; /* sorted by type */
     uint32_t count, cap;
-    struct price_list **by_outfit; /* hashed; NULL: the lists are not made yet */
+    struct price_list **by_outfit; /* hash table; NULL: the lists are not made yet */
     uint32_t by_outfit_mask;
 };
 struct supply_pool {
     struct pool_entry *at;
     uint32_t count, cap;
-    uint32_t head; /* entries before it are used up */
-    /* Where more comes from, as it is read. */
-    uint32_t cursor_count;        /* 0: that is all */
-    struct price_cursor *cursors; /* the one whose entry comes next first: a heap */
-    struct victim_walk *victims;  /* likewise; NULL: that is all */
-    const struct want *want;      /* the first that asked for these victims */
+    uint32_t head; /* entries before head are used up */
+    /* Where further entries come from. They are fetched as the pool is read. */
+    uint32_t cursor_count;        /* 0: no further entries */
+    struct price_cursor *cursors; /* a heap; the cursor with the next entry is on top */
+    struct victim_walk *victims;  /* for a pool of victims; NULL: no further entries */
+    const struct want *want;      /* the first Need that asked for these victims */
     struct set_memory *memory;
 };
 
-/* Runs of machines that Phase 2 takes from. */
+/* Ranges of machines that Phase 2 takes from. */
 struct runs {
     struct supply_source *at;
-    uint32_t *types; /* of each: slot of the posting; so that most need not be fetched */
+    uint32_t *types; /* by range: slot of the type's posting, so that most ranges are not fetched */
     uint32_t count, cap, type_cap;
 };
-struct victims_at { /* of one look: victims.h */
+struct victims_at { /* the victims with one look, see victims.h */
     struct victim *first;
-    uint64_t decision; /* the number of the one they were made for; older: none */
+    uint64_t decision; /* number of the decision that made the list; smaller: stale, no victims */
 };
 struct victim_lists {
     struct victim_list **at;
     uint32_t count, cap;
 };
 
-/* A strict spread: the domains of a Need and how many machines it has in each. */
+/* One domain of a strict spread, and how many machines the Need has there. */
 struct spread_domain {
     const struct posting *value;
     uint32_t held;
-    uint32_t before, coming; /* Phase 2: held after Phase 1; machines that come back */
-    bool joined; /* it counts; not yet: Phase 2 only could use it */
+    uint32_t before, coming; /* Phase 2: machines held after Phase 1, and machines coming back */
+    bool joined; /* the domain counts for the minimum. False: only Phase 2 could use the domain */
 };
 struct spread_state {
     struct spread_domain *at;
     uint32_t count, cap;
-    uint32_t least, at_least; /* machines in the emptiest, and how many domains are as empty */
+    uint32_t least, at_least; /* machines in the emptiest domain; number of equally empty ones */
 };
-struct strand {             /* what one side of a walk has for one domain */
-    uint32_t domain, entry; /* entry: where its next class begins */
-    uint32_t from, count;   /* the class that is open: among the walk's sources */
+struct strand {             /* the machines of one order (side) in one domain; see spread.c */
+    uint32_t domain, entry; /* entry: start of the strand's next class */
+    uint32_t from, count;   /* the open class, as a range of the walk's sources */
     uint32_t side;
-    double first, second; /* what the order says of that class */
+    double first, second; /* sort keys of the open class */
 };
-struct spread_side { /* Phase 1: an order to take from, and its chains that are not opened yet */
+struct spread_side { /* Phase 1: an order to take from, with its unopened chains */
     const struct price_order *order;
     struct chains *chains;
-    uint32_t *link; /* where the number of the next chain is */
+    uint32_t *link; /* points to the field that holds the number of the next chain */
 };
-struct spread_walk {                /* arrays are kept from Need to Need */
-    const struct supply_pool *pool; /* Phase 2; NULL: Phase 1 */
+struct spread_walk {                /* the arrays are reused for the next Need */
+    const struct supply_pool *pool; /* Phase 2: the pool. NULL: Phase 1 */
     const struct spread_state *state;
     struct set_memory *memory;
     struct spread_side *sides;
     uint32_t side_count, side_cap;
-    uint32_t nearest;       /* side whose next chain begins first; side_count: all are opened */
-    uint32_t *heads, *next; /* Phase 2, entries: by domain the first, by entry the next */
+    uint32_t nearest; /* side whose next chain starts first; side_count: all chains are open */
+    uint32_t *heads, *next; /* Phase 2, numbers of pool entries: first by domain, next by entry */
     struct supply_source **sources;
     struct strand *strands;
-    uint32_t *heap, *aside; /* numbers of strands */
+    uint32_t *heap, *aside; /* numbers of strands; aside: their domain may not grow yet */
     uint32_t head_count, source_count, strand_count, heap_count, aside_count;
     uint32_t head_cap, next_cap, source_cap, strand_cap, heap_cap, aside_cap;
-    uint32_t least; /* of the domains when it was last looked at */
+    uint32_t least; /* the spread's minimum when strands were last moved from aside to the heap */
 };
 
-/* A row of the normalised demand while it is decided in full. */
+/* A row of the normalised demand that is decided in full in this decision. */
 struct want {
     const struct demand *demand;
-    const struct cohort_cluster *cluster; /* in the inventory; NULL: it has no machine there */
-    const struct family *family;          /* machines stamped for or promised to it; NULL: none */
-    const struct key *key;                /* a gang's, likewise */
-    uint64_t live;                        /* dimensions that rem still lacks */
-    int128 *rem; /* by ascending dimension of the aggregate's mask; NULL: all */
+    const struct cohort_cluster *cluster; /* NULL: the cluster has no machine */
+    const struct family *family; /* of machines stamped for or promised to this row; NULL: none */
+    const struct key *key;       /* a gang's key; NULL: none */
+    uint64_t live;               /* bit set of the dimensions in which rem is above zero */
+    int128 *rem; /* by ascending dimension of the aggregate's mask; NULL: all of it */
     uint32_t claimed, bootstraps, provisions;
-    uint32_t own_from, own_to, rest_from, rest_to; /* what it claimed, in the log */
+    uint32_t own_from, own_to, rest_from, rest_to; /* log ranges of parts A (own) and B (rest) */
     bool gang, parked, has_domain, satisfiable;
-    /* A gang: what can be acquired changes nothing about its domain, but for what there is of that
-     * in these (values of K, by slot). */
+    /* Of a gang. True: machines that can be acquired cannot change the choice of the domain, except
+     * for those in the domains of `ties` (slots of the values of K). */
     bool secure;
     uint32_t *ties, tie_count;
     const struct posting *domain;
@@ -154,125 +153,128 @@ struct want {
     struct shortage *shortage;
 };
 
-/* A requirement as it is asked of a look: which attributes it may, must or must not carry. */
+/* A requirement, translated into which attributes a look may, must or must not carry. */
 struct match_term {
-    const struct word *key; /* NULL: no machine has it */
-    uint32_t from, count;   /* its values that some machine has, in the memory's */
-    uint64_t marks;         /* of those */
+    const struct word *key; /* NULL: no machine has the key */
+    uint32_t from, count;   /* values that some machine has, as a range of set_memory.values */
+    uint64_t marks;         /* posting_mark() bits of those values */
     enum match_ask { ASK_ONE_OF, ASK_NONE_OF, ASK_KEY, ASK_NO_KEY } ask;
 };
 
-/* What is remembered of a requirement set while it and the looks stay. */
+/* Cached results for a requirement set, valid while the set and all looks are unchanged. */
 struct set_memory {
-    uint64_t birth, looks_version; /* when it was made; 0: never */
-    struct match_term *terms;      /* but for the types */
+    uint64_t birth, looks_version; /* of the set and the looks when filled; birth 0: never */
+    struct match_term *terms;      /* without the requirement on instance types */
     const struct posting **values;
     uint32_t term_count, term_cap, value_count, value_cap;
-    uint32_t base_count;     /* of the terms; behind them are those that refuse values (NotIn) */
-    uint32_t types[8];       /* postings of the instance types it names; none of another matches */
-    uint8_t type_count;      /* TYPES_ANY: it names none, or too many */
-    uint64_t type_bits;      /* of the types it names, whether there are any of them or not */
+    uint32_t base_count;     /* number of base terms; the terms after them refuse values (NotIn) */
+    uint32_t types[8];       /* postings of the types the set names; other types cannot match */
+    uint8_t type_count;      /* TYPES_ANY: the set names no types, or too many */
+    uint64_t type_bits;      /* type_bits() of the named types, even if no such machine exists */
     struct kept_pool *pools; /* pool.c */
-    uint64_t pools_of;       /* number of the decision that the pools are of */
+    uint64_t pools_of;       /* number of the decision that made the pools */
 };
 #define TYPES_ANY UINT8_MAX
 
-/* A row that takes all machines of a key and then lacks nothing. */
+/* A row that takes all machines of one key and then lacks nothing. */
 struct steady {
-    uint32_t key;     /* its slot; KEY_NONE: the row is decided in full */
-    uint32_t cluster; /* its slot; SLOT_NONE: it has no machine there */
+    uint32_t key;     /* slot of the key; KEY_NONE: the row is not steady and is decided in full */
+    uint32_t cluster; /* slot of the cluster; SLOT_NONE: it has no machine */
     uint32_t machines, configured;
 };
 
-/* What is remembered of a row: what its own machines come to when nobody else took of them. Valid
- * while the version of its family (a gang: its key) is the same. */
+/* Cached facts about a row: what its own machines add up to when no other row took any of them.
+ * Valid while the version of the row's family (for a gang: of its key) is unchanged. */
 struct row_memory {
-    uint64_t row;        /* birth of the row; 0: free */
-    uint64_t birth;      /* of its family or key; 0: it has none */
-    uint64_t version;    /* of its family or key; keys_born when it has none */
-    uint32_t slot;       /* of its family or key */
-    uint32_t key;        /* slot of the key whose machines are all its own; KEY_NONE: several */
-    uint32_t machines;   /* that it takes when it takes all */
-    uint32_t configured; /* of those */
-    bool takes_all;      /* all of them, and then lacks nothing */
-    bool domain_known;   /* a gang: the next one was asked */
-    const struct posting *domain; /* under which its own cover it; NULL: none */
+    uint64_t row;     /* birth of the row; 0: this record is free */
+    uint64_t birth;   /* of the row's family or key; 0: it has none */
+    uint64_t version; /* of the row's family or key; keys_born if there is none */
+    uint32_t slot;    /* slot of the row's family or key */
+    uint32_t key; /* slot of the only key that has machines of the row; KEY_NONE: several keys */
+    uint32_t machines;   /* number of machines the row takes when it takes all of its own */
+    uint32_t configured; /* Configured machines among `machines` */
+    bool takes_all;      /* the row takes all of its own machines, and then lacks nothing */
+    bool domain_known;   /* gang: `domain` is computed */
+    const struct posting *domain; /* value of K where the gang's own machines cover it; or NULL */
 };
 
-/* Machines that a row took in Phase 1: replay.c. */
+/* Machines of one cohort that a row took in Phase 1; see replay.c. */
 struct take {
-    uint32_t cohort, birth, count; /* its slot; the lower half of its birth */
+    uint32_t cohort, birth, count; /* cohort: slot; birth: lower half of the cohort's birth */
 };
 struct takes {
     struct take *at;
     uint32_t count, cap;
 };
 
-/* How a row fared in Phase 1 of the last decision, as far as its cluster's machines go; from its
- * turn in A on, in this one. */
+/* What a row took in Phase 1 of the last decision, limited to machines of its cluster. Once the row
+ * had its turn in part A, the record describes this decision. */
 enum course_kind { COURSE_NONE, COURSE_STEADY, COURSE_TOOK };
 struct course {
-    uint8_t kind;       /* enum course_kind; NONE: not known */
-    bool settled;       /* took machines of its cluster only, and lacks nothing */
-    bool known;         /* how it fared then, so the two can be compared */
-    bool again;         /* it is not decided in full so far, and its turn in B is to come */
-    bool gang;          /* `own` is the slot of a key, else of a family */
-    uint32_t own, key;  /* SLOT_NONE: none; key: the only one of the family; KEY_NONE */
-    uint8_t stop_state; /* in B it went through Configured ones up to the stop, or through all of
-                         * them and Configuring ones up to it */
+    uint8_t kind;       /* enum course_kind; COURSE_NONE: not known */
+    bool settled;       /* took machines of its cluster only, and lacked nothing afterwards */
+    bool known;         /* the last decision's course is known, so old and new can be compared */
+    bool again;         /* replayed so far in this decision; the turn in part B follows */
+    bool gang;          /* `own` is the slot of a key; false: of a family */
+    uint32_t own, key;  /* own: may be SLOT_NONE. key: the family's only key, or KEY_NONE */
+    uint8_t stop_state; /* in part B the row read Configured machines up to the stop, or all
+                         * Configured ones and Configuring ones up to the stop */
     float stop_less;
     double stop_price;
-    uint64_t types;   /* type_bits() it looks at in B */
-    uint32_t cluster; /* its slot; SLOT_NONE: it has no machine there */
-    uint32_t own_from, own_count, rest_from, rest_count; /* what it took in A and B: in takes */
-    uint32_t own_configured, rest_configured;            /* machines, of those */
+    uint64_t types;   /* type_bits() of the instance types that the row reads in part B */
+    uint32_t cluster; /* slot of the cluster; SLOT_NONE: it has no machine */
+    uint32_t own_from, own_count, rest_from, rest_count; /* of parts A (own) and B (rest), in
+                                                          * e->takes */
+    uint32_t own_configured, rest_configured;            /* Configured machines among them */
     uint32_t claimed;
-    uint32_t tie_from, tie_count; /* a gang's in B: what there was in want.ties, in ties */
+    uint32_t tie_from, tie_count; /* gang, part B: supply of the want.ties domains, in e->ties */
 };
 
-/* All that is known of a row, for as long as its demand stays: by demand->memory. */
-struct row_state { /* what every turn reads comes first */
+/* Everything the engine knows about a row, kept while its demand exists. Indexed by
+ * demand->memory. */
+struct row_state { /* fields that every turn reads come first */
     struct steady steady;
-    bool has_verdict; /* the one at its place is right when it is steady or takes what it took */
+    bool has_verdict; /* the verdict at `place` is valid if the row is steady or replayed */
     bool parked;
-    uint32_t place; /* among the rows */
-    uint64_t made;  /* rows_made of the rows that it was last among */
+    uint32_t place; /* index of the row in e->rows */
+    uint64_t made;  /* value of e->rows_made when the row was last in e->rows */
     struct course course;
     struct row_memory memory;
 };
 
-/* A cohort that is not, or may not be, as it was at the same turn of the last decision. */
+/* A cohort that differs, or may differ, from its state at the same turn of the last decision. */
 struct mark {
-    struct cohort_change of;   /* `by` is unused */
-    const struct cohort *live; /* NULL: gone */
-    int32_t change, ahead;     /* members more than then; more of them taken than then */
-    bool members;              /* not the same ones */
-    uint32_t next, older;      /* of its cluster; of its slot, with another birth; MARK_NONE */
+    struct cohort_change of;   /* the field `by` is unused */
+    const struct cohort *live; /* NULL: the cohort no longer exists */
+    int32_t change, ahead;     /* difference to the last decision: members, and members taken */
+    bool members;              /* the members themselves are different */
+    uint32_t next, older;      /* next mark of the cluster; older mark of the slot; or MARK_NONE */
 };
 #define MARK_NONE UINT32_MAX
 
 enum keep_state { KEEP_CONFIGURED, KEEP_CONFIGURING, KEEP_STATES };
-struct keep_orders { /* of one cluster and state, by type: keep_order.c */
+struct keep_orders { /* of one cluster and state, by instance type; see keep_order.c */
     struct keep_order *at;
     uint32_t cap;
 };
 
-/* Beside the inventory's keys, cohorts and clusters, by their slots. What says "decision" is the
- * number of one; an older one: not in this. */
+/* The engine's data about the inventory's keys, cohorts and clusters, in arrays indexed by their
+ * slots. Fields named after a decision hold the decision's number; a smaller number means "not in
+ * this decision". */
 struct key_note {
-    uint64_t state;      /* key_state() of when something was taken of it */
-    uint32_t steady_row; /* the steady row that takes it, if there is one */
-    uint32_t marked;     /* the decision in which a mark of it was made */
-    uint32_t kept;       /* the decision that last saw an Idle machine promised to it */
+    uint64_t state;      /* key_state() when machines of the key were last taken */
+    uint32_t steady_row; /* the steady row that takes this key, if there is one */
+    uint32_t marked;     /* decision in which a cohort of this key was last marked */
+    uint32_t kept;       /* last decision that saw an Idle machine promised to this key */
 };
 struct cohort_note {
-    uint32_t emptied; /* the decision that took the last of it */
-    uint32_t mark;    /* where its newest mark may be */
+    uint32_t emptied; /* decision in which the cohort's last machine was taken */
+    uint32_t mark;    /* index of the cohort's newest mark, if it has one; must be verified */
 };
 struct cluster_note {
-    uint64_t decision; /* that its marks are of */
-    uint32_t first;    /* mark; MARK_NONE */
-    uint32_t others;   /* the decision before which its rows became others */
+    uint64_t decision; /* decision in which the marks were made */
+    uint32_t first;    /* first mark of the cluster; MARK_NONE: none */
+    uint32_t others;   /* decision in which the set of the cluster's rows changed */
     struct keep_orders keep_orders[KEEP_STATES];
 };
 
@@ -280,88 +282,89 @@ struct decider {
     struct decider_options options;
     const struct inventory *inventory;
     struct needs *needs;
-    struct arena arena; /* of one decision */
+    struct arena arena; /* memory of one decision */
     struct decide_input input;
     struct decision decision;
     uint64_t number; /* of the decision, from 1 */
-    enum err err;    /* the first one of the decision */
+    enum err err;    /* first error of the decision */
 
-    /* Kept between decisions; made anew where what it depends on has changed. */
+    /* Kept between decisions; rebuilt where the input has changed. */
     struct supply_source *sources; /* by slot of the cohort */
     struct key_note *keys;
     struct cohort_note *cohorts;
     struct cluster_note *clusters;
-    uint32_t *family_marks; /* by slot: the decision in which a mark of it was made */
+    uint32_t *family_marks; /* by slot: decision in which a cohort of the family was last marked */
     uint32_t source_cap, key_cap, cohort_cap, cluster_cap, family_cap, set_cap;
     struct set_memory *sets;    /* by slot of the set */
-    struct victims_at *victims; /* by slot of the look: Configured machines that are no excess */
-    uint64_t *victim_types;     /* by slot of the posting + 1: the decision they were made for */
+    struct victims_at *victims; /* by slot of the look: Configured machines that are not excess */
+    uint64_t *victim_types; /* by slot of the type's posting + 1: decision that made the lists */
     uint32_t victims_cap, victim_type_cap;
     uint32_t folded_cap;
     struct row_state *states; /* by demand->memory */
     uint32_t state_count, state_cap;
-    struct demand **rows; /* the normalised rows in their order */
+    struct demand **rows; /* the normalised rows in the order of Needs */
     uint32_t row_count, row_cap, folded_rows;
-    uint8_t *folded;         /* by place in the order of the needs table: it was folded */
-    struct arena rows_arena; /* of folded rows */
-    uint64_t rows_version;   /* of the needs table that rows were made from; 0: never */
-    uint64_t rows_made;      /* grows when rows are made anew */
-    uint32_t *gang_places, gang_place_count, gang_place_cap; /* in the order of the needs table */
+    uint8_t *folded;         /* by place in the order of the needs table: the gang was folded */
+    struct arena rows_arena; /* memory of folded rows */
+    uint64_t rows_version;   /* version of the needs table used for the rows; 0: never made */
+    uint64_t rows_made;      /* grows when the rows are made again */
+    /* places of the gangs in the order of the needs table */
+    uint32_t *gang_places, gang_place_count, gang_place_cap;
 
-    /* By place of the row, for as long as the rows stay: steady.c. */
-    uint64_t rows_read, changes_read;              /* of rows_made; of the inventory's changes */
-    uint32_t *slots, slot_cap;                     /* of their states */
-    struct need_verdict *verdicts, *verdicts_next; /* next: for when the rows change */
+    /* Indexed by the row's place, kept while the rows stay the same: steady.c. */
+    uint64_t rows_read, changes_read; /* rows_made and inventory changes processed by steady.c */
+    uint32_t *slots, slot_cap;        /* by row: index of its state in `states` */
+    struct need_verdict *verdicts, *verdicts_next; /* verdicts_next: used when the rows change */
     uint32_t verdict_cap, verdict_next_cap;
-    struct want *wants; /* set when the row is decided in full */
+    struct want *wants; /* an entry is valid if its row is decided in full */
     uint32_t want_cap;
-    uint32_t *levels, level_count, level_cap; /* where each ends */
+    uint32_t *levels, level_count, level_cap; /* end of each priority level */
     uint32_t *gang_rows, gang_row_count, gang_row_cap;
     bool any_parked;
-    bool keys_same;        /* replay.c: none appeared since the last decision */
-    bool nobodys_creating; /* there are such machines */
+    bool keys_same;        /* replay.c: no key has appeared since the last decision */
+    bool nobodys_creating; /* a Creating machine without a destination exists */
 
     /* replay.c */
-    uint64_t courses_of;            /* the decision that the courses are of, when it was one */
-    uint64_t keys_born_read;        /* keys_born of then */
-    struct takes takes, before;     /* of this decision, and of the last */
-    struct takes ties, ties_before; /* what could be acquired, likewise */
+    uint64_t courses_of;        /* the last decision that recorded courses, if it succeeded */
+    uint64_t keys_born_read;    /* value of the inventory's keys_born in that decision */
+    struct takes takes, before; /* what rows took in this decision, and in the last one (before) */
+    struct takes ties, ties_before; /* supply of tied domains, in this and the last decision */
 
-    /* Of one decision: what follows is cleared before the next. */
+    /* For one decision; everything below is cleared before the next decision. */
     uint32_t *restless; /* rows decided in full, in the order of Needs */
     uint32_t restless_count, restless_cap;
-    struct turn { /* in B, of one level */
+    struct turn { /* turns in part B of one level */
         uint32_t row, own_from, own_to;
     } * turns;
     uint32_t turn_count, turn_cap;
     struct mark *marks;
     uint32_t mark_count, mark_cap;
     struct log log;
-    uint32_t *acquired; /* numbers of entries that took Idle or Speculative machines */
+    uint32_t *acquired; /* numbers of the log entries that took Idle or Speculative machines */
     uint32_t acquired_count, acquired_cap;
-    uint32_t *key_last; /* by slot of the key: its last row + 1; 0: not in the demand */
+    uint32_t *key_last; /* by slot of the key: its last row + 1; 0: the key is not in the demand */
     uint32_t *claimed;  /* by slot of the cluster: Configured machines claimed */
-    bool *ready;        /* by slot of the cluster */
+    bool *ready;        /* by slot of the cluster: the cluster reported since start */
     const struct cohort_cluster *
-        *cluster_of;     /* by slot in the needs table; NULL: it has no machine */
-    uint32_t *bucket_of; /* by slot of the posting: where a gang's bucket may be */
+        *cluster_of;     /* by slot of the cluster in the needs table; NULL: it has no machine */
+    uint32_t *bucket_of; /* by slot of the posting: its bucket, domain or chain; must be verified */
     struct price_lists price_lists[POOL_COUNT];
-    uint64_t *touched;           /* by slot of the cohort, a bit each: something of it was taken */
-    struct racks *racks;         /* a list: racks.h */
-    struct supply_pool own_pool; /* for one walk */
-    struct buckets *buckets;     /* for one gang: gang.c */
-    struct supply_source **heap; /* for one class */
+    uint64_t *touched;   /* bit set by slot of the cohort: some of its machines were taken */
+    struct racks *racks; /* a linked list, see racks.h */
+    struct supply_pool own_pool; /* used for one walk */
+    struct buckets *buckets;     /* used for one gang, see gang.c */
+    struct supply_source **heap; /* used for one class */
     struct spread_walk walks[2];
-    struct spread_state *spread_spare; /* of a Need that does not need it any more; NULL */
-    struct runs tails;                 /* excess: Configured machines that nobody claimed */
-    uint32_t phase1_log;               /* entries of Phase 1 end here */
+    struct spread_state *spread_spare; /* the spread of a finished Need, for reuse; or NULL */
+    struct runs tails;                 /* excess: Configured machines that no row claimed */
+    uint32_t phase1_log;               /* end of the log entries of Phase 1 */
     struct victim_lists victim_lists;
     struct action *actions;
     uint32_t action_count, action_cap, heap_cap;
 };
 
-/* A steady row takes all of a key of which nothing was taken; no other Need takes of it after
- * that. */
+/* State of a key: a steady row took all of its machines (`all`), or some of its machines were
+ * taken. If all were taken, no other Need can take any in this decision. */
 static inline uint64_t key_state(const struct decider *e, bool all)
 {
     return e->number * 2 + all;
@@ -370,7 +373,8 @@ static inline bool key_all(const struct decider *e, uint32_t slot)
 {
     return e->keys[slot].state == key_state(e, true);
 }
-static inline bool key_touched(const struct decider *e, uint32_t slot) /* some or all */
+/* some or all of its machines were taken */
+static inline bool key_touched(const struct decider *e, uint32_t slot)
 {
     return e->keys[slot].state >= key_state(e, false);
 }
@@ -387,7 +391,7 @@ static inline struct supply_source *source_of(struct decider *e, const struct co
     return s->decision == e->number ? s : source_make(e, c);
 }
 
-/* What is left of an Idle or Speculative cohort. */
+/* Returns how many machines of an Idle or Speculative cohort are left. */
 static inline uint32_t acquirable_left(const struct decider *e, const struct cohort *c)
 {
     const struct supply_source *s = &e->sources[c->slot];
@@ -404,27 +408,28 @@ static inline bool shape_covers(const struct decider *e, uint32_t slot,
 }
 
 /* normalise.c */
-void normalise(struct decider *e); /* the rows in their order */
-/* What is known of the row; until another is asked. NULL: full. */
+void normalise(struct decider *e); /* makes e->rows */
+/* Returns the row's state; valid until the next call. NULL if memory ran out. */
 struct row_state *row_state_of(struct decider *e, struct demand *demand);
-/* What is remembered of the row, as of the inventory now; likewise. */
+/* Returns the row's cached facts, updated to the present inventory; valid until the next call. NULL
+ * if memory ran out. */
 struct row_memory *memory_of(struct decider *e, struct demand *demand);
-/* Sets out a want with what it has in the inventory. */
+/* Initialises a want with the row's objects in the inventory. */
 void want_find(struct decider *e, struct want *w, struct demand *demand);
 
 /* steady.c */
-/* Which rows are steady and what the others have, as of the inventory now. */
+/* Determines which rows are steady in the present inventory, and updates the other rows. */
 void steady_refresh(struct decider *e);
-/* The row's turn: it is steady and takes its key. False: it is to be decided in full. */
+/* The row's turn: if it is steady, it takes its key. False: the row must be decided in full. */
 bool steady_takes(struct decider *e, uint32_t row, const struct row_state *state);
-/* A row becomes steady if it takes all of its own and lacks nothing. */
+/* Makes the row steady if it takes all of its own machines and lacks nothing. */
 void steady_begin(struct decider *e, uint32_t row);
-void want_begin(struct decider *e, uint32_t row); /* a row is decided in full */
+void want_begin(struct decider *e, uint32_t row); /* starts to decide a row in full */
 static inline struct row_state *row_at(const struct decider *e, uint32_t row)
 {
     return &e->states[e->slots[row]];
 }
-static inline void row_forget(struct row_state *state) /* what it took, and its verdict */
+static inline void row_forget(struct row_state *state) /* forgets course and verdict */
 {
     state->course.kind = COURSE_NONE;
     state->has_verdict = false;
@@ -436,20 +441,23 @@ static inline struct row_memory *want_memory(const struct decider *e, const stru
 
 /* replay.c */
 void replay_start(struct decider *e);
-void replay_note(struct decider *e, const struct cohort_change *change); /* since then */
-/* Its own machines are those it had then, and it need not be asked what else it could do. */
+/* marks a cohort that changed since the last decision */
+void replay_note(struct decider *e, const struct cohort_change *change);
+/* True if the row has the same own machines as in the last decision, and no other input of its turn
+ * needs a check. */
 bool replay_expects(const struct decider *e, const struct row_state *state);
-/* A: takes what it took. False: it is to be decided anew. */
+/* Part A: takes what the row took last time. False: the row must be decided in full. */
 bool replay_own(struct decider *e, uint32_t row, struct row_state *state);
-/* A: it was steady, or was decided in full. */
+/* Part A: record a row that was steady, and a row that was decided in full. */
 void replay_steady(struct decider *e, uint32_t row, struct row_state *state);
 void replay_owned(struct decider *e, struct want *w);
-/* B, likewise; the former sets the want out when it is to be decided anew. */
+/* Part B: replays a turn, and records a row decided in full. If replay_rest() returns false, it has
+ * initialised the want. */
 bool replay_rest(struct decider *e, const struct turn *turn);
 void replay_rested(struct decider *e, struct want *w);
-/* There may be Idle machines that are kept for the gang, taken or not. */
+/* True if Idle machines may be kept for the gang, taken or not. */
 bool replay_may_be_kept_for(const struct decider *e, const struct want *w);
-/* Asks for what a turn, in B or in A, will read if it is replayed. */
+/* Prefetches what a turn in part A or part B (`rest`) will read if it is replayed. */
 static inline void replay_fetch(const struct decider *e, const struct course *c, bool rest)
 {
     const struct take *takes = e->before.at;
@@ -459,7 +467,7 @@ static inline void replay_fetch(const struct decider *e, const struct course *c,
         __builtin_prefetch(&e->sources[takes[(rest ? c->rest_from : c->own_from) + i].cohort], 1);
     }
 }
-void replay_forget(struct decider *e); /* nothing is known of the last decision */
+void replay_forget(struct decider *e); /* drops all that is known of the last decision */
 
 static inline bool cohort_fits(const struct cohort *c, const struct resources *unit)
 {
@@ -467,7 +475,7 @@ static inline bool cohort_fits(const struct cohort *c, const struct resources *u
 }
 
 /* match.c */
-/* What is remembered of the set, brought up to date. */
+/* Returns the cached results of the set, brought up to date. */
 struct set_memory *set_recall(struct decider *e, const struct requirement_set *set);
 bool set_accepts(const struct decider *e, const struct set_memory *memory, uint32_t look);
 static inline bool set_names_type(const struct set_memory *memory, uint32_t type)
@@ -483,39 +491,39 @@ static inline bool set_matches(const struct decider *e, const struct set_memory 
     return set_names_type(memory, e->inventory->look_briefs[look].type) &&
            set_accepts(e, memory, look);
 }
-/* The cohorts of some types that match and cover. */
+/* A walk over the cohorts of some types that match the set and cover the wanted amounts. */
 struct type_walk {
     const struct type_bags *types;
     const struct set_memory *memory;
     const struct resources *wanted;
-    uint32_t type, item; /* that is next */
+    uint32_t type, item; /* position of the next item */
 };
-const struct bag_item *type_walk_next(struct decider *e, struct type_walk *walk); /* NULL: end */
-/* Machines of some types that match and cover; counted up to `most`. */
+/* Returns the next cohort; NULL at the end. */
+const struct bag_item *type_walk_next(struct decider *e, struct type_walk *walk);
+/* Counts machines of some types that match and cover, up to `most`. */
 uint64_t type_bags_count(struct decider *e, const struct type_bags *types,
                          const struct set_memory *memory, const struct resources *wanted,
                          uint64_t most);
-/* A set without the values it refuses (NotIn) is its *base*: many that differ have one base. */
+/* A set without the values that it refuses (NotIn) is its *base*. Many sets have the same base. */
 bool set_base_equal(const struct set_memory *a, const struct set_memory *b);
 bool set_base_accepts(const struct decider *e, const struct set_memory *memory, uint32_t look);
-/* The first value that the set refuses and the look carries; NULL: none. */
+/* Returns the first value that the set refuses and the look carries; NULL if there is none. */
 const struct posting *set_refusal(const struct set_memory *memory, const struct look *look);
 
 /* decider.c */
-/* Memory. The engine keeps the first error of a decision (e->err), as a writer of lines does: what
- * is asked for after it may be missing, and the functions here do without. A loop over rows ends
- * there, and no later step begins. Nothing that is kept between decisions is written from what is
- * missing. NULL and false: there is no more. */
-void decider_note(struct decider *e, enum err err);                /* ERR_OK is fine */
-void *decider_alloc(struct decider *e, size_t count, size_t size); /* cleared */
-void *decider_room(struct decider *e, size_t count, size_t size);  /* not cleared */
-/* Room for item number `count` in an array of the decision's. */
+/* Memory. The engine keeps the first error of a decision in e->err. After an error, these functions
+ * return NULL or false, results may be incomplete, loops over rows end, and no later step starts.
+ * Incomplete results are never written to data that is kept between decisions. */
+void decider_note(struct decider *e, enum err err);                /* ERR_OK is allowed */
+void *decider_alloc(struct decider *e, size_t count, size_t size); /* zeroed memory */
+void *decider_room(struct decider *e, size_t count, size_t size);  /* memory that is not zeroed */
+/* Makes room for item number `count` in an array that is kept for one decision. */
 bool decider_grow(struct decider *e, void *items_pointer, uint32_t count, uint32_t *cap,
                   size_t size);
 void action_add(struct decider *e, const struct action *action);
-/* Room for `count` items in an array that is kept between decisions; new ones are cleared. */
+/* Makes room for `count` items in an array that is kept between decisions. New items are zeroed. */
 bool kept_room(struct decider *e, void *items_pointer, uint32_t count, uint32_t *cap, size_t size);
-struct kept_array { /* the arguments of that */
+struct kept_array { /* the arguments of kept_room() */
     void *items_pointer;
     uint32_t count, *cap;
     size_t size;
@@ -523,27 +531,27 @@ struct kept_array { /* the arguments of that */
 bool kept_rooms(struct decider *e, const struct kept_array *arrays, size_t count);
 
 /* want.c */
-/* Sets out what it lacks; the rest of this file wants that done. */
+/* Computes what the row lacks. Must be called before the functions below. */
 void want_start(struct decider *e, struct want *w);
 void want_take(struct want *w, const struct machine_shape *shape, uint32_t count);
-/* How many machines of this shape it takes until they help no more, at most `most`; 0: they do not
- * help. */
+/* Returns how many machines of this shape the row can use, at most `most`. 0: they do not help. */
 uint32_t want_needs(const struct want *w, const struct machine_shape *shape, uint32_t most);
-struct amounts want_rest(struct decider *e, const struct want *w); /* what it lacks now */
+struct amounts want_rest(struct decider *e, const struct want *w); /* what the row lacks now */
 static inline bool want_helped(const struct want *w, const struct machine_shape *shape)
 {
     return (w->live & shape->positive) != 0;
 }
 bool want_has_key(const struct want *w, const struct key *key);
-/* Takes `count` for the Need and writes it down; want_claim also counts it as claimed. */
+/* Takes `count` machines for the Need and logs them; want_claim() also counts them as claimed. */
 void source_give(struct decider *e, uint32_t want, struct supply_source *s, uint32_t slot,
-                 uint32_t count); /* writes it down only; slot: of the cohort */
+                 uint32_t count); /* writes only the log entry; slot: of the cohort */
 typedef void pool_take(struct decider *e, struct want *w, struct supply_source *s, uint32_t count);
 pool_take source_take, want_claim;
-bool cohort_kept(const struct decider *e, const struct cohort *c); /* Idle, and for a Need */
+bool cohort_kept(const struct decider *e, const struct cohort *c); /* Idle, and kept for a Need */
 bool source_open(const struct decider *e, const struct want *w,
-                 const struct cohort *c);                            /* shield */
-bool source_in_domain(const struct want *w, const struct cohort *c); /* if it has one */
+                 const struct cohort *c); /* the shield permits the Need to take from the cohort */
+/* Also true if the Need has no domain. */
+bool source_in_domain(const struct want *w, const struct cohort *c);
 
 /* keep_order.c */
 /* Claims machines of the Need's cluster in that state, in keep order. */
@@ -553,69 +561,74 @@ void keep_orders_free(struct decider *e);
 
 /* pool.c */
 enum pool_kind {
-    POOL_OF_IDLE,        /* by price */
-    POOL_OF_SPECULATIVE, /* by effective cost */
-    POOL_OF_EXCESS,      /* by price */
-    POOL_OF_VICTIMS,     /* by score */
+    POOL_OF_IDLE,        /* sorted by price */
+    POOL_OF_SPECULATIVE, /* sorted by effective cost */
+    POOL_OF_EXCESS,      /* sorted by price */
+    POOL_OF_VICTIMS,     /* sorted by score */
 };
-static inline uint32_t pool_bucket(enum pool_kind kind, const struct want *w) /* likewise */
+/* bucket of the orders in that pool */
+static inline uint32_t pool_bucket(enum pool_kind kind, const struct want *w)
 {
     return kind == POOL_OF_IDLE ? 0 : w->demand->profile->interruption_bucket;
 }
-static inline enum pool_state pool_state_of(enum pool_kind kind) /* of what can be acquired */
+/* state of the machines in a pool of Idle or Speculative machines */
+static inline enum pool_state pool_state_of(enum pool_kind kind)
 {
     return kind == POOL_OF_IDLE ? POOL_IDLE : POOL_SPECULATIVE;
 }
-/* Every source of that kind that matches and fits; made once per decision. Of what can be acquired
- * it may hold the first ones only: pool_take_all() fetches more. */
+/* Returns all sources of that kind that match and fit; made once per decision. A pool of Idle or
+ * Speculative machines may contain only the first sources: pool_take_all() fetches more. */
 struct supply_pool *pool_of(struct decider *e, enum pool_kind kind, const struct want *w);
 void pool_add(struct decider *e, struct supply_pool *pool, struct supply_source *source,
               double first, double second);
-/* Adds under what the order of that kind looks at. */
+/* Adds a source with the sort keys of that kind of pool. */
 void pool_add_in_order(struct decider *e, struct supply_pool *pool, enum pool_kind kind,
                        const struct want *w, struct supply_source *s);
-/* Adds the cohorts of a bag that are in the state, match and fit: Configured and Configuring ones
- * in keep order, others by id. */
+/* Adds the cohorts of a bag that are in the state, match and fit. Configured and Configuring
+ * cohorts are added in keep order, others by id. */
 void pool_add_bag(struct decider *e, const struct want *w, const struct bag *bag,
                   enum machine_state state, struct supply_pool *pool);
-void pool_sort(struct supply_pool *pool, uint32_t from);      /* the entries from there on */
-void pool_fetch(struct decider *e, struct supply_pool *pool); /* all that is filled as read */
-/* Takes in the pool's order until nothing lacks: what helps, is open to the Need and lies in its
- * domain, if it has one. */
+void pool_sort(struct supply_pool *pool, uint32_t from); /* sorts the entries from `from` on */
+/* fetches all entries of a pool that is filled as it is read */
+void pool_fetch(struct decider *e, struct supply_pool *pool);
+/* Takes machines in the pool's order until the Need lacks nothing. Takes only machines that help,
+ * are open to the Need and are in the Need's domain, if it has one. */
 void pool_take_all(struct decider *e, struct want *w, struct supply_pool *pool, pool_take *take);
-/* Sources by their next id, for heaps of them; source_next() was called on each. */
-bool source_before(const void *, const void *left, const void *right); /* of two pointers */
+/* Compare and sink for a heap of sources ordered by their next id. source_next() must have been
+ * called on each source. */
+/* left and right point to pointers */
+bool source_before(const void *, const void *left, const void *right);
 void source_sink(struct supply_source **heap, uint32_t count, uint32_t at);
 
 /* assign.c */
 void assign(struct decider *e);
-/* The states in which machines are credited to the Need whose own they are, in their order. */
+/* The states whose machines are credited to the Need that owns them, in order. */
 enum { OWN_STATES = 3 };
 extern const enum machine_state own_states[OWN_STATES];
-/* The Need's own machines in one state, or those drained for it, that match and fit, into `pool`. */
+/* Adds the Need's own machines in a state (Draining: drained for it) that match and fit. */
 void own_add(struct decider *e, const struct want *w, enum machine_state state,
              struct supply_pool *pool);
 void own_claim(struct decider *e, struct want *w);
 void credit(struct decider *e, struct want *w);
 
 /* gang.c */
-/* The value of K under which its own machines alone cover it; NULL: none. */
+/* Returns the value of K under which the gang's own machines alone cover it, or NULL. */
 const struct posting *gang_served(struct decider *e, const struct want *w);
 void gang_own_first(struct decider *e, struct want *w);
 void gang_assign(struct decider *e, struct want *w);
 
 /* spread.c */
 void spread_acquire(struct decider *e, struct want *w);
-/* Phase 2, around the machines that come back: afterwards they count where they will be, but no more
- * for the emptiest domain. */
+/* Phase 2: enclose the machines that come back. After spread_coming_end() these machines still
+ * count in their domains, but no longer for the minimum over the domains. */
 void spread_coming_begin(struct want *w);
 void spread_coming_end(struct want *w);
-/* Phase 2: takes, again and again, the first of the pool that its spread allows now. */
+/* Phase 2: repeatedly takes the first machine of the pool that the spread allows at that moment. */
 void spread_take(struct decider *e, struct want *w, const struct supply_pool *pool);
 
 /* preempt.c */
 void preempt(struct decider *e);
-/* Adds the excess that matches, fits and is left. */
+/* Adds the excess machines that match, fit and are left. */
 void tails_add(struct decider *e, const struct want *w, const struct set_memory *memory,
                struct supply_pool *pool);
 double victim_score(const struct victim_weights *weights, int32_t preemptor,

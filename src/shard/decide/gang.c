@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gangs: all machines of one value of K, and which value that is. */
+/* Gangs: chooses the value of K (the domain) from which a gang takes all its machines. */
 #include <string.h>
 
 #include "shard/decide/racks.h"
 
 struct bucket { /* a domain */
     const struct posting *value;
-    int64_t count;                /* machines; none: it does not exist */
+    int64_t count;                /* machines; 0: the domain does not exist */
     int128 *total, *credit, *own; /* by ascending dimension of the aggregate's mask */
     bool satisfiable;
     double total_score, credit_score, own_score;
@@ -14,16 +14,15 @@ struct bucket { /* a domain */
 struct buckets {
     struct bucket *at;
     uint32_t count, cap;
-    uint32_t made, made_dimensions; /* so many have room for that many amounts, of a gang before */
+    uint32_t made, made_dimensions; /* buckets allocated for earlier gangs; amounts in each */
     uint64_t mask;
     const int128 *aggregate;
 };
 
-/* NULL: full. */
+/* Returns NULL if memory ran out. */
 static struct bucket *bucket_of(struct decider *e, struct buckets *b, const struct posting *value)
 {
-    uint32_t known =
-        e->bucket_of[value->slot]; /* may be of another gang: looked at, not believed */
+    uint32_t known = e->bucket_of[value->slot]; /* may belong to an earlier gang; verified below */
     uint32_t dimensions = resource_bits(b->mask);
     struct bucket *bucket;
     int128 *sums;
@@ -86,7 +85,7 @@ static void bucket_add(struct decider *e, const struct want *w, struct buckets *
     if (member == MEMBER_OWN) gang_amounts_add(b->mask, bucket->own, shape, left);
 }
 
-/* --- ranking --- */
+/* --- ranking of domains --- */
 
 static bool gang_covers(const struct buckets *b, const int128 *have)
 {
@@ -95,7 +94,7 @@ static bool gang_covers(const struct buckets *b, const int128 *have)
     return true;
 }
 
-/* By name: adding doubles in another order gives another sum. */
+/* Sums in the order of the names, because the sum of doubles depends on their order. */
 static double gang_score(const struct decider *e, const struct buckets *b, const int128 *have,
                          bool capped)
 {
@@ -121,31 +120,33 @@ static void bucket_score(const struct decider *e, const struct buckets *b, struc
     bucket->own_score = gang_score(e, b, bucket->own, true);
 }
 
-/* The numbers are those of the rule book. >0: a is better, <0: b is; 0: only the value decides. */
+/* Compares two buckets by the ranking in decision.md, whose rule numbers are cited. Positive: a is
+ * better. Negative: b is better. 0: the smaller value wins. */
 static int bucket_rank(const struct bucket *a, const struct bucket *b)
 {
-    if (a->satisfiable != b->satisfiable) return a->satisfiable ? 1 : -1; /* 1 */
+    if (a->satisfiable != b->satisfiable) return a->satisfiable ? 1 : -1; /* rule 1 */
     if (a->satisfiable) {
-        if (a->credit_score != b->credit_score) { /* 2 */
+        if (a->credit_score != b->credit_score) { /* rule 2 */
             return a->credit_score > b->credit_score ? 1 : -1;
         }
-        if (a->own_score != b->own_score) return a->own_score > b->own_score ? 1 : -1; /* 2b */
-        if (a->total_score != b->total_score) {                                        /* 3 */
+        if (a->own_score != b->own_score) return a->own_score > b->own_score ? 1 : -1; /* rule 2b */
+        if (a->total_score != b->total_score) {                                        /* rule 3 */
             return a->total_score < b->total_score ? 1 : -1;
         }
     } else {
-        if (a->total_score != b->total_score) { /* 4 */
+        if (a->total_score != b->total_score) { /* rule 4 */
             return a->total_score > b->total_score ? 1 : -1;
         }
-        if (a->credit_score != b->credit_score) { /* 5 */
+        if (a->credit_score != b->credit_score) { /* rule 5 */
             return a->credit_score > b->credit_score ? 1 : -1;
         }
     }
-    if (a->count != b->count) return a->count > b->count ? 1 : -1; /* 6 */
+    if (a->count != b->count) return a->count > b->count ? 1 : -1; /* rule 6 */
     return 0;
 }
 
-static bool bucket_ranks(const struct bucket *a, const struct bucket *b) /* as good, or better */
+/* a is as good as b, or better */
+static bool bucket_ranks(const struct bucket *a, const struct bucket *b)
 {
     return bucket_rank(a, b) >= 0;
 }
@@ -155,12 +156,12 @@ static bool bucket_beats(const struct bucket *a, const struct bucket *b)
     int rank = bucket_rank(a, b);
 
     if (rank) return rank > 0;
-    return str_compare(posting_value(a->value), posting_value(b->value)) < 0; /* 7 */
+    return str_compare(posting_value(a->value), posting_value(b->value)) < 0; /* rule 7 */
 }
 
-/* --- own first --- */
+/* --- own machines first --- */
 
-/* All that was put into e->own_pool. */
+/* Adds everything in e->own_pool to the buckets. */
 static void gang_add_pool(struct decider *e, const struct want *w, struct buckets *b,
                           enum member member)
 {
@@ -208,7 +209,7 @@ void gang_own_first(struct decider *e, struct want *w)
     own_claim(e, w);
 }
 
-/* --- the rest --- */
+/* --- other machines --- */
 
 static void gang_add_bags(struct decider *e, const struct want *w, const struct set_memory *memory,
                           struct buckets *b, const struct type_bags *types)
@@ -223,7 +224,7 @@ static void gang_add_bags(struct decider *e, const struct want *w, const struct 
     }
 }
 
-/* Its own machines that are being created, and those that are nobody's. */
+/* Adds the gang's own Creating machines, and Creating machines without a destination. */
 static void gang_add_creating(struct decider *e, const struct want *w, struct buckets *b)
 {
     struct supply_pool *pool = &e->own_pool;
@@ -237,7 +238,7 @@ static void gang_add_creating(struct decider *e, const struct want *w, struct bu
     gang_add_pool(e, w, b, MEMBER_CREDITABLE);
 }
 
-/* The machines of a look that its racks hold. */
+/* Subtracts the machines of one look from the racks that contain them. */
 static void gang_subtract_look(struct decider *e, const struct want *w, struct buckets *b,
                                const struct look *look)
 {
@@ -259,8 +260,8 @@ static void gang_subtract_look(struct decider *e, const struct want *w, struct b
     }
 }
 
-/* What its racks hold and its set refuses is subtracted: the looks that carry a refused value. One
- * that carries several is met under the first. */
+/* Subtracts machines that are in the racks but that the gang's set refuses: those of looks with a
+ * refused value. A look with several refused values is handled under the first of them. */
 static void gang_subtract_refused(struct decider *e, const struct want *w,
                                   const struct set_memory *memory, struct buckets *b)
 {
@@ -278,9 +279,9 @@ static void gang_subtract_refused(struct decider *e, const struct want *w,
     }
 }
 
-/* Machines of its cluster, its own, what is kept for a Need but open to it, and racks with
- * machines that it refuses: these are looked at one by one, together with what the racks have to
- * acquire. */
+/* Fills buckets for the domains that are read one by one: those with machines of the gang's
+ * cluster, the gang's own machines, machines kept for a Need but open to the gang, and racks with
+ * refused machines. What the racks can supply is added to these buckets. */
 static void gang_add_members(struct decider *e, const struct want *w, struct buckets *b,
                              struct racks *racks)
 {
@@ -293,7 +294,7 @@ static void gang_add_members(struct decider *e, const struct want *w, struct buc
     for (uint32_t i = 0; i < racks->kept_count; i++) {
         const struct supply_source *s = racks->kept[i];
         bool own =
-            want_has_key(w, s->cohort->traits.promise->key); /* kept for it: there it stays */
+            want_has_key(w, s->cohort->traits.promise->key); /* kept for the gang, in this domain */
         if (!source_open(e, w, s->cohort)) continue;
         if (!set_matches(e, memory, s->cohort->traits.look->slot)) continue;
         bucket_add(e, w, b, s, own ? MEMBER_OWN : MEMBER_ACQUIRABLE);
@@ -309,7 +310,7 @@ static void gang_add_members(struct decider *e, const struct want *w, struct buc
     }
 }
 
-struct elsewhere { /* than in the buckets looked at one by one */
+struct elsewhere { /* domains that have no bucket of their own */
     const struct decider *engine;
     const struct buckets *buckets;
 };
@@ -333,7 +334,8 @@ static struct bucket gang_class_bucket(const struct decider *e, const struct buc
     return bucket;
 }
 
-/* The best of the racks it has nothing in, one per class; better than `best` or NULL. */
+/* Returns the best domain in which the gang has nothing, one candidate per rack class; NULL if none
+ * is better than `best`. */
 static bool gang_best_class(struct decider *e, const struct buckets *b, struct racks *racks,
                             const struct bucket *best, struct bucket *room)
 {
@@ -344,7 +346,7 @@ static bool gang_best_class(struct decider *e, const struct buckets *b, struct r
     for (uint32_t i = 0; i < racks->class_count; i++) {
         struct bucket bucket;
         uint32_t rack;
-        if (!racks->classes[i].count) continue; /* all have left it */
+        if (!racks->classes[i].count) continue; /* all racks are now in other classes */
         bucket = gang_class_bucket(e, b, &racks->classes[i], zero);
         if (best && !bucket_ranks(&bucket, best)) continue;
         if (!racks_smallest(e, racks, i, gang_is_elsewhere, &elsewhere, &rack, 1)) continue;
@@ -384,7 +386,7 @@ static void gang_name_domain(struct shortage *s, const struct posting *value, ui
     if (s->domain_count < VERDICT_DOMAINS_MOST) s->domain_count++;
 }
 
-/* Names the best covered domains in the shortage, as they were before the gang claimed. */
+/* Lists the best covered domains in the shortage, as they were before the gang claimed machines. */
 static void gang_name_domains(struct decider *e, struct shortage *s, const struct buckets *b,
                               struct racks *racks)
 {
@@ -408,7 +410,7 @@ static void gang_name_domains(struct decider *e, struct shortage *s, const struc
     }
 }
 
-/* Acquires in its domain: Idle in pool order, then Speculative. */
+/* Acquires in the gang's domain: Idle machines in pool order, then Speculative ones. */
 static void gang_acquire(struct decider *e, struct want *w, const struct racks *racks)
 {
     uint32_t number = racks_find(racks, w->domain);
@@ -436,8 +438,9 @@ static void gang_acquire(struct decider *e, struct want *w, const struct racks *
     }
 }
 
-/* Do its cluster's machines alone make that domain the best, whatever can be acquired elsewhere?
- * Where several are as good but for what there is in all, what can be acquired in those decides. */
+/* Determines whether the cluster's machines alone make `best` the best domain, regardless of what
+ * can be acquired elsewhere. If several domains are equal except for their totals, what can be
+ * acquired in these domains decides. */
 static void gang_find_secure(struct decider *e, struct want *w, const struct buckets *b,
                              const struct bucket *best, const struct racks *racks)
 {
@@ -453,7 +456,7 @@ static void gang_find_secure(struct decider *e, struct want *w, const struct buc
         if (bucket->own_score == best->own_score) w->ties[count++] = bucket->value->slot;
     }
     w->secure = true;
-    w->tie_count = count > 1 ? count : 0; /* itself is one */
+    w->tie_count = count > 1 ? count : 0; /* `best` itself is counted */
 }
 
 void gang_assign(struct decider *e, struct want *w)
@@ -479,7 +482,7 @@ void gang_assign(struct decider *e, struct want *w)
     w->has_domain = true;
     w->domain = best->value;
     w->satisfiable = best->satisfiable;
-    if (!best->satisfiable) { /* it will lack: what it could have had is named as it is now */
+    if (!best->satisfiable) { /* the gang will lack something: list the domains before it claims */
         w->shortage = decider_alloc(e, 1, sizeof *w->shortage);
         if (w->shortage) gang_name_domains(e, w->shortage, b, racks);
     }
@@ -487,5 +490,5 @@ void gang_assign(struct decider *e, struct want *w)
     own_claim(e, w);
     credit(e, w);
     if (racks) gang_acquire(e, w, racks);
-    assert(e->err || !w->live == best->satisfiable); /* all that covers it is there to be claimed */
+    assert(e->err || !w->live == best->satisfiable); /* a covered gang lacks nothing */
 }

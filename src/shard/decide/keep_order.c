@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Credits a Need with machines of its cluster in keep order, for whichever Need they were bought.
+/* Credits a Need with machines of its cluster in keep order, whichever Need they were bought for.
  *
- * Each list (one cluster, state and instance type) is sorted when a Need asks for it after its cohorts
- * changed, and stays sorted between decisions. A Need walks the lists of the types it names
- * side by side and stops when it lacks nothing: what it takes is near the front, so most of a
- * cluster is not looked at. Later Needs pass over used-up entries in one step. */
+ * There is one list for each cluster, state and instance type. A list is sorted when a Need asks
+ * for it after its cohorts changed, and stays sorted between decisions. A Need merges the lists of
+ * the types it names and stops when it lacks nothing. The machines it takes are near the front, so
+ * most of a cluster is not read. Later Needs skip a run of used-up entries in one step. */
 #include <stdlib.h>
 
 #include "shard/decide/decider.h"
@@ -12,19 +12,19 @@
 struct keep_entry {
     double price, less_dollars;
     const struct cohort *cohort;
-    uint32_t slot, look, shape, key; /* its own; the others as in the bag */
-    /* In the decision with that number it was found to have nothing left, nor has any from it to
-     * `next`. */
+    uint32_t slot, look, shape, key; /* key: slot of the key that owns the cohort */
+    /* `used_up` is the number of the decision that found the entry, and all entries from there to
+     * `next`, to have no machines left. */
     uint32_t used_up, next;
 };
 struct keep_order {
-    uint64_t version; /* of the bag when it was put in order; 0: never */
+    uint64_t version; /* version of the bag when the list was sorted; 0: never */
     struct keep_entry *at;
     uint32_t count, cap;
 };
 struct keep_cursor {
     struct keep_order *order;
-    uint32_t at; /* the entry that is next; count: none */
+    uint32_t at; /* index of the next entry; count: no further entry */
 };
 
 void keep_orders_free(struct decider *e)
@@ -36,7 +36,7 @@ void keep_orders_free(struct decider *e)
     }
 }
 
-/* --- one list in order --- */
+/* --- one sorted list --- */
 
 static int keep_entry_compare(const void *left, const void *right)
 {
@@ -44,10 +44,10 @@ static int keep_entry_compare(const void *left, const void *right)
 
     if (a->price != b->price) return a->price < b->price ? -1 : 1;
     if (a->less_dollars != b->less_dollars) return a->less_dollars < b->less_dollars ? -1 : 1;
-    return 0; /* ids decide, when it comes to it */
+    return 0; /* ids decide; they are compared only when needed */
 }
 
-/* False: no memory. */
+/* Returns false if memory ran out. */
 static bool keep_order_sort(struct decider *e, struct keep_order *o, const struct type_bag *of_type)
 {
     const struct bag *bag = &of_type->bag;
@@ -74,13 +74,13 @@ static bool keep_entry_is_used_up(const struct decider *e, const struct keep_ord
     return at < o->count && o->at[at].used_up == (uint32_t)e->number;
 }
 
-/* The first from `at` on that was not found to be used up. */
+/* Returns the first entry from `at` on that is not known to be used up. */
 static uint32_t keep_order_next(const struct decider *e, struct keep_order *o, uint32_t at)
 {
     while (keep_entry_is_used_up(e, o, at)) {
         struct keep_entry *entry = &o->at[at];
         if (keep_entry_is_used_up(e, o, entry->next)) entry->next = o->at[entry->next].next;
-        at = entry->next; /* the next look-up has half the way */
+        at = entry->next; /* shortens the path for the next look-up */
     }
     return at;
 }
@@ -93,7 +93,7 @@ static bool keep_entry_is_gone(const struct decider *e, const struct keep_entry 
     return e->cohorts[entry->slot].emptied == (uint32_t)e->number;
 }
 
-/* To the next from `at` on that matches, fits and may have something left. */
+/* Moves the cursor to the next entry from `at` on that matches, fits and may have machines left. */
 static void keep_cursor_move(struct decider *e, const struct want *w,
                              const struct set_memory *memory, struct keep_cursor *c, uint32_t at)
 {
@@ -108,7 +108,7 @@ static void keep_cursor_move(struct decider *e, const struct want *w,
         }
         if (!shape_covers(e, entry->shape, w->demand->unit)) continue;
         if (!set_matches(e, memory, entry->look)) continue;
-        __builtin_prefetch(&e->sources[entry->slot], 1); /* while the other lists are asked */
+        __builtin_prefetch(&e->sources[entry->slot], 1); /* loads while the other lists are read */
         __builtin_prefetch(entry->cohort);
         break;
     }
@@ -155,7 +155,7 @@ static const struct keep_entry *keep_cursors_first(const struct keep_cursors *cu
     return first;
 }
 
-/* All entries that are equal to the first, of every list. */
+/* Collects the entries of all lists that are equal to the first entry. */
 static void keep_class(struct decider *e, const struct want *w, const struct set_memory *memory,
                        struct keep_cursors *cursors, struct supply_pool *class)
 {
@@ -171,7 +171,7 @@ static void keep_class(struct decider *e, const struct want *w, const struct set
     }
 }
 
-/* As assign_fetch(), for the rows of a level that are going to be credited. */
+/* Like assign_fetch(), for the rows of a level that will be credited. */
 void keep_order_fetch(const struct decider *e)
 {
     for (uint32_t i = 0; i < e->turn_count; i++) {
@@ -193,7 +193,7 @@ void keep_order_fetch(const struct decider *e)
         orders = &e->clusters[w->cluster->slot].keep_orders[KEEP_CONFIGURED];
         for (uint32_t k = 0; k < orders->cap && k < w->cluster->configured.count; k++) {
             if (!set_names_type(memory, w->cluster->configured.at[k].type)) continue;
-            if (!orders->at[k].at) continue; /* not made yet */
+            if (!orders->at[k].at) continue; /* not built yet */
             __builtin_prefetch(orders->at[k].at);
             __builtin_prefetch(orders->at[k].at + 1);
             __builtin_prefetch(orders->at[k].at + 2);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shortfalls by fingerprint. Each decision builds a page of its own, which replaces the last one
- * only when it is complete. */
+/* Shortfalls by fingerprint. Each decision builds a new page, which replaces the old page only when
+ * it is complete. */
 #include "shard/decide/ledger.h"
 
 #include <stdlib.h>
 
 #include "base/map.h"
 
-/* One cycle's shortfalls. The next cycle's are built beside it, so that an error loses nothing. */
+/* The shortfalls of one cycle. The next cycle builds a new page, so that an error loses nothing. */
 struct page {
     struct arena arena;
     struct map by_fingerprint;
@@ -69,7 +69,8 @@ static enum err note_row(struct page *next, const struct page *before,
         if (!row) return ERR_NOMEM;
         err = profile_build(&next->arena, verdict->need->profile, &row->profile, NULL);
         if (err) return err;
-        assert(str_equal(row->profile.fingerprint, fingerprint)); /* it was canonical already */
+        /* the fingerprint was canonical before */
+        assert(str_equal(row->profile.fingerprint, fingerprint));
         row->age = old ? old->age + 1 : 1;
         resource_sum_clear(&row->lacking);
         err = map_put(&next->by_fingerprint, row->profile.fingerprint, row);

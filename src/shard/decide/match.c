@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which looks a requirement set accepts. Texts are looked up once per set, while no look comes or
- * goes: what is left to ask of a look is whether it carries this attribute or that. */
+/* Which looks a requirement set accepts. The texts of a set are looked up once, and again only
+ * after a look appeared or disappeared. After that, matching a look only tests whether it carries
+ * certain attributes. */
 #include "shard/decide/decider.h"
 
-/* The postings of the types it names, when they are few. False: it is no such requirement. */
+/* Finds the postings of the instance types that the set names, if there are few. False: the
+ * requirement is of another kind or names too many types. */
 static bool types_recall(const struct decider *e, const struct requirement *r, struct set_memory *m)
 {
     if (m->type_count != TYPES_ANY || r->op != OPERATOR_IN ||
@@ -27,7 +29,7 @@ static enum match_ask ask_of(const struct requirement *r)
     case OPERATOR_EXISTS: return ASK_KEY;
     case OPERATOR_DOES_NOT_EXIST: return ASK_NO_KEY;
     case OPERATOR_SAME: return r->value_count ? ASK_ONE_OF : ASK_KEY;
-    default: return ASK_ONE_OF; /* of nothing, when nobody knows the operator */
+    default: return ASK_ONE_OF; /* of no values: an unknown operator matches nothing */
     }
 }
 
@@ -58,11 +60,11 @@ struct set_memory *set_recall(struct decider *e, const struct requirement_set *s
     struct set_memory *m = &e->sets[set->slot];
 
     if (m->birth == set->birth && m->looks_version == e->inventory->looks_version) return m;
-    m->birth = 0; /* until it is done */
+    m->birth = 0; /* the cache is invalid until it is filled */
     m->term_count = m->value_count = 0;
     m->type_count = TYPES_ANY;
     m->type_bits = UINT64_MAX;
-    for (int refusals = 0; refusals < 2; refusals++) { /* they come last */
+    for (int refusals = 0; refusals < 2; refusals++) { /* terms that refuse values come last */
         for (size_t i = 0; i < set->count; i++) {
             const struct requirement *r = &set->requirements[i];
             if ((r->op == OPERATOR_NOT_IN) != refusals || types_recall(e, r, m)) continue;
@@ -75,7 +77,7 @@ struct set_memory *set_recall(struct decider *e, const struct requirement_set *s
     return m;
 }
 
-/* --- one look --- */
+/* --- matching one look --- */
 
 static bool carries_one_of(const struct look *look, const struct posting *const *values,
                            uint32_t count)
@@ -116,7 +118,7 @@ static enum brief_answer brief_answers(const struct match_term *t, const struct 
     return t->ask == ASK_NONE_OF ? BRIEF_YES : BRIEF_NO;
 }
 
-/* The first `count` terms hold. The look is fetched only if its brief does not answer. */
+/* True if the first `count` terms hold. The look is read only if its brief does not decide. */
 static bool look_accepted(const struct decider *e, const struct set_memory *m, uint32_t slot,
                           uint32_t count)
 {
@@ -199,7 +201,7 @@ static bool terms_equal(const struct set_memory *a, const struct match_term *lef
     return true;
 }
 
-/* Both have their requirements and values in the order of the texts. */
+/* Both sets have their requirements and values sorted by text, so they are compared in order. */
 bool set_base_equal(const struct set_memory *a, const struct set_memory *b)
 {
     if (a->type_count != b->type_count || a->base_count != b->base_count) return false;

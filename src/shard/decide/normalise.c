@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Section 1 of the rule book: which gangs fold, and the rows in their order. Plain rows are merged
- * already (shard/state/merge.c): that much the rows alone decide. While neither the demand nor the
- * answer of any gang changes, the rows of the last decision remain. */
+/* Section 1 of decision.md: which gangs fold, and the rows in the order of Needs. Plain rows are
+ * already merged (shard/state/merge.c), because merging depends on the rows alone. The rows of the
+ * last decision are reused if neither the demand nor the folding of any gang changed. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,15 +11,15 @@ enum { ANSWER_UNKNOWN, ANSWER_NO, ANSWER_YES };
 enum { OUTFITS_MOST = 1024 };
 
 struct folding {
-    uint8_t *fits;    /* by number of the gangs: could one machine hold one of them whole? */
-    uint32_t *counts; /* by number of the fold: gangs that fold into it */
+    uint8_t *fits;    /* by gangs.number: whether a machine could hold a whole gang (cached) */
+    uint32_t *counts; /* by fold.number: gangs that fold into this row */
     int64_t *arrivals;
     bool any, changed;
 };
 
-/* --- what a Need has in the inventory --- */
+/* --- cached facts about rows --- */
 
-/* Looks the row's family or key up; strings are hashed only when it is not remembered. */
+/* Finds the row's family or key. Strings are hashed only if the slot is not cached. */
 static void memory_refresh(struct decider *e, struct row_memory *m, const struct demand *d)
 {
     const struct inventory *inv = e->inventory;
@@ -31,7 +31,7 @@ static void memory_refresh(struct decider *e, struct row_memory *m, const struct
     bool same = known && birth == m->birth;
     uint64_t version;
 
-    if (!same && !m->birth && m->version == inv->keys_born) return; /* still none */
+    if (!same && !m->birth && m->version == inv->keys_born) return; /* still no family or key */
     if (!same && d->gang) {
         key = inventory_key(inv, d->key.cluster, d->key.fingerprint, d->key.group);
     } else if (!same) {
@@ -59,7 +59,7 @@ struct row_state *row_state_of(struct decider *e, struct demand *d)
     d->memory = e->state_count++;
     s = &e->states[d->memory];
     *s = (struct row_state){
-        .memory = {.row = d->birth, .key = KEY_NONE, .version = UINT64_MAX /* it is looked up */},
+        .memory = {.row = d->birth, .key = KEY_NONE, .version = UINT64_MAX /* forces a look-up */},
         .steady.key = KEY_NONE,
         .made = UINT64_MAX};
     return s;
@@ -73,7 +73,7 @@ struct row_memory *memory_of(struct decider *e, struct demand *d)
     return s ? &s->memory : NULL;
 }
 
-/* Rows that are gone leave their memories behind; when most are of that kind all are dropped. */
+/* States of removed rows stay allocated. When most states are of removed rows, all are dropped. */
 static void memory_sweep(struct decider *e)
 {
     if (e->state_count / 4 <= e->needs->order_count + e->needs->folds_count) return;
@@ -99,13 +99,13 @@ void want_find(struct decider *e, struct want *w, struct demand *demand)
 
 /* --- folding --- */
 
-/* Some machine of a type that the set names could, wherever it is. */
+/* True if some machine of a type that the set names could hold the whole gang, in any place. */
 static bool might_hold_whole(const struct decider *e, const struct demand *d,
                              const struct set_memory *memory)
 {
     const struct rooms *outfits = &e->inventory->outfit_slots;
 
-    if (outfits->used > OUTFITS_MOST) return true; /* a walk would not be cheaper */
+    if (outfits->used > OUTFITS_MOST) return true; /* testing each outfit would not be cheaper */
     for (uint32_t i = 0; i < outfits->used; i++) {
         const struct outfit *outfit = rooms_get(outfits, i);
         if (outfit && set_names_type(memory, outfit->type) &&
@@ -116,7 +116,7 @@ static bool might_hold_whole(const struct decider *e, const struct demand *d,
     return false;
 }
 
-/* Some machine matches the whole profile and covers the whole aggregate. */
+/* True if some machine matches the whole profile and covers the whole aggregate. */
 static bool holds_whole(struct decider *e, const struct demand *d)
 {
     const struct resources *whole = d->gangs->fold->demand.unit;
@@ -148,7 +148,8 @@ static bool gang_folds(struct decider *e, struct folding *f, struct demand *d)
 {
     uint8_t *fits = &f->fits[d->gangs->number];
 
-    if (!d->gangs->fold || !d->aggregate.mask) return false; /* too large, or asks nothing */
+    /* too large for any machine, or the gang asks for nothing */
+    if (!d->gangs->fold || !d->aggregate.mask) return false;
     if (*fits == ANSWER_UNKNOWN) *fits = holds_whole(e, d) ? ANSWER_YES : ANSWER_NO;
     return *fits == ANSWER_YES && !is_served(e, d);
 }
@@ -159,7 +160,7 @@ static void fold_gangs(struct decider *e, struct folding *f)
         uint32_t i = e->gang_places[k];
         struct demand *demand = e->needs->order[i];
         bool folds = gang_folds(e, f, demand);
-        assert(e->folded); /* normalise() made room for all */
+        assert(e->folded); /* normalise() made room for all gangs */
         if (folds != e->folded[i]) f->changed = true;
         e->folded[i] = folds;
         if (!folds) continue;
@@ -170,9 +171,9 @@ static void fold_gangs(struct decider *e, struct folding *f)
     }
 }
 
-/* --- the rows that come of it --- */
+/* --- resulting rows --- */
 
-/* A fold with the plain row it merges into, if there is one. */
+/* Returns the row of a fold, merged with an equal plain row if there is one. */
 static struct demand *fold_row(struct decider *e, const struct folding *f, const struct fold *fold)
 {
     struct demand *row = ARENA_NEW(&e->rows_arena, struct demand);
@@ -191,7 +192,7 @@ static struct demand *fold_row(struct decider *e, const struct folding *f, const
     }
     row->arrival_unix_ns = arrival_earlier(row->arrival_unix_ns, f->arrivals[fold->number]);
     row->birth = fold->demand.birth;
-    row->memory = UINT32_MAX; /* its amounts are new, so nothing is remembered of it */
+    row->memory = UINT32_MAX; /* nothing is cached about the row, because its amounts are new */
     decider_note(e, amounts_keep(&e->rows_arena, &all, &row->aggregate));
     return row;
 }
@@ -220,7 +221,7 @@ static void fold_rows(struct decider *e, const struct folding *f)
 
 static void rows_make(struct decider *e, const struct folding *f)
 {
-    e->rows_version = 0; /* until it is done */
+    e->rows_version = 0; /* invalid until the rows are complete */
     e->rows_made++;
     e->row_count = e->folded_rows = 0;
     arena_reset(&e->rows_arena);
@@ -265,6 +266,6 @@ void normalise(struct decider *e)
         memory_sweep(e);
         rows_make(e, &f);
     }
-    if (e->err) e->rows_version = 0; /* some of the answers are new, the rows are not */
+    if (e->err) e->rows_version = 0; /* some folding answers are new, the rows are not */
     e->decision.folded = e->folded_rows;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counts for how many cycles each gang was stuck. Each decision builds a sorted list of its own,
- * which replaces the last one only when it is complete. */
+/* Counts for how many cycles each gang made no progress. Each decision builds a new sorted list,
+ * which replaces the old list only when it is complete. */
 #include "shard/decide/parking.h"
 
 #include <stdlib.h>
@@ -9,10 +9,10 @@ struct aged {
     struct need_key key;
     uint32_t cycles;
 };
-/* The next decision's ages are built beside these, so that an error loses nothing. */
+/* The ages of the next decision are built beside these, so that an error loses nothing. */
 struct parking {
     struct arena arena;
-    struct aged *aged; /* by key, each once */
+    struct aged *aged; /* sorted by key, without duplicates */
     struct need_key *parked;
     size_t aged_count, parked_count;
 };
@@ -92,7 +92,7 @@ static enum err stuck_collect(struct parking *next, const struct decision *decis
     return err;
 }
 
-/* Two rows of one gang age as one. */
+/* If a gang has two rows, they age as one. */
 static void ages_count(struct parking *next, const struct parking *before)
 {
     size_t count = 0;

@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gangs that no domain can hold stop asking, and ask again now and then.
+/* Parks gangs that no domain can hold, and lets them try again periodically.
  *
- * A gang that is larger than any rack would collect machines, fail, lose them as excess and begin
- * again, for ever. So a gang that lacks something, got nothing and has no domain that could hold it
- * ages by a cycle; from PARK_AFTER on it is parked: it keeps what it has and acquires and preempts
- * nothing. Every PARK_PROBE_EVERY cycles it is let try once. Any progress forgets its age.
+ * A gang that is larger than any rack would acquire machines, fail, lose the machines as excess and
+ * start again, for ever. So the age of a gang grows by one in each cycle in which it lacks
+ * something, got nothing and has no domain that could hold it. From age PARK_AFTER on the gang is
+ * parked: it keeps what it has, but does not acquire or preempt. Every PARK_PROBE_EVERY cycles a
+ * parked gang may try once. Any progress resets the age.
  *
- * Pure: the ages, and nothing else, live here. Bounded by the gangs of one decision. */
+ * Pure: this object contains only the ages. Bounded by the number of gangs in one decision. */
 #ifndef SHARD_DECIDE_PARKING_H
 #define SHARD_DECIDE_PARKING_H
 #include "shard/decide/decide.h"
 
 enum { PARK_AFTER = 8, PARK_PROBE_EVERY = 32 };
 
-struct parking;                                      /* opaque, one owner */
+struct parking;                                      /* opaque; one owner */
 enum err parking_open(struct parking **ret_parking); /* ERR_NOMEM */
-void parking_close(struct parking *parking);         /* NULL is fine */
+void parking_close(struct parking *parking);         /* NULL is allowed */
 
-/* Counts the ages of a decision's gangs. ERR_NOMEM: the ages are what they were. */
+/* Updates the ages from a decision's gangs. ERR_NOMEM leaves the ages unchanged. */
 enum err parking_note(struct parking *parking, const struct decision *decision);
-/* The gangs that are parked in the next decision; valid until the next parking_note(). */
+/* Returns the gangs to park in the next decision; valid until the next parking_note(). */
 const struct need_key *parking_parked(const struct parking *parking, size_t *ret_count);
-/* 0: not aged. */
+/* Returns 0 if the gang has no age. */
 uint32_t parking_age(const struct parking *parking, const struct need_key *key);
 #endif

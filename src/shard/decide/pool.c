@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sources in an order. A *class* is a run of entries that are equal in that order: there the
- * smaller id comes first, which is found by merging the members of its cohorts. */
+/* Pools: sources in an order. A *class* is a run of entries that are equal in that order. Within a
+ * class the smaller id comes first; it is found by merging the members of the class's cohorts. */
 #include <stdlib.h>
 
 #include "base/sift.h"
@@ -21,7 +21,7 @@ static int pool_entry_compare(const void *left, const void *right)
 
     if (a->first != b->first) return a->first < b->first ? -1 : 1;
     if (a->second != b->second) return a->second < b->second ? -1 : 1;
-    return 0; /* ids decide, when it comes to it */
+    return 0; /* ids decide; they are compared only when needed */
 }
 
 void pool_sort(struct supply_pool *pool, uint32_t from)
@@ -31,7 +31,7 @@ void pool_sort(struct supply_pool *pool, uint32_t from)
     if (count > 1) qsort(pool->at + from, count, sizeof *pool->at, pool_entry_compare);
 }
 
-/* Is there an entry of that number, fetched now or before? */
+/* Returns true if the pool has an entry of that number, and fetches the entry if necessary. */
 static bool pool_reaches(struct decider *e, struct supply_pool *pool, uint32_t number)
 {
     if (number >= pool->count && pool->cursor_count) price_lists_pull(e, pool);
@@ -44,7 +44,8 @@ void pool_fetch(struct decider *e, struct supply_pool *pool)
     while (pool_reaches(e, pool, pool->count)) continue;
 }
 
-/* Behind the entries like `from`: all of them are fetched, and then found without a walk. */
+/* Returns the end of the class that starts at `from`. All entries of the class are fetched first,
+ * so that the end can be found by binary search. */
 static uint32_t pool_class_end(struct decider *e, struct supply_pool *pool, uint32_t from)
 {
     uint32_t low = from, high;
@@ -71,7 +72,7 @@ static bool pool_may_take(const struct decider *e, const struct want *w,
            source_in_domain(w, s->cohort) && source_open(e, w, s->cohort);
 }
 
-/* A heap of sources by their next id. */
+/* Orders a heap of sources by their next id. */
 bool source_before(const void *, const void *left, const void *right)
 {
     const struct supply_source *a = *(struct supply_source *const *)left,
@@ -85,7 +86,7 @@ void source_sink(struct supply_source **heap, uint32_t count, uint32_t at)
     sift_down(heap, sizeof(struct supply_source *), count, at, source_before, NULL);
 }
 
-/* The sources of a class that the Need may take from, into e->heap. */
+/* Collects in e->heap the sources of a class that the Need may take from. */
 static uint32_t pool_class_open(struct decider *e, const struct want *w,
                                 const struct supply_pool *pool, uint32_t from, uint32_t end)
 {
@@ -100,8 +101,8 @@ static uint32_t pool_class_open(struct decider *e, const struct want *w,
     return count;
 }
 
-/* The Need takes every machine of the class, so ids decide nothing. Not for Idle and Speculative
- * machines, whose actions are emitted in the order they were taken. */
+/* True if the Need takes every machine of the class, so that ids decide nothing. Always false for
+ * Idle and Speculative machines, whose actions are emitted in the order of taking. */
 static bool pool_class_whole(const struct decider *e, const struct want *w, uint32_t count)
 {
     const struct traits *t = &e->heap[0]->cohort->traits;
@@ -126,14 +127,14 @@ static void pool_class_take(struct decider *e, struct want *w, struct supply_poo
         for (uint32_t i = 0; i < count; i++) take(e, w, heap[i], source_left(e, heap[i]));
         return;
     }
-    if (count > 1) { /* the smallest next id on top */
+    if (count > 1) { /* the source with the smallest next id on top */
         for (uint32_t i = 0; i < count; i++) (void)source_next(heap[i]);
         for (uint32_t i = count / 2; i-- > 0;) source_sink(heap, count, i);
     }
     while (count > 0 && w->live) {
         struct supply_source *s = heap[0];
         uint32_t wanted = want_needs(w, s->cohort->traits.shape, source_left(e, s));
-        if (count > 1 && wanted > 1) wanted = 1; /* the next id may be another cohort's */
+        if (count > 1 && wanted > 1) wanted = 1; /* the next id may be in another cohort */
         if (wanted > 0) take(e, w, s, wanted);
         if (wanted == 0 || source_left(e, s) == 0)
             heap[0] = heap[--count];
@@ -155,17 +156,17 @@ void pool_take_all(struct decider *e, struct want *w, struct supply_pool *pool, 
     }
 }
 
-/* --- making them --- */
+/* --- building pools --- */
 
-struct kept_pool { /* a pool of one set, under what else it depends on */
+struct kept_pool { /* a pool of one requirement set, and the other inputs it depends on */
     struct kept_pool *next;
     enum pool_kind kind;
-    uint32_t extra; /* bucket or priority */
+    uint32_t extra; /* bucket or priority, depending on the kind */
     const struct resources *unit;
     struct supply_pool pool;
 };
 
-/* What the order of a kind looks at. */
+/* Adds a source with the sort keys of the pool's kind. */
 void pool_add_in_order(struct decider *e, struct supply_pool *pool, enum pool_kind kind,
                        const struct want *w, struct supply_source *s)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Phase 2: serves unsatisfied Needs from machines that are Configured or Draining. First from those
- * that come back anyway, then from those that Phase 3 frees anyway, and only then from victims. */
+/* Phase 2: serves unsatisfied Needs from Configured and Draining machines. It uses machines that
+ * come back anyway first, then excess that Phase 3 frees anyway, and victims last. */
 #include "shard/decide/victims.h"
 
 static uint64_t preempt_grace_ms(int64_t gap)
@@ -11,9 +11,9 @@ static uint64_t preempt_grace_ms(int64_t gap)
     return 600 * MS_PER_SECOND;
 }
 
-/* --- what there is to take from --- */
+/* --- excess machines --- */
 
-/* What is left of a cohort. */
+/* Adds the machines of a cohort that are left. */
 static void tail_add(struct decider *e, const struct cohort *c, uint32_t type)
 {
     const struct supply_source *s = source_of(e, c);
@@ -36,7 +36,7 @@ static void tails_make(struct decider *e)
     for (uint32_t i = 0; i < clusters->used; i++) {
         const struct cohort_cluster *cluster = rooms_get(clusters, i);
         if (!cluster || !e->ready[i]) continue;
-        if (cluster->machines[MACHINE_CONFIGURED] == e->claimed[i]) continue; /* none is left */
+        if (cluster->machines[MACHINE_CONFIGURED] == e->claimed[i]) continue; /* none are left */
         e->decision.excess += cluster->machines[MACHINE_CONFIGURED] - e->claimed[i];
         for (uint32_t k = 0; k < cluster->configured.count; k++) {
             const struct bag *bag = &cluster->configured.at[k].bag;
@@ -55,7 +55,7 @@ void tails_add(struct decider *e, const struct want *w, const struct set_memory 
     for (uint32_t i = 0; i < e->tails.count; i++) {
         struct supply_source *tail = &e->tails.at[i];
         if (!set_names_type(memory, e->tails.types[i])) continue;
-        /* A look without the mark is not in the domain; one with it may be. */
+        /* A look without the domain's mark is outside the domain; others may be inside. */
         if (mark & ~e->inventory->look_briefs[tail->cohort->traits.look->slot].marks) continue;
         if (tail->taken == tail->count || !cohort_fits(tail->cohort, w->demand->unit)) continue;
         if (!set_matches(e, memory, tail->cohort->traits.look->slot)) continue;
@@ -75,7 +75,7 @@ static void preempt_take(struct decider *e, struct want *w, struct supply_pool *
     }
 }
 
-/* What is drained for it, then what is drained for no Need. */
+/* Counts machines that are drained for the Need, then machines that are drained for no Need. */
 static void preempt_coming_back(struct decider *e, struct want *w)
 {
     struct supply_pool *pool = &e->own_pool;
@@ -89,7 +89,7 @@ static void preempt_coming_back(struct decider *e, struct want *w)
     preempt_take(e, w, pool);
 }
 
-/* A gang's: of its domain only, and for it alone. */
+/* The pool of a gang contains only machines of its domain and is used for this gang only. */
 static struct supply_pool *preempt_gang_pool(struct decider *e, const struct want *w,
                                              enum pool_kind kind)
 {
@@ -147,8 +147,8 @@ static void emit_victim(struct decider *e, struct want *w, const struct log_entr
     decider_note(e, amounts_keep(&e->arena, &sum, &w->shortage->freed));
 }
 
-/* After all of Phase 2: of each run what one Need took follows what the one before it took, so its
- * machines are read once, from the front. */
+/* Runs after Phase 2 is complete. The machines that one Need took of a range follow those of the
+ * previous Need, so each range is read once, from the front. */
 static void emit_victims(struct decider *e)
 {
     for (uint32_t i = e->phase1_log; i < e->log.count; i++) {

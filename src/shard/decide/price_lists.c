@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What can be acquired, on lists: one for each instance type and shape, and each in the order in
- * which its machines are taken.
+/* Lists of machines that can be acquired: one list per instance type and shape, sorted in the order
+ * the machines are taken.
  *
- * Where every machine has labels of its own every Need has a set of its own, and a pool that is
- * filled and sorted for it is a walk over the fleet. So a pool is filled from the lists as far as
- * it is read: their heads are merged, what is used up is passed over, and a set is asked only of
- * what comes next. */
+ * If every machine has its own labels, every Need has its own requirement set. Filling and sorting
+ * a pool for each Need would then walk the whole fleet. Instead a pool is filled from these lists
+ * as it is read: the heads of the lists are merged, used-up entries are skipped, and only the next
+ * entries are matched. */
 #include "shard/decide/price_lists.h"
 
 #include <stdlib.h>
@@ -137,9 +137,9 @@ const struct posting *const *price_values(struct decider *e, struct price_list *
     return values->at;
 }
 
-/* --- those that a Need could take from --- */
+/* --- walks over lists --- */
 
-/* The first list whose type is not below. */
+/* Returns the first list whose type is not smaller than `type`. */
 static uint32_t price_lists_from(const struct price_lists *all, uint64_t type)
 {
     uint32_t low = 0, high = all->count;

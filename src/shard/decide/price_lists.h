@@ -7,8 +7,8 @@
 struct price_item {
     double price, probability;
     uint32_t cohort, look; /* slots */
-    uint32_t machines;     /* when nothing is taken */
-    bool kept;             /* for a Need */
+    uint32_t machines;     /* before any were taken in this decision */
+    bool kept;             /* kept for a Need (shield) */
 };
 static inline uint32_t price_item_left(const struct decider *e, const struct price_item *item)
 {
@@ -17,7 +17,7 @@ static inline uint32_t price_item_left(const struct decider *e, const struct pri
     return touched ? source_left(e, &e->sources[item->cohort]) : item->machines;
 }
 struct price_entry {
-    double first;          /* as in a pool's entry */
+    double first;          /* sort key, as in pool_entry */
     uint32_t cohort, look; /* slots */
 };
 static inline bool entry_used_up(const struct decider *e, const struct price_entry *entry)
@@ -28,19 +28,19 @@ static inline bool entry_used_up(const struct decider *e, const struct price_ent
 /* All machines of a list in the order they are taken, for one penalty bucket. */
 struct price_order {
     uint32_t bucket, count;
-    uint32_t head; /* entries before it are used up */
+    uint32_t head; /* entries before head are used up */
     struct price_entry *at;
-    struct chains *chains;    /* by values of keys: chains.h */
-    struct price_order *next; /* for another bucket */
+    struct chains *chains;    /* by the values of label keys, see chains.h */
+    struct price_order *next; /* the order for another bucket */
 };
-struct price_values { /* what the items have under one key; NULL: nothing */
+struct price_values { /* the value of each item under one key; NULL: no such label */
     const struct word *key;
     const struct posting **at;
     struct price_values *next;
 };
 struct price_list {
-    uint32_t type, shape;     /* slots; type SLOT_NONE: none */
-    struct price_item *items; /* in the order of the looks, so that a walk over all is cheap */
+    uint32_t type, shape;     /* slots; type SLOT_NONE: no instance type */
+    struct price_item *items; /* in the order of the looks, for fast walks */
     uint32_t count, cap;
     struct price_order *orders;
     struct price_values *values;
@@ -50,30 +50,30 @@ struct price_cursor {
     uint32_t next;
 };
 
-/* A walk over the lists of types that a set names and shapes that cover. */
+/* A walk over the lists whose type the set names and whose shape covers the wanted amounts. */
 struct price_walk {
     const struct price_lists *all;
     const struct set_memory *memory;
     const struct resources *wanted;
-    uint32_t type, next, end; /* type: number of the named one that is next */
+    uint32_t type, next, end; /* type: index of the next type that the set names */
 };
 struct price_walk price_walk_begin(struct decider *e, enum pool_state state,
                                    const struct set_memory *memory, const struct resources *wanted);
 struct price_list *price_walk_next(struct decider *e,
                                    struct price_walk *walk); /* NULL at the end */
-/* The order for that bucket, used-up entries at its front passed over. NULL: full. */
+/* Returns the order for that bucket, its head past used-up entries. NULL if memory ran out. */
 struct price_order *price_order_of(struct decider *e, struct price_list *list, uint32_t bucket);
-/* What the items have under the key, in their order. NULL: full. */
+/* Returns the value of each item under the key, in item order. NULL if memory ran out. */
 const struct posting *const *price_values(struct decider *e, struct price_list *list,
                                           struct str key);
 
-/* Prepares a pool of that kind that is filled as it is read. */
+/* Initialises a pool of that kind that is filled as it is read. */
 void price_lists_open(struct decider *e, enum pool_kind kind, const struct want *w,
                       struct supply_pool *pool);
-/* One more entry, the next in the pool's order, of which something is left, if there is one. */
+/* Appends the next entry in the pool's order that has machines left, if there is one. */
 void price_lists_pull(struct decider *e, struct supply_pool *pool);
-/* Machines that match and cover, taken or not, with or without those that are kept for a Need;
- * counted up to `most`. */
+/* Counts machines that match and cover, taken or not, up to `most`. `with_kept` includes machines
+ * that are kept for a Need. */
 uint64_t price_lists_count(struct decider *e, enum pool_state state,
                            const struct set_memory *memory, const struct resources *wanted,
                            bool with_kept, uint64_t most);

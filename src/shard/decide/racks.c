@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What gangs of one base and unit could acquire, by domain ("rack").
  *
- * A fleet has thousands of racks and of gangs; asking every gang about every rack is their
- * product. But racks differ in little: those with the same number of machines and the same amounts
- * left are one *class* to any gang, and the smallest value in it represents all. So a gang looks
- * at classes, and one by one only at racks where its cluster has machines.
+ * A fleet has thousands of racks and thousands of gangs, so comparing each gang with each rack is
+ * too slow. Racks with the same number of machines and the same amounts left are equal for every
+ * gang. They form a *class*, and the smallest value in the class represents all its racks. A gang
+ * compares classes, and reads single racks only where its cluster has machines.
  *
- * What is taken, by whomever, is read from the log when a gang looks next. What is left only
- * shrinks, so a rack never comes back into a class it left: old entries in a class's heap are known
- * by the class the rack is in now. Machines that are kept for a Need are listed apart: they count
- * for some Needs only.
+ * Machines taken since the last use are read from the log. What is left only shrinks, so a rack
+ * never returns to a class it left. The heap of a class may contain racks that moved on; they are
+ * recognised because the rack records its present class. Machines kept for a Need are listed
+ * separately, because they count for some Needs only.
  *
- * Where every machine has labels of its own every gang has a set of its own, but most differ only
- * in values they refuse. Those share their racks; which machines a gang refuses is found by the
- * value, and their racks are looked at one by one, without them (gang.c). */
+ * If every machine has its own labels, every gang has its own requirement set. Most of these sets
+ * differ only in the values they refuse, so they share their racks. gang.c finds the machines that
+ * a gang refuses by value, and reads their racks one by one without these machines. */
 #include "shard/decide/racks.h"
 
 #include <string.h>
@@ -56,7 +56,7 @@ uint32_t racks_smallest(struct decider *e, struct racks *r, uint32_t class_numbe
 
     while (c->count > 0 && count < most) {
         uint32_t rack = rack_class_pop(r, c);
-        if (r->at[rack].class_number != class_number) continue; /* it has left */
+        if (r->at[rack].class_number != class_number) continue; /* moved to another class */
         if (!decider_grow(e, &kept, aside, &kept_cap, sizeof *kept)) break;
         kept[aside++] = rack;
         if (filter(context, &r->at[rack])) found[count++] = rack;
@@ -77,7 +77,7 @@ static uint32_t rack_class_hash(const struct racks *r, const struct rack *rack, 
     return (uint32_t)(hash >> 32);
 }
 
-/* Puts the rack into the class of what it has now. */
+/* Moves the rack to the class of the machines and amounts it has now. */
 static void rack_classify(struct decider *e, struct racks *r, uint32_t number)
 {
     struct rack *rack = &r->at[number];
@@ -137,14 +137,14 @@ static void rack_count(struct racks *r, uint32_t number, const struct machine_sh
     }
 }
 
-/* --- making --- */
+/* --- building --- */
 
 static void rack_member_add(struct decider *e, struct racks *r, struct rack_member member,
                             bool kept)
 {
     if (!member.left) return;
     if (!kept) {
-        r->members[r->member_count++] = member; /* there is room */
+        r->members[r->member_count++] = member; /* the array has room */
     } else if (decider_grow(e, &r->kept, r->kept_count, &r->kept_cap,
                             sizeof(struct supply_source *))) {
         r->kept[r->kept_count++] =
@@ -152,8 +152,8 @@ static void rack_member_add(struct decider *e, struct racks *r, struct rack_memb
     }
 }
 
-/* Fleets have racks of thousands of machines and gangs by the thousand: nothing of a machine is
- * fetched that its list has. */
+/* Reads only what the price list contains and does not fetch the machines, because fleets have
+ * racks of thousands of machines and thousands of gangs. */
 static void rack_members_of_list(struct decider *e, struct racks *r, struct price_list *list)
 {
     const struct posting *const *values = price_values(e, list, r->key);
@@ -170,7 +170,7 @@ static void rack_members_of_list(struct decider *e, struct racks *r, struct pric
     }
 }
 
-/* In no order: what is acquired in a rack is put in order then. */
+/* Adds members in any order; gang_acquire() sorts those of one rack. */
 static void rack_members_add(struct decider *e, struct racks *r, enum pool_state state)
 {
     struct price_walk walk = price_walk_begin(e, state, r->memory, r->unit);
@@ -179,7 +179,7 @@ static void rack_members_add(struct decider *e, struct racks *r, enum pool_state
     while ((list = price_walk_next(e, &walk))) rack_members_of_list(e, r, list);
 }
 
-/* A rack for every value; its members are chained, and count into it. */
+/* Creates a rack for each value, links the rack's members and sums them. */
 static void racks_fill(struct decider *e, struct racks *r)
 {
     uint32_t size = 16, cap = 0;
@@ -212,8 +212,8 @@ static void racks_fill(struct decider *e, struct racks *r)
     }
 }
 
-/* What was taken since. No entry that was read grows any more: only the Need at work adds to its
- * last, and it read before it took. */
+/* Reads from the log what was taken since the last call. Entries already read are final: only the
+ * present Need extends its last entry, and it reads the log before it takes anything. */
 static void racks_read_log(struct decider *e, struct racks *r)
 {
     for (; r->log_read < e->acquired_count; r->log_read++) {

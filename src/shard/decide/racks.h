@@ -8,36 +8,36 @@
 #define CLASS_NONE UINT32_MAX
 enum { RACK_CLASS_SLOTS = 64 };
 
-struct rack_member { /* Idle or Speculative; of one rack they are chained */
+struct rack_member { /* an Idle or Speculative cohort; the members of one rack are linked */
     const struct posting *value;
     uint32_t cohort, shape; /* slots */
-    uint32_t left;          /* machines, when it was added */
-    uint32_t next;          /* RACK_NONE ends it */
+    uint32_t left;          /* machines left when the member was added */
+    uint32_t next;          /* next member of the rack; RACK_NONE: none */
 };
 struct rack {
     const struct posting *value;
     uint32_t count; /* machines left */
     uint32_t class_number, member;
 };
-struct rack_class { /* racks with the same machines and amounts left */
+struct rack_class { /* racks with equal numbers of machines and equal amounts left */
     const int128 *total;
     uint32_t machines, next;
-    uint32_t *heap; /* racks, the smallest value on top; some may have left */
+    uint32_t *heap; /* racks, smallest value on top; some may be in another class now */
     uint32_t count, cap;
 };
 struct racks {
     struct racks *next;
-    struct set_memory *memory; /* of a set with that base */
+    struct set_memory *memory; /* of one set with this base */
     const struct resources *unit;
-    struct str key;                /* K */
-    uint64_t mask;                 /* of the aggregate: which amounts are counted */
-    uint32_t dimensions, log_read; /* log_read: of e->acquired */
+    struct str key;                /* K, the gang's topology key */
+    uint64_t mask;                 /* of the aggregate: the dimensions that are summed */
+    uint32_t dimensions, log_read; /* log_read: entries of e->acquired that were read */
     struct rack *at;
     int128 *totals;
     uint32_t count;
     struct rack_member *members;
     uint32_t member_count, member_cap;
-    struct supply_source **kept; /* for a Need */
+    struct supply_source **kept; /* machines that are kept for a Need */
     uint32_t kept_count, kept_cap;
     uint32_t *by_value, by_value_mask;
     struct rack_class *classes;
@@ -49,10 +49,11 @@ static inline int128 *racks_total(const struct racks *r, uint32_t number)
 {
     return r->totals + (size_t)number * r->dimensions;
 }
-/* Those for the Need's base and unit, as of now. NULL: full. */
+/* Returns the racks for the Need's base and unit, up to date. NULL if memory ran out. */
 struct racks *racks_of(struct decider *e, const struct want *w);
-uint32_t racks_find(const struct racks *r, const struct posting *value); /* RACK_NONE */
-/* Up to `most` racks of a class that pass the filter, smallest value first. */
+/* RACK_NONE: no such rack */
+uint32_t racks_find(const struct racks *r, const struct posting *value);
+/* Finds up to `most` racks of a class that pass the filter, smallest value first. */
 typedef bool rack_filter(const void *context, const struct rack *rack);
 uint32_t racks_smallest(struct decider *e, struct racks *r, uint32_t class_number,
                         rack_filter *filter, const void *context, uint32_t *found, uint32_t most);

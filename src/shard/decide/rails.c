@@ -24,7 +24,7 @@ enum err rails_pass(const struct decision *decision, const struct inventory *inv
         const struct action *action = &decision->actions[i];
 
         if (action->kind == ACTION_RECLAIM && options->reclaim_fraction > 0) {
-            if (!str_equal(action->cluster, cluster)) { /* the rule book groups them by cluster */
+            if (!str_equal(action->cluster, cluster)) { /* decision.md groups actions by cluster */
                 assert(str_compare(cluster, action->cluster) < 0);
                 cluster = action->cluster;
                 left = rails_reclaim_cap(

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Phase 3: reclaims excess and deletes Idle machines that are due. Also emits the actions of Phase 1,
- * which come first. */
+/* Phase 3: reclaims excess and deletes Idle machines whose hold time is over. Also emits the
+ * actions of Phase 1, which come first. */
 #include <stdlib.h>
 
 #include "shard/decide/decider.h"
 
-/* --- Phase 1: what was acquired --- */
+/* --- Phase 1: acquired machines --- */
 
 static void emit_acquired(struct decider *e, const struct want *w, enum action_kind kind)
 {
@@ -17,8 +17,8 @@ static void emit_acquired(struct decider *e, const struct want *w, enum action_k
         const struct log_entry *entry = &e->log.at[i];
         struct supply_source *s = entry->source;
         if (s->cohort->traits.state != state) continue;
-        /* Read again from the front: what one Need took of a cohort follows what the one before it
-         * took, and Needs come in the order they were served. */
+        /* Reads from the front again: the machines that one Need took of a cohort follow those of
+         * the previous Need, and Needs come in the order they were served. */
         for (uint32_t k = 0; k < entry->count; k++) {
             action.machine = row_id(source_at(s, entry->from + k));
             action_add(e, &action);
@@ -39,17 +39,17 @@ void emit_phase1(struct decider *e)
 
 struct leaving {
     const struct machine_row *row;
-    const struct want *promised; /* the Need it is drained for; NULL: none */
+    const struct want *promised; /* the Need that the machine is drained for; NULL: none */
 };
 
-static int release_compare(const void *left, const void *right) /* id descending */
+static int release_compare(const void *left, const void *right) /* sorts by id, descending */
 {
     const struct leaving *a = left, *b = right;
 
     return str_compare(row_id(b->row), row_id(a->row));
 }
 
-/* Clusters ascending, price descending, reclamation dollars ascending. */
+/* Sorts by cluster ascending, price descending, reclamation dollars ascending. */
 static int tail_compare(const void *left, const void *right)
 {
     const struct cohort *a = (*(struct supply_source *const *)left)->cohort;
@@ -64,7 +64,7 @@ static int tail_compare(const void *left, const void *right)
     return 0;
 }
 
-/* The machines of one tail, the last first. */
+/* Lists the machines of one tail in descending order. */
 static void tail_leaves(struct decider *e, const struct supply_source *tail, struct leaving *out)
 {
     struct supply_source run = {
@@ -133,7 +133,7 @@ static int release_row_compare(const void *left, const void *right)
                        row_id(*(const struct machine_row *const *)right));
 }
 
-struct due { /* Idle machines that are deleted */
+struct due { /* Idle machines to delete */
     const struct machine_row **at;
     uint32_t count, cap;
 };
@@ -159,7 +159,7 @@ static void release_cohort(struct decider *e, const struct cohort *c, struct due
     if (c->traits.promise) e->keys[c->traits.promise->key->slot].kept = (uint32_t)e->number;
     if (hold_ms == 0 || hold_ms == IDLE_HOLD_FOREVER) return;
     if (c->traits.promise && cohort_kept(e, c) && e->key_last[c->traits.promise->key->slot]) {
-        return; /* a Need may still want it */
+        return; /* a Need may still take the machine */
     }
     release_due(e, source_of(e, c), hold_ms, due);
 }

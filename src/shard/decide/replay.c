@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows that take the machines of the last decision again. A row that was served from its cluster alone is
- * served the same again, if all it looked at is as it was when its turn came then: its own
- * machines, and its cluster's in keep order up to where it lacked nothing. In a fleet at rest that
- * is nearly every row that is not steady: a machine once credited to another Need than the one it
- * was bought for is credited to it in every decision, its owner takes a third one's, and so on.
+/* Replays rows: gives them the machines they took in the last decision. A row that was served from
+ * its cluster alone gets the same machines again if everything it read is unchanged since its turn
+ * in the last decision: its own machines, and its cluster's machines in keep order up to the point
+ * where it lacked nothing. In a fleet at rest this applies to nearly every row that is not steady,
+ * because a machine once credited to a Need that it was not bought for is credited to that Need in
+ * every decision.
  *
- * What is not as it was bears a *mark*, a cohort each: first those that the inventory reports,
- * then those of which a row that was decided anew took another number than then. A mark is closed
- * when both decisions have come to the same: the same machines and as many of them taken, or none
- * left in either. A row that meets an open mark is decided in full, and what it takes now is compared with
- * what it took then, which may open further marks. Other clusters' rows never take of these machines, and what can
- * be acquired is not looked at by a plain row that lacks nothing without it. A gang looks at it
- * when it ranks its domains; only where its cluster has as much in several does that decide, so
- * what can be acquired in those is put down and must be there again. */
+ * Each cohort that changed has a *mark*. Marks come from changes that the inventory reports, and
+ * from rows decided in full that took a different number of machines than last time. A mark is
+ * closed when both decisions agree: the same machines with equally many taken, or none left in
+ * either. A row that meets an open mark is decided in full. Comparing what it takes with what it
+ * took last time may open further marks.
+ *
+ * Rows of other clusters never take these machines. A plain row that lacks nothing does not read
+ * what can be acquired. A gang reads it to rank its domains, but it matters only if its cluster has
+ * equally much in several domains. What can be acquired in those domains is recorded and must be
+ * the same again. */
 #include <math.h>
 #include <string.h>
 
@@ -22,7 +25,7 @@
 
 static struct mark *mark_find(const struct decider *e, uint32_t cohort, uint32_t birth)
 {
-    uint32_t at = e->cohorts[cohort].mark; /* perhaps of old: looked at, not believed */
+    uint32_t at = e->cohorts[cohort].mark; /* may be from an earlier decision; verified below */
 
     if (at >= e->mark_count || e->marks[at].of.cohort != cohort) return NULL;
     while (at != MARK_NONE && e->marks[at].of.birth != birth) at = e->marks[at].older;
@@ -43,7 +46,7 @@ static void own_mark(struct decider *e, const struct cohort_change *of)
     e->family_marks[of->family] = (uint32_t)e->number;
 }
 
-/* NULL: full. */
+/* Returns NULL if memory ran out. */
 static struct mark *mark_add(struct decider *e, const struct cohort_change *of)
 {
     struct cluster_note *list = &e->clusters[of->cluster];
@@ -79,7 +82,7 @@ void replay_note(struct decider *e, const struct cohort_change *change)
     mark->change += change->by;
 }
 
-/* Now it took so many of it, or then (`by` is -1). */
+/* Counts machines that a row took in this decision (`by` is 1) or in the last one (`by` is -1). */
 static void replay_account(struct decider *e, const struct take *take, int by)
 {
     struct mark *mark = mark_find(e, take->cohort, take->birth);
@@ -87,7 +90,7 @@ static void replay_account(struct decider *e, const struct take *take, int by)
     if (!mark) {
         const struct cohort *c = mark_cohort(e, take->cohort, take->birth);
         struct cohort_change of;
-        assert(c); /* else the inventory reported that it went */
+        assert(c); /* otherwise the inventory reported that the cohort disappeared */
         of = cohort_change_of(e->inventory, c);
         mark = mark_add(e, &of);
     }
@@ -104,7 +107,7 @@ static bool take_is(const struct take *a, const struct take *b)
     return a->cohort == b->cohort && a->birth == b->birth && a->count == b->count;
 }
 
-/* What a turn took now and took then, where the two differ. */
+/* Counts the machines of a turn that differ between this decision and the last. */
 static void replay_account_turn(struct decider *e, const struct take *now, uint32_t now_count,
                                 const struct take *then, uint32_t then_count)
 {
@@ -119,7 +122,7 @@ static void replay_account_turn(struct decider *e, const struct take *now, uint3
     replay_account_all(e, then, then_count, -1);
 }
 
-/* All machines of a key, as there are now or (`by` is -1) were then. */
+/* Counts all machines of a key: those of now (`by` is 1) or of the last decision (`by` is -1). */
 static void replay_account_key(struct decider *e, uint32_t slot, uint32_t cluster, int by)
 {
     const struct key *key = rooms_get(&e->inventory->key_slots, slot);
@@ -142,7 +145,7 @@ static void replay_account_key(struct decider *e, uint32_t slot, uint32_t cluste
 
 static bool mark_is_open(struct decider *e, const struct mark *mark)
 {
-    if (mark->change != mark->ahead) return true; /* more are left than then, or fewer */
+    if (mark->change != mark->ahead) return true; /* the decisions leave different numbers */
     if (!mark->members) return false;
     return mark->live && source_left(e, source_of(e, mark->live));
 }
@@ -156,8 +159,9 @@ static void take_add(struct decider *e, struct takes *takes, const struct take *
 
 /* --- what can be acquired in a gang's domains --- */
 
-/* Puts down what is left of it under that value, the value itself first. What is kept for a Need
- * may be open to the gang at one time and not at another: then it is not to be relied on. */
+/* Records what is left in the rack of that value; the first record is the value itself. *ret_kept:
+ * some machines are kept for a Need. They may be open to the gang now and closed later, so the
+ * record must not be relied on. */
 static void ties_write_rack(struct decider *e, uint32_t slot, bool *ret_kept)
 {
     const struct posting *value = rooms_held(&e->inventory->posting_slots, slot);
@@ -175,7 +179,7 @@ static void ties_write_rack(struct decider *e, uint32_t slot, bool *ret_kept)
     }
 }
 
-/* Is there what there was? Puts it down again. */
+/* Returns true if the racks contain the same as in the last decision, and records them again. */
 static bool ties_hold(struct decider *e, struct course *c)
 {
     const struct take *then = e->ties_before.at + c->tie_from;
@@ -193,7 +197,7 @@ static bool ties_hold(struct decider *e, struct course *c)
     return hold;
 }
 
-/* A machine was kept for the gang when the last decision ended, or one was reported since. */
+/* True if a machine was kept for the gang when the last decision ended, or was reported since. */
 bool replay_may_be_kept_for(const struct decider *e, const struct want *w)
 {
     if (e->courses_of + 1 != e->number) return true;
@@ -202,7 +206,7 @@ bool replay_may_be_kept_for(const struct decider *e, const struct want *w)
            e->keys[w->key->slot].marked == (uint32_t)e->number;
 }
 
-/* --- does it still hold? --- */
+/* --- conditions for a replay --- */
 
 static bool replay_own_is_marked(const struct decider *e, const struct course *c)
 {
@@ -224,18 +228,19 @@ static uint32_t mark_first(const struct decider *e, const struct course *c)
     return e->clusters[c->cluster].first;
 }
 
-/* A looks at its own machines. */
+/* True if the turn in part A can be replayed: it reads the row's own machines. */
 static bool replay_own_holds(struct decider *e, const struct row_state *state)
 {
     const struct course *c = &state->course;
     const struct row_memory *m = &state->memory;
 
     if (c->kind != COURSE_TOOK || !c->settled) return false;
-    if (c->gang && c->rest_count) { /* it looked at what it could acquire, too, and at nobody's */
+    if (c->gang && c->rest_count) { /* also reads machines to acquire or without destination */
         return replay_expects(e, state) && !e->nobodys_creating && !state->parked;
     }
     if (replay_expects(e, state)) return true;
-    if (c->own == SLOT_NONE || !m->birth || m->slot != c->own) return false; /* another one now */
+    /* the row has another family or key now */
+    if (c->own == SLOT_NONE || !m->birth || m->slot != c->own) return false;
     for (uint32_t i = mark_first(e, c); i != MARK_NONE; i = e->marks[i].next) {
         const struct mark *mark = &e->marks[i];
         if ((c->gang ? mark->of.key : mark->of.family) == c->own && mark_is_open(e, mark))
@@ -244,7 +249,7 @@ static bool replay_own_holds(struct decider *e, const struct row_state *state)
     return true;
 }
 
-/* Is it one that the row came past? */
+/* True if the row read a cohort of that kind. */
 static bool mark_is_met(const struct course *c, const struct cohort_change *of)
 {
     if (of->state == MACHINE_CREATING || !(type_bits(of->type) & c->types)) return false;
@@ -253,8 +258,8 @@ static bool mark_is_met(const struct course *c, const struct cohort_change *of)
     return of->less_dollars <= c->stop_less;
 }
 
-/* B looks at its cluster's machines, up to the stop and all that is equal to it in that
- * order. */
+/* True if the turn in part B can be replayed: it reads the machines of the cluster in keep order up
+ * to the stop, including all machines that are equal to the stop in that order. */
 static bool replay_rest_holds(struct decider *e, const struct course *c)
 {
     for (uint32_t i = mark_first(e, c); i != MARK_NONE; i = e->marks[i].next) {
@@ -264,9 +269,9 @@ static bool replay_rest_holds(struct decider *e, const struct course *c)
     return true;
 }
 
-/* --- taking again --- */
+/* --- replaying --- */
 
-/* As it was made for the last decision: its cohort is what it was. */
+/* Initialises the source as in the last decision: its cohort is unchanged. */
 static struct supply_source *source_again(struct decider *e, uint32_t slot)
 {
     struct supply_source *s = &e->sources[slot];
@@ -303,9 +308,8 @@ bool replay_own(struct decider *e, uint32_t row, struct row_state *state)
     struct course *c = &state->course;
 
     if (!replay_own_holds(e, state)) return false;
-    if (c->own == SLOT_NONE || replay_own_is_marked(e, c)) { /* keys may have come or gone */
-        replay_own_write(c, &state->memory);
-    }
+    /* keys may have appeared or disappeared */
+    if (c->own == SLOT_NONE || replay_own_is_marked(e, c)) { replay_own_write(c, &state->memory); }
     replay_take(e, row, &c->own_from, c->own_count);
     if (c->own_configured) e->claimed[c->cluster] += c->own_configured;
     c->known = true;
@@ -315,7 +319,7 @@ bool replay_own(struct decider *e, uint32_t row, struct row_state *state)
     return true;
 }
 
-/* Decided anew from here: it has what it took in A. */
+/* Initialises the want of a row decided in full from part B on, with what it took in part A. */
 static void replay_want_resume(struct decider *e, const struct turn *turn)
 {
     const struct course *c = &row_at(e, turn->row)->course;
@@ -340,7 +344,7 @@ bool replay_rest(struct decider *e, const struct turn *turn)
 
     if (!c->again) return false;
     c->again = false;
-    if (c->kind == COURSE_STEADY) { /* then it took something in B; now it is steady */
+    if (c->kind == COURSE_STEADY) { /* it took machines in part B last time, and is steady now */
         c->rest_count = 0;
         replay_account_all(e, e->before.at + c->rest_from, count, -1);
         return true;
@@ -355,9 +359,9 @@ bool replay_rest(struct decider *e, const struct turn *turn)
     return true;
 }
 
-/* --- writing down what was decided --- */
+/* --- recording decisions --- */
 
-/* Of what the log says from there on, the machines that are the cluster's or on their way to it. */
+/* Records from the log entries [from, to) the machines that are the cluster's own or will be. */
 static void replay_takes_write(struct decider *e, uint32_t from, uint32_t to, uint32_t *ret_from,
                                uint32_t *ret_count, uint32_t *ret_configured)
 {
@@ -385,9 +389,9 @@ void replay_steady(struct decider *e, uint32_t row, struct row_state *state)
     c->key = s->key;
     c->cluster = s->cluster;
     c->own_count = 0;
-    c->again = c->rest_count > 0; /* its turn in B would be */
+    c->again = c->rest_count > 0; /* last time it had a turn in part B */
     if (then.kind == COURSE_NONE) return;
-    verdict_steady(e, row); /* the one of before is of what it took */
+    verdict_steady(e, row); /* the last verdict stays valid: the same machines */
     if (then.kind == COURSE_STEADY) replay_account_key(e, then.key, then.cluster, -1);
     replay_account_all(e, e->before.at + then.own_from, then.own_count, -1);
     replay_account_key(e, s->key, s->cluster, 1);
@@ -430,14 +434,14 @@ static void ties_write(struct decider *e, const struct want *w, struct course *c
     if (kept) c->settled = false;
 }
 
-/* Where its turn in B ended: the last that it took is what it lacked nothing with. */
+/* Records where the turn in part B ended: the last machine taken, after which nothing lacked. */
 static void replay_stop_write(struct decider *e, const struct want *w, struct course *c)
 {
     const struct take *last = &e->takes.at[c->rest_from + c->rest_count - 1];
     const struct cohort *cohort = rooms_held(&e->inventory->cohort_slots, last->cohort);
 
     c->types = set_recall(e, w->demand->kind->set)->type_bits;
-    if (w->gang) { /* it looked at all */
+    if (w->gang) { /* a gang read all machines */
         c->stop_state = MACHINE_CONFIGURING;
         c->stop_price = c->stop_less = INFINITY;
         ties_write(e, w, c);

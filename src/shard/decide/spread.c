@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A strict spread: one machine at a time, into a domain that does not run ahead of the emptiest.
+/* A strict spread takes one machine at a time, into a domain that is allowed relative to the
+ * emptiest domain.
  *
- * What one order has for one domain is a *strand*. The strands are in a heap by the machine each
- * would give next; one whose domain may not grow now is laid aside until the emptiest domain has
- * more. So a machine costs a logarithm and not a walk over the pool: a spread over host names has
- * as many domains as machines.
+ * The machines of one order in one domain form a *strand*. A heap orders the strands by the machine
+ * each would supply next. If the domain of a strand may not grow, the strand is set aside until the
+ * emptiest domain has more machines. So a machine costs logarithmic time instead of a walk over the
+ * pool; a spread over host names has as many domains as machines.
  *
- * In Phase 1 strands are the chains of the price lists (chains.h), opened as they are needed: those
- * that could give the next machine, and enough to know the emptiest domain. As long as a domain is
- * known that has nothing, others cannot be emptier; only when none is left must all be opened. */
+ * In Phase 1 strands are the chains of the price lists (chains.h). They are opened only as needed:
+ * those that could supply the next machine, and enough to know the emptiest domain. While a domain
+ * with no machine is known, no domain can be emptier. When there is no such domain, all chains must
+ * be opened. */
 #include "base/sift.h"
 #include "shard/decide/chains.h"
 
@@ -19,13 +21,13 @@ static const struct posting *spread_value(const struct want *w, const struct coh
     return look_find(c->traits.look, w->demand->kind->spread->key);
 }
 
-/* --- how many it has in each domain --- */
+/* --- machines per domain --- */
 
-/* The number of the value's domain, which is made when there is none yet. DOMAIN_NONE: full. */
+/* Returns the number of the value's domain, creating it if needed. DOMAIN_NONE: no memory. */
 static uint32_t spread_domain_take(struct decider *e, struct spread_state *state,
                                    const struct posting *value)
 {
-    uint32_t known = e->bucket_of[value->slot]; /* may be another Need's: not just believed */
+    uint32_t known = e->bucket_of[value->slot]; /* may belong to another Need; verified below */
 
     if (known < state->count && state->at[known].value == value) return known;
     known = state->count;
@@ -35,7 +37,7 @@ static uint32_t spread_domain_take(struct decider *e, struct spread_state *state
     return known;
 }
 
-/* Joined domains are counted; one that Phase 2 merely could use is not. */
+/* Counts joined domains only, not those that Phase 2 could merely use. */
 static void spread_least_find(struct spread_state *state)
 {
     state->least = UINT32_MAX;
@@ -59,7 +61,8 @@ static void spread_domain_join(struct spread_state *state, uint32_t number)
     state->least = d->held;
 }
 
-/* One more there. A walk over all domains pays for the machines that raised the least. */
+/* Adds one machine to the domain. The walk over all domains runs only when the minimum may have
+ * risen, so its cost is spread over many machines. */
 static void spread_domain_grow(struct spread_state *state, uint32_t number)
 {
     struct spread_domain *d = &state->at[number];
@@ -70,7 +73,7 @@ static void spread_domain_grow(struct spread_state *state, uint32_t number)
     if (was_least && --state->at_least == 0) spread_least_find(state);
 }
 
-/* One that has not joined would do so empty, so it always may. */
+/* A domain that has not joined would join empty, so it may always grow. */
 static bool spread_may_grow(const struct want *w, uint32_t number)
 {
     int32_t skew = w->demand->kind->spread->max_skew;
@@ -89,7 +92,7 @@ static void spread_count_entry(struct decider *e, struct want *w, const struct l
     w->spread->at[number].joined = true;
 }
 
-/* What it holds: all it claimed so far, in A and just now. */
+/* Counts all machines that the Need claimed so far, in parts A and B. */
 static void spread_count_claimed(struct decider *e, struct want *w)
 {
     for (uint32_t i = w->own_from; i < w->own_to; i++) spread_count_entry(e, w, &e->log.at[i]);
@@ -98,8 +101,8 @@ static void spread_count_claimed(struct decider *e, struct want *w)
 
 /* --- strands --- */
 
-/* Between domains the order decides, and then in Phase 1 the value, in Phase 2 the id. Strands of
- * one domain are of different lists: there the id decides. */
+/* Strands of different domains are compared by the order's keys, then by value in Phase 1 and by id
+ * in Phase 2. Strands of one domain come from different lists and are compared by id. */
 static bool strand_before(const void *context, const void *left, const void *right)
 {
     const struct spread_walk *walk = context;
@@ -117,23 +120,23 @@ static bool strand_before(const void *context, const void *left, const void *rig
     return source_before(NULL, &walk->sources[a->from], &walk->sources[b->from]);
 }
 
-/* The first strand changed. */
+/* Restores the heap after its first strand changed. */
 static void strand_sink(struct spread_walk *walk)
 {
     sift_down(walk->heap, sizeof *walk->heap, walk->heap_count, 0, strand_before, walk);
 }
 
-/* The first strand is gone. */
+/* Removes the first strand from the heap. */
 static void strand_drop(struct spread_walk *walk)
 {
     walk->heap[0] = walk->heap[--walk->heap_count];
     if (walk->heap_count) strand_sink(walk);
 }
 
-/* An entry of a walk: its place in the order, and what it can give. */
+/* An entry of a walk: its sort keys, and its source. */
 struct strand_entry {
     double first, second;
-    struct supply_source *source; /* NULL: the Need can take nothing from it, in Phase 1 */
+    struct supply_source *source; /* Phase 1: NULL if the Need can take nothing from the source */
     uint32_t next;
 };
 
@@ -160,8 +163,8 @@ static struct strand_entry strand_entry(struct decider *e, const struct want *w,
     return out;
 }
 
-/* The next class of the strand of which something can be taken: its sources, smallest next id on
- * top. Stays empty at the strand's end. */
+/* Opens the next class of the strand that has machines to take. Its sources become a heap, smallest
+ * next id on top. The class is empty at the end of the strand. */
 static void strand_open(struct decider *e, const struct want *w, struct spread_walk *walk,
                         struct strand *s)
 {
@@ -185,14 +188,15 @@ static void strand_open(struct decider *e, const struct want *w, struct spread_w
                 }
                 walk->sources[walk->source_count++] = source;
                 s->count++;
-                /* In order by first id, so one that has no other is the next whatever follows. */
+                /* Entries are sorted by first id, so a cohort with only one machine comes next,
+                 * whatever follows it. */
                 if (acquires && s->count == 1 && source->cohort->count == 1) return;
             }
             if (s->entry == CHAIN_NONE) break;
             entry = strand_entry(e, w, walk, s->side, s->entry);
             if (entry.first != s->first || entry.second != s->second) break;
         }
-        if (s->count == 1 && acquires) return; /* its id decides nothing */
+        if (s->count == 1 && acquires) return; /* a single source: its id decides nothing */
         for (uint32_t i = 0; i < s->count; i++) (void)source_next(walk->sources[s->from + i]);
         for (uint32_t i = s->count / 2; i-- > 0;) {
             source_sink(walk->sources + s->from, s->count, i);
@@ -200,7 +204,7 @@ static void strand_open(struct decider *e, const struct want *w, struct spread_w
     }
 }
 
-/* A strand from this entry on, if it can give anything. */
+/* Adds a strand that starts at this entry, if it can supply anything. */
 static void strand_add(struct decider *e, const struct want *w, struct spread_walk *walk,
                        struct strand strand)
 {
@@ -227,7 +231,7 @@ static void spread_walk_clear(const struct want *w, struct spread_walk *walk)
 
 /* --- Phase 2: the pool's entries become strands --- */
 
-/* Puts an entry at the front of its domain's strand. */
+/* Inserts an entry at the front of its domain's strand. */
 static void spread_walk_hang(struct decider *e, struct want *w, struct spread_walk *walk,
                              const struct posting *value, uint32_t entry)
 {
@@ -259,7 +263,7 @@ static void spread_walk_start(struct decider *e, struct want *w, struct spread_w
     }
 }
 
-/* --- Phase 1: chains are opened --- */
+/* --- Phase 1: opening chains --- */
 
 static void spread_side_add(struct decider *e, const struct want *w, struct spread_walk *walk,
                             struct price_order *order)
@@ -285,7 +289,7 @@ static void spread_sides_add(struct decider *e, const struct want *w, struct spr
     }
 }
 
-/* Nothing that is not opened there comes before this. */
+/* A lower bound of all chains of a side that are not opened. */
 struct bound {
     double first;
     const struct posting *value;
@@ -333,7 +337,7 @@ static bool spread_walk_unopened(const struct spread_walk *walk)
     return walk->nearest < walk->side_count;
 }
 
-/* Opens the chain that begins first. What is used up is passed once, for all Needs. */
+/* Opens the chain that starts first. Used-up entries are skipped once for all Needs. */
 static void spread_walk_open(struct decider *e, struct want *w, struct spread_walk *walk)
 {
     struct spread_side *side = &walk->sides[walk->nearest];
@@ -352,7 +356,7 @@ static void spread_walk_open(struct decider *e, struct want *w, struct spread_wa
         if (entry.source) break;
         strand.entry = entry.next;
     }
-    if (strand.entry != CHAIN_NONE) { /* it is a domain, whether it helps or not */
+    if (strand.entry != CHAIN_NONE) { /* the value is a domain, whether the machines help or not */
         strand.domain = spread_domain_take(e, w->spread, chain->value);
         if (strand.domain != DOMAIN_NONE) {
             spread_domain_join(w->spread, strand.domain);
@@ -364,7 +368,7 @@ static void spread_walk_open(struct decider *e, struct want *w, struct spread_wa
 
 /* --- walking --- */
 
-/* The first strand has given its first source, or that one helps no more. */
+/* Moves on after the first strand supplied its first source, or that source no longer helps. */
 static void spread_walk_next(struct decider *e, const struct want *w, struct spread_walk *walk)
 {
     struct strand *s = &walk->strands[walk->heap[0]];
@@ -383,7 +387,8 @@ static void spread_walk_next(struct decider *e, const struct want *w, struct spr
         strand_drop(walk);
 }
 
-/* Those laid aside whose domain may grow again, now that the emptiest one has more. */
+/* Moves strands whose domain may grow again from aside to the heap, because the minimum has
+ * risen. */
 static void spread_walk_return(const struct want *w, struct spread_walk *walk)
 {
     uint32_t left = 0;
@@ -400,7 +405,7 @@ static void spread_walk_return(const struct want *w, struct spread_walk *walk)
     walk->aside_count = left;
 }
 
-/* Does it come before all that is not opened? */
+/* True if the strand comes before all chains that are not opened. */
 static bool spread_strand_is_first(const struct want *w, const struct spread_walk *walk,
                                    const struct strand *s)
 {
@@ -408,7 +413,8 @@ static bool spread_strand_is_first(const struct want *w, const struct spread_wal
                                spread_side_bound(&walk->sides[walk->nearest]));
 }
 
-/* The first that it may take now; NULL: none. Chains that could give an earlier one are opened. */
+/* Returns the first source that the Need may take from now; NULL if there is none. Opens chains
+ * that could supply an earlier machine. */
 static struct supply_source *spread_walk_first(struct decider *e, struct want *w,
                                                struct spread_walk *walk)
 {
@@ -435,12 +441,13 @@ static void spread_walk_take(struct decider *e, struct want *w, struct spread_wa
 {
     take(e, w, source, 1);
     spread_domain_grow(w->spread, walk->strands[walk->heap[0]].domain);
-    if (w->live) spread_walk_next(e, w, walk); /* else nothing helps, and all would be looked at */
+    if (w->live) spread_walk_next(e, w, walk); /* otherwise no machine helps any more */
 }
 
 /* --- Phase 1, Phase 2 --- */
 
-/* Opens chains until the emptiest domain is known. So many at once as make up for finding it. */
+/* Opens chains until the emptiest domain is known. Several are opened at once, so that finding the
+ * minimum again costs little per chain. */
 static void spread_least_settle(struct decider *e, struct want *w, struct spread_walk *walks)
 {
     struct spread_state *state = w->spread;
@@ -479,7 +486,7 @@ void spread_acquire(struct decider *e, struct want *w)
         spread_walk_take(e, w, walk, s, want_claim);
         if (w->live) spread_least_settle(e, w, e->walks);
     }
-    if (!w->live) { /* Phase 2 will not ask */
+    if (!w->live) { /* Phase 2 will not use the spread */
         e->spread_spare = w->spread;
         w->spread = NULL;
     }

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Steady rows: what they take in Phase 1 is all machines of one key, their own, and then they
- * lack nothing. In a fleet at rest that is nearly every row, decision after decision, so such a row
- * is decided by one look at a few numbers side by side. It stays steady until a machine of the
- * key comes or goes (the inventory says which did) or the rows change; within a decision it steps
- * back when an earlier Need has taken of its machines. All other rows are decided in full. */
+/* Steady rows: in Phase 1 such a row takes all machines of one key, its own, and then lacks
+ * nothing. In a fleet at rest nearly every row is steady in every decision, so it is decided by
+ * reading a few adjacent numbers. A row stays steady until a machine of its key comes or goes (the
+ * inventory reports such changes) or the rows change. Within a decision the row loses this state if
+ * an earlier Need took some of its machines. All other rows are decided in full. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "shard/decide/decider.h"
 
-/* --- what changed --- */
+/* --- changes --- */
 
 static bool steady_is_on(const struct decider *e, uint32_t key)
 {
-    uint32_t row = e->keys[key].steady_row; /* perhaps of old: looked at, not believed */
+    uint32_t row = e->keys[key].steady_row; /* may be outdated; verified below */
 
     return row < e->row_count && row_at(e, row)->steady.key == key;
 }
@@ -23,7 +23,7 @@ static void steady_end(struct decider *e, uint32_t key)
     if (steady_is_on(e, key)) row_at(e, e->keys[key].steady_row)->steady.key = KEY_NONE;
 }
 
-/* A plain row is steady only while its family has one key, so another of the family ends that. */
+/* A plain row is steady only while its family has one key, so a second key ends that. */
 static void steady_key_changed(struct decider *e, uint32_t slot)
 {
     const struct key *key = rooms_get(&e->inventory->key_slots, slot);
@@ -48,7 +48,7 @@ static void steady_read_changes(struct decider *e)
     e->changes_read = inv->changes;
 }
 
-/* --- rows anew --- */
+/* --- new rows --- */
 
 static void rows_index(struct decider *e)
 {
@@ -62,8 +62,8 @@ static void rows_index(struct decider *e)
     }
 }
 
-/* A row that was not in the last decision's rows: its cluster's rows are others than then, and
- * nothing that they took holds. */
+/* Initialises a row that was not in the last decision. The set of its cluster's rows has changed,
+ * so what these rows took last time is no longer valid. */
 static void row_new(struct decider *e, struct row_state *state, const struct demand *demand)
 {
     const struct cohort_cluster *cluster = e->cluster_of[demand->cluster->slot];
@@ -74,7 +74,7 @@ static void row_new(struct decider *e, struct row_state *state, const struct dem
     row_forget(state);
 }
 
-/* A row that takes its verdict along to its new place. */
+/* Moves a known row with its verdict to its new place. */
 static void row_carry(struct decider *e, struct row_state *state, uint32_t row)
 {
     if (state->steady.key != KEY_NONE) e->keys[state->steady.key].steady_row = row;
@@ -83,7 +83,7 @@ static void row_carry(struct decider *e, struct row_state *state, uint32_t row)
     e->verdicts_next[row].need = e->rows[row];
 }
 
-/* Nothing that it took holds, when its cluster has a new row. */
+/* Forgets what the row took if its cluster has a new row. */
 static void row_check(const struct decider *e, struct row_state *state)
 {
     uint32_t cluster = state->course.cluster;
@@ -92,8 +92,8 @@ static void row_check(const struct decider *e, struct row_state *state)
     if (e->clusters[cluster].others == (uint32_t)e->number) row_forget(state);
 }
 
-/* The rows were made anew. Those that were there before keep their states. A row that is gone
- * leaves rows of its cluster behind only when it was folded, and a folded row is always new. */
+/* Runs after the rows were made again. Rows that existed before keep their states. If only some
+ * rows of a cluster disappear, they were folded; then the cluster also has a new folded row. */
 static void rows_read(struct decider *e)
 {
     const struct kept_array arrays[] = {
@@ -133,7 +133,7 @@ static void rows_read(struct decider *e)
 
 /* --- parked gangs --- */
 
-/* The parked keys in an order, so that each gang finds its own without a walk over all. */
+/* Sorts the parked keys, so that each gang finds its own key by binary search. */
 static void steady_read_parked(struct decider *e)
 {
     size_t count = e->input.parked_count;
@@ -155,9 +155,9 @@ static void steady_read_parked(struct decider *e)
     e->any_parked = count > 0;
 }
 
-/* --- every decision --- */
+/* --- per decision --- */
 
-/* Is in the demand: the last row of each key is what ends a shield. */
+/* Records that the row's keys are in the demand. The last row of a key ends the key's shield. */
 static void steady_keys_last(struct decider *e, uint32_t row)
 {
     const struct row_memory *m = &row_at(e, row)->memory;
@@ -169,7 +169,7 @@ static void steady_keys_last(struct decider *e, uint32_t row)
     for (uint32_t i = 0; i < family->count; i++) e->key_last[family->keys[i]->slot] = row + 1;
 }
 
-/* Two rows may be of one family and each have had its turn first; then one of them is steady. */
+/* If two rows belong to one family, only one of them becomes steady. */
 void steady_begin(struct decider *e, uint32_t row)
 {
     struct demand *demand = e->rows[row];
@@ -177,7 +177,7 @@ void steady_begin(struct decider *e, uint32_t row)
     const struct cohort_cluster *cluster = e->cluster_of[demand->cluster->slot];
     const struct row_memory *m;
 
-    demand->memory = e->slots[row]; /* another engine on the same table has its own */
+    demand->memory = e->slots[row]; /* another engine may have stored its index */
     m = memory_of(e, demand);
     if (!m) return;
     if (m->key == KEY_NONE || !m->takes_all || steady_is_on(e, m->key)) return;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Possible victims: Configured machines that are no excess, on lists of one instance type and
+/* Possible victims: Configured machines that are not excess, in lists of one instance type and
  * shape, in the order of their scores.
  *
- * A score is the preemptor's priority and something of the victim's own. So for every preemptor the
- * order is that of the latter, but for rounding: a list is read in that order, as far as it is
- * asked for, and what rounding could have turned around is read together and put in order by the
- * scores themselves. Used up from the front as Needs take, it is not walked by each of them. */
+ * A score is the sum of a part that depends on the preemptor's priority and a part that depends on
+ * the victim (the key). So the order by key is the same for every preemptor, except for rounding. A
+ * list is read in the order of keys, as far as needed. Victims whose order rounding could change
+ * are read together and sorted by their exact scores. Used-up entries are dropped from the front,
+ * so that later Needs do not read them again. */
 #include "shard/decide/victims.h"
 
 #include <math.h>
@@ -34,7 +35,8 @@ static int32_t victim_stamped_priority(const struct cohort *c)
     return c->traits.stamp ? c->traits.stamp->priority : 0;
 }
 
-/* The list for the shape among those of a type; `by_shape`: its number + 1. NULL: full. */
+/* Returns the list of the shape among those of one type. `by_shape` contains its number + 1 by
+ * shape. NULL if memory ran out. */
 static struct victim_list *victim_list_of(struct decider *e, uint32_t type, uint32_t shape,
                                           uint32_t *by_shape)
 {
@@ -54,7 +56,7 @@ static double victim_key(const struct decider *e, const struct supply_source *ru
 {
     const struct victim_weights *weights = &e->input.weights;
 
-    /* With itself as the preemptor: without a gap. */
+    /* The victim itself serves as the preemptor, so that the difference of priorities is 0. */
     return victim_score(weights, run->priority, run) - (double)run->priority * weights->priority;
 }
 
@@ -83,7 +85,7 @@ static void victim_put(struct decider *e, struct victim_list *list, const struct
         (struct victim_entry){victim_key(e, &victim->run), victim, look, priority};
 }
 
-/* Its priority is the larger of its stamp and its claimer. */
+/* The priority is the larger of the stamp's and the claiming Need's. */
 static void victim_put_claimed(struct decider *e, struct victim_list *list, const struct cohort *c,
                                uint32_t first, uint32_t count, uint32_t claimer)
 {
@@ -106,7 +108,7 @@ static void victims_add(struct decider *e, struct victim_list *list, const struc
         const struct log_entry *entry = &e->log.at[i];
         victim_put_claimed(e, list, c, entry->from, entry->count, entry->want);
     }
-    /* What nobody claimed in a cluster that has not reported is no excess. */
+    /* Unclaimed machines are not excess in a cluster that has not reported. */
     if (!e->ready[c->traits.cluster->slot]) {
         victim_put(e, list, c, s->taken, source_left(e, s), victim_stamped_priority(c));
     }
@@ -119,7 +121,7 @@ static bool victim_entry_before(const void *, const void *a, const void *b)
     return ((const struct victim_entry *)a)->key > ((const struct victim_entry *)b)->key;
 }
 
-/* Entry `number` in the order of the keys; NULL: there are not so many. */
+/* Returns entry `number` in the order of the keys; NULL if there are fewer entries. */
 static const struct victim_entry *victim_list_at(struct victim_list *list, uint32_t number)
 {
     if (number >= list->count) return NULL;
@@ -133,7 +135,7 @@ static const struct victim_entry *victim_list_at(struct victim_list *list, uint3
     return &list->at[list->count - 1 - number];
 }
 
-/* The victims of one instance type; made when the first Need asks. */
+/* Makes the lists of one instance type when the first Need asks for it. */
 static void victims_of_type(struct decider *e, uint32_t type)
 {
     const struct rooms *clusters = &e->inventory->cluster_slots;
@@ -162,7 +164,7 @@ static void victims_of_type(struct decider *e, uint32_t type)
     *made = e->number;
 }
 
-/* Of the types that the set names. */
+/* Makes the lists of all types that the set names. */
 static void victims_make(struct decider *e, const struct set_memory *memory)
 {
     const struct rooms *clusters = &e->inventory->cluster_slots;
@@ -202,7 +204,7 @@ void victims_of_look(struct decider *e, const struct want *w, const struct look 
     }
 }
 
-/* How far a score can be from base + key: a few roundings of sums that are not larger than this. */
+/* Returns how far a score can differ from base + key: a few rounding errors of such sums. */
 static double victim_margin(const struct victim_weights *weights, int32_t preemptor)
 {
     const double most = 1 / 0.01, few_roundings = 0x1p-47;
@@ -238,14 +240,14 @@ void victims_open(struct decider *e, const struct want *w, struct supply_pool *p
     }
 }
 
-/* No score that is still to be read is above this. */
+/* Upper bound for all scores that are still to be read. */
 static double victim_walk_most(const struct victim_walk *walk, const struct victim_entry *entry)
 {
     return walk->base + entry->key + walk->margin;
 }
 
-/* The cursor whose entry has the largest key; NULL: no entry that is left gives way. A victim
- * scores the weight of one priority at least. */
+/* Returns the cursor whose entry has the largest key; NULL if no entry is left that may be
+ * preempted. The score of a victim is at least the weight of one priority. */
 static struct victim_cursor *victim_walk_next(const struct decider *e, struct victim_walk *walk)
 {
     struct victim_cursor *best = NULL;
@@ -272,7 +274,7 @@ void victims_pull(struct decider *e, struct supply_pool *pool)
     struct victim_walk *walk = pool->victims;
     struct victim_cursor *c;
     uint32_t from = pool->count;
-    double least = INFINITY; /* score of those that were read now */
+    double least = INFINITY; /* smallest score among the entries read in this call */
 
     while ((c = victim_walk_next(e, walk))) {
         const struct victim_entry *entry = victim_list_at(c->list, c->next);

@@ -4,23 +4,24 @@
 #define SHARD_DECIDE_VICTIMS_H
 #include "shard/decide/decider.h"
 
-struct victim { /* a run of machines that one Need claimed, or nobody in a cluster unheard of */
+struct victim { /* a range of machines that one Need claimed, or that no Need claimed in a cluster
+                 * that has not reported */
     struct supply_source run;
-    struct victim *other; /* of the same look */
+    struct victim *other; /* next victim with the same look */
 };
 struct victim_entry {
-    double key; /* what its score is beside the preemptor's priority; the larger goes first */
+    double key; /* part of the score without the preemptor; larger keys are taken first */
     struct victim *victim;
     uint32_t look; /* slot */
     int32_t priority;
 };
-/* Victims of one instance type and shape. A heap, sorted from its end as far as it was read. */
+/* Victims of one instance type and shape: a heap whose end is sorted as far as it was read. */
 struct victim_list {
-    uint32_t type, shape; /* slots; type SLOT_NONE: none */
+    uint32_t type, shape; /* slots; type SLOT_NONE: no instance type */
     struct victim_entry *at;
     uint32_t count, cap;
-    uint32_t sorted; /* so many, the first one last */
-    uint32_t head;   /* so many of those are used up */
+    uint32_t sorted; /* number of sorted entries; they are at the end, the first one last */
+    uint32_t head;   /* number of sorted entries that are used up */
 };
 struct victim_cursor {
     struct victim_list *list;
@@ -29,14 +30,14 @@ struct victim_cursor {
 struct victim_walk {
     struct victim_cursor *at;
     uint32_t count, cap;
-    double base, margin; /* a score is base + key, give or take the margin */
+    double base, margin; /* a score is base + key, with a rounding error of at most margin */
 };
 
-/* Adds those with this look that fit and give way to the Need. */
+/* Adds the victims with this look that fit and have a lower priority than the Need. */
 void victims_of_look(struct decider *e, const struct want *w, const struct look *look,
                      struct supply_pool *pool);
-/* Prepares a pool that is filled as it is read. */
+/* Initialises a pool that is filled as it is read. */
 void victims_open(struct decider *e, const struct want *w, struct supply_pool *pool);
-/* The next ones in the pool's order, at least one if there is any. */
+/* Appends the next victims in the pool's order, at least one if any is left. */
 void victims_pull(struct decider *e, struct supply_pool *pool);
 #endif

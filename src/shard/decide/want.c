@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a Need lacks, and taking machines for it. */
+/* Computes what a Need lacks, and takes machines for it. */
 #include <string.h>
 
 #include "shard/decide/decider.h"
@@ -14,7 +14,7 @@ void want_start(struct decider *e, struct want *w)
     if (w->rem)
         memcpy(w->rem, aggregate->milli, dimensions * sizeof *w->rem);
     else
-        w->live = 0; /* it takes nothing */
+        w->live = 0; /* the Need takes nothing */
 }
 
 void want_take(struct want *w, const struct machine_shape *shape, uint32_t count)
@@ -31,12 +31,12 @@ void want_take(struct want *w, const struct machine_shape *shape, uint32_t count
     }
 }
 
-/* Rounded up; most amounts fit 64 bits, where dividing is several times faster. */
+/* Rounds up. Most amounts fit into 64 bits, where division is several times faster. */
 static uint64_t machines_for(int128 rem, int64_t each)
 {
     int128 count;
 
-    assert(each > 0); /* dimensions that help only */
+    assert(each > 0); /* only called for dimensions in which the machine helps */
     if (rem <= INT64_MAX) return ((uint64_t)rem + (uint64_t)each - 1) / (uint64_t)each;
     count = (rem + each - 1) / each;
     return count > UINT32_MAX ? UINT32_MAX : (uint64_t)count;
@@ -108,7 +108,7 @@ void source_give(struct decider *e, uint32_t want, struct supply_source *s, uint
     if (s->taken == s->count && s == &e->sources[slot])
         e->cohorts[slot].emptied = (uint32_t)e->number;
     if (s->log != LOG_NONE && s->log == log->count - 1 && log->at[s->log].want == want) {
-        log->at[s->log].count += count; /* the same goes on */
+        log->at[s->log].count += count; /* continues the last entry */
         return;
     }
     if (!decider_grow(e, &log->at, log->count, &log->cap, sizeof *log->at)) return;
@@ -123,7 +123,7 @@ void source_take(struct decider *e, struct want *w, struct supply_source *s, uin
 
     source_give(e, (uint32_t)(w - e->wants), s, s->cohort->slot, count);
     want_take(w, t->shape, count);
-    if (e->log.count == entries) return; /* the same goes on */
+    if (e->log.count == entries) return; /* no new entry: the last one was extended */
     if (t->state != MACHINE_IDLE && t->state != MACHINE_SPECULATIVE) return;
     if (decider_grow(e, &e->acquired, e->acquired_count, &e->acquired_cap, sizeof *e->acquired)) {
         e->acquired[e->acquired_count++] = entries;
@@ -141,7 +141,7 @@ void want_claim(struct decider *e, struct want *w, struct supply_source *s, uint
     source_take(e, w, s, count);
 }
 
-/* --- permission to take --- */
+/* --- the shield --- */
 
 bool cohort_kept(const struct decider *e, const struct cohort *c)
 {

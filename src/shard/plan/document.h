@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Machines and demand as JSON: what `muster plan` reads and writes.
  *
- * The names are the wire's. A machine is an item of a provider's List, with `shard_metadata` for
- * what it was bought for, and one word of ours, "idle_seconds". A cluster is a roll-up:
- * "cluster_id" and "needs".
- * States, capacity types and operators are words (Idle, OnDemand, In); penalty buckets are the
- * wire's numbers or their upper bound in words ("8192", "pinned").
+ * Field names are those of the wire format. A machine is an item of a provider's List.
+ * `shard_metadata` contains what the machine was bought for; "idle_seconds" is our own addition. A
+ * cluster is a roll-up: "cluster_id" and "needs". States, capacity types and operators are words
+ * (Idle, OnDemand, In). Penalty buckets are the wire's numbers or their upper bound as text
+ * ("8192", "pinned").
  *
- * Everything is checked, unknown fields too, and a mistake names the field. Values are borrowed
+ * All input is checked; unknown fields are errors, too. Errors name the field. Values are borrowed
  * from the document or are in the arena. */
 #ifndef SHARD_PLAN_DOCUMENT_H
 #define SHARD_PLAN_DOCUMENT_H
@@ -18,7 +18,7 @@
 
 struct document_machine {
     struct machine machine;
-    uint64_t idle_ms; /* how long it has been Idle */
+    uint64_t idle_ms; /* time since the machine became Idle */
 };
 struct document_cluster {
     struct str cluster;
@@ -26,14 +26,14 @@ struct document_cluster {
     size_t need_count;
 };
 
-/* ERR_INVALID, ERR_PARSE, ERR_TOO_LARGE, ERR_FULL (resource names), ERR_NOMEM. */
+/* ERR_INVALID, ERR_PARSE, ERR_TOO_LARGE, ERR_FULL (too many resource names), ERR_NOMEM. */
 enum err document_read_machine(const struct json *object, struct arena *arena,
                                struct dimensions *dimensions, struct document_machine *ret_machine,
                                struct note *note);
 enum err document_read_cluster(const struct json *object, struct arena *arena,
                                struct dimensions *dimensions, struct document_cluster *ret_cluster,
                                struct note *note);
-/* One line each, which the readers take again. ERR_FULL, ERR_NOMEM. */
+/* Write one line each, which the readers accept. ERR_FULL, ERR_NOMEM. */
 enum err document_write_machine(const struct document_machine *machine, struct arena *arena,
                                 const struct dimensions *dimensions, struct buf *out);
 enum err document_write_cluster(const struct document_cluster *cluster,

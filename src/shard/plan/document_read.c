@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads machines and roll-ups from JSON. Tables say which key is which member; what several members
- * must be together is checked by the model, as for records that came over the wire. */
+/* Reads machines and roll-ups from JSON. Tables map keys to struct members. The model checks rules
+ * that concern several members, as it does for records from the wire. */
 #include "model/metadata.h"
 #include "model/penalty.h"
 #include "shard/plan/document.h"
 #include "text/json_fields.h"
 
-enum { LIST_MOST = 100 * 1000 }; /* rows, labels, requirements: each has its own, tighter, check */
+enum { LIST_MOST = 100 * 1000 }; /* rows, labels, requirements; later checks are stricter */
 
 /* ---- a machine ---- */
 
-struct machine_text { /* a machine as the document has it */
+struct machine_text { /* a machine as written in the document */
     struct machine machine;
     struct label *labels, *resources, *allocatable, *metadata;
     size_t label_count, resource_count, allocatable_count, metadata_count;
@@ -66,7 +66,7 @@ static enum err read_metadata(const struct machine_text *text, struct machine *m
     return ERR_OK;
 }
 
-/* Files made by hand leave the host out. */
+/* Fills in the host, which hand-written files usually omit. */
 static void fill_in_host(struct machine *m)
 {
     if (m->state != MACHINE_SPECULATIVE && m->state != MACHINE_CREATING && !m->host_ref.len &&
@@ -109,7 +109,7 @@ enum err document_read_machine(const struct json *object, struct arena *arena,
 
 /* ---- a cluster ---- */
 
-/* A number of the wire, or the bucket's upper bound in words. */
+/* Reads a wire number, or the bucket's upper bound as text. */
 static enum err read_bucket(const struct json *value, void *into, struct arena *, struct note *note)
 {
     struct str word;
@@ -173,7 +173,8 @@ static const struct json_field need_fields[] = {
      .own = read_bucket},
     {"arrival_unix_nanos", JSON_AS_NUMBER, NEED_MEMBER(arrival_unix_ns), .most = INT64_MAX},
 };
-static const struct need_input usual_need = {.arrival_unix_ns = -1}; /* as its roll-up says */
+/* -1: use the arrival of the roll-up */
+static const struct need_input usual_need = {.arrival_unix_ns = -1};
 static const struct json_fields need_row = {
     JSON_FIELDS(need_fields), .size = sizeof(struct need_input), .usual = &usual_need};
 

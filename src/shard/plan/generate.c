@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes up machines and rows of demand. Every draw depends on the seed, its purpose and one
- * number only, so a machine can be made without the ones before it. */
+/* Generates machines and rows of demand. Each random draw depends only on the seed, its purpose and
+ * one number, so a machine can be generated without the machines before it. */
 #include "shard/plan/generate.h"
 
 #include <stdarg.h>
@@ -9,7 +9,7 @@
 #include "base/prng.h"
 #include "model/penalty.h"
 
-struct machine_kind { /* a line of a catalogue */
+struct machine_kind { /* an entry of a catalogue */
     const char *name;
     uint32_t cpu, memory_gib, gpu;
     double price;
@@ -26,15 +26,15 @@ static const char *const zones[] = {"us-east-1a", "us-east-1b", "us-east-1c",
                                     "us-west-2a", "us-west-2b", "eu-west-1a"};
 enum {
     KINDS = sizeof kinds / sizeof kinds[0],
-    GPU_KINDS = 3, /* the last ones: in racks, and where gangs live */
+    GPU_KINDS = 3, /* the last kinds: in racks, used by gangs */
     ZONES = sizeof zones / sizeof zones[0],
-    RACK_STRETCH = 768, /* of so many machines sixteen are free and of one kind */
-    ODD_LABELS = 5,     /* of a machine, in an adversarial fleet */
+    RACK_STRETCH = 768, /* of this many machines, sixteen are free and of one kind */
+    ODD_LABELS = 5,     /* labels per machine in an adversarial fleet */
     ODD_KEYS = 24,
     ODD_VALUES = 40,
 };
 
-/* Draws of one purpose and one number are independent of all others. */
+/* Seeds a generator whose draws are independent of those for any other purpose or number. */
 enum purpose { PURPOSE_MACHINE = 1, PURPOSE_NEED };
 static void generate_draws(const struct generate_options *options, enum purpose purpose,
                            uint64_t number, struct prng *ret_prng)
@@ -42,7 +42,7 @@ static void generate_draws(const struct generate_options *options, enum purpose 
     prng_seed(ret_prng, options->seed * 0x9E3779B97F4A7C15u + number * 4 + (uint64_t)purpose);
 }
 
-/* Empty when the arena is full. */
+/* Returns the empty text if the arena is full. */
 static struct str generate_text(struct arena *arena, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 static struct str generate_text(struct arena *arena, const char *format, ...)
@@ -89,19 +89,19 @@ static enum err generate_shape(struct dimensions *dimensions, const struct machi
 
 /* ---- demand ---- */
 
-/* Everything about row `number` that a machine bought for it must know too. */
+/* The properties of row `number` that its machines need to know, too. */
 struct row {
     uint32_t cluster, units;
     const struct machine_kind *kind;
-    uint32_t kind_count; /* types it accepts, from `kind` downwards */
-    const char *zone;    /* or NULL: any */
+    uint32_t kind_count; /* number of accepted types, from `kind` downwards */
+    const char *zone;    /* NULL: any zone */
     bool gang, spread, odd;
-    const char *home; /* the zone and the kind of capacity most of its machines were bought in */
+    const char *home; /* zone (home) and capacity type (spot) of most of its machines */
     bool spot;
     uint32_t odd_key, odd_value;
     int32_t priority;
     uint8_t interruption_bucket, reclamation_bucket;
-    uint32_t parts; /* its unit is the kind's size divided by this */
+    uint32_t parts; /* the unit is the size of the kind divided by this number */
     struct prng prng;
 };
 
@@ -110,7 +110,7 @@ static uint32_t rows_before(const struct generate_options *options, uint32_t clu
     return (uint32_t)((uint64_t)options->needs * cluster / options->clusters);
 }
 
-/* Of the machines that fall to one row, so many are bound to it: three in four. */
+/* Returns how many machines are bound to each row: three in four of its share. */
 static uint32_t bound_each(const struct generate_options *options)
 {
     return (options->machines / options->needs * 3 + 3) / 4;
@@ -169,7 +169,7 @@ static enum err requirements_of(struct row *row, struct arena *arena, struct pro
     if (row->gang)
         list[profile->requirement_count++] =
             (struct requirement){STR("example.com/rack"), OPERATOR_SAME, NULL, 0};
-    if (row->odd) { /* what most machines satisfy, but none can be counted on to */
+    if (row->odd) { /* a value that most machines do not have, but any machine may have */
         one[1] = generate_text(arena, "v%u", row->odd_value);
         list[profile->requirement_count++] = (struct requirement){
             generate_text(arena, "example.com/odd-%u", row->odd_key), OPERATOR_NOT_IN, &one[1], 1};
@@ -325,10 +325,10 @@ enum err generate_machine(const struct generate_options *options, uint32_t numbe
     if (bound) {
         row_number = number % options->needs;
         row = draw_row(options, row_number);
-        kind = row.kind; /* the smaller ones it accepts are bought when this one is out */
+        kind = row.kind; /* the smaller types it accepts are bought when this type is sold out */
     }
     gpu = kind >= &kinds[KINDS - GPU_KINDS];
-    /* A gang's machines share a rack; the free ones of a kind are in racks of about sixteen. */
+    /* The machines of a gang share a rack. Free machines of a kind share racks of about sixteen. */
     rack = bound && row.gang
                ? row_number
                : options->needs + number / RACK_STRETCH * KINDS + (uint32_t)(kind - kinds);

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Realistic fleets: so many machines and rows of demand, the same from one seed.
+/* Generates realistic fleets of any size; the same seed gives the same fleet.
  *
- * For `muster plan --generate`, the bench and trying the engine at a size that is not at
- * hand. Two kinds. *Correlated*: a dozen types in six zones, most machines of a row bought in bulk
- * in one place, racks only where gangs need them; what a cloud account looks like. *Adversarial*:
- * every machine has labels and a price of its own and rows ask for odd combinations, so that no two
- * machines are alike and nothing can be shared.
+ * Used by `muster plan --generate`, by benchmarks, and for trying the engine at sizes that no test
+ * fleet has. There are two kinds of fleet. *Correlated*: a dozen types in six zones, most machines
+ * of a row bought in bulk in one place, racks only where gangs need them, like a cloud account.
+ * *Adversarial*: every machine has its own labels and price, and rows ask for unusual combinations,
+ * so that no two machines are equal and nothing can be shared.
  *
- * Three in four machines are Configured and stamped for a row they match; the rest are Idle, quota,
- * in between or Failed. Three rows in a hundred want more than they have and as many less; one row
- * in twenty is a gang, one in ten has a strict spread. Pure: machine `i` and the rows of cluster
- * `c` depend on the seed and their number only: they can be made one at a time, in any order. */
+ * Three in four machines are Configured and stamped for a row they match. The rest are Idle,
+ * Speculative, in transition or Failed. Three percent of the rows want more than they have, and
+ * three percent less. One row in twenty is a gang; one in ten has a strict spread. Pure: machine
+ * `i` and the rows of cluster `c` depend only on the seed and their number, so they can be
+ * generated one at a time, in any order. */
 #ifndef SHARD_PLAN_GENERATE_H
 #define SHARD_PLAN_GENERATE_H
 #include "base/arena.h"
@@ -23,12 +24,12 @@ struct generate_options {
     bool adversarial;
 };
 
-/* The rows of cluster number `cluster`, in the arena; together they are options->needs rows.
- * ERR_NOMEM, ERR_FULL of the table. */
+/* Generates the rows of cluster number `cluster` in the arena. All clusters together have
+ * options->needs rows. ERR_NOMEM, ERR_FULL from the table. */
 enum err generate_needs(const struct generate_options *options, uint32_t cluster,
                         struct arena *arena, struct dimensions *dimensions, struct str *ret_cluster,
                         struct need **ret_rows, size_t *ret_count);
-/* Machine number `number`; what it points to is in the arena. ERR_NOMEM, ERR_FULL. */
+/* Generates machine number `number`; its texts and lists are in the arena. ERR_NOMEM, ERR_FULL. */
 enum err generate_machine(const struct generate_options *options, uint32_t number,
                           struct arena *arena, struct dimensions *dimensions,
                           struct machine *ret_machine);

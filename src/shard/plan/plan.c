@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads a fleet from text or makes one up, decides once, and prints the decision. */
+/* Reads a fleet from text or generates one, decides once, and prints the decision. */
 #include "shard/plan/plan.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include "shard/plan/document.h"
 #include "shard/plan/words.h"
 
-/* The moment of every fleet that is read from a file; "idle for so long" counts back from it. */
+/* The time at which every fleet from a file is decided; idle times count back from this time. */
 #define PLAN_NOW ((mono_time){UINT64_C(1) << 40})
 
 struct planner {
@@ -18,7 +18,7 @@ struct planner {
     const struct decision *decision; /* NULL before planner_decide() */
 };
 
-#define PLAN_RECORD_MAX ((size_t)256 << 20) /* what one machine or one roll-up may take */
+#define PLAN_RECORD_MAX ((size_t)256 << 20) /* arena limit for one machine or one roll-up */
 
 enum err planner_open(struct planner **ret_planner)
 {
@@ -56,7 +56,7 @@ void planner_close(struct planner *planner)
 
 /* ---- reading ---- */
 
-/* Takes one record in; what it needs is in the arena until the next. */
+/* Adds one record; the arena is reset before the next record. */
 typedef enum err take_fn(struct planner *planner, const struct json *object, struct arena *arena,
                          struct note *note);
 
@@ -87,7 +87,7 @@ static enum err plan_take_cluster(struct planner *planner, const struct json *ob
     return needs_replace(planner->needs, read.cluster, read.needs, read.need_count, note);
 }
 
-/* A document holds one list only, so a misspelt name beside it is an error. */
+/* A document contains one list only, so any other name is an error, for example a misspelt one. */
 static enum err plan_refuse_others(const struct json *document, const char *name, struct note *note)
 {
     void *cursor = NULL;
@@ -166,7 +166,7 @@ enum err planner_add_needs(struct planner *planner, struct str text, enum plan_f
                : plan_take_document(planner, text, "clusters", plan_take_cluster, note);
 }
 
-/* ---- making up ---- */
+/* ---- generating ---- */
 
 enum err planner_generate(struct planner *planner, const struct generate_options *options,
                           struct note *note)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The engine without a shard: a fleet read from files or made up, one decision, in sentences.
+/* Runs the engine without a shard: reads or generates a fleet, decides once, and prints sentences.
  *
- * Touches no file: the texts are handed in. A text is one JSON document, {"machines": [...]} or
- * {"clusters": [...]}, or, for large fleets, one machine or cluster a line (NDJSON). */
+ * Reads no files; callers pass the texts. A text is one JSON document, {"machines": [...]} or
+ * {"clusters": [...]}, or, for large fleets, one machine or cluster per line (NDJSON). */
 #ifndef SHARD_PLAN_PLAN_H
 #define SHARD_PLAN_PLAN_H
 #include "shard/decide/decide.h"
@@ -11,26 +11,26 @@
 enum {
     PLAN_MACHINES_MOST = 8 << 20,
     PLAN_ROWS_MOST = 1 << 20,
-    PLAN_DOCUMENT_MAX = 64 << 20, /* one document; lines have no such bound as a whole */
+    PLAN_DOCUMENT_MAX = 64 << 20, /* bytes of one document; with NDJSON the total is not limited */
 };
 #define PLAN_SCRATCH_MAX ((size_t)8 << 30)
 
 enum plan_form { PLAN_DOCUMENT, PLAN_LINES };
 
-struct planner;                                      /* opaque, one owner */
+struct planner;                                      /* opaque; one owner */
 enum err planner_open(struct planner **ret_planner); /* ERR_NOMEM */
-void planner_close(struct planner *planner);         /* NULL is fine */
+void planner_close(struct planner *planner);         /* NULL is allowed */
 
-/* What is wrong names the machine or row and its field: "machines[3]: state: is missing",
- * "line 4: needs: [0]: ...". Records before it are kept. */
+/* Errors name the machine or row and its field: "machines[3]: state: is missing", "line 4: needs:
+ * [0]: ...". Records before the error are kept. */
 enum err planner_add_machines(struct planner *planner, struct str text, enum plan_form form,
                               struct note *note);
 enum err planner_add_needs(struct planner *planner, struct str text, enum plan_form form,
                            struct note *note);
 enum err planner_generate(struct planner *planner, const struct generate_options *options,
                           struct note *note);
-/* The generated fleet as lines that planner_add_machines() and planner_add_needs() take, one record
- * a call to `write`, which stops it with an error of its own. */
+/* Prints the generated fleet as lines that planner_add_machines() and planner_add_needs() accept.
+ * Each call of `write` gets one record; an error from `write` stops the output. */
 typedef enum err plan_write_fn(void *context, struct str line);
 enum err planner_dump_machines(const struct generate_options *options, plan_write_fn *write,
                                void *context);
@@ -44,13 +44,13 @@ struct planner_totals {
     uint32_t actions[ACTION_DELETE + 1];
 };
 struct planner_totals planner_totals(const struct planner *planner);
-/* After planner_decide(). A sentence each, `from` onwards, at most `count`; the number written is
- * returned in *ret_count. ERR_FULL, ERR_NOMEM of `out`. */
+/* Call after planner_decide(). Prints one sentence per action, from number `from` on, at most
+ * `count`. *ret_count is the number printed. ERR_FULL, ERR_NOMEM from `out`. */
 enum err planner_print_actions(const struct planner *planner, size_t from, size_t count,
                                struct buf *out, size_t *ret_count);
-/* Of the Needs that are not served, or of all. */
+/* Likewise for the Needs that are not satisfied, or for all Needs. */
 enum err planner_print_needs(const struct planner *planner, bool all, size_t from, size_t count,
                              struct buf *out, size_t *ret_count);
-/* The transcript of decide.h. */
+/* Prints the transcript that decide.h describes. */
 enum err planner_transcript(const struct planner *planner, struct buf *out);
 #endif

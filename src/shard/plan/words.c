@@ -5,7 +5,7 @@
 #include "model/fingerprint.h"
 #include "model/penalty.h"
 
-#define WORDS_BYTES_MAX ((size_t)16 << 20) /* of one profile */
+#define WORDS_BYTES_MAX ((size_t)16 << 20) /* for one profile */
 
 static void words_add_amounts(struct printed *line, const struct amounts *amounts)
 {
@@ -15,7 +15,7 @@ static void words_add_amounts(struct printed *line, const struct amounts *amount
     if (!line->err) line->err = resource_sum_text(line->dimensions, &sum, line->out);
 }
 
-/* A group may hold any byte, and a terminal obeys some: those are spelt out. */
+/* Escapes a group for a terminal, because a group may contain any byte. */
 static void words_add_group(struct printed *line, struct str group)
 {
     if (!group.len) return;
@@ -24,7 +24,7 @@ static void words_add_group(struct printed *line, struct str group)
     printed_add(line, ", ");
 }
 
-/* --- a profile, in words --- */
+/* --- a profile in words --- */
 
 static struct str words_short_key(struct str key)
 {
@@ -69,8 +69,8 @@ static void words_add_profile(struct printed *line, const struct profile *p)
     words_add_penalty(line, "reclamation", p->reclamation_bucket);
 }
 
-/* "web (gang g, priority 5; instance-type m5.large)". A stamp that another program wrote may be no
- * fingerprint: its text is printed unchanged. */
+/* Prints "web (gang g, priority 5; instance-type m5.large)". A stamp that another program wrote may
+ * not be a fingerprint; then its text is printed unchanged. */
 static void words_add_need(struct printed *line, const struct need_key *key)
 {
     struct profile profile;
@@ -160,7 +160,7 @@ static bool words_has_all(const struct need_verdict *v)
     const struct shortage *s = v->shortage;
 
     if (s->idle_count == VERDICT_COUNT_MOST || s->speculative_count == VERDICT_COUNT_MOST)
-        return false; /* or more */
+        return false; /* there may be more */
     return v->bootstraps == s->idle_count && v->provisions == s->speculative_count &&
            v->claimed - v->bootstraps - v->provisions >= s->configured_count;
 }

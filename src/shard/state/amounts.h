@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A resource_sum as it is kept: packed, a few dozen bytes instead of a thousand.
- *
- * A view: the amounts belong to its maker. Zeroed is the empty one. */
+/* A resource_sum in packed form: a few dozen bytes instead of a thousand. A view: the creator owns
+ * the amounts. A zeroed struct is empty. */
 #ifndef SHARD_STATE_AMOUNTS_H
 #define SHARD_STATE_AMOUNTS_H
 #include "base/arena.h"
@@ -17,11 +16,11 @@ static inline void amounts_sum(const struct amounts *a, struct resource_sum *ret
 {
     resource_sum_unpack(ret_sum, a->mask, a->formats, a->milli);
 }
-/* Dimensions that are zero are left out; `milli` has room for the others. */
+/* Packs the sum without its zeroes. `milli` must have room for all dimensions above zero. */
 void amounts_pack(const struct resource_sum *sum, int128 *milli, struct amounts *ret_amounts);
-/* In the arena. ERR_NOMEM when the arena is full. */
+/* Packs the sum into the arena. Returns ERR_NOMEM if the arena is full. */
 enum err amounts_keep(struct arena *arena, const struct resource_sum *sum,
                       struct amounts *ret_amounts);
-/* amounts_keep() of it would give the same. */
+/* True if amounts_keep() of the sum would give equal amounts. */
 bool amounts_are(const struct amounts *a, const struct resource_sum *sum);
 #endif

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The inventory as the engine reads it: cohorts, what they are made of, and the indexes over them.
+/* The inventory as the engine reads it: cohorts, the shared objects they consist of, and indexes.
  *
- * A cohort is all machines that are equal in planned state, cluster, look, shape, capacity type,
- * price, probability, stamp and promise; its members are in id order. Everything a rule asks of a
- * machine but its id is asked once per cohort.
+ * A cohort contains all machines that are equal in planned state, cluster, look, shape, capacity
+ * type, price, probability, stamp and promise. Its members are in id order. Rules test a whole
+ * cohort at once; only the id is tested per machine.
  *
  *   word      a text that is shared               posting   a label and the looks that carry it
  *   cluster   its Configured and Configuring      look      what requirements are matched against
+ *             machines
  *   key       (cluster, fingerprint, group)       shape     amounts
  *   family    (cluster, fingerprint): its keys    stamp     what a machine was bought for
- *   origin    host's provider, last error         promise   the Need it is drained for
+ *   origin    host's provider, last error         promise   the Need a machine is drained for
  *
- * All are shared, counted, and gone with their last user, so that churn leaves nothing behind. The
- * engine may read all of it and change none of it; pointers are valid until the next change, and
- * (slot, birth) is the identity of an object: a slot alone is used again. */
+ * All of these are shared and reference-counted. They are freed with their last user, so that churn
+ * does not leak memory. The engine reads them and changes nothing. Pointers are valid until the
+ * next change. (slot, birth) identifies an object; a slot alone is reused. */
 #ifndef SHARD_STATE_COHORT_H
 #define SHARD_STATE_COHORT_H
 #include "base/order.h"
@@ -33,21 +34,21 @@ static inline struct str word_text(const struct word *w) /* NULL: the empty text
     return w ? str_of(w->text, w->len) : STR_EMPTY;
 }
 
-struct bag_item { /* with what a walk asks first, so that most cohorts need not be fetched */
+struct bag_item { /* with what walks test first, so that most cohorts are not fetched */
     struct cohort *cohort;
-    uint32_t look, shape, key; /* their slots; key: it was bought for it, SLOT_NONE: for none */
+    uint32_t look, shape, key; /* slots. key: what the cohort was bought for; SLOT_NONE: none */
     uint32_t state;            /* enum machine_state */
 };
-struct bag { /* cohorts in no order; a cohort knows its place */
+struct bag { /* cohorts in no order; each cohort knows its index */
     struct bag_item *at;
     uint32_t count, cap;
 };
 
-/* The cohorts of one cluster and state, apart by instance type: most requirements name types, and
- * then most of a cluster need not be walked. */
+/* The cohorts of one cluster and state, by instance type. Most requirements name types, so a walk
+ * skips most of the cluster. */
 struct type_bag {
-    uint32_t type;    /* slot of the posting; SLOT_NONE: no type */
-    uint64_t version; /* another one, never seen before, when a cohort comes or goes */
+    uint32_t type;    /* slot of the posting; SLOT_NONE: no instance type */
+    uint64_t version; /* changes to a new, unused value when a cohort comes or goes */
     struct bag bag;
 };
 struct type_bags {
@@ -59,11 +60,11 @@ struct cohort_cluster {
     struct table_link link;
     uint32_t slot, len;
     struct type_bags configured, configuring;
-    struct bag others;                      /* bound to it in any other state */
+    struct bag others;                      /* cohorts bound to the cluster in any other state */
     uint32_t machines[MACHINE_STATE_COUNT]; /* by planned state */
     char text[];
 };
-static inline struct str cluster_text(const struct cohort_cluster *c) /* NULL: none */
+static inline struct str cluster_text(const struct cohort_cluster *c) /* NULL: the empty text */
 {
     return c ? str_of(c->text, c->len) : STR_EMPTY;
 }
@@ -71,25 +72,25 @@ static inline struct str cluster_text(const struct cohort_cluster *c) /* NULL: n
 struct key {
     struct table_link link;
     struct family *family;
-    struct word *group; /* NULL: none */
-    /* Its own: Configured, Configuring and Creating; and Draining ones promised to it. Few, so they
-     * have their state with them and are in one bag. */
+    struct word *group; /* NULL: no group */
+    /* The key's own machines: Configured, Configuring and Creating, and Draining ones promised to
+     * the key. Few cohorts, so one bag holds all states. */
     struct bag cohorts;
-    uint32_t slot, place; /* place: in its family */
+    uint32_t slot, place; /* place: index in family->keys */
     uint64_t birth;
-    uint64_t version; /* grows with every machine that becomes or ceases to be its own */
+    uint64_t version; /* grows when a machine joins or leaves the key's own machines */
 };
 struct family {
-    struct table_link link; /* counted by its keys */
+    struct table_link link; /* references are held by its keys */
     struct cohort_cluster *cluster;
     struct word *fingerprint;
     struct key **keys;
     uint32_t count, cap, slot;
     uint64_t birth;
-    uint64_t version; /* grows with the version of any of its keys, and when one comes or goes */
+    uint64_t version; /* grows with the version of any of its keys, and when a key comes or goes */
 };
 
-struct stamp { /* all of machine_stamp, shared */
+struct stamp { /* a machine_stamp, shared */
     struct table_link link;
     struct word *fingerprint, *group; /* NULL: empty */
     double interruption_dollars, reclamation_dollars;
@@ -99,19 +100,19 @@ struct promise {
     struct table_link link;
     struct key *key;
     wall_time at;
-    /* Of Idle machines, else 0: so a shield ends for all of a cohort at once. */
+    /* Of Idle machines, else 0. Equal for the whole cohort, so a shield ends for all at once. */
     uint64_t idle_since_ms;
     int32_t priority;
 };
 struct machine_shape {
     struct table_link link;
     struct resources resources, allocatable;
-    const struct resources *alloc; /* the one of the two that counts */
-    uint64_t positive;             /* dimensions of alloc that are above zero */
+    const struct resources *alloc; /* resources or allocatable, whichever counts */
+    uint64_t positive;             /* bit set of the dimensions of alloc above zero */
     uint32_t slot;
 };
 
-struct origin { /* what nobody decides by, and few machines differ in */
+struct origin { /* data that no decision uses and in which few machines differ */
     struct table_link link;
     struct word *host_provider, *last_error; /* NULL: empty */
     uint32_t slot;
@@ -120,7 +121,7 @@ struct origin { /* what nobody decides by, and few machines differ in */
 struct posting { /* an attribute: key and value */
     struct table_link link;
     struct word *key;
-    uint32_t *looks; /* slots of those that carry it, in no order */
+    uint32_t *looks; /* slots of the looks that carry the attribute, in no order */
     uint32_t count, cap, slot, value_len;
     char value[];
 };
@@ -128,49 +129,50 @@ static inline struct str posting_value(const struct posting *p)
 {
     return str_of(p->value, p->value_len);
 }
-enum { LOOK_TYPE, LOOK_ZONE, LOOK_LABELS }; /* the first two attributes, then labels by key */
-/* The states in which a whole shard's machines are looked for by look. */
+enum { LOOK_TYPE, LOOK_ZONE, LOOK_LABELS }; /* first attributes; labels follow by key */
+/* The states in which machines are searched by look in the whole shard. */
 enum pool_state { POOL_IDLE, POOL_SPECULATIVE, POOL_COUNT };
 struct look {
     struct table_link link;
     uint32_t slot, attribute_count; /* at least LOOK_LABELS */
     struct bag pools[POOL_COUNT];
-    struct posting *postings[]; /* of each attribute, NULL: none; then, of each, its place */
+    struct posting *postings[]; /* of each attribute, or NULL; behind them look_places() */
 };
-#define LOOK_HIDDEN UINT32_MAX /* the place of a label that type or zone hide */
-static inline uint32_t *look_places(const struct look *look) /* in the lists of its postings */
+#define LOOK_HIDDEN UINT32_MAX /* place of a label that the type or zone attribute hides */
+/* indexes in the `looks` arrays of the postings */
+static inline uint32_t *look_places(const struct look *look)
 {
     return (uint32_t *)(look->postings + look->attribute_count);
 }
 
-/* What most questions about a look come down to, so that it need not be fetched. Where every
- * machine has a look of its own that is most of what matching costs. */
+/* The part of a look that answers most questions, so that the look itself is not fetched. If each
+ * machine has its own look, fetching looks is most of the cost of matching. */
 struct look_brief {
-    uint64_t marks;      /* of all it carries: what has no mark here it does not carry */
-    uint32_t type, zone; /* slots of the postings under these names; SLOT_NONE: it has none */
+    uint64_t marks;      /* marks of all its attributes; no mark: attribute not carried */
+    uint32_t type, zone; /* slots of the postings of type and zone; SLOT_NONE: none */
 };
-static inline uint64_t posting_mark(const struct posting *p) /* one of 64 */
+static inline uint64_t posting_mark(const struct posting *p) /* one of 64 bits */
 {
     return (uint64_t)1 << (p->slot * 2654435761u >> 26);
 }
 
-/* An instance type and a shape that cohorts have together: few, so that "is there any machine of
- * these types that could hold this?" is mostly answered without a walk. */
+/* A combination of instance type and shape that some cohort has. There are few outfits, so they
+ * mostly answer without a walk whether any machine of certain types could hold something. */
 struct outfit {
-    struct table_link link; /* counted by cohorts */
+    struct table_link link; /* references are held by cohorts */
     const struct machine_shape *shape;
-    uint32_t type, slot; /* type: slot of the posting; SLOT_NONE */
+    uint32_t type, slot; /* type: slot of the posting; SLOT_NONE: no instance type */
 };
 
 struct machine_row {
-    struct table_link link; /* refs: the last List that named it; 0: none yet */
+    struct table_link link; /* link.refs: number of the last List that named the machine; 0: none */
     uint64_t idle_since_ms;
-    uint32_t cohort; /* slot: where it counts, as planned */
-    uint32_t actual; /* slot: what it really is; the same when nothing is planned */
-    uint32_t origin; /* slot; SLOT_NONE: nothing */
+    uint32_t cohort; /* slot of the cohort it counts in, as planned */
+    uint32_t actual; /* slot of its real state's cohort; equal to `cohort` if unplanned */
+    uint32_t origin; /* slot; SLOT_NONE: no origin */
     uint8_t id_len, host_ref_len, planned;
-    uint8_t room; /* bytes for a host_ref behind the id */
-    char id[];    /* and the host_ref */
+    uint8_t room; /* bytes reserved for a host_ref behind the id */
+    char id[];    /* followed by the host_ref */
 };
 static_assert(ID_MAX <= UINT8_MAX, "machine_row keeps lengths of ids in a byte");
 static_assert(offsetof(struct machine_row, id) == sizeof(struct machine_row), "no padding");
@@ -183,37 +185,37 @@ static inline struct str row_host_ref(const struct machine_row *r)
     return str_of(r->id + r->id_len, r->host_ref_len);
 }
 
-struct traits { /* -0 is 0; no padding but behind the last: cohorts are compared by the bytes */
-    struct cohort_cluster *cluster; /* bound to; Creating: created for; NULL: none */
+struct traits { /* Compared bytewise: -0 is stored as 0, and padding is only at the end. */
+    struct cohort_cluster *cluster; /* bound to it; Creating: created for it; NULL: none */
     struct look *look;
     struct machine_shape *shape;
-    struct stamp *stamp;     /* NULL: never bought for anything */
+    struct stamp *stamp;     /* NULL: never bought for a Need */
     struct promise *promise; /* NULL: none */
     double price, probability;
     uint8_t state;         /* enum machine_state */
     uint8_t capacity_type; /* enum capacity_type */
 };
-/* The cluster it is bound to; NULL: none. */
+/* Returns the cluster that the machines are bound to; NULL: none. */
 static inline struct cohort_cluster *traits_bound(const struct traits *t)
 {
     return t->state == MACHINE_CREATING ? NULL : t->cluster;
 }
-/* By state a cohort is in a bag of its look or of a key, never in both. */
+/* Depending on its state, a cohort is in a bag of its look or in a bag of a key, never in both. */
 enum cohort_bag { BAG_CLUSTER, BAG_LOOK, BAG_KEY, BAG_COUNT };
 enum { PLACE_CLUSTER, PLACE_LOOK_OR_KEY, PLACE_COUNT };
 enum members_form { MEMBERS_ONE, MEMBERS_FEW, MEMBERS_MANY };
 struct cohort {
-    struct table_link link; /* refs: its members, and rows whose real state it is while planned */
+    struct table_link link; /* references: members, and planned rows whose real state it is */
     struct traits traits;
-    uint32_t places[PLACE_COUNT]; /* in its bags */
-    uint32_t slot, count;         /* count: members; may be 0 while a plan holds it */
+    uint32_t places[PLACE_COUNT]; /* indexes in its bags */
+    uint32_t slot, count; /* count: members; may be 0 while planned rows refer to the cohort */
     uint64_t birth;
     union {
-        struct machine_row *one; /* NULL: none at all */
+        struct machine_row *one; /* NULL: no member */
         struct machine_row **few;
         struct order *many;
     } members;
-    uint32_t own; /* slot of the key its machines were bought for; SLOT_NONE: none */
+    uint32_t own; /* slot of the key that its machines were bought for; SLOT_NONE: none */
     uint8_t members_form, few_cap;
 };
 static inline double cohort_reclamation_dollars(const struct cohort *c)
@@ -221,26 +223,26 @@ static inline double cohort_reclamation_dollars(const struct cohort *c)
     return c->traits.stamp ? c->traits.stamp->reclamation_dollars : 0;
 }
 
-/* A machine came to a cohort or left it that is a cluster's (Configured, Configuring, Creating for
- * it) or somebody's own; or a key came or went, or an Idle machine that is kept for it did. With
- * all that an engine asks of the cohort, because it may be gone by then. An engine that has read up
- * to number `changes` asks only after what changed since; one that was away for longer than the
- * ring is long asks after all. */
+/* A change that can affect an engine's caches: a machine of a cluster (Configured, Configuring, or
+ * Creating for it) or of a key joined or left a cohort; a key came or went; or an Idle machine kept
+ * for a key came or went. The record contains all that an engine needs, because the cohort may no
+ * longer exist. An engine that has read the changes up to number `changes` processes only later
+ * ones. If more than CHANGES_KEPT were missed, it must assume that everything changed. */
 struct cohort_change {
-    uint32_t key, family;   /* slots of what it was bought for; SLOT_NONE: nothing */
-    uint32_t cohort, birth; /* birth: its lower half; cohort SLOT_NONE: of the key only */
-    uint32_t cluster;       /* its slot; SLOT_NONE: none */
-    float less_dollars;     /* what keep order looks at: the price, then the dollars negated */
+    uint32_t key, family;   /* slots of what the machine was bought for; SLOT_NONE: nothing */
+    uint32_t cohort, birth; /* birth: lower half; cohort SLOT_NONE: only the key changed */
+    uint32_t cluster;       /* slot; SLOT_NONE: none */
+    float less_dollars;     /* keep order compares the price, then the negated dollars */
     double price;
     uint8_t type;  /* type_bit() */
     uint8_t state; /* enum machine_state */
-    int8_t by;     /* 1: came, -1: left */
+    int8_t by;     /* 1: joined, -1: left */
 };
 struct inventory;
 struct cohort_change cohort_change_of(const struct inventory *inv, const struct cohort *cohort);
 enum { CHANGES_KEPT = 1 << 14 };
-/* Instance types as a set of 64 bits, where several may share one: the bit of a type is known before
- * there is a machine of it. No type at all has every bit. */
+/* A set of instance types in 64 bits; several types may share a bit. The bit of a type is known
+ * before a machine of that type exists. "No instance type" sets every bit. */
 enum { TYPE_BIT_ANY = 64 };
 static inline uint8_t type_bit(struct str type)
 {
@@ -251,7 +253,7 @@ static inline uint64_t type_bits(uint8_t bit)
     return bit == TYPE_BIT_ANY ? UINT64_MAX : (uint64_t)1 << bit;
 }
 
-struct member_place { /* a walk over members in id order */
+struct member_place { /* position of a walk over members in id order */
     struct machine_row *const *few;
     uint32_t few_left;
     struct order_place many;
@@ -262,36 +264,39 @@ struct machine_row *cohort_next(struct member_place *place); /* NULL at the end 
 struct inventory {
     struct inventory_options options;
     uint64_t bytes, births;
-    uint64_t label_bytes; /* of looks and postings; not in `bytes` */
+    uint64_t label_bytes; /* of looks and postings; not included in `bytes` */
     struct table rows, words, origins, clusters, keys, families, stamps, promises, shapes, postings,
         looks, cohorts, outfits;
     struct rooms origin_slots, cluster_slots, key_slots, family_slots, posting_slots, look_slots,
         shape_slots, cohort_slots, outfit_slots;
     struct order_kind members_kind;
     struct inventory_counts counts;
-    /* Creating ones without a destination and Draining ones without a promise: what a shard that
-     * began anew finds under way and knows no purpose of, and what is simply let go. */
+    /* Cohorts of Creating machines without a destination and of Draining machines without a
+     * promise. A restarted shard finds such machines under way without knowing their purpose;
+     * others are drained for no Need. */
     struct bag nobodys;
-    uint32_t list, listed; /* number of the List under way; machines it has named */
-    /* listing.c: machines in the order of the last full List, and of the one under way. */
+    uint32_t list, listed; /* number of the List under way, and how many machines it has named */
+    /* listing.c: machines in the order of the last full List, and of the List under way. */
     struct list_order {
         struct machine_row **at;
         uint32_t count, cap;
     } order, order_next;
-    uint32_t order_cursor; /* the record that is next, if it is as last time; SLOT_NONE: a delta */
-    /* Rows that are no machine's any more and may be in an order: since before the List under
-     * way began, and since then. Linked through their table link; their cohort is SLOT_NONE. */
+    uint32_t order_cursor; /* index of the expected next record; SLOT_NONE: the List is a delta */
+    /* Rows without a machine that an order may still refer to: removed before the List under way
+     * began (dead_before), or since then (dead). They are linked through their table link; their
+     * cohort is SLOT_NONE. */
     struct table_link *dead_before, *dead;
     uint32_t dead_count;
-    uint64_t keys_born; /* grows when a key or family appears: a miss remembered is then stale */
-    uint64_t looks_version;                     /* grows when a look appears or goes */
-    uint64_t changes;                           /* so many so far */
-    struct cohort_change changed[CHANGES_KEPT]; /* by number of the change: a ring */
+    uint64_t keys_born;     /* grows with each new key or family; cached misses are then stale */
+    uint64_t looks_version; /* grows when a look appears or disappears */
+    uint64_t changes;       /* number of changes so far */
+    struct cohort_change changed[CHANGES_KEPT]; /* a ring, indexed by change number */
     struct look_brief *look_briefs;             /* by slot of the look */
     uint32_t look_briefs_cap;
 };
 
-struct machine_row *inventory_row(const struct inventory *inventory, struct str id); /* or NULL */
+/* NULL: no such machine */
+struct machine_row *inventory_row(const struct inventory *inventory, struct str id);
 static inline struct cohort *row_cohort(const struct inventory *inv, const struct machine_row *r)
 {
     return rooms_held(&inv->cohort_slots, r->cohort);
@@ -310,12 +315,12 @@ const struct word *inventory_word(const struct inventory *inventory, struct str 
 const struct posting *inventory_posting(const struct inventory *inventory, struct str key,
                                         struct str value);
 
-/* The which-th of the looks that carry it. */
+/* Returns look number `which` of those that carry the posting. */
 static inline struct look *posting_look(const struct inventory *inv, const struct posting *p,
                                         uint32_t which)
 {
     return rooms_held(&inv->look_slots, p->looks[which]);
 }
-/* The attribute of a look under `key`, or NULL: type and zone first, then labels. */
+/* Returns the attribute of a look under `key`, or NULL. Type and zone come first, then labels. */
 const struct posting *look_find(const struct look *look, struct str key);
 #endif

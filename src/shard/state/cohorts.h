@@ -1,33 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cohorts from the inside: finding the one a machine belongs to, its members, its bags. */
+/* Internals of cohorts: finding the cohort of a machine, members, bags. */
 #ifndef SHARD_STATE_COHORTS_H
 #define SHARD_STATE_COHORTS_H
 #include "shard/state/vocabulary.h"
 
-/* What the engine looks at in a record; each shared object counted once. What has no meaning in the
- * state is left out (machine_state_keeps_stamp, destination, promise). ERR_NOMEM. */
+/* Extracts a record's traits, with a reference to each shared object. Leaves out fields without a
+ * meaning in the state (machine_state_keeps_stamp, destination, promise). ERR_NOMEM. */
 enum err traits_take(struct inventory *inv, const struct machine *machine, mono_time idle_since,
                      struct traits *ret_traits);
 void traits_give(struct inventory *inv, struct traits *traits);
-/* Another count of everything in it. */
+/* Takes another reference to each object of the traits. */
 void traits_share(const struct traits *traits);
 
-/* The cohort with these traits, counted once more; takes over the counts of `own_traits` whatever
- * the answer. ERR_NOMEM. */
+/* Finds or creates the cohort with these traits and takes a reference. Takes over the references of
+ * `own_traits`, also on failure. ERR_NOMEM. */
 enum err cohort_take(struct inventory *inv, const struct traits *own_traits,
                      struct cohort **ret_cohort);
-void cohort_give(struct inventory *inv, struct cohort *cohort); /* NULL is fine */
+void cohort_give(struct inventory *inv, struct cohort *cohort); /* NULL is allowed */
 
-/* Membership (members.c); the row's own pointers are the caller's. ERR_NOMEM: not in. */
+/* Membership (members.c); the caller sets the row's own fields. ERR_NOMEM: nothing was added. */
 enum err cohort_add(struct inventory *inv, struct cohort *cohort, struct machine_row *row);
 void cohort_remove(struct inventory *inv, struct cohort *cohort, struct machine_row *row);
-/* Puts `row`, of the same id, in the place of `old`. */
+/* Replaces `old` by `row`, which has the same id. */
 void cohort_replace(struct cohort *cohort, struct machine_row *old, struct machine_row *row);
 
-/* Which bags a cohort of these traits is in, NULL where none; for the check too. */
+/* Returns the bag of this kind that contains the cohort; NULL if there is none. Also used by the
+ * invariant check. */
 struct bag *cohort_bag_of(const struct inventory *inv, const struct cohort *cohort,
                           enum cohort_bag kind);
-uint32_t *cohort_place(struct cohort *cohort, enum cohort_bag kind); /* in that bag */
+uint32_t *cohort_place(struct cohort *cohort, enum cohort_bag kind); /* index in that bag */
 static inline struct key *cohort_key(const struct inventory *inv, const struct cohort *cohort)
 {
     return cohort->own == SLOT_NONE ? NULL : rooms_held(&inv->key_slots, cohort->own);
@@ -35,8 +36,7 @@ static inline struct key *cohort_key(const struct inventory *inv, const struct c
 struct order_key row_order_key(const void *row);
 
 size_t row_size(const struct machine_row *row);
-/* listing.c: frees a row that is in no table and no cohort, at once or when no order of Lists can
- * name it any more. */
+/* listing.c: frees a row that is in no table and no cohort, once no order of Lists refers to it. */
 void row_bury(struct inventory *inv, struct machine_row *row);
-void list_orders_free(struct inventory *inv); /* and the rows that were buried */
+void list_orders_free(struct inventory *inv); /* also frees the buried rows */
 #endif

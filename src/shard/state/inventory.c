@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The verbs: every change finds or makes what the new record needs first, then moves the row, then
- * releases what it left, so a change that runs out of memory leaves the inventory as it was. */
+/* The changes of the inventory. Each change first finds or creates what the new record needs, then
+ * moves the row, then releases what the row left. So a change that runs out of memory leaves the
+ * inventory unchanged. */
 #include "shard/state/inventory.h"
 
 #include <stdlib.h>
@@ -46,7 +47,7 @@ static void inventory_count_row(struct inventory *inv, const struct machine_row 
     if (row->planned) inv->counts.planned += one;
 }
 
-/* Out of its cohorts and the counts; the row itself stays. */
+/* Removes the row from its cohorts and the counts; the row itself remains. */
 static void row_leave(struct inventory *inv, struct machine_row *row)
 {
     struct cohort *cohort = row_cohort(inv, row), *actual = row_actual(inv, row);
@@ -84,10 +85,10 @@ void inventory_close(struct inventory *inventory)
         &inventory->origin_slots, &inventory->cluster_slots, &inventory->key_slots,
         &inventory->family_slots, &inventory->posting_slots, &inventory->look_slots,
         &inventory->shape_slots,  &inventory->cohort_slots,  &inventory->outfit_slots};
-    inventory->bytes += inventory->label_bytes; /* one end for all tables */
+    inventory->bytes += inventory->label_bytes; /* so that one counter covers all tables */
     inventory->label_bytes = 0;
     for (size_t i = 0; i < ARRAY_LEN(tables); i++) {
-        assert(tables[i]->count == 0); /* nothing shared outlives its last user */
+        assert(tables[i]->count == 0); /* no shared object may outlive its last user */
         table_deinit(tables[i], &inventory->bytes);
     }
     for (size_t i = 0; i < ARRAY_LEN(slots); i++) rooms_deinit(slots[i], &inventory->bytes);
@@ -111,8 +112,8 @@ struct machine_row *inventory_row(const struct inventory *inventory, struct str 
     return NULL;
 }
 
-/* A row of its own for `machine`, in nothing yet; `origin` is taken over on success. NULL: no
- * memory. */
+/* Allocates a row for `machine` that is in no table yet. Takes over the reference to `origin` on
+ * success. NULL if memory ran out. */
 static struct machine_row *row_make(struct inventory *inv, const struct machine *machine,
                                     uint32_t own_origin)
 {
@@ -136,8 +137,8 @@ static void host_ref_put(struct machine_row *row, struct str host_ref)
     row->host_ref_len = (uint8_t)host_ref.len;
 }
 
-/* Room for a host_ref of that length: a larger row in the place of *row, wherever that is known.
- * It is as the old one, which the caller buries, as texts of the caller may point into it. */
+/* Makes room for a host_ref of that length: replaces *row everywhere by an equal larger row. The
+ * caller must bury the old row afterwards, because texts of the caller may point into it. */
 static enum err row_reserve(struct inventory *inv, struct machine_row **row, size_t len,
                             struct machine_row **ret_old)
 {
@@ -210,8 +211,8 @@ free_row:
     return err;
 }
 
-/* Moves the row where it counts to `own_to`, whose count it takes over whatever the answer; what it
- * really is stays or, when `actual` is set, becomes the same. */
+/* Moves the row to the cohort `own_to` and takes over its reference, also on failure. If `actual`
+ * is set, that cohort also becomes its real one; otherwise the real one stays. */
 static enum err row_move(struct inventory *inv, struct machine_row *row, struct cohort *own_to,
                          bool actual)
 {
@@ -250,7 +251,7 @@ static enum err row_move_check(enum machine_state from, enum machine_state to,
     return ERR_OK;
 }
 
-static struct machine_stamp stamp_view(const struct stamp *stamp) /* NULL: nothing */
+static struct machine_stamp stamp_view(const struct stamp *stamp) /* NULL: no stamp */
 {
     if (!stamp) return (struct machine_stamp){0};
     return (struct machine_stamp){.priority = stamp->priority,
@@ -260,7 +261,7 @@ static struct machine_stamp stamp_view(const struct stamp *stamp) /* NULL: nothi
                                   .group = word_text(stamp->group)};
 }
 
-static struct machine_promise promise_view(const struct promise *promise) /* NULL: none */
+static struct machine_promise promise_view(const struct promise *promise) /* NULL: no promise */
 {
     if (!promise) return (struct machine_promise){0};
     return (struct machine_promise){.cluster = cluster_text(promise->key->family->cluster),
@@ -270,7 +271,7 @@ static struct machine_promise promise_view(const struct promise *promise) /* NUL
                                     .at = promise->at};
 }
 
-/* The plan that a planned cohort shows. */
+/* Reconstructs the plan from the cohort of a planned row. */
 static struct plan plan_of(const struct inventory *inv, const struct machine_row *row)
 {
     const struct traits *t = &row_cohort(inv, row)->traits;
@@ -282,7 +283,7 @@ static struct plan plan_of(const struct inventory *inv, const struct machine_row
     return plan;
 }
 
-static const struct plan_rule { /* what each queued action begins in and makes of the machine */
+static const struct plan_rule { /* the states in which a queued action starts and ends */
     enum machine_state from, to;
 } plan_rules[] = {
     [PLANNED_BOOTSTRAP] = {MACHINE_IDLE, MACHINE_CONFIGURING},
@@ -291,7 +292,7 @@ static const struct plan_rule { /* what each queued action begins in and makes o
     [PLANNED_DELETE] = {MACHINE_IDLE, MACHINE_DELETING},
 };
 
-/* The cohort a row counts in while something is planned and its real traits are `actual`. */
+/* Finds or creates the cohort that a planned row with the real traits `actual` counts in. */
 static enum err planned_cohort(struct inventory *inv, const struct traits *actual,
                                const struct plan *plan, struct cohort **ret_cohort)
 {
@@ -318,7 +319,8 @@ static enum err planned_cohort(struct inventory *inv, const struct traits *actua
     return err;
 }
 
-/* Same state, other fields: the plan goes on with the new ones. Takes over as row_move() does. */
+/* Updates other fields in the same state; the plan remains, with the new fields. Takes over
+ * references like row_move(). */
 static enum err row_refresh(struct inventory *inv, struct machine_row *row, struct cohort *own_to)
 {
     struct plan plan = plan_of(inv, row);
@@ -335,7 +337,7 @@ static enum err row_refresh(struct inventory *inv, struct machine_row *row, stru
     return ERR_OK;
 }
 
-/* Everything of the record but its origin and host_ref. */
+/* Applies the record, except for its origin and host_ref. */
 static enum err row_change(struct inventory *inv, struct machine_row *row,
                            const struct machine *machine, mono_time idle_since)
 {
@@ -372,7 +374,8 @@ enum err inventory_apply(struct inventory *inventory, const struct machine *mach
     from = (enum machine_state)row_actual(inventory, row)->traits.state;
     if (machine->state != from) err = row_move_check(from, machine->state, source, &edge, note);
     if (err) return err;
-    if (from == MACHINE_IDLE) idle_since.ms = row->idle_since_ms; /* staying keeps the stamp */
+    /* staying Idle keeps idle_since */
+    if (from == MACHINE_IDLE) idle_since.ms = row->idle_since_ms;
     err = origin_take(inventory, machine->host_provider, machine->last_error, &origin);
     if (err) return err;
     err = row_reserve(inventory, &row, machine->host_ref.len, &replaced);
@@ -443,7 +446,7 @@ enum err inventory_unplan(struct inventory *inventory, struct str id)
     if (!row) return ERR_NOT_FOUND;
     if (!row->planned) return ERR_OK;
     actual = row_actual(inventory, row);
-    actual->link.refs++; /* for where it counts; row_move gives the one of what it is */
+    actual->link.refs++; /* for its planned place; row_move() releases the real one */
     err = row_move(inventory, row, actual, true);
     if (err) return err;
     row->planned = PLANNED_NOTHING;

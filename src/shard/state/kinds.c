@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A kind is found by its fingerprint, a set by the part of it that names the requirements; both are
- * texts behind their structs. Lists are copied into a block of their own, texts behind the items. */
+/* Kinds are found by fingerprint, sets by its part that names the requirements. Both texts are
+ * behind their structs. Lists are copied into a separate block, texts behind the items. */
 #include "shard/state/kinds.h"
 
 #include <stdalign.h>
@@ -9,7 +9,7 @@
 #include "base/memory.h"
 #include "shard/state/shared.h"
 
-/* Cuts a block into pieces. With `at` NULL it only counts what would be needed. */
+/* Divides a block into pieces. With `at` NULL it only computes the size. */
 struct cutter {
     char *at;
     size_t used;
@@ -78,7 +78,7 @@ static const struct shared_kind set_kind = {
     SHARED_TEXT(requirement_set, len, text), SHARED_TABLE(needs, sets, requirement_set),
     SHARED_SLOTS(needs, set_slots, requirement_set), .born = set_born, .gone = set_gone};
 
-/* The part of a fingerprint that names the requirements; no part holds a '|'. */
+/* Returns the part of a fingerprint that names the requirements; no part contains a '|'. */
 static struct str set_text(struct str fingerprint)
 {
     struct str rest = fingerprint, part = STR_EMPTY;

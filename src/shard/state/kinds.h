@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Profiles, their requirement sets, and units, kept once and counted: most rows share theirs. */
+/* Shared, reference-counted profiles, requirement sets and units; most rows have equal ones. */
 #ifndef SHARD_STATE_KINDS_H
 #define SHARD_STATE_KINDS_H
 #include "shard/state/demand.h"
 #include "shard/state/shared.h"
 
-/* For shared_give(). */
+/* Arguments for shared_give(). */
 extern const struct shared_kind kind_kind, unit_kind;
 
 /* Finds or copies the profile, which must be canonical. ERR_NOMEM. */
 enum err kind_take(struct needs *needs, const struct profile *profile, struct kind **ret_kind);
 
-/* Keeps a profile beyond its rows, for actions that run for it; given back once. ERR_NOMEM. */
+/* Holds a profile beyond the life of its rows, for running actions. Release it once. ERR_NOMEM. */
 enum err kind_hold(struct needs *needs, const struct profile *profile, struct kind **ret_kind);
-void kind_release(struct needs *needs, struct kind *kind); /* NULL is fine */
-/* Of a profile that is demanded or held; NULL: neither. */
+void kind_release(struct needs *needs, struct kind *kind); /* NULL is allowed */
+/* Returns the kind of a profile that some row has or that is held; NULL: neither. */
 const struct kind *kind_find(const struct needs *needs, struct str fingerprint);
 
-/* ERR_TOO_LARGE: no machine can have as much. ERR_NOMEM. */
+/* ERR_TOO_LARGE: no machine can have that much. ERR_NOMEM. */
 enum err unit_take(struct needs *needs, const struct resource_sum *sum,
                    struct demand_unit **ret_unit);
 #endif

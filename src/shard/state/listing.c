@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a List names. A fleet of half a million is listed whole, over and over, and hardly anything
- * of it has changed: so a record is compared with what is kept, field by field and in place, before
- * anything is built of it, and that it was named is a number in the row. */
+/* Processes Lists. A fleet of half a million machines is listed completely again and again, and few
+ * machines change. So each record is compared in place, field by field, before any object is built
+ * from it. A number in the row records that a List named the machine. */
 #include <stdlib.h>
 
 #include "base/memory.h"
@@ -9,17 +9,16 @@
 
 /* --- the order of Lists ---
  *
- * A provider lists its machines in the same order every time, more or less, and a look-up in a
- * table of half a million is two waits for memory. So the order of the last full List is kept as a
- * guess: when the next record is of the machine that came next last time, it is found without the
- * table, and the rows that come after it can be fetched ahead. A wrong guess costs a few
- * comparisons. */
+ * A provider lists its machines in nearly the same order every time, and a look-up in a table of
+ * half a million costs two cache misses. So the order of the last full List is kept as a guess. If
+ * the next record is the machine that came next last time, it is found without the table, and the
+ * following rows can be prefetched. A wrong guess costs a few comparisons. */
 
 enum {
-    ORDER_WINDOW = 8, /* a machine that was left out moves the guess on by so many at most */
-    FETCH_ROW = 8,    /* so many records ahead */
+    ORDER_WINDOW = 8, /* missing machines advance the guess by at most this many */
+    FETCH_ROW = 8,    /* prefetch distance, in records */
     FETCH_COHORT = 4,
-    DEAD_MOST = 64 << 10, /* rows that wait for the next List; past this the order is forgotten */
+    DEAD_MOST = 64 << 10, /* rows waiting for the next List; above it the order is dropped */
 };
 
 static void order_free(struct inventory *inv, struct list_order *order)
@@ -44,7 +43,7 @@ void list_orders_free(struct inventory *inv)
     order_free(inv, &inv->order_next);
     dead_free(inv, &inv->dead_before);
     dead_free(inv, &inv->dead);
-    inv->order_cursor = SLOT_NONE; /* half an order is none */
+    inv->order_cursor = SLOT_NONE; /* a partial order is not used */
 }
 
 void row_bury(struct inventory *inv, struct machine_row *row)
@@ -60,7 +59,7 @@ uint32_t inventory_list_begin(struct inventory *inventory, bool full)
 {
     inventory->listed = 0;
     if (!full)
-        list_orders_free(inventory); /* a provider that lists deltas seldom sends full Lists */
+        list_orders_free(inventory); /* a provider that lists deltas rarely sends full Lists */
     while (inventory->dead) {
         struct table_link *link = inventory->dead;
         inventory->dead = link->next;
@@ -89,7 +88,7 @@ static void order_note(struct inventory *inv, struct machine_row *row)
     if (inv->order_cursor == SLOT_NONE) return;
     if (array_reserve(&next->at, next->count, &next->cap, sizeof(struct machine_row *),
                       &inv->bytes)) {
-        list_orders_free(inv); /* it is only for speed */
+        list_orders_free(inv); /* the order only improves speed */
         return;
     }
     next->at[next->count++] = row;
@@ -111,7 +110,7 @@ static void order_fetch_ahead(const struct inventory *inv)
     if (nearer && nearer->actual != SLOT_NONE) __builtin_prefetch(row_actual(inv, nearer));
 }
 
-/* The machine of the next record; NULL: not known. */
+/* Returns the row of the machine in the next record; NULL: unknown machine. */
 static struct machine_row *row_listed(struct inventory *inv, struct str id)
 {
     struct machine_row *row;
@@ -134,7 +133,7 @@ static struct machine_row *row_listed(struct inventory *inv, struct str id)
 
 /* --- records --- */
 
-/* In the order in which fields change. */
+/* Compares the fields that change most often first. */
 static bool row_matches(const struct inventory *inv, const struct machine_row *row,
                         const struct machine *m)
 {
@@ -156,7 +155,7 @@ enum listed_as inventory_list_record(struct inventory *inventory, const struct m
 {
     struct machine_row *row;
 
-    assert(inventory->list); /* one has begun */
+    assert(inventory->list); /* a List is under way */
     row = row_listed(inventory, machine->id);
     if (!row) return LISTED_NEW;
     if (row->link.refs == inventory->list) return LISTED_AGAIN;
@@ -184,7 +183,7 @@ enum err inventory_unseen(const struct inventory *inventory, uint32_t since, str
             ids[count++] = row_id(CONTAINER_OF(link, struct machine_row, link));
         }
     }
-    if (count) qsort(ids, count, sizeof *ids, str_order); /* no order of a hash may show */
+    if (count) qsort(ids, count, sizeof *ids, str_order); /* hash order must not be visible */
     *ret_ids = ids;
     *ret_count = count;
     return ERR_OK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Looks: what requirements are matched against, one for all machines with the same instance type,
- * zone and labels; and postings, from an attribute to the looks that carry it, so that a fleet in
- * which every machine looks different is searched and not walked. */
+ * zone and labels. Postings map an attribute to the looks that carry it, so that a fleet whose
+ * machines all look different can be searched without a walk. */
 #include <string.h>
 
 #include "base/memory.h"
@@ -83,7 +83,7 @@ static void look_free(struct inventory *inv, struct look *look)
     memory_give(&inv->label_bytes, look, look_size(look->attribute_count));
 }
 
-/* A label with the well-known name of type or zone is hidden while that is set. */
+/* A label with the well-known name of type or zone is hidden if the machine's own field is set. */
 static bool label_hidden(const struct look *look, struct str key)
 {
     return (look->postings[LOOK_TYPE] && str_equal(key, LABEL_INSTANCE_TYPE)) ||

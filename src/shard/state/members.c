@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The members of a cohort, in id order: one as it is, a few in an array, many in a tree. Most
- * cohorts of a mixed fleet have fewer machines than a leaf of the tree has room for. */
+/* The members of a cohort, in id order: a single pointer, an array for a few, or a tree for many.
+ * Most cohorts of a mixed fleet have fewer machines than one leaf of the tree can hold. */
 #include <string.h>
 
 #include "base/memory.h"
 #include "shard/state/cohorts.h"
 
-enum { FEW_MOST = 32, MANY_LEAST = 16 }; /* apart, so that one machine does not go to and fro */
+enum { FEW_MOST = 32, MANY_LEAST = 16 }; /* different, so that forms do not alternate */
 static_assert(FEW_MOST <= UINT8_MAX, "cohort keeps the room of its array in a byte");
 
 struct order_key row_order_key(const void *row)
@@ -33,7 +33,7 @@ static enum err few_resize(struct inventory *inv, struct cohort *c, uint32_t cap
     return ERR_OK;
 }
 
-/* The place of a row with this id, or where it would be. */
+/* Returns the index of the row with this id, or the index where it would be inserted. */
 static uint32_t few_place(const struct cohort *c, struct str id)
 {
     uint32_t low = 0, high = c->count;
@@ -97,7 +97,7 @@ static enum err many_begin(struct inventory *inv, struct cohort *c, struct machi
     return ERR_OK;
 }
 
-/* Back into an array; a tree that stays for want of memory is not wrong. */
+/* Converts a tree back into an array. If memory runs out the tree stays, which is correct, too. */
 static void many_end(struct inventory *inv, struct cohort *c)
 {
     uint32_t cap = few_room(c->count), count = 0;
@@ -113,9 +113,10 @@ static void many_end(struct inventory *inv, struct cohort *c)
     c->members_form = MEMBERS_FEW;
 }
 
-/* --- all --- */
+/* --- all forms --- */
 
-/* A decision may credit these: machines bought for a Need, and all machines of a cluster. */
+/* True if a decision may credit these machines to a Need: machines bought for a Need, and all
+ * machines of a cluster. */
 static bool is_creditable(const struct cohort *cohort)
 {
     const struct traits *t = &cohort->traits;
@@ -130,7 +131,7 @@ struct cohort_change cohort_change_of(const struct inventory *inv, const struct 
     uint32_t slot = inv->look_briefs[cohort->traits.look->slot].type;
     const struct posting *type = slot == SLOT_NONE ? NULL : rooms_held(&inv->posting_slots, slot);
 
-    assert(cohort->traits.cluster); /* it is bound to it, or bought for it */
+    assert(cohort->traits.cluster); /* the machine is bound to the cluster or was bought for it */
     return (struct cohort_change){
         .key = own ? own->slot : SLOT_NONE,
         .family = own ? own->family->slot : SLOT_NONE,
@@ -146,7 +147,7 @@ struct cohort_change cohort_change_of(const struct inventory *inv, const struct 
 
 static void count_changed(struct inventory *inv, const struct cohort *cohort, int8_t by)
 {
-    uint32_t machines = by > 0 ? 1 : UINT32_MAX; /* one more, or one less */
+    uint32_t machines = by > 0 ? 1 : UINT32_MAX; /* adding UINT32_MAX subtracts one */
     struct cohort_cluster *bound = traits_bound(&cohort->traits);
     struct key *own = cohort_key(inv, cohort);
 

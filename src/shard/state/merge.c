@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows are sorted by what they are joined by, and each run becomes one demand; the first row of a
- * run gives its place. Sorting ends on the index, so nothing depends on addresses or on qsort. */
+/* Merges rows: sorts them by the fields that must be equal, and turns each run into one demand,
+ * placed where the first row of the run was. Sorting ends on the index, so the result does not
+ * depend on addresses or on qsort(). */
 #include "shard/state/merge.h"
 
 #include <stdlib.h>
@@ -8,7 +9,7 @@
 
 #include "shard/state/kinds.h"
 
-struct item { /* a row, or gangs, under the amounts that decide */
+struct item { /* a row or a gang, with the amounts that must be equal */
     uint32_t kind, index;
     const struct amounts *amounts;
 };
@@ -63,7 +64,7 @@ static void demand_fill(struct demand_cluster *cluster, struct demand *demand,
     demand->unit = &row->unit->resources;
 }
 
-/* One demand for a run of plain rows. */
+/* Makes one demand from a run of plain rows. */
 static enum err merge_run(struct demand_cluster *cluster, struct demand_set *set,
                           const struct item *run, uint32_t count)
 {
@@ -138,7 +139,7 @@ static void group_gangs(struct demand_cluster *cluster, struct demand_set *set, 
     }
 }
 
-/* Plain demands come first, as they were sorted. */
+/* Finds the plain demand equal to `like`. Plain demands come first and are sorted. */
 static struct demand *plain_equal(struct demand_set *set, uint32_t plain_count,
                                   const struct demand *like)
 {
@@ -159,7 +160,7 @@ static struct demand *plain_equal(struct demand_set *set, uint32_t plain_count,
     return NULL;
 }
 
-/* What a run of gangs becomes when it folds; nothing when no machine could hold one whole. */
+/* Makes the fold of a run of gangs; none if no machine could hold a whole gang. */
 static enum err fold_run(struct needs *needs, struct demand_cluster *cluster,
                          struct demand_set *set, uint32_t plain_count, const struct item *run,
                          uint32_t count)
@@ -176,7 +177,7 @@ static enum err fold_run(struct needs *needs, struct demand_cluster *cluster,
     if (err) return err == ERR_TOO_LARGE ? ERR_OK : err;
     fold->unit = row.unit;
     demand_fill(cluster, &fold->demand, &row, first->kind->stripped);
-    fold->demand.place = set->row_count; /* behind all rows that stay */
+    fold->demand.place = set->row_count; /* after all rows that stay */
     for (uint32_t i = 0; i < count; i++) set->gangs[run[i].index].fold = fold;
     fold->plain = plain_equal(set, plain_count, &fold->demand);
     if (fold->plain) fold->plain->fold = fold;

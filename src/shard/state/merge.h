@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From the rows of one roll-up to its demands, gangs and folds: the part of normalising that the
- * rows alone decide. */
+/* Turns the rows of one roll-up into demands, gangs and folds: the part of normalising that depends
+ * on the rows alone. */
 #ifndef SHARD_STATE_MERGE_H
 #define SHARD_STATE_MERGE_H
 #include "shard/state/demand.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The needs table: the rows of each cluster, replaced as a whole. A set that a decision on display
- * still reads is kept until the next needs_keep(). Runs on the thread that owns the table. */
+/* The needs table: the rows of each cluster, replaced as a whole. A set that a shown decision still
+ * reads is kept until the next needs_keep(). Runs on the thread that owns the table. */
 #include "shard/state/needs.h"
 
 #include <stdlib.h>
@@ -67,7 +67,8 @@ void needs_keep(struct needs *needs)
     needs->kept = needs->version;
 }
 
-/* Where the set goes when it is replaced; NULL with ERR_OK: nobody reads it. */
+/* Allocates the record for a set that is replaced while still read. NULL with ERR_OK: the set is
+ * not read any more. */
 static enum err retired_make(struct needs *needs, const struct demand_set *set,
                              struct retired **ret_retired)
 {
@@ -88,7 +89,7 @@ static void need_set_retire(struct needs *needs, struct demand_set *set,
         need_set_free(needs, set);
         return;
     }
-    table_deinit(&set->ages, &needs->bytes); /* only the next roll-up asks */
+    table_deinit(&set->ages, &needs->bytes); /* used only by the next roll-up */
     *own_retired = (struct retired){needs->retired, *set};
     needs->retired = own_retired;
     needs->held += set->row_count;
@@ -103,7 +104,7 @@ static enum err demand_cluster_born(void *owner, void *object)
 
     cluster->name = str_of(cluster->text, cluster->len);
     cluster->dimensions = needs->options.dimensions;
-    cluster->set.version = needs->version + 1; /* its rows are none that were put in order */
+    cluster->set.version = needs->version + 1; /* so that its rows count as not ordered yet */
     return ERR_OK;
 }
 
@@ -169,8 +170,8 @@ static struct demand_row *age_find(const struct needs *needs, const struct deman
     return NULL;
 }
 
-/* All rows of one (kind, group) have the age it was first seen with; a new one's is the earliest
- * arrival its rows give. */
+/* Sets arrivals. All rows of one (kind, group) keep the arrival from when it was first seen; for a
+ * new one it is the earliest arrival of its rows. */
 static enum err ages_fill(struct needs *needs, const struct demand_set *old, struct demand_set *set)
 {
     for (uint32_t i = 0; i < set->row_count; i++) {
@@ -222,7 +223,7 @@ static enum err need_row_copy(struct needs *needs, struct demand_set *set, const
     return ERR_OK;
 }
 
-/* Room for `count` rows and all they can become. */
+/* Allocates room for `count` rows and everything they can become. */
 static enum err need_set_room(struct needs *needs, const struct need *rows, size_t count,
                               struct demand_set *set)
 {

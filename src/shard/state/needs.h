@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the clusters want: the rows of every roll-up, each cluster's set replaced as a whole.
+/* What the clusters want: the rows of each cluster's last roll-up.
  *
- * Pure, one owner, one thread, as inventory.h. A roll-up never merges with what was there: rows
- * that it does not name are gone.
+ * Pure; one owner, one thread, like inventory.h. A roll-up replaces all rows of its cluster.
  *
- * Age is ours: an operator stamps every row anew with every roll-up, so "older first" would mean
- * nothing. A row's arrival here is when its (cluster, fingerprint, group) was first seen: the
- * earliest known arrival among the rows of the first roll-up that had it. It is kept while
- * roll-ups keep naming it and forgotten with the first that does not. */
+ * The shard determines the age of rows, because operators stamp every row anew with every roll-up.
+ * The arrival of a row is the time when its (cluster, fingerprint, group) was first seen: the
+ * earliest known arrival among the rows of the first roll-up that contained it. The arrival is kept
+ * while roll-ups contain the row, and forgotten with the first roll-up that does not. */
 #ifndef SHARD_STATE_NEEDS_H
 #define SHARD_STATE_NEEDS_H
 #include "base/arena.h"
@@ -17,9 +16,9 @@ enum { NEEDS_ROWS_MOST = 4 << 20 };
 
 struct needs; /* opaque */
 struct needs_options {
-    uint32_t rows_max; /* of all clusters together; past it ERR_FULL */
-    uint64_t seed;     /* of the hash tables: random in a shard, fixed in a test */
-    const struct dimensions *dimensions; /* the shard's table; outlives this one */
+    uint32_t rows_max;                   /* of all clusters together; ERR_FULL above it */
+    uint64_t seed;                       /* of the hash tables: random in a shard, fixed in tests */
+    const struct dimensions *dimensions; /* the shard's table; must outlive this object */
 };
 struct needs_stats {
     uint32_t clusters, rows; /* clusters with at least one row */
@@ -29,19 +28,19 @@ struct needs_stats {
 };
 
 enum err needs_open(const struct needs_options *options, struct needs **ret_needs);
-void needs_close(struct needs *needs); /* NULL is fine */
+void needs_close(struct needs *needs); /* NULL is allowed */
 
-/* Swaps the cluster's rows for these, which it copies; none removes them all. Counts as a report.
- * Those that say what the last ones said, arrivals apart, change nothing and cost a look: a fleet
- * at rest rolls up the same again and again.
- * Every row must name `cluster` (ERR_INVALID). ERR_FULL, ERR_NOMEM: the old rows stay. */
+/* Replaces the cluster's rows by copies of `rows`; no rows removes them all. Counts as a report. A
+ * roll-up that equals the last one, except for arrivals, changes nothing and is cheap, because
+ * fleets at rest repeat the same roll-up. Every row must name `cluster` (ERR_INVALID). ERR_FULL,
+ * ERR_NOMEM: the old rows stay. */
 enum err needs_replace(struct needs *needs, struct str cluster, const struct need *rows,
                        size_t count, struct note *note);
-/* The cluster has reported though its roll-up is held back (quarantine). ERR_NOMEM. */
+/* Records that the cluster has reported although its roll-up is in quarantine. ERR_NOMEM. */
 enum err needs_mark_reported(struct needs *needs, struct str cluster);
-/* Forgets that the cluster ever reported, and its rows. */
+/* Forgets the cluster's rows, and that the cluster ever reported. */
 void needs_forget(struct needs *needs, struct str cluster);
-/* It reported since start, so what it does not ask for may be taken from it. */
+/* True if the cluster reported since start. Only then may unwanted machines be taken from it. */
 bool needs_reported(const struct needs *needs, struct str cluster);
 
 struct needs_stats needs_stats(const struct needs *needs);

@@ -79,14 +79,14 @@ static void order_number_gangs(struct needs *needs)
     }
 }
 
-/* Its rows were there when the order was made. */
+/* True if the cluster's present rows were there when the order was made. */
 static bool order_has(const struct needs *needs, const struct demand_cluster *cluster)
 {
     return cluster && cluster->set.version <= needs->ordered;
 }
 
-/* The rows that were there stay in their order; those of clusters that changed are gone, and no
- * longer looked at. */
+/* Keeps the order of unchanged rows and drops rows of clusters that changed. The dropped rows are
+ * no longer readable. */
 static void order_keep(struct needs *needs)
 {
     uint32_t kept = 0;
@@ -112,7 +112,7 @@ static void order_collect(const struct needs *needs, struct demand **rows)
     }
 }
 
-/* From the last row to the first, so that each row moves once. */
+/* Merges from the last row to the first, so that each row moves once. */
 static void order_merge(struct needs *needs, struct demand *const *rows, uint32_t count)
 {
     uint32_t kept = needs->order_count, at = kept + count;

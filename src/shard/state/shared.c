@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds, makes and frees objects that are kept once. An object is in its table only while it is whole
- * and at least one user counts it. */
+/* Finds, creates and frees shared objects. An object is in its table only while it is complete and
+ * has at least one reference. */
 #include "shard/state/shared.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@ static void *shared_at(const void *struct_, size_t offset)
     return (char *)struct_ + offset;
 }
 
-/* With a text, the bytes of the key only vary the seed: what is behind them is ours. */
+/* With a text, the key's bytes only vary the seed, because no outside input chooses these bytes. */
 static uint32_t shared_hash(const void *owner, const struct shared_kind *kind, const void *like,
                             struct str text)
 {
@@ -88,7 +88,7 @@ static enum err shared_make(void *owner, const struct shared_kind *kind, const v
     return ERR_OK;
 }
 
-/* Gives what the object holds. */
+/* Releases what the object holds. */
 static void shared_empty(void *owner, const struct shared_kind *kind, void *object)
 {
     for (size_t i = 0; i < ARRAY_LEN(kind->parts) && kind->parts[i].kind; i++) {
@@ -107,7 +107,8 @@ enum err shared_take(enum err err, void *owner, const struct shared_kind *kind, 
         link = shared_look_up(owner, kind, own_like, text, hash);
         if (!link) err = shared_make(owner, kind, own_like, text, hash, &link);
     }
-    if (err || link->refs) shared_empty(owner, kind, own_like); /* not taken over */
+    /* release the parts, because no new object owns them */
+    if (err || link->refs) shared_empty(owner, kind, own_like);
     if (err) return err;
     link->refs++;
     memcpy(ret_pointer, &link, sizeof link);

@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Objects that are kept once and counted: found by their key, made with their first user, gone with
- * their last. Each kind has a table in its owner (the inventory or the needs table), which counts
- * the bytes.
+/* Shared objects: stored once and reference-counted. They are found by key, created for their first
+ * user and freed with their last. Each kind has a table in its owner (the inventory or the needs
+ * table), which counts the bytes.
  *
- * An object begins with its link. Its key is bytes of the struct that follow each other without
- * padding, or a text behind the struct, or both. */
+ * An object starts with its link. Its key consists of adjacent bytes of the struct without padding,
+ * or a text behind the struct, or both. */
 #ifndef SHARD_STATE_SHARED_H
 #define SHARD_STATE_SHARED_H
 #include "base/str.h"
 #include "shard/state/table.h"
 
 struct shared_kind {
-    size_t size, key, key_size; /* of the struct; where the bytes of the key are in it */
-    size_t hash_size;           /* so many of them are hashed; 0: all */
-    size_t text, len;           /* in the struct: the text and its uint32_t length; 0: no text */
-    size_t table, bytes, seed;  /* in the owner */
-    size_t slots, slot;         /* in the owner, in the struct; 0: the objects have no numbers */
-    enum err (*born)(void *owner, void *object); /* a new one, before it is found; NULL: nothing */
-    void (*gone)(void *owner, void *object);     /* before it leaves its table; NULL: nothing */
-    void (*release)(void *owner, void *object);  /* gives what the struct holds; NULL: nothing */
-    struct { /* shared objects that it points to, given with it; kind NULL: no more */
+    size_t size, key, key_size; /* struct size; offset and size of the key's bytes */
+    size_t hash_size;           /* number of key bytes that are hashed; 0: all */
+    size_t text, len; /* offsets in the struct of the text and its uint32_t length; 0: no text */
+    size_t table, bytes, seed; /* offsets in the owner */
+    size_t slots, slot; /* offsets in the owner and in the struct; 0: the objects have no slots */
+    enum err (*born)(void *owner, void *object); /* called on a new object before its insertion; or
+                                                  * NULL */
+    void (*gone)(void *owner, void *object);     /* called before an object is removed; or NULL */
+    void (*release)(void *owner, void *object);  /* releases what the struct holds; may be NULL */
+    struct { /* shared objects it points to, released with it; ends at kind NULL */
         const struct shared_kind *kind;
         size_t offset;
     } parts[2];
@@ -40,13 +41,13 @@ struct shared_kind {
 #define SHARED_SLOTS(owner, numbers, type)                                                         \
     .slots = offsetof(struct owner, numbers), .slot = offsetof(struct type, slot)
 
-/* Finds the object with the key of `like` and the text, or makes it of `like`, and counts it once
- * more. `err` is that of taking the parts of `like`, which are taken over whatever the answer.
- * *ret_pointer, a pointer to such an object, is set on success. `err`, ERR_NOMEM, the errors of
- * `born`. */
+/* Finds the object with the key of `like` and the text, or creates it from `like`, and takes a
+ * reference. `err` is the result of taking the parts of `like`; the references to these parts are
+ * taken over, also on failure. On success *ret_pointer, a pointer to an object of this kind, is
+ * set. Returns `err`, ERR_NOMEM, or an error of `born`. */
 enum err shared_take(enum err err, void *owner, const struct shared_kind *kind, void *own_like,
                      struct str text, void *ret_pointer);
-void shared_give(void *owner, const struct shared_kind *kind, void *object); /* NULL is fine */
+void shared_give(void *owner, const struct shared_kind *kind, void *object); /* NULL is allowed */
 void *shared_find(const void *owner, const struct shared_kind *kind, const void *like,
                   struct str text); /* NULL: none */
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hash tables of linked structs, slot numbers, and counted arrays. Memory is counted by the
- * caller; a table that cannot grow stays correct. */
+/* Hash tables of linked structs, slot numbers, and growing arrays. The caller counts the memory. A
+ * table that cannot grow stays correct. */
 #include "shard/state/table.h"
 
 #include <string.h>
@@ -35,7 +35,8 @@ enum err table_reserve(struct table *table, uint64_t *bytes)
 {
     if (!table->buckets) return table_resize(table, BUCKETS_FIRST, bytes);
     if (table->count >= table->bucket_count && table->bucket_count < BUCKETS_MOST) {
-        (void)table_resize(table, table->bucket_count * 2, bytes); /* slower is not wrong */
+        /* on failure the table is slower but correct */
+        (void)table_resize(table, table->bucket_count * 2, bytes);
     }
     return ERR_OK;
 }
@@ -44,7 +45,7 @@ void table_add(struct table *table, struct table_link *link, uint32_t hash)
 {
     struct table_link **bucket;
 
-    assert(table->buckets); /* table_reserve was called */
+    assert(table->buckets); /* table_reserve() was called */
     bucket = &table->buckets[hash & (table->bucket_count - 1)];
     link->hash = hash;
     link->next = *bucket;
@@ -57,7 +58,7 @@ void table_remove(struct table *table, struct table_link *link)
     struct table_link **at = &table->buckets[link->hash & (table->bucket_count - 1)];
 
     while (*at != link) {
-        assert(*at); /* it is in */
+        assert(*at); /* the link must be in the table */
         at = &(*at)->next;
     }
     *at = link->next;
@@ -108,7 +109,7 @@ enum err rooms_take(struct rooms *rooms, void *object, uint32_t *ret_slot, uint6
     uint32_t slot = rooms->first_free;
     enum err err;
 
-    if (slot) { /* the free ones hold the number of the next, tagged odd as no pointer is */
+    if (slot) { /* a free slot contains the number of the next free slot, tagged as an odd value */
         slot--;
         rooms->first_free = (uint32_t)((uintptr_t)rooms->at[slot] >> 1);
     } else {

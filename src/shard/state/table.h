@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A hash table of structs that carry their own link, and dense numbers for them.
+/* A hash table of structs that contain their own link, and slot numbers for them.
  *
- * The tables of the shard hold millions of small shared objects; a link inside the object costs 16
- * bytes and no second allocation. What equal means is the caller's: walk the chain and compare.
- * Nothing that is decided may follow the order of a chain. */
+ * The tables of the shard hold millions of small shared objects. A link inside the object costs 16
+ * bytes and no second allocation. Callers define equality: they walk the chain and compare. The
+ * order of a chain must never influence a decision. */
 #ifndef SHARD_STATE_TABLE_H
 #define SHARD_STATE_TABLE_H
 #include "base/err.h"
@@ -11,19 +11,19 @@
 struct table_link {
     struct table_link *next;
     uint32_t hash;
-    uint32_t refs; /* the owner's count of references; unused where objects are not shared */
+    uint32_t refs; /* reference count for the owner's use; unused for objects that are not shared */
 };
-struct table { /* zeroed: the empty one, which holds no memory */
+struct table { /* zeroed: empty, without memory */
     struct table_link **buckets;
     uint32_t count, bucket_count; /* bucket_count: a power of two, or 0 */
 };
 
-/* Room for one more; call before table_add. ERR_NOMEM only when there is no bucket at all: a table
- * that cannot grow gets slower, not wrong. */
+/* Makes room for one more object; call it before table_add(). ERR_NOMEM only if the table has no
+ * bucket at all: a table that cannot grow gets slower but stays correct. */
 enum err table_reserve(struct table *table, uint64_t *bytes);
 void table_add(struct table *table, struct table_link *link, uint32_t hash);
-void table_remove(struct table *table, struct table_link *link); /* must be in */
-void table_deinit(struct table *table, uint64_t *bytes);         /* the objects are not touched */
+void table_remove(struct table *table, struct table_link *link); /* the link must be in the table */
+void table_deinit(struct table *table, uint64_t *bytes);         /* does not touch the objects */
 
 static inline struct table_link *table_chain(const struct table *table, uint32_t hash)
 {
@@ -33,18 +33,17 @@ static inline struct table_link *table_chain(const struct table *table, uint32_t
     for (struct table_link *link = table_chain((table), (wanted_hash)); link; link = link->next)   \
         if (link->hash == (wanted_hash))
 
-/* Small numbers for objects, reused when one goes: what arrays beside the tables are indexed by.
- * All slots are below `used`. */
+/* Slot numbers for objects: small and reused, for use as array indexes. All are below `used`. */
 struct rooms {                      /* zeroed: empty */
-    void **at;                      /* free ones hold the chain, see rooms_get */
-    uint32_t used, cap, first_free; /* a chain through the free ones; number + 1, 0 ends it */
+    void **at;                      /* free slots form a chain, see rooms_get() */
+    uint32_t used, cap, first_free; /* head of the chain of free slots: slot + 1; 0: empty */
 };
-/* The object under a number below `used`; NULL: free. A free slot has an odd value. */
+/* Returns the object in a slot below `used`; NULL if the slot is free (tagged by an odd value). */
 static inline void *rooms_get(const struct rooms *rooms, uint32_t slot)
 {
     return (uintptr_t)rooms->at[slot] & 1 ? NULL : rooms->at[slot];
 }
-/* The object under a number that one of its users holds: it is there. */
+/* Returns the object in a slot whose user holds a reference, so the slot is not free. */
 static inline void *rooms_held(const struct rooms *rooms, uint32_t slot)
 {
     assert(slot < rooms->used && !((uintptr_t)rooms->at[slot] & 1));
@@ -54,10 +53,10 @@ enum err rooms_take(struct rooms *rooms, void *object, uint32_t *ret_slot, uint6
 void rooms_give(struct rooms *rooms, uint32_t slot);
 void rooms_deinit(struct rooms *rooms, uint64_t *bytes);
 
-/* Room for one more item in an array that doubles: *items of `size` bytes each. */
+/* Makes room for one more item of `size` bytes in *items_pointer, an array that doubles. */
 enum err array_reserve(void *items_pointer, uint32_t count, uint32_t *cap, size_t size,
                        uint64_t *bytes);
-/* Room for `count` items in one. */
+/* Makes room for `count` items in such an array. */
 enum err array_room(void *items_pointer, uint32_t count, uint32_t *cap, size_t size,
                     uint64_t *bytes);
 void array_free(void *items, uint32_t cap, size_t size, uint64_t *bytes);

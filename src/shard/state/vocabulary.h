@@ -1,44 +1,46 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The small shared objects that machines are described with: x_take() finds or makes one and counts
- * it, shared_give() with its kind uncounts it and frees the last. Takes are all or nothing
- * (ERR_NOMEM). */
+/* The small shared objects that describe machines. x_take() finds or creates an object and takes a
+ * reference; shared_give() releases it and frees the last. Takes are all or nothing (ERR_NOMEM). */
 #ifndef SHARD_STATE_VOCABULARY_H
 #define SHARD_STATE_VOCABULARY_H
 #include "shard/state/cohort.h"
 #include "shard/state/shared.h"
 
-/* For shared_give(). */
+/* Arguments for shared_give(). */
 extern const struct shared_kind word_kind, cluster_kind, key_kind, stamp_kind, promise_kind,
     shape_kind;
 
-struct word *word_find(const struct inventory *inv, struct str text); /* NULL: not in use */
-enum err word_take(struct inventory *inv, struct str text, struct word **ret_word); /* "": NULL */
-/* SLOT_NONE when both are empty. */
+/* NULL: no user has this text */
+struct word *word_find(const struct inventory *inv, struct str text);
+/* "" gives NULL */
+enum err word_take(struct inventory *inv, struct str text, struct word **ret_word);
+/* Sets SLOT_NONE if both are empty. */
 enum err origin_take(struct inventory *inv, struct str host_provider, struct str last_error,
                      uint32_t *ret_slot);
-void origin_give(struct inventory *inv, uint32_t slot);                     /* SLOT_NONE is fine */
-const struct origin *origin_at(const struct inventory *inv, uint32_t slot); /* SLOT_NONE: empty */
+void origin_give(struct inventory *inv, uint32_t slot); /* SLOT_NONE is allowed */
+/* SLOT_NONE gives the empty origin */
+const struct origin *origin_at(const struct inventory *inv, uint32_t slot);
 enum err cluster_take(struct inventory *inv, struct str text, struct cohort_cluster **ret_cluster);
 enum err key_take(struct inventory *inv, struct str cluster, struct str fingerprint,
                   struct str group, struct key **ret_key);
-/* It is new, it goes, or an Idle machine that is kept for it came or went. */
+/* Records a change: the key is new or removed, or an Idle machine kept for it came or went. */
 void key_changed(struct inventory *inv, const struct key *key);
-/* NULL for a stamp that says nothing. */
+/* Gives NULL for an empty stamp. */
 enum err stamp_take(struct inventory *inv, const struct machine_stamp *given,
                     struct stamp **ret_stamp);
-/* NULL: no promise. */
+/* Gives NULL if nothing is promised. */
 enum err promise_take(struct inventory *inv, const struct machine_promise *given,
                       uint64_t idle_since_ms, struct promise **ret_promise);
 enum err shape_take(struct inventory *inv, const struct machine *machine,
                     struct machine_shape **ret_shape);
-/* As it is printed again, so formats and named zeroes count. */
+/* True if both print the same: formats and dimensions named with zero count, too. */
 bool resources_same(const struct resources *a, const struct resources *b);
 enum err look_take(struct inventory *inv, const struct attributes *attributes,
                    struct look **ret_look);
 bool look_is(const struct look *look, const struct attributes *given);
 struct look_brief look_brief_of(const struct look *look);
 void look_give(struct inventory *inv, struct look *look);
-/* The labels of a look as they were given, into the arena. ERR_NOMEM. */
+/* Copies the labels of a look into the arena as they were given. ERR_NOMEM. */
 enum err look_attributes(const struct look *look, struct arena *arena,
                          struct attributes *ret_attributes);
 
