@@ -272,6 +272,8 @@ static void tls_on_work(struct task *task)
 static void plain_open(void *owner)
 {
     struct tls_stream *t = owner;
+
+    t->stream.peer_address = t->plain->peer_address; /* while it dials: another text */
     t->connected = true;
     if (t->failed || t->closing) return;
     timer_start(&t->timer, t->deadline);
@@ -324,6 +326,7 @@ static void plain_closed(void *owner, enum err why, const struct note *note)
     struct note text = {{0}};
 
     t->plain = NULL;
+    t->stream.peer_address = "";
     if (note) text = *note;
     if (t->failed) {
         why = t->why;

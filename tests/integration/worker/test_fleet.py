@@ -51,7 +51,7 @@ class Fleet(World):
         return wait_for("every partition is owned by who should", look)
 
     def topics(self, worker):
-        return self.cluster.told(worker.id)
+        return self.cluster.reported(worker.id)
 
     def finished(self, lines):
         """Every partition's checkpoint has the totals of all its lines."""

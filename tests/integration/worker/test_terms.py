@@ -96,7 +96,7 @@ def the_second_of_one_id_is_refused():
         second.start()
         second.wait_says("is in use by another process", 6)
         row = scene.cluster.listed()[first.id]
-        events = scene.cluster.told(first.id)
+        events = scene.cluster.reported(first.id)
         check(row.standing == ACTIVE and row.incarnation == 1, f"standing {row.standing} incarnation {row.incarnation}")
         check("worker_failed" not in events and "worker_restarted" not in events and "worker_identity_conflict" not in events,
               str(events))
