@@ -34,8 +34,7 @@ extern "C" {
 /* -- types ------------------------------------------------------------------------------------- */
 
 typedef struct coord_store coord_store; /* an open store */
-typedef struct coord_lease coord_lease; /* reference counted and thread safe; see
-                                           coord_lease_unref */
+typedef struct coord_lease coord_lease; /* reference counted, thread safe; see coord_lease_unref */
 typedef struct coord_watch coord_watch; /* a watch with a single reader */
 
 typedef struct coord_id {
@@ -101,8 +100,8 @@ enum coord_reason {
     COORD_R_SERVER = 61,      /* the server's version or configuration */
     COORD_R_FILE_SYSTEM = 62, /* the type of the file system, or a probe failed */
     COORD_R_SCOPE = 63,       /* require_scope is wider than the store's scope */
-    COORD_R_BACKEND = 64,     /* the store's library is not installed, or the server does not serve
-                                 it */
+    COORD_R_BACKEND = 64,     /* the store's library is not installed, or its server lacks the
+                                 API */
     /* UNAVAILABLE */
     COORD_R_TIMEOUT = 70,
     COORD_R_CONNECTION = 71,
@@ -212,11 +211,9 @@ typedef struct coord_options {
     int64_t open_timeout_ms; /* 0: 10,000 */
     uint32_t async_threads;  /* threads for coord_start() calls; 0: 8, at most 64 */
     uint32_t async_max;      /* calls started and not yet dispatched; 0: 4,096 */
-    int keep_on_close;       /* 1: coord_close does not release leases; they end at their
-                                deadline */
-    int no_early_death;      /* 1: leases of this process last until their deadline even if the
-                                process dies. 0: the file store frees the claims of a dead process
-                                at once */
+    int keep_on_close;       /* 1: coord_close does not release leases; they expire */
+    int no_early_death;      /* 1: leases outlive the process until their deadline. 0: the file
+                                store frees the claims of a dead process at once */
     const char *tls_ca_file; /* etcd, nats, muster; NULL: as in the URL */
     const char *tls_cert_file, *tls_key_file;
     /* Returns a time in ns that never decreases. NULL means CLOCK_BOOTTIME. Tests of mem: replace
@@ -290,8 +287,8 @@ typedef struct coord_slot_request { /* start from COORD_SLOT_REQUEST_INIT */
     uint32_t prefer_slot; /* a slot number or COORD_NO_SLOT */
     const char *owner;
     int64_t ttl_ms;
-    int64_t wait_ms;     /* wait for a free slot, up to a day, in addition to the call's timeout;
-                            0: do not wait */
+    int64_t wait_ms;     /* wait for a slot, up to a day, beside the call's timeout; 0: do not
+                            wait */
     int64_t cooldown_ms; /* 0 .. 60,000: a slot stays free this long after its lease expired */
     coord_str value;
 } coord_slot_request;
@@ -400,24 +397,21 @@ enum coord_event_type {
     COORD_PUT = 4,
     COORD_DELETE = 5,
     COORD_EXPIRE = 6,
-    COORD_RESYNC = 7, /* events may have been lost; a snapshot follows. Keys missing from the
-                         snapshot are gone */
+    COORD_RESYNC = 7, /* events may be lost; a snapshot follows, and keys not in it are gone */
     COORD_PROGRESS = 8,
     COORD_CLOSED = 9, /* the last event; `reason` gives the cause */
 };
 typedef struct coord_event { /* valid until the next coord_watch_next */
     int type;
     int reason;
-    uint64_t revision; /* of the entry. SNAPSHOT_END and PROGRESS: the state's revision, if
-                          known */
+    uint64_t revision; /* of the entry. SNAPSHOT_END, PROGRESS: of the state, if known */
     uint64_t token;
     coord_str key, value;
     char owner[132];
 } coord_event;
-#define COORD_WATCH_BUCKET                                                                         \
-    1u /* `scope` is a bucket: watch the bucket's own keys, not those of
-                                 deeper buckets */
-/* `scope` is a bucket: watch its own keys, no deeper ones */
+#define COORD_WATCH_BUCKET 1u /* `scope` is a bucket: watch its own keys, no deeper ones */
+/* Opens a watch: first a snapshot, then every change, without gaps or duplicates. A reader that
+ * lags more than 16,384 events gets COORD_RESYNC. */
 coord_result coord_watch_open(coord_store *store, const coord_call *call, coord_str scope,
                               uint32_t flags, coord_watch **ret_watch);
 /* Returns 1 and sets *ret_event, or returns 0 if no event came within wait_ms (-1: wait without

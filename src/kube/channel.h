@@ -15,10 +15,8 @@ struct channel;
 /* The server that a client sends all requests to. Channels borrow the target. */
 struct target {
     char *base;       /* "https://host:port/path", the prefix of every request URL */
-    char *host_field; /* Host header to send when tls-server-name replaces the real host; else
-                         NULL */
-    char *connect_to; /* real address to connect to when tls-server-name replaces the host; else
-                         NULL */
+    char *host_field; /* Host header to send if tls-server-name is set; else NULL */
+    char *connect_to; /* real address to connect to if tls-server-name is set; else NULL */
     const struct kube_config *config;
 };
 enum err target_init(struct target *target, const struct kube_config *config, struct note *note);
@@ -58,8 +56,7 @@ struct channel_outcome {
     const char *error;
 };
 struct channel_outcome channel_outcome(struct channel *channel);
-struct buf *channel_received(struct channel *channel); /* the reader consumes bytes from the
-                                                          front */
+struct buf *channel_received(struct channel *channel); /* the reader consumes it from the front */
 
 /* -- client.c -- */
 const struct target *kube_target(const struct kube *kube);

@@ -19,8 +19,7 @@
 enum {
     KUBE_BODY_MAX = 16 << 20,      /* bytes of one answer; a larger one is ERR_TOO_LARGE */
     KUBE_WATCH_LINE_MAX = 8 << 20, /* bytes of one event; a stored object has at most 1.5 MiB */
-    KUBE_IDLE_CONNECTIONS_MAX = 8, /* kept for later calls; further connections are closed after
-                                      use */
+    KUBE_IDLE_CONNECTIONS_MAX = 8, /* kept for later calls; the others close after use */
     KUBE_RETRY_AFTER_MAX_MS = 3600 * 1000, /* upper limit for the server's Retry-After */
 };
 
@@ -52,8 +51,7 @@ struct kube_answer {
     uint64_t retry_after_ms; /* 0: the server did not request a delay */
     struct json *object;     /* set on success; owned by the answer */
 };
-void kube_answer_deinit(struct kube_answer *answer); /* zeroed memory and a second call are
-                                                        allowed */
+void kube_answer_deinit(struct kube_answer *answer); /* zeroed is fine, and twice */
 
 /* Rules for all calls: *ret_answer is always written and the caller must deinit it; NULL discards
  * the answer. Errors are those of kube_status_err(), and without an answer:
@@ -72,9 +70,8 @@ struct kube_list_options {
     const char *label_selector; /* NULL: all */
     const char *field_selector; /* NULL: all */
     uint32_t limit;             /* objects per page; 0: the server's choice, all of them */
-    struct str continue_;       /* from the previous page; all pages show the same instant.
-                                   ERR_PRECONDITION means that the token has expired: list from the
-                                   start */
+    struct str continue_;       /* from the previous page; pages show the same instant.
+                                   ERR_PRECONDITION: the token has expired, list from the start */
 };
 /* Lists objects. The object of the answer is a list for kube_list_decode(). */
 enum err kube_list(struct kube *kube, const struct kube_path *path,
@@ -121,6 +118,5 @@ enum err kube_watch_open(struct kube *kube, const struct kube_path *path,
 enum err kube_watch_next(struct kube_watch *watch, uint64_t wait_ms, struct kube_event *ret_event,
                          struct note *note);
 void kube_watch_cancel(struct kube_watch *watch); /* a waiting kube_watch_next() returns at once */
-void kube_watch_close(struct kube_watch *watch);  /* NULL is allowed; not during
-                                                     kube_watch_next() */
+void kube_watch_close(struct kube_watch *watch);  /* NULL is fine; not during next() */
 #endif

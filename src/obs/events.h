@@ -36,8 +36,7 @@ struct events_options {
     enum events_kind kind;
     int fd;                /* EVENTS_STDOUT; borrowed; 0 means 1, standard output */
     struct fs *fs;         /* EVENTS_FILE */
-    struct clock *clock;   /* EVENTS_FILE: to check once a second whether another program moved the
-                              file */
+    struct clock *clock;   /* EVENTS_FILE: checks once a second for a moved file */
     const char *path;      /* copied */
     uint32_t mode;         /* 0: 0644 */
     uint64_t rotate_bytes; /* 0: never; a file that reaches this size becomes path.1 */
@@ -51,8 +50,7 @@ struct events_options {
 };
 struct events_stats {
     uint64_t written, lost, rotations, failed_rotations;
-    uint64_t refused; /* EVENT_KEEP lines refused because the queue was full; the caller still has
-                         them */
+    uint64_t refused; /* EVENT_KEEP lines refused for a full queue; the caller has them */
     size_t queued;
     bool in_trouble;
     bool refusing; /* an EVENT_KEEP line was refused and no line was written since */

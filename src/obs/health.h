@@ -35,8 +35,7 @@ struct health_options {
     struct metrics *metrics;
     struct logger *logger;   /* or NULL */
     struct events *events;   /* or NULL */
-    uint32_t stale_after_ms; /* 0: HEALTH_STALE_MS; the loop counts as hung after this long without
-                                a copy */
+    uint32_t stale_after_ms; /* 0: HEALTH_STALE_MS; after it a silent loop counts as hung */
 };
 /* Opens the health object and installs the loop's slow-turn hook. Serves no page yet. All functions
  * but the checks run on the loop's thread. Returns ERR_INVALID, ERR_EXISTS if a metric name is
@@ -47,8 +46,7 @@ void health_close(struct health *health); /* NULL is allowed */
 /* Serves the pages. Call it once. Returns the errors of http_route; after an error no page is
  * served. */
 enum err health_serve(struct health *health, struct http_server *server, struct note *note);
-void health_unserve(struct health *health); /* call it before the server is closed; allowed when
-                                               not served */
+void health_unserve(struct health *health); /* call before the server closes; may be repeated */
 
 /* Adds a named readiness check. The check fails with `reason` until health_check_set makes it
  * ready. Any thread. `name` is static text. ERR_FULL, ERR_EXISTS. */

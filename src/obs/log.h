@@ -120,8 +120,7 @@ struct logger_stats {
 /* ERR_INVALID (no clock, bad fd or level), ERR_NOMEM. */
 enum err logger_open(const struct logger_options *options, struct logger **ret_logger);
 void logger_close(struct logger *logger); /* reports repeats not reported yet; NULL is allowed */
-void logger_set_level(struct logger *logger, enum log_level level); /* any thread; used by SIGHUP
-                                                                       handling */
+void logger_set_level(struct logger *logger, enum log_level level); /* any thread; for SIGHUP */
 struct logger_stats logger_stats(struct logger *logger);
 /* Reports repeats whose second is over, and dropped lines. Call it about once a second. Otherwise
  * they are reported with the next line of the same place. */

@@ -6,8 +6,8 @@
  * limits, nor a call whose capability bit it does not set.
  *
  * Division of work:
- *   backend   Does one atomic step at the authority. Recognises its own request id in stored data
- *             and answers OK/replayed, so that a retry with the same id is safe. After a lost reply,
+ *   backend   Does one atomic step at the authority. Recognises its own request id in stored data,
+ *             answers OK/replayed, so that a retry with the same id is safe. After a lost reply,
  *             finds out the outcome within its deadline, else UNAVAILABLE + MAYBE_APPLIED.
  *   prim      Retries such a result with the same request id. Owns handles, safe_until, the keeper,
  *             waiting for a slot (unless CAP_FIFO_WAIT), the bounded event queue of a watch,
@@ -41,8 +41,7 @@ static inline int64_t prim_left_ms(const struct prim_clock *clock, int64_t until
     return left_ns > 0 ? left_ns / PRIM_NS_PER_MS : 0;
 }
 int64_t prim_boottime_ns(void *unused);     /* CLOCK_BOOTTIME */
-uint64_t prim_wall_ms(void);                /* of the wall clock; for people only, never used in
-                                               decisions */
+uint64_t prim_wall_ms(void);                /* wall clock, for people only; never decides */
 bool prim_kernel_boot_id(coord_id *ret_id); /* id of this boot of this kernel; false: unknown */
 /* Identifies the CLOCK_BOOTTIME that this process sees: one boot of one kernel in one time
  * namespace. Zeros: unknown; two unknown ids never count as equal. */
@@ -87,8 +86,7 @@ struct prim_grant {
     uint64_t token, create_revision;
     uint32_t slot;          /* acquire */
     int64_t granted_ttl_ms; /* 0: no lease was made */
-    int64_t sent_ns;        /* time before the granting request was sent; 0: use the start of the
-                               call */
+    int64_t sent_ns;        /* before the granting request was sent; 0: when the call began */
 };
 
 struct prim_create {
@@ -96,8 +94,7 @@ struct prim_create {
     struct str owner;               /* "" without a lease */
     int64_t ttl_ms;                 /* 0: no lease */
     coord_id lease_id;              /* random id for the new lease */
-    const struct prim_claim *under; /* not NULL: make no new lease, add the key to this claim's
-                                       lease */
+    const struct prim_claim *under; /* not NULL: add the key to this claim's lease; no new lease */
 };
 struct prim_cas {
     struct str key, value;
@@ -151,8 +148,7 @@ struct prim_backend_ops {
     uint32_t guards_max;   /* keys of kept claims that may be watched (prim/guard.h); 0: none */
     uint32_t guards_alone; /* keys of a bucket that get their own watches; with one more key the
                               whole bucket is watched. 0: every key has its own watch */
-    coord_caps (*capabilities)(struct prim_backend *backend); /* must be cheap; the result may
-                                                                 change while open */
+    coord_caps (*capabilities)(struct prim_backend *backend); /* cheap; may change while open */
 
     prim_create_fn *create;
     prim_cas_fn *cas;
@@ -186,8 +182,7 @@ struct prim_backend_ops {
     /* Ends all threads. Called when no call runs and no watch is open. */
     void (*close)(struct prim_backend *backend);
 
-    const struct prim_ways *ways; /* change.h; NULL: the backend implements every function above
-                                     itself */
+    const struct prim_ways *ways; /* change.h; NULL: no function above uses it */
 };
 
 /* The first member of every backend's own struct. */

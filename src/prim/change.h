@@ -26,12 +26,9 @@ enum prim_seen_kind {
 };
 struct prim_seen {
     enum prim_seen_kind kind;
-    bool over;                      /* LIVE, but its holder counts as gone, so the key may be
-                                       taken */
-    bool barred;                    /* LIVE or TOMBSTONE, but another program coordinates with this
-                                       record */
-    struct claim_envelope envelope; /* of LIVE and TOMBSTONE, else zero; borrowed from the
-                                       backend */
+    bool over;                      /* LIVE, but the holder counts as gone: may be taken */
+    bool barred;                    /* LIVE or TOMBSTONE, but another program uses this record */
+    struct claim_envelope envelope; /* LIVE and TOMBSTONE, else zero; owned by the backend */
     uint64_t revision, create_revision;
     uint64_t token;          /* of the lease; 0: not leased */
     int64_t ttl_ms, left_ms; /* of the lease; left_ms -1: not leased or unknown. EXPIRED: time for
@@ -62,10 +59,8 @@ enum prim_act {
 };
 struct prim_plan {
     enum prim_act act;
-    struct claim_envelope envelope; /* revision and token are 0: the backend derives them from
-                                       `act` */
-    coord_result result;            /* of the change: after the write, or at once without a
-                                       write */
+    struct claim_envelope envelope; /* revision and token 0: the backend sets them by `act` */
+    coord_result result;            /* after the write, or at once without a write */
 };
 
 struct prim_change {
@@ -79,27 +74,20 @@ struct prim_change {
     void *out;                      /* output of the judge */
     const struct prim_claim *claim; /* of the holder that renews or releases; otherwise NULL */
     const struct prim_claim *held;  /* the lease that the caller claims to hold; NULL: none */
-    const struct prim_claim *under; /* a new entry joins this lease; NULL: the entry gets its own
-                                       lease */
-    const coord_id *lease_id;       /* of the lease that the change may make; NULL: the change
-                                       makes none */
+    const struct prim_claim *under; /* a new entry joins this lease; NULL: gets its own lease */
+    const coord_id *lease_id;       /* of a lease that the change may make; NULL: makes none */
     uint64_t expected;              /* the revision that the caller expects; 0: none */
-    struct prim_change *record;     /* group record from a list, for a change in that group;
-                                       otherwise NULL */
+    struct prim_change *record;     /* record of the group that the change belongs to; or NULL */
     const struct prim_seen *known;  /* record from a list; saves the first read */
     bool reads;                     /* read-only: no write can be in doubt */
     bool stale;                     /* and the read may return older data */
-    bool guesses;                   /* the backend may guess the present record instead of reading
-                                       it */
-    bool makes;                     /* the key may be new: the backend may prepare storage for
-                                       it */
-    bool once;                      /* return CONFLICT/revision at once if another writer was
-                                       faster */
+    bool guesses;                   /* the backend may guess the record instead of reading it */
+    bool makes;                     /* the key may be new: the backend may prepare storage */
+    bool once;                      /* CONFLICT/revision at once if another writer was faster */
 
     /* State of the loop. The backend writes `seen`, too. */
     struct prim_seen seen;
-    bool fresh;        /* `seen` is the record that made the last write fail; no new read is
-                          needed */
+    bool fresh;        /* `seen` made the last write fail; do not read again */
     enum prim_act act; /* of the last write */
     uint32_t turns;
     bool doubt;              /* a write of this request may have been applied */
@@ -114,8 +102,7 @@ coord_result prim_change_run(struct prim_change *c);
 
 enum prim_wrote {
     PRIM_WROTE,      /* c->seen is the record just written */
-    PRIM_WROTE_RACE, /* another writer was faster, or the outcome is in doubt: read and judge
-                        again */
+    PRIM_WROTE_RACE, /* another writer was faster, or in doubt: read and judge again */
     PRIM_WROTE_NOT,  /* *ret_why has the reason; final */
 };
 /* The slots of a group from a single list. */
@@ -123,8 +110,7 @@ struct prim_slots {
     struct prim_seen record;
     uint32_t count; /* 0: no such group */
     int64_t cooldown_ms;
-    uint32_t room; /* capacity of `at`; set before prim_slots_begin if slots above `count` are
-                      held */
+    uint32_t room; /* capacity of `at`; set before begin if slots above `count` are held */
     struct prim_seen *at;
     void *own; /* the backend's own data */
 };

@@ -18,8 +18,7 @@ enum prim_group_choice {
     PRIM_GROUP_ABSENT,   /* no group, and COORD_NO_CREATE is set */
     PRIM_GROUP_CONFLICT, /* the group has another slot count */
     PRIM_GROUP_ALREADY,  /* this owner already holds a slot */
-    PRIM_GROUP_TAKEOVER, /* this owner already holds a slot, and COORD_TAKEOVER_SAME_OWNER is
-                            set */
+    PRIM_GROUP_TAKEOVER, /* the same, and COORD_TAKEOVER_SAME_OWNER is set */
     PRIM_GROUP_FULL,
     PRIM_GROUP_TAKE, /* the slot is free */
 };
@@ -29,8 +28,7 @@ struct prim_group {
     uint32_t slot_count;   /* 0: no group */
     uint32_t live;         /* held slots, including those above slot_count */
     uint32_t replay, same; /* slot of this request, slot of this owner; or COORD_NO_SLOT */
-    bool left_over;        /* a slot above slot_count is still held after a shrink; no grants until
-                              it is free */
+    bool left_over;        /* after a shrink a higher slot is still held: no grants */
     int64_t next_ms;       /* until the first slot may become free; -1: unknown */
     uint64_t taken[PRIM_SLOTS_MAX / 64]; /* a bit per slot that is not free */
 };

@@ -17,8 +17,7 @@ struct prim_guard; /* the guard of one lease handle */
 /* Opens the guards. The backend must have watch and unwatch, which may block. Keys beyond its
  * guards_max are checked by renewals only. NULL: out of memory. */
 struct prim_guards *prim_guards_open(struct prim_backend *backend);
-void prim_guards_close(struct prim_guards *guards); /* NULL is allowed; ends every watch and
-                                                       guard */
+void prim_guards_close(struct prim_guards *guards); /* NULL is fine; ends all guards */
 /* Replaces the keys of *guard; NULL: no guard yet. Like prim_guards_drop, never blocks. Any
  * thread. */
 void prim_guards_add(struct prim_guards *guards, struct prim_guard **guard,

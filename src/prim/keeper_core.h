@@ -36,8 +36,7 @@ struct keeper_event {
     int64_t sent_ns;
 };
 struct keeper_effects {
-    bool renew, lost, late;   /* late: lost because safe_until passed, not because the store
-                                 refused */
+    bool renew, lost, late;   /* late: lost because safe_until passed, not by a refusal */
     int64_t attempt_until_ns; /* with renew */
     int64_t wake_ns;          /* next time to call the core; INT64_MAX: never */
 };

@@ -18,8 +18,7 @@
 enum {
     ETCD_TTL_MIN_MS = 2000, /* 1.5 election timeouts, which are 1 s unless configured */
     ETCD_REVOKE_AFTER_MS = 1000,
-    ETCD_REVOKES_MAX = 8192, /* beyond this number of waiting revocations, a lease is left to its
-                                deadline */
+    ETCD_REVOKES_MAX = 8192, /* with more waiting, a lease is left to its deadline */
 };
 
 struct etcd_revokes { /* lease.c: loop thread */
@@ -75,8 +74,7 @@ struct etcd_ask {
     const ProtobufCMessage *request; /* or: */
     const struct etcd_txn *txn;
     const ProtobufCMessageDescriptor *type; /* of the answer */
-    bool writes;                            /* a repeat would do harm, and a lost answer leaves the
-                                               outcome in doubt */
+    bool writes;                            /* a repeat would do harm; a lost answer means doubt */
     bool hurried;
 };
 /* Makes a call and waits. On OK *ret_message is in `arena`. The caller must close `arena` in any

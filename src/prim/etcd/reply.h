@@ -28,8 +28,7 @@ static inline struct str etcd_key_str(const struct etcd_key *key)
 }
 void etcd_key_make(const struct etcd_space *space, struct str key, struct etcd_key *ret_key);
 struct str etcd_key_ours(const struct etcd_space *space,
-                         struct str stored); /* the key of this store; "": not
-                                                                                in its prefix */
+                         struct str stored); /* "": not a key of this store */
 /* 63 bits of the claim's random id; never 0, because etcd would then choose an id. */
 int64_t etcd_lease_number(const coord_id *lease_id);
 

@@ -49,8 +49,7 @@ enum { BYTE_RECORD = 0, BYTE_LIVENESS = 4096, COLLECT_AFTER_MS = 600000 };
 struct lease_verdict {
     bool over;
     bool released;       /* over because its holder released it */
-    int64_t deadline_ns; /* live: when the lease ends unless renewed; over: when it ended, 0
-                            unknown */
+    int64_t deadline_ns; /* live: end unless renewed; over: when it ended, 0 unknown */
 };
 /* Judges the lease and marks it dead if it is over. UNAVAILABLE/timeout, UNAVAILABLE/storage. */
 coord_result judge(struct file_store *store, const struct head *head, int64_t until_ns,

@@ -80,10 +80,8 @@ struct file_store {
     struct prim_backend backend; /* first */
     struct file_settings settings;
     struct host_facts facts;
-    struct who holder; /* process written into new lease records; pid 0 if leases are to outlive
-                          this process */
-    coord_id creator;  /* create-only: id of this object, written into its heads, so that only it
-                          removes them */
+    struct who holder; /* process in new lease records; pid 0: leases outlive it */
+    coord_id creator;  /* create-only: id in the heads that this object may remove */
     uint64_t epoch;
     char root_path[4096];
     int root, meta, leases, buckets_dir, lost;
@@ -100,8 +98,7 @@ struct file_store {
     pthread_mutex_t mutex; /* of the fields below; held briefly */
     struct list buckets;
     size_t bucket_count;
-    struct map sights; /* lease id -> int64_t, when this process first saw the record damaged or
-                          missing */
+    struct map sights; /* lease id -> int64_t, when its record was first seen damaged or missing */
     struct stuck stuck[STUCK_MAX];
     struct rwlock key_rwlocks[KEY_RWLOCKS];
 

@@ -21,11 +21,10 @@ struct grpc_thread_op {
      * repeat without checking for the first attempt, that attempt may still have been applied. */
     char request_id[GRPC_REQUEST_ID_CAP];
     bool idempotent; /* a read, or safe to repeat: retried while time is left */
-    bool hurried;    /* fail when every address has failed, instead of waiting for an address to
-                        work */
+    bool hurried;    /* fail when every address has failed; do not wait */
     bool waits;      /* the call waits at the server, so silence does not mean failure */
     bool bare;       /* a call of the store itself: sent without the headers of `prepare` */
-    void (*done)(struct grpc_thread_op *op); /* runs on the loop thread; NULL: a thread waits in
+    void (*done)(struct grpc_thread_op *op); /* on the loop thread; NULL: a thread waits in
                                                 grpc_op_run */
     void *owner;
     /* the answer */
