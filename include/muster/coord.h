@@ -100,8 +100,7 @@ enum coord_reason {
     COORD_R_SERVER = 61,      /* the server's version or configuration */
     COORD_R_FILE_SYSTEM = 62, /* the type of the file system, or a probe failed */
     COORD_R_SCOPE = 63,       /* require_scope is wider than the store's scope */
-    COORD_R_BACKEND = 64,     /* the store's library is not installed, or its server lacks the
-                                 API */
+    COORD_R_BACKEND = 64,     /* library not installed, or the server lacks the API */
     /* UNAVAILABLE */
     COORD_R_TIMEOUT = 70,
     COORD_R_CONNECTION = 71,
@@ -287,8 +286,7 @@ typedef struct coord_slot_request { /* start from COORD_SLOT_REQUEST_INIT */
     uint32_t prefer_slot; /* a slot number or COORD_NO_SLOT */
     const char *owner;
     int64_t ttl_ms;
-    int64_t wait_ms;     /* wait for a slot, up to a day, beside the call's timeout; 0: do not
-                            wait */
+    int64_t wait_ms;     /* wait for a slot, up to a day, beside the timeout; 0: do not wait */
     int64_t cooldown_ms; /* 0 .. 60,000: a slot stays free this long after its lease expired */
     coord_str value;
 } coord_slot_request;

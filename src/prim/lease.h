@@ -42,9 +42,7 @@ struct coord_lease {
     int over;            /* 0, or the reason why the lease is over; final */
     uint64_t over_token; /* of the present holder, if the store named it */
     bool release_done;
-    uint32_t
-        changes; /* keys added or dropped so far; the answer to a request from before a change may
-                    be EXPIRED */
+    uint32_t changes; /* keys added or dropped so far; an older request may get EXPIRED */
 
     /* Guarded by store->lock; used by the keeper. */
     bool kept, guarded, job_queued;

@@ -40,8 +40,7 @@ struct coord_store {
     atomic_size_t lease_count; /* including leases being granted */
 
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* signalled on closing, when the last call leaves, and when an on_lost
-                               has returned */
+    pthread_cond_t changed; /* closing began, the last call left, or an on_lost returned */
     bool closing;
     size_t inside;       /* calls under way */
     struct list leases;  /* coord_lease.node */
@@ -63,8 +62,7 @@ struct prim_frame {
     struct prim_call call;
     int64_t began_ns;         /* on the store's clock */
     int64_t real_deadline_ns; /* on CLOCK_BOOTTIME, because a store's clock may stop in a test */
-    bool own_id;              /* the library generated the request id, so no earlier call used
-                                 it */
+    bool own_id;              /* the library generated the request id, so the id is new */
 };
 /* INVALID/handle without a store or after fork. */
 coord_result prim_usable(const coord_store *store);

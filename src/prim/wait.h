@@ -7,8 +7,7 @@
 
 enum {
     WAIT_SPREAD_MS = 40,   /* random delay after a free slot was seen */
-    WAIT_LOOK_MS = 1000,   /* longest time between tries: a watch may be late and does not show a
-                              resize */
+    WAIT_LOOK_MS = 1000,   /* longest time between tries: watches may be late */
     WAIT_BLIND_MS = 200,   /* the same without a watch */
     WAIT_LOOK_MIN_MS = 20, /* shortest time between tries */
     WAIT_SLICE_MS = 100,   /* longest time until a closing store is noticed */

@@ -124,8 +124,7 @@ enum {
  * The empty bucket is "~". A name longer than 180 bytes becomes "~" and 40 hex digits of its
  * SHA-256. */
 void layout_name(struct str raw, char name[LAYOUT_NAME_CAP]);
-bool layout_lease_id(const char *name, coord_id *ret_id); /* of s/<lease id>; false: no such
-                                                             name */
+bool layout_lease_id(const char *name, coord_id *ret_id); /* of s/<lease id>; false: none */
 
 /* Names of temporary files contain their process, so that any process can tell whether it is
  * dead. */

@@ -24,8 +24,7 @@ struct grpc_thread_op {
     bool hurried;    /* fail when every address has failed; do not wait */
     bool waits;      /* the call waits at the server, so silence does not mean failure */
     bool bare;       /* a call of the store itself: sent without the headers of `prepare` */
-    void (*done)(struct grpc_thread_op *op); /* on the loop thread; NULL: a thread waits in
-                                                grpc_op_run */
+    void (*done)(struct grpc_thread_op *op); /* on the loop thread; NULL: grpc_op_run waits */
     void *owner;
     /* the answer */
     enum err err; /* as rpc_outcome */

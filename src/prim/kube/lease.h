@@ -35,8 +35,7 @@ struct kube_lease_view {
     uint64_t revision, create_revision;
     uint64_t token; /* 0: not leased */
     uint32_t duration_s, transitions;
-    bool foreign; /* strategy or preferredHolder is set: another program coordinates with this
-                     object */
+    bool foreign; /* strategy or preferredHolder is set: another program uses this object */
     struct claim_envelope envelope;
     struct buf bytes;          /* the envelope, decoded from base64 */
     const struct json *object; /* borrowed: an update copies foreign labels from the object */
@@ -76,8 +75,7 @@ struct lease_write {
     struct str key;
     const struct kube_lease_view *over; /* the object to replace; NULL: make a new object */
     uint64_t n, create_n;
-    struct claim_envelope envelope; /* revision and token: the values that a later read must
-                                       show */
+    struct claim_envelope envelope; /* revision and token: the values for later reads */
     uint64_t wall_us;               /* for people */
     const char *boot;               /* as in struct kube_lease_view */
     int64_t at_ms;

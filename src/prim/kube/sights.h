@@ -31,8 +31,7 @@ void kube_sights_note(struct sights *sights, struct str key, const struct kube_l
                       int64_t got_ns);
 /* Records that a read found no object. */
 void kube_sights_note_absent(struct sights *sights, struct str key, int64_t got_ns);
-bool kube_sights_knows(const struct sights *sights,
-                       struct str key); /* the object was seen before */
+bool kube_sights_knows(const struct sights *sights, struct str key); /* was seen before */
 /* Returns the time at `at_ns` until the holder counts as gone; 0: the holder is gone. */
 int64_t kube_sights_left_ms(const struct sights *sights, struct str key,
                             const struct kube_lease_view *view, int64_t at_ns);

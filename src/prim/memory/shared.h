@@ -27,8 +27,7 @@ struct memory_lease {
     int64_t ttl_ms, deadline_ns;
     struct list records; /* in the order in which they joined the lease; never empty */
 };
-struct memory_record {              /* a live entry, or the remains of a deleted or expired
-                                       entry */
+struct memory_record {              /* a live entry, or what remains of an ended one */
     enum prim_seen_kind kind;       /* LIVE, TOMBSTONE or EXPIRED */
     struct claim_envelope envelope; /* its strings are in `bytes` */
     char *bytes;

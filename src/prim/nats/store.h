@@ -85,8 +85,7 @@ coord_result jet_run_open(struct jet_store *store, int64_t deadline_ns, const ch
 void jet_run_close(struct jet_store *store, struct jet_run *run);
 
 enum jet_step {
-    JET_STEP_MESSAGE, /* *ret_message is the caller's; `key` is "" if it is not a key of this
-                         bucket */
+    JET_STEP_MESSAGE, /* *ret_message is the caller's; `key` "": not a key of this bucket */
     JET_STEP_IDLE,    /* the server reports that no message waits */
     JET_STEP_SILENT,  /* no message within wait_ms */
     JET_STEP_BROKEN,
