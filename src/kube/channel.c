@@ -204,8 +204,8 @@ static CURLcode set_blob(CURL *easy, CURLoption option, const char *text)
 {
     struct curl_blob blob = {.len = strlen(text), .flags = CURL_BLOB_COPY};
 
-    memcpy(&blob.data, &text, sizeof text); /* curl's struct is not const, although curl only reads
-                                               the data */
+    memcpy(&blob.data, &text, sizeof text); /* curl only reads the data, but its struct is not
+                                               const */
     return curl_easy_setopt(easy, option, &blob);
 }
 

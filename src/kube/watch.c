@@ -10,11 +10,9 @@
 
 enum {
     IDLE_DEFAULT_MS = 150 * 1000,
-    PAUSE_FIRST_MS = 100, /* short, because a server that ends its streams normally can be asked
-                             again at once */
+    PAUSE_FIRST_MS = 100, /* short: a server may end its streams normally */
     PAUSE_MOST_MS = 10 * 1000,
-    STREAM_SECONDS = 300, /* requested stream length, so that streams move when servers are added
-                             or removed */
+    STREAM_SECONDS = 300, /* requested, so that streams move to new servers */
 };
 
 struct kube_watch {

@@ -172,8 +172,7 @@ enum err crash_install(const struct crash_options *options)
     int len;
 
     if (err) return err;
-    (void)!backtrace(&frame, 1); /* loads its library now, because the handler must not load or
-                                    allocate */
+    (void)!backtrace(&frame, 1); /* loads its library, because the handler must not load */
     crash_fd = options->fd ? options->fd : STDERR_FILENO;
     len = snprintf(build_line, sizeof build_line, "*** %s %s, commit %s\n",
                    options->program ? options->program : "?",

@@ -38,8 +38,7 @@ struct retire_job {
     struct job job;
     struct fs *fs;
     struct fs_file *file;
-    const char *directory; /* directory of the event file if names in it changed, to sync it; else
-                              NULL */
+    const char *directory; /* directory to sync, if names in it changed; else NULL */
 };
 
 /* Failures are ignored because nothing can be done about them. The renames may then become durable

@@ -13,11 +13,7 @@
 #include "obs/ring.h"
 #include "text/rfc3339.h"
 
-enum {
-    REPEATS_PER_SECOND = 10,
-    CLOSING_MAX = 40
-}; /* CLOSING_MAX: bytes of a line's end, without
-                                                       the component */
+enum { REPEATS_PER_SECOND = 10, CLOSING_MAX = 40 }; /* CLOSING_MAX: bytes at a line's end */
 static_assert((int)LOG_LINE_MAX <= (int)LINE_OUT_ATOMIC, "a line reaches a pipe in one piece");
 
 struct logger {
@@ -257,8 +253,7 @@ static bool site_allows(struct logger *logger, struct log_site *site, uint64_t s
 
 static uint64_t second_of(struct logger *logger)
 {
-    return clock_mono(logger->clock).ms / MS_PER_SECOND + 1; /* never 0, the value of an unused
-                                                                site */
+    return clock_mono(logger->clock).ms / MS_PER_SECOND + 1; /* 0: an unused site */
 }
 
 bool log_enabled(const struct log_source *source, enum log_level level)

@@ -149,9 +149,7 @@ static union metric_value *value_of(struct metric_family *family, enum metric_ki
         series = family->other;
         atomic_fetch_add(&family->overflows, 1);
     }
-    if (series == family->other)
-        family->other_used = true; /* also for label values that equal
-                                                               "other" */
+    if (series == family->other) family->other_used = true; /* also for a value "other" */
     series->touched = true;
     pthread_mutex_unlock(&family->metrics->lock);
     return &series->value;

@@ -100,8 +100,7 @@ static void page_histogram(struct page *page, const struct metric_family *family
     page_double(page, sum);
     page_add(page, STR("\n"));
     page_sample(page, family, "_count", series, NULL);
-    page_format(page, "%" PRIu64 "\n", count); /* equal to +Inf, even if other threads add
-                                                  meanwhile */
+    page_format(page, "%" PRIu64 "\n", count); /* equals +Inf, whatever other threads add */
 }
 
 static void page_series(struct page *page, const struct metric_family *family,

@@ -424,8 +424,7 @@ static void judge_renew(struct prim_change *c, struct prim_plan *plan)
     } else if (!prim_seen_is_claims(&c->seen, c->claim, c->key)) {
         plan->result = prim_seen_lost(&c->seen, &c->claim->lease_id);
     } else {
-        plan_renewal(c, plan); /* also if a renewal is in doubt: only an answered renewal has a
-                                  known time */
+        plan_renewal(c, plan); /* even in doubt: only an answered renewal has a known time */
         plan->result = prim_ok(COORD_R_RENEWED);
     }
 }

@@ -222,10 +222,7 @@ void coord_lease_unref(coord_lease *lease)
     if (lease == NULL) return;
     coord_store *store = lease->store;
     if (atomic_fetch_sub_explicit(&lease->refs, 1, memory_order_acq_rel) != 1) return;
-    if (prim_usable(store).code != COORD_OK) {
-        return;
-    } /* a forked child's copy: its locks cannot
-                                                            be used */
+    if (prim_usable(store).code != COORD_OK) { return; } /* a forked child's copy: locks unusable */
     (void)pthread_mutex_lock(&store->lock);
     bool unguard = prim_keeper_forget(lease);
     list_remove(&lease->node);
