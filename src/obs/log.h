@@ -68,7 +68,7 @@ static inline struct log_field log_str(const char *key, struct str value)
 {
     return (struct log_field){.key = key, .kind = LOG_KIND_STR, .u.text = value};
 }
-static inline struct log_field log_text(const char *key, const char *value) /* NULL: empty */
+static inline struct log_field log_text(const char *key, const char *value) /* NULL: empty text */
 {
     return log_str(key, str_from(value));
 }
@@ -117,7 +117,7 @@ struct logger_stats {
     uint64_t written, repeats, cut; /* repeats: lines counted instead of written */
     uint64_t dropped[LOG_LOSS_COUNT];
 };
-/* ERR_INVALID (no clock, bad fd or level), ERR_NOMEM. */
+/* Opens a logger. ERR_INVALID (no clock, bad fd or level), ERR_NOMEM. */
 enum err logger_open(const struct logger_options *options, struct logger **ret_logger);
 void logger_close(struct logger *logger); /* reports repeats not reported yet; NULL is allowed */
 void logger_set_level(struct logger *logger, enum log_level level); /* any thread; for SIGHUP */

@@ -100,8 +100,7 @@ coord_holders *prim_holders_make(size_t rows_max)
     if (holders == NULL) return NULL;
     holders->rows_max = rows_max;
     holders->public.rows = holders->rows;
-    return (coord_holders *)(void *)holders; /* gcc's analyzer reports &holders->public as
-                                                leaked */
+    return (coord_holders *)(void *)holders; /* gcc's analyzer reports &holders->public leaked */
 }
 
 bool prim_holders_add(coord_holders *public, const coord_holder *like, struct str owner,

@@ -12,7 +12,7 @@ coord_result prim_answer(int code, int reason, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 coord_result prim_ok(int reason);
 coord_result prim_no_memory(void);
-/* UNAVAILABLE with MAYBE_APPLIED. */
+/* Makes UNAVAILABLE with MAYBE_APPLIED. */
 coord_result prim_unclear(int reason, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void prim_answer_owner(coord_result *result, struct str owner); /* truncated to fit */
@@ -35,7 +35,7 @@ bool prim_id_equal(const coord_id *a, const coord_id *b);
 bool prim_id_is_zero(const coord_id *id);
 #define PRIM_ID_TEXT_CAP 33
 void prim_id_text(const coord_id *id, char text[PRIM_ID_TEXT_CAP]);
-/* Random; time-ordered for request ids (I1). */
+/* Returns a random id; ids for requests are time-ordered (I1). */
 coord_id prim_id_random(void);
 coord_id prim_id_request(void);
 uint64_t prim_random(void); /* seeds hash maps of untrusted keys, and pauses */

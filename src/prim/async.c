@@ -170,7 +170,7 @@ static void call_run(coord_store *store, struct async_call *call)
 
 /* -- the threads ------------------------------------------------------------------------------ */
 
-/* Under async->lock. */
+/* Queues a finished call for dispatch. Under async->lock. */
 static void call_finish(struct prim_async *async, struct async_call *call)
 {
     uint64_t one = 1;

@@ -30,7 +30,7 @@ struct prim_seen {
     bool barred;                    /* LIVE or TOMBSTONE, but another program uses this record */
     struct claim_envelope envelope; /* LIVE and TOMBSTONE, else zero; owned by the backend */
     uint64_t revision, create_revision;
-    uint64_t token;          /* of the lease; 0: not leased */
+    uint64_t token;          /* token of the lease; 0: not leased */
     int64_t ttl_ms, left_ms; /* of the lease; left_ms -1: not leased or unknown. EXPIRED: time for
                                 which the slot must not be taken */
     uint64_t sequence;       /* the backend's version of the record as a number, or */
@@ -88,7 +88,7 @@ struct prim_change {
     /* State of the loop. The backend writes `seen`, too. */
     struct prim_seen seen;
     bool fresh;        /* `seen` made the last write fail; do not read again */
-    enum prim_act act; /* of the last write */
+    enum prim_act act; /* plan of the last write */
     uint32_t turns;
     bool doubt;              /* a write of this request may have been applied */
     int64_t doubt_sent_ns;   /* time before the first such write of this call was sent; 0: none */
@@ -165,17 +165,18 @@ prim_holders_fn prim_change_holders;
  * rank. */
 int prim_release_rank(const coord_result *result);
 
-/* For the slots: a new entry where none is, or over the same owner's. */
+/* Makes a new entry for a slot, or replaces an entry of the same owner. */
 struct prim_make {
     struct str value, owner;
     int64_t ttl_ms; /* 0: no lease */
     coord_id lease_id;
     uint32_t flags;          /* of the envelope */
-    int made, code, present; /* reason when made; code and reason when an entry is there */
+    int made, code, present; /* made: reason of success; code and reason if an entry is present */
     bool takeover;
 };
 void prim_change_judge_make(struct prim_change *c, struct prim_plan *plan);
 bool prim_change_is_replay(const struct prim_change *c);
-/* Before each turn but the first: a pause. False: turns or time are used up, UNAVAILABLE. */
+/* Pauses before each turn but the first. Returns false and UNAVAILABLE if turns or time are used
+ * up. */
 bool prim_change_next_turn(struct prim_change *c, coord_result *ret_why);
 #endif

@@ -163,7 +163,7 @@ static struct seen *seen_get(struct prim_feed *feed, struct str key)
 
 /* -- the queue -------------------------------------------------------------------------------- */
 
-/* Under the lock. */
+/* Under the lock. Makes the descriptor readable or not. */
 static void feed_signal(struct prim_feed *feed)
 {
     bool waits = feed->snapshot != NULL || feed->resync || feed->next != NULL ||

@@ -48,7 +48,7 @@ struct prim_guards {
     pthread_cond_t changed;
     pthread_t thread;
     bool running, stopping;
-    struct list claims; /* prim_guard */
+    struct list claims; /* list of struct prim_guard */
     struct list fresh;  /* keys without a scope */
     struct list scopes, empty;
     size_t key_count;

@@ -37,7 +37,7 @@ struct keeper_event {
 };
 struct keeper_effects {
     bool renew, lost, late;   /* late: lost because safe_until passed, not by a refusal */
-    int64_t attempt_until_ns; /* with renew */
+    int64_t attempt_until_ns; /* deadline of the attempt, set with renew */
     int64_t wake_ns;          /* next time to call the core; INT64_MAX: never */
 };
 void keeper_core_init(struct keeper_core *core, int64_t ttl_ns, int64_t sent_ns,

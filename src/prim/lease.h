@@ -30,7 +30,7 @@ struct coord_lease {
     coord_id id;
     char owner[PRIM_OWNER_MAX + 1];
     int64_t ttl_ms;
-    uint64_t token; /* of the first key */
+    uint64_t token; /* token of the first key */
     uint32_t slot;
 
     /* Guarded by store->lock. */

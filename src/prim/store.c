@@ -60,8 +60,7 @@ void prim_store_unref(coord_store *store)
 int64_t prim_random_below(int64_t bound)
 {
     assert(bound > 0);
-    return (int64_t)(prim_random() % (uint64_t)bound); /* for random delays; modulo bias is
-                                                          harmless */
+    return (int64_t)(prim_random() % (uint64_t)bound); /* for delays; modulo bias is harmless */
 }
 
 /* -- capabilities ----------------------------------------------------------------------------- */

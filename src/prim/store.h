@@ -43,8 +43,8 @@ struct coord_store {
     pthread_cond_t changed; /* closing began, the last call left, or an on_lost returned */
     bool closing;
     size_t inside;       /* calls under way */
-    struct list leases;  /* coord_lease.node */
-    struct list watches; /* coord_watch.node */
+    struct list leases;  /* list of coord_lease.node */
+    struct list watches; /* list of coord_watch.node */
     size_t ending;       /* watches that coord_close is ending */
     char degraded[160];  /* the reason; "": not degraded */
     struct prim_keeper *keeper;
@@ -64,7 +64,7 @@ struct prim_frame {
     int64_t real_deadline_ns; /* on CLOCK_BOOTTIME, because a store's clock may stop in a test */
     bool own_id;              /* the library generated the request id, so the id is new */
 };
-/* INVALID/handle without a store or after fork. */
+/* Returns INVALID/handle without a store or after fork. */
 coord_result prim_usable(const coord_store *store);
 /* Enters a call; after OK the caller must leave it. The deadline is the call's timeout plus
  * `extra_ms`. */
@@ -72,7 +72,7 @@ coord_result prim_enter(coord_store *store, const coord_call *call, int64_t extr
                         struct prim_frame *ret_frame);
 void prim_leave(coord_store *store);
 /* One backend call: its arguments and its results. */
-enum { PRIM_OP_ADOPT = COORD_OP_RELEASE_KEY + 1, PRIM_OP_WATCH }; /* beside enum coord_op */
+enum { PRIM_OP_ADOPT = COORD_OP_RELEASE_KEY + 1, PRIM_OP_WATCH }; /* continues enum coord_op */
 struct prim_try {
     int op;
     union {

@@ -86,7 +86,7 @@ static coord_result etcd_backend_probe_status(struct etcd_backend *b, int64_t de
     return result;
 }
 
-/* Counts the members. C3: an unknown count means that there are none. */
+/* Counts the voting members. C3: 0 if unknown, so COORD_CAP_HA is not set. */
 static size_t probe_members(struct etcd_backend *b, int64_t deadline_ns)
 {
     Etcdserverpb__MemberListRequest request = ETCDSERVERPB__MEMBER_LIST_REQUEST__INIT;

@@ -14,13 +14,13 @@
 
 struct etcd_client {
     struct grpc_thread grpc_thread;
-    /* loop thread: Authenticate */
+    /* Used on the loop thread, for Authenticate. */
     char *user, *password; /* NULL without authentication */
     struct buf token;
-    bool tokenless; /* the server has no authentication: go without */
+    bool tokenless; /* the server has no authentication: send no token */
     bool authenticating;
     struct grpc_thread_op authenticate;
-    struct list waiters;        /* the server has no authentication: send no token */
+    struct list waiters;        /* calls that wait for a token */
     struct h2_header fields[2]; /* headers of the call that is being started */
 };
 struct etcd_client_options {

@@ -54,18 +54,18 @@ struct etcd_feed {
     struct grpc_stream stream;
     uint64_t next; /* first revision not received yet */
     uint32_t denied;
-    /* the snapshot being read */
+    /* The snapshot being read. */
     struct grpc_thread_op page;
     bool reading;
     struct prim_snapshot *snapshot;
     struct etcd_key cursor;
     int64_t revision;
     struct timer again;
-    /* the caller that opens it */
+    /* For the thread that opens the watch. */
     int64_t open_deadline_ns;
-    struct latch *opening; /* until the first snapshot */
+    struct latch *opening; /* opened after the first snapshot */
     coord_result opened;
-    /* deletions */
+    /* Answers that wait for the state of leases. */
     struct chunk *chunks, **chunks_end;
     size_t chunk_bytes, asking;
     struct post room;
@@ -223,7 +223,7 @@ static void on_page(struct grpc_thread_op *op)
                          &message)) {
         page_failed(f, etcd_corrupt("an answer that cannot be read"));
     } else {
-        /* The next page reuses the op. */
+        /* Copies the op, because reading the next page reuses it. */
         struct grpc_thread_op spent = *op;
         take_page(f, (Etcdserverpb__RangeResponse *)message);
         grpc_op_deinit(&spent);
@@ -435,7 +435,7 @@ static bool set_aside(struct etcd_feed *f, const Etcdserverpb__WatchResponse *re
         chunk->leases[chunk->lease_count].lease = lease;
         ask_lease(f, chunk, &chunk->leases[chunk->lease_count++]);
     }
-    *f->chunks_end = chunk; /* before the first lease is answered */
+    *f->chunks_end = chunk; /* before the first lease answer can arrive */
     f->chunks_end = &chunk->next;
     return true;
 }

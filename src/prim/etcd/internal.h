@@ -21,7 +21,7 @@ enum {
     ETCD_REVOKES_MAX = 8192, /* with more waiting, a lease is left to its deadline */
 };
 
-struct etcd_revokes { /* lease.c: loop thread */
+struct etcd_revokes { /* lease.c: used on the loop thread */
     struct list waiting;
     size_t count;  /* waiting revocations and those being sent */
     bool draining; /* the store is closing and waits for the last revocation: */
@@ -73,7 +73,7 @@ struct etcd_ask {
     const char *path;
     const ProtobufCMessage *request; /* or: */
     const struct etcd_txn *txn;
-    const ProtobufCMessageDescriptor *type; /* of the answer */
+    const ProtobufCMessageDescriptor *type; /* message type of the answer */
     bool writes;                            /* a repeat would do harm; a lost answer means doubt */
     bool hurried;
 };

@@ -62,7 +62,7 @@ void etcd_if(struct etcd_txn *txn, struct str key, enum etcd_target target, int6
 
     pack_u64(&row, FIELD_TARGET, target);
     pack_bytes(&row, FIELD_COMPARED_KEY, key);
-    pack_varint(&row, (uint64_t)(FIELD_VERSION + target) << 3); /* also for 0 */
+    pack_varint(&row, (uint64_t)(FIELD_VERSION + target) << 3); /* target 0 is written, too */
     pack_varint(&row, (uint64_t)number);
     txn_add(txn, FIELD_COMPARE, &row);
     if (target == ETCD_MODIFIED && number > txn->revision_floor) txn->revision_floor = number;

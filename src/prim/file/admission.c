@@ -248,8 +248,7 @@ coord_result admission_probe(struct file_store *store)
     int error = admission_touch(store, probe.dir, probe.a);
     coord_result result = error == 0 ? probe_link(&probe) : admission_failed("create", error);
     if (result.code == COORD_OK && !store->settings.create_only) {
-        (void)unlinkat(probe.dir, probe.b, 0); /* two separate files now instead of two links to
-                                                  one file */
+        (void)unlinkat(probe.dir, probe.b, 0); /* now two files, not two links to one file */
         error = admission_touch(store, probe.dir, probe.b);
         result = error == 0 ? probe_names(&probe) : admission_failed("create", error);
         if (result.code == COORD_OK) result = probe_locks(&probe);

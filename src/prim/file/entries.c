@@ -282,7 +282,7 @@ static void head_lease(const struct file_store *store, const struct claim_envelo
     head->owner = lease->owner;
 }
 
-/* S8 to S11 */
+/* S8 to S11: publishes the head. */
 static coord_result entries_publish(const struct prim_change *c, const struct head *head)
 {
     const struct key_change *own = c->own;

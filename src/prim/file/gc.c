@@ -162,7 +162,7 @@ static bool consider_head(void *context, const char *name)
         const struct head *head = &file.head;
         if (is_past(round, head) && is_below_floor(round, head->revision))
             remove_key(round, name, head->revision);
-        /* The head could not be removed, so its lease record must stay. */
+        /* The head may still exist, so a lease record stays as long as a live head names it. */
         if (head_is_live(&file) && (head->flags & HEAD_LEASED) != 0 &&
             map_make(&round->references, str_of(head->lease_id.b, 16), 1) == NULL)
             round->all_seen = false;

@@ -467,8 +467,7 @@ struct renewal {
     struct file_store *store;
     const struct prim_claim *claim;
     int64_t until_ns;
-    bool extend, mine; /* extend: a renewal; mine: an import, so the record names this process from
-                          now on */
+    bool extend, mine; /* extend: a renewal; mine: an import, so this process becomes the holder */
     uint64_t lost_count;
     int64_t deadline_ns;
 };

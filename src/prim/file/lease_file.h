@@ -8,7 +8,7 @@
 #define PRIM_FILE_LEASE_FILE_H
 #include "prim/file/store.h"
 
-/* NULL: no memory. */
+/* Makes an empty table. NULL: no memory. */
 struct lease_table *lease_table_open(void);
 void lease_table_close(struct lease_table *table);
 

@@ -251,8 +251,8 @@ static int64_t refused_for(struct file_store *store, uint64_t hash)
     int64_t now = file_now(store);
     (void)pthread_mutex_lock(&store->mutex);
     struct stuck *stuck = &store->stuck[hash % STUCK_MAX];
-    /* Refusals are continuous unless no thread asked for a while; waiting for the CPU does not
-     * interrupt them. */
+    /* A series of refusals ends after a gap without attempts. The gap is long, so that waiting for
+     * the CPU does not end the series. */
     int64_t gap_ms =
         store->settings.lock_timeout_ms > ROW_GAP_MS ? store->settings.lock_timeout_ms : ROW_GAP_MS;
     if (stuck->hash != hash || stuck->since_ns == 0 || now - stuck->last_ns > gap_ms * NS_IN_MS)

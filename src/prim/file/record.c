@@ -17,8 +17,7 @@
 #include "prim/answer.h"
 
 struct field {
-    uint16_t at, offset, size; /* position in bytes, in the struct, size: 4 and 8 are numbers, 16
-                                  is bytes */
+    uint16_t at, offset, size; /* position in bytes and struct; size 4, 8: numbers, 16: bytes */
 };
 struct shape {
     const char *magic;

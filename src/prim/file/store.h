@@ -51,7 +51,7 @@ int who_watch(const struct host_facts *facts, const struct who *who);
 
 /* The directories of one bucket. Reference counted: the descriptors stay open while referenced. */
 struct bucket {
-    struct list node; /* in store->buckets, most recently used last */
+    struct list node; /* in store->buckets, ordered by last use */
     char name[LAYOUT_NAME_CAP];
     unsigned refs;
     bool stale; /* its directory was removed; bucket_get no longer returns this bucket */

@@ -101,8 +101,7 @@ int sys_eventfd(void)
 int sys_pidfd(uint32_t pid)
 {
     opening();
-    return sys_opened((int)syscall(SYS_pidfd_open, (pid_t)pid, 0)); /* pidfds are always
-                                                                       close-on-exec */
+    return sys_opened((int)syscall(SYS_pidfd_open, (pid_t)pid, 0)); /* always close-on-exec */
 }
 
 void sys_close(int fd)

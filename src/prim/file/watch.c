@@ -46,7 +46,7 @@ struct track {
     struct heap_node timer; /* armed while live and leased */
     struct place *place;
     uint64_t revision; /* last reported revision */
-    struct head head;  /* of a leased entry; its strings are in `text` */
+    struct head head;  /* head of a leased entry; its strings are in `text` */
     bool seen;         /* found by the running scan */
     char *text;
 };
@@ -185,8 +185,7 @@ static void arm(struct hub *hub, struct track *track, int64_t deadline_ns)
     int64_t early = file_now(hub->store) + LOOK_MS * NS_IN_MS;
     bool own = track->head.who.pid == hub->store->facts.self.pid &&
                track->head.who.pid_namespace == hub->store->facts.self.pid_namespace;
-    int64_t due = own || deadline_ns < early ? deadline_ns : early; /* the own process cannot die
-                                                                       unnoticed */
+    int64_t due = own || deadline_ns < early ? deadline_ns : early; /* own: no early check */
     /* Without room for a timer an expiry would be missed. */
     if (heap_put(&hub->timers, &track->timer, (uint64_t)due) != ERR_OK)
         watch_lose(hub, track->place);
@@ -482,8 +481,7 @@ static void hear_death(struct hub *hub, uint32_t pid)
         for (size_t cursor = 0; (entry = map_next(&place->tracks, &cursor)) != NULL;) {
             struct track *track = entry->value;
             if (track->timer.place != 0 && track->head.who.pid == pid)
-                (void)heap_put(&hub->timers, &track->timer, 0); /* already in the heap, so it is
-                                                                   only moved */
+                (void)heap_put(&hub->timers, &track->timer, 0); /* already in it: only moved */
         }
     }
 }

@@ -70,7 +70,7 @@ struct grpc_thread { /* first member of the store's client */
     pthread_t thread;
     struct prim_clock clock;
     size_t address_count;
-    /* loop thread */
+    /* Used on the loop thread only. */
     bool closing;
     struct list waiting; /* ops that wait at the server */
     struct list streams; /* open streams */
@@ -91,7 +91,8 @@ static inline struct loop *grpc_loop(const struct grpc_thread *grpc_thread)
 {
     return grpc_thread->io->loop;
 }
-static inline int64_t grpc_now(const struct grpc_thread *grpc_thread) /* the store's clock */
+static inline int64_t grpc_now(
+    const struct grpc_thread *grpc_thread) /* the time of the store's clock */
 {
     return prim_clock_now(&grpc_thread->clock);
 }

@@ -13,7 +13,7 @@
 
 enum { GRPC_REQUEST_ID_CAP = 56, GRPC_ARENA_LEAST = 1024 * 1024, GRPC_ARENA_GROWTH = 16 };
 struct grpc_thread_op {
-    /* set by grpc_op_init and the caller */
+    /* Set by grpc_op_init and the caller. */
     const char *path;
     struct buf request; /* encoded */
     int64_t deadline_ns;
@@ -26,13 +26,13 @@ struct grpc_thread_op {
     bool bare;       /* a call of the store itself: sent without the headers of `prepare` */
     void (*done)(struct grpc_thread_op *op); /* on the loop thread; NULL: grpc_op_run waits */
     void *owner;
-    /* the answer */
-    enum err err; /* as rpc_outcome */
+    /* The answer. */
+    enum err err; /* as in struct rpc_outcome */
     enum grpc_status status;
     bool answered, stopped; /* stopped: by grpc_stop_waiting */
     char text[160];
     struct buf response;
-    /* the gRPC thread */
+    /* Used by the gRPC thread. */
     struct grpc_thread *grpc_thread;
     struct rpc_client_call *call;
     struct post post;

@@ -7,14 +7,14 @@
 
 struct grpc_thread_call;
 struct grpc_stream {
-    /* the owner's */
+    /* Set by the owner. */
     const char *path;
     void (*on_open)(struct grpc_stream *stream); /* send the request here */
     void (*on_message)(struct grpc_stream *stream, struct str message);
     /* The request must be sent again. `status` and `text` are the server's, or GRPC_UNAVAILABLE.
      * The owner may leave and free the stream here. May be NULL. */
     void (*on_broken)(struct grpc_stream *stream, enum grpc_status status, struct str text);
-    /* the gRPC thread */
+    /* Used by the gRPC thread. */
     struct grpc_thread *grpc_thread;
     struct grpc_thread_call *call; /* NULL: not open */
     struct list link;
@@ -29,6 +29,6 @@ void grpc_stream_deinit(struct grpc_stream *stream); /* also leaves the stream *
 void grpc_stream_want(struct grpc_stream *stream);   /* opens it, and reopens it when it ends */
 void grpc_stream_leave(struct grpc_stream *stream);  /* closes the stream; no event follows */
 void grpc_stream_reset(struct grpc_stream *stream);  /* reopens a hanging stream */
-enum err grpc_stream_send(struct grpc_stream *stream, struct str message); /* ERR_FULL, ... */
+enum err grpc_stream_send(struct grpc_stream *stream, struct str message); /* also ERR_FULL */
 void grpc_stream_send_end(struct grpc_stream *stream); /* half-closes the stream */
 #endif

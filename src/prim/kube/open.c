@@ -87,7 +87,7 @@ static coord_result review(struct kube_store *store, const struct prim_open *in,
                        "\"namespace\":\"%s\",\"verb\":\"%s\",\"group\":\"coordination.k8s.io\","
                        "\"resource\":\"leases\"}}}",
                        store->namespace_, verb);
-    assert(len > 0 && len < REVIEW_MAX); /* is_dns_word: 63 plain bytes */
+    assert(len > 0 && len < REVIEW_MAX); /* is_dns_word allows 63 plain bytes */
     enum err err = kube_create(store->kube, &path, str_of(body, (size_t)len), open_left_ms(in),
                                &answer, &note);
 
@@ -161,7 +161,7 @@ static coord_result find_identity(struct kube_store *store, const struct prim_op
 
 /* -- opening -- */
 
-/* Letters and digits, and `signs` inside only. */
+/* Checks for lower-case letters and digits; `signs` are allowed only between them. */
 static bool is_dns_word(const char *word, size_t max, const char *signs)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyz0123456789";

@@ -188,8 +188,7 @@ static enum prim_wrote write_body(struct ask *ask, const struct lease_write *wri
             prim_change_doubt(ask->change,
                               sent_ns); /* the write was accepted, whatever this answer contains */
     } else if (err == ERR_UNKNOWN) {
-        (void)kube_store_err(store, err, &answer, &note); /* for a pause that the server may ask
-                                                             for */
+        (void)kube_store_err(store, err, &answer, &note); /* for the pause that it may request */
         prim_change_doubt(ask->change, sent_ns);
         wrote = PRIM_WROTE_RACE;
     } else if (err == ERR_EXISTS || err == ERR_CONFLICT || (err == ERR_NOT_FOUND && write->over)) {

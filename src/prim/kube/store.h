@@ -57,7 +57,7 @@ bool kube_doc_is_live(struct kube_store *store, const struct doc *doc, int64_t *
 struct docs {
     struct doc *at;
     size_t count;
-    char version[KUBE_VERSION_CAP]; /* of the list */
+    char version[KUBE_VERSION_CAP]; /* resourceVersion of the list */
     struct json **pages;            /* own the objects that `at` refers to */
     size_t page_count;
 };

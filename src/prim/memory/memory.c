@@ -129,8 +129,8 @@ void memory_publish(struct memory_shared *s, const struct prim_event *event)
     LIST_EACH(&s->watches, node)
     {
         struct watch *watch = CONTAINER_OF(node, struct watch, link);
-        /* A reader that lags asks after it has read RESYNC. A guard without a queue gets a snapshot
-         * now. */
+        /* A lagging reader gets its snapshot after it has read RESYNC. A reader that has read
+         * nothing yet gets a snapshot now. */
         if (!prim_feed_put(watch->feed, event) && prim_feed_wants_snapshot(watch->feed) &&
             !send_scope(watch))
             prim_feed_end(watch->feed, COORD_R_MEMORY);

@@ -264,7 +264,7 @@ static void record_set(struct memory_shared *s, struct memory_record *record,
     if (lease) list_append(&lease->records, &record->link);
 }
 
-/* *ret_record: the record of the key, before and after. */
+/* Writes a record. *ret_record: the record of the key, before and after. */
 static enum prim_wrote records_put(struct memory_shared *s, const struct prim_change *c,
                                    const struct prim_plan *plan, struct memory_record **ret_record,
                                    coord_result *ret_why)

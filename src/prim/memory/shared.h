@@ -52,17 +52,17 @@ struct memory_shared {
     struct prim_clock clock;
     coord_id id;
     struct list watches;
-    /* records.c */
+    /* Used by records.c. */
     int64_t now_ns; /* time of the present step; never decreases */
     struct memory_limits limits;
     struct order records;
     struct order_kind order_kind;
-    struct heap deadlines; /* memory_lease.due */
+    struct heap deadlines; /* heap of memory_lease.due */
     struct list gone;      /* records without a live entry, oldest first */
     size_t count, gone_count;
     uint64_t bytes, order_bytes, revision;
 };
-struct memory { /* one store object */
+struct memory { /* one open store object */
     struct prim_backend backend;
     struct memory_shared *shared;
 };

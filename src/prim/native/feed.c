@@ -19,10 +19,10 @@ struct native_feed {
     bool waits_for_room;
     struct post room;
     _Atomic bool room_posted;
-    /* the caller that opens it */
+    /* For the thread that opens the watch. */
     int64_t deadline_ns;
     struct timer late;
-    struct latch *opening; /* until the first snapshot */
+    struct latch *opening; /* opened after the first snapshot */
     coord_result opened;
 };
 

@@ -80,7 +80,7 @@ enum err native_write(const struct native_backend *b, ProtobufCMessage *message,
 struct native_ask {
     const char *path;
     ProtobufCMessage *request;
-    const ProtobufCMessageDescriptor *type;  /* of the answer */
+    const ProtobufCMessageDescriptor *type;  /* message type of the answer */
     const struct native_request *request_of; /* of a change; NULL: a read */
     bool waits, hurried;
 };
