@@ -248,8 +248,8 @@ void coord_entry_free(coord_entry *entry); /* NULL is allowed */
 #define COORD_ANY      UINT64_MAX       /* delete any revision */
 #define COORD_FORCE    (UINT64_MAX - 1) /* an entry with any owner; its holder is notified */
 
-/* Creates an entry. With ttl_ms 0 there is no lease: `owner` may be NULL and *ret_lease is not
- * changed. Otherwise the caller must unref *ret_lease. Returns OK/created, OK/replayed,
+/* Creates an entry. With ttl_ms 0 there is no lease, `owner` may be NULL and *ret_lease is
+ * unchanged. Otherwise the caller must unref *ret_lease. Returns OK/created, OK/replayed,
  * EXISTS/held. */
 coord_result coord_create_if_absent(coord_store *store, const coord_call *call, coord_str key,
                                     coord_str value, int64_t ttl_ms, const char *owner,
@@ -365,8 +365,8 @@ coord_lease *coord_lease_ref(coord_lease *lease);
 void coord_lease_unref(coord_lease *lease);
 
 /* Writes the lease as a blob. Anyone with the blob holds the claim, so keep it like a password.
- * Returns the size that was or would be written, or 0 if the lease is over. Call with NULL to learn
- * the size. */
+ * Returns the size that was or would be written, 0 if the lease is over. NULL only asks for the
+ * size. */
 size_t coord_lease_export(const coord_lease *lease, void *blob, size_t cap);
 /* Makes a lease from an exported blob. Does not extend the lease: renew or keep it afterwards. With
  * k8s: only the host that last renewed the lease can import it, and only since its last boot;
@@ -433,7 +433,7 @@ enum coord_op {
     COORD_OP_RELEASE,
     COORD_OP_RELEASE_KEY,
 };
-/* Each operation reads the fields that its blocking call takes and ignores the others. Strings are
+/* Each operation reads the fields that its blocking call takes, and no others. Strings are
  * copied. */
 typedef struct coord_request {
     int op;

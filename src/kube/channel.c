@@ -47,7 +47,7 @@ static bool is_loopback(const char *host)
     return address_ip(str_from(host), bytes) == 4 && bytes[0] == 127;
 }
 
-/* tls-server-name: the URL has the certificate's host name, and the connection goes to the real
+/* tls-server-name: the URL has the certificate's host name; the connection goes to the real
  * host. */
 static enum err hide_host(struct target *t, CURLU *url, const char *host, const char *port)
 {
@@ -69,7 +69,7 @@ enum err target_init(struct target *target, const struct kube_config *config, st
                  curl_url_get(url, CURLUPART_HOST, &host, 0) ||
                  curl_url_get(url, CURLUPART_PORT, &port, CURLU_DEFAULT_PORT)))
         err = ERR_INVALID;
-    /* A server address must contain neither user nor password. A password would appear in
+    /* A server address must contain neither user nor password: a password would appear in
      * messages. */
     if (!err && (!curl_url_get(url, CURLUPART_USER, &user, 0) ||
                  !curl_url_get(url, CURLUPART_QUERY, &query, 0)))
@@ -328,8 +328,7 @@ enum channel_state channel_run(struct channel *channel, mono_time wake_at, bool 
             c->finished = c->no_memory = true;
             c->outcome = CURLE_OUT_OF_MEMORY;
         }
-        /* A wake-up ends the poll early without an event. Check the transfer once more, then
-         * return. */
+        /* A wake-up ends the poll early without an event. Check the transfer again, then return. */
         looked = events == 0;
     }
     return c->outcome ? CHANNEL_FAILED : CHANNEL_DONE;

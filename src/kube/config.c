@@ -117,8 +117,7 @@ static enum err config_in_cluster(struct fs *fs, const char *host, const char *p
     if (!err) err = join(account_dir, "ca.crt", &c.ca_file);
     if (!err) err = join(account_dir, "namespace", &path);
     if (err) note_set(note, "%s", err_text(err));
-    /* Read the token now, so that a pod without a service account fails at open and not at its
-     * first call. */
+    /* Read the token now, so that a pod without a service account fails at open. */
     if (!err) err = read_text(fs, c.token_file, KUBE_TOKEN_MAX, &text, note);
     if (!err) err = kube_token_clean(str_from(text), &c.token, note);
     free(text);

@@ -46,8 +46,7 @@ struct kube_config_options {
  * ERR_TOO_LARGE, or an error of fs.h. */
 enum err kube_config_find(const struct kube_config_options *options, struct kube_config *ret_config,
                           struct note *note);
-/* Decodes a kubeconfig without reading other files. Relative paths are resolved against
- * `directory`. */
+/* Decodes a kubeconfig without reading other files. Relative paths start at `directory`. */
 enum err kube_config_decode(struct str text, const char *directory, const char *context,
                             struct kube_config *ret_config, struct note *note);
 

@@ -5,8 +5,7 @@
 #include "kube/kube.h"
 #include "text/utf8.h"
 
-/* Copies as much as fits without splitting a UTF-8 sequence, because the text appears in
- * messages. */
+/* Copies what fits without splitting a UTF-8 sequence, because the text appears in messages. */
 static void copy_cut(char *to, size_t cap, struct str text)
 {
     text = utf8_clip(text, cap - 1);

@@ -26,8 +26,7 @@ enum {
 struct kube; /* any thread; must not be closed while calls run */
 
 /* Opens a client with a copy of the config. Does not connect yet. ERR_INVALID: the server is not an
- * http(s) address, or is plain http on another host, which would expose the token. ERR_NOMEM,
- * ERR_IO. */
+ * http(s) address, or is plain http on another host, which exposes the token. ERR_NOMEM, ERR_IO. */
 enum err kube_open(const struct kube_config *config, struct kube **ret_kube, struct note *note);
 void kube_close(struct kube *kube); /* NULL is allowed */
 /* Ends every current and future call within a second, from any thread. The result is ERR_CANCELLED
@@ -88,8 +87,7 @@ enum err kube_update(struct kube *kube, const struct kube_path *path, struct str
  * NULL deletes any object of that name. */
 enum err kube_delete(struct kube *kube, const struct kube_path *path, const char *uid,
                      uint64_t timeout_ms, struct kube_answer *ret_answer, struct note *note);
-/* Evicts a pod (policy/v1 Eviction). ERR_FULL (429): a disruption budget does not allow the
- * eviction. */
+/* Evicts a pod (policy/v1 Eviction). ERR_FULL (429): a disruption budget forbids the eviction. */
 enum err kube_evict(struct kube *kube, const char *namespace_, const char *pod, const char *uid,
                     uint64_t timeout_ms, struct kube_answer *ret_answer, struct note *note);
 
@@ -102,8 +100,7 @@ struct kube_watch_options {
     uint64_t idle_timeout_ms; /* the connection counts as dead after this time without a byte; 0:
                                  150,000 (an idle server sends a bookmark about every minute) */
 };
-/* Opens a watch with a copy of all options. The first kube_watch_next() connects. ERR_INVALID,
- * ERR_NOMEM. */
+/* Opens a watch with a copy of all options. kube_watch_next() connects. ERR_INVALID, ERR_NOMEM. */
 enum err kube_watch_open(struct kube *kube, const struct kube_path *path,
                          const struct kube_watch_options *options, struct kube_watch **ret_watch,
                          struct note *note);

@@ -15,8 +15,7 @@
 #include "prim/answer.h"
 
 /* Asks the loader for the path instead of passing $ORIGIN to dlopen. $ORIGIN is relative to
- * dlopen's caller, and that is not this library if a wrapper such as a sanitizer intercepts
- * dlopen. */
+ * dlopen's caller, which is not this library if a wrapper such as a sanitizer intercepts dlopen. */
 static bool store_library_directory(char directory[PATH_MAX])
 {
     static const char here;

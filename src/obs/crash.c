@@ -45,8 +45,7 @@ static const struct {
 
 static bool reader_gone; /* the reader of crash_fd does not read; used by the printing thread */
 
-/* Limits the wait: a full pipe must not keep a crashed process alive, because its supervisor waits
- * for the exit. */
+/* Limits the wait: a full pipe must not keep a crashed process from ending for its supervisor. */
 static bool may_say(void)
 {
     struct pollfd out = {.fd = crash_fd, .events = POLLOUT};
@@ -149,7 +148,7 @@ static void on_fatal(int number, siginfo_t *info, void *)
 
 static enum err stack_install(void)
 {
-    /* Separate pages with a guard page below, so that the handler cannot overwrite the data it
+    /* Separate pages with a guard page below, so that the handler cannot overwrite what it
      * reports. */
     long page = sysconf(_SC_PAGESIZE);
     size_t gap = page > 0 ? (size_t)page : 4096;

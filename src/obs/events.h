@@ -55,15 +55,13 @@ struct events_stats {
     bool in_trouble;
     bool refusing; /* an EVENT_KEEP line was refused and no line was written since */
 };
-/* Opens the sink. Returns ERR_INVALID; for a file also errors of fs_open with a note that names the
- * file. */
+/* Opens the sink. Returns ERR_INVALID; for a file also errors of fs_open with a note. */
 enum err events_open(const struct events_options *options, struct events **ret_events,
                      struct note *note);
 /* Writes queued lines if the sink accepts them, syncs a file, frees. NULL is allowed. */
 void events_close(struct events *events);
-/* Writes `line`, which must not contain a line break or line end. ERR_FULL: an EVENT_MAY_DROP line
- * was dropped and counted, or an EVENT_KEEP line was refused. ERR_INVALID, ERR_TOO_LARGE,
- * ERR_NOMEM. */
+/* Writes `line`, which must not contain a line break. ERR_FULL: an EVENT_MAY_DROP line was dropped
+ * and counted, or an EVENT_KEEP line was refused. ERR_INVALID, ERR_TOO_LARGE, ERR_NOMEM. */
 enum err events_write(struct events *events, enum events_class class, struct str line);
 /* Writes queued lines and the rest of a line that a pipe accepted in part. Call it from a timer.
  * Returns true when the queue is empty. */

@@ -43,8 +43,7 @@ struct health_options {
 enum err health_open(const struct health_options *options, struct health **ret_health,
                      struct note *note);
 void health_close(struct health *health); /* NULL is allowed */
-/* Serves the pages. Call it once. Returns the errors of http_route; after an error no page is
- * served. */
+/* Serves the pages. Call it once. Returns errors of http_route; then no page is served. */
 enum err health_serve(struct health *health, struct http_server *server, struct note *note);
 void health_unserve(struct health *health); /* call before the server closes; may be repeated */
 

@@ -70,12 +70,11 @@ struct metric_field {
 };
 #define METRIC_FIELD(type, member) .at = offsetof(type, member), .size = sizeof(((type *)0)->member)
 struct metric_fields;
-/* Adds the metrics of `rows`. The rows must outlive the registry, which frees *ret_fields. Errors
- * as metrics_add. */
+/* Adds the metrics of `rows`, which must outlive the registry. The registry frees *ret_fields.
+ * Errors as metrics_add. */
 enum err metrics_add_fields(struct metrics *metrics, const struct metric_field *rows, size_t count,
                             struct metric_fields **ret_fields, struct note *note);
-/* Copies the numbers from the struct at `from`. Counters never decrease. NULL fields are
- * allowed. */
+/* Copies the numbers from the struct at `from`. Counters never decrease. `fields` may be NULL. */
 void metrics_set_fields(const struct metric_fields *fields, const void *from);
 
 /* Returns the series with these label values (one per label of the family; NULL for none). Any

@@ -6,8 +6,7 @@
 
 #include "base/str.h"
 
-/* Makes a result with a text for people (truncated to fit). hint_ms is -1 and all other fields are
- * 0. */
+/* Makes a result with a text (truncated to fit). hint_ms is -1 and all other fields are 0. */
 coord_result prim_answer(int code, int reason, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 coord_result prim_ok(int reason);
@@ -19,12 +18,10 @@ void prim_answer_owner(coord_result *result, struct str owner); /* truncated to 
 /* Copies text from outside for people to read: truncated, with '?' for unprintable bytes. */
 void prim_copy_printable(char *to, size_t cap, struct str text);
 
-/* Makes an entry in one allocation. Copies all fields but the strings from `like`. NULL: out of
- * memory. */
+/* Makes an entry in one allocation. Copies other fields from `like`. NULL: out of memory. */
 coord_entry *prim_entry_make(const coord_entry *like, struct str key, struct str value,
                              struct str owner);
-/* Makes a list for at most rows_max rows. Rows are added in any order; prim_holders_done sorts them
- * by slot. */
+/* Makes a list for up to rows_max rows in any order; prim_holders_done sorts them by slot. */
 coord_holders *prim_holders_make(size_t rows_max);
 /* Returns false if out of memory or rows_max is reached. */
 bool prim_holders_add(coord_holders *holders, const coord_holder *like, struct str owner,

@@ -161,8 +161,7 @@ struct prim_backend_ops {
     prim_holders_fn *holders;
     /* Renews the lease after checking that the claim still holds every key. */
     prim_renew_fn *renew;
-    /* Releases a key, or all keys and the lease if key is NULL. With attempt > 0, absence is
-     * OK/already. */
+    /* Releases a key; key NULL: all keys and the lease. With attempt > 0, absence is OK/already. */
     prim_release_fn *release;
     /* Takes over an imported lease: checks it as renew does, does not extend it, and restores the
      * backend's extra state. *ret_left_ms is the remaining time; -1 means alive with unknown

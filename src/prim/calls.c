@@ -13,8 +13,7 @@
         if (checked_.code != COORD_OK) { return checked_; }                                        \
     } while (0)
 
-/* Refuses slot names: only acquire may make slots, and a plain entry would be counted as a
- * holder. */
+/* Refuses slot names: only acquire makes slots; a plain entry would be counted as a holder. */
 static coord_result check_plain_key(struct str key)
 {
     uint32_t slot;

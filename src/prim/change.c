@@ -241,7 +241,7 @@ void prim_change_judge_make(struct prim_change *c, struct prim_plan *plan)
     const struct prim_make *in = c->in;
     bool live = prim_seen_is_live(&c->seen);
     bool same = live && str_equal(c->seen.envelope.owner, in->owner);
-    /* If only one of the entry and the request has a lease, another call with this id made the
+    /* If only the entry or only the request has a lease, another call with this id made the
      * entry. */
     if (prim_change_is_replay(c) && (c->seen.token != 0) == (in->ttl_ms > 0)) {
         plan_replay(c, plan, true);
@@ -306,8 +306,7 @@ static void judge_cas(struct prim_change *c, struct prim_plan *plan)
             plan->result = change_refused(c, COORD_CONFLICT, COORD_R_REVISION);
     } else if ((seen->token != 0 || in->ttl_ms > 0) &&
                !prim_seen_is_claims(seen, in->claim, c->key)) {
-        /* `lease` must be the lease of the entry; an entry without a lease has nothing to
-         * replace. */
+        /* The entry is leased or gets a new lease, so the caller's claim must hold the entry. */
         plan->result = change_refused(c, COORD_CONFLICT, COORD_R_NOT_OWNER);
     } else {
         plan_update(c, plan);

@@ -114,8 +114,7 @@ struct prim_slots {
     struct prim_seen *at;
     void *own; /* the backend's own data */
 };
-/* Reads the group record and allocates its slots. UNAVAILABLE/corrupt if the record is not a
- * group's. */
+/* Reads the group record and allocates its slots. UNAVAILABLE/corrupt: not a group record. */
 coord_result prim_slots_begin(struct prim_slots *slots, const struct prim_seen *record);
 
 struct prim_ways {
@@ -131,8 +130,7 @@ struct prim_ways {
     coord_result (*read)(struct prim_change *c); /* sets c->seen */
     enum prim_wrote (*write)(struct prim_change *c, const struct prim_plan *plan,
                              coord_result *ret_why);
-    /* Returns the result for a change of a FOREIGN or barred key. NULL: the store has no such
-     * keys. */
+    /* Returns the result for a change of a FOREIGN or barred key. NULL: no such keys. */
     coord_result (*foreign)(const struct prim_change *c);
     /* Lists the group whose record is c->key, with c->own: calls prim_slots_begin, then adds the
      * slots. The slots may be left out if the group's count differs from `wanted` (0: any).
@@ -161,8 +159,7 @@ prim_holders_fn prim_change_holders;
     .resize = prim_change_resize, .holders = prim_change_holders
 /* clang-format on */
 
-/* Ranks the results of a release of several keys. The caller gets the result with the highest
- * rank. */
+/* Ranks the results of a release of several keys. The caller gets the highest-ranked result. */
 int prim_release_rank(const coord_result *result);
 
 /* Makes a new entry for a slot, or replaces an entry of the same owner. */
@@ -176,7 +173,6 @@ struct prim_make {
 };
 void prim_change_judge_make(struct prim_change *c, struct prim_plan *plan);
 bool prim_change_is_replay(const struct prim_change *c);
-/* Pauses before each turn but the first. Returns false and UNAVAILABLE if turns or time are used
- * up. */
+/* Pauses before each turn but the first. False: turns or time are used up, UNAVAILABLE. */
 bool prim_change_next_turn(struct prim_change *c, coord_result *ret_why);
 #endif

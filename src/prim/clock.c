@@ -14,8 +14,7 @@
 int64_t prim_boottime_ns(void *)
 {
     struct timespec now;
-    /* CLOCK_BOOTTIME includes suspended time, so a resumed holder sees at once how late it is
-     * (T9). */
+    /* CLOCK_BOOTTIME includes suspended time, so a resumed holder sees how late it is (T9). */
     int failed = clock_gettime(CLOCK_BOOTTIME, &now);
     assert(failed == 0);
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;

@@ -37,8 +37,7 @@ struct seen {
     bool dead;
     struct str key; /* stored behind the struct */
 };
-/* Revisions of absent keys are kept for as many keys as there are live keys, and at least this
- * many. */
+/* Revisions of absent keys are kept for as many keys as there are live keys, at least this many. */
 enum { DEAD_KEPT_MIN = 4096 };
 
 enum need {

@@ -42,15 +42,14 @@ void prim_feed_on_room(struct prim_feed *feed, void (*on_room)(void *owner), voi
 bool prim_feed_wants_snapshot(struct prim_feed *feed);
 /* The stream broke (compaction, reconnect): the reader gets RESYNC, then the next snapshot. */
 void prim_feed_resync(struct prim_feed *feed);
-/* Ends the feed; no event follows. Takes reasons of UNAVAILABLE, or COORD_R_NONE for a normal
- * end. */
+/* Ends the feed; no event follows. `reason` is one of UNAVAILABLE, or COORD_R_NONE if orderly. */
 void prim_feed_end(struct prim_feed *feed, int reason);
 
 struct prim_snapshot *prim_snapshot_open(const struct prim_feed *feed); /* NULL: out of memory */
 void prim_snapshot_close(struct prim_snapshot *snapshot);               /* NULL is allowed */
 bool prim_snapshot_add(struct prim_snapshot *snapshot,
                        const struct prim_event *entry); /* false: no memory */
-/* Queues the snapshot. `revision` is the store's revision of the snapshot, or 0 without such. */
+/* Queues the snapshot. `revision` is the store's revision, or 0 if the store has none. */
 void prim_feed_snapshot(struct prim_feed *feed, struct prim_snapshot *own_snapshot, uint64_t as_of);
 
 /* -- reader: one thread -- */

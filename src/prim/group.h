@@ -38,8 +38,7 @@ void prim_group_begin(struct prim_group *group, const struct prim_call *call,
 /* Marks a slot as held. `left_ms`: until the slot may become free; -1: unknown. */
 void prim_group_held(struct prim_group *group, uint32_t slot, const coord_id *request_id,
                      struct str owner, int64_t left_ms);
-/* Marks a slot as neither held nor free: it cools down, or another client has taken it
- * meanwhile. */
+/* Marks a slot as neither held nor free: it cools down, or another client took it meanwhile. */
 void prim_group_taken(struct prim_group *group, uint32_t slot, int64_t left_ms);
 /* Chooses the preferred slot if it is free, else the free slot with index `spread` modulo the
  * number of free slots. `spread` is 0, or random when many clients contend. *ret_slot is

@@ -65,8 +65,7 @@ static struct str key_name(const struct guard_key *key)
 static int key_take(struct guard_key *key, const struct prim_event *event)
 {
     if (event->type == COORD_SNAPSHOT_BEGIN) key->here = false;
-    /* A snapshot older than the grant proves nothing. A snapshot without a revision is the
-     * latest. */
+    /* A snapshot older than the grant proves nothing. One without revision is the latest. */
     if (event->type == COORD_SNAPSHOT_END)
         return !key->here && (event->revision == 0 || event->revision >= key->token)
                    ? COORD_R_REVOKED

@@ -82,8 +82,7 @@ void prim_lease_view_locked(coord_lease *lease, struct held_lease_view *ret_view
 void prim_lease_view_done(struct held_lease_view *view);
 
 coord_result prim_lease_expired(int reason, uint64_t token);
-/* Ends the lease; the first reason stays. Under store->lock. Returns true if the lease was
- * alive. */
+/* Ends the lease; the first reason stays. Under store->lock. True: the lease was alive. */
 bool prim_lease_end(coord_lease *lease, int reason, uint64_t token);
 /* Moves safe_until forward unless the lease is over. Under store->lock. */
 void prim_lease_extend(coord_lease *lease, int64_t sent_ns);
@@ -91,8 +90,7 @@ int64_t prim_safe_until(int64_t sent_ns, int64_t ttl_ms);
 /* Adds or drops a key. Returns false without changes if out of memory. Under store->lock. */
 bool prim_lease_add_key(coord_lease *lease, const struct prim_held *like);
 void prim_lease_drop_key(coord_lease *lease, struct str key);
-/* Checks that a call on `store` can use this handle. INVALID/handle, INVALID/other_store,
- * EXPIRED. */
+/* Checks that a call on `store` can use this handle. INVALID/handle or /other_store, EXPIRED. */
 coord_result prim_lease_check_use(coord_store *store, coord_lease *lease);
 
 /* -- keeper.c -- */
@@ -102,14 +100,12 @@ coord_result prim_lease_check_use(coord_store *store, coord_lease *lease);
  * Functions marked "locked" are called under store->lock. */
 enum { KEEPER_WORKERS_MAX = 16 };
 
-/* Locked. The store reported that the lease is over; its holder is notified if the lease is
- * kept. */
+/* Locked. The store reported that the lease is over; notifies the holder if it is kept. */
 void prim_keeper_lost(coord_lease *lease, int reason, uint64_t token);
 /* Locked. Passes an event. KEEPER_ASK: the lease may have changed, renew at once. KEEPER_RENEWED: a
  * renewal of another thread was answered. Does nothing if the lease is not kept. */
 void prim_keeper_hear(coord_lease *lease, struct keeper_event event);
-/* Locked. Stops keeping: no further renewal or on_lost begins. Returns true if the guard must be
- * dropped. */
+/* Locked. Stops keeping: no renewal or on_lost begins. True: the guard must be dropped. */
 bool prim_keeper_forget(coord_lease *lease);
 /* Locked. Waits until no on_lost of this lease is running or due, unless called from on_lost. */
 void prim_keeper_quiet(coord_lease *lease);

@@ -11,8 +11,7 @@ static bool is_reserved(struct str segment)
     return str_equal(segment, STR(".group"));
 }
 
-/* Returns what is wrong with the name, or NULL. Only the library may make slots and group
- * records. */
+/* Returns the fault of the name, or NULL. Only the library may make slots and group records. */
 static const char *fault_of(struct str name, size_t max)
 {
     if (name.len == 0) return "is empty";

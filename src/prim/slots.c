@@ -70,8 +70,7 @@ static void plan_count(const struct prim_change *c, struct prim_plan *plan, enum
     plan->result = prim_ok(reason);
 }
 
-/* Another client may have made the group at the same time. The next list shows the group either
- * way. */
+/* Another client may have made the group meanwhile. The next list shows the group anyway. */
 static void judge_create(struct prim_change *c, struct prim_plan *plan)
 {
     plan->result = prim_ok(COORD_R_NONE);
@@ -329,8 +328,7 @@ static coord_result group_acquire(struct group_call *g, const struct prim_acquir
         return result;
     case PRIM_GROUP_TAKE: break;
     }
-    /* Clients with the same list must not conflict again, so the loser tries another random
-     * slot. */
+    /* Clients with the same list must not conflict again: the loser tries another random slot. */
     while (choice == PRIM_GROUP_TAKE && !g->changed) {
         result = slot_enter(g, in, slot, choice, ret_grant);
         if (!slot_race_lost(&result)) return result;

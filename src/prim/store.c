@@ -245,8 +245,7 @@ coord_result prim_attempts(coord_store *store, struct prim_frame *frame, struct 
         try->left_ms = -1;
         coord_result result = try_once(store->backend, &frame->call, try);
         unclear |= (result.flags & COORD_F_MAYBE_APPLIED) != 0;
-        /* The first attempt's outcome stays in doubt if the second attempt did not reach the
-         * server. */
+        /* The first attempt stays in doubt if the second attempt did not reach the server. */
         if (result.code == COORD_UNAVAILABLE && unclear) result.flags |= COORD_F_MAYBE_APPLIED;
         if (!worth_a_retry(&result)) return result;
         int64_t wait_ms = pause_ms - pause_ms / 5 + prim_random_below(pause_ms * 2 / 5 + 1);

@@ -66,8 +66,7 @@ struct prim_frame {
 };
 /* Returns INVALID/handle without a store or after fork. */
 coord_result prim_usable(const coord_store *store);
-/* Enters a call; after OK the caller must leave it. The deadline is the call's timeout plus
- * `extra_ms`. */
+/* Enters a call; after OK the caller must leave it. The deadline has `extra_ms` added. */
 coord_result prim_enter(coord_store *store, const coord_call *call, int64_t extra_ms,
                         struct prim_frame *ret_frame);
 void prim_leave(coord_store *store);

@@ -77,8 +77,7 @@ static bool seems_free(const struct waiter *waiter, uint32_t slot_count)
     return waiter->view.known && waiter->view.live < slot_count;
 }
 
-/* Returns when another try may succeed, after `look_ms` at the latest. False: the store is
- * closing. */
+/* Returns when another try may succeed, after `look_ms` at the latest. False: store is closing. */
 static bool wait_for_change(struct waiter *waiter, uint32_t slot_count, int64_t look_ms)
 {
     int64_t until_ns = prim_boottime_ns(NULL) + look_ms * PRIM_NS_PER_MS;
@@ -94,8 +93,8 @@ static bool wait_for_change(struct waiter *waiter, uint32_t slot_count, int64_t 
             return prim_pause_ms(waiter->store, left_ms < WAIT_BLIND_MS ? left_ms : WAIT_BLIND_MS);
         }
         if (!seems_free(waiter, slot_count)) continue;
-        /* All waiters see the free slot at once. Each waits a random time and gives up if it is
-         * taken by then. */
+        /* All waiters see the free slot. Each waits a random time and gives up if it is taken by
+         * then. */
         if (!prim_pause_ms(waiter->store, prim_random_below(WAIT_SPREAD_MS))) return false;
         read_events(waiter, 0);
         if (seems_free(waiter, slot_count)) return true;

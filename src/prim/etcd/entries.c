@@ -188,9 +188,8 @@ static enum prim_wrote entries_refused(struct prim_change *c,
     return PRIM_WROTE_RACE;
 }
 
-/* The transaction may have been applied; a read shows the outcome. If nothing has changed, the
- * transaction may still arrive. A quota that this write used up is reported after the write was
- * applied. */
+/* The transaction may have been applied; a read shows the outcome. If nothing has changed, it may
+ * still arrive. A quota that this write used up is reported after the write was applied. */
 static enum prim_wrote unclear(struct prim_change *c, coord_result *ret_why)
 {
     const struct prim_seen before = c->seen;

@@ -149,8 +149,7 @@ static bool add_entries(struct etcd_feed *f, const Etcdserverpb__RangeResponse *
     return true;
 }
 
-/* Sets the start of the next page just after the last key. Returns false if the answer does not
- * allow it. */
+/* Sets the start of the next page after the last key. Returns false if the answer is unusable. */
 static bool feed_step(struct etcd_feed *f, const Etcdserverpb__RangeResponse *range)
 {
     struct str last = range->n_kvs ? grpc_str(range->kvs[range->n_kvs - 1]->key) : STR_EMPTY;

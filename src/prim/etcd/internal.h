@@ -77,12 +77,10 @@ struct etcd_ask {
     bool writes;                            /* a repeat would do harm; a lost answer means doubt */
     bool hurried;
 };
-/* Makes a call and waits. On OK *ret_message is in `arena`. The caller must close `arena` in any
- * case. */
+/* Makes a call and waits. On OK *ret_message is in `arena`. The caller always closes `arena`. */
 coord_result etcd_ask(struct etcd_backend *b, int64_t deadline_ns, const struct etcd_ask *ask,
                       struct arena *arena, ProtobufCMessage **ret_message);
-/* Runs the transaction. On OK *ret_response is in `arena`. The caller must close `arena` in any
- * case. */
+/* Runs the transaction. On OK *ret_response is in `arena`. The caller always closes `arena`. */
 coord_result etcd_txn_run(struct etcd_backend *b, const struct prim_call *call,
                           const struct etcd_txn *txn, struct arena *arena,
                           Etcdserverpb__TxnResponse **ret_response);
@@ -92,13 +90,11 @@ coord_result etcd_read(struct etcd_backend *b, const struct prim_call *call, str
 bool etcd_header_fits(struct etcd_backend *b, const Etcdserverpb__ResponseHeader *header);
 
 /* -- lease.c -- */
-/* Grants a lease with `ttl_ms` rounded up to seconds, or finds the lease that an earlier attempt
- * made. */
+/* Grants a lease with `ttl_ms` rounded up to seconds, or finds that of an earlier attempt. */
 coord_result etcd_lease_obtain(struct etcd_backend *b, const struct prim_call *call,
                                const coord_id *lease_id, int64_t ttl_ms, int64_t *ret_ttl_ms,
                                int64_t *ret_sent_ns);
-/* Returns OK with granted_ttl_ms, EXPIRED/deadline, UNAVAILABLE. *ret_sent_ns: time before
- * sending. */
+/* OK with granted_ttl_ms, EXPIRED/deadline, UNAVAILABLE. *ret_sent_ns: time before sending. */
 coord_result etcd_keep_alive(struct etcd_backend *b, int64_t lease, int64_t deadline_ns,
                              int64_t *ret_sent_ns);
 /* Revokes the lease after one second. In this second a watch can tell a release from an expiry,

@@ -136,8 +136,7 @@ coord_result etcd_lease_obtain(struct etcd_backend *b, const struct prim_call *c
         result = grant(b, call, lease, seconds);
         if (result.code != COORD_OK && result.code != COORD_EXISTS) return result;
         if (result.code == COORD_EXISTS) {
-            /* Granted by an earlier attempt at an unknown time: renew the lease and learn its
-             * TTL. */
+            /* Granted by an earlier attempt, age unknown: renew the lease and learn its TTL. */
             alive = etcd_keep_alive(b, lease, call->deadline_ns, ret_sent_ns);
             if (alive.code == COORD_EXPIRED) continue;
             if (alive.code != COORD_OK) return alive;
@@ -427,8 +426,7 @@ coord_result etcd_release(struct prim_backend *base, const struct prim_call *cal
                             lease);
         if (at == 0 || prim_release_rank(&some) > prim_release_rank(&all)) all = some;
     }
-    /* Only after the entries are released, because a revoke deletes every key of the lease without
-     * checks. */
+    /* Only after the entries are released, because a revoke deletes every key of the lease. */
     if (all.code != COORD_UNAVAILABLE && (!key || claim->count <= 1)) etcd_lease_revoke(b, lease);
     return all;
 }

@@ -85,9 +85,8 @@ static bool search_mounts(const struct mount_key *key, char *type, size_t cap)
     return found;
 }
 
-/* Finds the type by mount id if the kernel has one, because the device of a btrfs subvolume is in
- * no mount table. Returns false also in a chroot below the mount point: the table does not list
- * that mount. */
+/* Finds the type by mount id if possible, because the device of a btrfs subvolume is in no mount
+ * table. Also returns false in a chroot below the mount point, which the table does not list. */
 static bool mount_type(int dir, char *type, size_t cap)
 {
     struct statx info;

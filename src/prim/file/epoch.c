@@ -286,8 +286,7 @@ static coord_result bump(struct file_store *store, const struct epoch_record *re
     int error = sys_walk(store->buckets_dir, look_at_bucket, &sweep);
     if (error == 0) error = sweep.error;
     if (error == 0 && store->damaged > 0 && fsync(store->lost) < 0) error = errno;
-    /* The copy gets a new store id, because handles of the original directory must not work
-     * here. */
+    /* The copy gets a new store id: handles of the original directory must not work here. */
     if (error == 0 && copied) error = write_format(store, true, format);
     if (error == 0) error = write_epoch(store, record->epoch + 1, format);
     return error == 0 ? prim_ok(COORD_R_NONE) : file_trouble(error, "begin an epoch");

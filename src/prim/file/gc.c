@@ -113,8 +113,7 @@ static bool is_past(struct round *round, const struct head *head)
     return verdict.over && now - verdict.deadline_ns >= keep;
 }
 
-/* The bucket is locked exclusively, but a child in another namespace may still hold a lock on the
- * file. */
+/* The bucket is locked exclusively, but an invisible child may still hold a lock on the file. */
 static void remove_lock_file(struct round *round, const char *name)
 {
     coord_result result = lock_key(&round->locked, name, OP_COLLECT, file_now(round->store) - 1);
@@ -236,10 +235,9 @@ struct gc_report gc_run(struct file_store *store, atomic_bool *stop)
 
 /* -- the thread -- */
 
-/* Limits rounds over all processes: a store used by hundreds of processes is not read hundreds of
- * times a minute. Byte 1 of meta/recover.lk is locked during a round, and the file has the start
- * time of the last round. If the stamp cannot be read, a round is due; nothing else depends on the
- * stamp. */
+/* Limits rounds over all processes, so that a shared store is not read hundreds of times a minute.
+ * Byte 1 of meta/recover.lk is locked during a round, and the file has the start time of the last
+ * round. If the stamp cannot be read, a round is due; nothing else depends on it. */
 enum { BYTE_ROUND = 1, STAMP = 24, ROUND_REST_MS = ROUND_MS / 2 };
 
 static bool round_is_due(const struct file_store *store, int fd)

@@ -160,8 +160,7 @@ static int publish_over(struct bucket *bucket, struct temp *temp, const char *na
     return 0;
 }
 
-/* Syncs a bucket's directories once, because the directories of a durable head must be durable,
- * too. */
+/* Syncs a bucket's directories once: the directories of a durable head must be durable, too. */
 static int sync_dirs(struct file_store *store, struct bucket *bucket)
 {
     if (atomic_load(&bucket->durable)) return 0;

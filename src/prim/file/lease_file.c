@@ -86,8 +86,7 @@ static struct lease *lease_take(struct lease_table *table, const coord_id *id)
     return lease;
 }
 
-/* Puts a lease back and replaces one that another thread put back. Keeps the descriptor if there is
- * room. */
+/* Puts a lease back, replacing another thread's. Keeps the descriptor if there is room. */
 static void lease_give(struct lease_table *table, struct lease *own_lease)
 {
     (void)pthread_mutex_lock(&table->mutex);
@@ -182,8 +181,7 @@ bool record_is_over(const struct file_store *store, const struct lease_record *r
            file_now(store) >= record->deadline_ns;
 }
 
-/* Requires both proofs: a living program may close its descriptors, and a child may keep them
- * open. */
+/* Requires both proofs: a live program may close descriptors, a child may keep them open. */
 static bool died_early(struct file_store *store, int fd, const struct lease_record *record)
 {
     return store->settings.early_death &&
@@ -291,8 +289,7 @@ static int make_record(struct file_store *store, const coord_id *id, int64_t ttl
     return 0;
 }
 
-/* Removes a dead record that an earlier attempt of the same call left. No other process knows its
- * id. */
+/* Removes a dead record of an earlier attempt of this call. No other process knows its id. */
 static bool discard_dead(struct file_store *store, const coord_id *id)
 {
     char name[PRIM_ID_TEXT_CAP];
@@ -394,8 +391,7 @@ coord_result lease_alive(struct file_store *store, const coord_id *id, int64_t u
 
 /* -- the state of its keys -- */
 
-/* Reads the head of a key. COORD_R_NONE: the lease still holds the key; otherwise why it is
- * lost. */
+/* Reads the head of a key. COORD_R_NONE: the lease still holds the key; else the reason. */
 static int lease_key_fate(const coord_id *id, const struct prim_held *held,
                           const struct head_file *file)
 {
@@ -554,8 +550,7 @@ static coord_result renew_until_clear(struct renewal *renewal, struct lease *lea
         case ENOENT:
         case EBADMSG: return why_over(store, renewal->claim, renewal->until_ns, COORD_R_REVOKED);
         case RENEW_LOOK:
-            /* The process that raised the lost count may still be about to publish: wait for its
-             * lock. */
+            /* The process that raised the lost count may be about to publish: wait for its lock. */
             result = claim_check(store, renewal->claim, true, renewal->until_ns);
             if (result.code != COORD_OK) return result;
             lease->lost_known = true;

@@ -190,8 +190,7 @@ int lock_open(const struct file_store *store, int dir, const char *name)
 
 /* -- the bucket lock -- */
 
-/* Locks the file and checks its name: a lock on a file that has lost its name excludes no other
- * process. */
+/* Locks the file and checks its name: a lock on a file without its name excludes nothing. */
 static int lock_bucket_file(struct file_store *store, struct bucket *bucket, bool alone,
                             int64_t until_ns, int *ret_fd)
 {
@@ -244,8 +243,7 @@ static uint64_t key_hash(const struct bucket *bucket, const char *name)
     return str_hash(str_from(name), str_hash(str_from(bucket->name), 1));
 }
 
-/* Returns since when this lock was refused continuously. Two locks with the same hash only wait
- * longer. */
+/* Returns for how long this lock was refused. Two locks with the same hash only wait longer. */
 static int64_t refused_for(struct file_store *store, uint64_t hash)
 {
     int64_t now = file_now(store);

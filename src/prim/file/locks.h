@@ -27,8 +27,7 @@ struct locked {
 /* Locks a bucket. OK, UNAVAILABLE/timeout, UNAVAILABLE/storage. After any result call unlock(). */
 coord_result lock_bucket(struct file_store *store, struct bucket *bucket, bool alone,
                          int64_t until_ns, struct locked *locked);
-/* Locks a key. The bucket lock must be held. The text of a timeout names the pid that holds the
- * key. */
+/* Locks a key. The bucket lock must be held. The text of a timeout names the holder's pid. */
 coord_result lock_key(struct locked *locked, const char *name, enum file_op op, int64_t until_ns);
 void unlock_key(struct locked *locked);
 void unlock(struct locked *locked);

@@ -18,8 +18,7 @@ struct stat_line {
     uint64_t threads, start_ticks;
 };
 
-/* Reads fields 3, 20 and 22. Field 2, the name, may contain any character, so parsing starts after
- * the last ')'. */
+/* Reads fields 3, 20 and 22. Field 2, the name, may contain any byte, so the last ')' ends it. */
 static bool read_stat(const char *path, struct stat_line *ret_line)
 {
     char text[1024] = "";

@@ -121,8 +121,7 @@ static inline mode_t file_mode(const struct file_store *store)
 }
 /* -- file.c -- */
 
-/* Returns UNAVAILABLE for an errno: storage, forbidden, overloaded, memory. `what` reads as a
- * path. */
+/* Returns UNAVAILABLE for an errno: storage, forbidden, overloaded, memory. `what`: a path. */
 coord_result file_trouble(int error, const char *what);
 /* S1. OK, UNAVAILABLE/degraded, or UNAVAILABLE/storage if the root is gone. */
 coord_result file_usable(struct file_store *store);
@@ -157,9 +156,8 @@ static inline bool head_is_live(const struct head_file *file)
     return file->found == HEAD_IS_THERE && (file->head.flags & HEAD_LIVE) != 0;
 }
 
-/* S8 to S11: publishes the new head in place of the old head (`replace`) or where no head is.
- * Durable if the head's flag says so. UNAVAILABLE/storage (MAYBE_APPLIED from S10 on) or
- * /lock_violation. */
+/* S8 to S11: publishes the new head, with `replace` over the old head. Durable if the head's flag
+ * says so. UNAVAILABLE/storage (MAYBE_APPLIED from S10 on) or /lock_violation. */
 coord_result head_publish(struct file_store *store, struct bucket *bucket, const char *name,
                           const struct head *head, bool replace);
 /* For a failed publication, with the key still locked: returns true if the head names this lease or
@@ -205,8 +203,7 @@ coord_result admission_look(int dir, struct medium *ret_medium);
  * that link() does not replace a file. UNSUPPORTED/file_system names the probe. Sets store->poll if
  * inotify is not available. */
 coord_result admission_probe(struct file_store *store);
-/* Refuses a clock shifted by a time namespace, because deadlines would differ from other
- * processes'. */
+/* Refuses a clock shifted by a time namespace, because deadlines would differ. */
 coord_result admission_clock(void);
 
 /* -- epoch.c: FORMAT, the epoch of this boot, the revision floor --

@@ -46,8 +46,7 @@ static void after_fork_child(void)
             bits &= bits - 1;
         }
     }
-    /* The child's thread has another id, so unlocking would fail; the lock is initialised
-     * instead. */
+    /* The child's thread has another id, so unlocking would fail; initialise the lock instead. */
     fork_lock = (pthread_rwlock_t)PTHREAD_RWLOCK_INITIALIZER;
 }
 
@@ -110,8 +109,7 @@ void sys_close(int fd)
     int error = errno;
     uint64_t bit = UINT64_C(1) << (fd % 64);
     (void)pthread_rwlock_rdlock(&fork_lock);
-    /* Without its bit the number belongs to another user by now: a forked child has cleared all
-     * bits. */
+    /* A forked child has cleared all bits; the number may then belong to another user. */
     if ((atomic_fetch_and(&ours[fd / 64], ~bit) & bit) != 0) (void)close(fd);
     (void)pthread_rwlock_unlock(&fork_lock);
     errno = error;

@@ -23,8 +23,7 @@ int sys_open_dir(int parent, const char *name); /* a real directory, no symbolic
 int sys_make_dir(int parent, const char *name, mode_t mode); /* 0, also if it exists, or errno */
 
 enum lock_kind { LOCK_NONE, LOCK_SHARED, LOCK_EXCLUSIVE };
-/* Tries to lock without blocking. Returns 0, EAGAIN (refused), or another errno. LOCK_NONE
- * unlocks. */
+/* Tries to lock without blocking. 0, EAGAIN (refused), or another errno. LOCK_NONE unlocks. */
 int sys_lock(int fd, uint64_t byte, enum lock_kind kind);
 /* Tests whether an exclusive lock would be granted. Returns 0, EAGAIN or another errno. */
 int sys_lock_test(int fd, uint64_t byte);

@@ -27,8 +27,7 @@ struct grpc_scheme {     /* describes a store's URL, also for error texts */
     const char *secure;  /* the scheme that means TLS, or NULL */
     const char *tls;     /* how a URL requests TLS: "etcds:// or tls=1" */
 };
-/* Reads hosts, tls=, ca=, cert=, key=, and the certificates of coord_options. INVALID/url with a
- * text. */
+/* Reads hosts, tls=, ca=, cert=, key=, and coord_options' certificates. INVALID/url with text. */
 coord_result grpc_servers_read(const struct prim_open *in, const struct grpc_scheme *words,
                                struct grpc_servers *ret_servers);
 

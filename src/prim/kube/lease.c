@@ -207,8 +207,7 @@ static void copy_foreign(struct ndjson *w, const struct json *from, struct str o
             ndjson_string(w, key, text);
 }
 
-/* Copies metadata members that other programs may have set and that a PUT would otherwise
- * remove. */
+/* Copies metadata members of other programs, which a PUT would otherwise remove. */
 static enum err copy_member(struct ndjson *w, const struct kube_lease_view *over, const char *name)
 {
     const struct json *metadata = json_find(over->object, "metadata");

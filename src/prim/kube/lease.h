@@ -44,8 +44,7 @@ struct kube_lease_view {
     struct str acquired;       /* acquireTime unchanged; borrowed from the object */
     struct str key;            /* from the annotation; borrowed */
 };
-/* ERR_CORRUPT: not an entry of this library, or damaged. ERR_NOMEM. `prefix` is the label
- * prefix. */
+/* ERR_CORRUPT: not an entry of this library, or damaged. ERR_NOMEM. `prefix`: of labels. */
 enum err kube_lease_decode(const struct json *object, const char *prefix,
                            struct kube_lease_view *ret_view, struct note *note);
 void kube_lease_view_deinit(struct kube_lease_view *view); /* zeroed is fine, and twice */

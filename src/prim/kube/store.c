@@ -20,8 +20,7 @@ struct kube_path kube_store_path(const struct kube_store *store, const char *nam
 coord_result kube_store_err(struct kube_store *store, enum err err,
                             const struct kube_answer *answer, const struct note *note)
 {
-    /* 429 and any 5xx: no call of this store sends a request before the server's Retry-After has
-     * passed. */
+    /* 429 and any 5xx: no call of this store sends a request until Retry-After has passed. */
     if (err == ERR_FULL || answer->http_status >= 500) {
         uint64_t ms = answer->retry_after_ms;
         if (!ms && err == ERR_FULL) ms = PAUSE_DEFAULT_MS;
@@ -108,8 +107,7 @@ static void note_sight(struct kube_store *store, struct str key, const struct do
     pthread_mutex_unlock(&store->lock);
 }
 
-/* Takes over the server's answer. UNAVAILABLE/corrupt if the object is not an entry of this
- * store. */
+/* Takes over the server's answer. UNAVAILABLE/corrupt if it is not an entry of this store. */
 static coord_result doc_take(struct kube_store *store, struct json *own_json, struct str key,
                              int64_t sent_ns, struct doc *ret_doc)
 {

@@ -179,8 +179,7 @@ static bool is_good(const Muster__V1__WatchResponse *m)
     return true;
 }
 
-/* An impossible event is an error, because skipping it would be a gap that the reader does not
- * notice. */
+/* An impossible event is an error: skipping it would be a gap that the reader does not notice. */
 static void native_feed_on_message(struct grpc_stream *stream, struct str bytes)
 {
     struct native_feed *f = CONTAINER_OF(stream, struct native_feed, stream);

@@ -59,8 +59,7 @@ coord_result native_failure(const struct grpc_thread_op *op, bool writes)
 
 /* -- answers -- */
 
-/* Adds a text from the numbers. The server sends a text only if it says more than the numbers
- * do. */
+/* Adds a text from the numbers. The server sends a text only if it says more than they do. */
 static void outcome_text(coord_result *result, const Muster__V1__Outcome *o)
 {
     char *text = result->text;

@@ -27,7 +27,6 @@ struct native_entry {
     uint64_t revision, create_revision, token;
     int64_t ttl_ms, remaining_ms;
 };
-/* ERR_CORRUPT: impossible numbers. `whole` is false for watch events, where fields may be
- * missing. */
+/* ERR_CORRUPT: impossible numbers. `whole` false: a watch event, where fields may be missing. */
 enum err native_entry(const Muster__V1__Entry *entry, bool whole, struct native_entry *ret_entry);
 #endif

@@ -80,8 +80,7 @@ void jet_state_of(uint64_t sequence, struct str marker, struct str operation, st
                   struct jet_state *ret_state);
 /* Returns the value of a header in a raw block; "" if missing. */
 struct str jet_header(struct str block, struct str name);
-/* Decodes the answer of the message-get call. The state borrows from `memory`, which is cleared
- * first. */
+/* Decodes the answer of the message-get call. The state borrows from `memory`, cleared first. */
 enum err jet_decode_message(struct str json, struct buf *memory, struct jet_error *ret_error,
                             struct jet_state *ret_state, struct note *note);
 

@@ -7,8 +7,7 @@
 
 #include "prim/nats/store.h"
 
-/* Compares the wall clocks of two machines, which is good enough only for a hint about the time
- * left. */
+/* Compares the wall clocks of two machines, so the result is only a hint. */
 static int64_t entry_left_ms(const struct jet_state *state)
 {
     int64_t ttl_ms = state->seen.ttl_ms;
@@ -157,8 +156,7 @@ static enum prim_wrote entry_write_key(struct prim_change *c, const struct prim_
     if (ret_why->code == COORD_CONFLICT) return PRIM_WROTE_RACE;
     if (!(ret_why->flags & COORD_F_MAYBE_APPLIED)) return PRIM_WROTE_NOT;
     prim_change_doubt(c, c->sent_ns);
-    /* After a timeout the key is read at once. After a lost connection the caller backs off
-     * first. */
+    /* After a timeout, read the key at once. After a lost connection the caller backs off first. */
     return ret_why->reason == COORD_R_TIMEOUT ? PRIM_WROTE_RACE : PRIM_WROTE_NOT;
 }
 
