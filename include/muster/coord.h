@@ -312,7 +312,7 @@ typedef struct coord_holder {
     uint32_t slot;
     char owner[132];
     uint64_t token, revision;
-    uint8_t lease_id_prefix[4]; /* enough to tell leases apart, too short to be used as a handle */
+    uint8_t lease_id_prefix[4]; /* enough to distinguish leases, too short to be used as a handle */
     int64_t remaining_ms;       /* a hint; -1: unknown */
     coord_str value;
 } coord_holder;

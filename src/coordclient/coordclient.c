@@ -51,7 +51,7 @@ struct coordclient {
     struct shard_view view;
     char *shard_id, *advertise;
     uint64_t epoch, interval_ms, round;
-    uint64_t process; /* random; tells this process from an earlier process of the same shard */
+    uint64_t process; /* random; distinguishes processes of the same shard */
     struct timer timer;
     struct instructions instructions;
     struct buf report, row;

@@ -30,7 +30,7 @@ struct kube_config {
     char *ca_file, *client_cert_file, *client_key_file;
 };
 
-void kube_config_deinit(struct kube_config *config); /* zeroed is fine, and twice */
+void kube_config_deinit(struct kube_config *config); /* a zeroed or deinited config is fine */
 /* After ERR_NOMEM *to is a partial copy and must be deinited. */
 enum err kube_config_copy(const struct kube_config *from, struct kube_config *to);
 

@@ -46,7 +46,7 @@ struct kube_event {
 /* Decodes one line. Returns ERR_PARSE, ERR_TOO_LARGE, ERR_NOMEM. On success the caller must call
  * kube_event_deinit(). */
 enum err kube_event_decode(struct str line, struct kube_event *ret_event, struct note *note);
-void kube_event_deinit(struct kube_event *event); /* zeroed memory and a second call are allowed */
+void kube_event_deinit(struct kube_event *event); /* a zeroed or deinited event is allowed */
 
 /* Copies metadata.resourceVersion. ERR_PARSE if it is missing, empty or too long. */
 enum err kube_object_version(const struct json *object, char ret_version[KUBE_VERSION_CAP],

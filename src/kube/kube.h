@@ -50,7 +50,7 @@ struct kube_answer {
     uint64_t retry_after_ms; /* 0: the server did not request a delay */
     struct json *object;     /* set on success; owned by the answer */
 };
-void kube_answer_deinit(struct kube_answer *answer); /* zeroed is fine, and twice */
+void kube_answer_deinit(struct kube_answer *answer); /* a zeroed or deinited one is fine */
 
 /* Rules for all calls: *ret_answer is always written and the caller must deinit it; NULL discards
  * the answer. Errors are those of kube_status_err(), and without an answer:

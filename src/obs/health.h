@@ -35,7 +35,7 @@ struct health_options {
     struct metrics *metrics;
     struct logger *logger;   /* or NULL */
     struct events *events;   /* or NULL */
-    uint32_t stale_after_ms; /* 0: HEALTH_STALE_MS; after it a silent loop counts as hung */
+    uint32_t stale_after_ms; /* 0: HEALTH_STALE_MS; a longer silence means that the loop hangs */
 };
 /* Opens the health object and installs the loop's slow-turn hook. Serves no page yet. All functions
  * but the checks run on the loop's thread. Returns ERR_INVALID, ERR_EXISTS if a metric name is

@@ -17,7 +17,7 @@ enum { REPEATS_PER_SECOND = 10, CLOSING_MAX = 40 }; /* CLOSING_MAX: bytes at a l
 static_assert((int)LOG_LINE_MAX <= (int)LINE_OUT_ATOMIC, "a line reaches a pipe in one piece");
 
 struct logger {
-    uint64_t serial; /* from 1; tells a new logger from a closed one at the same address */
+    uint64_t serial; /* from 1; distinguishes loggers at the same address */
     struct clock *clock;
     enum log_format format;
     atomic_int level;

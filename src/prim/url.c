@@ -106,7 +106,7 @@ static const char *parse_rest(struct prim_url *url, char *rest, char *spare)
     if (rest[0] == '\0') { return NULL; } /* the URL is "mem:" */
     if (strncmp(rest, "//", 2) != 0) return "after the scheme comes '//' or nothing";
     rest += 2;
-    /* The path keeps its '/', and the host must end there, too. So `spare` gets the path. */
+    /* The path keeps its '/', but the host needs a NUL there. So the path moves to `spare`. */
     char *slash = strchr(rest, '/');
     if (slash != NULL) {
         memcpy(spare, slash, strlen(slash) + 1);

@@ -12,7 +12,7 @@
 struct lease_table *lease_table_open(void);
 void lease_table_close(struct lease_table *table);
 
-/* S7. Makes a record. UNAVAILABLE/storage, also if the id is in use. */
+/* S7: makes a record. UNAVAILABLE/storage, also if the id is in use. */
 coord_result lease_make(struct file_store *store, const coord_id *id, int64_t ttl_ms,
                         int64_t *ret_deadline_ns);
 /* S12: removes the lease after a failure, so that nobody finds it live. `published`: a head may
@@ -49,7 +49,7 @@ enum { BYTE_RECORD = 0, BYTE_LIVENESS = 4096, COLLECT_AFTER_MS = 600000 };
 struct lease_verdict {
     bool over;
     bool released;       /* over because its holder released it */
-    int64_t deadline_ns; /* live: end unless renewed; over: when it ended, 0 unknown */
+    int64_t deadline_ns; /* live: end unless renewed; over: actual end, 0 unknown */
 };
 /* Judges the lease and marks it dead if it is over. UNAVAILABLE/timeout, UNAVAILABLE/storage. */
 coord_result judge(struct file_store *store, const struct head *head, int64_t until_ns,

@@ -126,7 +126,7 @@ enum {
 void layout_name(struct str raw, char name[LAYOUT_NAME_CAP]);
 bool layout_lease_id(const char *name, coord_id *ret_id); /* of s/<lease id>; false: none */
 
-/* Temporary file names contain the process, so that any process can tell whether it is dead. */
+/* Temporary file names contain the process, so that any process can check whether it is dead. */
 struct layout_temp {
     uint8_t boot[4]; /* the first bytes of the boot id */
     uint32_t pid;

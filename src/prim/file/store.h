@@ -123,7 +123,7 @@ static inline mode_t file_mode(const struct file_store *store)
 
 /* Returns UNAVAILABLE for an errno: storage, forbidden, overloaded, memory. `what`: a path. */
 coord_result file_trouble(int error, const char *what);
-/* S1. OK, UNAVAILABLE/degraded, or UNAVAILABLE/storage if the root is gone. */
+/* S1: checks the store. OK, UNAVAILABLE/degraded, or UNAVAILABLE/storage if the root is gone. */
 coord_result file_usable(struct file_store *store);
 void file_temp_name(struct file_store *store, char name[LAYOUT_TEMP_CAP]);
 /* Makes a new temporary file in `dir`. Returns its descriptor, or -1 with errno. */

@@ -29,6 +29,6 @@ void grpc_stream_deinit(struct grpc_stream *stream); /* also leaves the stream *
 void grpc_stream_want(struct grpc_stream *stream);   /* opens the stream, and again when it ends */
 void grpc_stream_leave(struct grpc_stream *stream);  /* closes the stream; no event follows */
 void grpc_stream_reset(struct grpc_stream *stream);  /* reopens a hanging stream */
-enum err grpc_stream_send(struct grpc_stream *stream, struct str message); /* also ERR_FULL */
+enum err grpc_stream_send(struct grpc_stream *stream, struct str message); /* may return ERR_FULL */
 void grpc_stream_send_end(struct grpc_stream *stream); /* half-closes the stream */
 #endif

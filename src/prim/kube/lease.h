@@ -47,7 +47,8 @@ struct kube_lease_view {
 /* ERR_CORRUPT: not an entry of this library, or damaged. ERR_NOMEM. `prefix`: of labels. */
 enum err kube_lease_decode(const struct json *object, const char *prefix,
                            struct kube_lease_view *ret_view, struct note *note);
-void kube_lease_view_deinit(struct kube_lease_view *view); /* zeroed is fine, and twice */
+void kube_lease_view_deinit(struct kube_lease_view *view); /* a zeroed or deinited view is
+                                                              allowed */
 
 /* An object that was read or written. */
 struct doc {
@@ -56,7 +57,7 @@ struct doc {
     struct kube_lease_view view; /* set if the object exists */
     int64_t sent_ns, got_ns;
 };
-void kube_doc_deinit(struct doc *doc); /* zeroed is fine, and twice */
+void kube_doc_deinit(struct doc *doc); /* a zeroed or deinited doc is allowed */
 
 static inline bool kube_lease_is_tombstone(const struct kube_lease_view *view)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens and closes a muster:// store, makes one call, and checks once a second that the server
- * lives and has the same store id. Runs on callers' threads; the pulse runs on the loop thread. */
+/* Opens and closes a muster:// store, makes one call, and checks once a second that the server is
+ * alive and has the same store id. Runs on callers' threads; the pulse runs on the loop thread. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

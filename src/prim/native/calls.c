@@ -355,7 +355,7 @@ static coord_result call_release(struct prim_backend *base, const struct prim_ca
     return next_holder(b, call, claim, result);
 }
 
-/* The key is absent, so only a renewal of the lease can tell why. The renewal does not extend it: a
+/* The key is absent, so only a renewal of the lease can show why. The renewal does not extend it: a
  * live lease would still have its key. */
 static coord_result lost_reason(struct native_backend *b, const struct prim_call *call,
                                 const struct prim_claim *claim)
