@@ -395,7 +395,7 @@ enum coord_event_type {
     COORD_PUT = 4,
     COORD_DELETE = 5,
     COORD_EXPIRE = 6,
-    COORD_RESYNC = 7, /* events may be lost; a snapshot follows, and keys not in it are gone */
+    COORD_RESYNC = 7, /* events may have been lost; keys not in the next snapshot are gone */
     COORD_PROGRESS = 8,
     COORD_CLOSED = 9, /* the last event; `reason` gives the cause */
 };

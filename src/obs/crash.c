@@ -45,7 +45,7 @@ static const struct {
 
 static bool reader_gone; /* the reader of crash_fd does not read; used by the printing thread */
 
-/* Limits the wait: a full pipe must not keep a crashed process from ending for its supervisor. */
+/* Limits the wait, because a supervisor waits for the process to end and the pipe may stay full. */
 static bool may_say(void)
 {
     struct pollfd out = {.fd = crash_fd, .events = POLLOUT};

@@ -64,7 +64,7 @@ enum err metrics_add_gauge(struct metrics *metrics, const char *name, const char
 struct metric_field {
     const char *name, *help;
     enum metric_kind kind;
-    size_t at, size;           /* METRIC_FIELD(): offset and size of an unsigned number */
+    size_t at, size;           /* METRIC_FIELD(): of an unsigned number of 4 or 8 bytes */
     double per_unit;           /* 0: 1; the number is divided by per_unit */
     const char *label, *value; /* NULL: no label */
 };

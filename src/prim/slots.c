@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups over change.h: one key per slot, and a record "g/.group" with the slot count. A list tells
+/* Groups over change.h: one key per slot, and a record "g/.group" with the slot count. A list shows
  * which slot to try, and the conditional write of that slot's key decides. So a slot never has two
  * holders. Where the record and the slots cannot be changed in one step, a group can only grow. */
 #include <stdlib.h>

@@ -97,8 +97,8 @@ coord_result etcd_lease_obtain(struct etcd_backend *b, const struct prim_call *c
 /* OK with granted_ttl_ms, EXPIRED/deadline, UNAVAILABLE. *ret_sent_ns: time before sending. */
 coord_result etcd_keep_alive(struct etcd_backend *b, int64_t lease, int64_t deadline_ns,
                              int64_t *ret_sent_ns);
-/* Revokes the lease after one second. In this second a watch can distinguish a release from an expiry,
- * because the lease still exists. */
+/* Revokes the lease after one second. In this second a watch can distinguish a release from an
+ * expiry, because the lease still exists. */
 void etcd_lease_revoke(struct etcd_backend *b, int64_t lease);
 void etcd_lease_drain(struct etcd_backend *b); /* sends all revocations; before close */
 prim_renew_fn etcd_renew;
