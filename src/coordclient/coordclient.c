@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One round: ask the shard for its numbers -> send the report with the acks of last time -> take
- * the instructions of the answer one by one -> sleep. Never two rounds at once. */
+/* One round: ask the shard for its numbers -> send the report with the pending acks -> handle the
+ * instructions of the answer one by one -> sleep. Rounds never overlap. */
 #include "coordclient/coordclient.h"
 
 #include <inttypes.h>
@@ -51,28 +51,28 @@ struct coordclient {
     struct shard_view view;
     char *shard_id, *advertise;
     uint64_t epoch, interval_ms, round;
-    uint64_t process; /* distinguishes this process from another one under the same shard id */
+    uint64_t process; /* random; distinguishes processes of the same shard */
     struct timer timer;
     struct instructions instructions;
     struct buf report, row;
-    struct buf acks;    /* encoded, field 7 each: for the next report */
-    size_t ack_count;   /* in it */
-    size_t acks_sent;   /* bytes of it that the running report carries */
-    struct arena arena; /* of the answer */
+    struct buf acks;    /* acks for the next report, each encoded as field 7 */
+    size_t ack_count;   /* number of acks in `acks` */
+    size_t acks_sent;   /* bytes of `acks` that the running report carries */
+    struct arena arena; /* memory of the answer */
     const answer_message *answer;
-    size_t next; /* instruction of the answer */
+    size_t next; /* index of the next instruction in the answer */
     struct coordclient_stats stats;
     struct counter *reports, *failures, *carried_out;
     bool round_runs, channel_gone, closing;
-    bool taking; /* take_next runs, and goes on by itself when the shard answers at once */
-    bool waits;  /* for the shard */
+    bool taking; /* take_next is running and continues by itself if the shard answers at once */
+    bool waits;  /* the shard has not answered yet */
     void (*closed)(void *owner);
     void *closed_owner;
 };
 
 static void end_round(struct coordclient *c);
 
-/* -- closing: the round that runs ends first -- */
+/* -- closing: a running round ends first -- */
 
 static void set_free(struct coordclient *c)
 {
@@ -118,7 +118,8 @@ static void ack(struct coordclient *c, struct str id, enum outcome outcome, stru
 {
     struct pack row = pack_begin(&c->row), acks = {&c->acks, ERR_OK};
 
-    /* Past the bound it is not acked, comes again, and is acked then. */
+    /* Without room, the instruction is not acked. The coordinator sends it again, and then it is
+     * acked. */
     if (c->ack_count == COORDCLIENT_ACKS_MAX) return;
     pack_text(&row, FIELD_ACK_ID, id);
     pack_u64(&row, FIELD_ACK_OUTCOME, outcome);
@@ -142,7 +143,8 @@ static void on_carried_out(void *context, enum err err, struct str why)
     struct str id = coordclient_id_of(c);
 
     if (!why.len) why = str_from(err_text(err));
-    if (err == ERR_BUSY) { /* asked again with each answer, for hours perhaps */
+    if (err == ERR_BUSY) { /* the coordinator sends the instruction again with each answer,
+                              possibly for hours */
         LOG_DEBUG(&c->log, "instruction deferred", log_str("instruction", id), log_str("why", why));
         ack(c, id, FAILED, why);
     } else if (err) {
@@ -168,7 +170,7 @@ static void refuse(struct coordclient *c, enum outcome outcome, const char *reas
     ack(c, coordclient_id_of(c), outcome, str_from(reason));
 }
 
-/* True: it is the shard's, and on_carried_out counts it. */
+/* Returns true if the shard carries out the instruction; on_carried_out counts it then. */
 static bool carry_out(struct coordclient *c, const instruction_message *it)
 {
     switch ((int)it->payload_case) {
@@ -242,7 +244,8 @@ static bool read_answer(struct coordclient *c, struct str bytes)
         return false;
     }
     c->answer = (const answer_message *)message;
-    if (c->answer->coordinator_term <= 0) return true; /* it does not say: each instruction does */
+    if (c->answer->coordinator_term <= 0)
+        return true; /* the answer has no term; each instruction has one */
     if (!instructions_hear(&c->instructions, c->answer->coordinator_term)) {
         LOG_WARN(&c->log, "ReportShard: ignored the response of a coordinator with an older term",
                  log_i64("term", c->answer->coordinator_term),
@@ -279,7 +282,7 @@ static void on_answer(void *owner, const struct rpc_client_call *call,
     }
     c->stats.reports++;
     if (c->reports) counter_inc(c->reports);
-    buf_consume(&c->acks, c->acks_sent); /* the coordinator has them; later ones stay */
+    buf_consume(&c->acks, c->acks_sent); /* the coordinator has received them; later acks stay */
     c->ack_count = 0;
     if (!c->closing && read_answer(c, message))
         take_next(c);

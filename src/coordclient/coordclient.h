@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reports of a shard to the coordinator every so often, and the instructions in the answers.
+/* Sends a shard's reports to the coordinator at an interval and carries out the instructions in the
+ * answers.
  *
- * Everything a shard does it does without this module; when no coordinator answers for a week,
- * reports fail, are counted, and nothing else happens. It follows the leader: an answer that names
- * one is obeyed, one that only says "not leader" moves on to the next address, and no report takes
- * longer than its interval (at least 5 s), so a hung replica cannot stop the loop.
+ * A shard works without a coordinator. If no coordinator answers, reports fail and are counted,
+ * with no other effect. The client follows the leader: it switches to the leader that an answer
+ * names. On a bare "not leader" it tries the next address. A report times out after one interval
+ * (at least 5 s), so a hung replica cannot block the client.
  *
  * Instructions are fenced by term and carried out once per id (instructions.h). AssignDomain and
- * UnassignDomain are carried out; the other three are refused by name until they are built. */
+ * UnassignDomain are implemented; the other three instructions are rejected by name. */
 #ifndef COORDCLIENT_COORDCLIENT_H
 #define COORDCLIENT_COORDCLIENT_H
 #include "io/io.h"
@@ -25,19 +26,19 @@ struct coordclient_options {
     const struct log_source *log; /* may be NULL; copied */
     struct metrics *metrics;      /* may be NULL */
     struct rpc_client_metrics *rpc_metrics;
-    const char *const *addresses; /* ends with NULL; copied */
+    const char *const *addresses; /* NULL-terminated; copied */
     struct tls_context *tls;      /* NULL: plaintext */
     const char *shard_id;         /* copied */
-    const char *advertise;        /* where operators reach this shard; copied */
+    const char *advertise;        /* address where operators reach this shard; copied */
     uint64_t epoch;
     uint64_t interval_ms;   /* 0: COORDCLIENT_INTERVAL_MS */
-    struct shard_view view; /* outlives the client */
+    struct shard_view view; /* must outlive the client */
 };
-/* Reports at once, then every interval. ERR_INVALID with a note, ERR_NOMEM, what rpc_channel_open
- * answers. */
+/* Starts the client. It reports at once and then at every interval. Returns ERR_INVALID with a
+ * note, ERR_NOMEM, or an error of rpc_channel_open. */
 enum err coordclient_open(const struct coordclient_options *options,
                           struct coordclient **ret_client, struct note *note);
-/* done() once nothing of it is left. */
+/* Closes the client and calls done() when all of its memory is freed. */
 void coordclient_close(struct coordclient *client, void (*done)(void *owner), void *owner);
 struct coordclient_stats {
     uint64_t reports, failures, instructions;

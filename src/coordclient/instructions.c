@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The memory of instructions (instructions.h). Pure, one thread.
+/* Remembers the ids of instructions (instructions.h). Pure, one thread.
  *
- * Invariant: by_id has exactly the ids in the ring that found memory. */
+ * Invariant: by_id contains exactly the ids of the ring that memory was available for. */
 #include "coordclient/instructions.h"
 
 #include <stdlib.h>
@@ -49,7 +49,7 @@ void instructions_done(struct instructions *in, struct str id)
     if (in->count == INSTRUCTIONS_REMEMBERED) map_remove(&in->by_id, instructions_id_of(slot));
     memcpy(slot->id, id.at, id.len);
     slot->len = (uint8_t)id.len;
-    /* Out of memory it is not known by its id, and a repeat is carried out once more: harmless. */
+    /* Out of memory the id is not remembered. A repeat is then carried out again: harmless. */
     (void)map_put(&in->by_id, instructions_id_of(slot), slot);
     in->next = (in->next + 1) % INSTRUCTIONS_REMEMBERED;
     if (in->count < INSTRUCTIONS_REMEMBERED) in->count++;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which instructions of a coordinator a shard carries out: pure.
+/* Decides which instructions of a coordinator a shard carries out. Pure code.
  *
- * Two marks, as the wire has them: the highest term ever heard (a lower one is stale), and the ids
- * that were carried out. An id that comes again was acked and the ack was lost: it is acked again
- * and not done again, under whatever term. Ids are remembered up to a bound, the oldest forgotten
- * first; every instruction so far is one that may be done twice. */
+ * The state is the highest term received and the ids that were carried out. An instruction of a
+ * lower term is stale. A known id means that the first ack was lost: the instruction is acked again
+ * in any term, but not carried out again. The number of stored ids is bounded, and the oldest id is
+ * forgotten first. That is safe because every instruction may be carried out twice. */
 #ifndef COORDCLIENT_INSTRUCTIONS_H
 #define COORDCLIENT_INSTRUCTIONS_H
 #include "base/map.h"
@@ -16,21 +16,21 @@ struct done_instruction {
     char id[INSTRUCTION_ID_MAX];
 };
 struct instructions {
-    int64_t term; /* the mark; 0 at first */
+    int64_t term; /* highest term received; 0 at start */
     struct done_instruction *done;
-    size_t next, count; /* a ring */
+    size_t next, count; /* positions in a ring */
     struct map by_id;
 };
 enum instruction_verdict {
-    INSTRUCTION_IGNORE,    /* without an id, or one longer than any of ours */
+    INSTRUCTION_IGNORE,    /* no id, or an id longer than any coordinator sends */
     INSTRUCTION_DUPLICATE, /* ack: accepted, "duplicate-redelivery" */
-    INSTRUCTION_STALE,     /* ack: rejected, both terms named */
+    INSTRUCTION_STALE,     /* ack: rejected; the text names both terms */
     INSTRUCTION_TAKE,
 };
 
 enum err instructions_init(struct instructions *in, uint64_t seed); /* ERR_NOMEM */
-void instructions_deinit(struct instructions *in);                  /* fine on a zeroed one */
-/* False: stale, and the mark stays. */
+void instructions_deinit(struct instructions *in);                  /* zeroed memory is allowed */
+/* Records a term. Returns false if the term is stale; the highest term then stays. */
 bool instructions_hear(struct instructions *in, int64_t term);
 enum instruction_verdict instructions_judge(struct instructions *in, struct str id, int64_t term);
 void instructions_done(struct instructions *in, struct str id);

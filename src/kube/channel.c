@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One connection and its request, over libcurl (channel.h). One thread at a time, but for
- * channel_wake.
+/* One connection and its request, over libcurl (channel.h). A channel is used by one thread at a
+ * time; only channel_wake may be called from others.
  *
- * Invariant: `easy` is in `multi` exactly while `begun`. */
+ * Invariant: `easy` is in `multi` exactly while `begun` is set. */
 #include "kube/channel.h"
 
 #include <curl/curl.h>
@@ -15,18 +15,18 @@
 #include "io/net.h"
 
 enum {
-    RECEIVED_HOLD = 256 << 10, /* a stream's unread bytes past which the server has to wait */
+    RECEIVED_HOLD = 256 << 10, /* unread bytes of a stream after which the server is slowed down */
     POLL_MOST_MS = 1000,
 };
 
 struct channel {
-    CURLM *multi; /* owns the connections; `easy` is the one request that runs in it */
+    CURLM *multi; /* owns the connections; `easy` is its only request */
     CURL *easy;
     struct curl_slist *headers, *connect_to;
     struct buf received;
     char error[CURL_ERROR_SIZE];
     bool begun, finished, paused, stream, came, too_large, no_memory;
-    CURLcode outcome; /* when finished */
+    CURLcode outcome; /* valid when the transfer is finished */
 };
 
 static pthread_once_t global_once = PTHREAD_ONCE_INIT;
@@ -47,7 +47,8 @@ static bool is_loopback(const char *host)
     return address_ip(str_from(host), bytes) == 4 && bytes[0] == 127;
 }
 
-/* tls-server-name: the URL names the certificate's host, the connection goes to the real one. */
+/* tls-server-name: the URL has the certificate's host name; the connection goes to the real
+ * host. */
 static enum err hide_host(struct target *t, CURLU *url, const char *host, const char *port)
 {
     if (asprintf(&t->connect_to, "::%s:%s", host, port) < 0) t->connect_to = NULL;
@@ -68,7 +69,8 @@ enum err target_init(struct target *target, const struct kube_config *config, st
                  curl_url_get(url, CURLUPART_HOST, &host, 0) ||
                  curl_url_get(url, CURLUPART_PORT, &port, CURLU_DEFAULT_PORT)))
         err = ERR_INVALID;
-    /* Neither belongs in a server's address, and a password there would be shown in messages. */
+    /* A server address must contain neither user nor password: a password would appear in
+     * messages. */
     if (!err && (!curl_url_get(url, CURLUPART_USER, &user, 0) ||
                  !curl_url_get(url, CURLUPART_QUERY, &query, 0)))
         err = ERR_INVALID;
@@ -112,7 +114,7 @@ void target_deinit(struct target *target)
     *target = (struct target){0};
 }
 
-/* -- life -- */
+/* -- open and close -- */
 
 enum err channel_open(struct channel **ret_channel)
 {
@@ -180,7 +182,7 @@ static bool set_headers(struct channel *c, const struct target *t, const struct 
     bool good = add_header(c, "Accept: application/json");
 
     if (good && r->body.len) good = add_header(c, "Content-Type: application/json");
-    /* No waiting for "100 Continue": our bodies are small, the round is not. */
+    /* Do not wait for "100 Continue": bodies are small, and the wait costs a round trip. */
     if (good && r->body.len) good = add_header(c, "Expect:");
     if (good && t->host_field) good = add_header(c, t->host_field);
     if (good && r->token) {
@@ -202,7 +204,7 @@ static CURLcode set_blob(CURL *easy, CURLoption option, const char *text)
 {
     struct curl_blob blob = {.len = strlen(text), .flags = CURL_BLOB_COPY};
 
-    memcpy(&blob.data, &text, sizeof text); /* not const in curl's struct, though it only reads */
+    memcpy(&blob.data, &text, sizeof text); /* curl only reads it, but the struct is not const */
     return curl_easy_setopt(easy, option, &blob);
 }
 
@@ -215,7 +217,7 @@ static bool set_tls(CURL *easy, const struct kube_config *config)
     bad |= curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, verify);
     bad |= curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, verify * 2);
     if (config->ca_pem) {
-        /* This root and no other: without the two NULLs the system's would count as well. */
+        /* Trust only this root. The two NULLs exclude the system's root certificates. */
         bad |= curl_easy_setopt(easy, CURLOPT_CAINFO, NULL);
         bad |= curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
         bad |= set_blob(easy, CURLOPT_CAINFO_BLOB, config->ca_pem);
@@ -284,7 +286,7 @@ void channel_end(struct channel *channel)
     channel->headers = channel->connect_to = NULL;
 }
 
-/* True when the transfer is over. */
+/* Drives the transfer. Returns true when it is over. */
 static bool work(struct channel *c)
 {
     int running, left;
@@ -293,7 +295,7 @@ static bool work(struct channel *c)
 
     if (broken) {
         c->finished = true;
-        c->outcome = CURLE_OUT_OF_MEMORY; /* all that the calls above can fail of */
+        c->outcome = CURLE_OUT_OF_MEMORY; /* the calls above can fail for lack of memory only */
         c->no_memory = true;
     }
     while ((message = curl_multi_info_read(c->multi, &left)))
@@ -314,7 +316,7 @@ enum channel_state channel_run(struct channel *channel, mono_time wake_at, bool 
     c->came = false;
     if (c->paused) {
         c->paused = false;
-        (void)curl_easy_pause(c->easy, CURLPAUSE_CONT); /* may call on_bytes at once */
+        (void)curl_easy_pause(c->easy, CURLPAUSE_CONT); /* may call on_bytes immediately */
     }
     while (!c->finished && !work(c)) {
         mono_time now = clock_mono(clock_real());
@@ -326,7 +328,7 @@ enum channel_state channel_run(struct channel *channel, mono_time wake_at, bool 
             c->finished = c->no_memory = true;
             c->outcome = CURLE_OUT_OF_MEMORY;
         }
-        /* A wake-up ends the poll early without an event: one more look, then back. */
+        /* A wake-up ends the poll early without an event. Check the transfer again, then return. */
         looked = events == 0;
     }
     return c->outcome ? CHANNEL_FAILED : CHANNEL_DONE;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One connection to the API server and the request that runs over it, and what watch.c uses of
- * client.c. libcurl is used in channel.c only. A channel belongs to one thread at a time, except
- * for channel_wake(). */
+/* One connection to the API server with at most one request at a time. Also declares the functions
+ * of client.c that watch.c uses. Only channel.c uses libcurl. A channel belongs to one thread at a
+ * time; only channel_wake() may be called from other threads. */
 #ifndef KUBE_CHANNEL_H
 #define KUBE_CHANNEL_H
 #include <stdatomic.h>
@@ -12,55 +12,55 @@
 
 struct channel;
 
-/* Where all requests of a client go; borrowed by its channels. */
+/* The server that a client sends all requests to. Channels borrow the target. */
 struct target {
-    char *base;       /* "https://host:port/path" as requests begin */
-    char *host_field; /* a Host header, when tls-server-name hides the real one; else NULL */
-    char *connect_to; /* likewise: where to connect instead; else NULL */
+    char *base;       /* "https://host:port/path", the prefix of every request URL */
+    char *host_field; /* Host header to send if tls-server-name is set; else NULL */
+    char *connect_to; /* real address to connect to if tls-server-name is set; else NULL */
     const struct kube_config *config;
 };
 enum err target_init(struct target *target, const struct kube_config *config, struct note *note);
 void target_deinit(struct target *target);
 
 enum err channel_open(struct channel **ret_channel);
-void channel_close(struct channel *channel); /* NULL is fine */
+void channel_close(struct channel *channel); /* NULL is allowed */
 
 struct channel_request {
-    const char *method, *url; /* url: from `base` on */
-    const char *token;        /* NULL: none */
-    struct str body;          /* empty: none; valid until channel_end() */
+    const char *method, *url; /* url: the part after `base` */
+    const char *token;        /* NULL: no token */
+    struct str body;          /* "": no body; must stay valid until channel_end() */
     size_t received_max;
 };
 enum err channel_begin(struct channel *channel, const struct target *target,
                        const struct channel_request *request);
 enum channel_state {
-    CHANNEL_RUNNING, /* wake_at came, or channel_wake(), or, for a stream, bytes */
-    CHANNEL_DONE,    /* the whole answer is here */
-    CHANNEL_FAILED,  /* no answer, or half of one; `error` says why */
+    CHANNEL_RUNNING, /* wake_at passed, channel_wake() was called, or a stream received bytes */
+    CHANNEL_DONE,    /* the complete answer was received */
+    CHANNEL_FAILED,  /* no answer or a truncated one; `error` has the cause */
 };
-/* Works until `wake_at`. With `stream`: also returns whenever bytes of a 200 came, and holds the
- * server back while `received` is large. */
+/* Runs the request until `wake_at`. With `stream` set, also returns whenever bytes of a 200 answer
+ * arrive, and slows the server down while `received` is large. */
 enum channel_state channel_run(struct channel *channel, mono_time wake_at, bool stream);
-void channel_end(struct channel *channel); /* the connection stays open when it can be used again */
+void channel_end(struct channel *channel);  /* keeps the connection open if it can be reused */
 void channel_wake(struct channel *channel); /* any thread */
 /* Without a request: sleeps until `wake_at` or channel_wake(). */
 void channel_rest(struct channel *channel, mono_time wake_at);
 
-/* Valid between begin and end. */
+/* Valid between channel_begin() and channel_end(). */
 uint32_t channel_http_status(struct channel *channel);
 struct channel_outcome {
     uint64_t retry_after_ms;
-    bool sent;      /* a byte of the request may have left */
-    bool too_large; /* the answer passed received_max */
+    bool sent;      /* some bytes of the request may have been sent */
+    bool too_large; /* the answer exceeded received_max */
     bool no_memory;
     const char *error;
 };
 struct channel_outcome channel_outcome(struct channel *channel);
-struct buf *channel_received(struct channel *channel); /* the reader consumes from its front */
+struct buf *channel_received(struct channel *channel); /* the reader consumes it from the front */
 
 /* -- client.c -- */
 const struct target *kube_target(const struct kube *kube);
-/* A heap copy; unchanged when there is no token. */
+/* Returns a heap copy of the token. *ret_token is not changed if there is no token. */
 enum err kube_token(struct kube *kube, char **ret_token, struct note *note);
 enum err kube_channel_take(struct kube *kube, struct channel **ret_channel);
 void kube_channel_give(struct kube *kube, struct channel *own_channel);

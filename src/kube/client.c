@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Verbs over a small pool of channels, the token, and the meaning of answers. Any thread; the lock
- * guards the idle channels and the token. */
+/* The verbs over a small pool of channels, the token, and the mapping of answers to errors. Any
+ * thread; the lock guards the idle channels and the token. */
 #include "kube/channel.h"
 
 #include <pthread.h>
@@ -16,21 +16,21 @@
 enum {
     URL_MAX = 32 << 10,
     DELETE_BODY_MAX = 4096,
-    WORD_MAX = 253, /* bytes of a name, as everywhere in Kubernetes */
+    WORD_MAX = 253, /* bytes of a name, the limit of Kubernetes */
 };
 
 struct kube {
     struct kube_config config;
     struct target target;
     atomic_bool cancelled;
-    pthread_mutex_t lock; /* of what follows */
+    pthread_mutex_t lock; /* guards the fields below */
     struct channel *idle[KUBE_IDLE_CONNECTIONS_MAX];
     size_t idle_count;
-    char *token;             /* as last read from the file */
-    struct fs_info token_of; /* the file it was read from; size 0: none yet */
+    char *token;             /* last content of the token file */
+    struct fs_info token_of; /* the file that `token` is from; size 0: not read yet */
 };
 
-/* -- life -- */
+/* -- open and close -- */
 
 enum err kube_open(const struct kube_config *config, struct kube **ret_kube, struct note *note)
 {
@@ -78,8 +78,8 @@ const struct target *kube_target(const struct kube *kube)
 
 /* -- the token -- */
 
-/* Under the lock. The kubelet swaps the file about once an hour; an old token still works for a
- * while, so a file that cannot be read just now does no harm once there was one. */
+/* Under the lock. The kubelet replaces the file about once an hour and an old token stays valid for
+ * a while. So a failed read is harmless if an earlier read succeeded. */
 static enum err kube_refresh_token(struct kube *kube, struct note *note)
 {
     struct fs_info info;
@@ -151,7 +151,7 @@ void kube_channel_give(struct kube *kube, struct channel *own_channel)
 
 /* -- URLs -- */
 
-/* Names of objects are DNS words; the rest is checked so that no name can leave its place. */
+/* Object names are DNS names. All parts are checked, so that no name can change the path. */
 static bool url_word_is_good(const char *word)
 {
     size_t len = strlen(word);
@@ -208,7 +208,7 @@ void kube_answer_deinit(struct kube_answer *answer)
     answer->object = NULL;
 }
 
-/* The whole answer is here. */
+/* Evaluates a complete answer. */
 static enum err answer_judge(struct channel *channel, bool write, struct kube_answer *answer,
                              struct note *note)
 {
@@ -285,7 +285,7 @@ out:
     return err;
 }
 
-/* The query of a list; `o` NULL: none. */
+/* Adds the query of a list; `o` NULL: no query. */
 static enum err url_add_query(struct buf *url, const struct kube_list_options *o, struct note *note)
 {
     char limit[24];
@@ -355,7 +355,7 @@ enum err kube_update(struct kube *kube, const struct kube_path *path, struct str
     return kube_call(kube, "PUT", path, NULL, body, timeout_ms, ret_answer, note);
 }
 
-/* `pod` NULL: the object at `path` is deleted, else that pod evicted. */
+/* `pod` NULL deletes the object at `path`; otherwise evicts that pod. */
 static enum err kube_call_with_uid(struct kube *kube, const struct kube_path *path, const char *pod,
                                    const char *uid, uint64_t timeout_ms,
                                    struct kube_answer *ret_answer, struct note *note)
@@ -394,7 +394,7 @@ static enum err kube_call_with_uid(struct kube *kube, const struct kube_path *pa
 enum err kube_delete(struct kube *kube, const struct kube_path *path, const char *uid,
                      uint64_t timeout_ms, struct kube_answer *ret_answer, struct note *note)
 {
-    assert(path->name); /* a whole collection is never meant */
+    assert(path->name); /* deleting a whole collection is not allowed */
     return kube_call_with_uid(kube, path, NULL, uid, timeout_ms, ret_answer, note);
 }
 

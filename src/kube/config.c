@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds and reads the configuration of a client (config.h). Any thread.
  *
- * Invariant: a config that is returned names no file but the token's. */
+ * Invariant: a returned config refers to no file but the token file. */
 #include "kube/config.h"
 
 #include <stdio.h>
@@ -43,7 +43,7 @@ enum err kube_token_clean(struct str text, char **ret_token, struct note *note)
 
     if (token.len == 0 || token.len > KUBE_TOKEN_MAX)
         return note_fail(note, ERR_INVALID, "a token of %zu bytes", token.len);
-    /* A byte that is not printable could end the header and begin another. */
+    /* A byte that is not printable could end the header and begin a second one. */
     for (size_t i = 0; i < token.len; i++)
         if (token.at[i] <= ' ' || token.at[i] > '~')
             return note_fail(note, ERR_INVALID, "a token with a byte that no header may hold");
@@ -53,7 +53,7 @@ enum err kube_token_clean(struct str text, char **ret_token, struct note *note)
     return ERR_OK;
 }
 
-/* The whole file as a heap string without NUL. */
+/* Reads a whole file as a heap string without NUL. */
 static enum err read_text(struct fs *fs, const char *path, size_t max, char **ret_text,
                           struct note *note)
 {
@@ -117,7 +117,7 @@ static enum err config_in_cluster(struct fs *fs, const char *host, const char *p
     if (!err) err = join(account_dir, "ca.crt", &c.ca_file);
     if (!err) err = join(account_dir, "namespace", &path);
     if (err) note_set(note, "%s", err_text(err));
-    /* Read now, so that a pod without an account learns it at open and not with the first call. */
+    /* Read the token now, so that a pod without a service account fails at open. */
     if (!err) err = read_text(fs, c.token_file, KUBE_TOKEN_MAX, &text, note);
     if (!err) err = kube_token_clean(str_from(text), &c.token, note);
     free(text);

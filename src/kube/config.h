@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The address of the API server and our identity: from a pod's service account or a kubeconfig file.
+/* The address of the API server and the client's credentials, from a pod's service account or a
+ * kubeconfig file.
  *
- * A request of a file that we cannot fulfil is refused with its name, never skipped: a skipped `exec`
- * or `as` would mean acting as somebody else. Files that a config names are read at once, but for
- * the token's, which is read again whenever it changes. */
+ * A kubeconfig setting that this client does not support is refused by name. Ignoring `exec` or
+ * `as` would mean acting under a different identity. Files that a config names are read at once.
+ * Only the token file is read again, whenever it changes. */
 #ifndef KUBE_CONFIG_H
 #define KUBE_CONFIG_H
 #include "base/note.h"
@@ -16,39 +17,40 @@ enum {
     KUBE_TOKEN_MAX = 64 << 10, /* bytes; real ones have about one thousand */
 };
 
-/* Heap strings it owns; NULL where the source says nothing. */
+/* Heap strings owned by the config. A string that the source does not set is NULL. */
 struct kube_config {
-    char *server;          /* "https://10.0.0.1:6443", perhaps with a path; no closing slash */
+    char *server;          /* "https://10.0.0.1:6443", possibly with a path; no trailing slash */
     char *tls_server_name; /* NULL: the host of `server` */
-    char *ca_pem;          /* NULL: the roots of the system */
+    char *ca_pem;          /* NULL: the system's root certificates */
     char *client_cert_pem, *client_key_pem; /* both or neither */
-    char *token, *token_file;               /* the file wins, as everywhere */
+    char *token, *token_file;               /* token_file takes precedence, as in kubectl */
     char *namespace_;
     bool insecure_skip_verify;
-    /* As written in a kubeconfig, until kube_config_find() has read them. */
+    /* Paths from a kubeconfig, until kube_config_find() has read the files. */
     char *ca_file, *client_cert_file, *client_key_file;
 };
 
-void kube_config_deinit(struct kube_config *config); /* fine on a zeroed one, and twice */
-/* ERR_NOMEM: *to is half a copy; deinit it. */
+void kube_config_deinit(struct kube_config *config); /* a zeroed or deinited config is fine */
+/* After ERR_NOMEM *to is a partial copy and must be deinited. */
 enum err kube_config_copy(const struct kube_config *from, struct kube_config *to);
 
 struct kube_config_options {
-    struct fs *fs;           /* NULL: the kernel's */
-    const char *kubeconfig;  /* a path; NULL: look for one, see kube_config_find() */
+    struct fs *fs;           /* NULL: the kernel's file system */
+    const char *kubeconfig;  /* a path; NULL: use the search order of kube_config_find() */
     const char *context;     /* NULL: the file's current-context */
     const char *account_dir; /* NULL: KUBE_SERVICE_ACCOUNT_DIR */
 };
-/* The first of: the given path; $KUBECONFIG; the service account when KUBERNETES_SERVICE_HOST and
- * _PORT are set; ~/.kube/config. ERR_NOT_FOUND when there is none, ERR_PARSE, ERR_UNSUPPORTED (exec
- * plugins and the like, named in the note), ERR_INVALID, ERR_TOO_LARGE, errors of fs.h. */
+/* Finds the config. The search order is: the given path; $KUBECONFIG; the service account when
+ * KUBERNETES_SERVICE_HOST and _PORT are set; ~/.kube/config. Returns ERR_NOT_FOUND if all are
+ * missing, ERR_PARSE, ERR_UNSUPPORTED (exec plugins and similar, named in the note), ERR_INVALID,
+ * ERR_TOO_LARGE, or an error of fs.h. */
 enum err kube_config_find(const struct kube_config_options *options, struct kube_config *ret_config,
                           struct note *note);
-/* The bytes of a kubeconfig alone; relative paths in it start at `directory`. Reads no file. */
+/* Decodes a kubeconfig without reading other files. Relative paths start at `directory`. */
 enum err kube_config_decode(struct str text, const char *directory, const char *context,
                             struct kube_config *ret_config, struct note *note);
 
-/* A token as a header may hold it: blanks around it cut, printable ASCII without blanks.
- * Heap. ERR_INVALID. */
+/* Trims blanks around a token and checks that it is printable ASCII without blanks, as an HTTP
+ * header requires. Returns a heap string. ERR_INVALID. */
 enum err kube_token_clean(struct str text, char **ret_token, struct note *note);
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Status, lists and watch events of an API server (decode.h). Pure, any thread. */
+/* Decodes Status, lists and watch events of an API server (decode.h). Pure, any thread. */
 #include "kube/decode.h"
 
 #include "kube/kube.h"
 #include "text/utf8.h"
 
-/* As much as fits, and never half a UTF-8 sequence: it ends up in messages. */
+/* Copies what fits without splitting a UTF-8 sequence, because the text appears in messages. */
 static void copy_cut(char *to, size_t cap, struct str text)
 {
     text = utf8_clip(text, cap - 1);

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The bytes of an API server: the Status of a failure, the head of a list, one line of a watch.
- * Every field may be missing or of the wrong kind; nothing here trusts the sender. */
+/* Decodes answers of an API server: the Status of a failure, the metadata of a list, one line of a
+ * watch. Input is not trusted: every field may be missing or have the wrong type. */
 #ifndef KUBE_DECODE_H
 #define KUBE_DECODE_H
 #include "base/note.h"
 #include "text/json.h"
 
 enum {
-    KUBE_REASON_CAP = 64, /* Status.reason, cut to fit: "AlreadyExists" */
+    KUBE_REASON_CAP = 64, /* Status.reason, truncated to fit: "AlreadyExists" */
     KUBE_MESSAGE_CAP = 256,
-    KUBE_VERSION_CAP = 128, /* resourceVersion: opaque, and longer is refused */
+    KUBE_VERSION_CAP = 128, /* resourceVersion; opaque; a longer one is refused */
 };
 
 struct kube_status {
-    uint32_t code; /* 0: not said */
+    uint32_t code; /* 0: not in the answer */
     char reason[KUBE_REASON_CAP];
     char message[KUBE_MESSAGE_CAP];
-    uint64_t retry_after_ms; /* 0: not said */
+    uint64_t retry_after_ms; /* 0: not in the answer */
 };
-/* Leaves blank what is not there; a document of another kind gives an empty status. */
+/* Missing fields are left empty. A document of another kind gives an empty status. */
 void kube_status_decode(const struct json *object, struct kube_status *ret_status);
-/* What the caller should make of an HTTP answer. For a write every 5xx is ERR_UNKNOWN: a time-out
- * between the server and its store is answered that way, too.
+/* Maps an HTTP status to an error. For a write every 5xx is ERR_UNKNOWN, because a timeout between
+ * the server and its store has the same status.
  *   404 NOT_FOUND   409 EXISTS or CONFLICT by the reason   410 PRECONDITION: list again
  *   400 422 INVALID   401 UNAUTHENTICATED   403 DENIED   429 FULL   413 TOO_LARGE
  *   405 406 415 501 UNSUPPORTED   5xx and everything else UNAVAILABLE */
@@ -29,10 +29,10 @@ enum err kube_status_err(uint32_t http_status, const char *reason, bool write);
 
 struct kube_list_head {
     char resource_version[KUBE_VERSION_CAP];
-    struct str continue_;     /* empty: the last page; borrowed from the document */
+    struct str continue_;     /* "": the last page; borrowed from the document */
     const struct json *items; /* an array of objects; borrowed */
 };
-/* ERR_PARSE: not a list. */
+/* ERR_PARSE: the document is not a list. */
 enum err kube_list_decode(const struct json *object, struct kube_list_head *ret_head,
                           struct note *note);
 
@@ -41,13 +41,14 @@ struct kube_event {
     enum kube_event_kind kind;
     const struct json *object;               /* borrowed from `line` */
     char resource_version[KUBE_VERSION_CAP]; /* "" for KUBE_ERROR only */
-    struct json *line;                       /* the event's own */
+    struct json *line;                       /* owned by the event */
 };
-/* ERR_PARSE, ERR_TOO_LARGE, ERR_NOMEM. On success kube_event_deinit(). */
+/* Decodes one line. Returns ERR_PARSE, ERR_TOO_LARGE, ERR_NOMEM. On success the caller must call
+ * kube_event_deinit(). */
 enum err kube_event_decode(struct str line, struct kube_event *ret_event, struct note *note);
-void kube_event_deinit(struct kube_event *event); /* fine on a zeroed one, and twice */
+void kube_event_deinit(struct kube_event *event); /* a zeroed or deinited event is allowed */
 
-/* metadata.resourceVersion; ERR_PARSE when it is missing, empty or too long. */
+/* Copies metadata.resourceVersion. ERR_PARSE if it is missing, empty or too long. */
 enum err kube_object_version(const struct json *object, char ret_version[KUBE_VERSION_CAP],
                              struct note *note);
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The bytes of a kubeconfig: a current context names a cluster and a user, each in a list of named
+/* Decodes a kubeconfig: a current context names a cluster and a user, each in a list of named
  * entries. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "kube/yaml_json.h"
 #include "text/base64.h"
 
-/* Settings that would change the identity or the address, and that muster does not support. */
+/* Unsupported settings that would change the identity or the address. */
 static const char *const user_refused[] = {"exec", "auth-provider", "username",  "password",
                                            "as",   "as-uid",        "as-groups", "as-user-extra"};
 static const char *const cluster_refused[] = {"proxy-url"};
@@ -33,7 +33,7 @@ static const struct json *member(const struct json *node, const char *key)
     return value && json_kind(value) != JSON_KIND_NULL ? value : NULL;
 }
 
-/* The scalar at `key`; empty when there is none. */
+/* Returns the scalar at `key`, or "" if the key is missing. */
 static enum err word_field(struct decoding *d, const struct json *node, const char *key,
                            struct str *ret_text)
 {
@@ -44,7 +44,7 @@ static enum err word_field(struct decoding *d, const struct json *node, const ch
     return note_fail(d->note, ERR_PARSE, "%s: not a word", key);
 }
 
-/* A copy of the scalar; *ret_text stays as it was when there is none. */
+/* Copies the scalar at `key`. *ret_text is unchanged if the key is missing. */
 static enum err text_field(struct decoding *d, const struct json *node, const char *key,
                            char **ret_text)
 {
@@ -109,7 +109,7 @@ static enum err refuse_any(struct decoding *d, const struct json *node, const ch
     return ERR_OK;
 }
 
-/* The mapping `what` of the entry called `name` in the list `lists`. */
+/* Finds the mapping `what` of the entry called `name` in the list `lists`. */
 static enum err find_named(struct decoding *d, const struct json *root, const char *lists,
                            const char *what, struct str name, const struct json **ret_node)
 {
@@ -122,7 +122,7 @@ static enum err find_named(struct decoding *d, const struct json *root, const ch
         if (!given || json_get_string(given, "", &text, NULL)) continue;
         if (!str_equal(text, name)) continue;
         *ret_node = member(json_item(list, i), what);
-        return ERR_OK; /* a missing mapping means the same as an empty one */
+        return ERR_OK; /* a missing mapping equals an empty one */
     }
     return note_fail(d->note, ERR_NOT_FOUND, "%s: no %s is called '%.*s'", lists, what,
                      STR_ARG(name));
@@ -143,7 +143,7 @@ static enum err decode_cluster(struct decoding *d, const struct json *cluster)
     for (size_t len = strlen(c->server); len && c->server[len - 1] == '/';) c->server[--len] = '\0';
     if (c->insecure_skip_verify && (c->ca_pem || c->ca_file)) {
         note_set(d->note, "insecure-skip-tls-verify beside a certificate authority");
-        return ERR_INVALID; /* as every client: one of the two is a mistake */
+        return ERR_INVALID; /* as in other clients: one of the two must be a mistake */
     }
     return ERR_OK;
 }

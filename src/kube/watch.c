@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A watch that goes on where it was: lines out of a stream, and a new stream when one ends.
+/* A resumable watch: reads lines from a stream, and opens a new stream when one ends.
  *
  *   stopped --connect--> streaming --end, break, silence--> pausing --pause over--> stopped
- *   any --410, a refusal, cancel--> over
- */
+ *   any --410, a refusal, cancel--> over */
 #include <stdlib.h>
 
 #include "io/clock.h"
@@ -11,18 +10,18 @@
 
 enum {
     IDLE_DEFAULT_MS = 150 * 1000,
-    PAUSE_FIRST_MS = 100, /* a server that ends its streams in turn is asked again at once */
+    PAUSE_FIRST_MS = 100, /* short: a server may end its streams normally */
     PAUSE_MOST_MS = 10 * 1000,
-    STREAM_SECONDS = 300, /* asked for, so that streams move when servers come and go */
+    STREAM_SECONDS = 300, /* requested, so that streams move to new servers */
 };
 
 struct kube_watch {
     struct kube *kube;
-    char *url;                      /* without the version */
-    char version[KUBE_VERSION_CAP]; /* the newest seen: where a new stream begins */
+    char *url;                      /* without the version parameter */
+    char version[KUBE_VERSION_CAP]; /* newest version received; a new stream starts there */
     uint64_t idle_ms, pause_ms;
-    struct channel *channel; /* for its whole life, so that cancel knows what to wake */
-    bool streaming;          /* a request runs on the channel */
+    struct channel *channel; /* kept for the lifetime of the watch, so that cancel can wake it */
+    bool streaming;          /* a request is running on the channel */
     mono_time last_byte_at, connect_at;
     enum err over;
     struct note over_why;
@@ -92,7 +91,7 @@ static void stop(struct kube_watch *w, uint64_t pause_ms)
     w->connect_at = mono_after(now(), pause_ms);
 }
 
-/* The stream broke: again, later each time until something arrives. */
+/* The stream broke. Retries after a pause that grows until an event arrives. */
 static void pause_and_retry(struct kube_watch *w, uint64_t wish_ms)
 {
     stop(w, max_u64(w->pause_ms, wish_ms));
@@ -130,7 +129,8 @@ static enum err connect_now(struct kube_watch *w)
     return ERR_OK;
 }
 
-/* A refusal, as an HTTP answer or as an event: some pass, the others end the watch. */
+/* Handles a refusal, sent as HTTP answer or event: retries temporary refusals, or ends the
+ * watch. */
 static enum err refused(struct kube_watch *w, uint32_t code, const struct kube_status *status,
                         uint64_t retry_after_ms)
 {
@@ -159,7 +159,7 @@ static enum err stream_ended(struct kube_watch *w, enum channel_state state)
     }
     if (state == CHANNEL_FAILED || code == 200) {
         note_set(&w->over_why, "watch: %s", outcome.error);
-        /* The end of a stream's time is no fault; half a line at its end is asked for again. */
+        /* The normal end of a stream is no error. A partial line at its end is requested again. */
         pause_and_retry(w, 0);
         return ERR_OK;
     }
@@ -170,8 +170,8 @@ static enum err stream_ended(struct kube_watch *w, enum channel_state state)
     return err;
 }
 
-/* Takes the next whole line; *ret_event->line stays NULL when there is none, or nothing in it for
- * the caller. */
+/* Takes the next complete line. *ret_event->line stays NULL if there is none or if the line has
+ * nothing for the caller. */
 static enum err take_line(struct kube_watch *w, bool *ret_had_line, struct kube_event *ret_event)
 {
     struct buf *received = channel_received(w->channel);
@@ -202,7 +202,7 @@ static enum err take_line(struct kube_watch *w, bool *ret_had_line, struct kube_
     return ERR_OK;
 }
 
-/* One piece of work that ends by `wake_at`. */
+/* Does one piece of work and returns by `wake_at`. */
 static enum err turn(struct kube_watch *w, mono_time wake_at)
 {
     enum channel_state state;
@@ -217,7 +217,7 @@ static enum err turn(struct kube_watch *w, mono_time wake_at)
         channel_run(w->channel, mono_min(wake_at, mono_after(w->last_byte_at, w->idle_ms)), true);
     if (channel_received(w->channel)->len > before) w->last_byte_at = now();
     if (state != CHANNEL_RUNNING) {
-        /* Whole lines that came with the end are handed over first: see kube_watch_next. */
+        /* Complete lines that arrived before the end are returned first: see kube_watch_next. */
         struct buf *received = channel_received(w->channel);
         if (channel_http_status(w->channel) == 200 && received->len &&
             memchr(received->data, '\n', received->len))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* YAML as JSON (yaml_json.h), over the events of libyaml. Pure, any thread.
+/* Converts YAML to JSON (yaml_json.h) from the events of libyaml. Pure, any thread.
  *
- * Invariant: values, keys and depth are bounded before memory is taken for them. */
+ * Invariant: values, keys and depth are bounded before memory is allocated for them. */
 #include "kube/yaml_json.h"
 
 #include <yaml.h>
@@ -9,7 +9,7 @@
 #include "base/arena.h"
 
 enum {
-    ARENA_MAX = 64 << 20,                                 /* keys */
+    ARENA_MAX = 64 << 20,                                 /* for keys */
     JSON_BYTES_MAX = 6 * KUBE_YAML_BYTES_MAX + (4 << 20), /* each byte as \u00XX, and commas */
 };
 
@@ -17,11 +17,11 @@ struct key {
     struct str text;
     const struct key *before;
 };
-struct level { /* a mapping or list that is open */
+struct level { /* an open mapping or list */
     bool mapping;
-    const struct key *keys; /* of the mapping so far */
+    const struct key *keys; /* keys of the mapping so far */
     size_t key_count;
-    struct str key; /* whose value comes next; NULL: a key comes next */
+    struct str key; /* key of the next value; NULL: a key comes next */
 };
 struct reader {
     struct note *note;
@@ -48,7 +48,7 @@ static struct level *innermost(struct reader *r)
     return r->depth ? &r->open[r->depth - 1] : NULL;
 }
 
-/* A value begins; *ret_key is the key before it. */
+/* Begins a value; *ret_key is the key before it. */
 static enum err take_value(struct reader *r, const yaml_event_t *event, struct str *ret_key)
 {
     struct level *level = innermost(r);
@@ -130,7 +130,7 @@ static enum err take_event(struct reader *r, const yaml_event_t *event)
     case YAML_STREAM_END_EVENT:
         r->ended = true;
         return r->nodes ? ERR_OK : refuse(r, ERR_PARSE, event->start_mark, "no document");
-    default: return ERR_OK; /* stream and document marks */
+    default: return ERR_OK; /* stream and document start and end */
     }
 }
 
@@ -138,7 +138,7 @@ static enum err read_all(struct reader *r, yaml_parser_t *parser)
 {
     enum err err = ERR_OK;
 
-    /* Ends: every event but a bounded number of marks uses up bytes of a bounded text. */
+    /* Terminates: all but a bounded number of events consume bytes of a bounded text. */
     while (!err && !r->ended) {
         yaml_event_t event;
         if (!yaml_parser_parse(parser, &event)) {

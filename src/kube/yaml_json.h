@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* YAML as JSON, within bounds: for kubeconfig files.
+/* Converts YAML to JSON within bounds, for kubeconfig files.
  *
- * The scanner is libyaml's; it stays behind this header. Stricter than YAML, because a file of
- * credentials must have one meaning only: one document, keys are scalars and unique, no aliases
- * (a few lines of them unfold to gigabytes), no NUL. JSON is YAML too. */
+ * libyaml scans the text and stays behind this header. The rules are stricter than YAML, because a
+ * file of credentials must be unambiguous: one document, unique scalar keys, no aliases (a few
+ * lines of aliases can expand to gigabytes), no NUL. JSON is valid input. */
 #ifndef KUBE_YAML_JSON_H
 #define KUBE_YAML_JSON_H
 #include "base/note.h"
@@ -13,11 +13,11 @@ enum {
     KUBE_YAML_BYTES_MAX = 4 << 20,
     KUBE_YAML_NODES_MAX = 1 << 16,
     KUBE_YAML_DEPTH_MAX = 32,
-    KUBE_YAML_KEYS_MAX = 1024, /* of one mapping: a key is compared with those before it */
+    KUBE_YAML_KEYS_MAX = 1024, /* per mapping; each key is compared with all keys before it */
 };
 
-/* A scalar becomes a string, or null when it is (`key:`, `~`, `null`). ERR_PARSE with "line 3,
- * column 7: ..."; ERR_TOO_LARGE past a bound; ERR_UNSUPPORTED for an alias; ERR_NOMEM. An empty
- * document is ERR_PARSE. Close with json_close(). */
+/* Converts a document. Scalars become strings; empty scalars, `~` and `null` become null. Returns
+ * ERR_PARSE with "line 3, column 7: ...", also for an empty document. ERR_TOO_LARGE: a bound was
+ * exceeded. ERR_UNSUPPORTED: an alias. ERR_NOMEM. Close the result with json_close(). */
 enum err kube_yaml_open(struct str text, struct json **ret_json, struct note *note);
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libmuster.a and our own programs: the stores that the program was linked with.
+/* libmuster.a and muster's programs: finds the stores that the program was linked with.
  *
- * The references are weak, so libmuster.a alone needs none of their libraries. The flags of
- * muster-NAME.pc name the openers (-u), which brings them in. Any thread. */
+ * The references are weak, so libmuster.a alone needs none of the store libraries. The flags of
+ * muster-NAME.pc name the openers (-u), which makes the linker include them. Any thread. */
 #include <string.h>
 
 #include "libmuster/store_library.h"

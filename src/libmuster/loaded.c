@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* libmuster.so: loads the library of a store on first use.
  *
- * The library comes from the directory muster-1 beside libmuster.so, never from a search path, and
- * stays loaded: threads of a closed store may still leave its code. Its openers carry the version of
- * muster as their symbol version, and an opener of another version is not found. Any thread. */
+ * The library is loaded from the directory muster-1 beside libmuster.so, never from a search path.
+ * It stays loaded, because threads of a closed store may still be returning from its code. Its
+ * openers have the version of muster as symbol version, so an opener of another version is not
+ * found. Any thread. */
 #include <dlfcn.h>
 #include <limits.h>
 #include <link.h>
@@ -13,8 +14,8 @@
 #include "libmuster/store_library.h"
 #include "prim/answer.h"
 
-/* Asked of the loader, and not written as dlopen's $ORIGIN: that is the caller's, and the caller is
- * another where something wraps dlopen, as sanitizers do. */
+/* Asks the loader for the path instead of passing $ORIGIN to dlopen. $ORIGIN is relative to
+ * dlopen's caller, which is not this library if a wrapper such as a sanitizer intercepts dlopen. */
 static bool store_library_directory(char directory[PATH_MAX])
 {
     static const char here;

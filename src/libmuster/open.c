@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which store a URL names. The only place that knows them all. Any thread.
+/* Maps URLs to stores. Only this file knows all stores. Any thread.
  *
  * mem: and file: are part of the library; the other stores are found on first use
  * (store_library.h). */
@@ -13,8 +13,8 @@
 static const struct scheme {
     const char *name;
     prim_open_fn *open;           /* or: */
-    const char *library, *opener; /* for store_library_opener */
-    bool any_clock;               /* takes coord_options.now */
+    const char *library, *opener; /* arguments for store_library_opener */
+    bool any_clock;               /* accepts coord_options.now */
 } schemes[] = {
     {.name = "mem", .open = prim_memory_open, .any_clock = true},
     {.name = "file", .open = prim_file_open},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The handler of fatal signals. It calls only what a signal handler may call, but for the backtrace;
- * its lines are put together by obs/line.h, which calls nothing else. */
+/* The handler of fatal signals. It makes only async-signal-safe calls, except for the backtrace.
+ * Lines are built by obs/line.h, which is async-signal-safe, too. */
 #include "obs/crash.h"
 
 #include <endian.h>
@@ -25,14 +25,14 @@ enum {
     FRAMES_MAX = 64,
     LINE_CAP = 512,
     WAIT_FOR_FIRST_MS = 5000,
-    READER_WAIT_MS = 200, /* for a reader of standard error that is behind; then we give up */
-    REPORT_S_MAX = 5      /* after it the process ends, by SIGALRM, whatever hangs */
+    READER_WAIT_MS = 200, /* longest wait for a slow reader of standard error */
+    REPORT_S_MAX = 5      /* SIGALRM ends the process after this time, even if the handler hangs */
 };
 
 static char build_line[LINE_CAP];
 static size_t build_len;
 static int crash_fd = STDERR_FILENO;
-static _Atomic(pid_t) dying; /* the thread that prints */
+static _Atomic(pid_t) dying; /* the thread that prints the report */
 
 static const struct {
     int number;
@@ -43,9 +43,9 @@ static const struct {
              {SIGILL, "SIGILL"},
              {SIGABRT, "SIGABRT"}};
 
-static bool reader_gone; /* of crash_fd; the printing thread's */
+static bool reader_gone; /* the reader of crash_fd does not read; used by the printing thread */
 
-/* A full pipe must not keep a dead process alive: its supervisor waits for the end. */
+/* Limits the wait, because a supervisor waits for the process to end and the pipe may stay full. */
 static bool may_say(void)
 {
     struct pollfd out = {.fd = crash_fd, .events = POLLOUT};
@@ -57,7 +57,7 @@ static bool may_say(void)
     return !reader_gone;
 }
 
-/* At most PIPE_BUF bytes: what poll promises to be taken without waiting. */
+/* Writes at most PIPE_BUF bytes: poll promises that so many are accepted without blocking. */
 static bool say_bytes(struct str text)
 {
     return may_say() && write(crash_fd, text.at, text.len) == (ssize_t)text.len;
@@ -84,8 +84,7 @@ static void say_signal(int number, const siginfo_t *info)
     line_init(&line, room, sizeof room);
     line_add_c(&line, "\n*** died by ");
     line_add_c(&line, name);
-    if (number != SIGABRT &&
-        info->si_code > 0) { /* the kernel's own, so the address means something */
+    if (number != SIGABRT && info->si_code > 0) { /* sent by the kernel, so the address is valid */
         uint64_t address = htobe64((uint64_t)(uintptr_t)info->si_addr);
         hex_write(&address, sizeof address, digits);
         line_add_c(&line, " at address 0x");
@@ -100,7 +99,7 @@ static void say_signal(int number, const siginfo_t *info)
     (void)say_bytes(str_of(build_line, build_len));
 }
 
-/* Should anything below hang, the process still ends. */
+/* Ends the process if a step below hangs. */
 static void set_alarm(void)
 {
     sigset_t only;
@@ -118,9 +117,9 @@ static void report(int number, const siginfo_t *info)
 
     say_signal(number, info);
     say("*** backtrace\n");
-    /* Neither of the two is on the list of what a signal handler may call. They walk the stack and
-     * the list of loaded objects, whose lock a thread that died inside dlopen may hold: then the
-     * alarm ends us, with what has been said so far. The ring comes last for its length only. */
+    /* Neither call is async-signal-safe. They walk the stack and the list of loaded objects, whose
+     * lock may be held by a thread that crashed inside dlopen. In that case the alarm ends the
+     * process with the report so far. The ring comes last because it is long. */
     count = backtrace(frames, FRAMES_MAX);
     for (int i = 0; i < count && may_say(); i++) backtrace_symbols_fd(&frames[i], 1, crash_fd);
     say("*** recent events, oldest first: seconds thread what\n");
@@ -135,21 +134,22 @@ static void on_fatal(int number, siginfo_t *info, void *)
     if (atomic_compare_exchange_strong(&dying, &nobody, self)) {
         set_alarm();
         report(number, info);
-        alarm(0); /* a large core may take its time */
+        alarm(0); /* writing a large core file may take longer */
     } else if (nobody != self) {
-        /* Another thread is printing and will end the process; let it finish. */
+        /* Another thread prints the report and will end the process: wait for it. */
         for (int i = 0; i < WAIT_FOR_FIRST_MS; i++)
             nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    } /* else: we crashed while printing; what is out is out */
+    } /* crashed while printing: leave the report as it is */
     signal(number, SIG_DFL);
-    /* A fault happens again when we return, now with the default effect and the registers as they
-     * were. A signal that was sent must be sent again; it waits until we return. */
+    /* A fault happens again after the return, now with the default action and the same registers. A
+     * signal that was sent must be sent again; it is delivered after the return. */
     if (info->si_code <= 0 || number == SIGABRT) syscall(SYS_tgkill, getpid(), self, number);
 }
 
 static enum err stack_install(void)
 {
-    /* Its own pages with a gap below: the handler must not run into what it reports about. */
+    /* Separate pages with a guard page below, so that the handler cannot overwrite what it
+     * reports. */
     long page = sysconf(_SC_PAGESIZE);
     size_t gap = page > 0 ? (size_t)page : 4096;
     char *at = mmap(NULL, CRASH_STACK + gap, PROT_READ | PROT_WRITE,
@@ -171,7 +171,7 @@ enum err crash_install(const struct crash_options *options)
     int len;
 
     if (err) return err;
-    (void)!backtrace(&frame, 1); /* loads its library now: the handler must not load or allocate */
+    (void)!backtrace(&frame, 1); /* loads its library, because the handler must not load */
     crash_fd = options->fd ? options->fd : STDERR_FILENO;
     len = snprintf(build_line, sizeof build_line, "*** %s %s, commit %s\n",
                    options->program ? options->program : "?",

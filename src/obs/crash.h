@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The last report of a dying process: the recent-events ring, a backtrace, and which build it is.
+/* Prints a last report when the process crashes: the build, a backtrace and the recent-events ring.
  *
- * For SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT (so for a failed assertion too): prints to
- * standard error, then dies by the same signal, so that exit status and core dump are what they
- * would have been. A reader of standard error that has stopped is waited for 200 ms, once; should
- * anything else hang, SIGALRM ends the process after 5 s. All calls are ones that a signal handler
- * may make, except those for the backtrace, which do not allocate but take the loader's lock.
+ * Handles SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT (so failed assertions, too). The handler
+ * prints to standard error and dies by the same signal, so exit status and core dump do not change.
+ * It waits once, 200 ms, if the reader of standard error does not read. If anything else hangs,
+ * SIGALRM ends the process after 5 s. The handler makes only async-signal-safe calls, except those
+ * for the backtrace, which do not allocate but take the loader's lock.
  *
- * The handler has its own stack on the thread that installed it; on others an overflowed stack dies
- * silently, as without us. A thread that blocks these signals dies silently too. */
+ * The handler has an alternate stack only on the thread that installed it. A stack overflow on
+ * another thread prints nothing. A thread that blocks these signals prints nothing either. */
 #ifndef OBS_CRASH_H
 #define OBS_CRASH_H
 #include "base/err.h"
@@ -18,6 +18,6 @@ struct crash_options {
     const char *version, *commit; /* copied */
     int fd;                       /* 0: standard error */
 };
-/* Once, early in main. ERR_NOMEM, ERR_UNAVAILABLE. */
+/* Installs the handler. Call it once, early in main. ERR_NOMEM, ERR_UNAVAILABLE. */
 enum err crash_install(const struct crash_options *options);
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Event lines: written at once, or queued in order while the sink takes none. One lock guards the
- * queue and the sink; the log is written after the lock is released. */
+/* Event lines are written at once, or queued in order while the sink accepts none. One lock guards
+ * the queue and the sink. The log is written after the lock is released. */
 #include "obs/events.h"
 
 #include <pthread.h>
@@ -11,7 +11,7 @@
 #include "obs/events_file.h"
 #include "obs/log.h"
 
-enum { FAST_LINE = 2048 }; /* longer lines are put together on the heap */
+enum { FAST_LINE = 2048 }; /* longer lines are built on the heap */
 
 struct queued {
     struct queued *next;
@@ -25,7 +25,7 @@ struct events {
     enum events_kind kind;
     struct line_out out;
     struct events_file *file;
-    struct queued *queue, **queue_end; /* oldest first; where the next one is hung in */
+    struct queued *queue, **queue_end; /* oldest first; queue_end points to the last link */
     size_t queue_max, queue_count, queue_bytes, droppable;
     const struct log_source *log;
     const char *name;
@@ -34,7 +34,7 @@ struct events {
     enum err trouble;
 };
 
-/* To be logged once the lock is released. */
+/* Log lines to write after the lock is released. */
 struct news {
     bool changed;
     enum err trouble;
@@ -48,7 +48,7 @@ static void begin_trouble(struct events *events, enum err err, struct news *news
     if (events->stats.in_trouble) return;
     events->stats.in_trouble = true;
     events->lost_in_trouble = 0;
-    /* A pipe that is full for a moment is everyday; a queue that fills up is logged when a line is lost. */
+    /* A full pipe is common and not logged here. A full queue is logged when a line is lost. */
     if (err == ERR_FULL) return;
     events->trouble = err;
     *news = (struct news){true, err, 0};
@@ -99,7 +99,7 @@ static void events_log(struct events *events, struct news news)
 
 /* -- the queue, under lock -- */
 
-/* Takes out and frees the line that *place points at. */
+/* Removes and frees the line that *place points to. */
 static void queue_remove(struct events *events, struct queued **place)
 {
     struct queued *line = *place;
@@ -117,7 +117,7 @@ static bool queue_has_room(const struct events *events, size_t len)
            events->queue_bytes + len <= EVENTS_QUEUE_BYTES_MAX;
 }
 
-/* Room for a line that must be kept is made of those that may be lost, oldest first. */
+/* Makes room for an EVENT_KEEP line by dropping EVENT_MAY_DROP lines, oldest first. */
 static bool queue_make_room(struct events *events, size_t len, struct news *news)
 {
     struct queued **place = &events->queue;
@@ -160,7 +160,8 @@ static enum err queue_add(struct events *events, enum events_class class, struct
     return ERR_OK;
 }
 
-/* In order, until the sink stops taking them. True when all are out, to the last byte. */
+/* Writes queued lines in order until the sink stops accepting. Returns true when all are
+ * written. */
 static bool drain(struct events *events, struct news *news)
 {
     while (events->queue) {
@@ -168,7 +169,7 @@ static bool drain(struct events *events, struct news *news)
         queue_remove(events, &events->queue);
     }
     if (events->kind != EVENTS_STDOUT) return true;
-    enum err err = line_out_flush(&events->out); /* the rest of a long line that was begun */
+    enum err err = line_out_flush(&events->out); /* the rest of a partially written line */
     if (err) begin_trouble(events, err, news);
     return !err;
 }
@@ -216,7 +217,7 @@ bool events_flush(struct events *events)
     empty = drain(events, &news);
     if (empty) {
         end_trouble(events, &news);
-        events->stats.refusing = false; /* refused for memory, with nothing queued to go out */
+        events->stats.refusing = false; /* refused for lack of memory, with an empty queue */
     }
     pthread_mutex_unlock(&events->lock);
     events_log(events, news);
@@ -243,7 +244,7 @@ enum err events_open(const struct events_options *options, struct events **ret_e
     if (!events) return ERR_NOMEM;
     pthread_mutex_init(&events->lock, NULL);
     events->queue_end = &events->queue;
-    events->kind = EVENTS_NONE; /* until its sink is there */
+    events->kind = EVENTS_NONE; /* until its sink is open */
     events->queue_max = options->queue_max ? options->queue_max : EVENTS_QUEUE_MAX;
     events->log = options->log;
     events->name = options->name;

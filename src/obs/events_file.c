@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One event file: appends lines, rotates by size, and reopens the file when another has taken its
- * name. A worker syncs and closes the files that were rotated away. Its caller holds a lock. */
+/* One event file: appends lines, rotates by size, and reopens the file when another program has
+ * replaced it. A worker syncs and closes rotated files. The caller holds a lock. */
 #include "obs/events_file.h"
 
 #include <stdio.h>
@@ -28,21 +28,21 @@ struct events_file {
     struct fs_file *file; /* NULL after a failed reopen; the next write tries again */
     uint64_t inode, size;
     mono_time look_at;
-    mono_time rotate_after; /* a failed rotation is not tried again at every line */
+    mono_time rotate_after; /* delays the next attempt after a failed rotation */
     uint64_t rotations, failed_rotations;
 };
 
-/* -- a rotated file is synced and closed beside the writer -- */
+/* -- a worker syncs and closes a rotated file -- */
 
 struct retire_job {
     struct job job;
     struct fs *fs;
     struct fs_file *file;
-    const char *directory; /* of the event file: its names changed, too; NULL: they did not */
+    const char *directory; /* directory to sync, if names in it changed; else NULL */
 };
 
-/* Ignores failures, because nothing can be done about them; names may take another rotation to be
- * safe. */
+/* Failures are ignored because nothing can be done about them. The renames may then become durable
+ * only at the next rotation. */
 static void retire_now(struct fs *fs, struct fs_file *own_file, const char *directory)
 {
     (void)fs_sync(fs, own_file);
@@ -60,7 +60,9 @@ static void retire_run(struct job *job)
 static void retire_done(struct job *job, enum err err)
 {
     struct retire_job *retire = CONTAINER_OF(job, struct retire_job, job);
-    if (err) fs_close(retire->fs, retire->file); /* never ran: closing at least frees it */
+    if (err)
+        fs_close(retire->fs, retire->file); /* the job could not be started: close the file
+                                                    without syncing it */
     free(retire);
 }
 
@@ -145,8 +147,8 @@ void events_file_close(struct events_file *f)
 
 /* -- rotating -- */
 
-/* path.<keep-1> to path.<keep>, ..., path.1 to path.2, then path to path.1. The oldest first: a
- * failure in the middle loses nothing, it leaves a gap that the next rotation fills. */
+/* Renames path.<keep-1> to path.<keep>, ..., path.1 to path.2, then path to path.1. The oldest goes
+ * first: a failure in the middle loses no file and leaves a gap that the next rotation fills. */
 static enum err shift(struct events_file *f)
 {
     char target[FS_PATH_CAP + 16], source[FS_PATH_CAP + 16];
@@ -156,12 +158,12 @@ static enum err shift(struct events_file *f)
         snprintf(target, sizeof target, "%s.%u", f->path, to);
         snprintf(source, sizeof source, "%s.%u", f->path, to - 1);
         err = fs_rename(f->fs, to > 1 ? source : f->path, target);
-        if (err == ERR_NOT_FOUND && to > 1) err = ERR_OK; /* not that many yet */
+        if (err == ERR_NOT_FOUND && to > 1) err = ERR_OK; /* fewer rotated files exist so far */
     }
     return err;
 }
 
-/* The name belongs to another file than the one we have open, or to none. */
+/* Returns true if the path names another file than the open one, or no file. */
 static bool moved_away(struct events_file *f)
 {
     struct fs_info info;
@@ -181,7 +183,7 @@ static void rotate(struct events_file *f)
         f->rotations++;
         retire(f, old, f->directory);
     } else {
-        f->failed_rotations++; /* the old file goes on, whatever its name is now */
+        f->failed_rotations++; /* keep writing to the old file, whatever its name is now */
         f->rotate_after = mono_after(clock_mono(f->clock), LOOK_EVERY_MS);
     }
 }
@@ -193,7 +195,8 @@ static void look_after(struct events_file *f)
 
     if (mono_due(f->look_at, now)) {
         f->look_at = mono_after(now, LOOK_EVERY_MS);
-        if (moved_away(f) && reopen(f) == ERR_OK) retire(f, old, NULL); /* else with the old one */
+        if (moved_away(f) && reopen(f) == ERR_OK)
+            retire(f, old, NULL); /* otherwise keep the old file */
     }
     if (f->rotate_bytes > 0 && f->size >= f->rotate_bytes && mono_due(f->rotate_after, now))
         rotate(f);
@@ -201,8 +204,8 @@ static void look_after(struct events_file *f)
 
 /* -- writing -- */
 
-/* A write that failed may have left part of the line. It is cut off; where that fails, too, the next
- * line is begun on a line of its own. */
+/* Removes what a failed write may have left of a line. If truncating fails, too, the next write
+ * starts on a new line. */
 static void undo_partial(struct events_file *f, uint64_t before)
 {
     uint64_t size;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One event file and its rotated ones. Used by events.c only, under its lock.
+/* An event file and its rotated files. Only events.c uses this, under its lock.
  *
- * path is renamed to path.1, path.1 to path.2 and so on; path.<keep> is replaced. That another file
- * has the name is noticed within a second, by its inode. */
+ * Rotation renames path to path.1, path.1 to path.2 and so on, and replaces path.<keep>. If another
+ * program replaced the file, the inode check finds that within a second. */
 #ifndef OBS_EVENTS_FILE_H
 #define OBS_EVENTS_FILE_H
 #include "obs/events.h"
@@ -10,9 +10,10 @@
 struct events_file;
 enum err events_file_open(const struct events_options *options, struct events_file **ret_file,
                           struct note *note);
-void events_file_close(struct events_file *file); /* syncs; NULL is fine */
-/* `line` with its end. After an error the file holds none of it, or, where that could not be cut
- * off, a torn line that the next write ends. */
+void events_file_close(struct events_file *file); /* syncs; NULL is allowed */
+/* Writes `line` including its line end. After an error the file contains no part of the line. If
+ * the partial line could not be truncated, the next write ends it with a line break. */
 enum err events_file_write(struct events_file *file, struct str line);
-void events_file_count(const struct events_file *file, struct events_stats *stats); /* rotations */
+void events_file_count(const struct events_file *file,
+                       struct events_stats *stats); /* adds the rotations */
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A field of the log (obs/log.h) as a member of a JSON object: for the records that are kept beside
- * the log and carry the same fields. */
+/* Writes a log field (obs/log.h) as a member of a JSON object. Used by records that are stored
+ * beside the log and carry the same fields. */
 #ifndef OBS_FIELD_JSON_H
 #define OBS_FIELD_JSON_H
 #include "obs/log.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loop's side of the health pages: once a second it copies what the pages show, ticks the log and
- * flushes the events. Checks may be set from any thread, under the lock. */
+/* The loop's side of the health pages. Once a second it copies the data of the pages, ticks the log
+ * and flushes the events. Checks may be set from any thread, under the lock. */
 #include "obs/health.h"
 
 #include <stdatomic.h>
@@ -30,7 +30,7 @@ static void on_tick(struct timer *timer)
     if (h->logger) logger_tick(h->logger);
     if (h->events) {
         (void)events_flush(h->events);
-        /* A process that cannot keep the lines of transitions must not be given work that makes them. */
+        /* A process that cannot write EVENT_KEEP lines must not get work that produces them. */
         health_check_set(h->events_check, !events_stats(h->events).refusing,
                          "event lines that must be kept cannot be written");
     }
@@ -87,7 +87,7 @@ uint64_t health_silence_ms(struct health *h)
     return mono_elapsed_ms(beat, clock_mono(h->clock));
 }
 
-/* -- life -- */
+/* -- open and close -- */
 
 static const struct {
     const char *path;
@@ -103,7 +103,7 @@ enum err health_serve(struct health *h, struct http_server *server, struct note 
     enum err err = ERR_OK;
 
     assert(!h->server);
-    h->server = server; /* no page is served yet, so no other thread reads it */
+    h->server = server; /* no page is served yet, so no other thread reads the field */
     for (; !err && h->page_count < ARRAY_LEN(pages); h->page_count += !err) {
         const char *path = pages[h->page_count].path;
         err = http_route(server, path, HTTP_GET, pages[h->page_count].handler, h);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pages an operator and a supervisor look at: /healthz, /readyz, /metrics, /debug/loop and
- * /debug/ring, on an HTTP server that runs beside the loop.
+/* The pages for operators and supervisors: /healthz, /readyz, /metrics, /debug/loop and
+ * /debug/ring, on an HTTP server with its own thread.
  *
- * The loop copies what it has to say once a second; the HTTP thread answers from the copy and
- * touches nothing of the loop's. So a loop that hangs does not take its probes with it: they
- * answer, and say how long it has been silent. /healthz asks "is the loop alive", /readyz "may it
- * be given work": restart on the first, route around on the second.
+ * The loop copies its state once a second. The HTTP thread answers from this copy and never
+ * accesses the loop's data. So the pages still work when the loop hangs, and report for how long it
+ * has been silent. /healthz fails if the loop hangs: restart the process. /readyz fails if the
+ * process must not get work: route around it.
  *
- * The second's timer also ticks the log and flushes the events, if they are given; a check named
- * "events" fails while lines that must be kept are refused.
+ * The once-a-second timer also ticks the log and flushes the events, if given. The check "events"
+ * fails while EVENT_KEEP lines are refused.
  *
- * Close it before all it was given: server, loop, metrics, log and events. */
+ * Close the health object before its server, loop, metrics, log and events. */
 #ifndef OBS_HEALTH_H
 #define OBS_HEALTH_H
 #include "base/note.h"
@@ -25,8 +25,8 @@ struct metrics;
 
 enum {
     HEALTH_CHECKS_MAX = 32,
-    HEALTH_REASON_MAX = 200, /* more is cut */
-    HEALTH_SLOW_TURNS = 64,  /* kept for /debug/loop */
+    HEALTH_REASON_MAX = 200, /* longer texts are truncated */
+    HEALTH_SLOW_TURNS = 64,  /* number of slow turns kept for /debug/loop */
     HEALTH_TICK_MS = 1000,
     HEALTH_STALE_MS = 5000,
 };
@@ -35,25 +35,27 @@ struct health_options {
     struct metrics *metrics;
     struct logger *logger;   /* or NULL */
     struct events *events;   /* or NULL */
-    uint32_t stale_after_ms; /* 0: HEALTH_STALE_MS; silence after which the loop counts as hung */
+    uint32_t stale_after_ms; /* 0: HEALTH_STALE_MS; a longer silence means that the loop hangs */
 };
-/* On the loop's thread, as all but the checks. Takes the loop's slow-turn hook; serves no page yet.
- * ERR_INVALID, ERR_EXISTS when a metric is taken, ERR_FULL, ERR_NOMEM. Metrics that were added stay
- * in the registry. */
+/* Opens the health object and installs the loop's slow-turn hook. Serves no page yet. All functions
+ * but the checks run on the loop's thread. Returns ERR_INVALID, ERR_EXISTS if a metric name is
+ * used, ERR_FULL, ERR_NOMEM. After an error, metrics already added stay in the registry. */
 enum err health_open(const struct health_options *options, struct health **ret_health,
                      struct note *note);
-void health_close(struct health *health); /* NULL is fine */
-/* Serves the pages, once. Errors as http_route; then the server has none of them. */
+void health_close(struct health *health); /* NULL is allowed */
+/* Serves the pages. Call it once. Returns errors of http_route; then no page is served. */
 enum err health_serve(struct health *health, struct http_server *server, struct note *note);
-void health_unserve(struct health *health); /* before the server is closed; fine when not served */
+void health_unserve(struct health *health); /* call before the server closes; fine when not
+                                               served */
 
-/* A named reason not to be ready. It fails with `reason` until it is set. Any thread. `name` is
- * static text. ERR_FULL, ERR_EXISTS. */
+/* Adds a named readiness check. The check fails with `reason` until health_check_set makes it
+ * ready. Any thread. `name` is static text. ERR_FULL, ERR_EXISTS. */
 enum err health_check_add(struct health *health, const char *name, const char *reason,
                           struct health_check **ret_check);
-/* Any thread; seen by the next request. `reason` is copied and not looked at when ready. */
+/* Sets a check. The next request shows the change. Any thread. `reason` is copied; it is ignored if
+ * the check is ready. */
 void health_check_set(struct health_check *check, bool ready, const char *reason);
-/* What /readyz says of a check that is ready all the same: its status stays as it is. Any thread;
- * copied. "": nothing. The next health_check_set removes it. */
+/* Adds a remark that /readyz shows beside a ready check without changing its status. "" removes the
+ * remark, and so does the next health_check_set. Any thread; the text is copied. */
 void health_check_remark(struct health_check *check, const char *remark);
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The health pages from the inside; only for their own files. */
+/* Internals of the health pages. Only health*.c include this header. */
 #ifndef OBS_HEALTH_IMPL_H
 #define OBS_HEALTH_IMPL_H
 #include <pthread.h>
@@ -25,7 +25,7 @@ struct slow_turn {
 
 struct health {
     struct http_server *server; /* NULL: the pages are not served */
-    struct loop *loop;          /* the loop's thread only */
+    struct loop *loop;          /* used on the loop's thread only */
     struct clock *clock;
     struct metrics *metrics;
     struct logger *logger;
@@ -33,24 +33,24 @@ struct health {
     uint64_t stale_after_ms;
     struct timer timer;
     bool hooked;
-    size_t page_count;            /* routed so far */
-    atomic_uint_fast64_t beat_ms; /* the loop's last sign of life, on its monotonic clock */
+    size_t page_count;            /* pages routed so far */
+    atomic_uint_fast64_t beat_ms; /* time of the loop's last copy, on its monotonic clock */
 
     struct metric_fields *loop_fields, *http_fields, *log_fields, *events_fields;
 
-    pthread_mutex_t lock; /* everything below; held for copies only */
+    pthread_mutex_t lock; /* guards everything below; held only while copying */
     struct loop_stats loop_stats;
-    wall_time copied_at; /* loop_stats */
+    wall_time copied_at; /* when loop_stats was copied */
     struct slow_turn slow[HEALTH_SLOW_TURNS];
     uint64_t slow_count;
     struct health_check checks[HEALTH_CHECKS_MAX];
     size_t check_count;
-    struct health_check *events_check; /* NULL without events; fixed once open */
+    struct health_check *events_check; /* NULL without events; does not change after open */
 };
 
 uint64_t health_silence_ms(struct health *h);
 http_handler health_page_alive, health_page_ready, health_page_loop, health_page_ring,
     health_page_metrics;
 enum err health_metrics_add(struct health *h, struct note *note);
-metrics_collect_fn health_metrics_collect; /* on a page's thread; its context is the health */
+metrics_collect_fn health_metrics_collect; /* on the HTTP thread; context: the health object */
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loop, HTTP server, log and events as metrics: copied from their own counts when the page is
- * made. */
+/* Metrics of the loop, HTTP server, log and events, copied from their counters when the page is
+ * requested. */
 #include "obs/health_impl.h"
 
 struct loop_numbers {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pages, on the HTTP thread, from copies. */
+/* The health pages. They run on the HTTP thread and use copies only. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,7 @@ void health_page_alive(void *context, const struct http_request *, struct http_r
     if (!say_silence(h, response)) SAY(response, "ok\n");
 }
 
-/* The reasons of the checks that fail, one per line; with ?verbose every check with its name. */
+/* Lists the reasons of failing checks, one per line; with ?verbose every check with its name. */
 void health_page_ready(void *context, const struct http_request *request,
                        struct http_response *response)
 {
@@ -51,7 +51,7 @@ void health_page_ready(void *context, const struct http_request *request,
             SAY(response, "%s\n", checks[i].reason);
     }
     if (response->body.len == 0) SAY(response, "ok\n");
-    for (size_t i = 0; !verbose && i < count; i++) /* ready, and yet there is something to say */
+    for (size_t i = 0; !verbose && i < count; i++) /* remarks of ready checks */
         if (checks[i].ready && checks[i].reason[0]) SAY(response, "%s\n", checks[i].reason);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Appends to a line of fixed room. Allocates nothing; all but quoted text and doubles may also be
- * called in a signal handler. */
+/* Appends to a line of fixed size without allocating. All functions but those for quoted text and
+ * doubles are async-signal-safe. */
 #include "obs/line.h"
 
 #include <math.h>
@@ -35,7 +35,7 @@ void line_add_c(struct log_line *line, const char *text)
     line_add(line, str_from(text));
 }
 
-/* By hand: numbers are half of most lines, and printf is half of their cost. */
+/* Does not use printf, because most lines contain numbers and printf takes half of their time. */
 void line_add_u64(struct log_line *line, uint64_t value)
 {
     char digits[20];
@@ -53,7 +53,7 @@ void line_add_i64(struct log_line *line, int64_t value)
 
 static void add_escaped(struct log_line *line, uint32_t code)
 {
-    char text[sizeof "\\uffff"]; /* no control character is above */
+    char text[sizeof "\\uffff"]; /* no control character needs more */
 
     switch (code) {
     case '\n': line_add(line, STR("\\n")); break;
@@ -65,7 +65,7 @@ static void add_escaped(struct log_line *line, uint32_t code)
 
 void line_add_quoted(struct log_line *line, struct str text, size_t max)
 {
-    size_t i = 0, plain = 0; /* text[plain..i) is waiting to be copied as it is */
+    size_t i = 0, plain = 0; /* text[plain..i) is not copied yet and needs no escape */
     bool too_long = text.len > max;
 
     line_add(line, STR("\""));
@@ -79,7 +79,7 @@ void line_add_quoted(struct log_line *line, struct str text, size_t max)
         }
         if (c >= 0x80) {
             len = utf8_read(str_tail(text, i), &code);
-            if (len > 0 && i + len > max) break; /* never half a character */
+            if (len > 0 && i + len > max) break; /* never split a character */
             if (len > 0 && !utf8_is_control(code)) {
                 i += len;
                 continue;

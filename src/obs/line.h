@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text put together in fixed room, for log lines. Used inside obs only.
+/* Builds text for log lines in a buffer of fixed size. Only src/obs uses it.
  *
- * A part that does not fit changes nothing and is remembered in `cut`. */
+ * A part that does not fit is left out as a whole and sets `cut`. */
 #ifndef OBS_LINE_H
 #define OBS_LINE_H
 #include "base/str.h"
@@ -18,12 +18,12 @@ void line_add(struct log_line *line, struct str text);
 void line_add_c(struct log_line *line, const char *text);
 void line_add_u64(struct log_line *line, uint64_t value);
 void line_add_i64(struct log_line *line, int64_t value);
-/* Inside quotes, as in JSON: no control character, line separator or direction mark stays as it is,
- * bytes that are not UTF-8 become U+FFFD. At most `max` bytes of text; more is cut and ends in
- * "...". */
+/* Adds `text` in quotes, escaped as in JSON. Control characters, line separators and direction
+ * marks are escaped, and bytes that are not UTF-8 become U+FFFD. Text longer than `max` bytes is
+ * truncated and ends in "...". */
 void line_add_quoted(struct log_line *line, struct str text, size_t max);
-/* As it is when it can be read back so, else quoted. */
+/* Adds `text` without quotes if a logfmt reader reads it back unchanged, else quoted. */
 void line_add_word(struct log_line *line, struct str text, size_t max);
-/* The shortest decimal that reads back as the same number. */
+/* Adds the shortest decimal that parses to the same number. */
 void line_add_double(struct log_line *line, double value);
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One lock for all loggers of the process: places in the source are shared by them, and a line is
- * short. Inside it a line is made on the stack and written in one call. */
+/* One lock for all loggers of the process, because they share the log sites and lines are short.
+ * Under the lock a line is built on the stack and written in one call. */
 #include "obs/log.h"
 
 #include <math.h>
@@ -13,11 +13,11 @@
 #include "obs/ring.h"
 #include "text/rfc3339.h"
 
-enum { REPEATS_PER_SECOND = 10, CLOSING_MAX = 40 }; /* closing: what ends a line, component aside */
+enum { REPEATS_PER_SECOND = 10, CLOSING_MAX = 40 }; /* CLOSING_MAX: bytes at a line's end */
 static_assert((int)LOG_LINE_MAX <= (int)LINE_OUT_ATOMIC, "a line reaches a pipe in one piece");
 
 struct logger {
-    uint64_t serial; /* from 1; an address may come again */
+    uint64_t serial; /* from 1; distinguishes loggers at the same address */
     struct clock *clock;
     enum log_format format;
     atomic_int level;
@@ -25,8 +25,8 @@ struct logger {
     void *sink_context;
     struct line_out out;
     uint32_t repeats_per_second;
-    struct list sites;             /* places with suppressed lines */
-    uint64_t lost[LOG_LOSS_COUNT]; /* dropped and not yet reported */
+    struct list sites;             /* sites with suppressed lines */
+    uint64_t lost[LOG_LOSS_COUNT]; /* dropped and not reported yet */
     struct logger_stats stats;
 };
 
@@ -40,7 +40,7 @@ static const struct {
     {"warn", "WARN", "log.warn"},    {"error", "ERROR", "log.error"},
 };
 
-/* -- making a line -- */
+/* -- building a line -- */
 
 static void add_value(struct log_line *line, enum log_format format, const struct log_field *field)
 {
@@ -72,7 +72,7 @@ static bool key_is_valid(const char *key)
     return at > key && *at == '\0';
 }
 
-/* All of the field or nothing of it, so that a cut line still reads back. */
+/* Adds the whole field or nothing, so that a truncated line can still be parsed. */
 static void add_field(struct log_line *line, enum log_format format, const struct log_field *field)
 {
     size_t before = line->len;
@@ -132,7 +132,7 @@ static struct str make_line(struct logger *logger, const struct content *c, char
     add_fields(&line, logger->format, c->fields);
 
     if (line.cut) logger->stats.cut++;
-    line.cap = LOG_LINE_MAX; /* the room kept back for the end */
+    line.cap = LOG_LINE_MAX; /* release the room that was reserved for the end */
     if (line.cut) line_add_c(&line, json ? ",\"cut\":true" : " cut=true");
     if (json) {
         line_add(&line, STR("},\"target\":\""));
@@ -144,7 +144,7 @@ static struct str make_line(struct logger *logger, const struct content *c, char
     return line_peek(&line);
 }
 
-/* -- writing it, under lock -- */
+/* -- writing a line, under lock -- */
 
 static enum err log_line_out(struct logger *logger, enum log_level level, struct str line)
 {
@@ -157,7 +157,7 @@ static enum err log_line_out(struct logger *logger, enum log_level level, struct
     return err;
 }
 
-/* The count of each reason, in its own words: a full disk is not a slow reader. */
+/* Reports the count for each reason separately, because a full disk is not a slow reader. */
 static enum err report_lost(struct logger *logger)
 {
     static const char *const messages[LOG_LOSS_COUNT] = {
@@ -173,14 +173,14 @@ static enum err report_lost(struct logger *logger)
         enum err err;
         if (logger->lost[i] == 0) continue;
         err = log_line_out(logger, c.level, make_line(logger, &c, room));
-        if (err) return err; /* the count is kept for the next line */
+        if (err) return err; /* the count is reported with the next line */
         logger->lost[i] = 0;
     }
     return ERR_OK;
 }
 
-/* The message, then as many whole fields as there is room for: those of this line before those that
- * every line of its source carries. */
+/* Adds the message and then as many whole fields as fit: first the line's own fields, then the
+ * fields of its source. */
 static void remember(const struct content *c)
 {
     char room[RING_TEXT_MAX];
@@ -189,7 +189,7 @@ static void remember(const struct content *c)
     line_init(&line, room, sizeof room);
     line_add(&line, str_of(message.at, min_size(message.len, sizeof room)));
     add_fields(&line, LOG_FORMAT_LOGFMT, c->fields);
-    if (!line.cut) line_add(&line, c->bound); /* as it was made, so in the log's own format */
+    if (!line.cut) line_add(&line, c->bound); /* already rendered in the log's format */
     ring_put_text(levels[c->level].ring, line_peek(&line));
 }
 
@@ -227,9 +227,9 @@ static void report_repeats(struct logger *logger, struct log_site *site)
 
 static void site_adopt(struct logger *logger, struct log_site *site)
 {
-    if (!site->link.next) list_init(&site->link); /* static storage begins zeroed */
+    if (!site->link.next) list_init(&site->link); /* static storage starts zeroed */
     if (site->serial == logger->serial) return;
-    list_remove(&site->link); /* another log of this process used it before */
+    list_remove(&site->link); /* another logger of this process used the site before */
     *site = (struct log_site){.serial = logger->serial};
     list_init(&site->link);
 }
@@ -253,7 +253,7 @@ static bool site_allows(struct logger *logger, struct log_site *site, uint64_t s
 
 static uint64_t second_of(struct logger *logger)
 {
-    return clock_mono(logger->clock).ms / MS_PER_SECOND + 1; /* never 0, which is a fresh site's */
+    return clock_mono(logger->clock).ms / MS_PER_SECOND + 1; /* 0: an unused site */
 }
 
 bool log_enabled(const struct log_source *source, enum log_level level)
@@ -303,7 +303,7 @@ void logger_tick(struct logger *logger)
     logger_catch_up(logger, false);
 }
 
-/* -- life -- */
+/* -- open and close -- */
 
 enum err logger_open(const struct logger_options *options, struct logger **ret_logger)
 {

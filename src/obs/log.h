@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The log: one line per event worth knowing, as logfmt for people or as JSON.
+/* The log: one line per event, as logfmt for people or as JSON.
  *
  *     LOG_WARN(&shard->log, "action failed", log_str("machine", id), log_err("err", err));
  *
- * A line is one write(2). It never waits: what a full pipe does not take is dropped, counted, and
- * reported when lines flow again. Bytes from outside cannot forge a line: whatever is not plain
- * text is quoted and escaped. The message is a literal, so that one place in the source is one
- * message; what varies goes into fields. The same place more than repeats_per_second times a second
- * is counted and reported as a line with the field `repeated`.
+ * A line is one write(2) and never blocks. Lines that a full pipe does not accept are dropped and
+ * counted; the count is reported when writing works again. Input from outside cannot forge a line,
+ * because everything but plain text is quoted and escaped. The message is a literal, so each
+ * message belongs to one place in the source; variable data goes into fields. A place that logs
+ * more than repeats_per_second times a second is counted and reported as a line with the field
+ * `repeated`.
  *
- * Safe from any thread. Written lines go into the recent-events ring too (obs/ring.h).
+ * Safe from any thread. Written lines also go into the recent-events ring (obs/ring.h).
  *
- * logfmt: ts=2026-01-01T00:00:00.000Z level=warn component=shard msg="action failed" machine=m-1
- * JSON:   {"timestamp":"...","level":"WARN","fields":{"message":"...","machine":"m-1"},
- *          "target":"shard"}, on one line */
+ *   logfmt: ts=2026-01-01T00:00:00.000Z level=warn component=shard msg="action failed" machine=m-1
+ *   JSON:   {"timestamp":"...","level":"WARN","fields":{"message":"...","machine":"m-1"},
+ *            "target":"shard"}, on one line */
 #ifndef OBS_LOG_H
 #define OBS_LOG_H
 #include <stdatomic.h>
@@ -35,11 +36,11 @@ enum log_format { LOG_FORMAT_LOGFMT, LOG_FORMAT_JSON };
 
 enum {
     LOG_LINE_MAX =
-        4096, /* with its line end: what a pipe takes whole. Later fields are left out and
-                             `cut=true` says so */
-    LOG_VALUE_MAX = 1024, /* bytes of one text value; more is cut and ends in "..." */
+        4096, /* with the line end; a pipe accepts this size as a whole. Fields that do not fit are
+                 left out and `cut=true` is added */
+    LOG_VALUE_MAX = 1024, /* bytes of one text value; longer text is truncated and ends in "..." */
     LOG_COMPONENT_MAX = 48,
-    LOG_BOUND_MAX = 512, /* rendered fields of a source */
+    LOG_BOUND_MAX = 512, /* bytes of the rendered fields of a source */
 };
 
 /* -- fields -- */
@@ -67,7 +68,7 @@ static inline struct log_field log_str(const char *key, struct str value)
 {
     return (struct log_field){.key = key, .kind = LOG_KIND_STR, .u.text = value};
 }
-static inline struct log_field log_text(const char *key, const char *value) /* NULL: empty */
+static inline struct log_field log_text(const char *key, const char *value) /* NULL: empty text */
 {
     return log_str(key, str_from(value));
 }
@@ -92,54 +93,54 @@ static inline struct log_field log_err(const char *key, enum err value) /* "NOT_
     return log_text(key, err_name(value));
 }
 
-/* -- where lines go -- */
+/* -- logger -- */
 struct logger;
-/* With the line end. Called under the log's lock: it must not log. */
+/* Receives a line with its line end. Called under the log's lock, so it must not log. */
 typedef void logger_sink_fn(void *context, enum log_level level, struct str line);
 struct logger_options {
     struct clock *clock;
-    enum log_level level; /* lines below it are not made */
+    enum log_level level; /* lines below this level are not written */
     enum log_format format;
-    int fd; /* borrowed; used when there is no sink */
+    int fd; /* borrowed; used if there is no sink */
     logger_sink_fn *sink;
     void *sink_context;
     uint32_t repeats_per_second; /* 0: 10 */
 };
-/* why fd did not take a line */
+/* why fd did not accept a line */
 enum log_loss {
-    LOG_LOSS_UNREAD, /* its reader is behind */
+    LOG_LOSS_UNREAD, /* the reader of the pipe is too slow */
     LOG_LOSS_NO_SPACE,
-    LOG_LOSS_FAILED, /* anything else: no reader, an I/O error */
+    LOG_LOSS_FAILED, /* any other cause: no reader, an I/O error */
     LOG_LOSS_COUNT,
 };
 struct logger_stats {
-    uint64_t written, repeats, cut; /* repeats: counted instead */
+    uint64_t written, repeats, cut; /* repeats: lines counted instead of written */
     uint64_t dropped[LOG_LOSS_COUNT];
 };
-/* ERR_INVALID (no clock, bad fd or level), ERR_NOMEM. */
+/* Opens a logger. ERR_INVALID (no clock, bad fd or level), ERR_NOMEM. */
 enum err logger_open(const struct logger_options *options, struct logger **ret_logger);
-void logger_close(struct logger *logger); /* reports the repeats that are left; NULL is fine */
+void logger_close(struct logger *logger); /* reports repeats not reported yet; NULL is allowed */
 void logger_set_level(struct logger *logger, enum log_level level); /* any thread; for SIGHUP */
 struct logger_stats logger_stats(struct logger *logger);
-/* Reports repeats whose second is over, and what was dropped. Call it about once a second; else
+/* Reports repeats whose second is over, and dropped lines. Call it about once a second. Otherwise
  * they are reported with the next line of the same place. */
 void logger_tick(struct logger *logger);
 
-/* -- who speaks: a component, and fields that every line of it carries -- */
+/* -- log source: a component, and fields that are added to each of its lines -- */
 struct log_source {
-    struct logger *logger; /* NULL: silent */
+    struct logger *logger; /* NULL: no logging */
     const char *component; /* static text */
     size_t bound_len;
     char bound[LOG_BOUND_MAX];
 };
-/* `fields` ends with LOG_END, or is NULL. Fields past LOG_BOUND_MAX are left out. */
+/* `fields` ends with LOG_END, or is NULL. Fields beyond LOG_BOUND_MAX are left out. */
 void log_source_init(struct log_source *source, struct logger *logger, const char *component,
                      const struct log_field *fields);
 
 /* -- lines -- */
 struct log_site { /* one per place in the source, made by the macros; guarded by the log's lock */
     struct list link;
-    uint64_t serial; /* of the logger it counts for */
+    uint64_t serial; /* of the logger that the counts belong to */
     const char *message, *component;
     enum log_level level;
     uint64_t second;
@@ -157,7 +158,7 @@ bool log_enabled(const struct log_source *source, enum log_level level);
             log_write((source), &log_site_here, (level), "" message,                               \
                       (const struct log_field[]){__VA_ARGS__});                                    \
     } while (0)
-/* LOG_INFO(source, "message", fields...): fields are evaluated only when the line is made. */
+/* LOG_INFO(source, "message", fields...): fields are evaluated only if the line is written. */
 #define LOG_TRACE(source, ...) LOG_AT(source, LOG_LEVEL_TRACE, __VA_ARGS__, LOG_END)
 #define LOG_DEBUG(source, ...) LOG_AT(source, LOG_LEVEL_DEBUG, __VA_ARGS__, LOG_END)
 #define LOG_INFO(source, ...)  LOG_AT(source, LOG_LEVEL_INFO, __VA_ARGS__, LOG_END)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Families, their series, and the numbers of structs that are shown as such. A family's series are in
- * one map, "other" among them, whose memory holds the key and the histogram of each series. The lock
- * of the registry guards families and series; values are atomic. */
+/* Families, their series, and struct fields shown as metrics. One map holds a family's series,
+ * including "other"; its memory holds the key and histogram of each series. The registry's lock
+ * guards families and series. Values are atomic. */
 #include "obs/metrics.h"
 
 #include <math.h>
@@ -32,7 +32,7 @@ static void add_double(_Atomic uint64_t *bits, double by)
     uint64_t old = atomic_load_explicit(bits, memory_order_relaxed);
     while (!atomic_compare_exchange_weak_explicit(bits, &old, bits_of(of_bits(old) + by),
                                                   memory_order_relaxed, memory_order_relaxed)) {
-    } /* ends: some thread's addition succeeds each time */
+    } /* terminates: in each round some thread's addition succeeds */
 }
 
 void counter_raise_to(struct counter *counter, uint64_t value)
@@ -69,7 +69,7 @@ void histogram_observe(struct histogram *histogram, double value)
     size_t low = 0, high = family->options.bucket_count;
 
     if (isnan(value)) return;
-    while (low < high) { /* the first bound that is not below the value */
+    while (low < high) { /* find the first bound that is not below the value */
         size_t middle = (low + high) / 2;
         if (value <= family->options.buckets[middle])
             high = middle;
@@ -82,7 +82,7 @@ void histogram_observe(struct histogram *histogram, double value)
 
 /* -- series, under lock -- */
 
-/* The series with this key, made if it is not there. NULL: no room, no memory. */
+/* Returns the series with this key and makes it if missing. NULL: no room or memory. */
 static struct metric_series *series_make(struct metric_family *family, struct str key)
 {
     size_t buckets = (family->options.bucket_count + 1) * sizeof(atomic_uint_fast64_t), size;
@@ -100,9 +100,9 @@ static struct metric_series *series_make(struct metric_family *family, struct st
     return series;
 }
 
-/* Appends `value` as valid UTF-8 and at most METRIC_LABEL_MAX bytes of it, never part of a
- * character. Text that is not UTF-8 has U+FFFD for each byte above ASCII: here and not when it is
- * printed, so that values which print alike are one series, which a scraper insists on. */
+/* Appends at most METRIC_LABEL_MAX bytes of `value` as valid UTF-8, never part of a character. In
+ * text that is not UTF-8 each non-ASCII byte becomes U+FFFD. This is done here and not when
+ * printing, so that values with the same printed form are one series, as scrapers require. */
 static size_t value_put(struct str value, char *into)
 {
     static const char unknown[] = "\xef\xbf\xbd";
@@ -122,8 +122,8 @@ static size_t value_put(struct str value, char *into)
     return len;
 }
 
-/* Each value followed by NUL. A NUL inside a value ends it: the text format could not show what
- * follows. */
+/* Concatenates the values, each followed by NUL. A NUL inside a value ends the value, because the
+ * text format could not show the rest. */
 static struct str key_make(const struct metric_family *family, const struct str *values,
                            char key[METRIC_KEY_MAX])
 {
@@ -149,7 +149,7 @@ static union metric_value *value_of(struct metric_family *family, enum metric_ki
         series = family->other;
         atomic_fetch_add(&family->overflows, 1);
     }
-    if (series == family->other) family->other_used = true; /* also for values that read so */
+    if (series == family->other) family->other_used = true; /* also for a value "other" */
     series->touched = true;
     pthread_mutex_unlock(&family->metrics->lock);
     return &series->value;
@@ -192,7 +192,7 @@ enum err metrics_add_gauge(struct metrics *metrics, const char *name, const char
     return err;
 }
 
-/* -- numbers of a struct -- */
+/* -- struct fields -- */
 
 enum err metrics_add_fields(struct metrics *metrics, const struct metric_field *rows, size_t count,
                             struct metric_fields **ret_fields, struct note *note)
@@ -283,7 +283,7 @@ void metric_round_end(struct metric_family *family)
 
 /* -- families -- */
 
-/* Every metric is described by a constant of our own; the tests of the page read its names. */
+/* Checks the constant that describes a metric. Tests of the page read the names. */
 static bool metric_is_sound(const struct metric_options *options)
 {
     return options->name && options->help && !options->labels[METRIC_LABELS_MAX] &&

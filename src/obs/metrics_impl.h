@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The metrics from the inside; only for their own files. */
+/* Internals of the metrics. Only metrics*.c include this header. */
 #ifndef OBS_METRICS_IMPL_H
 #define OBS_METRICS_IMPL_H
 #include <pthread.h>
@@ -12,7 +12,7 @@ enum { METRIC_SERIES_DEFAULT = 64, METRIC_KEY_MAX = METRIC_LABELS_MAX * (METRIC_
 struct histogram {
     const struct metric_family *family;
     _Atomic uint64_t sum_bits;
-    atomic_uint_fast64_t buckets[]; /* bucket_count + 1; the last is +Inf */
+    atomic_uint_fast64_t buckets[]; /* bucket_count + 1 counts; the last one is +Inf */
 };
 union metric_value {
     struct counter counter;
@@ -20,17 +20,17 @@ union metric_value {
     struct histogram *histogram;
 };
 struct metric_series {
-    struct str key; /* label values, each followed by NUL: sorts as the values do */
+    struct str key; /* label values, each followed by NUL, so that keys sort like the values */
     union metric_value value;
-    bool touched; /* since metric_round_begin */
+    bool touched; /* looked up since metric_round_begin */
 };
 struct metric_family {
     struct metrics *metrics;
-    struct metric_options options; /* with the defaults; series_max is beside "other" */
+    struct metric_options options; /* with defaults filled in; series_max does not count "other" */
     size_t label_count;
     struct map series; /* by key; guarded by the registry's lock */
     struct metric_series
-        *other; /* for values without room of their own; without labels the only one */
+        *other; /* series for values beyond series_max; the only one without labels */
     bool other_used;
     atomic_uint_fast64_t overflows;
 };
@@ -42,7 +42,7 @@ struct metric_fields {
 };
 struct metrics {
     pthread_mutex_t lock;
-    struct metric_family **families; /* by name */
+    struct metric_family **families; /* sorted by name */
     size_t family_count, family_cap;
     struct {
         metrics_collect_fn *fn;

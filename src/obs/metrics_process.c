@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers of the operating system about this process, read when the metrics are written. */
+/* Operating system metrics of this process, read when the metrics are written. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +30,7 @@ static const struct metric_field rows[] = {
      METRIC_FIELD(struct process_numbers, threads)},
 };
 
-static struct process_numbers numbers; /* as last read: what cannot be read stays */
+static struct process_numbers numbers; /* last values read; kept if reading fails */
 static pthread_mutex_t numbers_lock =
     PTHREAD_MUTEX_INITIALIZER; /* two pages may be written at once */
 
@@ -58,7 +58,7 @@ static void read_stat(void)
     buf_deinit(&text);
 }
 
-/* Seconds since 1970 at which this process began: boot time plus ticks since boot. */
+/* Returns the process start in seconds since 1970: boot time plus ticks since boot. */
 static double start_time(void)
 {
     struct buf text;
@@ -86,13 +86,13 @@ static void metrics_process_collect(void *context)
     pthread_mutex_lock(&numbers_lock);
     read_stat();
     if (fs_list(fs_real(), "/proc/self/fd", count_one, &fds) == ERR_OK && fds > 0)
-        numbers.open_fds = fds - 1; /* one was the listing itself */
+        numbers.open_fds = fds - 1; /* minus the descriptor of the listing itself */
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0) numbers.max_fds = limit.rlim_cur;
     metrics_set_fields(context, &numbers);
     pthread_mutex_unlock(&numbers_lock);
 }
 
-/* gcc's own text is a bare number, clang's begins with its name or its packager's. */
+/* gcc's __VERSION__ is a bare number; clang's begins with its or its packager's name. */
 #ifdef __clang__
 #define COMPILER_TEXT __VERSION__
 #else
@@ -130,5 +130,5 @@ enum err metrics_add_process(struct metrics *metrics, const struct metrics_build
     if (!err) err = add_build(metrics, build, note);
     if (!err) err = metrics_on_write(metrics, metrics_process_collect, fields);
     if (!err) gauge_set(started, start_time());
-    return err; /* families that were made stay, at 0 */
+    return err; /* families made before the error stay, with value 0 */
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The text format 0.0.4: "# HELP", "# TYPE", then samples; histogram buckets cumulative. */
+/* Writes the text format 0.0.4: "# HELP", "# TYPE", then samples. Histogram buckets are
+ * cumulative. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -32,8 +33,8 @@ __attribute__((format(printf, 2, 3))) static void page_format(struct page *page,
     va_end(args);
 }
 
-/* Escapes backslash and line end, and quotes if the text is between quotes. A scraper drops a page
- * that is not UTF-8: help texts are our own, and label values were made UTF-8 when they came in. */
+/* Escapes backslash and line end, and also quotes if `quoted`. Scrapers reject a page that is not
+ * UTF-8. Help texts are constants, and label values were converted to UTF-8 before. */
 static void page_escaped(struct page *page, struct str text, bool quoted)
 {
     for (size_t i = 0; i < text.len && !page->err; i++) {
@@ -58,7 +59,7 @@ static void page_double(struct page *page, double value)
     }
 }
 
-/* "NAME{a="x",b="y"} "; `bound` adds le, and without labels there are no braces. */
+/* Writes "NAME{a="x",b="y"} ". `bound` adds the label le. Without labels there are no braces. */
 static void page_sample(struct page *page, const struct metric_family *family, const char *suffix,
                         const struct metric_series *series, const double *bound)
 {
@@ -99,7 +100,7 @@ static void page_histogram(struct page *page, const struct metric_family *family
     page_double(page, sum);
     page_add(page, STR("\n"));
     page_sample(page, family, "_count", series, NULL);
-    page_format(page, "%" PRIu64 "\n", count); /* as +Inf, whatever other threads add meanwhile */
+    page_format(page, "%" PRIu64 "\n", count); /* equals +Inf, whatever other threads add */
 }
 
 static void page_series(struct page *page, const struct metric_family *family,
@@ -168,7 +169,7 @@ enum err metrics_write(struct metrics *metrics, struct buf *into)
 
     if (!room) return ERR_NOMEM;
     pthread_mutex_lock(&metrics->lock);
-    count = metrics->collector_count; /* only ever added to */
+    count = metrics->collector_count; /* collectors are never removed from the array */
     pthread_mutex_unlock(&metrics->lock);
     for (size_t i = 0; i < count; i++) metrics->collectors[i].fn(metrics->collectors[i].context);
     pthread_mutex_lock(&metrics->lock);

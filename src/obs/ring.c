@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Entries are claimed with one atomic addition. Each slot carries a stamp: 2n + 1 while entry n is
- * being written, 2n + 2 when it is whole. A reader takes a slot only if the stamp is even and the
- * same before and after. All words are atomic, stored with release and loaded with acquire: a
- * reader that sees a word of a newer entry also sees its stamp. */
+/* Entries are claimed with one atomic addition. Each slot has a stamp: 2n + 1 while entry n is
+ * being written, 2n + 2 when entry n is complete. A reader accepts a slot only if the stamp is even
+ * and the same before and after reading. All words are atomic, stored with release and loaded with
+ * acquire. So a reader that sees a word of a newer entry also sees its stamp. */
 #include "obs/ring.h"
 
 #include <inttypes.h>
@@ -41,8 +41,8 @@ static struct slot *begin(uint64_t *ret_entry)
     struct slot *slot = &slots[entry % RING_SLOTS];
     uint64_t stamp = atomic_load_explicit(&slot->stamp, memory_order_relaxed);
 
-    /* A writer that slept for a whole round may still be in this slot, or may come back to it after
-     * us: the older entry is the one given up. */
+    /* A writer that was paused for a whole round may still use this slot, or return to it after
+     * this writer. The older entry is dropped. */
     if (stamp % 2 == 1 || stamp > 2 * entry) return NULL;
     if (!atomic_compare_exchange_strong_explicit(&slot->stamp, &stamp, 2 * entry + 1,
                                                  memory_order_acquire, memory_order_relaxed))
@@ -116,8 +116,7 @@ static bool copy_entry(uint64_t entry, struct copy *copy)
     return atomic_load_explicit(&slot->stamp, memory_order_acquire) == 2 * entry + 2;
 }
 
-/* snprintf is not on the list of what a signal handler may call; obs/line.h calls nothing that is
- * not. */
+/* snprintf is not async-signal-safe; obs/line.h is. */
 static void entry_text(const struct copy *copy, struct log_line *line)
 {
     uint64_t us = copy->ns / 1000;
@@ -133,14 +132,15 @@ static void entry_text(const struct copy *copy, struct log_line *line)
     if (copy->kind == KIND_TEXT) {
         for (size_t i = 0; i < copy->len; i++) {
             char c = copy->u.text[i];
-            line_add(line, str_of(c >= ' ' && c != 0x7f ? &c : "?", 1)); /* one entry, one line */
+            line_add(line,
+                     str_of(c >= ' ' && c != 0x7f ? &c : "?", 1)); /* keeps an entry on one line */
         }
     } else {
         line_add_u64(line, copy->u.words[0]);
         line_add_c(line, " ");
         line_add_u64(line, copy->u.words[1]);
     }
-    line->cap++; /* kept back for the end */
+    line->cap++; /* room reserved for the line end */
     line_add_c(line, "\n");
 }
 

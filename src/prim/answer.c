@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pure, as pure libraries use it: what is drawn at random is in clock.c. */
+/* Pure, for use by pure libraries; the random functions are in clock.c. */
 #include "prim/answer.h"
 
 #include <stdarg.h>
@@ -71,7 +71,7 @@ coord_entry *prim_entry_make(const coord_entry *like, struct str key, struct str
     if (entry == NULL) return NULL;
     *entry = *like;
     char *at = (char *)(entry + 1);
-    /* Both end with a NUL that is not counted: callers print them. */
+    /* Both strings end with a NUL that `len` does not count, because callers print them. */
     entry->key = (coord_str){at, key.len};
     str_put(&at, key);
     *at++ = '\0';
@@ -87,7 +87,7 @@ void coord_entry_free(coord_entry *entry)
     free(entry);
 }
 
-/* The rows behind the public struct, with the room that was asked for. */
+/* The rows behind the public struct, with their capacity. */
 struct holders {
     coord_holders public;
     size_t rows_max;
@@ -100,7 +100,7 @@ coord_holders *prim_holders_make(size_t rows_max)
     if (holders == NULL) return NULL;
     holders->rows_max = rows_max;
     holders->public.rows = holders->rows;
-    return (coord_holders *)(void *)holders; /* gcc's analyzer takes &holders->public for a leak */
+    return (coord_holders *)(void *)holders; /* gcc's analyzer reports &holders->public leaked */
 }
 
 bool prim_holders_add(coord_holders *public, const coord_holder *like, struct str owner,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls that are started and answered later: threads of ours make the blocking call, and the
- * caller's own loop gets the answers.
+/* Asynchronous calls: library threads make the blocking call, and the caller's own loop dispatches
+ * the results.
  *
- * Invariants: at most `max` calls are started and not dispatched; done() runs on the thread that
- * dispatches, never on ours. */
+ * Invariants: at most `max` calls are started and not dispatched. done() runs on the thread that
+ * dispatches, never on a library thread. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -18,7 +18,7 @@ enum {
 };
 
 struct async_call {
-    coord_request request; /* its strings are in `bytes` */
+    coord_request request; /* its strings point into `bytes` */
     struct list node;
     coord_done_fn done;
     void *arg;
@@ -31,7 +31,7 @@ struct prim_async {
     pthread_mutex_t lock;
     pthread_cond_t work;
     struct list waiting, finished;
-    size_t waiting_count, taken; /* taken: started and not yet dispatched */
+    size_t waiting_count, taken; /* taken: calls started and not yet dispatched */
     size_t max;
     pthread_t threads[PRIM_ASYNC_THREADS_MAX];
     unsigned thread_count, thread_max, idle;
@@ -74,7 +74,7 @@ static const char *async_copy_text(char **at, const char *from)
     return from == NULL ? NULL : str_put(at, str_of(from, strlen(from) + 1)).at;
 }
 
-/* The fields that the operation reads; the others may hold anything. */
+/* Copies the fields that the operation reads; other fields may be uninitialised. */
 static coord_request request_fields(const coord_request *from)
 {
     int op = from->op;
@@ -165,17 +165,17 @@ static void call_run(coord_store *store, struct async_call *call)
         out->result = coord_release_key(in->lease, &in->call, in->key);
         return;
     }
-    assert(false); /* coord_start refuses any other */
+    assert(false); /* coord_start refuses other operations */
 }
 
 /* -- the threads ------------------------------------------------------------------------------ */
 
-/* Under async->lock. */
+/* Queues a finished call for dispatch. Under async->lock. */
 static void call_finish(struct prim_async *async, struct async_call *call)
 {
     uint64_t one = 1;
     list_append(&async->finished, &call->node);
-    (void)!write(async->fd, &one, sizeof one); /* full: it is readable already */
+    (void)!write(async->fd, &one, sizeof one); /* EAGAIN: the descriptor is readable already */
 }
 
 static void *async_thread(void *arg)
@@ -201,7 +201,7 @@ static void *async_thread(void *arg)
     return NULL;
 }
 
-/* Under async->lock. True when a thread will run the waiting calls. */
+/* Under async->lock. Returns true if a thread will run the waiting calls. */
 static bool async_has_thread(struct prim_async *async)
 {
     if (async->idle < async->waiting_count && async->thread_count < async->thread_max &&
@@ -210,12 +210,12 @@ static bool async_has_thread(struct prim_async *async)
     return async->thread_count > 0;
 }
 
-/* OK: it waits for a thread. Else it is gone. */
+/* Queues the call for a thread. After an error the call is freed. */
 static coord_result async_take(struct prim_async *async, struct async_call *own_call)
 {
     coord_result result = prim_ok(COORD_R_NONE);
     (void)pthread_mutex_lock(&async->lock);
-    async->waiting_count++; /* so that a thread is started for it */
+    async->waiting_count++; /* counted first, so that a thread is started for the call */
     if (async->stopping) {
         result = prim_answer(COORD_UNAVAILABLE, COORD_R_CLOSED, "the store was closed");
     } else if (async->taken >= async->max) {
@@ -267,13 +267,13 @@ static size_t async_dispatch(struct prim_async *async)
     size_t ran = 0;
     list_init(&ready);
     (void)pthread_mutex_lock(&async->lock);
-    (void)!read(async->fd, &count, sizeof count); /* nothing there: somebody else dispatched */
+    (void)!read(async->fd, &count, sizeof count); /* EAGAIN: another thread dispatched */
     list_splice(&ready, &async->finished);
     (void)pthread_mutex_unlock(&async->lock);
     while ((node = list_pop(&ready)) != NULL) {
         struct async_call *call = CONTAINER_OF(node, struct async_call, node);
         (void)pthread_mutex_lock(&async->lock);
-        async->taken--; /* before done(), which may start the next */
+        async->taken--; /* before done(), which may start the next call */
         (void)pthread_mutex_unlock(&async->lock);
         call->done(call->arg, &call->answer);
         call_free(call);

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The duties of a store, so that prim/ can keep the contract of <muster/coord.h> over it.
+/* What a store backend must implement, so that prim/ can keep the contract of <muster/coord.h>.
  *
- * A backend is a table of blocking functions, called from many threads at once, each with a
- * deadline. Arguments are checked before (limits, capability bits); a backend never sees a key, an
- * owner or a TTL outside its limits, nor a call whose bit it does not set.
+ * A backend is a table of blocking functions. Many threads call them at once, each call with a
+ * deadline. prim checks all arguments first: a backend never gets a key, owner or TTL outside its
+ * limits, nor a call whose capability bit it does not set.
  *
- * Who does what:
- *   backend   one atomic step at the authority; recognises its own request id in what is stored
- *             (answer OK/replayed), so that a retry with the same id is safe; resolves what a lost
- *             reply leaves open as far as its deadline allows, else UNAVAILABLE + MAYBE_APPLIED.
- *   prim      retries such an answer with the same request id; handles, safe_until, the keeper,
+ * Division of work:
+ *   backend   Does one atomic step at the authority. Recognises its own request id in stored data,
+ *             answers OK/replayed, so that a retry with the same id is safe. After a lost reply,
+ *             finds out the outcome within its deadline, else UNAVAILABLE + MAYBE_APPLIED.
+ *   prim      Retries such a result with the same request id. Owns handles, safe_until, the keeper,
  *             waiting for a slot (unless CAP_FIFO_WAIT), the bounded event queue of a watch,
  *             asynchronous calls, fork detection.
- * Nothing that belongs to a lease hides in a backend's memory only: a claim is plain data, so that
- * it can be exported and imported. What a backend keeps beside it (a descriptor, a resource
- * version) it finds again by lease id, or does without. */
+ * No state of a lease exists only in a backend's memory. A claim is plain data, so that it can be
+ * exported and imported. Extra state of a backend (a descriptor, a resource version) is found again
+ * by lease id, or the backend works without it. */
 #ifndef PRIM_BACKEND_H
 #define PRIM_BACKEND_H
 #include <muster/coord.h>
@@ -25,7 +25,7 @@
 
 struct prim_backend;
 
-/* Elapsed time in ns, CLOCK_BOOTTIME unless a test of mem: brought its own. */
+/* Elapsed time in ns: CLOCK_BOOTTIME, or the clock that a test of mem: provides. */
 struct prim_clock {
     int64_t (*now)(void *arg);
     void *arg;
@@ -40,19 +40,20 @@ static inline int64_t prim_left_ms(const struct prim_clock *clock, int64_t until
     int64_t left_ns = until_ns - prim_clock_now(clock);
     return left_ns > 0 ? left_ns / PRIM_NS_PER_MS : 0;
 }
-int64_t prim_boottime_ns(void *unused);     /* the real one */
-uint64_t prim_wall_ms(void);                /* of the wall clock: for people, decides nothing */
-bool prim_kernel_boot_id(coord_id *ret_id); /* of this boot of this kernel; false: not known */
-/* Whose count of CLOCK_BOOTTIME this process sees: of this boot of this kernel, in this time
- * namespace. Zeros: not known; then no two are the same. */
+int64_t prim_boottime_ns(void *unused);     /* CLOCK_BOOTTIME */
+uint64_t prim_wall_ms(void);                /* wall clock, for people only; never decides */
+bool prim_kernel_boot_id(coord_id *ret_id); /* id of this boot of this kernel; false: unknown */
+/* Identifies the CLOCK_BOOTTIME that this process sees: one boot of one kernel in one time
+ * namespace. Zeros: unknown; two unknown ids never count as equal. */
 coord_id prim_boot_id(void);
 
-/* What a backend may report to the store at any time, from any of its threads, and under a lock of
- * its own: the store calls no backend under its lock. Valid until close() has returned. */
+/* What a backend may report to the store. Any backend thread may report at any time, also under
+ * a backend lock, because the store calls no backend under its own lock. Valid until close()
+ * returns. */
 struct prim_host {
-    /* The authority says that this lease, or one of its keys, is gone: EXPIRED reasons only. */
+    /* The authority reports that this lease, or one of its keys, is gone: EXPIRED reasons only. */
     void (*lost)(struct prim_host *host, const coord_id *lease_id, int reason, uint64_t token);
-    /* C4: a capability is gone while open; every lease is reported lost, grants are refused. */
+    /* C4: a capability was lost while open. Every lease is reported lost and grants are refused. */
     void (*degraded)(struct prim_host *host, const char *why);
 };
 
@@ -62,7 +63,7 @@ struct prim_call {
     uint32_t attempt;    /* > 0: an earlier attempt with this id may have been applied */
 };
 
-/* One key of a lease. `create_revision` is that of the entry as it was granted. */
+/* One key of a lease. `create_revision` is the entry's at the time of the grant. */
 struct prim_held {
     char *key;
     uint64_t token, create_revision;
@@ -75,33 +76,33 @@ struct prim_claim {
     const struct prim_held *held;
     size_t count;
 };
-/* The key as the claim holds it; NULL: the claim is NULL, or does not hold it. */
+/* Returns the key as the claim holds it. NULL if the claim is NULL or does not hold the key. */
 const struct prim_held *prim_held_of(const struct prim_claim *claim, struct str key);
 
-/* What a successful create, cas or acquire granted. Zeroed before the call; `revision` and `token`
- * of the result are filled from it by nobody: set both. */
+/* What a successful create, cas or acquire granted. Zeroed before the call. The backend must also
+ * set `revision` and `token` of the result; prim does not copy them from the grant. */
 struct prim_grant {
-    coord_id lease_id; /* the one given, or on OK/replayed the one that is stored */
+    coord_id lease_id; /* the id passed in; on OK/replayed the stored id */
     uint64_t token, create_revision;
     uint32_t slot;          /* acquire */
     int64_t granted_ttl_ms; /* 0: no lease was made */
-    int64_t sent_ns;        /* before the request that granted left; 0: when the call began */
+    int64_t sent_ns;        /* before the granting request was sent; 0: when the call began */
 };
 
 struct prim_create {
     struct str key, value;
     struct str owner;               /* "" without a lease */
     int64_t ttl_ms;                 /* 0: no lease */
-    coord_id lease_id;              /* for the new lease; drawn at random */
-    const struct prim_claim *under; /* not NULL: no new lease, one more key of this one */
+    coord_id lease_id;              /* random id for the new lease */
+    const struct prim_claim *under; /* not NULL: add the key to this claim's lease; no new lease */
 };
 struct prim_cas {
     struct str key, value;
-    uint64_t expected;              /* 0: absent */
-    int64_t ttl_ms;                 /* COORD_TTL_KEEP, 0, or of a new lease */
-    struct str owner;               /* of a new lease; with `claim`: that one's */
+    uint64_t expected;              /* 0: the entry must be absent */
+    int64_t ttl_ms;                 /* COORD_TTL_KEEP, 0, or the TTL of a new lease */
+    struct str owner;               /* of a new lease; with `claim` set, the claim's owner */
     coord_id lease_id;              /* for a new lease */
-    const struct prim_claim *claim; /* the lease the caller says it has, or NULL */
+    const struct prim_claim *claim; /* the lease that the caller claims to hold, or NULL */
 };
 struct prim_delete {
     struct str key;
@@ -112,7 +113,7 @@ struct prim_acquire {
     struct str group, owner, value;
     uint32_t slot_count, flags, prefer_slot;
     int64_t ttl_ms, cooldown_ms;
-    int64_t wait_ms; /* CAP_FIFO_WAIT only; else 0: prim waits */
+    int64_t wait_ms; /* CAP_FIFO_WAIT only; otherwise 0 because prim waits */
     coord_id lease_id;
 };
 
@@ -142,67 +143,67 @@ typedef coord_result prim_watch_fn(struct prim_backend *backend, const struct pr
 
 struct prim_backend_ops {
     const char *name;      /* "file" */
-    uint32_t renewals_max; /* a second, that the authority takes well; more is said in the note of
-                              the capabilities. 0: no matter */
-    uint32_t guards_max;   /* keys of kept claims that are watched (prim/guard.h); 0: none */
-    uint32_t guards_alone; /* keys of a bucket with watches of their own; the next key has the whole
-                              bucket watched. 0: no key shares a watch */
+    uint32_t renewals_max; /* renewals a second that the authority handles well, also named in the
+                              capabilities' note; 0: no limit */
+    uint32_t guards_max;   /* keys of kept claims that may be watched (prim/guard.h); 0: none */
+    uint32_t guards_alone; /* keys of a bucket that get their own watches; with one more key the
+                              whole bucket is watched. 0: every key has its own watch */
     coord_caps (*capabilities)(struct prim_backend *backend); /* cheap; may change while open */
 
     prim_create_fn *create;
     prim_cas_fn *cas;
     prim_remove_fn *remove;
-    /* *ret_entry by prim_entry_make; only with OK. */
+    /* Makes *ret_entry with prim_entry_make, only with OK. */
     prim_get_fn *get;
     prim_acquire_fn *acquire;
     prim_resize_fn *resize;
-    /* *ret_holders by prim_holders_make, with all but the order of its rows; only with OK. */
+    /* Makes *ret_holders with prim_holders_make, in any row order, only with OK. */
     prim_holders_fn *holders;
-    /* Checks that every key is still the claim's own. */
+    /* Renews the lease after checking that the claim still holds every key. */
     prim_renew_fn *renew;
-    /* key NULL: all of them and the lease. With attempt > 0, absence is OK/already. */
+    /* Releases a key; key NULL: all keys and the lease. With attempt > 0, absence is OK/already. */
     prim_release_fn *release;
-    /* A lease comes from elsewhere (import): check it as renew does, extend nothing, take up what
-     * the backend keeps beside a lease. *ret_left_ms: what is left of it; -1: it is alive, and how
-     * long is not known, so prim renews it. EXPIRED/deadline when that it is alive cannot be
-     * shown. May be NULL, where a renewal refuses what is over: then prim renews instead. */
+    /* Takes over an imported lease: checks it as renew does, does not extend it, and restores the
+     * backend's extra state. *ret_left_ms is the remaining time; -1 means alive with unknown
+     * remaining time, so prim renews the lease. EXPIRED/deadline if the lease cannot be shown to be
+     * alive. NULL is allowed if renew refuses leases that are over: then prim renews. */
     prim_adopt_fn *adopt;
 
-    /* Fills `feed` from threads of its own: first a snapshot, then changes, until unwatch, which
-     * returns when the feed will not be touched again. */
+    /* Fills `feed` from the backend's threads with a snapshot, then changes, until unwatch. After
+     * unwatch returns, the feed is not accessed again. */
     prim_watch_fn *watch;
     void (*unwatch)(struct prim_backend *backend, void *watch);
 
-    /* Optional. The store is about to close: acquire() calls that wait at the authority end now,
-     * with UNAVAILABLE/closed, and later ones do not wait. */
+    /* Optional. Called before the store closes: acquire() calls that wait at the authority end with
+     * UNAVAILABLE/closed, and later calls do not wait. */
     void (*wake)(struct prim_backend *backend);
 
-    /* Ends all threads. No call runs and no watch is open when it is called. */
+    /* Ends all threads. Called when no call runs and no watch is open. */
     void (*close)(struct prim_backend *backend);
 
-    const struct prim_ways *ways; /* change.h; NULL: the functions above are all its own */
+    const struct prim_ways *ways; /* change.h; NULL: no function above uses it */
 };
 
 /* The first member of every backend's own struct. */
 struct prim_backend {
     const struct prim_backend_ops *ops;
-    /* Set while the store is opened; they stay as they are. */
-    struct prim_clock clock; /* of the store */
+    /* Set while the store is opened; constant afterwards. */
+    struct prim_clock clock; /* the store's clock */
     struct prim_host *host;
     coord_id id;
     coord_limits limits;
-    atomic_bool degraded; /* by prim_degrade */
+    atomic_bool degraded; /* set by prim_degrade */
 };
 
-/* The arguments of an opener; libmuster has the table scheme -> opener. */
+/* The arguments of an opener. libmuster maps URL schemes to openers. */
 struct prim_open {
-    struct prim_url *url;         /* params are marked as they are asked for */
+    struct prim_url *url;         /* each parameter is marked as known when the opener reads it */
     const coord_options *options; /* never NULL */
     struct prim_clock clock;
     struct prim_host *host;
     int64_t deadline_ns;
 };
-/* First of all in an opener; `id` follows. */
+/* An opener calls this first and sets `id` afterwards. */
 static inline void prim_backend_init(struct prim_backend *backend,
                                      const struct prim_backend_ops *ops, const struct prim_open *in,
                                      coord_limits limits)
@@ -210,7 +211,7 @@ static inline void prim_backend_init(struct prim_backend *backend,
     *backend =
         (struct prim_backend){.ops = ops, .clock = in->clock, .host = in->host, .limits = limits};
 }
-/* C4, R5: reported once, from any thread. */
+/* Reports a lost capability, once, from any thread (C4, R5). */
 static inline void prim_degrade(struct prim_backend *backend, const char *why)
 {
     if (!atomic_exchange(&backend->degraded, true)) backend->host->degraded(backend->host, why);

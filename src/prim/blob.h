@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A lease as bytes, for another process to go on with. A process that has them holds the claim.
+/* An exported lease as bytes, for use by another process. Any process with these bytes holds the
+ * claim.
  *
  *   0   8   magic MSTLEAS1
  *   8   4   length of all
@@ -11,22 +12,22 @@
  *   56  ..  owner; then for each key: token 8, create revision 8, slot 4, length 2, the key
  *   -4  4   CRC-32C of everything before
  *
- * Little endian. No deadline: the store is asked how much is left. */
+ * Little endian. There is no deadline in the blob: the store is asked for the remaining time. */
 #ifndef PRIM_BLOB_H
 #define PRIM_BLOB_H
 #include "prim/backend.h"
 
 enum { BLOB_HEADER = 56, BLOB_KEY_HEADER = 22, BLOB_MAX = 1024 * 1024 };
 
-/* What it takes; written when it fits into `cap`. */
+/* Returns the encoded size. Writes the blob if it fits into `cap`. */
 size_t blob_encode(const coord_id *store_id, const struct prim_claim *claim, void *blob,
                    size_t cap);
 
 struct blob {
     coord_id store_id;
     struct prim_claim claim; /* points into `memory` */
-    void *memory;            /* free() it */
+    void *memory;            /* the caller must free() it */
 };
-/* ERR_CORRUPT: not one of ours, damaged, or outside the limits. ERR_NOMEM. */
+/* ERR_CORRUPT: not such a blob, damaged, or outside the limits. ERR_NOMEM. */
 enum err blob_decode(struct str bytes, struct blob *ret_blob);
 #endif

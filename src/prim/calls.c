@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The calls on entries and groups: arguments and capabilities are checked here, before any I/O. */
+/* The calls on entries and groups. Arguments and capabilities are checked here, before any I/O. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -13,7 +13,7 @@
         if (checked_.code != COORD_OK) { return checked_; }                                        \
     } while (0)
 
-/* Slots are granted by acquire only: a plain entry of that name would be counted as a holder. */
+/* Refuses slot names: only acquire makes slots; a plain entry would be counted as a holder. */
 static coord_result check_plain_key(struct str key)
 {
     uint32_t slot;
@@ -26,7 +26,7 @@ static coord_result check_plain_key(struct str key)
 
 /* -- grants ----------------------------------------------------------------------------------- */
 
-/* The grant of a call, as a claim of one key. */
+/* The grant of a call, as a claim with one key. */
 struct granted {
     char owner[PRIM_OWNER_MAX + 1], key[PRIM_SLOT_KEY_CAP];
     struct prim_held held;
@@ -44,8 +44,8 @@ static void granted_init(struct granted *granted, const struct prim_grant *grant
                                          &granted->held, 1};
 }
 
-/* A grant without a handle is given back; else it runs out by itself. `key` not NULL: that key only,
- * since the lease itself is an older one and stays. */
+/* Releases a grant that gets no handle; if that fails, the grant expires. `key` not NULL: releases
+ * only that key, because it joined an existing lease. */
 static void give_back(coord_store *store, struct prim_frame *frame, const struct prim_claim *claim,
                       const char *key)
 {
@@ -54,8 +54,8 @@ static void give_back(coord_store *store, struct prim_frame *frame, const struct
     (void)store->backend->ops->release(store->backend, &call, claim, key);
 }
 
-/* The handle of a grant, or a refusal instead. The store's lease reservation is used up or
- * given back. */
+/* Makes the handle of a grant, or returns a refusal. Uses up or returns the store's lease
+ * reservation. */
 static coord_result hand_out(coord_store *store, struct prim_frame *frame, coord_result result,
                              const struct prim_grant *grant, struct str owner, struct str key,
                              coord_lease **ret_lease)
@@ -64,7 +64,7 @@ static coord_result hand_out(coord_store *store, struct prim_frame *frame, coord
         prim_lease_unreserve(store);
         return result;
     }
-    if (grant->granted_ttl_ms <= 0) { /* a replay of another call, which made no lease */
+    if (grant->granted_ttl_ms <= 0) { /* a replay of another call that made no lease */
         prim_lease_unreserve(store);
         return prim_answer(COORD_INVALID, COORD_R_ARGUMENT,
                            "this request id made an entry without a lease: each call its own id");
@@ -79,8 +79,8 @@ static coord_result hand_out(coord_store *store, struct prim_frame *frame, coord
         prim_lease_unreserve(store);
         return prim_no_memory();
     }
-    /* An id that the caller brought may have been granted any time ago: the store is asked, since
-     * counting from now would give the holder time it does not have. */
+    /* A request id from the caller may have been granted any time ago. The store is asked for the
+     * time left, because counting from now could exceed the lease. */
     if (result.reason == COORD_R_REPLAYED && !frame->own_id) {
         coord_result renewed = prim_renew_now(lease, frame);
         if (renewed.code != COORD_OK) {
@@ -92,7 +92,7 @@ static coord_result hand_out(coord_store *store, struct prim_frame *frame, coord
     return result;
 }
 
-/* Enters; with one of the store's leases reserved when the call may grant one. */
+/* Enters the call and, if the call may grant a lease, reserves a lease of the store's limit. */
 static coord_result enter(coord_store *store, const coord_call *call, int64_t extra_ms, bool leased,
                           struct prim_frame *ret_frame)
 {
@@ -172,7 +172,7 @@ static coord_result create_under(coord_store *store, struct prim_frame *frame, c
         if (!added) {
             give_back(store, frame, &granted.claim, granted.key);
             result = prim_no_memory();
-        } else if (over != 0) { /* released or lost meanwhile: the key went with it, or will */
+        } else if (over != 0) { /* the lease was released or lost meanwhile, and the key with it */
             result = prim_lease_expired(over, 0);
         } else {
             result.granted_ttl_ms = lease->ttl_ms;
@@ -191,7 +191,7 @@ coord_result coord_create_under(coord_lease *lease, const coord_call *call, coor
     struct prim_frame frame;
     RETURN_UNLESS_OK(prim_lease_check_use(NULL, lease));
     coord_store *store = lease->store;
-    /* First of all: a handle may outlive its store's backend. */
+    /* Must come first, because a handle may outlive its store's backend. */
     RETURN_UNLESS_OK(prim_enter(store, call, 0, &frame));
     coord_result result = create_under(store, &frame, lease, prim_str(key), prim_str(value));
     prim_leave(store);
@@ -234,7 +234,7 @@ coord_result coord_compare_and_set(coord_store *store, const coord_call *call, c
     bool leased = ttl_ms > 0;
     RETURN_UNLESS_OK(check_cas(store, name, expected, bytes, ttl_ms, owner, lease, ret_lease));
     RETURN_UNLESS_OK(enter(store, call, 0, leased, &frame));
-    /* The key leaves its old lease: a renewal of that one may find it gone meanwhile. */
+    /* The key leaves its old lease, so a renewal of the old lease may find the key gone. */
     bool leaves = lease != NULL && expected != 0 && ttl_ms != COORD_TTL_KEEP;
     if (leaves) prim_lease_will_drop(lease);
     if (lease != NULL && expected != 0) prim_lease_view(lease, &view);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loop of change.h, and the rules for entries and leases. The functions judge_* are pure: they
- * see what was read and say what to write. Slots are in slots.c. Runs on the caller's thread.
+/* The loop of change.h and the rules for entries and leases. The judge_* functions are pure: they
+ * get the record that was read and return what to write. Slots are in slots.c. Runs on the caller's
+ * thread.
  *
- * Invariants: a write is conditional on what the judge saw; the loop ends by the deadline of the
- * call or after TURNS_MAX turns; no answer says "no" while a write of this request is in doubt and
- * the store does not know it. */
+ * Invariants: a write is conditional on what the judge saw. The loop ends by the deadline of the
+ * call or after TURNS_MAX turns. No result is a refusal while a write of this request is in doubt
+ * and the store does not know it. */
 #include "prim/change.h"
 
 #include "prim/answer.h"
@@ -83,7 +84,7 @@ void prim_change_doubt(struct prim_change *c, int64_t sent_ns)
     if (c->doubt_sent_ns == 0) c->doubt_sent_ns = sent_ns;
 }
 
-/* The pauses grow, and are random: clients that lost a race together do not meet again. */
+/* The pauses grow and are random, so that clients that conflicted once do not conflict again. */
 bool prim_change_next_turn(struct prim_change *c, coord_result *ret_why)
 {
     const struct prim_clock *clock = &c->backend->clock;
@@ -119,7 +120,7 @@ static coord_result change_look(struct prim_change *c)
     return ways->read(c);
 }
 
-/* The key holds what this request wrote. */
+/* The key holds what this request wrote: fills in the grant. */
 static void change_grant(struct prim_change *c, coord_result *result, int64_t sent_ns)
 {
     const struct prim_seen *seen = &c->seen;
@@ -132,7 +133,7 @@ static void change_grant(struct prim_change *c, coord_result *result, int64_t se
     c->grant.granted_ttl_ms = result->granted_ttl_ms = seen->ttl_ms;
 }
 
-/* False: the result is final. */
+/* Returns false if the result is final. */
 static bool change_turn(struct prim_change *c, coord_result *result)
 {
     const struct prim_ways *ways = c->backend->ops->ways;
@@ -211,12 +212,12 @@ static void plan_lease(const struct prim_change *c, struct prim_plan *plan,
 static void plan_renewal(const struct prim_change *c, struct prim_plan *plan)
 {
     plan->act = PRIM_ACT_RENEW;
-    plan->envelope = c->seen.envelope; /* and the request id of the last logical change */
+    plan->envelope = c->seen.envelope; /* including the request id of the last logical change */
 }
 
-/* The request was applied before. When the write that granted a lease left is known only if this
- * very call made it; else the lease is renewed once, so that its holder counts from a time before
- * the others begin to count. */
+/* Plans a replay: the request was applied before. The send time of the write that granted a lease
+ * is known only if this call made the write. Otherwise the lease is renewed once, so that its
+ * holder counts from an earlier time than contenders do. */
 static void plan_replay(const struct prim_change *c, struct prim_plan *plan, bool granted_lease)
 {
     bool timed = c->call->attempt == 0 && c->doubt_sent_ns != 0;
@@ -224,8 +225,8 @@ static void plan_replay(const struct prim_change *c, struct prim_plan *plan, boo
     plan->result = prim_ok(COORD_R_REPLAYED);
 }
 
-/* With a write in doubt, a revision that is further than one step from the expected one may have
- * passed through ours: the answer is neither yes nor no. */
+/* With a write in doubt and a revision more than one step from the expected one, the write may have
+ * been applied and then replaced. The result is neither success nor refusal. */
 static bool may_have_passed(const struct prim_change *c, uint64_t expected, coord_result *result)
 {
     if (!c->backend->ops->ways->dense || !c->doubt || c->seen.kind == PRIM_SEEN_NOTHING ||
@@ -240,7 +241,8 @@ void prim_change_judge_make(struct prim_change *c, struct prim_plan *plan)
     const struct prim_make *in = c->in;
     bool live = prim_seen_is_live(&c->seen);
     bool same = live && str_equal(c->seen.envelope.owner, in->owner);
-    /* An entry that is leased, of a request that is not, was made by another call with that id. */
+    /* If only the entry or only the request has a lease, another call with this id made the
+     * entry. */
     if (prim_change_is_replay(c) && (c->seen.token != 0) == (in->ttl_ms > 0)) {
         plan_replay(c, plan, true);
     } else if (live && !(in->takeover && same)) {
@@ -304,7 +306,7 @@ static void judge_cas(struct prim_change *c, struct prim_plan *plan)
             plan->result = change_refused(c, COORD_CONFLICT, COORD_R_REVISION);
     } else if ((seen->token != 0 || in->ttl_ms > 0) &&
                !prim_seen_is_claims(seen, in->claim, c->key)) {
-        /* A new lease replaces the one that is shown; without one there is nothing to replace. */
+        /* The entry is leased or gets a new lease, so the caller's claim must hold the entry. */
         plan->result = change_refused(c, COORD_CONFLICT, COORD_R_NOT_OWNER);
     } else {
         plan_update(c, plan);
@@ -333,7 +335,7 @@ coord_result prim_change_cas(struct prim_backend *backend, const struct prim_cal
                             .guesses = in->expected == 0,
                             .makes = in->expected == 0};
     coord_result result = change_run_grant(&c, ret_grant);
-    if (in->ttl_ms <= 0) ret_grant->granted_ttl_ms = 0; /* it made no lease */
+    if (in->ttl_ms <= 0) ret_grant->granted_ttl_ms = 0; /* the change made no lease */
     return result;
 }
 
@@ -378,7 +380,7 @@ coord_result prim_change_remove(struct prim_backend *backend, const struct prim_
     return prim_change_run(&c);
 }
 
-/* The entry is copied here, while its strings, which the backend owns, are valid. */
+/* Copies the entry here, while the strings of the backend are valid. */
 static void judge_get(struct prim_change *c, struct prim_plan *plan)
 {
     const struct prim_seen *seen = &c->seen;
@@ -421,7 +423,7 @@ static void judge_renew(struct prim_change *c, struct prim_plan *plan)
     } else if (!prim_seen_is_claims(&c->seen, c->claim, c->key)) {
         plan->result = prim_seen_lost(&c->seen, &c->claim->lease_id);
     } else {
-        plan_renewal(c, plan); /* also when one is in doubt: only an answered one has a time */
+        plan_renewal(c, plan); /* even in doubt: only an answered renewal has a known time */
         plan->result = prim_ok(COORD_R_RENEWED);
     }
 }
@@ -448,7 +450,7 @@ static void judge_release(struct prim_change *c, struct prim_plan *plan)
     if (prim_seen_is_claims(&c->seen, c->claim, c->key)) {
         plan_write(c, plan, PRIM_ACT_BURY, COORD_R_RELEASED);
         plan->envelope.flags = ENVELOPE_TOMBSTONE;
-        plan->envelope.lease_id = c->claim->lease_id; /* a release, and of which lease */
+        plan->envelope.lease_id = c->claim->lease_id; /* marks a release and the released lease */
         return;
     }
     plan->result = prim_seen_lost(&c->seen, &c->claim->lease_id);
@@ -472,7 +474,7 @@ static coord_result change_release_key(struct prim_backend *backend, const struc
 
 int prim_release_rank(const coord_result *result)
 {
-    if (result->code == COORD_UNAVAILABLE) return 3; /* to be tried again */
+    if (result->code == COORD_UNAVAILABLE) return 3; /* retry */
     if (result->code == COORD_OK && result->reason == COORD_R_RELEASED) return 2;
     return result->code == COORD_OK ? 1 : 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What this process asks the kernel for: time, the identity of its boot, random numbers. */
+/* Time, boot identity and random numbers from the kernel. */
 #include <fcntl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -14,7 +14,7 @@
 int64_t prim_boottime_ns(void *)
 {
     struct timespec now;
-    /* Counts time asleep too, so that a resumed holder sees at once how late it is (T9). */
+    /* CLOCK_BOOTTIME includes suspended time, so a resumed holder sees how late it is (T9). */
     int failed = clock_gettime(CLOCK_BOOTTIME, &now);
     assert(failed == 0);
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
@@ -23,7 +23,8 @@ int64_t prim_boottime_ns(void *)
 uint64_t prim_wall_ms(void)
 {
     struct timespec now;
-    (void)clock_gettime(CLOCK_REALTIME_COARSE, &now); /* each change asks; a few ms are no matter */
+    (void)clock_gettime(CLOCK_REALTIME_COARSE, &now); /* coarse, because every change reads it and
+                                                         a few ms do not matter */
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
@@ -33,7 +34,7 @@ bool prim_kernel_boot_id(coord_id *ret_id)
     int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
     ssize_t len = fd < 0 ? -1 : read(fd, text, sizeof text);
     if (fd >= 0) (void)close(fd);
-    /* with the end of its line */
+    /* must end with a line end */
     return len > 1 && text[len - 1] == '\n' &&
            hex_read_id(str_of(text, (size_t)len - 1), ret_id->b);
 }
@@ -43,7 +44,7 @@ coord_id prim_boot_id(void)
     coord_id id = {{0}};
     struct stat space;
     if (!prim_kernel_boot_id(&id)) return id;
-    /* Two containers of one host may count from different starts. */
+    /* Two containers of one host may have different time offsets. */
     if (stat("/proc/self/ns/time", &space) == 0)
         store_le64(id.b, load_le64(id.b) ^ (uint64_t)space.st_ino);
     return id;
@@ -52,7 +53,7 @@ coord_id prim_boot_id(void)
 coord_id prim_id_random(void)
 {
     coord_id id;
-    /* Up to 256 bytes are all or nothing, and only an early boot makes it wait. */
+    /* Requests up to 256 bytes are never partial and block only during early boot. */
     ssize_t got = getrandom(id.b, sizeof id.b, 0);
     assert(got == (ssize_t)sizeof id.b);
     return id;

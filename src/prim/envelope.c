@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Envelopes and group records as bytes (envelope.h). Pure: no clock, no I/O, any thread.
+/* Encodes envelopes and group records (envelope.h). Pure: no clock, no I/O, any thread.
  *
  * Invariant: an envelope with an unknown flag, a wrong length or checksum is corrupt, never a
  * value. */
@@ -81,7 +81,7 @@ enum err envelope_decode(struct str bytes, struct claim_envelope *ret_envelope)
     memcpy(envelope.request_id.b, at + AT_REQUEST, sizeof envelope.request_id.b);
     bool leased = (envelope.flags & (ENVELOPE_LEASED | ENVELOPE_TOMBSTONE)) == ENVELOPE_LEASED;
     if (leased && (envelope.ttl_ms < 1 || envelope.ttl_ms > PRIM_TTL_MAX_MS)) return ERR_CORRUPT;
-    /* A whole one with a flag of tomorrow is not ours to interpret: never read as a value. */
+    /* A valid envelope with a flag of a newer version must not be read as a value. */
     if ((envelope.flags & ~(uint32_t)FLAGS_KNOWN) != 0 || envelope.ttl_ms < 0 ||
         ((envelope.flags & ENVELOPE_GROUP) && value_len != ENVELOPE_GROUP_VALUE))
         return ERR_CORRUPT;

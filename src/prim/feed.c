@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The queue of a watch (feed.h). Producers run on any thread, the reader on one; the lock guards
+/* The queue of a watch (feed.h). Producers run on any thread, the reader on one. The lock guards
  * everything but the fields that are set when the feed is opened.
  *
  * Invariants: the descriptor is readable exactly while the reader has an event to read. The reader
- * gets what waits in this order: the rest of the snapshot that it reads, RESYNC, the next snapshot,
- * events, CLOSED. RESYNC and CLOSED need no memory, so a loss is always reported. */
+ * gets, in this order: the rest of the current snapshot, RESYNC, the next snapshot, events, CLOSED.
+ * RESYNC and CLOSED need no memory, so a loss is always reported. */
 #include "prim/feed.h"
 
 #include <stdlib.h>
@@ -22,28 +22,28 @@ struct event_item {
     int type;
     uint64_t revision, token;
     size_t key_len, value_len, owner_len;
-    char bytes[]; /* key, value, owner; a NUL after the first two, for callers that print */
+    char bytes[]; /* key, value, owner; NUL after key and value, because callers print them */
 };
 struct prim_snapshot {
     const struct prim_feed *feed;
-    struct list entries; /* event_item */
+    struct list entries; /* list of event_item */
     uint64_t as_of;
 };
 
-/* W2, per key. A queued event may be dropped again; a delivered one cannot be taken back. */
+/* W2, per key. A queued event can still be dropped; a delivered event cannot be taken back. */
 struct seen {
     struct list node; /* in feed->dead while the key is absent */
     uint64_t queued, delivered;
     bool dead;
-    struct str key; /* behind it */
+    struct str key; /* stored behind the struct */
 };
-/* Revisions of absent keys are kept for as many keys as there are live ones, and at least these. */
+/* Revisions of absent keys are kept for as many keys as there are live keys, at least this many. */
 enum { DEAD_KEPT_MIN = 4096 };
 
 enum need {
     NEED_NOTHING,
-    NEED_READER,   /* overflow: until RESYNC is read a snapshot would only take memory */
-    NEED_SNAPSHOT, /* now */
+    NEED_READER,   /* overflow: a snapshot is needed, but only after RESYNC was read */
+    NEED_SNAPSHOT, /* a snapshot is needed now */
 };
 
 struct prim_feed {
@@ -52,28 +52,28 @@ struct prim_feed {
     int fd;
     bool signalled; /* fd is readable */
 
-    bool resync;                /* RESYNC waits */
-    struct prim_snapshot *next; /* waits */
-    struct list events;         /* event_item; wait */
-    size_t event_count, bytes;  /* of those */
+    bool resync;                /* RESYNC is queued */
+    struct prim_snapshot *next; /* queued snapshot */
+    struct list events;         /* queued event_item */
+    size_t event_count, bytes;  /* of the queued events */
     int closed_reason;
-    bool ended, finished; /* CLOSED waits, or was read; CLOSED was read */
+    bool ended, finished; /* ended: CLOSED was queued; finished: CLOSED was read */
     enum need need;
-    uint64_t as_of; /* of the last snapshot */
+    uint64_t as_of; /* revision of the last snapshot */
 
     struct map seen;
     struct list dead;
     size_t dead_count;
 
-    /* Reader's. */
-    bool begun;                     /* it has been given anything */
-    bool in_on_room;                /* a call of on_room is under way */
-    struct prim_snapshot *snapshot; /* being read */
-    struct event_item *current;     /* the last event points into it */
+    /* Fields of the reader. */
+    bool begun;                     /* the reader has got an event */
+    bool in_on_room;                /* on_room is running */
+    struct prim_snapshot *snapshot; /* the snapshot being read */
+    struct event_item *current;     /* the last returned event points into this item */
     void (*on_room)(void *owner);
     void *on_room_owner;
 
-    prim_feed_event_fn *on_event; /* not NULL: no queue, no descriptor */
+    prim_feed_event_fn *on_event; /* not NULL: no queue and no descriptor */
     void *event_owner;
     uint64_t since;
     bool bucket;
@@ -162,7 +162,7 @@ static struct seen *seen_get(struct prim_feed *feed, struct str key)
 
 /* -- the queue -------------------------------------------------------------------------------- */
 
-/* Under the lock. */
+/* Under the lock. Makes the descriptor readable or not. */
 static void feed_signal(struct prim_feed *feed)
 {
     bool waits = feed->snapshot != NULL || feed->resync || feed->next != NULL ||
@@ -171,7 +171,7 @@ static void feed_signal(struct prim_feed *feed)
     if (waits == feed->signalled) return;
     ssize_t moved =
         waits ? write(feed->fd, &count, sizeof count) : read(feed->fd, &count, sizeof count);
-    assert(moved == (ssize_t)sizeof count); /* the counter is 0 or 1: neither can block */
+    assert(moved == (ssize_t)sizeof count); /* the counter is 0 or 1, so neither call can block */
     feed->signalled = waits;
     if (waits) (void)pthread_cond_signal(&feed->changed);
 }
@@ -196,7 +196,7 @@ static void feed_drop_waiting(struct prim_feed *feed)
     feed->next = NULL;
 }
 
-/* Drops all waiting events, and the reader gets RESYNC. Events that it never saw may come again. */
+/* Drops all queued events and queues RESYNC. Dropped events may be sent again. */
 static void feed_lose(struct prim_feed *feed, enum need need)
 {
     feed_drop_waiting(feed);
@@ -206,13 +206,13 @@ static void feed_lose(struct prim_feed *feed, enum need need)
         seen->queued = seen->delivered;
         if (seen->delivered == 0) seen_forget(feed, seen);
     }
-    feed->as_of = 0; /* as far as it was delivered, the keys' own revisions keep it */
+    feed->as_of = 0; /* each delivered key still has its own revision */
     feed->need = feed->begun ? need : NEED_SNAPSHOT;
     feed->resync = feed->begun;
     feed_signal(feed);
 }
 
-/* False: no memory. */
+/* Returns false if out of memory. */
 static bool queue_event(struct prim_feed *feed, const struct prim_event *like)
 {
     struct event_item *event = event_make(like);
@@ -250,7 +250,7 @@ bool prim_feed_put(struct prim_feed *feed, const struct prim_event *event)
         taken = false;
     } else if (event->revision <= feed->as_of ||
                (seen != NULL && event->revision <= seen->queued)) {
-        taken = true; /* known already: nothing is missing */
+        taken = true; /* the reader has this revision already: nothing is lost */
     } else if (feed->event_count == FEED_EVENTS_MAX || len > FEED_BYTES_MAX - feed->bytes ||
                !queue_event(feed, event)) {
         feed_lose(feed, NEED_READER);
@@ -320,7 +320,7 @@ bool prim_snapshot_add(struct prim_snapshot *snapshot, const struct prim_event *
     return true;
 }
 
-/* From now on the keys of the snapshot are the live ones, and every other is absent. */
+/* Marks the keys of the snapshot as live and all other keys as absent. */
 static bool seen_from(struct prim_feed *feed, const struct prim_snapshot *snapshot)
 {
     struct map_entry *entry;
@@ -370,7 +370,7 @@ void prim_feed_snapshot(struct prim_feed *feed, struct prim_snapshot *own_snapsh
     if (feed->ended) {
         prim_snapshot_close(own_snapshot);
     } else {
-        /* One that was not asked for: the reader must not take it for more of the stream. */
+        /* The snapshot was not requested, so the reader must get RESYNC before it. */
         if (feed->need == NEED_NOTHING) feed_lose(feed, NEED_SNAPSHOT);
         if (seen_from(feed, own_snapshot)) {
             own_snapshot->as_of = feed->as_of = as_of;
@@ -462,7 +462,7 @@ static void feed_show(struct prim_feed *feed, struct event_item *own_event, coor
     if (seen != NULL) seen->delivered = max_u64(seen->delivered, own_event->revision);
 }
 
-/* Under the lock; something waits. */
+/* Under the lock; an event must be queued. */
 static void feed_take(struct prim_feed *feed, coord_event *ret_event)
 {
     struct list *node;
@@ -491,7 +491,7 @@ static void feed_take(struct prim_feed *feed, coord_event *ret_event)
     }
 }
 
-/* Under the lock. False: nothing came in time. */
+/* Under the lock. Returns false if no event came in time. */
 static bool feed_wait(struct prim_feed *feed, int64_t wait_ms)
 {
     struct timespec until = prim_until_ms(wait_ms > 0 ? wait_ms : 0);

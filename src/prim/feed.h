@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The bounded queue between a backend that sees changes and the reader of a watch.
+/* The bounded queue between a backend that detects changes and the reader of a watch.
  *
- * The producer is never blocked. When the reader lags by more than FEED_EVENTS_MAX events, what
- * waits is dropped, later events are refused, and the reader's next event is RESYNC. Once the reader
- * has read RESYNC, on_room asks the producer for a new snapshot. A snapshot is one item whatever its
- * size, so that a store larger than the queue can still be watched.
+ * The producer never blocks. When the reader lags by more than FEED_EVENTS_MAX events, the queue is
+ * dropped, later events are refused, and the reader's next event is RESYNC. After the reader has
+ * read RESYNC, on_room asks the producer for a new snapshot. A snapshot is one item of any size, so
+ * a store larger than the queue can still be watched.
  *
- * Events and entries outside the scope of the watch are dropped. W2 holds whatever the producer
- * does: for each key only a revision larger than the last one delivered gets through, and nothing
- * that the last snapshot already showed. */
+ * Events and entries outside the watch's scope are dropped. The feed guarantees W2 for any
+ * producer: it passes a key's event only if the revision is larger than the last delivered
+ * revision, and only if the last snapshot did not contain it. */
 #ifndef PRIM_FEED_H
 #define PRIM_FEED_H
 #include <muster/coord.h>
@@ -27,47 +27,48 @@ struct prim_event {
 };
 
 /* -- producer: any thread -- */
-struct prim_scope { /* what is watched: a key, or a bucket with its own keys */
+struct prim_scope { /* the watched key, or a bucket with its own keys */
     struct str name;
     bool bucket;
 };
 struct prim_scope prim_feed_scope(const struct prim_feed *feed); /* valid as long as the feed */
 bool prim_feed_covers(const struct prim_feed *feed, struct str key);
-/* False: dropped, a snapshot is due (now or at on_room). */
+/* Adds an event. Returns false if it was dropped and a snapshot is needed (now or at on_room). */
 bool prim_feed_put(struct prim_feed *feed, const struct prim_event *event);
-/* The reader has seen RESYNC and waits for a snapshot. Called from the reader's thread without a
- * lock of the feed. Set before the first event; with NULL it is not called any more, and no call is
- * under way when this returns. */
+/* Sets the function that is called when the reader has read RESYNC and waits for a snapshot. It
+ * runs on the reader's thread without a lock of the feed. Set it before the first event. After a
+ * call with NULL returns, on_room is not running and will not be called. */
 void prim_feed_on_room(struct prim_feed *feed, void (*on_room)(void *owner), void *owner);
 bool prim_feed_wants_snapshot(struct prim_feed *feed);
 /* The stream broke (compaction, reconnect): the reader gets RESYNC, then the next snapshot. */
 void prim_feed_resync(struct prim_feed *feed);
-/* Nothing comes after it. Reasons of UNAVAILABLE, or COORD_R_NONE for an orderly end. */
+/* Ends the feed; no event follows. `reason` is one of UNAVAILABLE, or COORD_R_NONE if orderly. */
 void prim_feed_end(struct prim_feed *feed, int reason);
 
 struct prim_snapshot *prim_snapshot_open(const struct prim_feed *feed); /* NULL: out of memory */
-void prim_snapshot_close(struct prim_snapshot *snapshot);               /* NULL is fine */
-bool prim_snapshot_add(struct prim_snapshot *snapshot, const struct prim_event *entry); /* memory */
-/* Takes the snapshot. As of a revision where the store has such, else 0. */
+void prim_snapshot_close(struct prim_snapshot *snapshot);               /* NULL is allowed */
+bool prim_snapshot_add(struct prim_snapshot *snapshot,
+                       const struct prim_event *entry); /* false: no memory */
+/* Queues the snapshot. `revision` is the store's revision, or 0 if the store has none. */
 void prim_feed_snapshot(struct prim_feed *feed, struct prim_snapshot *own_snapshot, uint64_t as_of);
 
 /* -- reader: one thread -- */
-struct prim_feed *prim_feed_open(struct prim_scope scope); /* NULL: no memory, no descriptor */
+struct prim_feed *prim_feed_open(struct prim_scope scope); /* NULL: no memory or descriptor */
 void prim_feed_close(struct prim_feed *feed);
 int prim_feed_fd(struct prim_feed *feed); /* readable while an event waits */
-/* As coord_watch_next. What the event points to is valid until the next call. */
+/* Works like coord_watch_next. The event's data is valid until the next call. */
 int prim_feed_next(struct prim_feed *feed, int64_t wait_ms, coord_event *ret_event);
 
 /* -- without a queue -- */
-/* Each event goes to `on_event` at once, on the thread of the producer and perhaps under its lock:
- * a snapshot as SNAPSHOT_BEGIN, ENTRY ..., SNAPSHOT_END with its revision; the end as CLOSED. The
- * changes from revision `since` on are wanted, and no snapshot as long as a backend can do without.
- * NULL: no memory. */
+/* Opens a feed that passes each event to `on_event` at once, on the producer's thread and perhaps
+ * under its lock. A snapshot comes as SNAPSHOT_BEGIN, ENTRY ..., SNAPSHOT_END with its revision;
+ * the end comes as CLOSED. Changes start at revision `since`, without a snapshot if the backend can
+ * avoid one. NULL: out of memory. */
 typedef void prim_feed_event_fn(void *owner, const struct prim_event *event);
 struct prim_feed *prim_feed_open_direct(struct prim_scope scope, uint64_t since,
                                         prim_feed_event_fn *on_event, void *owner);
-/* For a producer: 0, or where the changes begin that are wanted. */
+/* For a producer: the revision where the wanted changes begin, or 0. */
 uint64_t prim_feed_since(const struct prim_feed *feed);
-/* The token of an entry that another program has written: only guards get such entries. */
+/* The token of an entry that another program wrote. Only guards get such entries. */
 #define PRIM_TOKEN_UNKNOWN UINT64_MAX
 #endif

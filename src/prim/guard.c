@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Guards of kept claims (guard.h).
  *
- * A thread of ours opens and ends the watches, because both may wait for a server: add and drop
- * only change the lists and wake the thread. Events come on the backend's threads.
+ * A separate thread opens and ends the watches, because both may wait for a server. add and drop
+ * only change the lists and wake the thread. Events arrive on the backend's threads.
  *
- * Invariants: the lock is not held while the backend is called; the host is called under it, and
- * calls nobody here. A scope that has no key left is on `empty` and gets no key any more; only the
- * thread opens, ends and frees scopes, so a scope outlives every event of its watch. A key is
- * reported lost at most once. */
+ * Invariants: the lock is not held during backend calls. The host is called under the lock and does
+ * not call back. A scope without keys is in `empty` and gets no more keys. Only the thread opens,
+ * ends and frees scopes, so a scope outlives every event of its watch. A key is reported lost at
+ * most once. */
 #include "prim/guard.h"
 
 #include <stdlib.h>
@@ -20,22 +20,22 @@
 
 enum { OPEN_LIMIT_MS = 10000 };
 
-struct guard_scope { /* one watch */
+struct guard_scope { /* one watch and its keys */
     struct list link;
     struct prim_guards *guards;
     struct list keys;
     struct prim_feed *feed;
-    void *watch;   /* NULL: it could not be opened */
-    bool ended;    /* nothing comes any more */
-    uint64_t seen; /* the watch has gone past this revision */
+    void *watch;   /* NULL: the watch could not be opened */
+    bool ended;    /* no event will follow */
+    uint64_t seen; /* the watch has passed this revision */
 };
 struct guard_key {
-    struct list in_claim, in_scope; /* in_scope: of `fresh` until the thread has seen it */
+    struct list in_claim, in_scope; /* in_scope: in `fresh` until the thread has handled the key */
     struct guard_scope *scope;
     coord_id lease_id;
     uint64_t token;
-    bool lost; /* and reported */
-    bool here; /* in the snapshot that comes */
+    bool lost; /* lost and reported */
+    bool here; /* contained in the snapshot being received */
     size_t len;
     char name[];
 };
@@ -44,11 +44,11 @@ struct prim_guard {
 };
 struct prim_guards {
     struct prim_backend *backend;
-    pthread_mutex_t lock; /* of all below */
+    pthread_mutex_t lock; /* guards the fields below */
     pthread_cond_t changed;
     pthread_t thread;
     bool running, stopping;
-    struct list claims; /* prim_guard */
+    struct list claims; /* list of struct prim_guard */
     struct list fresh;  /* keys without a scope */
     struct list scopes, empty;
     size_t key_count;
@@ -61,18 +61,18 @@ static struct str key_name(const struct guard_key *key)
 
 /* -- events: the backend's threads -- */
 
-/* Why the key is lost; 0: as far as the event says, it is ours. */
+/* Returns the reason why the key is lost, or 0 if the event does not show a loss. */
 static int key_take(struct guard_key *key, const struct prim_event *event)
 {
     if (event->type == COORD_SNAPSHOT_BEGIN) key->here = false;
-    /* A snapshot from before the grant says nothing; without a revision it is the latest. */
+    /* A snapshot older than the grant proves nothing. One without revision is the latest. */
     if (event->type == COORD_SNAPSHOT_END)
         return !key->here && (event->revision == 0 || event->revision >= key->token)
                    ? COORD_R_REVOKED
                    : 0;
     if (!str_equal(key_name(key), event->key)) return 0;
     key->here = true;
-    if (event->revision <= key->token) return 0; /* the grant, or an event from before it */
+    if (event->revision <= key->token) return 0; /* the grant, or an older event */
     if (event->type == COORD_DELETE) return COORD_R_REVOKED;
     if (event->type == COORD_EXPIRE) return COORD_R_DEADLINE;
     return event->token != 0 && event->token != key->token ? COORD_R_SUPERSEDED : 0;
@@ -86,7 +86,7 @@ static void guard_on_event(void *owner, const struct prim_event *event)
 
     pthread_mutex_lock(&scope->guards->lock);
     if (event->type == COORD_CLOSED) scope->ended = true;
-    /* While a snapshot comes no key may join: its entry may have passed. */
+    /* No key may join during a snapshot, because its entry may already have passed. */
     if (event->type == COORD_SNAPSHOT_BEGIN) scope->seen = UINT64_MAX;
     if (event->type == COORD_SNAPSHOT_END) scope->seen = event->revision;
     if (scope->seen < event->revision) scope->seen = event->revision;
@@ -102,7 +102,7 @@ static void guard_on_event(void *owner, const struct prim_event *event)
     pthread_mutex_unlock(&scope->guards->lock);
 }
 
-/* -- the thread: under the lock, but for calls of the backend -- */
+/* -- the thread: under the lock, except for backend calls -- */
 
 static struct guard_scope *scope_to_join(struct prim_guards *guards, const struct guard_key *key,
                                          size_t *ret_alone)
@@ -207,7 +207,7 @@ static void *guard_run(void *arg)
     return NULL;
 }
 
-/* -- from outside: under the lock -- */
+/* -- called from outside: under the lock -- */
 
 static void key_free(struct prim_guards *guards, struct guard_key *key)
 {
@@ -291,7 +291,7 @@ void prim_guards_add(struct prim_guards *guards, struct prim_guard **guard,
     for (size_t i = 0; claim && i < in->count; i++) {
         struct guard_key *key = key_of(&before, &in->held[i]);
         if (!key) key = key_make(guards, &in->lease_id, &in->held[i]);
-        if (!key) continue; /* the next one may be guarded already */
+        if (!key) continue; /* out of memory: still try to guard the next key */
         list_remove(&key->in_claim);
         list_append(&claim->keys, &key->in_claim);
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Handing a lease from one process to another. */
+/* Export and import of a lease for another process. */
 #include <stdlib.h>
 
 #include "prim/answer.h"
@@ -10,7 +10,7 @@ size_t coord_lease_export(const coord_lease *lease, void *blob, size_t cap)
 {
     if (coord_check(lease) != COORD_OK) return 0;
     struct held_lease_view view;
-    coord_lease *counted = (coord_lease *)lease; /* for its lock and its set's count */
+    coord_lease *counted = (coord_lease *)lease; /* locks the store, references the key set */
     prim_lease_view(counted, &view);
     size_t size = blob_encode(&lease->store->id, &view.claim, blob, cap);
     prim_lease_view_done(&view);
@@ -33,7 +33,8 @@ static coord_result import(coord_store *store, struct prim_frame *frame,
         prim_lease_unreserve(store);
         return prim_answer(COORD_EXPIRED, COORD_R_DEADLINE, "nothing of its time is left");
     }
-    /* The time left counts from before we asked; unknown counts as nothing until it is renewed. */
+    /* The time left counts from before the request. If unknown, it is 0 until the lease is
+     * renewed. */
     int64_t left_ms = try.left_ms < 0 ? 0 : try.left_ms;
     if (left_ms > claim->ttl_ms) left_ms = claim->ttl_ms;
     coord_lease *lease =

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Keeps leases alive (lease.h): the timer thread, the workers, and the guards of kept leases.
  *
- * Invariants: decisions are made under store->lock by keeper_core.c; no backend is called under
- * it. A lease has one renewal under way at a time, and on_lost runs at most once, on the timer
- * thread. */
+ * Invariants: keeper_core.c decides, under store->lock. No backend is called under store->lock. A
+ * lease has at most one renewal under way. on_lost runs at most once, on the timer thread. */
 #include "prim/lease.h"
 
 #include <poll.h>
@@ -18,34 +17,34 @@ struct prim_keeper {
     coord_store *store;
     pthread_t timer_thread;
     pthread_t workers[KEEPER_WORKERS_MAX];
-    bool timing; /* the timer thread runs */
+    bool timing; /* the timer thread is running */
     unsigned worker_count, idle;
-    pthread_cond_t work; /* a job, or the end */
+    pthread_cond_t work; /* a job was queued, or the keeper ends */
     struct heap timers;
-    struct list jobs;   /* coord_lease.due: to be renewed */
-    struct list losses; /* coord_lease.due: on_lost is due */
+    struct list jobs;   /* renewals to do, linked by coord_lease.due */
+    struct list losses; /* on_lost calls to make, linked by coord_lease.due */
     size_t job_count;
     int timer_fd, wake_fd;
     bool stopping;
-    coord_lease *reporting; /* whose on_lost is running */
+    coord_lease *reporting; /* the lease whose on_lost is running */
 };
 
-/* A test's clock does not make timers ring: it is looked at this often instead. */
+/* Kernel timers do not follow a test's clock, so such a clock is polled at this interval. */
 enum { STRANGE_CLOCK_LOOK_MS = 2 };
 
 static void wake_timer(struct prim_keeper *keeper)
 {
     uint64_t one = 1;
-    (void)!write(keeper->wake_fd, &one, sizeof one); /* full: it is awake already */
+    (void)!write(keeper->wake_fd, &one, sizeof one); /* EAGAIN: already awake */
 }
 
-/* -- deciding; all under store->lock ---------------------------------------------------------- */
+/* -- decisions; all under store->lock -- */
 
 static void *run_worker(void *arg);
 
 static void queue_job(struct prim_keeper *keeper, coord_lease *lease)
 {
-    assert(!lease->job_queued); /* the core has one renewal under way at a time */
+    assert(!lease->job_queued); /* the core has at most one renewal under way */
     lease->job_queued = true;
     list_append(&keeper->jobs, &lease->due);
     keeper->job_count++;
@@ -88,7 +87,7 @@ static void keeper_step(struct prim_keeper *keeper, coord_lease *lease, struct k
     struct heap_node *first = heap_peek(&keeper->timers);
     bool earlier = first == NULL || (uint64_t)effects.wake_ns < first->due;
     enum err put = heap_put(&keeper->timers, &lease->timer, (uint64_t)effects.wake_ns);
-    assert(put == ERR_OK); /* coord_keep took the room */
+    assert(put == ERR_OK); /* coord_keep reserved the room */
     if (earlier) wake_timer(keeper);
 }
 
@@ -107,7 +106,7 @@ void prim_keeper_hear(coord_lease *lease, struct keeper_event event)
     if (lease->kept && lease->over == 0) keeper_step(lease->store->keeper, lease, event, 0, 0);
 }
 
-/* Closing the store ends its guards, and may have begun. */
+/* The store may already be closing, which ends its guards. */
 static bool take_guard(coord_lease *lease)
 {
     bool guarded = lease->guarded && !lease->store->closing;
@@ -131,7 +130,7 @@ void prim_keeper_quiet(coord_lease *lease)
 {
     coord_store *store = lease->store;
     if (store->keeper != NULL && pthread_equal(store->keeper->timer_thread, pthread_self())) {
-        /* Inside an on_lost. Another lease's own that has not begun does not come any more. */
+        /* A pending on_lost of another lease is cancelled when called from inside an on_lost. */
         if (store->keeper->reporting != lease) {
             lease->unreported = false;
             list_remove(&lease->due);
@@ -152,7 +151,7 @@ void prim_keeper_quiet_if_running(coord_lease *lease)
 
 /* -- the threads ------------------------------------------------------------------------------ */
 
-/* Locked, and again when it returns. */
+/* Called with the lock held; returns with the lock held. */
 static void unpin(coord_store *store, coord_lease *lease)
 {
     if (!prim_lease_unpin(lease)) return;
@@ -172,7 +171,7 @@ static void renew_one(struct prim_keeper *keeper, coord_lease *lease)
     prim_lease_view_locked(lease, &view);
     (void)pthread_mutex_unlock(&store->lock);
     int64_t sent_ns = prim_clock_now(&store->clock), answered_ns = 0;
-    /* All workers may have hung until now. After safe_until nothing is sent. */
+    /* All workers may have hung until now. Nothing is sent after safe_until. */
     if (sent_ns < call.deadline_ns)
         result = store->backend->ops->renew(store->backend, &call, &view.claim, &answered_ns);
     (void)pthread_mutex_lock(&store->lock);
@@ -225,7 +224,7 @@ static void report_one(struct prim_keeper *keeper, coord_lease *lease)
     unpin(store, lease);
 }
 
-/* Until the first timer, or for ever; CLOCK_BOOTTIME, so that a machine that slept wakes us. */
+/* Sleeps until the first timer, or without limit. CLOCK_BOOTTIME fires after a suspend, too. */
 static void sleep_until(struct prim_keeper *keeper, const struct heap_node *first)
 {
     struct itimerspec at = {.it_value = {0, 0}};
@@ -240,7 +239,7 @@ static void sleep_until(struct prim_keeper *keeper, const struct heap_node *firs
                              {.fd = keeper->wake_fd, .events = POLLIN}};
     (void)poll(ready, ARRAY_LEN(ready), strange && first != NULL ? STRANGE_CLOCK_LOOK_MS : -1);
     uint64_t count;
-    (void)!read(keeper->wake_fd, &count, sizeof count); /* never blocks */
+    (void)!read(keeper->wake_fd, &count, sizeof count); /* nonblocking */
     (void)pthread_mutex_lock(&keeper->store->lock);
 }
 
@@ -250,7 +249,7 @@ static void *run_timer(void *arg)
     coord_store *store = keeper->store;
     struct list *loss;
     (void)pthread_mutex_lock(&store->lock);
-    for (;;) { /* ends when the store closes, after every loss was reported */
+    for (;;) { /* ends when the store closes and every loss was reported */
         while ((loss = list_pop(&keeper->losses)) != NULL)
             report_one(keeper, CONTAINER_OF(loss, coord_lease, due));
         if (keeper->stopping) break;
@@ -278,8 +277,8 @@ static void keeper_free(struct prim_keeper *keeper)
     free(keeper);
 }
 
-/* Under store->lock. One worker at once: a lease that is kept must not depend on a thread that
- * cannot be made later. */
+/* Under store->lock. Starts one worker at once, because a kept lease must not depend on a thread
+ * that might fail to start later. */
 static bool keeper_start(coord_store *store)
 {
     struct prim_keeper *keeper = store->keeper;
@@ -329,8 +328,8 @@ void prim_keeper_stop(coord_store *store)
         lease->kept = false;
     }
     store->keeper = NULL;
-    /* A loss that a worker found after the timer's end is not reported: callers that wait for its
-     * on_lost must not wait on. */
+    /* A loss found by a worker after the timer thread ended is not reported. Wake the callers that
+     * wait for its on_lost. */
     (void)pthread_cond_broadcast(&store->changed);
     (void)pthread_mutex_unlock(&store->lock);
     keeper_free(keeper);
@@ -378,7 +377,7 @@ void prim_keeper_reguard(coord_lease *lease)
     prim_lease_view_done(&view);
     (void)pthread_mutex_lock(&store->lock);
     lease->guarded = true;
-    /* Released meanwhile: nobody else will take the guard away. */
+    /* The lease was released meanwhile, so the guard must be dropped here. */
     bool undo = lease->over != 0 && take_guard(lease);
     (void)pthread_mutex_unlock(&store->lock);
     if (undo) prim_guards_drop(store->guards, &lease->guard);

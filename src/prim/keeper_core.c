@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The decisions of the keeper (keeper_core.h). Pure: state, event and time in, effects out.
  *
- * Invariants: time never runs back; nothing is renewed at or after safe_until; a lost lease stays
+ * Invariants: time never decreases. Nothing is renewed at or after safe_until. A lost lease stays
  * lost. */
 #include "prim/keeper_core.h"
 
@@ -36,8 +36,8 @@ struct keeper_effects keeper_core_step(struct keeper_core *core, struct keeper_e
     core->seen_ns = now_ns;
     if (event.ours) core->busy = false;
     if (core->over) return out;
-    /* Before the event is looked at: a holder may have acted on check() having turned, so an
-     * answer that comes after safe_until revives nothing. */
+    /* Checked before the event: the holder may have acted on coord_check() returning EXPIRED, so an
+     * answer after safe_until must not revive the lease. */
     out.late = now_ns >= core->safe_until_ns;
     if (out.late || event.kind == KEEPER_REFUSED) {
         out.lost = true;
@@ -51,7 +51,7 @@ struct keeper_effects keeper_core_step(struct keeper_core *core, struct keeper_e
             int64_t margin = prim_margin_ms(core->ttl_ns / ms) * ms;
             core->sent_ns = event.sent_ns;
             core->safe_until_ns = event.sent_ns + core->ttl_ns - margin;
-            if (now_ns >= core->safe_until_ns) { /* the answer took longer than it is good for */
+            if (now_ns >= core->safe_until_ns) { /* the answer took longer than the lease lasts */
                 out.lost = out.late = core->over = true;
                 return out;
             }
@@ -61,7 +61,7 @@ struct keeper_effects keeper_core_step(struct keeper_core *core, struct keeper_e
         break;
     case KEEPER_FAILED: core->renew_at_ns = now_ns + retry_pause(core); break;
     case KEEPER_ASK:
-        core->asked = core->busy; /* the renewal under way may have been sent before it happened */
+        core->asked = core->busy; /* the renewal under way may have been sent before the event */
         core->renew_at_ns = now_ns;
         break;
     case KEEPER_TICK:

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lease handles (lease.h) and the calls on them that need no store. Any thread.
  *
- * Invariants: a set of keys never changes once a view has it. A lease that is over stays over,
- * with the first reason. coord_check reads atomics only and takes no lock. */
+ * Invariants: a set of keys never changes once a view has it. A lease that is over stays over with
+ * the first reason. coord_check reads atomics only and takes no lock. */
 #include "prim/lease.h"
 
 #include <inttypes.h>
@@ -30,7 +30,7 @@ static bool set_push(struct held_set *set, const struct prim_held *like)
     return true;
 }
 
-/* Without `skip`, with room for `more`. */
+/* Copies the set without `skip`, with room for `more` keys. */
 static struct held_set *set_copy(const struct prim_held *held, size_t count, struct str skip,
                                  size_t more)
 {
@@ -180,8 +180,8 @@ void prim_lease_drop_key(coord_lease *lease, struct str key)
 {
     lease->changes++;
     struct held_set *set = set_copy(lease->set->held, lease->set->count, key, 0);
-    /* Without memory the key stays listed and the next renewal finds it gone: the lease is then
-     * reported lost, which is the safe side. */
+    /* Out of memory the key stays in the set. The next renewal finds the key gone and the lease is
+     * reported lost, which is safe. */
     if (set == NULL) return;
     set_unref(lease->set);
     lease->set = set;
@@ -197,7 +197,7 @@ coord_lease *coord_lease_ref(coord_lease *lease)
 
 bool prim_lease_pin(coord_lease *lease)
 {
-    /* None left: the thread that gave back the last one waits for the lock. */
+    /* No reference is left: the thread that dropped the last one waits for the lock. */
     if (atomic_load_explicit(&lease->refs, memory_order_acquire) == 0) return false;
     lease->pins++;
     return true;
@@ -222,17 +222,17 @@ void coord_lease_unref(coord_lease *lease)
     if (lease == NULL) return;
     coord_store *store = lease->store;
     if (atomic_fetch_sub_explicit(&lease->refs, 1, memory_order_acq_rel) != 1) return;
-    if (prim_usable(store).code != COORD_OK) { return; } /* a child's copy: its locks are dead */
+    if (prim_usable(store).code != COORD_OK) { return; } /* a forked child's copy: locks unusable */
     (void)pthread_mutex_lock(&store->lock);
     bool unguard = prim_keeper_forget(lease);
     list_remove(&lease->node);
     prim_lease_unreserve(store);
     lease->gone = true;
     lease->pins++;
-    /* The argument of on_lost is the caller's to free once this returns. A renewal under way is
-     * not waited for: it may hang, and reports nothing any more. */
+    /* The caller may free the argument of on_lost once this returns. Does not wait for a renewal
+     * under way: it may hang, and its result is not reported any more. */
     prim_keeper_quiet_if_running(lease);
-    if (unguard) { store->inside++; } /* the guards stay until the drop has returned */
+    if (unguard) { store->inside++; } /* the guards must exist until the drop has returned */
     (void)pthread_mutex_unlock(&store->lock);
     if (unguard) {
         prim_guards_drop(store->guards, &lease->guard);
@@ -249,7 +249,7 @@ int coord_check(const coord_lease *lease)
     if (lease == NULL) return COORD_EXPIRED;
     int64_t until_ns = atomic_load_explicit(&lease->safe_until_ns, memory_order_acquire);
     unsigned generation = atomic_load_explicit(&prim_fork_generation, memory_order_relaxed);
-    /* The clock is read last: a pause before it is seen. */
+    /* Reads the clock last, so that a pause of this thread counts. */
     return lease->now(lease->now_arg) < until_ns && lease->generation == generation ? COORD_OK
                                                                                     : COORD_EXPIRED;
 }
@@ -282,13 +282,13 @@ int64_t coord_lease_ttl_ms(const coord_lease *lease)
     return lease->ttl_ms;
 }
 
-/* -- the resource's side ---------------------------------------------------------------------- */
+/* -- the fence of a resource -- */
 
 int coord_fence_admit(coord_fence *fence, uint64_t token)
 {
-    if (token == 0) { return 0; } /* no grant ever had it */
+    if (token == 0) { return 0; } /* no grant has token 0 */
     uint64_t highest = __atomic_load_n(&fence->highest, __ATOMIC_ACQUIRE);
-    while (token > highest) /* each round another caller raised it */
+    while (token > highest) /* each round means that another caller raised it */
         if (__atomic_compare_exchange_n(&fence->highest, &highest, token, false, __ATOMIC_ACQ_REL,
                                         __ATOMIC_ACQUIRE))
             return 1;

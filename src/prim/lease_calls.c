@@ -9,7 +9,7 @@ void prim_lease_refused(coord_lease *lease, const coord_result *result, uint32_t
 {
     coord_store *store = lease->store;
     (void)pthread_mutex_lock(&store->lock);
-    /* Asked with keys that have left the lease meanwhile, the refusal says nothing. */
+    /* A refusal proves nothing if the request named keys that have left the lease meanwhile. */
     if (lease->changes == changes) prim_keeper_lost(lease, result->reason, result->token);
     (void)pthread_mutex_unlock(&store->lock);
 }
@@ -41,7 +41,7 @@ coord_result prim_renew_now(coord_lease *lease, struct prim_frame *frame)
 {
     coord_store *store = lease->store;
     coord_result result;
-    for (int round = 0;; round++) { /* again only when keys left meanwhile; thrice at most */
+    for (int round = 0;; round++) { /* again only if keys left meanwhile; three rounds at most */
         struct held_lease_view view;
         prim_lease_view(lease, &view);
         struct prim_frame renewal = *frame;
@@ -59,7 +59,7 @@ coord_result prim_renew_now(coord_lease *lease, struct prim_frame *frame)
                                  (struct keeper_event){.kind = KEEPER_RENEWED, .sent_ns = sent_ns});
             else
                 prim_lease_extend(lease, sent_ns);
-            /* Released or found late while the answer was under way: that is final. */
+            /* If the lease was released or expired during the request, the lease stays over. */
             if (lease->over != 0) result = prim_lease_expired(lease->over, lease->over_token);
         } else if (result.code == COORD_EXPIRED && same) {
             prim_keeper_lost(lease, result.reason, result.token);
@@ -86,7 +86,8 @@ coord_result coord_renew(coord_lease *lease, const coord_call *call)
     if (result.code != COORD_OK) return result;
     coord_caps caps = store->backend->ops->capabilities(store->backend);
     if (caps.bits & COORD_CAP_LATE_RENEWAL) {
-        /* This server would take it after another was let in: it is never sent then. */
+        /* This server would accept a late renewal after another holder was granted the claim, so a
+         * late renewal is never sent. */
         int64_t until_ns = atomic_load_explicit(&lease->safe_until_ns, memory_order_acquire);
         if (frame.began_ns >= until_ns) {
             (void)pthread_mutex_lock(&store->lock);
@@ -103,7 +104,7 @@ coord_result coord_renew(coord_lease *lease, const coord_call *call)
     return result;
 }
 
-/* Whatever comes of it: from the moment a release begins, the claim is given up here. */
+/* Begins a release. From here on the claim counts as given up, whatever the result. */
 static coord_result begin_release(coord_lease *lease, uint32_t *ret_attempt)
 {
     coord_store *store = lease->store;
@@ -117,10 +118,10 @@ static coord_result begin_release(coord_lease *lease, uint32_t *ret_attempt)
     } else if (lease->over == COORD_R_RELEASED && lease->release_done) {
         result = prim_ok(COORD_R_ALREADY);
     } else if (lease->over == COORD_R_RELEASED) {
-        *ret_attempt = 1; /* an earlier one may have been heard */
+        *ret_attempt = 1; /* the server may have received an earlier release */
     } else if (lease->over != COORD_R_LOCAL) {
         result = prim_lease_expired(lease->over, lease->over_token);
-    } /* LOCAL: given up here, perhaps not there; a release helps those who wait */
+    } /* LOCAL: over here, but perhaps not in the store; a release helps waiting contenders */
     prim_keeper_quiet(lease);
     (void)pthread_mutex_unlock(&store->lock);
     if (guarded) prim_guards_drop(store->guards, &lease->guard);
@@ -185,7 +186,7 @@ coord_result coord_release_key(coord_lease *lease, const coord_call *call, coord
         prim_lease_will_drop(lease);
         struct prim_try try = {.op = COORD_OP_RELEASE, .in.lease = {&view.claim, held->key}};
         result = prim_attempts(store, &frame, &try);
-        /* EXPIRED: it is not ours any more either; the others are, until the store says no. */
+        /* EXPIRED: this key is gone, too. The other keys stay until the store refuses them. */
         if (result.code == COORD_OK || result.code == COORD_EXPIRED)
             prim_lease_dropped(lease, prim_str(key));
         prim_leave(store);

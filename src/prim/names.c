@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The limits of keys, owners, groups and TTLs, and the names of slots (names.h). Pure, any
- * thread. */
+/* Limits of keys, owners, groups and TTLs, and the names of slots (names.h). Pure, any thread. */
 #include "prim/names.h"
 
 #include <inttypes.h>
@@ -12,7 +11,7 @@ static bool is_reserved(struct str segment)
     return str_equal(segment, STR(".group"));
 }
 
-/* What is wrong with the name, or NULL. Slots and group records are made by the library only. */
+/* Returns the fault of the name, or NULL. Only the library may make slots and group records. */
 static const char *fault_of(struct str name, size_t max)
 {
     if (name.len == 0) return "is empty";

@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups over change.h: one key per slot, and a record "g/.group" that says how many there are. A
- * list says which slot to try; the conditional write of that slot's key decides. So each slot is
- * exclusive whatever the race, and a group can only grow where record and slots are not one
- * step. */
+/* Groups over change.h: one key per slot, and a record "g/.group" with the slot count. A list shows
+ * which slot to try, and the conditional write of that slot's key decides. So a slot never has two
+ * holders. Where the record and the slots cannot be changed in one step, a group can only grow. */
 #include <stdlib.h>
 
 #include "prim/answer.h"
 #include "prim/change.h"
 #include "prim/group.h"
 
-/* One call on a group. */
+/* The state of one call on a group. */
 struct group_call {
-    struct prim_change record; /* of "g/.group": the list, and its deadline */
+    struct prim_change record; /* of "g/.group", for the list and its deadline */
     struct prim_slots slots;
-    const struct prim_seen *next; /* the holder whose lease ends first; NULL: none is known */
-    coord_id taken_from; /* the lease that a lost race for a takeover was against; or zero */
-    bool changed;        /* the slot was free, and not taken: the group is not as it was listed */
+    const struct prim_seen *next; /* the holder whose lease ends first; NULL: unknown */
+    coord_id taken_from;          /* lease against which a takeover lost a race; or zero */
+    bool changed;                 /* a free slot could not be taken: the list is outdated */
     char key[PRIM_SLOT_KEY_CAP];
 };
 
@@ -26,7 +25,7 @@ static coord_result group_absent(void)
 
 /* -- the record ------------------------------------------------------------------------------- */
 
-/* A slot_count of 0: there is no group. */
+/* A slot_count of 0 means that there is no group. */
 static coord_result group_record_read(const struct prim_seen *record,
                                       struct envelope_group *ret_group)
 {
@@ -52,7 +51,7 @@ coord_result prim_slots_begin(struct prim_slots *slots, const struct prim_seen *
     return slots->at != NULL ? result : prim_no_memory();
 }
 
-struct count_write { /* the record that a judge wants; `bytes` outlive the write */
+struct count_write { /* the record that a judge wants to write; `bytes` must outlive the write */
     uint64_t expected;
     struct envelope_group group;
     char bytes[ENVELOPE_GROUP_VALUE];
@@ -71,7 +70,7 @@ static void plan_count(const struct prim_change *c, struct prim_plan *plan, enum
     plan->result = prim_ok(reason);
 }
 
-/* Made by us or by another at the same moment: the next list shows it. */
+/* Another client may have made the group meanwhile. The next list shows the group anyway. */
 static void judge_create(struct prim_change *c, struct prim_plan *plan)
 {
     plan->result = prim_ok(COORD_R_NONE);
@@ -225,7 +224,7 @@ static void group_describe(struct group_call *g, const struct prim_acquire *in,
     for (uint32_t i = 0; i < g->slots.room; i++) {
         const struct prim_seen *seen = &g->slots.at[i];
         int64_t next_ms = ret_rules->next_ms;
-        /* A slot that others hold or have damaged is not free, and has no holder of ours. */
+        /* A barred or damaged slot is not free, but has no holder in this library. */
         if (seen->barred || seen->kind == PRIM_SEEN_FOREIGN)
             prim_group_taken(ret_rules, i, -1);
         else if (prim_seen_is_live(seen))
@@ -237,7 +236,7 @@ static void group_describe(struct group_call *g, const struct prim_acquire *in,
     }
 }
 
-/* CONFLICT/revision: another was faster at a slot that was to be taken. */
+/* Takes a slot. CONFLICT/revision: another client was faster. */
 static coord_result slot_enter(struct group_call *g, const struct prim_acquire *in, uint32_t slot,
                                enum prim_group_choice choice, struct prim_grant *ret_grant)
 {
@@ -291,7 +290,7 @@ static coord_result group_full(const struct group_call *g, const struct prim_gro
     return result;
 }
 
-/* One look at the group and what follows from it. *ret_again: another was faster, look again. */
+/* Lists the group once and acts on the list. *ret_again: another client was faster, list again. */
 static coord_result group_acquire(struct group_call *g, const struct prim_acquire *in,
                                   struct prim_grant *ret_grant, bool *ret_again)
 {
@@ -304,7 +303,7 @@ static coord_result group_acquire(struct group_call *g, const struct prim_acquir
     *ret_again = false;
     if (choice == PRIM_GROUP_TAKEOVER) {
         const coord_id *holder = &g->slots.at[slot].envelope.lease_id;
-        /* Two of one owner started at once, and the other was first. */
+        /* Two calls of the same owner ran at once, and the other call was first. */
         if (!prim_id_is_zero(&g->taken_from) && !prim_id_equal(&g->taken_from, holder))
             choice = PRIM_GROUP_ALREADY;
         g->taken_from = *holder;
@@ -329,14 +328,14 @@ static coord_result group_acquire(struct group_call *g, const struct prim_acquir
         return result;
     case PRIM_GROUP_TAKE: break;
     }
-    /* Clients that listed at once must not all meet again: the loser tries another slot at random. */
+    /* Clients with the same list must not conflict again: the loser tries another random slot. */
     while (choice == PRIM_GROUP_TAKE && !g->changed) {
         result = slot_enter(g, in, slot, choice, ret_grant);
         if (!slot_race_lost(&result)) return result;
         prim_group_taken(&rules, slot, -1);
         choice = prim_group_choose(&rules, (uint32_t)prim_random(), &slot);
     }
-    *ret_again = true; /* every race was lost, or there is another list to look at */
+    *ret_again = true; /* every race was lost, or another list is needed */
     return result;
 }
 
@@ -344,8 +343,8 @@ coord_result prim_change_acquire(struct prim_backend *backend, const struct prim
                                  const struct prim_acquire *in, struct prim_grant *ret_grant)
 {
     const struct prim_ways *ways = backend->ops->ways;
-    /* The number of slots shows whether a first attempt can have one; a later one may, whatever the
-     * number is now. */
+    /* For a first attempt a different slot count decides the call. A later attempt may already have
+     * a slot, whatever the count is now. */
     uint32_t wanted = call->attempt == 0 ? in->slot_count : 0;
     struct group_call g;
     coord_result result =

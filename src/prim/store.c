@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One open store: open and close, the frame around each call, retries, capabilities, reports of
- * the backend (store.h). Any thread.
+/* An open store: open and close, the frame around each call, retries, capabilities, reports of the
+ * backend (store.h). Any thread.
  *
  * Invariants: no backend is called under store->lock. coord_close ends the threads in the order
- * async, keeper, guards, watches, backend, and no call is inside when the backend closes. */
+ * async, keeper, guards, watches, backend. No call is under way when the backend closes. */
 #include "prim/store.h"
 
 #include <inttypes.h>
@@ -24,8 +24,8 @@ static void in_child(void)
 
 static void store_watch_forks(void)
 {
-    /* A pid can come again; a count of forks cannot. Not undone: the library stays loaded as long
-     * as a store is open, and glibc drops handlers of a library that is unloaded. */
+    /* Counts forks, because pids are reused. The handler is never removed: the library stays loaded
+     * while a store is open, and glibc drops the handlers of an unloaded library. */
     (void)pthread_atfork(NULL, NULL, in_child);
 }
 
@@ -40,7 +40,7 @@ coord_result prim_usable(const coord_store *store)
     return prim_ok(COORD_R_NONE);
 }
 
-/* -- small things ----------------------------------------------------------------------------- */
+/* -- helpers -- */
 
 coord_store *prim_store_ref(coord_store *store)
 {
@@ -60,7 +60,7 @@ void prim_store_unref(coord_store *store)
 int64_t prim_random_below(int64_t bound)
 {
     assert(bound > 0);
-    return (int64_t)(prim_random() % (uint64_t)bound); /* for spreading; the bias is of no matter */
+    return (int64_t)(prim_random() % (uint64_t)bound); /* for delays; modulo bias is harmless */
 }
 
 /* -- capabilities ----------------------------------------------------------------------------- */
@@ -105,7 +105,7 @@ coord_result prim_need_grant(coord_store *store, uint32_t bits)
     return refusal.code == COORD_OK ? prim_need(store, bits) : refusal;
 }
 
-/* Of the leases that are kept, in thousandths a second; under the lock. */
+/* Renewals of the kept leases, in thousandths per second; under the lock. */
 static int64_t renewals_expected(const coord_store *store)
 {
     int64_t milli = 0;
@@ -117,7 +117,7 @@ static int64_t renewals_expected(const coord_store *store)
     return milli;
 }
 
-/* The urgent part comes first: the rest may be cut. */
+/* The urgent part comes first because the rest may be truncated. */
 static void note_load(coord_caps *caps, int64_t milli, uint32_t most)
 {
     char note[sizeof caps->note];
@@ -232,7 +232,7 @@ static coord_result try_once(struct prim_backend *backend, const struct prim_cal
     case PRIM_OP_ADOPT: return ops->adopt(backend, call, try->in.lease.claim, &try->left_ms);
     case PRIM_OP_WATCH: return ops->watch(backend, call, try->in.feed, &try->watch);
     }
-    abort(); /* there is no other */
+    abort(); /* nothing else can be done */
 }
 
 coord_result prim_attempts(coord_store *store, struct prim_frame *frame, struct prim_try *try)
@@ -245,7 +245,7 @@ coord_result prim_attempts(coord_store *store, struct prim_frame *frame, struct 
         try->left_ms = -1;
         coord_result result = try_once(store->backend, &frame->call, try);
         unclear |= (result.flags & COORD_F_MAYBE_APPLIED) != 0;
-        /* What the first attempt left open stays open when the second was not heard at all. */
+        /* The first attempt stays in doubt if the second attempt did not reach the server. */
         if (result.code == COORD_UNAVAILABLE && unclear) result.flags |= COORD_F_MAYBE_APPLIED;
         if (!worth_a_retry(&result)) return result;
         int64_t wait_ms = pause_ms - pause_ms / 5 + prim_random_below(pause_ms * 2 / 5 + 1);
@@ -273,8 +273,8 @@ static void on_backend_lost(struct prim_host *host, const coord_id *lease_id, in
     {
         coord_lease *lease = CONTAINER_OF(node, coord_lease, node);
         if (!prim_id_equal(&lease->id, lease_id)) continue;
-        /* A key that this handle dropped itself looks just like one that was taken: ask the
-         * store about those that are left. */
+        /* The event may be about a key that this handle dropped itself, so ask the store about the
+         * remaining keys. */
         if (lease->changes > 0 && lease->kept)
             prim_keeper_hear(lease, (struct keeper_event){.kind = KEEPER_ASK});
         else if (lease->changes == 0)
@@ -349,7 +349,7 @@ static coord_result check_options(const coord_options *options)
     return prim_ok(COORD_R_NONE);
 }
 
-/* Where nothing is guarded, renewals find what has happened to a key. */
+/* Without guards, renewals detect what happens to a key. */
 static coord_result open_guards(coord_store *store)
 {
     const struct prim_backend_ops *ops = store->backend->ops;
@@ -395,8 +395,8 @@ coord_result prim_store_open(prim_open_fn *open, struct prim_url *url, const coo
     return result;
 }
 
-/* Own leases that are alive, one by one; the time is shared by all of them, and what is not
- * released in it runs out by itself. */
+/* Releases the live leases one by one. All releases share one time limit; leases not released
+ * within it expire. */
 static void release_all(coord_store *store)
 {
     int64_t until_ns = prim_boottime_ns(NULL) + PRIM_CLOSE_RELEASE_MS * PRIM_NS_PER_MS;
@@ -418,7 +418,7 @@ static void release_all(coord_store *store)
         (void)prim_lease_end(lease, COORD_R_RELEASED, 0);
         struct held_lease_view view;
         prim_lease_view_locked(lease, &view);
-        char owner[sizeof lease->owner]; /* the handle may be freed meanwhile */
+        char owner[sizeof lease->owner]; /* a copy, because the handle may be freed meanwhile */
         memcpy(owner, lease->owner, sizeof owner);
         view.claim.owner = owner;
         lease->release_done = true;
@@ -435,8 +435,7 @@ static void release_all(coord_store *store)
 
 void coord_close(coord_store *store)
 {
-    /* In a forked child the threads are not there and a lock may be held for ever: the copy is
-     * left alone. */
+    /* A forked child has no such threads, and locks may be held forever. The copy is left alone. */
     if (prim_usable(store).code != COORD_OK) return;
     (void)pthread_mutex_lock(&store->lock);
     assert(!store->closing);
@@ -453,6 +452,6 @@ void coord_close(coord_store *store)
     if (!store->options.keep_on_close) release_all(store);
     prim_watch_end_all(store);
     store->backend->ops->close(store->backend);
-    prim_async_close(store); /* last: done() may take as long as it likes */
+    prim_async_close(store); /* last, because done() may take any time */
     prim_store_unref(store);
 }

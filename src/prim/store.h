@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One open store: the checks before any I/O, the count of calls inside, retries, closing, fork
+/* An open store: checks before any I/O, the number of calls under way, retries, closing, fork
  * detection.
  *
- * One mutex guards everything a store and its leases share; no backend call is made under it. What
- * coord_check reads is atomic and needs no lock. */
+ * One mutex guards all state that a store and its leases share. No backend call is made under it.
+ * coord_check reads only atomic fields and needs no lock. */
 #ifndef PRIM_STORE_H
 #define PRIM_STORE_H
 #include <stdatomic.h>
@@ -17,7 +17,7 @@ enum {
     PRIM_TIMEOUT_DEFAULT_MS = 5000,
     PRIM_TIMEOUT_MAX_MS = 600000,
     PRIM_OPEN_TIMEOUT_MS = 10000,
-    PRIM_WAIT_MAX_MS = PRIM_TIMEOUT_MAX_MS * 144, /* a day, as the longest TTL */
+    PRIM_WAIT_MAX_MS = PRIM_TIMEOUT_MAX_MS * 144, /* one day, like the longest TTL */
     PRIM_RETRY_FIRST_MS = 50,
     PRIM_RETRY_MAX_MS = 1000,
     PRIM_CLOSE_RELEASE_MS = 5000, /* for all releases of a coord_close together */
@@ -33,27 +33,27 @@ struct coord_store {
     struct prim_host host;
     struct prim_backend *backend;
     struct prim_clock clock;
-    coord_options options; /* its strings are not kept */
+    coord_options options; /* without its strings */
     coord_id id;
-    unsigned generation;       /* of the process that opened it */
-    atomic_uint refs;          /* the caller's, one for each lease and watch */
-    atomic_size_t lease_count; /* with those being granted */
+    unsigned generation;       /* fork generation of the process that opened the store */
+    atomic_uint refs;          /* the caller's reference, one per lease and one per watch */
+    atomic_size_t lease_count; /* including leases being granted */
 
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* closing, nobody inside any more, an on_lost has returned */
+    pthread_cond_t changed; /* closing began, the last call left, or an on_lost returned */
     bool closing;
-    size_t inside;       /* calls that have entered and not left */
-    struct list leases;  /* coord_lease.node */
-    struct list watches; /* coord_watch.node */
+    size_t inside;       /* calls under way */
+    struct list leases;  /* list of coord_lease.node */
+    struct list watches; /* list of coord_watch.node */
     size_t ending;       /* watches that coord_close is ending */
-    char degraded[160];  /* why; "" it is not */
+    char degraded[160];  /* the reason; "": not degraded */
     struct prim_keeper *keeper;
     struct prim_async *async;
-    struct prim_guards *guards; /* NULL: the store cannot watch, or its backend guards nothing */
+    struct prim_guards *guards; /* NULL: the store cannot watch, or its backend has no guards */
 };
 
 /* -- opening, for libmuster -- */
-/* The backend must know all parameters of the URL. */
+/* Opens a store. The backend must recognise all parameters of the URL. */
 coord_result prim_store_open(prim_open_fn *open, struct prim_url *url, const coord_options *options,
                              coord_store **ret_store);
 
@@ -61,17 +61,17 @@ coord_result prim_store_open(prim_open_fn *open, struct prim_url *url, const coo
 struct prim_frame {
     struct prim_call call;
     int64_t began_ns;         /* on the store's clock */
-    int64_t real_deadline_ns; /* on CLOCK_BOOTTIME: a store's clock may stop in a test */
-    bool own_id;              /* the library drew the request id: nobody used it before */
+    int64_t real_deadline_ns; /* on CLOCK_BOOTTIME, because a store's clock may stop in a test */
+    bool own_id;              /* the library generated the request id, so the id is new */
 };
-/* INVALID/handle without a store or after fork. */
+/* Returns INVALID/handle without a store or after fork. */
 coord_result prim_usable(const coord_store *store);
-/* Ready to be left when OK. The deadline is the call's timeout plus `extra_ms`. */
+/* Enters a call; after OK the caller must leave it. The deadline has `extra_ms` added. */
 coord_result prim_enter(coord_store *store, const coord_call *call, int64_t extra_ms,
                         struct prim_frame *ret_frame);
 void prim_leave(coord_store *store);
-/* One call of the backend: what it gets, and what it answered. */
-enum { PRIM_OP_ADOPT = COORD_OP_RELEASE_KEY + 1, PRIM_OP_WATCH }; /* beside enum coord_op */
+/* One backend call: its arguments and its results. */
+enum { PRIM_OP_ADOPT = COORD_OP_RELEASE_KEY + 1, PRIM_OP_WATCH }; /* continues enum coord_op */
 struct prim_try {
     int op;
     union {
@@ -90,42 +90,43 @@ struct prim_try {
         } group;
         struct {
             const struct prim_claim *claim;
-            const char *key; /* release: NULL all */
+            const char *key; /* release: NULL releases all keys */
         } lease;
         struct prim_feed *feed; /* watch */
     } in;
     struct prim_grant grant; /* create, cas, acquire */
     coord_entry *entry;
     coord_holders *holders;
-    int64_t sent_ns, left_ms; /* renew; adopt: -1 not known */
+    int64_t sent_ns, left_ms; /* renew; adopt: left_ms -1 is unknown */
     void *watch;
 };
-/* Repeats an unclear or unconnected call with the same request id until the deadline. */
+/* Makes the call. Repeats it with the same request id until the deadline while the outcome is
+ * unclear or the connection fails. */
 coord_result prim_attempts(coord_store *store, struct prim_frame *frame, struct prim_try *try);
-/* False: the store is closing. */
+/* Returns false if the store is closing. */
 bool prim_pause_ms(coord_store *store, int64_t ms);
 int64_t prim_random_below(int64_t bound);
 
-/* UNSUPPORTED/capability that names the first of `bits` this store lacks. */
+/* Returns UNSUPPORTED/capability, naming the first of `bits` that this store lacks. */
 coord_result prim_need(coord_store *store, uint32_t bits);
-/* The same for calls that grant something: a degraded store refuses them. */
+/* As prim_need, for calls that grant a claim: a degraded store refuses them. */
 coord_result prim_need_grant(coord_store *store, uint32_t bits);
 
 coord_store *prim_store_ref(coord_store *store);
 void prim_store_unref(coord_store *store);
 
-/* -- async.c: calls that are answered later (coord_fd, coord_dispatch) -- */
+/* -- async.c: asynchronous calls (coord_fd, coord_dispatch) -- */
 coord_result prim_async_open(coord_store *store);
-/* Nothing is taken any more; waiting calls are answered UNAVAILABLE/closed; threads are joined. */
+/* Accepts no more calls, ends waiting calls with UNAVAILABLE/closed, and joins the threads. */
 void prim_async_stop(coord_store *store);
-/* Runs done() of all that was never dispatched and frees it. */
+/* Runs done() of all finished calls that were not dispatched, and frees them. */
 void prim_async_close(coord_store *store);
 
 /* -- watch.c -- */
-/* Every reader gets COORD_CLOSED/closed; its handle stays its own. */
+/* Sends COORD_CLOSED/closed to every reader. The readers keep their handles. */
 void prim_watch_end_all(coord_store *store);
 
-/* Grows by one in every child: a store with another number is a copy in a forked process. */
+/* Incremented in every forked child. A store with another number was copied by fork(). */
 extern atomic_uint prim_fork_generation;
 
 static inline struct str prim_str(coord_str s)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How every thread of the library is started, and how a wait with a limit is set up, so that no
- * handler of the host program runs on our threads and no step of the wall clock moves a limit. */
+/* Starts every thread of the library with signals blocked, so that no signal handler of the host
+ * program runs on it. Waits use CLOCK_MONOTONIC, so wall clock changes do not affect timeouts. */
 #include "prim/thread.h"
 
 #include <signal.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* URLs of stores (url.h). Pure, any thread.
+/* Parses URLs of stores (url.h). Pure, any thread.
  *
  * Invariant: no error text repeats a part of the URL except a checked name of a parameter. */
 #include "prim/url.h"
@@ -11,7 +11,7 @@
 #include "base/hex.h"
 #include "prim/answer.h"
 
-/* No text here shows a part of the URL, except names of parameters: it may hold a password. */
+/* Makes an error without any part of the URL, because the URL may contain a password. */
 static coord_result wrong(const char *what)
 {
     return prim_answer(COORD_INVALID, COORD_R_URL, "url: %s", what);
@@ -23,14 +23,14 @@ static bool is_scheme(const char *text)
     return *text >= 'a' && *text <= 'z' && text[strspn(text, alphabet)] == '\0';
 }
 
-/* The one part of a URL that texts repeat: nothing in it can disturb a terminal or a log. */
+/* Checks a parameter name. Error texts repeat it, so it must not contain control characters. */
 static bool is_name(const char *text)
 {
     static const char alphabet[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
     return text[0] != '\0' && text[strspn(text, alphabet)] == '\0';
 }
 
-/* In place; it only gets shorter. False: a '%' without two digits, or a NUL is meant. */
+/* Decodes in place; the text only gets shorter. False: '%' without two digits, or a NUL. */
 static bool decode(char *text)
 {
     char *to = text;
@@ -48,7 +48,7 @@ static bool decode(char *text)
     return true;
 }
 
-/* Ends the text at the first of `c` and returns what follows; NULL when there is none. */
+/* Ends the text at the first `c` and returns the part after it; NULL if there is no `c`. */
 static char *cut(char *text, char c)
 {
     char *at = strchr(text, c);
@@ -96,17 +96,17 @@ static const char *parse_params(struct prim_url *url, char *params)
     return NULL;
 }
 
-/* `rest` is everything after "scheme:"; `spare` has room for its path and a NUL. */
+/* Parses `rest`, the part after "scheme:". `spare` has room for the path and a NUL. */
 static const char *parse_rest(struct prim_url *url, char *rest, char *spare)
 {
     char *params = cut(rest, '?');
     const char *fault = params != NULL && params[0] != '\0' ? parse_params(url, params) : NULL;
     if (fault != NULL) return fault;
     url->path = "";
-    if (rest[0] == '\0') { return NULL; } /* mem: */
+    if (rest[0] == '\0') { return NULL; } /* the URL is "mem:" */
     if (strncmp(rest, "//", 2) != 0) return "after the scheme comes '//' or nothing";
     rest += 2;
-    /* The path keeps its '/', which must end the host too: it moves to the spare room. */
+    /* The path keeps its '/', but the host needs a NUL there. So the path moves to `spare`. */
     char *slash = strchr(rest, '/');
     if (slash != NULL) {
         memcpy(spare, slash, strlen(slash) + 1);
@@ -161,7 +161,7 @@ coord_result prim_url_parse(const char *text, struct prim_url *ret_url)
 void prim_url_deinit(struct prim_url *url)
 {
     if (url->memory != NULL) {
-        /* It may hold a password, and freed memory has a long life in a core file. */
+        /* Cleared because a password in it would otherwise appear in a core file. */
         explicit_bzero(url->memory, url->memory_len);
         free(url->memory);
     }
@@ -184,7 +184,7 @@ static bool time_of(struct str text, int64_t *ret_ms)
     static const struct {
         struct str unit;
         int64_t ms;
-    } units[] = {/* "ms" before "s": it ends in both */
+    } units[] = {/* "ms" before "s", because "ms" also ends in "s" */
                  {{"ms", 2}, 1},
                  {{"s", 1}, 1000},
                  {{"m", 1}, 60000},

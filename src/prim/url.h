@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A store's URL: scheme://host:port,host:port/path?name=value&... , or mem:. Percent-decoded. */
+/* Parses a store's URL: scheme://host:port,host:port/path?name=value&... , or mem:.
+ * Percent-decoded. */
 #ifndef PRIM_URL_H
 #define PRIM_URL_H
 #include <muster/coord.h>
@@ -9,11 +10,11 @@
 enum { PRIM_URL_MAX = 4096, PRIM_URL_HOSTS_MAX = 16, PRIM_URL_PARAMS_MAX = 32 };
 
 struct prim_url {
-    char *memory; /* everything below points into it */
+    char *memory; /* the fields below point into it */
     size_t memory_len;
     const char *scheme;
     const char *user, *password;               /* or NULL; never printed */
-    const char *hosts[PRIM_URL_HOSTS_MAX + 1]; /* as written, "h:2379"; ends with NULL */
+    const char *hosts[PRIM_URL_HOSTS_MAX + 1]; /* as written, "h:2379"; NULL-terminated */
     size_t host_count;
     const char *path; /* "/dir", "/bucket", or "" */
     struct prim_url_param {
@@ -22,16 +23,17 @@ struct prim_url {
     } params[PRIM_URL_PARAMS_MAX];
     size_t param_count;
 };
-/* INVALID/url with a text that says where. */
+/* INVALID/url with a text that names the position. */
 coord_result prim_url_parse(const char *text, struct prim_url *ret_url);
 void prim_url_deinit(struct prim_url *url);
-/* NULL: not there. Marks it as known. */
+/* Returns a parameter and marks it as known. NULL: missing. */
 const char *prim_url_param(struct prim_url *url, const char *name);
-/* INVALID/url when it is there and no number within [low, high]; "500ms", "5s" for times. */
+/* Reads a number; times are written as "500ms" or "5s". INVALID/url if the parameter is not a
+ * number within [low, high]. */
 coord_result prim_url_number(struct prim_url *url, const char *name, int64_t low, int64_t high,
                              int64_t *value);
 coord_result prim_url_time_ms(struct prim_url *url, const char *name, int64_t low, int64_t high,
                               int64_t *value_ms);
-/* INVALID/url naming the first parameter that nobody asked for. Call last. */
+/* Returns INVALID/url for the first parameter that was not read. Call it last. */
 coord_result prim_url_done(const struct prim_url *url);
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waiting for a free slot (wait.h). Runs on the caller's thread.
+/* Waits for a free slot (wait.h). Runs on the caller's thread.
  *
- * Invariant: each round is one acquire with the same request id, which a full group refused
- * without a trace, so that the lease of the last round counts from that round. */
+ * Invariant: each round is one acquire with the same request id. A refusal by a full group has no
+ * effect in the store, so the lease of the last round counts from that round. */
 #include "prim/wait.h"
 
 #include "prim/answer.h"
@@ -31,7 +31,7 @@ void wait_view_event(struct wait_view *view, const coord_event *event)
 
 struct waiter {
     coord_store *store;
-    struct prim_feed *feed; /* NULL: this store cannot watch, it is asked again and again */
+    struct prim_feed *feed; /* NULL: the store cannot watch and is polled */
     void *watch;
     struct wait_view view;
 };
@@ -62,7 +62,7 @@ static void waiter_close(struct waiter *waiter)
     waiter->view = (struct wait_view){.known = false};
 }
 
-/* Takes in the events that wait, waiting up to ms for the first. */
+/* Reads the queued events; waits up to ms for the first. */
 static void read_events(struct waiter *waiter, int64_t ms)
 {
     coord_event event;
@@ -77,30 +77,31 @@ static bool seems_free(const struct waiter *waiter, uint32_t slot_count)
     return waiter->view.known && waiter->view.live < slot_count;
 }
 
-/* Returns when it is worth to ask again; false when the store closes. `look_ms`: at the latest. */
+/* Returns when another try may succeed, after `look_ms` at the latest. False: store is closing. */
 static bool wait_for_change(struct waiter *waiter, uint32_t slot_count, int64_t look_ms)
 {
     int64_t until_ns = prim_boottime_ns(NULL) + look_ms * PRIM_NS_PER_MS;
     if (waiter->feed == NULL) return prim_pause_ms(waiter->store, look_ms);
-    for (;;) { /* until look_ms is over */
+    for (;;) { /* until look_ms has passed */
         int64_t left_ms = (until_ns - prim_boottime_ns(NULL)) / PRIM_NS_PER_MS;
         if (left_ms <= 0) return true;
         read_events(waiter, left_ms < WAIT_SLICE_MS ? left_ms : WAIT_SLICE_MS);
         if (!prim_pause_ms(waiter->store, 0)) return false;
         if (waiter->view.ended) {
-            /* Reading on would return at once for ever. The next round opens another. */
+            /* An ended watch would return at once forever. The next round opens a new watch. */
             waiter_close(waiter);
             return prim_pause_ms(waiter->store, left_ms < WAIT_BLIND_MS ? left_ms : WAIT_BLIND_MS);
         }
         if (!seems_free(waiter, slot_count)) continue;
-        /* All waiters see it now. Each waits a little, and stays away if it is taken by then. */
+        /* All waiters see the free slot. Each waits a random time and gives up if it is taken by
+         * then. */
         if (!prim_pause_ms(waiter->store, prim_random_below(WAIT_SPREAD_MS))) return false;
         read_events(waiter, 0);
         if (seems_free(waiter, slot_count)) return true;
     }
 }
 
-/* A little after the store says that a lease may end, not too often, not too late. */
+/* Returns the time to the next try: shortly after a lease may end, within the limits of wait.h. */
 static int64_t look_after_ms(const coord_result *full, bool watching)
 {
     int64_t look_ms =
@@ -118,13 +119,13 @@ coord_result prim_acquire_waiting(coord_store *store, struct prim_frame *frame,
     int64_t until_ns = frame->began_ns + wait_ms * PRIM_NS_PER_MS;
     int64_t real_until_ns = prim_boottime_ns(NULL) + wait_ms * PRIM_NS_PER_MS;
     int64_t timeout_ns = frame->call.deadline_ns - until_ns;
-    if (caps.bits & COORD_CAP_FIFO_WAIT) { /* it queues us itself */
+    if (caps.bits & COORD_CAP_FIFO_WAIT) { /* the store queues waiters itself */
         try->in.acquire.wait_ms = wait_ms;
         return prim_attempts(store, frame, try);
     }
     coord_result result;
-    for (;;) { /* until wait_ms is over: a round takes at least WAIT_LOOK_MIN_MS */
-        /* A refusal left nothing behind: the lease of this round counts from here. */
+    for (;;) { /* until wait_ms has passed: a round takes at least WAIT_LOOK_MIN_MS */
+        /* The refusal had no effect in the store, so the lease of this round counts from here. */
         frame->began_ns = prim_clock_now(&store->clock);
         frame->call.deadline_ns = frame->began_ns + timeout_ns;
         frame->call.attempt = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Watches of a store: one queue each (prim/feed.h), which the backend fills from its own threads. The
- * reader may close its watch at any time, also while the store is closing. */
+/* Watches of a store. Each has one queue (prim/feed.h) that the backend fills from its own threads.
+ * The reader may close its watch at any time, also while the store is closing. */
 #include <stdlib.h>
 
 #include "prim/answer.h"
@@ -8,11 +8,11 @@
 #include "prim/store.h"
 
 struct coord_watch {
-    coord_store *store; /* counted */
+    coord_store *store; /* referenced */
     struct prim_feed *feed;
     struct list node;
     void *backend_watch;
-    bool open; /* the backend fills it; under store->lock */
+    bool open; /* the backend fills the queue; under store->lock */
 };
 
 coord_result coord_watch_open(coord_store *store, const coord_call *call, coord_str scope,
@@ -71,7 +71,7 @@ int coord_watch_fd(coord_watch *watch)
     return prim_feed_fd(watch->feed);
 }
 
-/* The reader may be inside on_room, with the backend's part of the watch. */
+/* The reader may be inside on_room, which uses the backend's part of the watch. */
 static void watch_end(coord_watch *watch)
 {
     struct prim_backend *backend = watch->store->backend;
@@ -87,7 +87,7 @@ void prim_watch_end_all(coord_store *store)
         coord_watch *watch = CONTAINER_OF(node, coord_watch, node);
         bool open = watch->open;
         watch->open = false;
-        store->ending++; /* its reader waits for us before it frees it */
+        store->ending++; /* its reader waits for this before it frees the watch */
         (void)pthread_mutex_unlock(&store->lock);
         if (open) watch_end(watch);
         prim_feed_end(watch->feed, COORD_R_CLOSED);
@@ -95,7 +95,7 @@ void prim_watch_end_all(coord_store *store)
         store->ending--;
         (void)pthread_cond_broadcast(&store->changed);
     }
-    /* A reader that was faster ends its own, in the backend that is closed next. */
+    /* A reader that was faster ends its own watch, and the backend is closed only afterwards. */
     while (store->inside > 0) (void)pthread_cond_wait(&store->changed, &store->lock);
     (void)pthread_mutex_unlock(&store->lock);
 }
@@ -104,7 +104,7 @@ void coord_watch_close(coord_watch *watch)
 {
     if (watch == NULL) return;
     coord_store *store = watch->store;
-    if (prim_usable(store).code != COORD_OK) { return; } /* a child's copy is left alone */
+    if (prim_usable(store).code != COORD_OK) { return; } /* a forked child's copy is left alone */
     (void)pthread_mutex_lock(&store->lock);
     while (store->ending > 0) (void)pthread_cond_wait(&store->changed, &store->lock);
     bool open = watch->open;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens and closes an etcd store: URL, probes of version, cluster and members, capabilities. Runs
- * on the caller's thread.
+/* Opens and closes an etcd store: URL, probes of version, cluster and members, capabilities.
+ * Runs on the caller's thread.
  *
- * Invariant: an open store has seen a cluster id, and one read that needed a leader and our
- * rights. */
+ * Invariant: an open store has seen a cluster id and a read that needed a leader and
+ * permissions. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -15,7 +15,7 @@
 enum {
     PREFIX_MAX = 200,
     VERSION_MAJOR = 3,
-    VERSION_MINOR = 4, /* LEASE compares, watch ids of our own choice */
+    VERSION_MINOR = 4, /* LEASE compares, watch ids chosen by the client */
 };
 
 /* -- capabilities -- */
@@ -86,7 +86,7 @@ static coord_result etcd_backend_probe_status(struct etcd_backend *b, int64_t de
     return result;
 }
 
-/* C3: not to be learnt means not there. */
+/* Counts the voting members. C3: 0 if unknown, so COORD_CAP_HA is not set. */
 static size_t probe_members(struct etcd_backend *b, int64_t deadline_ns)
 {
     Etcdserverpb__MemberListRequest request = ETCDSERVERPB__MEMBER_LIST_REQUEST__INIT;
@@ -110,7 +110,7 @@ static size_t probe_members(struct etcd_backend *b, int64_t deadline_ns)
     return members;
 }
 
-/* Version and cluster, then one read that needs a leader and our rights. */
+/* Checks version and cluster, then makes one read that needs a leader and permissions. */
 static coord_result etcd_backend_probe(struct etcd_backend *b, int64_t deadline_ns)
 {
     const struct prim_call call = {.deadline_ns = deadline_ns};
@@ -185,7 +185,7 @@ static coord_result open_client(const struct prim_open *in, struct etcd_backend 
     return result;
 }
 
-/* -- life -- */
+/* -- open and close -- */
 
 static void close_backend(struct prim_backend *base)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The gRPC thread to etcd, and what every request carries: `hasleader`, so that a member without the
- * majority refuses instead of letting us wait, and the token of Authenticate where the URL has a
- * user. */
+/* The gRPC thread to etcd and the headers of every request. `hasleader` makes a member without a
+ * majority refuse the call instead of letting it wait. The token of Authenticate is added if the
+ * URL has a user. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -10,7 +10,7 @@
 #include "wire/pb/etcd_rpc.pb-c.h"
 
 enum {
-    /* etcd counts pings closer than 5 s as abuse. */
+    /* etcd treats pings more often than every 5 s as abuse. */
     PING_AFTER_MS = 6000,
     PING_TIMEOUT_MS = 3000,
     DIAL_TIMEOUT_MS = 1000,
@@ -91,7 +91,8 @@ static void authenticate(struct grpc_thread *grpc_thread)
                  grpc_now(grpc_thread) + AUTHENTICATE_MS * (int64_t)NS_PER_MS);
     request.name = c->user;
     request.password = c->password;
-    (void)message_write(&request.base, &op->request, NULL); /* fails as an empty name would */
+    (void)message_write(&request.base, &op->request, NULL); /* without memory the request fails as
+                                                               one with an empty name */
     op->bare = op->idempotent = true;
     op->done = token_done;
     grpc_op_begin(grpc_thread, op);
@@ -108,7 +109,8 @@ static void authenticate_for(struct grpc_thread_op *op)
     authenticate(op->grpc_thread);
 }
 
-/* The server has forgotten it, or users were changed since it was given. Nothing was done then. */
+/* Returns true if the server forgot the token, or users changed since it was issued. The call was
+ * not applied then. */
 static bool token_is_stale(const struct rpc_outcome *outcome)
 {
     char text[128];
@@ -165,7 +167,7 @@ bool etcd_client_forget_token(struct etcd_client *c)
     return c->user && !c->tokenless;
 }
 
-/* -- life -- */
+/* -- open and close -- */
 
 void etcd_op_init(struct grpc_thread_op *op, const char *path, int64_t deadline_ns)
 {

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keys as prim/change.h wants them. Each write is one transaction of the table in
- * coordination.md B3, and its
- * Else answer shows what was in the way, so nothing is read twice.
+/* Keys for prim/change.h. Each write is one transaction of the table in coordination.md B3. Its
+ * Else branch returns the entry that prevents the write, so no second read is needed.
  *
- * A lease is granted before the transaction that uses it. It is kept for all attempts of a call,
- * and revoked with an answer that is final and does not use it; after an answer that leaves doubt
- * it is left alone, because the repeat uses it. */
+ * A lease is granted before the transaction that uses it, and kept for all attempts of a call. It
+ * is revoked after a final answer that does not use it. If the outcome is in doubt, the lease is
+ * not revoked, because a repeat uses it. */
 #include <stdlib.h>
 
 #include "prim/change.h"
@@ -13,11 +12,11 @@
 
 enum { VALUE_MAX = 2 * 1024 * 1024 };
 
-/* Of one change; of one slot of a group, the lease is that of the group's. */
+/* The state of a change. A change of a slot uses the lease of its group's change. */
 struct own {
     struct arena arena; /* c->seen borrows from it */
     bool leased;        /* the lease has been granted */
-    bool used;          /* by a transaction that was applied, or may have been */
+    bool used;          /* by a transaction that was or may have been applied */
     int64_t lease, ttl_ms, sent_ns;
 };
 
@@ -47,8 +46,8 @@ static void etcd_entries_end(struct prim_change *c, const coord_result *result)
 
 /* -- reading -- */
 
-/* Bare entries name no lease and no request: an entry under a lease of the claim, or under one that
- * this request has drawn, is known by the lease's number. */
+/* Plain entries name no lease and no request. An entry is recognised by the number of the claim's
+ * lease, or of a lease that this request chose. */
 static void see_raw(const struct prim_change *c, struct prim_seen *seen)
 {
     const struct prim_claim *held = c->held ? c->held : c->claim;
@@ -79,8 +78,8 @@ static coord_result etcd_entries_read_key(struct prim_change *c)
     return result;
 }
 
-/* The entry as the caller knows it; else nothing. A key that is held must not cost a lease to be
- * granted and revoked: before one is granted, the key is read. */
+/* Guesses the entry that the caller expects. Without such, the key is read before a lease is
+ * granted, because a held key must not cost a grant and a revocation. */
 static bool etcd_entries_guess(struct prim_change *c)
 {
     const struct prim_held *held = prim_held_of(c->held, c->key);
@@ -158,7 +157,7 @@ static void build(struct etcd_txn *txn, const struct prim_change *c, const struc
     etcd_range(txn, true, key, STR_EMPTY);
 }
 
-/* The transaction was applied. */
+/* Completes a transaction that was applied. */
 static void entries_applied(struct prim_change *c, const struct prim_plan *plan, uint64_t revision)
 {
     const struct prim_seen old = c->seen;
@@ -189,8 +188,8 @@ static enum prim_wrote entries_refused(struct prim_change *c,
     return PRIM_WROTE_RACE;
 }
 
-/* The transaction may have been applied. A look shows it; when nothing has changed, the transaction
- * may still come. A quota that this very write used up is reported after the write was applied. */
+/* The transaction may have been applied; a read shows the outcome. If nothing has changed, it may
+ * still arrive. A quota that this write used up is reported after the write was applied. */
 static enum prim_wrote unclear(struct prim_change *c, coord_result *ret_why)
 {
     const struct prim_seen before = c->seen;
@@ -245,7 +244,7 @@ static enum prim_wrote etcd_entries_write_key(struct prim_change *c, const struc
     }
     etcd_txn_init(&txn);
     if (c->record && c->lease_id && c->seen.kind == PRIM_SEEN_NOTHING) {
-        /* A slot: a resize in between must be seen. */
+        /* A slot: a concurrent resize must be detected. */
         etcd_key_make(&b->space, c->record->key, &record);
         etcd_if(&txn, etcd_key_str(&record), ETCD_MODIFIED, (int64_t)c->record->seen.revision);
     }
@@ -277,8 +276,8 @@ static bool slot_of(const struct etcd_space *space, struct str group, const Mvcc
     return !str_has(leaf, '/') && prim_slot_number(leaf, ret_slot);
 }
 
-/* Asks for the record and the slots at one revision, and not for all of "g/", where deeper buckets
- * may lie. */
+/* Requests the record and the slots at one revision. Does not request all of "g/", which may
+ * contain deeper buckets. */
 static coord_result ask_list(struct prim_change *c, struct str group,
                              Etcdserverpb__TxnResponse **ret_response)
 {
@@ -303,7 +302,7 @@ static coord_result ask_list(struct prim_change *c, struct str group,
     return result;
 }
 
-/* The list comes whole, whatever number of slots is wanted. */
+/* Lists the whole group, whatever number of slots is wanted. */
 static coord_result etcd_entries_list(struct prim_change *c, struct str group, uint32_t,
                                       struct prim_slots *slots)
 {

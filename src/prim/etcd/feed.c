@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A reader's watch: a snapshot read page by page at one revision R, then Watch from R + 1.
+/* A reader's watch: a snapshot read in pages at one revision R, then Watch from R + 1.
  *
  *   SNAPSHOT --pages read--> LIVE --queue full--> WAIT_ROOM --reader has room--> SNAPSHOT
  *                             |  \--history gone (compaction)-------------------> SNAPSHOT
  *                             \--no permission--> ENDED
  *
- * etcd does not say why a key went. An entry that hung on a lease is EXPIREd when the lease is gone
- * too, and DELETEd when it still lives: a release leaves its lease for a second (lease.c). So a
- * deletion of a leased entry asks for its lease first; later answers wait in `chunks`, in order.
+ * etcd does not report why a key was deleted. A deletion of a leased entry counts as EXPIRE if the
+ * lease is gone, too, and as DELETE if the lease still exists, because a release leaves the lease
+ * for a second (lease.c). So the feed first asks for the lease; later answers wait in `chunks`, in
+ * order.
  *
- * Each watch is a stream of its own, which resumes where it was when it has to be opened anew: a
- * lost connection is no gap. Guards of our own claims (prim/guard.c) begin with LIVE. They get each
- * deletion at once, without a question about its lease, and the writes of other programs.
+ * Each watch is a separate stream. When it is reopened it resumes at its position, so a lost
+ * connection is no gap. Guards (prim/guard.c) begin with LIVE. They get each deletion at once,
+ * without a question about its lease, and also the writes of other programs.
  *
- * Loop thread only. Closing does not wait: questions that are under way finish alone. */
+ * Loop thread only. Closing does not wait: questions under way finish alone. */
 #include <stdlib.h>
 
 #include "prim/etcd/internal.h"
@@ -26,7 +27,7 @@ enum {
     CHUNK_BYTES_MAX = 64 * 1024 * 1024,
     CHUNK_LEASES_MAX = 4096,
     REQUEST_MAX = 64 * 1024,
-    DENIED_MAX = 2, /* the first may be an old token's fault */
+    DENIED_MAX = 2, /* the first denial may come from an old token */
 };
 struct chunk_lease {
     int64_t lease;
@@ -39,7 +40,7 @@ struct chunk { /* an answer that waits for the state of leases */
     struct etcd_feed *feed;
     const Etcdserverpb__WatchResponse *response; /* in `arena` */
     struct arena arena;
-    size_t len; /* of the arena; 0: it is not delivered any more */
+    size_t len; /* bytes of the arena; 0: do not deliver */
     struct chunk_lease *leases;
     size_t lease_count, unknown;
 };
@@ -51,20 +52,20 @@ struct etcd_feed {
     bool guard;
     struct etcd_key from, end; /* end: empty for one key */
     struct grpc_stream stream;
-    uint64_t next; /* the first revision it has not seen */
+    uint64_t next; /* first revision not received yet */
     uint32_t denied;
-    /* the snapshot being read */
+    /* The snapshot being read. */
     struct grpc_thread_op page;
     bool reading;
     struct prim_snapshot *snapshot;
     struct etcd_key cursor;
     int64_t revision;
     struct timer again;
-    /* the caller that opens it */
+    /* For the thread that opens the watch. */
     int64_t open_deadline_ns;
-    struct latch *opening; /* until the first snapshot */
+    struct latch *opening; /* opened after the first snapshot */
     coord_result opened;
-    /* deletions */
+    /* Answers that wait for the state of leases. */
     struct chunk *chunks, **chunks_end;
     size_t chunk_bytes, asking;
     struct post room;
@@ -73,7 +74,7 @@ struct etcd_feed {
 
 static void read_page(struct etcd_feed *f);
 
-/* -- life -- */
+/* -- open and close -- */
 
 static void free_first(struct etcd_feed *f)
 {
@@ -109,7 +110,7 @@ static void etcd_feed_opened(struct etcd_feed *f, coord_result result)
 
 /* -- snapshot -- */
 
-/* False: not ours to show. */
+/* Returns false if the entry is not to be reported. */
 static bool etcd_feed_to_event(const struct etcd_feed *f, const Mvccpb__KeyValue *kv, int type,
                                struct prim_event *event)
 {
@@ -148,7 +149,7 @@ static bool add_entries(struct etcd_feed *f, const Etcdserverpb__RangeResponse *
     return true;
 }
 
-/* The next page begins just after the last key of this one. False: there is no way on. */
+/* Sets the start of the next page after the last key. Returns false if the answer is unusable. */
 static bool feed_step(struct etcd_feed *f, const Etcdserverpb__RangeResponse *range)
 {
     struct str last = range->n_kvs ? grpc_str(range->kvs[range->n_kvs - 1]->key) : STR_EMPTY;
@@ -173,7 +174,7 @@ static void page_failed(struct etcd_feed *f, coord_result why)
         prim_feed_end(f->feed, why.reason);
         return;
     }
-    timer_start_in(&f->again, AGAIN_MS); /* the reader knows that a snapshot is to come */
+    timer_start_in(&f->again, AGAIN_MS); /* the reader knows that a snapshot follows */
 }
 
 static void take_page(struct etcd_feed *f, const Etcdserverpb__RangeResponse *range)
@@ -214,14 +215,14 @@ static void on_page(struct grpc_thread_op *op)
         return;
     }
     if (etcd_says(op, GRPC_OUT_OF_RANGE, "compacted")) {
-        timer_start_in(&f->again, AGAIN_MS); /* history went while we read: from the start */
+        timer_start_in(&f->again, AGAIN_MS); /* history was compacted meanwhile: start again */
     } else if (op->err) {
         page_failed(f, etcd_failure(op, false));
     } else if (grpc_read(buf_peek(&op->response), &etcdserverpb__range_response__descriptor, &arena,
                          &message)) {
         page_failed(f, etcd_corrupt("an answer that cannot be read"));
     } else {
-        /* The next page reuses the op. */
+        /* Copies the op, because reading the next page reuses it. */
         struct grpc_thread_op spent = *op;
         take_page(f, (Etcdserverpb__RangeResponse *)message);
         grpc_op_deinit(&spent);
@@ -321,7 +322,7 @@ static bool feed_notify(struct etcd_feed *f, const Mvccpb__Event *event, const s
     return prim_feed_put(f->feed, &change);
 }
 
-/* When the queue is full, everything after this is for the next snapshot. */
+/* Delivers an answer. When the queue is full, later changes are left to the next snapshot. */
 static void deliver(struct etcd_feed *f, const Etcdserverpb__WatchResponse *response,
                     const struct chunk *chunk)
 {
@@ -408,7 +409,7 @@ static bool asked_already(const struct chunk *chunk, int64_t lease)
     return false;
 }
 
-/* Takes the arena in which the response is. False: no memory. */
+/* Takes the arena that holds the response. Returns false if out of memory. */
 static bool set_aside(struct etcd_feed *f, const Etcdserverpb__WatchResponse *response,
                       struct arena *arena, size_t leases)
 {
@@ -433,7 +434,7 @@ static bool set_aside(struct etcd_feed *f, const Etcdserverpb__WatchResponse *re
         chunk->leases[chunk->lease_count].lease = lease;
         ask_lease(f, chunk, &chunk->leases[chunk->lease_count++]);
     }
-    *f->chunks_end = chunk; /* before the first lease is answered */
+    *f->chunks_end = chunk; /* before the first lease answer can arrive */
     f->chunks_end = &chunk->next;
     return true;
 }
@@ -483,7 +484,7 @@ static void cancelled(struct etcd_feed *f, const Etcdserverpb__WatchResponse *re
         resync(f);
     } else if (!strstr(why, "permission") && !strstr(why, "auth") &&
                !strstr(why, "user name is empty")) {
-        grpc_stream_reset(&f->stream); /* asked again, after a pause */
+        grpc_stream_reset(&f->stream); /* requested again after a pause */
     } else if (++f->denied < DENIED_MAX && etcd_client_forget_token(&f->backend->client)) {
         grpc_stream_reset(&f->stream);
     } else {
@@ -493,7 +494,7 @@ static void cancelled(struct etcd_feed *f, const Etcdserverpb__WatchResponse *re
     }
 }
 
-/* Impossible numbers would make us skip later changes. */
+/* Rejects impossible numbers, because they would make the watch skip later changes. */
 static bool makes_sense(const Etcdserverpb__WatchResponse *response)
 {
     if (!response->header || response->header->revision < 0) return false;
@@ -538,7 +539,7 @@ static void etcd_feed_on_message(struct grpc_stream *stream, struct str bytes)
     arena_deinit(&arena);
 }
 
-/* -- from outside -- */
+/* -- called from outside -- */
 
 static void etcd_feed_on_room_post(struct post *post)
 {
@@ -557,7 +558,7 @@ static void etcd_feed_on_room(void *owner)
     loop_post(grpc_loop(&f->backend->client.grpc_thread), &f->room);
 }
 
-/* The keys of the scope: one key, or everything below "bucket/". */
+/* Sets the key range of the scope: one key, or everything below "bucket/". */
 static void set_range(struct etcd_feed *f)
 {
     struct etcd_key *from = &f->from, *end = &f->end;
@@ -569,10 +570,10 @@ static void set_range(struct etcd_feed *f)
     if (scope.name.len > 0) from->text[from->len++] = '/';
     *end = *from;
     if (end->len > 0) {
-        end->text[end->len - 1]++; /* '/' + 1: the first key after all that begin so */
+        end->text[end->len - 1]++; /* '/' + 1: the first key after all keys with this prefix */
         return;
     }
-    from->text[from->len++] = '\0'; /* all keys there are */
+    from->text[from->len++] = '\0'; /* all existing keys */
     *end = *from;
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Leases: granted under a number we choose, kept alive, released, imported, revoked.
+/* Leases: granted under an id chosen by the client, kept alive, released, imported, revoked.
  *
- * A keep-alive is a stream of one request and one answer: a call like any other, with its own time
- * of sending. It is sent once: its caller repeats it, after a pause, while the lease is safe. A
- * renewal is a keep-alive and a read of every key, side by side: the lease may live while an entry
- * was deleted or taken over, and then the claim is over. */
+ * A keep-alive is a stream with one request and one answer, handled like a call with its own send
+ * time. It is sent once; the caller repeats it after a pause while the lease is safe. A renewal is
+ * a keep-alive and, in parallel, a read of every key: the lease may be alive although an entry was
+ * deleted or taken over, and then the claim is over. */
 #include <stdlib.h>
 
 #include "prim/change.h"
@@ -34,7 +34,7 @@ struct keep_alive {
     struct grpc_thread_op op;
 };
 
-/* Takes the time before anything leaves. */
+/* Records the send time before anything is sent. */
 static void keep_alive_start(struct etcd_backend *b, struct keep_alive *alive, int64_t lease,
                              int64_t deadline_ns)
 {
@@ -94,7 +94,7 @@ coord_result etcd_keep_alive(struct etcd_backend *b, int64_t lease, int64_t dead
 
 /* -- grant -- */
 
-/* EXISTS: an earlier attempt made it. */
+/* Grants a lease. EXISTS: an earlier attempt granted it. */
 static coord_result grant(struct etcd_backend *b, const struct prim_call *call, int64_t lease,
                           int64_t seconds)
 {
@@ -106,7 +106,7 @@ static coord_result grant(struct etcd_backend *b, const struct prim_call *call, 
 
     request.id = lease;
     request.ttl = seconds;
-    /* The number is ours, so that a repeat does no harm. */
+    /* The client chose the id, so a repeat is harmless. */
     result = etcd_ask(b, call->deadline_ns,
                       &(struct etcd_ask){.path = "/etcdserverpb.Lease/LeaseGrant",
                                          .request = &request.base,
@@ -136,7 +136,7 @@ coord_result etcd_lease_obtain(struct etcd_backend *b, const struct prim_call *c
         result = grant(b, call, lease, seconds);
         if (result.code != COORD_OK && result.code != COORD_EXISTS) return result;
         if (result.code == COORD_EXISTS) {
-            /* An earlier attempt's, of unknown age: make it whole, and learn its length. */
+            /* Granted by an earlier attempt, age unknown: renew the lease and learn its TTL. */
             alive = etcd_keep_alive(b, lease, call->deadline_ns, ret_sent_ns);
             if (alive.code == COORD_EXPIRED) continue;
             if (alive.code != COORD_OK) return alive;
@@ -155,7 +155,7 @@ coord_result etcd_lease_obtain(struct etcd_backend *b, const struct prim_call *c
                        "etcd: the lease ended while it was being granted");
 }
 
-/* OK: *ret_left_ms, what is left at least; EXPIRED/deadline: no such lease. */
+/* OK: *ret_left_ms is the least time left. EXPIRED/deadline: no such lease. */
 static coord_result lease_left(struct etcd_backend *b, const struct prim_call *call, int64_t lease,
                                int64_t *ret_left_ms)
 {
@@ -183,7 +183,7 @@ static coord_result lease_left(struct etcd_backend *b, const struct prim_call *c
     return result;
 }
 
-/* -- revoke: nobody waits for it, and a lease that is left over ends by itself -- */
+/* -- revoke: runs in the background; a lease that is not revoked expires -- */
 
 static void drained(struct etcd_backend *b)
 {
@@ -275,7 +275,7 @@ void etcd_lease_drain(struct etcd_backend *b)
 
 /* -- renew and import -- */
 
-/* One key as its claim must find it, or why not. */
+/* Checks that a key is still the claim's; returns the reason if not. */
 static coord_result key_judge(struct etcd_backend *b, const Etcdserverpb__RangeResponse *range,
                               int64_t lease, const struct prim_held *held)
 {
@@ -297,8 +297,8 @@ static coord_result key_judge(struct etcd_backend *b, const Etcdserverpb__RangeR
     return result;
 }
 
-/* Up to ETCD_TXN_KEYS keys in one step: OK when all are the claim's, and then they go if `deletes`.
- * A release may be repeated, since it deletes the claim's own entries or nothing. */
+/* Checks up to ETCD_TXN_KEYS keys in one step. OK: the claim holds all of them; `deletes` removes
+ * them then. A release may be repeated, since it deletes only the claim's own entries. */
 static coord_result claim_txn(struct etcd_backend *b, const struct prim_call *call,
                               const struct prim_held *held, size_t count, int64_t lease,
                               bool deletes, bool *ret_doubt)
@@ -357,7 +357,7 @@ coord_result etcd_renew(struct prim_backend *base, const struct prim_call *call,
     keys = claim_verify(b, call, claim);
     keep_alive_wait(&alive);
     if (keys.code == COORD_EXPIRED) {
-        /* The key went with its lease, or alone. */
+        /* The key was removed with its lease, or alone. */
         if (alive.result.code == COORD_EXPIRED && keys.reason == COORD_R_REVOKED)
             return alive.result;
         return keys;
@@ -383,7 +383,7 @@ coord_result etcd_adopt(struct prim_backend *base, const struct prim_call *call,
     if (keys.code == COORD_EXPIRED && keys.reason == COORD_R_SUPERSEDED) return keys;
     if (left.code != COORD_OK) return left;
     if (keys.code == COORD_EXPIRED) {
-        /* Gone alone, or with a lease that ended between the two questions. */
+        /* The key was removed alone, or its lease ended between the two requests. */
         left = lease_left(b, call, lease, ret_left_ms);
         if (left.code == COORD_EXPIRED) return left;
     }
@@ -392,7 +392,7 @@ coord_result etcd_adopt(struct prim_backend *base, const struct prim_call *call,
 
 /* -- release -- */
 
-/* All or none in one step; one key that is lost does not hide the others. */
+/* Releases all keys of a step or none. A lost key does not prevent the release of the others. */
 static coord_result release_keys(struct etcd_backend *b, const struct prim_call *call,
                                  const struct prim_held *held, size_t count, int64_t lease)
 {
@@ -426,7 +426,7 @@ coord_result etcd_release(struct prim_backend *base, const struct prim_call *cal
                             lease);
         if (at == 0 || prim_release_rank(&some) > prim_release_rank(&all)) all = some;
     }
-    /* After the entries, never before: a revoke deletes whatever hangs on the lease, unasked. */
+    /* Only after the entries are released, because a revoke deletes every key of the lease. */
     if (all.code != COORD_UNAVAILABLE && (!key || claim->count <= 1)) etcd_lease_revoke(b, lease);
     return all;
 }

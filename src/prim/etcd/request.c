@@ -12,10 +12,10 @@ enum {
     FIELD_RANGE = 1,
     FIELD_PUT = 2,
     FIELD_DELETE = 3,
-    /* of Compare; `result` is left out, since EQUAL is 0 */
+    /* of Compare; `result` is omitted because EQUAL is 0 */
     FIELD_TARGET = 2,
     FIELD_COMPARED_KEY = 3,
-    FIELD_VERSION = 4, /* the first of the union, in the order of its targets */
+    FIELD_VERSION = 4, /* the first field of the union; the fields have the order of its targets */
     /* of the requests inside RequestOp */
     FIELD_KEY = 1,
     FIELD_RANGE_END = 2,
@@ -62,7 +62,7 @@ void etcd_if(struct etcd_txn *txn, struct str key, enum etcd_target target, int6
 
     pack_u64(&row, FIELD_TARGET, target);
     pack_bytes(&row, FIELD_COMPARED_KEY, key);
-    pack_varint(&row, (uint64_t)(FIELD_VERSION + target) << 3); /* also for 0 */
+    pack_varint(&row, (uint64_t)(FIELD_VERSION + target) << 3); /* target 0 is written, too */
     pack_varint(&row, (uint64_t)number);
     txn_add(txn, FIELD_COMPARE, &row);
     if (target == ETCD_MODIFIED && number > txn->revision_floor) txn->revision_floor = number;
@@ -98,9 +98,9 @@ void etcd_range(struct etcd_txn *txn, bool otherwise, struct str from, struct st
     txn_add_op(txn, otherwise ? FIELD_FAILURE : FIELD_SUCCESS, FIELD_RANGE, &row);
 }
 
-/* -- over the client -- */
+/* -- calls -- */
 
-/* R5: the endpoints lead to another cluster than the one that was opened. */
+/* R5: the endpoints now belong to another cluster than the opened one. */
 static const char other_cluster_text[] = "etcd: the endpoints answer for another cluster now";
 
 static coord_result other_cluster(void)

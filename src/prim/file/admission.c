@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decides whether a directory may carry a file store: by its file system and by probes of the
- * calls that the store relies on (store.h). Runs once, on the thread that opens the store.
+/* Decides whether a directory may hold a file store, by its file system and by probes of the calls
+ * that the store relies on (store.h). Runs once, on the thread that opens the store.
  *
  * Invariant: a file system that is not on the list of accepted ones is refused. */
 #include "prim/file/store.h"
@@ -42,14 +42,14 @@ static const struct {
     {"Coda", 0x73757245, true},   {"FAT", 0x4D44, false},     {"exFAT", 0x2011BAB0, false},
 };
 
-/* -- what it says it is -- */
+/* -- the file system's type -- */
 
 struct mount_key {
     uint64_t id; /* 0: unknown */
     unsigned major, minor;
 };
 
-/* "36 35 98:0 /root /point rw shared:1 - ext4 /dev/x rw" */
+/* Parses "36 35 98:0 /root /point rw shared:1 - ext4 /dev/x rw". */
 static bool match_line(struct str line, const struct mount_key *key, char *type, size_t cap)
 {
     struct str rest = line, part;
@@ -85,8 +85,8 @@ static bool search_mounts(const struct mount_key *key, char *type, size_t cap)
     return found;
 }
 
-/* By mount id where the kernel gives one: the device of a btrfs subvolume is in no mount table.
- * False in a chroot below its file system's mount point, too: the table leaves that mount out. */
+/* Finds the type by mount id if possible, because the device of a btrfs subvolume is in no mount
+ * table. Also returns false in a chroot below the mount point, which the table does not list. */
 static bool mount_type(int dir, char *type, size_t cap)
 {
     struct statx info;
@@ -135,13 +135,13 @@ coord_result admission_look(int dir, struct medium *ret_medium)
     return refuse(ret_medium);
 }
 
-/* -- what it does -- */
+/* -- probes -- */
 
 static coord_result admission_failed(const char *probe, int error)
 {
     if (error == ENOSPC || error == EDQUOT || error == EIO || error == EROFS || error == EACCES ||
         error == EMFILE || error == ENFILE)
-        return file_trouble(error, probe); /* says nothing about what it would do */
+        return file_trouble(error, probe); /* this error proves nothing about the file system */
     return prim_answer(COORD_UNSUPPORTED, COORD_R_FILE_SYSTEM, "probe %s failed%s%s", probe,
                        error != 0 ? ": " : "", error != 0 ? strerrordesc_np(error) : "");
 }
@@ -231,7 +231,7 @@ static coord_result probe_events(struct file_store *store, const struct probe *p
 {
     int fd = sys_inotify();
     if (fd < 0) {
-        atomic_store(&store->poll, true); /* B2.10: found by looking instead */
+        atomic_store(&store->poll, true); /* B2.10: changes are found by polling */
         return prim_ok(COORD_R_NONE);
     }
     coord_result result = await_rename(store, probe, fd);
@@ -247,7 +247,7 @@ coord_result admission_probe(struct file_store *store)
     int error = admission_touch(store, probe.dir, probe.a);
     coord_result result = error == 0 ? probe_link(&probe) : admission_failed("create", error);
     if (result.code == COORD_OK && !store->settings.create_only) {
-        (void)unlinkat(probe.dir, probe.b, 0); /* two files now, not two names of one */
+        (void)unlinkat(probe.dir, probe.b, 0); /* now two files, not two links to one file */
         error = admission_touch(store, probe.dir, probe.b);
         result = error == 0 ? probe_names(&probe) : admission_failed("create", error);
         if (result.code == COORD_OK) result = probe_locks(&probe);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keys, slots and group records as prim/change.h wants them: steps S1 to S12 of coordination.md B2.
+/* Keys, slots and group records for prim/change.h: steps S1 to S12 of coordination.md B2.
  *
- * A change holds the lock of its key from its first read to its last write, and a call on a group
- * holds the bucket lock alone. No write loses a race, except on a network file system, where there
- * are no locks and the link to a new name decides.
+ * A change holds the lock of its key from its first read to its last write. A call on a group
+ * holds the bucket lock exclusively. So no write loses a race, except on a network file system,
+ * which has no locks: there the link to a new name decides.
  *
- * Invariants: a lease record is written before the head that names it. Before another holder gets
- * an entry, the old lease is marked dead or its lost count is raised. Runs on the caller's thread. */
+ * Invariants: a lease record is written before the head that names it. Before another holder
+ * gets an entry, the old lease is marked dead or its lost count is raised. Runs on the caller's
+ * thread. */
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -15,10 +16,10 @@
 #include "prim/file/lease_file.h"
 #include "prim/file/locks.h"
 
-/* Of one change; the change of a slot uses the bucket and the locks of its group's. */
+/* The state of a change. A change of a slot uses the bucket and locks of the group's change. */
 struct key_change {
     struct file_store *store;
-    struct bucket *bucket; /* NULL: there is none, so its keys are absent */
+    struct bucket *bucket; /* NULL: the bucket does not exist, so its keys are absent */
     struct locked locked;
     struct head_file file;
     char name[LAYOUT_NAME_CAP], group[GROUP_VALUE];
@@ -57,12 +58,12 @@ static enum file_op key_op(const struct prim_change *c)
                                        : OP_CREATE;
 }
 
-/* S1 to S3: the locks of the change. A read of one key takes none. */
+/* S1 to S3: takes the locks of the change. A read of one key takes no lock. */
 static coord_result key_lock(struct prim_change *c, bool alone)
 {
     struct key_change *own = c->own;
     int64_t until_ns = c->call->deadline_ns;
-    if (own->bucket != NULL) return prim_ok(COORD_R_NONE); /* held already */
+    if (own->bucket != NULL) return prim_ok(COORD_R_NONE); /* the locks are held already */
     coord_result result = file_usable(own->store);
     if (result.code != COORD_OK) return result;
     result = bucket_of_key(own->store, c->key, c->makes, &own->bucket, own->name);
@@ -75,8 +76,8 @@ static coord_result key_lock(struct prim_change *c, bool alone)
 
 /* -- reading ---------------------------------------------------------------------------------- */
 
-/* Shows a head. `sequence` of an expired entry is the end of its lease; 0: it was released, or
- * its end is not known. */
+/* Fills c->seen from a head. `sequence` of an expired entry is the end of its lease; 0: released,
+ * or the end is unknown. */
 static void head_see(const struct file_store *store, const struct head *head,
                      const struct lease_verdict *verdict, struct prim_seen *seen)
 {
@@ -91,7 +92,7 @@ static void head_see(const struct file_store *store, const struct head *head,
                                .left_ms = -1};
     if ((head->flags & HEAD_LIVE) == 0) {
         seen->kind = PRIM_SEEN_TOMBSTONE;
-        /* A tombstone names its lease even where another took the entry away by force. */
+        /* A tombstone names its lease even if the entry was taken away with COORD_FORCE. */
         if (head->reason != COORD_R_RELEASED) seen->envelope.lease_id = (coord_id){{0}};
     } else if (verdict->over) {
         seen->kind = PRIM_SEEN_EXPIRED;
@@ -106,7 +107,7 @@ static void head_see(const struct file_store *store, const struct head *head,
     }
 }
 
-/* S4: reads a head, and whether its lease is over. */
+/* S4: reads a head and determines whether its lease is over. */
 static coord_result head_look(struct prim_change *c, struct str key, const char *name,
                               struct head_file *file, struct prim_seen *ret_seen)
 {
@@ -189,7 +190,7 @@ static void group_list_end(struct prim_slots *slots)
 
 /* -- writing ---------------------------------------------------------------------------------- */
 
-/* The rest of a grant that was made before: it counts from its grant or its last renewal. */
+/* Completes a grant that was made before. The lease counts from its grant or its last renewal. */
 static enum prim_wrote grant_take_up(struct prim_change *c, coord_result *ret_why)
 {
     int64_t deadline_ns = 0;
@@ -197,10 +198,11 @@ static enum prim_wrote grant_take_up(struct prim_change *c, coord_result *ret_wh
                              c->call->deadline_ns, &deadline_ns);
     c->sent_ns = deadline_ns - c->seen.ttl_ms * NS_IN_MS;
     if (ret_why->code == COORD_OK) return PRIM_WROTE;
-    return ret_why->code == COORD_EXPIRED ? PRIM_WROTE_RACE : PRIM_WROTE_NOT; /* over by now */
+    return ret_why->code == COORD_EXPIRED ? PRIM_WROTE_RACE
+                                          : PRIM_WROTE_NOT; /* the lease is over by now */
 }
 
-/* The holder of a lease that loses this entry to somebody else looks at its heads next time. */
+/* Makes the holder of a lease that loses this entry check its heads at the next renewal. */
 static coord_result loss_raise(const struct prim_change *c)
 {
     const struct prim_seen *seen = &c->seen;
@@ -210,7 +212,7 @@ static coord_result loss_raise(const struct prim_change *c)
                             c->call->deadline_ns);
 }
 
-/* The value of a group record also says which slots were ever used. */
+/* Builds the value of a group record, which also contains the highest slot ever used. */
 static struct str group_bytes(struct key_change *own, const struct prim_plan *plan,
                               const struct head_file *file)
 {
@@ -226,7 +228,7 @@ static struct str group_bytes(struct key_change *own, const struct prim_plan *pl
     return str_of(own->group, sizeof own->group);
 }
 
-/* S6: the head that is to replace the old one, as this process writes it now. Without a lease. */
+/* S6: prepares the head that replaces the old one, without lease. */
 static coord_result head_plan(const struct prim_change *c, const struct prim_plan *plan,
                               struct head *ret_head)
 {
@@ -258,7 +260,7 @@ static coord_result head_plan(const struct prim_change *c, const struct prim_pla
         head.create_revision = file->head.create_revision;
         head.changes = file->head.changes + 1;
     }
-    if (plan->act == PRIM_ACT_BURY) { /* its holder can learn how the lease ended */
+    if (plan->act == PRIM_ACT_BURY) { /* the holder can learn how its lease ended */
         head.flags ^= HEAD_LIVE | HEAD_TOMBSTONE;
         if (c->seen.token != 0 && !store->settings.sync_always) head.flags ^= HEAD_DURABLE;
         head.lease_id = file->head.lease_id;
@@ -280,7 +282,7 @@ static void head_lease(const struct file_store *store, const struct claim_envelo
     head->owner = lease->owner;
 }
 
-/* S8 to S11 */
+/* S8 to S11: publishes the head. */
 static coord_result entries_publish(const struct prim_change *c, const struct head *head)
 {
     const struct key_change *own = c->own;
@@ -288,7 +290,7 @@ static coord_result entries_publish(const struct prim_change *c, const struct he
     return head_publish(own->store, own->bucket, own->name, head, file->found == HEAD_IS_THERE);
 }
 
-/* S7 and what follows: a lease of its own. */
+/* S7 and later: publishes with a new lease. */
 static coord_result publish_leased(const struct prim_change *c, const struct claim_envelope *lease,
                                    struct head *head)
 {
@@ -317,7 +319,7 @@ static coord_result publish_under(const struct prim_change *c, const struct clai
     return entries_publish(c, head);
 }
 
-/* The same grant goes on. */
+/* Publishes without changing the grant. */
 static coord_result publish_kept(const struct prim_change *c, const struct claim_envelope *lease,
                                  struct head *head)
 {
@@ -330,11 +332,11 @@ static coord_result publish_kept(const struct prim_change *c, const struct claim
 }
 
 /* netfs=create-only: only the creator of an entry removes it, one thread at a time, so that the
- * entry that was read is the one that goes. */
+ * removed entry is the one that was read. */
 static coord_result remove_created(const struct prim_change *c, struct head *head)
 {
     const struct key_change *own = c->own;
-    head->revision = c->seen.revision; /* no head has a new one */
+    head->revision = c->seen.revision; /* the removed head keeps its revision */
     int error = unlinkat(own->bucket->heads, own->name, 0) < 0 ? errno : 0;
     if (error == 0 && fsync(own->bucket->heads) < 0) error = errno;
     if (error == ENOENT) return prim_answer(COORD_CONFLICT, COORD_R_ABSENT, "removed meanwhile");
@@ -369,7 +371,7 @@ static enum prim_wrote key_write(struct prim_change *c, const struct prim_plan *
     const void *file = c->seen.record;
     struct head head = {0};
     if (plan->act == PRIM_ACT_RENEW) return grant_take_up(c, ret_why);
-    c->sent_ns = file_now(store); /* a new lease counts from a later time */
+    c->sent_ns = file_now(store); /* a new lease counts from this later time */
     *ret_why = head_plan(c, plan, &head);
     if (ret_why->code == COORD_OK) *ret_why = head_write(c, plan, &head);
     if (ret_why->code == COORD_CONFLICT) return PRIM_WROTE_RACE;
@@ -386,7 +388,7 @@ const struct prim_ways file_ways = {.begin = key_begin,
                                     .list = group_list,
                                     .list_end = group_list_end};
 
-/* -- calls that may leave a lease without a key ------------------------------------------------- */
+/* -- calls that may leave a lease without keys -- */
 
 coord_result file_cas(struct prim_backend *backend, const struct prim_call *call,
                       const struct prim_cas *in, struct prim_grant *ret_grant)

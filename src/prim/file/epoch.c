@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* FORMAT, the epoch of this boot and the floor of revisions (store.h). Runs on the thread that
- * opens the store; the floor also on the collector's.
+/* FORMAT, the epoch of this boot and the revision floor (store.h). Runs on the thread that opens
+ * the store; the floor also on the collector's thread.
  *
- * Invariants: files here are replaced whole and durably. The epoch grows with each boot before any
- * head of that boot is written, and the floor never falls. */
+ * Invariants: these files are replaced as a whole and durably. The epoch grows with each boot
+ * before any head of that boot is written. The floor never decreases. */
 #include "prim/file/store.h"
 
 #include <dirent.h>
@@ -17,10 +17,10 @@
 
 enum { FLOOR_WAIT_MS = 2000 };
 
-/* -- small files that are replaced whole -- */
+/* -- small files, replaced as a whole -- */
 
-/* Puts a small file into `dir` durably: temporary, sync, name, sync. In place of the old one, or
- * EEXIST when there is one. */
+/* Writes a small file into `dir` durably: temporary file, sync, rename, sync. Replaces the old
+ * file, or returns EEXIST if a file exists. */
 static int small_place(struct file_store *store, int dir, const char *name, const void *bytes,
                        size_t len, bool replace)
 {
@@ -164,7 +164,7 @@ static coord_result bad_format(int error)
                             : file_trouble(error, "read FORMAT");
 }
 
-/* A file of a lower layer changes its identity when it is opened for writing. */
+/* A file of a lower overlay layer changes its identity when it is opened for writing. */
 static coord_result check_layer(struct file_store *store)
 {
     struct stat before, after;
@@ -191,7 +191,8 @@ struct sweep {
     int error;
 };
 
-/* After a boot: a head that was never synced may be torn, and its lease is over anyway. */
+/* After a boot, moves away damaged heads. A head that was not synced may be torn, and its lease is
+ * over after a boot anyway. */
 static bool look_at_head(void *context, const char *name)
 {
     struct sweep *sweep = context;
@@ -205,8 +206,8 @@ static bool look_at_head(void *context, const char *name)
                 (info.st_mode & S_IXUSR) == 0;
     head_file_deinit(&file);
     if (!torn) return sweep->error == 0;
-    /* Two buckets of hashed names make at most 41 + 41 bytes; two plain ones could be too long for
-     * one name, then the bucket is cut. */
+    /* Two hashed names have at most 41 + 41 bytes. Two plain names could be too long for one file
+     * name, so the bucket is truncated. */
     (void)snprintf(to, sizeof to, "%.60s.%.150s.%08lx", sweep->bucket_name, name,
                    (unsigned long)(prim_random() & 0xffffffff));
     if (renameat(sweep->heads, name, sweep->store->lost, to) < 0) sweep->error = errno;
@@ -220,7 +221,7 @@ static bool look_at_bucket(void *context, const char *name)
     int dir = sys_open_dir(sweep->store->buckets_dir, name);
     sweep->heads = dir < 0 ? -1 : sys_open_dir(dir, "h");
     sys_close(dir);
-    if (sweep->heads < 0) { return true; } /* half-made: the next user of it finishes it */
+    if (sweep->heads < 0) { return true; } /* incomplete bucket: its next user completes it */
     sweep->bucket_name = name;
     int error = sys_walk(sweep->heads, look_at_head, sweep);
     sys_close(sweep->heads);
@@ -239,7 +240,7 @@ static int write_epoch(struct file_store *store, uint64_t epoch, const struct st
     return record_replace(store, "epoch", &epoch_shape, &record);
 }
 
-/* What was there before FORMAT: nothing but directories of ours. */
+/* Checks that a directory without FORMAT contains only directories of a file store. */
 static coord_result check_empty(struct file_store *store)
 {
     struct foreign foreign = {{0}};
@@ -252,14 +253,14 @@ static coord_result check_empty(struct file_store *store)
                              foreign.name);
 }
 
-/* Nothing was ever written where FORMAT is missing, or, when a crash came between the two,
- * meta/epoch. `format` NULL: it is FORMAT. */
+/* Makes the first epoch. Nothing was written before, because FORMAT is missing, or meta/epoch is
+ * missing after a crash between the two. `format` NULL: FORMAT is missing. */
 static coord_result make_first(struct file_store *store, const struct stat *format)
 {
     struct stat info;
     bool full = false, network = store->settings.create_only;
     int error = sys_walk(store->buckets_dir, stop_at_first, &full);
-    /* Without a lock another host may have made FORMAT and an entry since we looked. */
+    /* There is no lock, so another host may have made FORMAT and an entry since the check. */
     if (error == 0 && full && !network) {
         return prim_answer(COORD_UNAVAILABLE, COORD_R_CORRUPT,
                            "%s is missing from a store that holds entries",
@@ -285,7 +286,7 @@ static coord_result bump(struct file_store *store, const struct epoch_record *re
     int error = sys_walk(store->buckets_dir, look_at_bucket, &sweep);
     if (error == 0) error = sweep.error;
     if (error == 0 && store->damaged > 0 && fsync(store->lost) < 0) error = errno;
-    /* Another identity: handles of the directory it was copied from must not work here. */
+    /* The copy gets a new store id: handles of the original directory must not work here. */
     if (error == 0 && copied) error = write_format(store, true, format);
     if (error == 0) error = write_epoch(store, record->epoch + 1, format);
     return error == 0 ? prim_ok(COORD_R_NONE) : file_trouble(error, "begin an epoch");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens and closes a file store: URL, directory, capabilities; and the small calls that all its
- * parts use. Runs on the caller's thread. */
+/* Opens and closes a file store: URL, directory, capabilities, and helpers of all parts. Runs on
+ * the caller's thread. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include "prim/stores.h"
 #include "prim/url.h"
 
-/* -- used by all parts -- */
+/* -- helpers of all parts -- */
 
 coord_result file_trouble(int error, const char *what)
 {
@@ -206,7 +206,7 @@ static coord_result read_settings(struct prim_url *url, struct file_settings *se
     return result;
 }
 
-/* The parent is looked at first, so that nothing is made where no store may be. */
+/* Checks the parent first, so that nothing is created on a file system that is not allowed. */
 static coord_result make_root(struct file_store *store)
 {
     char parent[sizeof store->root_path];
@@ -224,7 +224,7 @@ static coord_result make_root(struct file_store *store)
     sys_close(dir);
     if (result.code != COORD_OK && !(store->settings.create_only && medium.network)) return result;
     mode_t mode = store->settings.mode;
-    /* All files of a shared store belong to one group, whichever user makes them. */
+    /* setgid: all files of a shared store belong to one group, whichever user makes them. */
     if ((mode & S_IRWXG) != 0) mode |= S_ISGID;
     int error = sys_make_dir(AT_FDCWD, store->root_path, mode);
     return error == 0 ? prim_ok(COORD_R_NONE) : file_trouble(error, "make the directory");
@@ -246,7 +246,7 @@ static coord_result open_root(struct file_store *store, struct medium *medium)
     store->scope = medium->overlay ? COORD_SCOPE_MOUNT : COORD_SCOPE_HOST;
     bool only_create =
         result.code == COORD_UNSUPPORTED && medium->network && store->settings.create_only;
-    /* On a file system that can do everything the setting changes nothing. */
+    /* Create-only has no effect on a file system that supports all calls. */
     store->settings.create_only = only_create;
     return only_create ? prim_ok(COORD_R_NONE) : result;
 }
@@ -279,7 +279,7 @@ static struct file_store *store_new(const struct prim_open *in)
     list_init(&store->buckets);
     (void)pthread_mutex_init(&store->mutex, NULL);
     for (size_t i = 0; i < KEY_RWLOCKS; i++) rwlock_init(&store->key_rwlocks[i]);
-    map_init(&store->sights, SIGHTS_MAX, 0); /* lease ids are drawn at random */
+    map_init(&store->sights, SIGHTS_MAX, 0); /* lease ids are random */
     store->table = lease_table_open();
     store->hub = file_hub_open(store);
     if (store->table != NULL && store->hub != NULL) return store;

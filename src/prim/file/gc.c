@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collects what no process needs (store.h): a thread per store, one round at a time for all
- * processes.
+/* Removes unneeded files (store.h). Each store has a thread, and only one process runs a round at a
+ * time.
  *
- * Invariants: a file goes only under the lock of its bucket, after a second look. The floor of
- * revisions is raised before a head goes. A lease record goes only after every head was read. */
+ * Invariants: a file is removed only under the lock of its bucket, after a second check. The floor
+ * is raised before a head is removed. A lease record is removed only after every head was read. */
 #include "prim/file/store.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@
 enum {
     ROUND_MS = 60000,
     TEMP_OLD_S = 3600,
-    FLOOR_STEP = 4096, /* the floor goes up so far at once: each time is a sync */
+    FLOOR_STEP = 4096, /* the floor is raised in steps, because each raise is a sync */
     REFERENCES_MAX = 1 << 20,
 };
 
@@ -31,11 +31,11 @@ struct round {
     struct gc_report report;
     struct bucket *bucket;
     struct locked locked;
-    int dir;               /* being walked */
-    struct map references; /* lease ids that live heads speak of */
-    bool all_seen;         /* every bucket was looked at: `references` is complete */
-    bool busy;             /* the bucket is in use: left for the next round */
-    uint64_t floor;        /* as it was raised last */
+    int dir;               /* directory being walked */
+    struct map references; /* lease ids that live heads refer to */
+    bool all_seen;         /* every bucket was read, so `references` is complete */
+    bool busy;             /* the bucket is in use and left for the next round */
+    uint64_t floor;        /* value of the last raise */
 };
 
 static bool stopping(const struct round *round)
@@ -45,9 +45,9 @@ static bool stopping(const struct round *round)
 
 /* -- temporary files -- */
 
-/* A temporary file in round->dir that is nobody's. In meta/ temporaries are beside files that
- * stay, and no lock keeps their makers away: a pid of another namespace looks dead from here, so
- * only the boot and the age count there. */
+/* Returns true for a temporary file in round->dir without an owner. In meta/, temporary files are
+ * beside permanent files and no lock excludes their makers. A pid of another namespace looks dead
+ * from here, so in meta/ only the boot and the age count. */
 static bool is_stray(const struct round *round, const char *name)
 {
     const struct host_facts *facts = &round->store->facts;
@@ -60,7 +60,7 @@ static bool is_stray(const struct round *round, const char *name)
     (void)clock_gettime(CLOCK_REALTIME, &now);
     bool named = layout_temp_parse(name, &temp);
     bool old = now.tv_sec - info.st_mtim.tv_sec > TEMP_OLD_S;
-    if (!named || old) return old && (named || !meta); /* not one of ours: by age only */
+    if (!named || old) return old && (named || !meta); /* an unknown name: judge by age only */
     if (memcmp(temp.boot, facts->boot_id.b, sizeof temp.boot) != 0) return true;
     struct who who = {.pid = temp.pid,
                       .start_ticks = temp.start_ticks,
@@ -68,7 +68,7 @@ static bool is_stray(const struct round *round, const char *name)
     return !meta && who_is_dead(facts, &who, &facts->boot_id);
 }
 
-/* Without waiting, and not for long: the users of the bucket are more important. */
+/* Tries to lock without waiting, and only briefly, because users of the bucket have precedence. */
 static bool lock_for_a_moment(struct round *round)
 {
     if (round->busy) return false;
@@ -92,7 +92,7 @@ static bool collect_temp(void *context, const char *name)
 
 /* -- heads -- */
 
-/* An entry that ended or was deleted long enough ago. One of an earlier boot is. */
+/* Returns true if the entry ended or was deleted long ago, or in an earlier boot. */
 static bool is_past(struct round *round, const struct head *head)
 {
     struct file_store *store = round->store;
@@ -102,7 +102,7 @@ static bool is_past(struct round *round, const struct head *head)
     if ((head->flags & HEAD_TOMBSTONE) != 0) return !this_boot || now - head->deadline_ns >= keep;
     if ((head->flags & HEAD_LEASED) == 0) return false;
     if (!this_boot) return true;
-    /* It says until when the slot rests. */
+    /* The head has the end of the slot's cool-down. */
     if ((head->flags & HEAD_SLOT) != 0 && keep < PRIM_COOLDOWN_MAX_MS * NS_IN_MS)
         keep = PRIM_COOLDOWN_MAX_MS * NS_IN_MS;
     coord_result result = judge(store, head, now + 100 * NS_IN_MS, &verdict);
@@ -113,7 +113,7 @@ static bool is_past(struct round *round, const struct head *head)
     return verdict.over && now - verdict.deadline_ns >= keep;
 }
 
-/* The bucket is ours alone, but a lock of a child nobody can see may still be on the file. */
+/* The bucket is locked exclusively, but an invisible child may still hold a lock on the file. */
 static void remove_lock_file(struct round *round, const char *name)
 {
     coord_result result = lock_key(&round->locked, name, OP_COLLECT, file_now(round->store) - 1);
@@ -122,7 +122,7 @@ static void remove_lock_file(struct round *round, const char *name)
     unlock_key(&round->locked);
 }
 
-/* Only what is still as it was seen. `revision` 0: a lock file without a head. */
+/* Removes a key's files only if they are unchanged. `revision` 0: a lock file without a head. */
 static void remove_key(struct round *round, const char *name, uint64_t revision)
 {
     struct head_file file;
@@ -139,7 +139,7 @@ static void remove_key(struct round *round, const char *name, uint64_t revision)
     unlock(&round->locked);
 }
 
-/* One more than its revision: its end may have been shown as an event of that number. */
+/* One more than its revision, because its expiry may have been reported with that number. */
 static bool is_below_floor(struct round *round, uint64_t revision)
 {
     uint64_t floor = min_u64(revision + FLOOR_STEP, REVISION_MAX);
@@ -161,7 +161,7 @@ static bool consider_head(void *context, const char *name)
         const struct head *head = &file.head;
         if (is_past(round, head) && is_below_floor(round, head->revision))
             remove_key(round, name, head->revision);
-        /* It may not go after all: its record stays until it has. */
+        /* The head may still exist, so a lease record stays as long as a live head names it. */
         if (head_is_live(&file) && (head->flags & HEAD_LEASED) != 0 &&
             map_make(&round->references, str_of(head->lease_id.b, 16), 1) == NULL)
             round->all_seen = false;
@@ -170,7 +170,7 @@ static bool consider_head(void *context, const char *name)
     return !stopping(round);
 }
 
-/* A lock file without a head: of a call that found nothing. */
+/* Considers a lock file without a head, left by a call that found nothing. */
 static bool consider_lock(void *context, const char *name)
 {
     struct round *round = context;
@@ -235,9 +235,9 @@ struct gc_report gc_run(struct file_store *store, atomic_bool *stop)
 
 /* -- the thread -- */
 
-/* One round for all processes: a store that hundreds use is not read hundreds of times a minute.
- * Byte 1 of meta/recover.lk is held for a round; the file says when the last one
- * began. Nothing depends on it: a stamp that cannot be read means that it is time. */
+/* Limits rounds over all processes, so that a shared store is not read hundreds of times a minute.
+ * Byte 1 of meta/recover.lk is locked during a round, and the file has the start time of the last
+ * round. If the stamp cannot be read, a round is due; nothing else depends on it. */
 enum { BYTE_ROUND = 1, STAMP = 24, ROUND_REST_MS = ROUND_MS / 2 };
 
 static bool round_is_due(const struct file_store *store, int fd)

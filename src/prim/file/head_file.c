@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Head files (store.h): reading without a lock, and publishing under the lock of the key.
  *
- * Invariant: a head is complete before it gets its name, and a durable one is synced before, so
- * that a reader never sees half a head. Any thread. */
+ * Invariant: a head is complete before it gets its name, and a durable head is synced before. So a
+ * reader never sees a partial head. Any thread. */
 #include "prim/file/store.h"
 
 #include <errno.h>
@@ -31,12 +31,12 @@ static int read_large(int fd, struct head_file *file, struct str *ret_bytes)
     size_t got;
     if (fstat(fd, &info) < 0) return errno;
     if (info.st_size > HEAD_MAX) {
-        *ret_bytes = STR_EMPTY; /* nothing we wrote is that large */
+        *ret_bytes = STR_EMPTY; /* the store never writes a head this large */
         return 0;
     }
     file->large = malloc((size_t)info.st_size + 1);
     if (file->large == NULL) return ENOMEM;
-    /* One byte more than it should have: what has grown meanwhile is not a head. */
+    /* One byte more than expected: a file that has grown meanwhile is not a head. */
     int error = sys_read(fd, file->large, (size_t)info.st_size + 1, &got);
     *ret_bytes = str_of(file->large, got);
     return error;
@@ -66,8 +66,8 @@ int head_next_revision(struct file_store *store, const struct head_file *file, b
 {
     uint64_t revision = store->epoch << EPOCH_SHIFT, floor = 0;
     if (store->settings.create_only) {
-        /* There is no order between hosts. Microseconds of the wall clock keep two revisions of a
-         * key apart; capabilities say that tokens are none. */
+        /* Hosts have no common order. Microseconds of the wall clock keep two revisions of a key
+         * apart, and the capabilities say that there are no tokens. */
         struct timespec now;
         (void)clock_gettime(CLOCK_REALTIME, &now);
         revision = (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
@@ -87,11 +87,11 @@ int head_next_revision(struct file_store *store, const struct head_file *file, b
 
 struct temp {
     int fd;
-    bool named; /* it is in t/ under `name` */
+    bool named; /* the file is in t/ under `name` */
     char name[LAYOUT_TEMP_CAP];
 };
 
-/* Without a name where none is needed: then a crash leaves nothing. A file that replaces a head
+/* Opens an unnamed file if possible, so that a crash leaves nothing. A file that replaces a head
  * needs a name. */
 static int temp_open(struct file_store *store, struct bucket *bucket, bool named, struct temp *temp)
 {
@@ -103,8 +103,8 @@ static int temp_open(struct file_store *store, struct bucket *bucket, bool named
     return temp->fd < 0 ? errno : 0;
 }
 
-/* The execute bit marks a head that was synced before it got its name: one without it may be torn
- * after a power cut, one with it may not. */
+/* Returns the file mode. The execute bit marks a head that was synced before it got its name. A
+ * head without this bit may be torn after a power cut. */
 static int temp_mode(const struct file_store *store, const struct temp *temp, bool durable)
 {
     mode_t mode = file_mode(store) | (durable ? S_IXUSR : 0);
@@ -149,9 +149,9 @@ static int publish_new(struct bucket *bucket, struct temp *temp, const char *nam
 static int publish_over(struct bucket *bucket, struct temp *temp, const char *name, bool durable)
 {
     assert(temp->named);
-    /* ext4 starts to write out the content of what replaces a file, which takes a millisecond and
-     * is of no use for a head that need not survive. It does not when two names are exchanged; the
-     * old head is then the temporary file, and goes as one. */
+    /* After a replacing rename ext4 starts writing the content to disk. This takes a millisecond
+     * and is useless for a head that need not survive a power cut. An exchange of names avoids it:
+     * the old head gets the temporary name and is removed. */
     if (!durable && renameat2(bucket->temps, temp->name, bucket->heads, name, RENAME_EXCHANGE) == 0)
         return 0;
     if (!durable && errno != EINVAL && errno != ENOSYS) return errno;
@@ -160,7 +160,7 @@ static int publish_over(struct bucket *bucket, struct temp *temp, const char *na
     return 0;
 }
 
-/* Once for each bucket: the directories of a durable head must be durable as well. */
+/* Syncs a bucket's directories once: the directories of a durable head must be durable, too. */
 static int sync_dirs(struct file_store *store, struct bucket *bucket)
 {
     if (atomic_load(&bucket->durable)) return 0;
@@ -175,7 +175,7 @@ static int sync_dirs(struct file_store *store, struct bucket *bucket)
 
 static coord_result sync_failed(struct file_store *store, int error, bool published)
 {
-    /* A full disk took nothing back that was there: only the temporary file is lost. */
+    /* A full disk loses no existing data, only the temporary file. */
     if (published || (error != ENOSPC && error != EDQUOT)) atomic_store(&store->sync_failed, true);
     coord_result result = file_trouble(error, published ? "sync a directory" : "sync a head");
     if (published) result.flags |= COORD_F_MAYBE_APPLIED;

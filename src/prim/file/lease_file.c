@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lease records (lease_file.h): the table of our own leases, whether a lease is over, and
- * renewals.
+/* Lease records (lease_file.h): the table of this process's leases, the decision whether a lease is
+ * over, and renewals.
  *
- * Invariants: a record is read and written under its record lock only. A lease that is found over
- * is marked so before its entries go to another holder. Any thread; the table has a mutex. */
+ * Invariants: a record is read and written under its record lock only. A lease found over is marked
+ * dead before its entries get another holder. Any thread; the table has a mutex. */
 #include "prim/file/lease_file.h"
 
 #include <errno.h>
@@ -17,23 +17,23 @@
 #include "prim/lease.h"
 
 enum {
-    KEYS_LOOKED_AT = 4, /* by every renewal; more would make it slow */
+    KEYS_LOOKED_AT = 4, /* keys checked by every renewal; more would be slow */
     STUCK_AFTER_MS = 50,
 };
 
-/* A lease of ours. A renewal takes it out of the table and gives it back. */
+/* A lease of this process. A renewal takes it out of the table and puts it back. */
 struct lease {
     coord_id id;
-    int fd;            /* -1: not kept */
-    bool alive_locked; /* the liveness lock is ours */
+    int fd;            /* -1: not kept open */
+    bool alive_locked; /* this process holds the liveness lock */
     bool lost_known;
     uint64_t lost_seen;
-    int64_t deadline_ns; /* as we last wrote or read it */
+    int64_t deadline_ns; /* last deadline that this process wrote or read */
 };
 struct lease_table {
     pthread_mutex_t mutex;
     struct map map;
-    size_t kept, kept_max; /* descriptors */
+    size_t kept, kept_max; /* numbers of open descriptors */
 };
 
 /* -- the table -- */
@@ -75,7 +75,7 @@ static struct lease *table_remove(struct lease_table *table, const coord_id *id)
     return lease;
 }
 
-/* The caller's own from now on; a new one when there is none. NULL: no memory. */
+/* Takes a lease out of the table, or makes a new one; the caller owns it. NULL: no memory. */
 static struct lease *lease_take(struct lease_table *table, const coord_id *id)
 {
     (void)pthread_mutex_lock(&table->mutex);
@@ -86,7 +86,7 @@ static struct lease *lease_take(struct lease_table *table, const coord_id *id)
     return lease;
 }
 
-/* In place of the one that another thread gave. Its descriptor is kept if there is room. */
+/* Puts a lease back, replacing another thread's. Keeps the descriptor if there is room. */
 static void lease_give(struct lease_table *table, struct lease *own_lease)
 {
     (void)pthread_mutex_lock(&table->mutex);
@@ -98,7 +98,7 @@ static void lease_give(struct lease_table *table, struct lease *own_lease)
     }
     if (map_put(&table->map, str_of(own_lease->id.b, sizeof own_lease->id.b), own_lease) !=
         ERR_OK) {
-        lease_free(own_lease); /* the next renewal opens the record anew */
+        lease_free(own_lease); /* the next renewal opens the record again */
     } else if (own_lease->fd >= 0) {
         table->kept++;
     }
@@ -106,7 +106,8 @@ static void lease_give(struct lease_table *table, struct lease *own_lease)
     lease_free(other);
 }
 
-/* As long as the descriptor is open, its lock says that the process lives. */
+/* Locks the liveness byte: the lock shows that the process is alive while the descriptor is
+ * open. */
 static void lock_liveness(struct lease *lease)
 {
     if (!lease->alive_locked)
@@ -181,7 +182,7 @@ bool record_is_over(const struct file_store *store, const struct lease_record *r
            file_now(store) >= record->deadline_ns;
 }
 
-/* Both must hold: a program may close its descriptors and live, and a child may keep them open. */
+/* Requires both proofs: a live program may close descriptors, a child may keep them open. */
 static bool died_early(struct file_store *store, int fd, const struct lease_record *record)
 {
     return store->settings.early_death &&
@@ -212,7 +213,8 @@ static int judge_record(struct file_store *store, int fd, struct lease_record *r
     return file_record_put(fd, &lease_shape, record);
 }
 
-/* Without memory, or past SIGHTS_MAX, the wait begins anew, which is safe. */
+/* Returns when the damage was first seen. Without memory, or beyond SIGHTS_MAX, the wait starts
+ * again, which is safe. */
 static int64_t first_sight(struct file_store *store, const coord_id *id)
 {
     int64_t now = file_now(store), since = now;
@@ -288,7 +290,7 @@ static int make_record(struct file_store *store, const coord_id *id, int64_t ttl
     return 0;
 }
 
-/* Left by an attempt of the same call that failed after it: dead, and nobody else knows its id. */
+/* Removes a dead record of an earlier attempt of this call. No other process knows its id. */
 static bool discard_dead(struct file_store *store, const coord_id *id)
 {
     char name[PRIM_ID_TEXT_CAP];
@@ -320,15 +322,15 @@ coord_result lease_make(struct file_store *store, const coord_id *id, int64_t tt
         free(lease);
     }
     if (error == EEXIST) {
-        /* Ids are drawn at random: an earlier attempt of this call was published after all, and
-         * its lease was given up. */
+        /* Ids are random, so an earlier attempt of this call was published and its lease was given
+         * up. */
         return prim_answer(COORD_UNAVAILABLE, COORD_R_STORAGE,
                            "what an earlier attempt of this call left is in the way");
     }
     return error == 0 ? prim_ok(COORD_R_NONE) : file_trouble(error, "write a lease record");
 }
 
-/* Marks a live record. `discard`: no head refers to it. */
+/* Marks a live record as ended. `discard`: no head refers to it. */
 static void lease_end(struct file_store *store, const coord_id *id, enum lease_state state,
                       bool discard, int64_t until_ns)
 {
@@ -370,7 +372,7 @@ coord_result lease_raise_lost(struct file_store *store, const coord_id *id, int6
         error = file_record_put(fd, &lease_shape, &record);
     }
     record_close(fd);
-    /* Without a record it cannot be renewed anyway. */
+    /* A lease without a readable record cannot be renewed anyway. */
     if (error != 0 && error != ENOENT && error != EBADMSG)
         return file_trouble(error, "raise the lost count of a lease");
     return prim_ok(COORD_R_NONE);
@@ -390,7 +392,7 @@ coord_result lease_alive(struct file_store *store, const coord_id *id, int64_t u
 
 /* -- the state of its keys -- */
 
-/* By the head of the key: COORD_R_NONE, the lease still holds it, or why it is lost. */
+/* Reads the head of a key. COORD_R_NONE: the lease still holds the key; else the reason. */
 static int lease_key_fate(const coord_id *id, const struct prim_held *held,
                           const struct head_file *file)
 {
@@ -403,8 +405,8 @@ static int lease_key_fate(const coord_id *id, const struct prim_held *held,
     return same && file->head.reason == COORD_R_RELEASED ? COORD_R_RELEASED : COORD_R_REVOKED;
 }
 
-/* OK: the lease has the key, or EXPIRED. `lock`: wait for a change of the key that is under way.
- * UNAVAILABLE when it cannot be found out. */
+/* Returns OK if the lease holds the key, else EXPIRED. `lock`: wait for a change of the key that is
+ * under way. UNAVAILABLE if the state cannot be read. */
 static coord_result key_check(struct file_store *store, const coord_id *id,
                               const struct prim_held *held, bool lock, int64_t until_ns)
 {
@@ -433,7 +435,7 @@ static coord_result key_check(struct file_store *store, const coord_id *id,
     return result;
 }
 
-/* The first key that is lost decides. OK: all are its own. */
+/* Checks all keys; the first lost key decides. OK: the lease holds all of them. */
 static coord_result claim_check(struct file_store *store, const struct prim_claim *claim, bool lock,
                                 int64_t until_ns)
 {
@@ -444,7 +446,7 @@ static coord_result claim_check(struct file_store *store, const struct prim_clai
     return prim_ok(COORD_R_NONE);
 }
 
-/* The lease is over; its heads may say more about why. */
+/* The lease is over. Its heads may give a more exact reason. */
 static coord_result why_over(struct file_store *store, const struct prim_claim *claim,
                              int64_t until_ns, int reason)
 {
@@ -457,12 +459,12 @@ static coord_result why_over(struct file_store *store, const struct prim_claim *
 
 /* -- renewing -- */
 
-enum { RENEW_OVER = 1 << 16, RENEW_LOOK }; /* beside errno */
+enum { RENEW_OVER = 1 << 16, RENEW_LOOK }; /* beyond errno values */
 struct renewal {
     struct file_store *store;
     const struct prim_claim *claim;
     int64_t until_ns;
-    bool extend, mine; /* a renewal; an import: the record names this process from now on */
+    bool extend, mine; /* extend: a renewal; mine: an import, so this process becomes the holder */
     uint64_t lost_count;
     int64_t deadline_ns;
 };
@@ -485,7 +487,8 @@ static bool heads_are_there(const struct renewal *renewal)
     return true;
 }
 
-/* With the record locked. 0, an errno, RENEW_OVER, or RENEW_LOOK: at the heads, first. */
+/* Renews with the record locked. Returns 0, an errno, RENEW_OVER, or RENEW_LOOK if the heads must
+ * be checked first. */
 static int renew_locked(struct renewal *renewal, struct lease *lease)
 {
     struct stat info;
@@ -524,8 +527,9 @@ static int renew_once(struct renewal *renewal, struct lease *lease)
     return error;
 }
 
-/* The record named another process until now. If that process is dead, a process that found our
- * lock stuck could judge without it, and may have given the keys away while we were stopped. */
+/* The record named another process until now. If that process is dead, a third process that found
+ * the record lock stuck could judge without the lock. It may have given the keys away while this
+ * process was stopped. */
 static coord_result still_mine(struct renewal *renewal)
 {
     coord_result result = claim_check(renewal->store, renewal->claim, true, renewal->until_ns);
@@ -547,7 +551,7 @@ static coord_result renew_until_clear(struct renewal *renewal, struct lease *lea
         case ENOENT:
         case EBADMSG: return why_over(store, renewal->claim, renewal->until_ns, COORD_R_REVOKED);
         case RENEW_LOOK:
-            /* The one that raised the lost count may still be about to publish: wait for its lock. */
+            /* The process that raised the lost count may be about to publish: wait for its lock. */
             result = claim_check(store, renewal->claim, true, renewal->until_ns);
             if (result.code != COORD_OK) return result;
             lease->lost_known = true;

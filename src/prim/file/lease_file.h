@@ -1,63 +1,66 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lease records: s/<id>, rewritten in place. A renewal is a lock, a read, a write and an unlock on
- * a descriptor that is kept; no directory, no sync.
+/* Lease records: the files s/<id>, overwritten in place. A renewal locks, reads, writes and unlocks
+ * a descriptor that is kept open. A renewal uses no directory and no sync.
  *
- * The kept descriptor also holds the liveness lock. Neither is needed for a lease to be valid: when
- * descriptors run short, or after an import, a renewal opens the record anew. */
+ * The kept descriptor also holds the liveness lock. A lease is valid without both: when descriptors
+ * run short, or after an import, a renewal opens the record again. */
 #ifndef PRIM_FILE_LEASE_FILE_H
 #define PRIM_FILE_LEASE_FILE_H
 #include "prim/file/store.h"
 
-/* NULL: no memory. */
+/* Makes an empty table. NULL: no memory. */
 struct lease_table *lease_table_open(void);
 void lease_table_close(struct lease_table *table);
 
-/* S7. UNAVAILABLE/storage, also when the id is in use. */
+/* S7: makes a record. UNAVAILABLE/storage, also if the id is in use. */
 coord_result lease_make(struct file_store *store, const coord_id *id, int64_t ttl_ms,
                         int64_t *ret_deadline_ns);
-/* S12 after a failure: nobody may find it live. `published`: a head may refer to it. */
+/* S12: removes the lease after a failure, so that nobody finds it live. `published`: a head may
+ * refer to the lease. */
 void lease_abandon(struct file_store *store, const coord_id *id, bool published);
-/* Its holder is this process from now on. EXPIRED/deadline, EXPIRED/revoked. */
+/* Makes this process the holder of the lease. EXPIRED/deadline, EXPIRED/revoked. */
 coord_result lease_take_up(struct file_store *store, const coord_id *id, int64_t until_ns,
                            int64_t *ret_deadline_ns);
 prim_renew_fn file_renew;
 prim_adopt_fn file_adopt;
-/* Is it live now? For one more key under it. OK, EXPIRED/deadline, EXPIRED/revoked. */
+/* Checks that the lease is live before a key is added. OK, EXPIRED/deadline, EXPIRED/revoked. */
 coord_result lease_alive(struct file_store *store, const coord_id *id, int64_t until_ns,
                          struct lease_record *ret_record);
-/* Released by its holder: marked, removed, forgotten. Nothing when it is over already. */
+/* Ends a lease that its holder releases: marks the record, removes it, and frees its table entry.
+ * Does nothing if the lease is already over. */
 void lease_finish(struct file_store *store, const coord_id *id, int64_t until_ns);
-/* Somebody takes an entry away from a lease that lives: its next renewal looks at its heads. Call
- * before the new head is published, with its key locked. */
+/* Records that an entry is taken away from a live lease, so that the next renewal checks its heads.
+ * Call this before the new head is published, with the key locked. */
 coord_result lease_raise_lost(struct file_store *store, const coord_id *id, int64_t until_ns);
 
-/* Gives back descriptors of leases that ended long ago without a word. */
+/* Closes the descriptors of leases that ended long ago without a release. */
 void lease_table_sweep(struct file_store *store);
 
-/* Whether a lease is over. The only place that decides it, always under the record lock, and before
- * an entry is given to anybody else the record says "dead": a renewal that comes later finds that.
+/* Decides whether a lease is over. No other code decides this. The record lock is held, and the
+ * record is marked "dead" before the entry is granted to another owner, so that a late renewal
+ * fails.
  *
- * Over: of another boot; released; dead; past its deadline; or its process is provably dead and its
- * liveness lock is free (early death). A record that is missing or damaged proves nothing: its
- * holder cannot renew, but may have renewed a moment ago, so a full TTL must pass from our own
- * first sight of the damage. */
+ * A lease is over if it is from another boot, released, marked dead, or past its deadline. It is
+ * also over if its process is provably dead and its liveness lock is free (early death). A missing
+ * or damaged record proves nothing: the holder cannot renew any more, but may have renewed just
+ * before. So a full TTL must pass from the first time this process saw the damage. */
 enum { BYTE_RECORD = 0, BYTE_LIVENESS = 4096, COLLECT_AFTER_MS = 600000 };
 
 struct lease_verdict {
     bool over;
-    bool released;       /* over, by its own holder */
-    int64_t deadline_ns; /* live: when it ends unless renewed; over: when it ended, 0 unknown */
+    bool released;       /* over because its holder released it */
+    int64_t deadline_ns; /* live: end unless renewed; over: actual end, 0 unknown */
 };
-/* Writes "dead" when it is over. UNAVAILABLE/timeout, UNAVAILABLE/storage. */
+/* Judges the lease and marks it dead if it is over. UNAVAILABLE/timeout, UNAVAILABLE/storage. */
 coord_result judge(struct file_store *store, const struct head *head, int64_t until_ns,
                    struct lease_verdict *ret_verdict);
 
-/* Opens s/<id>, takes the record lock and reads. *ret_fd stays open, locked. 0; ENOENT; EBADMSG
- * (damaged; the lock is held all the same); ETIMEDOUT; another errno. A record lock that is stuck
- * with a provably dead owner counts as taken: only its owner would renew. */
+/* Opens s/<id>, takes the record lock and reads. *ret_fd stays open and locked. Returns 0, ENOENT,
+ * EBADMSG (damaged; the lock is held nevertheless), ETIMEDOUT, or another errno. A stuck record
+ * lock of a provably dead owner counts as taken, because only the owner would renew. */
 int record_open(struct file_store *store, const coord_id *id, bool exclusive, int64_t until_ns,
                 int *ret_fd, struct lease_record *ret_record);
 void record_close(int fd);
-/* By its contents, now, without the liveness lock. */
+/* Decides by the record's contents and the time only, without the liveness lock. */
 bool record_is_over(const struct file_store *store, const struct lease_record *record);
 #endif

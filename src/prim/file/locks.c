@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Buckets and the locks of a file store (locks.h). Any thread; the store's mutex guards the list
- * of buckets.
+/* Buckets and the locks of a file store (locks.h). Any thread; the store's mutex guards the list of
+ * buckets.
  *
- * Invariant: a lock counts only if its file still has its name when it is granted. */
+ * Invariant: a lock counts only if its file still has its name when the lock is granted. */
 #include "prim/file/locks.h"
 
 #include <errno.h>
@@ -160,7 +160,7 @@ bool pause_until(struct file_store *store, struct pause *pause, int64_t until_ns
     if (pause->longest_ns > PAUSE_LONGEST_NS) pause->longest_ns = PAUSE_LONGEST_NS;
     int64_t span = pause->longest_ns - PAUSE_FIRST_NS + 1;
     int64_t ns = PAUSE_FIRST_NS + (int64_t)(prim_random() % (uint64_t)span);
-    /* A signal only makes it shorter. */
+    /* A signal only shortens the pause. */
     (void)nanosleep(&(struct timespec){0, ns < left ? ns : left}, NULL);
     return true;
 }
@@ -182,7 +182,7 @@ int lock_open(const struct file_store *store, int dir, const char *name)
         int fd = sys_open(dir, name, O_RDWR | O_NOFOLLOW, 0);
         if (fd >= 0 || errno != ENOENT) return fd;
         fd = sys_open(dir, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, file_mode(store));
-        if (fd < 0 && errno == EEXIST) { continue; } /* made by another in between */
+        if (fd < 0 && errno == EEXIST) { continue; } /* made by another process meanwhile */
         if (fd >= 0 && (store->settings.mode & 077) != 0) (void)fchmod(fd, file_mode(store));
         return fd;
     }
@@ -190,7 +190,7 @@ int lock_open(const struct file_store *store, int dir, const char *name)
 
 /* -- the bucket lock -- */
 
-/* A lock on a file that has lost its name excludes nobody. */
+/* Locks the file and checks its name: a lock on a file without its name excludes nothing. */
 static int lock_bucket_file(struct file_store *store, struct bucket *bucket, bool alone,
                             int64_t until_ns, int *ret_fd)
 {
@@ -199,7 +199,7 @@ static int lock_bucket_file(struct file_store *store, struct bucket *bucket, boo
         int fd = lock_open(store, bucket->locks, ".bucket");
         if (fd < 0) return errno;
         int error = lock_byte(store, fd, BYTE_TURNSTILE, LOCK_EXCLUSIVE, until_ns);
-        /* A caller that shares only passes through it; one that wants to be alone waits in it. */
+        /* A shared caller only passes the turnstile; an exclusive caller waits in it. */
         if (error == 0 && !alone) error = sys_lock(fd, BYTE_TURNSTILE, LOCK_NONE);
         if (error == 0) {
             enum lock_kind kind = alone ? LOCK_EXCLUSIVE : LOCK_SHARED;
@@ -228,7 +228,7 @@ coord_result lock_bucket(struct file_store *store, struct bucket *bucket, bool a
     locked->store = store;
     locked->bucket = bucket;
     locked->alone = alone;
-    int error = 0; /* locks on a network file system exclude nobody: there are none */
+    int error = 0; /* no locking: locks on a network file system exclude no other host */
     if (!store->settings.create_only)
         error = lock_bucket_file(store, bucket, alone, until_ns, &locked->bucket_fd);
     if (error == 0) return prim_ok(COORD_R_NONE);
@@ -243,13 +243,14 @@ static uint64_t key_hash(const struct bucket *bucket, const char *name)
     return str_hash(str_from(name), str_hash(str_from(bucket->name), 1));
 }
 
-/* Since when this lock has been refused to us in a row. Two that share a place only wait longer. */
+/* Returns for how long this lock was refused. Two locks with the same hash only wait longer. */
 static int64_t refused_for(struct file_store *store, uint64_t hash)
 {
     int64_t now = file_now(store);
     (void)pthread_mutex_lock(&store->mutex);
     struct stuck *stuck = &store->stuck[hash % STUCK_MAX];
-    /* A row ends when nobody asked for a while, not when a busy machine let us wait for a turn. */
+    /* A series of refusals ends after a gap without attempts. The gap is long, so that waiting for
+     * the CPU does not end the series. */
     int64_t gap_ms =
         store->settings.lock_timeout_ms > ROW_GAP_MS ? store->settings.lock_timeout_ms : ROW_GAP_MS;
     if (stuck->hash != hash || stuck->since_ns == 0 || now - stuck->last_ns > gap_ms * NS_IN_MS)
@@ -297,8 +298,9 @@ static int try_key(struct locked *locked, const char *name, enum file_op op)
     return error;
 }
 
-/* Holding the gate alone, so that nobody is between "granted" and "written down": the record
- * names the holder, or the parent of the child that keeps its descriptor. True: replaced. */
+/* Replaces a lock file whose holder is dead. The gate is held exclusively, so no process is between
+ * being granted a lock and writing its record. The record names the holder, or the parent of the
+ * child that keeps its descriptor. Returns true if replaced. */
 static bool replace_dead_lock(struct locked *locked, const char *name)
 {
     struct file_store *store = locked->store;
@@ -390,7 +392,7 @@ coord_result lock_key(struct locked *locked, const char *name, enum file_op op, 
 
 void unlock_key(struct locked *locked)
 {
-    /* Given back in so many words: a child that has not come to its exec yet shares the file. */
+    /* Unlocks explicitly, because a forked child before its exec still shares the open file. */
     if (locked->key_fd >= 0) (void)sys_lock(locked->key_fd, BYTE_KEY, LOCK_NONE);
     sys_close(locked->key_fd);
     locked->key_fd = -1;

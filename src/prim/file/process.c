@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Processes of this host (store.h), by /proc, kill(2) and pidfds. Any thread, no state.
+/* Processes of this host (store.h), from /proc, kill(2) and pidfds. Any thread, no state.
  *
  * Invariant: "dead" needs proof; an unreadable process counts as alive. */
 #include "prim/file/store.h"
@@ -18,7 +18,7 @@ struct stat_line {
     uint64_t threads, start_ticks;
 };
 
-/* Fields 3, 20 and 22. The name, field 2, may hold anything: what counts is its last ')'. */
+/* Reads fields 3, 20 and 22. Field 2, the name, may contain any byte, so the last ')' ends it. */
 static bool read_stat(const char *path, struct stat_line *ret_line)
 {
     char text[1024] = "";
@@ -71,7 +71,7 @@ bool who_is_dead(const struct host_facts *facts, const struct who *who, const co
     (void)snprintf(path, sizeof path, "/proc/%u/stat", who->pid);
     if (!read_stat(path, &line)) return kill((pid_t)who->pid, 0) < 0 && errno == ESRCH;
     if (line.start_ticks != who->start_ticks) return true;
-    /* A first thread that has ended looks like this too while others of its process live on. */
+    /* A main thread that has ended also looks like this while other threads of its process run. */
     return (line.state == 'Z' || line.state == 'X') && line.threads <= 1;
 }
 
@@ -82,8 +82,8 @@ int who_watch(const struct host_facts *facts, const struct who *who)
         return -1;
     int fd = sys_pidfd(who->pid);
     if (fd < 0) return -1;
-    /* Dead already and not reaped: its lease was judged, and lives on in another process or in a
-     * child. To hear of it again and again would be to spin. */
+    /* Dead but not reaped: the lease was judged and continues in another process or in a child.
+     * Reporting this death again and again would be a busy loop. */
     struct pollfd end = {.fd = fd, .events = POLLIN};
     if (poll(&end, 1, 0) == 0) return fd;
     sys_close(fd);

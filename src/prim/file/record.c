@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The bytes of a file store and the names of its files (record.h). Pure: no clock, no I/O.
+/* The file formats of a file store and its file names (record.h). Pure: no clock, no I/O.
  *
- * A record is a table of fields: where each is in the bytes and in the struct. Bytes between the
- * fields are zero. A record that decodes encodes to the same bytes, which is how a decoder checks
- * the magic, the checksum and the zeros at once. */
+ * A record is a table of fields with their position in the bytes and in the struct. Bytes between
+ * fields are zero. A decoded record must encode to the same bytes; this comparison checks the
+ * magic, the checksum and the zeros at once. */
 #include "prim/file/record.h"
 
 #include <inttypes.h>
@@ -17,7 +17,7 @@
 #include "prim/answer.h"
 
 struct field {
-    uint16_t at, offset, size; /* in the bytes; in the struct; 4 and 8: a number, 16: bytes */
+    uint16_t at, offset, size; /* position in bytes and struct; size 4, 8: numbers, 16: bytes */
 };
 struct shape {
     const char *magic;
@@ -33,7 +33,7 @@ struct shape {
         place, offsetof(struct type, member), sizeof(((struct type *)0)->member)                   \
     }
 
-/* Over all bytes with the four of the checksum itself taken as zero. */
+/* Checksum over all bytes, with the checksum field taken as zero. */
 static uint32_t crc_around(const char *bytes, size_t len, size_t at)
 {
     static const char zero[4];
@@ -42,7 +42,7 @@ static uint32_t crc_around(const char *bytes, size_t len, size_t at)
     return crc32c(crc, bytes + at + sizeof zero, len - at - sizeof zero);
 }
 
-/* Everything but the checksum. */
+/* Stores everything but the checksum. */
 static void fields_store(const struct shape *shape, const void *record, char *out)
 {
     memset(out, 0, shape->len);
@@ -312,7 +312,7 @@ enum err format_decode(struct str bytes, coord_id *ret_store_id)
     struct str rest = str_tail(bytes, first.len + 1);
     if (!str_starts(rest, STR("store ")) || rest.len < 42) return ERR_CORRUPT;
     if (!hex_read_id(str_of(rest.at + 6, 36), id.b)) return ERR_CORRUPT;
-    /* There is one way to write it, so that the rest need not be taken apart. */
+    /* A valid FORMAT has only one encoding, so comparing it checks the rest. */
     if (!str_equal(bytes, str_of(again, format_encode(&id, again)))) return ERR_CORRUPT;
     *ret_store_id = id;
     return ERR_OK;
@@ -324,7 +324,7 @@ static void hashed(struct str raw, char *name)
 {
     unsigned char digest[EVP_MAX_MD_SIZE];
     int done = EVP_Digest(raw.at, raw.len, digest, NULL, EVP_sha256(), NULL);
-    assert(done == 1); /* it fails for lack of the algorithm only */
+    assert(done == 1); /* fails only if the algorithm is missing */
     name[0] = '~';
     hex_write(digest, 20, name + 1);
 }

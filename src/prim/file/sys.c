@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* System calls of the file store (sys.h), and the registry of its descriptors. Any thread.
  *
- * Invariant: every descriptor that is open here has its bit in `ours`, also at the moment of a
- * fork(), so that the child closes all of them. */
+ * Invariant: every open descriptor of the store has its bit in `ours`, also during a fork(), so
+ * that the child closes all of them. */
 #include "prim/file/sys.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@
 
 #include "prim/thread.h"
 
-/* One bit for each descriptor number: ours. */
+/* One bit per descriptor number: set if the file store opened it. */
 enum { FD_WORDS = 16384, FD_MAX = FD_WORDS * 64 };
 static _Atomic uint64_t ours[FD_WORDS];
 static atomic_int highest;
@@ -35,7 +35,7 @@ static void after_fork_parent(void)
     (void)pthread_rwlock_unlock(&fork_lock);
 }
 
-/* Closing gives no lock of the parent away: it belongs to the open file, which the parent keeps. */
+/* Closing in the child releases no lock: locks belong to the open file, which the parent keeps. */
 static void after_fork_child(void)
 {
     int last = atomic_load(&highest);
@@ -46,7 +46,7 @@ static void after_fork_child(void)
             bits &= bits - 1;
         }
     }
-    /* The kernel gave this thread another number, so that to unlock it would not fit the lock. */
+    /* The child's thread has another id, so unlocking would fail; initialise the lock instead. */
     fork_lock = (pthread_rwlock_t)PTHREAD_RWLOCK_INITIALIZER;
 }
 
@@ -100,7 +100,7 @@ int sys_eventfd(void)
 int sys_pidfd(uint32_t pid)
 {
     opening();
-    return sys_opened((int)syscall(SYS_pidfd_open, (pid_t)pid, 0)); /* closed by exec always */
+    return sys_opened((int)syscall(SYS_pidfd_open, (pid_t)pid, 0)); /* always close-on-exec */
 }
 
 void sys_close(int fd)
@@ -109,7 +109,7 @@ void sys_close(int fd)
     int error = errno;
     uint64_t bit = UINT64_C(1) << (fd % 64);
     (void)pthread_rwlock_rdlock(&fork_lock);
-    /* Not ours any more in a forked child, where the number may be somebody else's by now. */
+    /* A forked child has cleared all bits; the number may then belong to another user. */
     if ((atomic_fetch_and(&ours[fd / 64], ~bit) & bit) != 0) (void)close(fd);
     (void)pthread_rwlock_unlock(&fork_lock);
     errno = error;
@@ -124,14 +124,14 @@ int sys_make_dir(int parent, const char *name, mode_t mode)
 {
     struct stat info;
     if (mkdirat(parent, name, mode) < 0) return errno == EEXIST ? 0 : errno;
-    /* The mode that was asked for, whatever the umask: users that share a store must all get in.
-     * The group it inherits goes on to what is made below it. */
+    /* Sets the requested mode regardless of the umask, so that all users of a shared store have
+     * access. With setgid, files below inherit the group. */
     if (fstatat(parent, name, &info, AT_SYMLINK_NOFOLLOW) < 0) return errno;
     return fchmodat(parent, name, mode | (info.st_mode & S_ISGID), 0) < 0 ? errno : 0;
 }
 
-/* On a network file system the reply may be lost although the link was made: two links on the file,
- * which nobody else knows, are the proof. */
+/* On a network file system the reply may be lost although the link was made. Two links on the file
+ * prove success, because no other process knows the file. */
 int sys_link(int from_dir, const char *from, int dir, const char *name)
 {
     struct stat info;
@@ -209,7 +209,7 @@ int sys_read_file(int dir, const char *name, void *into, size_t cap, size_t *ret
 
 /* -- directories -- */
 
-/* As the kernel lays it out: getdents64 needs no descriptor that escapes the fork handler. */
+/* The kernel's layout. getdents64 needs no descriptor that the fork handler does not know. */
 struct entry {
     uint64_t inode;
     int64_t offset;
@@ -221,7 +221,7 @@ struct entry {
 int sys_walk(int dir, sys_walk_fn *each, void *context)
 {
     _Alignas(struct entry) char bytes[16384];
-    int fd = sys_open_dir(dir, "."); /* its own position in the directory */
+    int fd = sys_open_dir(dir, "."); /* opened again for its own directory position */
     if (fd < 0) return errno;
     int error = 0;
     for (bool more = true; more;) {
@@ -274,7 +274,7 @@ bool rwlock_take(struct rwlock *lock, bool alone, int64_t wait_ns)
     bool entered = rwlock_is_free(lock, alone);
     if (entered && alone) lock->alone = true;
     if (entered && !alone) lock->sharing++;
-    /* A caller that gave up waiting alone held the others back. */
+    /* A caller that wanted exclusive access timed out and may have blocked shared callers. */
     if (!entered) (void)pthread_cond_broadcast(&lock->changed);
     (void)pthread_mutex_unlock(&lock->mutex);
     return entered;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Watches: one thread, one inotify descriptor, the directories of heads it looks at.
+/* Watches: one thread and one inotify descriptor for all watched directories of heads.
  *
- * Only head files are watched; temporary files, locks and lease records are in directories that
- * nobody watches. An event names a file. The thread then reads the head, which counts if its
- * revision is larger than the last one known. Expiry makes no event: deadlines are kept, and judged
- * when they are due, and every now and then before, because a holder may die early. Without inotify
- * the thread reads all heads every 250 ms instead. */
+ * Only head files are watched; temporary files, locks and lease records are in other directories.
+ * An event names a file. The thread then reads the head and reports it if its revision is larger
+ * than the last known one. An expiry causes no file event: the thread judges a lease at its
+ * deadline, and regularly before, because a holder may die early. Without inotify the thread reads
+ * all heads every 250 ms instead. */
 #include "prim/file/store.h"
 
 #include <errno.h>
@@ -23,31 +23,31 @@
 
 enum {
     POLL_MS = 250,
-    WAIT_MS = 1000, /* at most: a deadline may come sooner than it seemed, after a suspend */
-    LOOK_MS = 1000, /* at every lease: its holder may have died where no descriptor shows it */
+    WAIT_MS = 1000, /* longest wait; after a suspend a deadline may come early */
+    LOOK_MS = 1000, /* interval of checks of every lease, for holders without a pidfd */
     JUDGE_MS = 200,
     FIXED_FDS = 2,
-    DEATHS_MAX = 256, /* processes whose end a descriptor shows; the others are looked at */
+    DEATHS_MAX = 256, /* processes watched by pidfd; others are polled */
     TRACKS_MAX = 1 << 24,
     EVENTS_BYTES = 64 * 1024,
 };
 
-/* The heads of one bucket, as last seen. */
+/* The heads of one bucket, as last read. */
 struct place {
     struct list node;
     struct bucket *bucket;
     int wd; /* -1: found by polling */
     unsigned refs;
-    bool gone; /* the directory went away */
+    bool gone; /* the directory was removed */
     struct map tracks;
 };
 
 struct track {
-    struct heap_node timer; /* live and leased */
+    struct heap_node timer; /* armed while live and leased */
     struct place *place;
-    uint64_t revision; /* the last one reported */
-    struct head head;  /* of a leased one; its strings are in `text` */
-    bool seen;         /* by the scan that runs */
+    uint64_t revision; /* last reported revision */
+    struct head head;  /* head of a leased entry; its strings are in `text` */
+    bool seen;         /* found by the running scan */
     char *text;
 };
 
@@ -56,7 +56,7 @@ struct watch {
     struct place *place;
     struct prim_feed *feed;
     bool snapshot_due, ended;
-    char name[LAYOUT_NAME_CAP]; /* of a single key; "": the whole place */
+    char name[LAYOUT_NAME_CAP]; /* of a single key; "": the whole bucket */
 };
 
 struct hub {
@@ -68,8 +68,8 @@ struct hub {
     int events, wake;
     struct list places, watches;
     struct heap timers;
-    struct pollfd fds[FIXED_FDS + DEATHS_MAX]; /* of the thread: wake, events, pidfds */
-    uint32_t pids[DEATHS_MAX];                 /* of those */
+    struct pollfd fds[FIXED_FDS + DEATHS_MAX]; /* of the thread: wake, inotify, pidfds */
+    uint32_t pids[DEATHS_MAX];                 /* processes of the pidfds */
     size_t deaths;
     int64_t next_poll_ns;
     char buffer[EVENTS_BYTES] __attribute__((aligned(8)));
@@ -79,7 +79,7 @@ static void hub_wake(void *owner)
 {
     struct hub *hub = owner;
     uint64_t one = 1;
-    (void)!write(hub->wake, &one, sizeof one); /* full means that it is awake already */
+    (void)!write(hub->wake, &one, sizeof one); /* EAGAIN: already awake */
 }
 
 /* -- places -- */
@@ -166,7 +166,7 @@ static void file_watch_notify(struct hub *hub, struct place *place, int type,
     }
 }
 
-/* No event may go missing in silence: after a loss the readers get a new snapshot. */
+/* Handles a lost event: the readers get a new snapshot, because no event may be lost silently. */
 static void watch_lose(struct hub *hub, struct place *only)
 {
     LIST_EACH(&hub->watches, node)
@@ -178,20 +178,20 @@ static void watch_lose(struct hub *hub, struct place *only)
     }
 }
 
-/* -- looking -- */
+/* -- reading heads -- */
 
 static void arm(struct hub *hub, struct track *track, int64_t deadline_ns)
 {
     int64_t early = file_now(hub->store) + LOOK_MS * NS_IN_MS;
     bool own = track->head.who.pid == hub->store->facts.self.pid &&
                track->head.who.pid_namespace == hub->store->facts.self.pid_namespace;
-    int64_t due = own || deadline_ns < early ? deadline_ns : early; /* we do not die unseen */
+    int64_t due = own || deadline_ns < early ? deadline_ns : early; /* own: no early check */
     /* Without room for a timer an expiry would be missed. */
     if (heap_put(&hub->timers, &track->timer, (uint64_t)due) != ERR_OK)
         watch_lose(hub, track->place);
 }
 
-/* The part of a leased head that is kept until its end. */
+/* Keeps the part of a leased head that is needed until the lease ends. */
 static bool remember_lease(struct track *track, const struct head *head)
 {
     char *text = malloc(head->key.len + head->owner.len + 1), *at = text;
@@ -205,8 +205,8 @@ static bool remember_lease(struct track *track, const struct head *head)
     return true;
 }
 
-/* The lease is over, or its entry is gone. Reported once, under the revision that no later change
- * will have. */
+/* The lease is over or its entry is gone. Reports it once, with the revision that no later change
+ * gets. */
 static void track_end(struct hub *hub, struct track *track, int type)
 {
     heap_remove(&hub->timers, &track->timer);
@@ -222,8 +222,8 @@ static void deaths_forget(struct hub *hub, size_t i)
     hub->pids[i] = hub->pids[hub->deaths];
 }
 
-/* Decides nothing: a death only causes the lease to be judged. Processes past the limit are looked
- * at every LOOK_MS. */
+/* Watches the death of a process. A death decides nothing; it only causes the lease to be judged.
+ * Processes beyond the limit are polled every LOOK_MS. */
 static void deaths_add(struct hub *hub, const struct who *who)
 {
     if (hub->deaths == DEATHS_MAX) return;
@@ -235,14 +235,14 @@ static void deaths_add(struct hub *hub, const struct who *who)
     hub->pids[hub->deaths++] = who->pid;
 }
 
-/* True: the lease of this head is over. */
+/* Returns true if the lease of this head is over. */
 static bool judge_track(struct hub *hub, struct track *track)
 {
     struct lease_verdict verdict;
     int64_t now = file_now(hub->store);
     coord_result result = judge(hub->store, &track->head, now + JUDGE_MS * NS_IN_MS, &verdict);
     if (result.code != COORD_OK) {
-        arm(hub, track, now + JUDGE_MS * NS_IN_MS); /* looked at again soon */
+        arm(hub, track, now + JUDGE_MS * NS_IN_MS); /* judge again soon */
         return false;
     }
     if (verdict.over) return true;
@@ -277,9 +277,10 @@ static bool add_to_snapshot(const struct track *track, const struct head *head,
     return !live || prim_snapshot_add(snapshot, &entry);
 }
 
-/* Reads a head and reports what is new about it; a live one is added to `snapshot`, if there is one.
- * False: no memory or descriptor; it must be looked at again. `alone`: neither may it be unreadable,
- * since a single key must not be said to be absent, while one head holds no whole bucket back. */
+/* Reads a head and reports news; adds a live entry to `snapshot` if given. Returns false if memory
+ * or descriptors ran out; the head must then be read again. With `alone`, also returns false for an
+ * unreadable head, because a single key must not be reported absent. One unreadable head does not
+ * stop a bucket. */
 static bool look(struct hub *hub, struct place *place, const char *name, bool alone,
                  struct prim_snapshot *snapshot)
 {
@@ -288,7 +289,7 @@ static bool look(struct hub *hub, struct place *place, const char *name, bool al
     if (name[0] == '.') return true;
     head_file_init(&file);
     int error = head_read(place->bucket->heads, name, STR_EMPTY, &file);
-    /* Of us and of this moment, not of the file: it will be readable later. */
+    /* A temporary shortage of this process, not a property of the file. */
     bool passing = error == EMFILE || error == ENFILE || error == ENOMEM;
     if (passing || (error != 0 && alone)) good = false;
     if (error == 0 && file.found == HEAD_IS_THERE) {
@@ -319,7 +320,7 @@ static bool scan_name(void *context, const char *name)
     return true;
 }
 
-/* The file is not there any more: collected, or removed by hand while its lease lives. */
+/* The file is gone: collected, or removed by hand while its lease is live. */
 static void forget_name(struct hub *hub, struct place *place, struct str name)
 {
     struct track *track = map_get(&place->tracks, name);
@@ -330,7 +331,7 @@ static void forget_name(struct hub *hub, struct place *place, struct str name)
     track_free(hub, track);
 }
 
-/* Reads the whole place. */
+/* Reads all heads of the place. */
 static bool scan_place(struct hub *hub, struct place *place, struct prim_snapshot *snapshot)
 {
     struct scan scan = {.hub = hub, .place = place, .snapshot = snapshot, .good = true};
@@ -348,7 +349,7 @@ static bool scan_place(struct hub *hub, struct place *place, struct prim_snapsho
 static void send_snapshot(struct hub *hub, struct watch *watch)
 {
     struct prim_snapshot *snapshot = prim_snapshot_open(watch->feed);
-    if (snapshot == NULL) { return; } /* still due: tried again at the next turn */
+    if (snapshot == NULL) { return; } /* still due: tried again in the next turn */
     bool good = watch->name[0] == '\0' ? scan_place(hub, watch->place, snapshot)
                                        : look(hub, watch->place, watch->name, true, snapshot);
     if (!good) {
@@ -365,13 +366,13 @@ static void send_snapshots(struct hub *hub)
     {
         struct watch *watch = CONTAINER_OF(node, struct watch, node);
         if (!watch->ended && (watch->snapshot_due || prim_feed_wants_snapshot(watch->feed))) {
-            watch->snapshot_due = true; /* nothing is sent while it is being made */
+            watch->snapshot_due = true; /* no events are sent while the snapshot is made */
             send_snapshot(hub, watch);
         }
     }
 }
 
-/* -- events of the kernel -- */
+/* -- inotify events -- */
 
 static void place_is_gone(struct hub *hub, struct place *place)
 {
@@ -434,7 +435,8 @@ static void poll_places(struct hub *hub)
     {
         struct place *place = CONTAINER_OF(node, struct place, node);
         if (place->gone) continue;
-        /* The kernel reports the end of a directory only when nobody has it open, and we have. */
+        /* The kernel reports the removal only when no process has the directory open, but this
+         * process has it open. */
         if (fstat(place->bucket->heads, &info) < 0 || info.st_nlink == 0) {
             place_is_gone(hub, place);
             continue;
@@ -469,7 +471,7 @@ static int wait_ms(struct hub *hub)
     return until <= now ? 0 : (int)((until - now + NS_IN_MS - 1) / NS_IN_MS);
 }
 
-/* Its leases are looked at now. */
+/* A process died: judges its leases now. */
 static void hear_death(struct hub *hub, uint32_t pid)
 {
     struct map_entry *entry;
@@ -479,12 +481,12 @@ static void hear_death(struct hub *hub, uint32_t pid)
         for (size_t cursor = 0; (entry = map_next(&place->tracks, &cursor)) != NULL;) {
             struct track *track = entry->value;
             if (track->timer.place != 0 && track->head.who.pid == pid)
-                (void)heap_put(&hub->timers, &track->timer, 0); /* it is in: only moved */
+                (void)heap_put(&hub->timers, &track->timer, 0); /* already in it: only moved */
         }
     }
 }
 
-/* Those that ended; all of them when nothing is watched any more. */
+/* Removes the pidfds of ended processes, or all of them if nothing is watched any more. */
 static void take_deaths(struct hub *hub)
 {
     bool all = list_empty(&hub->places);
@@ -518,7 +520,7 @@ static void *hub_run(void *arg)
     return NULL;
 }
 
-/* Holding the mutex. */
+/* The mutex must be held. */
 static coord_result hub_start(struct hub *hub)
 {
     if (hub->running) return prim_ok(COORD_R_NONE);
@@ -565,7 +567,7 @@ void file_hub_close(struct hub *hub)
     free(hub);
 }
 
-/* -- from outside -- */
+/* -- called from outside -- */
 
 coord_result file_watch(struct prim_backend *backend, const struct prim_call *,
                         struct prim_feed *feed, void **ret_watch)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Latches (gRPC thread.h). A file of its own, so that a test on one thread can have others. */
+/* Latches (grpc_thread.h). A separate file, so that a single-threaded test can replace them. */
 #include "prim/grpc_thread/grpc_thread.h"
 
 void latch_init(struct latch *latch)

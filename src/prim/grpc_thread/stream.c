@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams that come back by themselves (stream.h). Loop thread only.
+/* Streams that reopen by themselves (stream.h). Loop thread only.
  *
- * Invariant: a call outlives its stream when it was cancelled and has not ended yet; until then its
- * memory is kept, and its late events find no stream. */
+ * Invariant: a cancelled call that has not ended yet outlives its stream. Its memory is kept until
+ * it ends, and its late events are ignored. */
 #include "prim/grpc_thread/stream.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 enum { PAUSE_FIRST_MS = 50, PAUSE_MAX_MS = 1000, STABLE_MS = 2000, FAILURES_MAX = 16 };
 
 struct grpc_thread_call {
-    struct grpc_stream *stream; /* NULL: left behind */
+    struct grpc_stream *stream; /* NULL: the stream was left */
     struct rpc_client_call *rpc;
 };
 
@@ -40,7 +40,7 @@ static void stream_retry(struct grpc_stream *s)
     const struct backoff backoff = {PAUSE_FIRST_MS, PAUSE_MAX_MS};
     uint64_t bound = backoff_bound_ms(backoff, s->failures + 1) / 2;
 
-    /* A stream that opens, brings one message and ends again is failing, too. */
+    /* A stream that opens, delivers one message and ends also counts as failing. */
     if (mono_elapsed_ms(s->opened, loop_now(io->loop)) >= STABLE_MS)
         s->failures = 0;
     else if (s->failures < FAILURES_MAX)
@@ -55,7 +55,7 @@ static void stream_message(void *owner, struct rpc_client_call *, struct str mes
     if (call->stream) call->stream->on_message(call->stream, message);
 }
 
-/* The owner may leave the stream here, and its memory may be gone then. */
+/* The owner may leave the stream here and free it. */
 static void stream_lost(struct grpc_stream *s, enum grpc_status status, struct str text)
 {
     s->call = NULL;

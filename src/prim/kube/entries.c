@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Objects as prim/change.h wants them: the state of a key that an object shows, and the object that a
- * plan makes of it. Beside that a memory of our own leases, so that a renewal is one request. */
+/* Objects for prim/change.h: derives the state of a key from an object, and builds the object for a
+ * plan. Also remembers the objects of this process's leases, so that a renewal is one request. */
 #include <stdlib.h>
 
 #include "prim/kube/store.h"
 
-/* Of one change. */
+/* The state of a change. */
 struct own {
     struct ask ask;
-    struct doc doc;             /* as read, guessed or written last */
-    int64_t remembered_sent_ns; /* of the lease that was remembered; 0: none was */
+    struct doc doc;             /* last read, guessed or written object */
+    int64_t remembered_sent_ns; /* send time of the remembered lease; 0: none */
 };
 
 static void kube_entries_record(struct kube_store *store, const struct doc *doc,
@@ -39,7 +39,7 @@ static void *kube_entries_begin(struct prim_change *c)
     return own;
 }
 
-/* Remembers a lease that is ours, with the time its TTL counts from. */
+/* Remembers a lease of this process with the time from which its TTL counts. */
 static void kube_entries_end(struct prim_change *c, const coord_result *result)
 {
     struct own *own = c->own;
@@ -51,12 +51,13 @@ static void kube_entries_end(struct prim_change *c, const coord_result *result)
 
     if (leased && !c->reads && result->code == COORD_OK) {
         bool moved = c->act != PRIM_ACT_UPDATE && c->act != PRIM_ACT_NONE;
-        /* The deadline of an update does not move: it counts from the last renewal, if known. */
+        /* An update does not move the deadline. The deadline counts from the last renewal, if
+         * known. */
         remember = kube_held_take(store, c->key, &id, &old) || moved;
         doc->sent_ns = moved ? c->grant.sent_ns : old.sent_ns;
         kube_doc_deinit(&old);
     } else if (leased && result->code == COORD_UNAVAILABLE && own->remembered_sent_ns) {
-        /* After a failure it is still ours: so that "late" is known. */
+        /* A failed renewal does not lose the lease. Remember it, to detect a late renewal. */
         remember = true;
         doc->sent_ns = own->remembered_sent_ns;
     }
@@ -65,9 +66,9 @@ static void kube_entries_end(struct prim_change *c, const coord_result *result)
     free(own);
 }
 
-/* Of a key that nothing is known of: one request makes a new one, and 409 says that there is one.
- * T5, without an authority for time: a lease whose last renewal left longer ago than its TTL is over
- * here, although the server would still take one. */
+/* Guesses a key without known state as absent: one request creates it, and a 409 answer shows that
+ * it exists. T5, because the store has no clock: if the last renewal was sent longer ago than the
+ * TTL, the lease is over here although the server would still accept a renewal. */
 static bool kube_entries_guess(struct prim_change *c)
 {
     struct own *own = c->own;
@@ -126,7 +127,8 @@ static enum prim_wrote kube_entries_write_key(struct prim_change *c, const struc
         write.n = write.over->n + (plan->act != PRIM_ACT_RENEW);
         write.create_n = plan->act == PRIM_ACT_BURY ? write.n : write.over->create_n;
     } else if (write.over) {
-        /* Over a holder judged gone, or taken over, the number between is left to those who watch. */
+        /* Replacing a holder without a tombstone skips one number, which watchers use for the
+         * expiry. */
         write.n = write.create_n = write.over->n + (kube_lease_is_tombstone(write.over) ? 1 : 2);
     }
     if (plan->act == PRIM_ACT_UPDATE && plan->envelope.flags & ENVELOPE_LEASED)
@@ -141,7 +143,7 @@ static enum prim_wrote kube_entries_write_key(struct prim_change *c, const struc
     return wrote;
 }
 
-/* Somebody set a strategy or a preferred holder: they coordinate here, not we. */
+/* Another program set a strategy or a preferred holder and coordinates with this object. */
 static coord_result entries_foreign(const struct prim_change *c)
 {
     coord_result result = prim_answer(COORD_CONFLICT, COORD_R_NOT_OWNER,
@@ -151,7 +153,7 @@ static coord_result entries_foreign(const struct prim_change *c)
     return result;
 }
 
-/* The list comes whole, whatever number of slots is wanted. */
+/* Lists the whole group, whatever number of slots is wanted. */
 static coord_result kube_entries_list(struct prim_change *c, struct str group, uint32_t,
                                       struct prim_slots *slots)
 {
@@ -170,7 +172,7 @@ static coord_result kube_entries_list(struct prim_change *c, struct str group, u
     for (size_t i = 0; i < docs->count; i++) {
         struct str key = docs->at[i].view.key;
         uint32_t slot;
-        /* Another bucket with the same hash is not ours to judge. */
+        /* Skips objects of another bucket with the same hash. */
         if (str_equal(prim_bucket_of(key), group) && prim_slot_number(prim_leaf_of(key), &slot) &&
             slot < slots->count)
             kube_entries_record(own->ask.store, &docs->at[i], &slots->at[slot]);
@@ -207,7 +209,8 @@ static coord_result adopt_doc(struct kube_store *store, const struct prim_claim 
                            "another controller coordinates by this object");
     if (!prim_seen_is_claims(&seen, claim, str_from(claim->held[0].key)))
         return prim_seen_lost(&seen, &claim->lease_id);
-    /* Since the last renewal, by the clock that its holder wrote down: ours too, or it says nothing. */
+    /* Time since the last renewal by the clock that its holder recorded: this host's, or
+     * unknown. */
     int64_t ago_ms = store_now(store) / 1000000 - doc->view.at_ms;
     if (doc->view.boot.len == 0 || !str_equal(doc->view.boot, str_from(store->boot)) || ago_ms < 0)
         return prim_answer(COORD_EXPIRED, COORD_R_DEADLINE,
@@ -216,7 +219,7 @@ static coord_result adopt_doc(struct kube_store *store, const struct prim_claim 
     if (ago_ms >= claim->ttl_ms || seen.over)
         return prim_answer(COORD_EXPIRED, COORD_R_DEADLINE, "its time was over before this call");
     *ret_left_ms = claim->ttl_ms - ago_ms;
-    doc->sent_ns = doc->view.at_ms * 1000000; /* so that a renewal knows whether it is late */
+    doc->sent_ns = doc->view.at_ms * 1000000; /* lets a renewal detect that it is late */
     kube_held_put(store, str_from(claim->held[0].key), doc);
     return prim_ok(COORD_R_NONE);
 }

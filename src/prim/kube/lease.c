@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lease objects as entries and back (lease.h). Pure: no clock, no I/O, any thread.
+/* Converts entries to Lease objects and back (lease.h). Pure: no clock, no I/O, any thread.
  *
  * Invariant: labels, annotations, owners and finalizers of other programs survive an update. */
 #include "prim/kube/lease.h"
@@ -27,7 +27,7 @@ void kube_lease_hash(struct str text, char ret_hash[LEASE_HASH_CAP])
     unsigned len = 0;
     int done = EVP_Digest(text.at, text.len, digest, &len, EVP_sha256(), NULL);
 
-    assert(done == 1 && len == 32); /* nothing else can go wrong with bytes in memory */
+    assert(done == 1 && len == 32); /* hashing bytes in memory cannot fail otherwise */
     (void)done;
     for (size_t i = 0; i < LEASE_HASH_CAP - 1; i++) {
         size_t bit = i * 5;
@@ -66,14 +66,14 @@ static bool annotation(const struct json *object, const char *prefix, const char
     return value && !json_get_string(value, "", ret_text, NULL);
 }
 
-/* "2026-11-15T20:00:00Z", the only form the server writes. */
+/* Parses "2026-11-15T20:00:00Z", the only form the server writes. */
 static bool read_seconds(struct str text, uint64_t *ret_seconds)
 {
     int64_t seconds;
     uint32_t nanos;
 
     if (text.len != 20 || rfc3339_parse(text, &seconds, &nanos)) return false;
-    /* 31 bits and a margin: revisions have 63. */
+    /* At most 31 bits, with a margin, because revisions have 63. */
     if (seconds <= 0 || (uint64_t)seconds >= 1ull << (63 - REVISION_SHIFT - 1)) return false;
     *ret_seconds = (uint64_t)seconds;
     return true;
@@ -108,8 +108,8 @@ static bool read_spec(const struct json *object, struct kube_lease_view *view)
     return true;
 }
 
-/* "<boot id in hex> <ms>". Whatever else is there is not known, no damage: nothing but an import
- * asks for it. */
+/* Parses "<boot id in hex> <ms>". Other content counts as unknown and not as damage, because only
+ * an import needs it. */
 static void read_moment(const struct json *object, const char *prefix, struct kube_lease_view *view)
 {
     struct str text, boot;
@@ -122,7 +122,7 @@ static void read_moment(const struct json *object, const char *prefix, struct ku
     view->at_ms = (int64_t)ms;
 }
 
-/* ERR_CORRUPT, ERR_NOMEM. */
+/* Decodes the envelope. ERR_CORRUPT, ERR_NOMEM. */
 static enum err read_envelope(struct str text, struct kube_lease_view *view)
 {
     enum err err;
@@ -162,7 +162,7 @@ enum err kube_lease_decode(const struct json *object, const char *prefix,
         what = "no envelope";
     else if ((err = read_envelope(text, &view)))
         what = "a damaged envelope";
-    /* The clock of contenders is the spec's: without it a leased entry could never be judged. */
+    /* Contenders use the duration in the spec. Without it a leased entry could never be judged. */
     else if (kube_lease_is_leased(&view) && view.duration_s == 0)
         what = "leased without a duration";
     if (what) {
@@ -194,7 +194,7 @@ void kube_doc_deinit(struct doc *doc)
 
 /* -- writing -- */
 
-/* Copies the members of an object but those whose key begins with ours. */
+/* Copies the members of an object except those whose key begins with `ours`. */
 static void copy_foreign(struct ndjson *w, const struct json *from, struct str ours)
 {
     void *cursor = NULL;
@@ -207,7 +207,7 @@ static void copy_foreign(struct ndjson *w, const struct json *from, struct str o
             ndjson_string(w, key, text);
 }
 
-/* Members of metadata that somebody else may have set and a PUT would otherwise remove. */
+/* Copies metadata members of other programs, which a PUT would otherwise remove. */
 static enum err copy_member(struct ndjson *w, const struct kube_lease_view *over, const char *name)
 {
     const struct json *metadata = json_find(over->object, "metadata");
@@ -328,7 +328,7 @@ enum err kube_lease_encode(const struct lease_write *in, struct buf *out)
     ndjson_close_object(&w);
     write_spec(&w, in);
     ended = ndjson_end(&w);
-    if (err && !ended) out->len = start; /* a part is missing, though the text is well-formed */
+    if (err && !ended) out->len = start; /* a part is missing although the text is well-formed */
     if (!err) err = ended;
     return err == ERR_FULL ? ERR_TOO_LARGE : err;
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One entry as a Lease object of coordination.k8s.io/v1: names, labels, the envelope in its
- * annotation, the revision. Pure; the layout is docs/formats/kube-lease.md.
+/* An entry stored as a Lease object of coordination.k8s.io/v1: names, labels, the envelope in an
+ * annotation, the revision. Pure code; the layout is docs/formats/kube-lease.md.
  *
  *   revision = creationTimestamp in seconds << 24, plus the counter n
- * An object is never deleted by us, so n only grows; one deleted by somebody else comes back with
- * a later creation time. A change of holder that does not pass through a tombstone adds 2 to n: the
- * number between is the one watchers give to the expiry they observed. */
+ * This library never deletes objects, so n only grows. An object deleted by another program is made
+ * again with a later creation time. A change of holder without a tombstone adds 2 to n, because
+ * watchers give the number between to the expiry that they observed. */
 #ifndef PRIM_KUBE_LEASE_H
 #define PRIM_KUBE_LEASE_H
 #include "base/buf.h"
@@ -23,40 +23,41 @@ enum {
     LEASE_BODY_MAX = 1 << 20,
 };
 
-/* The first 40 characters of the lower-case base32 of SHA-256. */
+/* The first 40 characters of the text's SHA-256 in lower-case base32. */
 void kube_lease_hash(struct str text, char ret_hash[LEASE_HASH_CAP]);
-void kube_lease_name(struct str key, char ret_name[LEASE_NAME_CAP]); /* "crd-" before it */
+void kube_lease_name(struct str key, char ret_name[LEASE_NAME_CAP]); /* "crd-" and the hash */
 
-/* A stored object. Strings of the envelope point into `bytes`. */
+/* A decoded object. Strings of the envelope point into `bytes`. */
 struct kube_lease_view {
     char uid[LEASE_UID_CAP], version[KUBE_VERSION_CAP];
     uint64_t n;
-    uint64_t create_n; /* n when the entry came into being, after a tombstone or an expiry */
+    uint64_t create_n; /* n at the creation of the entry, after a tombstone or expiry */
     uint64_t revision, create_revision;
     uint64_t token; /* 0: not leased */
     uint32_t duration_s, transitions;
-    bool foreign; /* strategy or preferredHolder is set: somebody else coordinates here */
+    bool foreign; /* strategy or preferredHolder is set: another program uses this object */
     struct claim_envelope envelope;
     struct buf bytes;          /* the envelope, decoded from base64 */
-    const struct json *object; /* borrowed: an update copies foreign labels from it */
-    struct str boot;           /* which clock `at_ms` is of; borrowed; "": not known */
-    int64_t at_ms;             /* before the write of the grant or its last renewal left */
-    struct str acquired;       /* acquireTime as it is; borrowed from the object */
-    struct str key;            /* the annotation; borrowed */
+    const struct json *object; /* borrowed: an update copies foreign labels from the object */
+    struct str boot;           /* boot id of the clock of `at_ms`; borrowed; "": unknown */
+    int64_t at_ms;             /* time before the grant or its last renewal was sent */
+    struct str acquired;       /* acquireTime unchanged; borrowed from the object */
+    struct str key;            /* from the annotation; borrowed */
 };
-/* ERR_CORRUPT when it is not an entry of ours or is damaged, ERR_NOMEM. `prefix` is of labels. */
+/* ERR_CORRUPT: not an entry of this library, or damaged. ERR_NOMEM. `prefix`: of labels. */
 enum err kube_lease_decode(const struct json *object, const char *prefix,
                            struct kube_lease_view *ret_view, struct note *note);
-void kube_lease_view_deinit(struct kube_lease_view *view); /* fine on a zeroed one, and twice */
+void kube_lease_view_deinit(struct kube_lease_view *view); /* a zeroed or deinited view is
+                                                              allowed */
 
-/* An object as it was read or written. */
+/* An object that was read or written. */
 struct doc {
     bool present;
     struct json *json;
-    struct kube_lease_view view; /* when present */
+    struct kube_lease_view view; /* set if the object exists */
     int64_t sent_ns, got_ns;
 };
-void kube_doc_deinit(struct doc *doc); /* fine on a zeroed one, and twice */
+void kube_doc_deinit(struct doc *doc); /* a zeroed or deinited doc is allowed */
 
 static inline bool kube_lease_is_tombstone(const struct kube_lease_view *view)
 {
@@ -67,19 +68,19 @@ static inline bool kube_lease_is_leased(const struct kube_lease_view *view)
     return (view->envelope.flags & ENVELOPE_LEASED) && !kube_lease_is_tombstone(view);
 }
 
-/* An object as it shall be written. */
+/* An object to write. */
 struct lease_write {
     const char *prefix, *store_id; /* label <prefix>/store */
     const char *namespace_;
     struct str key;
-    const struct kube_lease_view *over; /* the object that is replaced; NULL: a new one */
+    const struct kube_lease_view *over; /* the object to replace; NULL: make a new object */
     uint64_t n, create_n;
-    struct claim_envelope envelope; /* revision and token as they shall be read back */
+    struct claim_envelope envelope; /* revision and token: the values for later reads */
     uint64_t wall_us;               /* for people */
-    const char *boot;               /* as in the view */
+    const char *boot;               /* as in struct kube_lease_view */
     int64_t at_ms;
-    bool new_holder; /* acquireTime is now, one more transition */
+    bool new_holder; /* set acquireTime to now and count a transition */
 };
-/* Appends JSON. ERR_NOMEM, ERR_TOO_LARGE. */
+/* Appends the object as JSON. ERR_NOMEM, ERR_TOO_LARGE. */
 enum err kube_lease_encode(const struct lease_write *write, struct buf *out);
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening a namespace, closing it, and what it can enforce. */
+/* Opens and closes a namespace, and probes its capabilities. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -13,8 +13,8 @@ enum {
     REVIEW_MAX = 512,
 };
 
-/* The object whose uid is the store's identity: when somebody deletes it, or the namespace was made
- * anew, handles of before belong to another store (R5). Not an entry: no label says bucket. */
+/* The object whose uid is the store's identity. If it is deleted or the namespace is made again,
+ * old handles belong to another store (R5). It has no bucket label, so it is not an entry. */
 #define STORE_OBJECT "muster-store"
 
 static coord_caps kube_caps(struct prim_backend *backend)
@@ -71,7 +71,7 @@ static uint64_t open_left_ms(const struct prim_open *in)
     return (uint64_t)prim_left_ms(&in->clock, in->deadline_ns);
 }
 
-/* Asks the server whether we may; no verb is tried on real objects to find out. */
+/* Asks the server for permissions by an access review; no verb is tried on real objects. */
 static coord_result review(struct kube_store *store, const struct prim_open *in, const char *verb,
                            bool *ret_allowed)
 {
@@ -87,7 +87,7 @@ static coord_result review(struct kube_store *store, const struct prim_open *in,
                        "\"namespace\":\"%s\",\"verb\":\"%s\",\"group\":\"coordination.k8s.io\","
                        "\"resource\":\"leases\"}}}",
                        store->namespace_, verb);
-    assert(len > 0 && len < REVIEW_MAX); /* is_dns_word: 63 plain bytes */
+    assert(len > 0 && len < REVIEW_MAX); /* is_dns_word allows 63 plain bytes */
     enum err err = kube_create(store->kube, &path, str_of(body, (size_t)len), open_left_ms(in),
                                &answer, &note);
 
@@ -118,14 +118,14 @@ static coord_result check_rights(struct kube_store *store, const struct prim_ope
                 "create and update",
                 verbs[i], store->namespace_);
     }
-    /* C3: without the right, or without an answer, the bit is off. */
+    /* C3: without the permission, or without an answer, the bit is not set. */
     allowed = false;
     result = review(store, in, "watch", &allowed);
     store->can_watch = result.code == COORD_OK && allowed;
     return prim_ok(COORD_R_NONE);
 }
 
-/* Finds or makes the object that is the identity of the store. */
+/* Finds or makes the identity object of the store. */
 static coord_result find_identity(struct kube_store *store, const struct prim_open *in)
 {
     static const char body[] = "{\"apiVersion\":\"coordination.k8s.io/v1\",\"kind\":\"Lease\","
@@ -161,7 +161,7 @@ static coord_result find_identity(struct kube_store *store, const struct prim_op
 
 /* -- opening -- */
 
-/* Neither begins nor ends with a sign. */
+/* Checks for lower-case letters and digits; `signs` are allowed only between them. */
 static bool is_dns_word(const char *word, size_t max, const char *signs)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyz0123456789";

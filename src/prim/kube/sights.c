@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Observed expiry (sights.h). The store's lock guards it.
  *
- * Invariant: a sight keeps the time of the first look at its (uid, version); a newer look at the
- * same pair does not move it. */
+ * Invariant: a sight keeps the time when its (uid, version) was first seen. Seeing the same pair
+ * again does not change this time. */
 #include "prim/kube/sights.h"
 
 #include <stdlib.h>
@@ -15,8 +15,8 @@ struct sight {
     struct list node;
     char uid[LEASE_UID_CAP], version[KUBE_VERSION_CAP];
     int64_t first_ns;
-    bool absent;     /* since first_ns */
-    struct doc kept; /* as a lease of ours was written last */
+    bool absent;     /* absent since first_ns */
+    struct doc kept; /* last written object of a lease of this process */
     struct str key;
 };
 
@@ -46,7 +46,7 @@ static struct sight *sights_find(const struct sights *sights, struct str key)
     return map_get(&sights->by_key, key);
 }
 
-/* The one of that key, new when there is none; NULL without memory. */
+/* Returns the sight of the key and makes it if missing; NULL: out of memory. */
 static struct sight *sights_touch(struct sights *sights, struct str key)
 {
     struct sight *sight = sights_find(sights, key);
@@ -119,7 +119,7 @@ int64_t kube_sights_create_wait_ms(const struct sights *sights, struct str key, 
 {
     const struct sight *sight = sights_find(sights, key);
 
-    /* The old one was created before it was seen to be gone; a second later is another second. */
+    /* The old object was made before it was seen missing, so a second later the time differs. */
     if (!sight || !sight->absent) return 0;
     int64_t since_ms = (at_ns - sight->first_ns) / PRIM_NS_PER_MS;
     return since_ms > SECOND_MS ? 0 : SECOND_MS + 1 - since_ms;
@@ -129,7 +129,7 @@ void kube_sights_keep(struct sights *sights, struct str key, struct doc *own_doc
 {
     struct sight *sight = sights_touch(sights, key);
 
-    if (sight) { /* else the next renewal reads first */
+    if (sight) { /* without a sight the next renewal reads first */
         kube_doc_deinit(&sight->kept);
         sight->kept = *own_doc;
         *own_doc = (struct doc){0};

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Observed expiry. No clock of the API server takes part: a contender remembers, per object, which
- * (uid, resourceVersion) it saw and when it first saw it, on its own clock. The version changes
- * with every write and never comes back, so the same pair at a later read means that nothing was
- * written in between; a holder whose pair did not change for its duration and a grace is gone.
+/* Observed expiry. Clocks of the API server are not used. A contender stores for each object the
+ * (uid, resourceVersion) it saw and the time when it first saw this pair, on its own clock. Every
+ * write changes the version, and versions are never reused. So an equal pair at a later read means
+ * that nothing was written in between. A holder counts as gone when its pair did not change for its
+ * duration and a grace period.
  *
- * The surprising rule: a contender that has just started waits a full TTL, even for a holder that
- * died long ago. Forgetting a sight (SIGHTS_MAX) only makes it wait again. Not thread safe.
+ * A contender that has just started therefore waits a full TTL, even for a holder that died long
+ * before. Forgetting a sight (SIGHTS_MAX) only makes the contender wait again. Not thread safe.
  *
- * Beside a sight is the object of a lease of our own, so that a renewal needs no read. */
+ * A sight also stores the object of a lease of this process, so that a renewal needs no read. */
 #ifndef PRIM_KUBE_SIGHTS_H
 #define PRIM_KUBE_SIGHTS_H
 #include "base/list.h"
@@ -18,25 +19,27 @@ enum { SIGHTS_MAX = 16384 };
 
 struct sights {
     struct map by_key;
-    struct list by_age; /* the longest not looked at is first */
+    struct list by_age; /* least recently used first */
 };
 void kube_sights_init(struct sights *sights, uint64_t seed);
 void kube_sights_deinit(struct sights *sights);
 
-/* A read or an answered write of ours showed this. `sent_ns` before the request left, `got_ns` when
- * the answer was here: an interval counts from the end of the first to the beginning of the last.
- * Without memory nothing is noted, which is safe. */
+/* Records the state from a read or an answered write. `sent_ns` is before the request was sent,
+ * `got_ns` is after the answer arrived. An interval counts from the end of the first request to the
+ * start of the last. Out of memory nothing is recorded, which is safe. */
 void kube_sights_note(struct sights *sights, struct str key, const struct kube_lease_view *view,
                       int64_t got_ns);
-/* A read showed that there is no such object. */
+/* Records that a read found no object. */
 void kube_sights_note_absent(struct sights *sights, struct str key, int64_t got_ns);
-bool kube_sights_knows(const struct sights *sights, struct str key); /* it was there, once */
-/* How long until the holder counts as gone, as of `at_ns`; 0: it does. */
+bool kube_sights_knows(const struct sights *sights, struct str key); /* was seen before */
+/* Returns the time at `at_ns` until the holder counts as gone; 0: the holder is gone. */
 int64_t kube_sights_left_ms(const struct sights *sights, struct str key,
                             const struct kube_lease_view *view, int64_t at_ns);
-/* How long a new object must wait, so that it cannot share its second with one that was deleted. */
+/* Returns the wait before an object is made, so that a new object does not get the creation second
+ * of a deleted object. */
 int64_t kube_sights_create_wait_ms(const struct sights *sights, struct str key, int64_t at_ns);
-/* The object of a lease of ours: take gives it away, when it is of that lease. */
+/* Stores the object of a lease of this process. kube_sights_take returns the object if it belongs
+ * to the given lease. */
 void kube_sights_keep(struct sights *sights, struct str key, struct doc *own_doc);
 bool kube_sights_take(struct sights *sights, struct str key, const coord_id *lease_id,
                       struct doc *ret_doc);

@@ -20,7 +20,7 @@ struct kube_path kube_store_path(const struct kube_store *store, const char *nam
 coord_result kube_store_err(struct kube_store *store, enum err err,
                             const struct kube_answer *answer, const struct note *note)
 {
-    /* 429 and any 5xx: nobody of this store asks before the server wants to be asked again. */
+    /* 429 and any 5xx: no call of this store sends a request until Retry-After has passed. */
     if (err == ERR_FULL || answer->http_status >= 500) {
         uint64_t ms = answer->retry_after_ms;
         if (!ms && err == ERR_FULL) ms = PAUSE_DEFAULT_MS;
@@ -54,7 +54,7 @@ static int64_t store_left_ms(const struct ask *ask)
     return prim_left_ms(&ask->store->base.clock, ask->call->deadline_ns);
 }
 
-/* Sleeps; UNAVAILABLE/timeout at once when the deadline comes first. */
+/* Sleeps. Returns UNAVAILABLE/timeout at once if the deadline comes first. */
 static coord_result ask_wait(const struct ask *ask, int64_t ms, const char *what)
 {
     if (ms >= store_left_ms(ask))
@@ -63,8 +63,8 @@ static coord_result ask_wait(const struct ask *ask, int64_t ms, const char *what
     return prim_ok(COORD_R_NONE);
 }
 
-/* Q11: a pause the server asked for is kept by every call, and a call that cannot wait so long
- * says so at once. */
+/* Q11: every call keeps a pause that the server asked for. A call that cannot wait so long fails at
+ * once. */
 static coord_result wait_for_server(const struct ask *ask)
 {
     pthread_mutex_lock(&ask->store->lock);
@@ -79,7 +79,7 @@ static coord_result wait_for_server(const struct ask *ask)
 
 /* -- objects -- */
 
-/* What is wrong with the object that answers to the name of `key`; OK: nothing. */
+/* Checks the object that has the name of `key`. OK: the object is an entry of this key. */
 static coord_result check_doc(struct kube_store *store, const struct json *json, struct str key,
                               struct kube_lease_view *ret_view)
 {
@@ -107,7 +107,7 @@ static void note_sight(struct kube_store *store, struct str key, const struct do
     pthread_mutex_unlock(&store->lock);
 }
 
-/* Takes over what the server answered. UNAVAILABLE/corrupt when it is not ours. */
+/* Takes over the server's answer. UNAVAILABLE/corrupt if it is not an entry of this store. */
 static coord_result doc_take(struct kube_store *store, struct json *own_json, struct str key,
                              int64_t sent_ns, struct doc *ret_doc)
 {
@@ -152,7 +152,7 @@ coord_result kube_doc_read(struct ask *ask, struct str key, struct doc *ret_doc)
     return result;
 }
 
-/* A third of the time is kept for a look at the key after a write that was not answered. */
+/* Reserves a third of the time for reading the key after a write without an answer. */
 static uint64_t write_limit_ms(const struct ask *ask)
 {
     int64_t left = store_left_ms(ask);
@@ -184,13 +184,13 @@ static enum prim_wrote write_body(struct ask *ask, const struct lease_write *wri
             wrote = PRIM_WROTE;
         else
             prim_change_doubt(ask->change,
-                              sent_ns); /* it was taken, whatever this server says of it */
+                              sent_ns); /* the write was accepted, whatever this answer contains */
     } else if (err == ERR_UNKNOWN) {
-        (void)kube_store_err(store, err, &answer, &note); /* for the pause it may ask for */
+        (void)kube_store_err(store, err, &answer, &note); /* for the pause that it may request */
         prim_change_doubt(ask->change, sent_ns);
         wrote = PRIM_WROTE_RACE;
     } else if (err == ERR_EXISTS || err == ERR_CONFLICT || (err == ERR_NOT_FOUND && write->over)) {
-        /* 409, or 404: the object was deleted under us. The reader that follows sees which. */
+        /* 409, or 404 because the object was deleted meanwhile. The next read shows which. */
         wrote = PRIM_WROTE_RACE;
     } else {
         *ret_why = kube_store_err(store, err, &answer, &note);
@@ -320,7 +320,7 @@ coord_result kube_docs_list(struct ask *ask, struct str bucket, struct docs *ret
 
     kube_lease_hash(bucket, hash);
     (void)snprintf(selector, sizeof selector, "%s/bucket=%s", ask->store->prefix, hash);
-    /* A list that was overtaken between two pages begins anew; twice is bad luck enough. */
+    /* A list that expired between two pages starts again, at most twice. */
     for (int turn = 0; turn < 3 && too_old; turn++) {
         kube_docs_deinit(&docs);
         result = list_once(ask, selector, &docs, &too_old);
@@ -333,7 +333,7 @@ coord_result kube_docs_list(struct ask *ask, struct str bucket, struct docs *ret
     return result;
 }
 
-/* -- own leases -- */
+/* -- leases of this process -- */
 
 bool kube_held_take(struct kube_store *store, struct str key, const coord_id *lease_id,
                     struct doc *ret_doc)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A watch of one bucket or key: a list as the snapshot, then the server's stream from that list's
- * version, and the expiries this store observes.
+/* A watch of one bucket or key: a list as the snapshot, then the server's stream from that
+ * list's version, and the expiries that this store observes.
  *
- * The stream is only a hint for expiry: it may lag behind the store. Before a holder is called gone
- * its object is read from the store, and must be the pair that was seen all the time. */
+ * The stream is only a hint for expiry, because it may lag behind the store. Before a holder
+ * counts as gone, its object is read from the store and must still be the pair that was seen all
+ * the time. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,16 +14,16 @@
 
 enum {
     LIST_TIMEOUT_MS = 30000,
-    LOOK_EVERY_MS = 1000, /* at the clock, and at the feed's wish for a snapshot */
+    LOOK_EVERY_MS = 1000, /* interval of checks of the clock and the feed */
     RETRY_MS = 1000,
     KEYS_MAX = 1 << 20,
 };
 
-/* A key as the reader knows it. */
+/* A key as last reported to the reader. */
 struct known {
     uint64_t revision, token;
     bool live, leased;
-    int64_t due_ns; /* when to look whether it ended; leased only */
+    int64_t due_ns; /* when to check whether the lease ended; leased only */
 };
 
 struct watch {
@@ -30,13 +31,13 @@ struct watch {
     struct prim_feed *feed;
     struct map known;
     pthread_t thread;
-    pthread_mutex_t lock; /* of `stream` */
+    pthread_mutex_t lock; /* guards `stream` */
     pthread_cond_t wake;
     struct kube_watch *stream;
-    atomic_bool ended, room; /* unwatch; the reader waits for a snapshot */
+    atomic_bool ended, room; /* ended: set by unwatch; room: the reader waits for a snapshot */
 };
 
-/* -- what is known -- */
+/* -- known keys -- */
 
 static struct prim_event event_of(int type, const struct kube_lease_view *view)
 {
@@ -51,7 +52,7 @@ static struct prim_event event_of(int type, const struct kube_lease_view *view)
     return event;
 }
 
-/* Remembers an object of the scope; false without memory. */
+/* Remembers an object of the scope. Returns false if out of memory. */
 static bool remember(struct watch *w, const struct doc *doc)
 {
     struct known *known = map_make(&w->known, doc->view.key, sizeof(struct known));
@@ -93,7 +94,7 @@ static bool add_docs(struct watch *w, const struct docs *docs, struct prim_snaps
     return true;
 }
 
-/* A list as a snapshot, and the stream from there on. */
+/* Sends a list as a snapshot and opens the stream from its version. */
 static coord_result kube_watch_begin(struct watch *w, struct kube_watch **ret_stream)
 {
     struct prim_scope scope = prim_feed_scope(w->feed);
@@ -134,7 +135,7 @@ out:
 
 /* -- the stream -- */
 
-/* Under the number that its next change leaves free. True: the feed is full. */
+/* Reports with the number that the key's next change skips. Returns true if the feed is full. */
 static bool kube_watch_notify(struct watch *w, int type, struct str key, struct known *known)
 {
     struct prim_event event = {.type = type,
@@ -147,7 +148,7 @@ static bool kube_watch_notify(struct watch *w, int type, struct str key, struct 
     return !prim_feed_put(w->feed, &event);
 }
 
-/* True: the feed is full. *ret_unread: the object or our memory of it is not to be had. */
+/* Returns true if the feed is full. *ret_unread: the object, or memory for it, is not available. */
 static bool watch_on_event(struct watch *w, struct kube_event *event, bool *ret_unread)
 {
     struct doc doc = {.present = true, .got_ns = store_now(w->store)};
@@ -155,7 +156,7 @@ static bool watch_on_event(struct watch *w, struct kube_event *event, bool *ret_
     bool full = false;
 
     if (event->kind == KUBE_BOOKMARK) return false;
-    /* An unreadable object is not shown as a value; the list that follows says "corrupt". */
+    /* An unreadable object is not reported as a value; the following list returns "corrupt". */
     if (kube_lease_decode(event->object, w->store->prefix, &doc.view, &note)) {
         *ret_unread = true;
         return false;
@@ -165,7 +166,7 @@ static bool watch_on_event(struct watch *w, struct kube_event *event, bool *ret_
         uint64_t before = known ? known->revision : 0;
         bool was_live = known && known->live;
         if (event->kind == KUBE_DELETED) {
-            /* By hand: an object that comes back has a later creation time. */
+            /* Deleted by hand: an object made again has a later creation time. */
             if (was_live) {
                 known->live = known->leased = false;
                 full = kube_watch_notify(w, COORD_DELETE, doc.view.key, known);
@@ -197,7 +198,7 @@ static int64_t next_due_ns(const struct watch *w)
     return due;
 }
 
-/* Reads one key whose time seems to be up. True: the feed is full. */
+/* Reads a key whose lease seems to have expired. Returns true if the feed is full. */
 static bool look_at(struct watch *w, struct str key, struct known *known)
 {
     struct prim_call call;
@@ -209,7 +210,7 @@ static bool look_at(struct watch *w, struct str key, struct known *known)
 
     if (read.code != COORD_OK || !doc.present || kube_lease_is_tombstone(&doc.view) ||
         doc.view.revision != known->revision) {
-        /* Not known now; or changed, and the stream will show the change. */
+        /* Unknown now, or changed, and the stream will report the change. */
         known->due_ns = store_now(w->store) + RETRY_MS * PRIM_NS_PER_MS;
     } else if (kube_doc_is_live(w->store, &doc, &left_ms)) {
         known->due_ns = store_now(w->store) + (left_ms > 0 ? left_ms : 1) * PRIM_NS_PER_MS;
@@ -240,9 +241,9 @@ static bool expire_due(struct watch *w)
 
 /* Why a stream ended. */
 enum end {
-    END_BROKEN, /* something may have been missed: RESYNC, then a list */
-    END_FULL,   /* the feed has said RESYNC itself; a list when its reader asks for one */
-    END_OVER,   /* for good, and the feed knows why */
+    END_BROKEN, /* events may have been missed: RESYNC, then a list */
+    END_FULL,   /* the feed sent RESYNC; list again when its reader asks */
+    END_OVER,   /* final; the feed has the reason */
 };
 
 static enum end follow(struct watch *w, struct kube_watch *stream)
@@ -260,7 +261,7 @@ static enum end follow(struct watch *w, struct kube_watch *stream)
         kube_event_deinit(&event);
         if (unread) return END_BROKEN;
         if (err && err != ERR_TIMEOUT) {
-            if (err == ERR_CANCELLED) return END_FULL; /* by on_room or by unwatch */
+            if (err == ERR_CANCELLED) return END_FULL; /* set by on_room or by unwatch */
             if (err == ERR_PRECONDITION || err == ERR_PARSE || err == ERR_TOO_LARGE ||
                 err == ERR_NOMEM)
                 return END_BROKEN;
@@ -296,7 +297,7 @@ static void *kube_watch_run(void *context)
 
     while (!atomic_load(&w->ended)) {
         struct kube_watch *stream = NULL;
-        /* A feed that is full takes a snapshot only after its reader has read RESYNC. */
+        /* A full feed accepts a snapshot only after its reader has read RESYNC. */
         atomic_store(&w->room, false);
         if (!prim_feed_wants_snapshot(w->feed)) {
             kube_watch_backoff(w, RETRY_MS);
@@ -304,7 +305,8 @@ static void *kube_watch_run(void *context)
         }
         coord_result begun = kube_watch_begin(w, &stream);
         if (begun.code != COORD_OK) {
-            /* Corrupt or forbidden does not heal by asking again and again, the rest does. */
+            /* Corrupt and forbidden are final, because retries do not help. Other errors are
+             * retried. */
             if (begun.reason == COORD_R_FORBIDDEN || begun.reason == COORD_R_CORRUPT) {
                 prim_feed_end(w->feed, begun.reason);
                 break;
@@ -322,7 +324,7 @@ static void *kube_watch_run(void *context)
     return NULL;
 }
 
-/* The reader has read RESYNC: a new snapshot needs a new list, so the stream ends. */
+/* The reader has read RESYNC and needs a snapshot, so the stream ends and a new list follows. */
 static void watch_on_room(void *owner)
 {
     struct watch *w = owner;
@@ -342,7 +344,7 @@ static void kube_watch_watch_free(struct watch *w)
     free(w);
 }
 
-/* The call's time is no limit: the thread tries until the snapshot has come. */
+/* The call's deadline does not apply: the thread retries until it gets the snapshot. */
 coord_result kube_op_watch(struct prim_backend *backend, const struct prim_call *,
                            struct prim_feed *feed, void **ret_watch)
 {

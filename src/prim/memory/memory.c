@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The store mem: stores and their names, the step around each call, watches, and a thread that ends
- * leases when nobody calls.
+/* The mem: store: stores and their names, the step around each call, watches, and a thread that
+ * ends leases between calls.
  *
- * Two structs: `memory_shared` is the data, one for each name; `memory` is one open store object.
- * The thread runs from the first watch on: without a watch nobody learns of an end before the next
- * call, and each call ends what is due first. Events go to the watches while the mutex is held, so
- * that each reader gets them in the order of the changes. */
+ * `memory_shared` is the data, one per name; `memory` is one open store object. The thread starts
+ * with the first watch. Without a watch it is not needed, because each call first ends the expired
+ * leases. Events are sent while the mutex is held, so each reader gets them in the order of the
+ * changes. */
 #include <stdlib.h>
 
 #include "prim/answer.h"
@@ -18,8 +18,8 @@ enum {
     ENTRIES_MAX = 1 << 20,
     BYTES_MAX = 1 << 30,
     TTL_MIN_MS = 10,
-    LOOK_AGAIN_MS = 1000, /* boottime may run ahead of the clock that a condition waits on */
-    LOOK_STEPPED_MS = 2,  /* a test's clock wakes nobody */
+    LOOK_AGAIN_MS = 1000, /* the condition's clock may be behind CLOCK_BOOTTIME */
+    LOOK_STEPPED_MS = 2,  /* a test's clock does not wake the thread */
 };
 
 struct watch {
@@ -81,7 +81,7 @@ static void *memory_run(void *arg)
 
 /* -- watches -- */
 
-/* For a reader: live entries. For a guard: the changes of its keys since the grant. */
+/* Sends live entries to a reader. Sends a guard the changes of its keys since the grant. */
 static bool send_record(const struct watch *watch, const struct memory_record *record,
                         struct prim_snapshot *snapshot)
 {
@@ -129,7 +129,8 @@ void memory_publish(struct memory_shared *s, const struct prim_event *event)
     LIST_EACH(&s->watches, node)
     {
         struct watch *watch = CONTAINER_OF(node, struct watch, link);
-        /* A reader that lags asks when it has read so; one that never read gets it now. */
+        /* A lagging reader gets its snapshot after it has read RESYNC. A reader that has read
+         * nothing yet gets a snapshot now. */
         if (!prim_feed_put(watch->feed, event) && prim_feed_wants_snapshot(watch->feed) &&
             !send_scope(watch))
             prim_feed_end(watch->feed, COORD_R_MEMORY);
@@ -196,7 +197,7 @@ static coord_caps op_capabilities(struct prim_backend *)
     };
 }
 
-/* Without users, and without its thread. */
+/* Called without users and after the thread has ended. */
 static void shared_free(struct memory_shared *s)
 {
     memory_records_deinit(s);
@@ -223,10 +224,10 @@ static struct memory_shared *shared_make(const char *name, const struct prim_clo
     memory_records_init(s);
     s->limits = *limits;
     s->clock = *clock;
-    s->sleeping_until_ns = INT64_MIN; /* awake: it looks before it sleeps */
+    s->sleeping_until_ns = INT64_MIN; /* awake: checks before it sleeps */
     s->id = prim_id_random();
-    /* So that the tokens of a restarted process are larger than its earlier ones, unless the wall
-     * clock went back; capabilities promise it within one process only. */
+    /* Makes tokens larger than those of an earlier process unless the wall clock was set back. The
+     * capabilities promise this within one process only. */
     s->revision = prim_wall_ms() << 16;
     if (name && !(s->name = str_dup(str_from(name)))) {
         shared_free(s);
@@ -235,7 +236,7 @@ static struct memory_shared *shared_make(const char *name, const struct prim_clo
     return s;
 }
 
-/* The one of that name, or a new one; with one user more. NULL: no memory, or another clock. */
+/* Finds or makes the store of that name and adds a user. NULL: no memory, or another clock. */
 static struct memory_shared *shared_take(const char *name, const struct prim_clock *clock,
                                          const struct memory_limits *limits)
 {

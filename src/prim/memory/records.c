@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Records and leases of a memory store, as prim/change.h wants them; and what a holder does with a
- * lease of several keys. Runs inside a step (shared.h).
+/* Records and leases of a memory store for prim/change.h, and operations on leases with several
+ * keys. Runs inside a step (shared.h).
  *
- * Invariants: a write that finds no memory has changed nothing, and the end of a lease takes none.
- * A record of an entry that is gone is kept, so that a repeated request finds its own request id,
- * until GONE_MAX others are gone since. */
+ * Invariants: a write that runs out of memory changes nothing, and ending a lease needs no memory.
+ * A record without a live entry is kept until GONE_MAX later entries are gone, so that a repeated
+ * request finds its own request id. */
 #include <stdlib.h>
 
 #include "prim/answer.h"
@@ -74,10 +74,10 @@ static void lease_extend(struct memory_shared *s, struct memory_lease *lease)
 {
     lease->deadline_ns = s->now_ns + lease->ttl_ms * NS_IN_MS;
     enum err err = heap_put(&s->deadlines, &lease->due, (uint64_t)lease->deadline_ns);
-    assert(!err); /* lease_make took the room */
+    assert(!err); /* lease_make reserved the room */
 }
 
-/* The caller adds the first record. NULL: no memory. */
+/* The caller adds the first record. NULL: out of memory. */
 static struct memory_lease *lease_make(struct memory_shared *s, int64_t ttl_ms)
 {
     struct memory_lease *lease = calloc(1, sizeof *lease);
@@ -116,7 +116,7 @@ static int64_t cooldown_ms(const struct memory_shared *s, struct str group)
     return rules.cooldown_ms;
 }
 
-/* The entry goes, and `left` is remembered of it. */
+/* Ends an entry and leaves a record of kind `left`. */
 static void record_end(struct memory_shared *s, struct memory_record *record,
                        enum prim_seen_kind kind, const struct claim_envelope *left)
 {
@@ -148,7 +148,7 @@ void memory_expire(struct memory_shared *s)
     while ((due = heap_pop_due(&s->deadlines, (uint64_t)s->now_ns))) {
         struct memory_lease *lease = CONTAINER_OF(due, struct memory_lease, due);
         int64_t deadline_ns = lease->deadline_ns;
-        for (bool last = false; !last;) { /* the last one frees the lease */
+        for (bool last = false; !last;) { /* the last record frees the lease */
             struct memory_record *record =
                 CONTAINER_OF(lease->records.next, struct memory_record, link);
             last = record->link.next == &lease->records;
@@ -163,7 +163,7 @@ void memory_expire(struct memory_shared *s)
     }
 }
 
-/* -- for prim/change.h -- */
+/* -- functions for prim/change.h -- */
 
 static int64_t records_left_ms(const struct memory_shared *s, int64_t until_ns)
 {
@@ -224,7 +224,7 @@ static bool has_room(const struct memory_shared *s, const struct memory_record *
     return !many && !large;
 }
 
-/* The lease that a put puts the record under; NULL: no memory. */
+/* Returns the lease for the record of a put; NULL: out of memory. */
 static struct memory_lease *lease_for(struct memory_shared *s, const struct prim_change *c,
                                       const struct prim_plan *plan, struct memory_record *record)
 {
@@ -233,7 +233,7 @@ static struct memory_lease *lease_for(struct memory_shared *s, const struct prim
     return lease_make(s, plan->envelope.ttl_ms);
 }
 
-/* Takes `own_bytes`, with room for value and owner. */
+/* Takes `own_bytes`, which has room for value and owner. */
 static void record_set(struct memory_shared *s, struct memory_record *record,
                        const struct prim_plan *plan, char *own_bytes, struct memory_lease *lease)
 {
@@ -264,7 +264,7 @@ static void record_set(struct memory_shared *s, struct memory_record *record,
     if (lease) list_append(&lease->records, &record->link);
 }
 
-/* *ret_record: the record of the key, before and after. */
+/* Writes a record. *ret_record: the record of the key, before and after. */
 static enum prim_wrote records_put(struct memory_shared *s, const struct prim_change *c,
                                    const struct prim_plan *plan, struct memory_record **ret_record,
                                    coord_result *ret_why)
@@ -318,7 +318,7 @@ static enum prim_wrote records_write_key(struct prim_change *c, const struct pri
     return PRIM_WROTE;
 }
 
-/* The next slot that is held, or rests. */
+/* Returns the next slot that is held or cools down. */
 static struct memory_record *next_slot(const struct memory_shared *s, struct order_place *place,
                                        struct str group, uint32_t *ret_slot)
 {
@@ -331,7 +331,7 @@ static struct memory_record *next_slot(const struct memory_shared *s, struct ord
     return NULL;
 }
 
-/* The list comes whole, whatever number of slots is wanted. */
+/* Lists the whole group, whatever number of slots is wanted. */
 static coord_result records_list(struct prim_change *c, struct str group, uint32_t,
                                  struct prim_slots *slots)
 {
@@ -361,7 +361,7 @@ const struct prim_ways memory_ways = {.begin = records_begin,
 
 /* -- leases of several keys -- */
 
-/* OK when every key is still the claim's own, else EXPIRED. */
+/* Returns OK if the claim still holds every key, else EXPIRED. */
 static coord_result check_claim(const struct memory_shared *s, const struct prim_claim *claim)
 {
     if (claim->count == 0)
@@ -407,7 +407,7 @@ coord_result memory_renew(struct prim_backend *backend, const struct prim_call *
         result.granted_ttl_ms = record->lease->ttl_ms;
         result.token = record->token;
         result.revision = record->revision;
-        *ret_sent_ns = s->now_ns; /* sent and received at one instant */
+        *ret_sent_ns = s->now_ns; /* sent and answered at the same instant */
     }
     memory_leave(s);
     return result;
@@ -427,7 +427,7 @@ coord_result memory_adopt(struct prim_backend *backend, const struct prim_call *
     return result;
 }
 
-/* Keys that another handle has put under the same lease go with it. */
+/* Also releases keys that another handle has put under the same lease. */
 static void release_others(struct memory_shared *s, const struct prim_call *call,
                            const struct prim_claim *claim, struct memory_lease *lease)
 {

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The common part of the store objects of one name: records and leases under one mutex.
+/* The shared state of all mem: store objects with the same name: records and leases under one
+ * mutex.
  *
  *   memory.c    open and close, the step around each call, watches, the thread that ends leases
- *   records.c   records and leases, as prim/change.h wants them
+ *   records.c   records and leases in the form that prim/change.h needs
  *
- * The mutex is recursive. A call holds it from its first read to its last write, so that each call
- * is one step and no turn of prim/change.c is lost. Before its first read the call ends every lease
- * whose time is up: no call finds an entry whose lease is over.
+ * The mutex is recursive. A call holds it from its first read to its last write, so each call is
+ * atomic and the loop of prim/change.c runs once. Before its first read, a call ends every expired
+ * lease, so no call finds an entry whose lease is over.
  *
- * One counter numbers every change of the store: revisions of different keys compare. */
+ * One counter numbers all changes of the store, so revisions of different keys can be compared. */
 #ifndef PRIM_MEMORY_SHARED_H
 #define PRIM_MEMORY_SHARED_H
 #include "base/heap.h"
@@ -18,50 +19,50 @@
 #include "prim/thread.h"
 
 struct memory_limits {
-    size_t entries; /* entries and groups; past them UNAVAILABLE/quota */
-    uint64_t bytes; /* of their values */
+    size_t entries; /* limit of entries and groups; beyond it UNAVAILABLE/quota */
+    uint64_t bytes; /* limit of the values' total size */
 };
 struct memory_lease {
     struct heap_node due; /* in shared.deadlines */
     int64_t ttl_ms, deadline_ns;
-    struct list records; /* in the order in which they joined; never empty */
+    struct list records; /* in the order in which they joined the lease; never empty */
 };
-struct memory_record {              /* a live entry, or the memory of one that is gone */
+struct memory_record {              /* a live entry, or what remains of an ended one */
     enum prim_seen_kind kind;       /* LIVE, TOMBSTONE or EXPIRED */
     struct claim_envelope envelope; /* its strings are in `bytes` */
     char *bytes;
     uint64_t revision, create_revision, token;
     struct memory_lease *lease; /* NULL: not leased */
-    struct list link;           /* in the lease's records; when gone, in shared.gone */
-    int64_t rests_until_ns;     /* a slot that expired: nobody takes it before */
+    struct list link;           /* in the lease's records; without an entry in shared.gone */
+    int64_t rests_until_ns;     /* an expired slot must not be taken before this time */
     struct str key;
     struct order_key place; /* bucket and leaf of the key */
     char key_bytes[];
 };
 struct memory_shared {
-    struct list link; /* among the named ones */
-    char *name;       /* NULL: nobody else opens it */
+    struct list link; /* in the list of named stores */
+    char *name;       /* NULL: not shared by name */
     size_t users;
     pthread_mutex_t mutex;
-    uint32_t depth;      /* how often its owner holds the mutex */
-    pthread_cond_t wake; /* the thread: an earlier deadline, or the end */
+    uint32_t depth;      /* recursion depth of the mutex */
+    pthread_cond_t wake; /* wakes the thread for an earlier deadline, or to end */
     pthread_t thread;
     bool running, closing;
-    int64_t sleeping_until_ns; /* what the thread waits for */
+    int64_t sleeping_until_ns; /* end of the thread's present sleep */
     struct prim_clock clock;
     coord_id id;
     struct list watches;
-    /* records.c */
-    int64_t now_ns; /* of the present step; never runs back */
+    /* Used by records.c. */
+    int64_t now_ns; /* time of the present step; never decreases */
     struct memory_limits limits;
     struct order records;
     struct order_kind order_kind;
-    struct heap deadlines; /* memory_lease.due */
-    struct list gone;      /* records of entries that are gone, the oldest first */
+    struct heap deadlines; /* heap of memory_lease.due */
+    struct list gone;      /* records without a live entry, oldest first */
     size_t count, gone_count;
     uint64_t bytes, order_bytes, revision;
 };
-struct memory { /* one store object */
+struct memory { /* one open store object */
     struct prim_backend backend;
     struct memory_shared *shared;
 };
@@ -73,7 +74,7 @@ static inline struct memory_shared *memory_shared_of(struct prim_backend *backen
 /* -- memory.c -- */
 coord_result memory_open(const struct prim_open *in, const struct memory_limits *limits,
                          struct prim_backend **ret_backend);
-/* The step around a call; calls may be nested. */
+/* The step around a call; steps may be nested. */
 void memory_enter(struct memory_shared *shared);
 void memory_leave(struct memory_shared *shared);
 void memory_publish(struct memory_shared *shared, const struct prim_event *event);
@@ -83,7 +84,7 @@ extern const struct prim_ways memory_ways;
 void memory_records_init(struct memory_shared *shared);
 void memory_records_deinit(struct memory_shared *shared);
 struct memory_record *memory_record_of(const struct memory_shared *shared, struct str key);
-void memory_expire(struct memory_shared *shared); /* ends the leases whose time is up */
+void memory_expire(struct memory_shared *shared); /* ends all expired leases */
 
 prim_create_fn memory_create;
 prim_renew_fn memory_renew;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens and closes a muster:// store, makes one call, and asks once a second whether the server
- * lives and is the same. Callers' threads; the pulse runs on the loop's. */
+/* Opens and closes a muster:// store, makes one call, and checks once a second that the server is
+ * alive and has the same store id. Runs on callers' threads; the pulse runs on the loop thread. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ enum {
     ATTEMPTS_MAX = 6,
     STREAM_MESSAGE_MAX = 8 * 1024 * 1024,
     RESPONSE_MAX = 8 * 1024 * 1024,
-    STORE_ID_FIELD = 15, /* number of `store_id` in every request */
+    STORE_ID_FIELD = 15, /* field number of `store_id` in every request */
 };
 
 /* -- capabilities -- */
@@ -46,7 +46,7 @@ static void native_backend_fill_caps(struct native_backend *b, uint32_t voters)
 
 /* -- one call -- */
 
-/* All carry (client, sequence), or only read: a repeat does no harm. */
+/* All requests carry (client, sequence) or only read, so repeating them is harmless. */
 void native_op_init(struct grpc_thread_op *op, const char *path, int64_t deadline_ns)
 {
     grpc_op_init(op, path, deadline_ns, NATIVE_REQUEST_MAX, RESPONSE_MAX);
@@ -67,7 +67,7 @@ coord_result native_other_store(struct native_backend *b)
 {
     static const char why[] = "another store answers: it was restored, or replaced";
 
-    /* R5: earlier grants are not known there. */
+    /* R5: the other store does not know earlier grants. */
     prim_degrade(&b->base, why);
     return prim_answer(COORD_INVALID, COORD_R_OTHER_STORE, "muster: %s", why);
 }
@@ -108,7 +108,7 @@ coord_result native_ask(struct native_backend *b, int64_t deadline_ns, const str
     return result;
 }
 
-/* -- is it alive, and still the same? -- */
+/* -- pulse: is the server alive, and still the same store? -- */
 
 static void on_pulse_answer(struct grpc_thread_op *op)
 {
@@ -129,8 +129,8 @@ static void on_pulse_answer(struct grpc_thread_op *op)
     if (!b->grpc_thread.closing) timer_start_in(&b->pulse, PULSE_MS);
 }
 
-/* Streams and calls that wait hear nothing for long; a replica that is stopped looks just so. The
- * question that it does not answer moves us on. */
+/* Streams and waiting calls receive nothing for a long time, so they do not detect a stopped
+ * replica. If the pulse is not answered, the channel switches to the next server. */
 static void on_pulse(struct timer *timer)
 {
     struct native_backend *b = CONTAINER_OF(timer, struct native_backend, pulse);
@@ -144,7 +144,7 @@ static void on_pulse(struct timer *timer)
     native_op_init(op, NATIVE_PATH("Status"),
                    grpc_now(&b->grpc_thread) + PULSE_LIMIT_MS * (int64_t)NS_PER_MS);
     op->done = on_pulse_answer;
-    (void)message_write(&request.base, &op->request, NULL); /* it is empty */
+    (void)message_write(&request.base, &op->request, NULL); /* the message is empty */
     b->pulsing = true;
     grpc_op_start(&b->grpc_thread, op);
 }
@@ -170,8 +170,8 @@ static coord_result native_backend_probe_status(struct native_backend *b, int64_
         status = (const Muster__V1__StatusResponse *)message;
         b->base.id = native_id(status->store_id);
         *ret_voters = status->voters;
-        /* The first leader of a new store names it. A replica that nobody has let in, or that was
-         * removed before, never hears of that: others are asked as well. */
+        /* The first leader of a new store sets its id. A replica that is not a member yet, or was
+         * removed, never learns the id, so other replicas are asked, too. */
         if (prim_id_is_zero(&b->base.id)) {
             grpc_move_on(&b->grpc_thread);
             result = prim_answer(COORD_UNAVAILABLE, COORD_R_NO_LEADER,
@@ -183,7 +183,7 @@ static coord_result native_backend_probe_status(struct native_backend *b, int64_
     return result;
 }
 
-/* Its identity, after one read that needs a leader and our rights. */
+/* Reads the store's identity, after one read that needs a leader and the client's permissions. */
 static coord_result native_backend_probe(struct native_backend *b, int64_t deadline_ns)
 {
     const struct prim_call call = {.deadline_ns = deadline_ns};
@@ -248,7 +248,7 @@ static coord_result open_grpc_thread(const struct prim_open *in, struct native_b
     return result;
 }
 
-/* -- life -- */
+/* -- open and close -- */
 
 static void start_pulse(void *owner)
 {

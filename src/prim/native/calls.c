@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The calls: entries, leases and slots.
+/* The calls on entries, leases and slots.
  *
- * Each change is one call that the server knows by its request, so a repeat is answered from the
- * server's table. The server gathers renewals of all its clients itself, and keeps the queue of
- * callers that wait for a slot. Runs on the caller's thread. */
+ * The server recognises each change by its request, so it answers a repeat from its table. The
+ * server batches renewals and keeps the queue of callers that wait for a slot. Runs on the caller's
+ * thread. */
 #include "prim/native/internal.h"
 
 enum { LEFT_ERROR_MS = 50, ANSWER_MS = 500, HEARD_MS = 100 };
-#define NO_TOKEN UINT64_MAX /* the lease has no token of that key, and the server says so */
+#define NO_TOKEN UINT64_MAX /* the lease has no token for that key */
 
 /* -- changes -- */
 
@@ -30,10 +30,10 @@ struct change_done {
     coord_result result;
     coord_id lease_id;
     uint64_t create_revision;
-    int64_t sent_ns; /* 0: an earlier attempt did it */
+    int64_t sent_ns; /* 0: an earlier attempt applied the change */
 };
 
-/* `part`: of the message, which request it is. `waits`: at the server, for a slot. */
+/* `part`: the request fields of the message. `waits`: the call waits at the server for a slot. */
 static struct change_done change_send(struct prim_backend *base, const struct prim_call *call,
                                       const char *path, ProtobufCMessage *message,
                                       Muster__V1__Request **part, bool waits)
@@ -66,7 +66,7 @@ static struct change_done change_send(struct prim_backend *base, const struct pr
         done.lease_id = native_id(outcome->lease_id);
         done.create_revision = outcome->create_revision;
     }
-    /* It may have been done long ago: count from when the call began. */
+    /* The change may be old: count from the start of the call. */
     if (done.result.reason == COORD_R_REPLAYED) done.sent_ns = 0;
     native_request_end(&b->requests, &known, &done.result);
     *part = NULL;
@@ -74,7 +74,7 @@ static struct change_done change_send(struct prim_backend *base, const struct pr
     return done;
 }
 
-/* The grant of a change; corrupt when the answer is none. */
+/* Reads the grant of a change; corrupt if the answer has no valid grant. */
 static coord_result grant_read(const struct change_done *done, bool leased,
                                struct prim_grant *ret_grant)
 {
@@ -160,7 +160,7 @@ static coord_result call_remove(struct prim_backend *base, const struct prim_cal
         message.held = native_id_bytes(&in->claim->lease_id);
         message.token = token_of(in->claim, in->key);
     }
-    /* Of a repeat, too: the server knows what the first one did. */
+    /* Correct for a repeat, too: the server knows what the first attempt did. */
     return change_send(base, call, NATIVE_PATH("Delete"), &message.base, &message.request, false)
         .result;
 }
@@ -238,7 +238,7 @@ static coord_result renewal_read(const Muster__V1__RenewResponse *response)
     return result;
 }
 
-/* Renews one lease; `token`: of any claim under it. OK: granted_ttl_ms is set. */
+/* Renews one lease; `token` is of any claim under it. OK: granted_ttl_ms is set. */
 static coord_result lease_renew(struct native_backend *b, int64_t deadline_ns,
                                 const coord_id *lease_id, uint64_t token, int64_t *ret_sent_ns)
 {
@@ -269,8 +269,8 @@ static uint64_t first_token(const struct prim_claim *claim)
     return claim->count ? claim->held[0].token : NO_TOKEN;
 }
 
-/* The lease as a whole is known by any token of it. Another thread may just have released the first
- * key: then the last one decides. */
+/* Any token of the lease identifies it. If another thread has just released the first key, the last
+ * key's token decides. */
 static bool needs_last_token(const struct prim_claim *claim, const coord_result *result)
 {
     return claim->count > 1 && result->code == COORD_EXPIRED && result->reason == COORD_R_REVOKED;
@@ -287,7 +287,7 @@ static coord_result claim_renew(struct native_backend *b, int64_t deadline_ns,
                        ret_sent_ns);
 }
 
-/* The server knows that the lease is over; the next holder is known by the key. */
+/* The server reports that the lease is over; the key shows the next holder. */
 static coord_result next_holder(struct native_backend *b, const struct prim_call *call,
                                 const struct prim_claim *claim, coord_result over)
 {
@@ -355,8 +355,8 @@ static coord_result call_release(struct prim_backend *base, const struct prim_ca
     return next_holder(b, call, claim, result);
 }
 
-/* Absent: only the lease itself can say why. It does not live on by being asked, since it would
- * have its key. */
+/* The key is absent, so only a renewal of the lease can show why. The renewal does not extend it: a
+ * live lease would still have its key. */
 static coord_result lost_reason(struct native_backend *b, const struct prim_call *call,
                                 const struct prim_claim *claim)
 {
@@ -389,7 +389,7 @@ static coord_result call_adopt(struct prim_backend *base, const struct prim_call
         }
         arena_deinit(&arena);
     }
-    /* The time that is left, less the age of the last entry that a slow disk may have hidden. */
+    /* The remaining time, minus the age of the last log entry that a slow disk may have delayed. */
     if (left_ms > LEFT_ERROR_MS && left_ms < INT64_MAX) left_ms -= LEFT_ERROR_MS;
     if (result.code == COORD_OK) *ret_left_ms = left_ms == INT64_MAX ? -1 : left_ms;
     return result;
@@ -397,7 +397,7 @@ static coord_result call_adopt(struct prim_backend *base, const struct prim_call
 
 /* -- slots -- */
 
-/* The server gives up first, so that its answer is heard. */
+/* The server's wait ends before the call's deadline, so that its answer arrives in time. */
 static int64_t slot_wait_ms(const struct native_backend *b, const struct prim_call *call,
                             const struct prim_acquire *in)
 {
@@ -408,8 +408,8 @@ static int64_t slot_wait_ms(const struct native_backend *b, const struct prim_ca
     return in->wait_ms < most ? in->wait_ms : most > 0 ? most : 1;
 }
 
-/* Only the server knows when it granted a slot that was waited for. A renewal shows how long the
- * slot is ours. */
+/* Only the server knows when it granted a slot after waiting. A renewal shows how long the slot is
+ * held. */
 static coord_result slot_confirm(struct native_backend *b, const struct prim_call *call,
                                  coord_result result, struct prim_grant *grant)
 {
@@ -478,11 +478,11 @@ static bool holder_add(coord_holders *holders, const Muster__V1__Holder *row)
     return prim_holders_add(holders, &like, str_from(row->owner), grpc_str(row->value));
 }
 
-/* Gathered page by page: values may be more than one answer has room for. */
+/* Collected in pages, because the values may not fit into one answer. */
 struct holders_pages {
     coord_holders *holders;
     uint64_t revision;
-    uint32_t next; /* slot */
+    uint32_t next; /* next slot to read */
 };
 
 static coord_result holders_add_page(const Muster__V1__HoldersResponse *page,

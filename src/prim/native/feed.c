@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A watch: the server's changes go to the reader's queue. Its stream resumes by itself after the
- * last revision that has arrived whole.
+/* A watch: puts the server's changes into the reader's queue. After a break the stream resumes
+ * behind the last revision that was received completely.
  *
  *   SNAPSHOT --whole--> LIVE --queue full--> WAIT_ROOM --reader has room--> SNAPSHOT
  *                        \--history gone----------------------------------> SNAPSHOT
@@ -14,15 +14,15 @@ struct native_feed {
     struct native_backend *backend;
     struct prim_feed *feed;
     struct grpc_stream stream;
-    uint64_t next; /* the first revision that has not arrived whole; 0: a snapshot first */
+    uint64_t next; /* first revision not received completely; 0: a snapshot first */
     struct prim_snapshot *snapshot;
     bool waits_for_room;
     struct post room;
     _Atomic bool room_posted;
-    /* the caller that opens it */
+    /* For the thread that opens the watch. */
     int64_t deadline_ns;
     struct timer late;
-    struct latch *opening; /* until the first snapshot */
+    struct latch *opening; /* opened after the first snapshot */
     coord_result opened;
 };
 
@@ -64,14 +64,14 @@ static bool native_feed_to_event(const Muster__V1__WatchEvent *event, int type,
     return true;
 }
 
-/* The part of a snapshot that has come so far is void. */
+/* Discards the part of a snapshot received so far. */
 static void drop_snapshot(struct native_feed *f)
 {
     prim_snapshot_close(f->snapshot);
     f->snapshot = NULL;
 }
 
-/* A part of a snapshot; the last has no `more`. */
+/* Takes a part of a snapshot; the last part has no `more`. */
 static void take_snapshot(struct native_feed *f, const Muster__V1__WatchResponse *part)
 {
     struct prim_event event;
@@ -149,7 +149,7 @@ static void native_feed_take(struct native_feed *f, const Muster__V1__WatchRespo
 {
     switch (m->kind) {
     case MUSTER__V1__WATCH_RESPONSE__KIND__CHANGES:
-        /* Of a revision sent in parts the rest is still to come. */
+        /* If `more` is set, the rest of the revision is still to come. */
         if (m->revision >= f->next) f->next = m->more ? m->revision : m->revision + 1;
         take_changes(f, m);
         break;
@@ -158,7 +158,7 @@ static void native_feed_take(struct native_feed *f, const Muster__V1__WatchRespo
         take_snapshot(f, m);
         break;
     case MUSTER__V1__WATCH_RESPONSE__KIND__RESYNC:
-    case MUSTER__V1__WATCH_RESPONSE__KIND__COMPACTED: /* its stream ends and is asked for anew */
+    case MUSTER__V1__WATCH_RESPONSE__KIND__COMPACTED: /* the stream ends and is requested again */
         take_gap(f);
         break;
     case MUSTER__V1__WATCH_RESPONSE__KIND__PROGRESS:
@@ -166,7 +166,7 @@ static void native_feed_take(struct native_feed *f, const Muster__V1__WatchRespo
         (void)prim_feed_put(f->feed,
                             &(struct prim_event){.type = COORD_PROGRESS, .revision = m->revision});
         break;
-    default: break; /* of a later version: not for us */
+    default: break; /* kinds of later versions are ignored */
     }
 }
 
@@ -179,7 +179,7 @@ static bool is_good(const Muster__V1__WatchResponse *m)
     return true;
 }
 
-/* An impossible event is not passed over: that would be a gap that the reader does not see. */
+/* An impossible event is an error: skipping it would be a gap that the reader does not notice. */
 static void native_feed_on_message(struct grpc_stream *stream, struct str bytes)
 {
     struct native_feed *f = CONTAINER_OF(stream, struct native_feed, stream);
@@ -211,7 +211,7 @@ static void on_broken(struct grpc_stream *stream, enum grpc_status status, struc
     if (reason) feed_end(f, reason);
 }
 
-/* -- from outside -- */
+/* -- called from outside -- */
 
 static void native_feed_on_room_post(struct post *post)
 {
@@ -250,8 +250,7 @@ static void native_feed_on_watch(void *owner)
     }
     timer_start_in(&f->late, left_ms > 0 ? (uint64_t)left_ms : 0);
     grpc_stream_want(&f->stream);
-    if (f->next > 0)
-        native_feed_opened(f, prim_ok(COORD_R_NONE)); /* there is no snapshot to wait for */
+    if (f->next > 0) native_feed_opened(f, prim_ok(COORD_R_NONE)); /* no snapshot to wait for */
 }
 
 static void native_feed_on_unwatch(void *owner)
@@ -263,7 +262,7 @@ static void native_feed_on_unwatch(void *owner)
     drop_snapshot(f);
 }
 
-/* A post for room, if there is one, comes first. */
+/* A pending on_room post runs first. */
 void native_unwatch(struct prim_backend *base, void *watch)
 {
     grpc_loop_call(&native_of(base)->grpc_thread, native_feed_on_unwatch, watch);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Answers of the coordinators as facts (reply.h). Pure: no I/O, any thread. */
+/* Decodes the answers of the coordinators (reply.h). Pure: no I/O, any thread. */
 #include "prim/native/reply.h"
 
 #include <inttypes.h>
@@ -24,9 +24,9 @@ static int native_reply_reason_of_answer(const struct grpc_thread_op *op)
 {
     switch (op->status) {
     case GRPC_UNAVAILABLE:
-    case GRPC_UNKNOWN:       /* no majority confirmed it */
+    case GRPC_UNKNOWN:       /* no majority confirmed the call */
     case GRPC_UNIMPLEMENTED: /* an older release; another replica may be newer */
-    case GRPC_ABORTED:       /* another call under this request took its place in the queue */
+    case GRPC_ABORTED:       /* another call with this request took its place in the queue */
     case GRPC_FAILED_PRECONDITION: return COORD_R_NO_LEADER;
     case GRPC_RESOURCE_EXHAUSTED:
         return strstr(op->text, "disk") ? COORD_R_STORAGE : COORD_R_OVERLOADED;
@@ -41,7 +41,7 @@ static int native_reply_reason_of_answer(const struct grpc_thread_op *op)
 coord_result native_failure(const struct grpc_thread_op *op, bool writes)
 {
     int reason = op->answered ? native_reply_reason_of_answer(op) : grpc_op_silence(op);
-    /* The server that answered last may not be the one that heard the call first. */
+    /* Another server than the last one may have received an earlier attempt. */
     bool doubt = writes && op->err == ERR_UNKNOWN;
     coord_result result;
 
@@ -59,7 +59,7 @@ coord_result native_failure(const struct grpc_thread_op *op, bool writes)
 
 /* -- answers -- */
 
-/* The server sends a text only where it says more than the numbers do. */
+/* Adds a text from the numbers. The server sends a text only if it says more than they do. */
 static void outcome_text(coord_result *result, const Muster__V1__Outcome *o)
 {
     char *text = result->text;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the store answers, in our words. Pure: bytes in, facts out; a reply that does not fit what
- * was asked is UNAVAILABLE/corrupt, never "absent". */
+/* Decodes the answers of the coordinators. Pure code. A reply that does not fit the request is
+ * UNAVAILABLE/corrupt and never "absent". */
 #ifndef PRIM_NATIVE_REPLY_H
 #define PRIM_NATIVE_REPLY_H
 #include "prim/answer.h"
@@ -12,21 +12,21 @@ static inline ProtobufCBinaryData native_id_bytes(const coord_id *id)
 {
     return (ProtobufCBinaryData){sizeof id->b, (uint8_t *)id->b};
 }
-coord_id native_id(ProtobufCBinaryData bytes); /* zero: not one */
+coord_id native_id(ProtobufCBinaryData bytes); /* zero: not an id */
 
-/* An op that did not end well. `writes`: doubt is worth saying. */
+/* Returns the result of a failed call. `writes`: the outcome may be in doubt. */
 coord_result native_failure(const struct grpc_thread_op *op, bool writes);
 coord_result native_corrupt(const char *what);
 
-/* A decided call, with a text where the server gave none. */
+/* Converts a decided outcome, and adds a text if the server sent none. */
 coord_result native_outcome(const Muster__V1__Outcome *outcome);
 
 struct native_entry {
     struct str key, value, owner; /* borrowed */
-    coord_id lease_id;            /* zero: not leased, or not known */
+    coord_id lease_id;            /* zero: not leased, or unknown */
     uint64_t revision, create_revision, token;
     int64_t ttl_ms, remaining_ms;
 };
-/* ERR_CORRUPT: numbers that cannot be. Of a watch, `whole` false: parts may be missing. */
+/* ERR_CORRUPT: impossible numbers. `whole` false: a watch event, where fields may be missing. */
 enum err native_entry(const Muster__V1__Entry *entry, bool whole, struct native_entry *ret_entry);
 #endif

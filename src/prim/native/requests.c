@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Request numbers (internal.h). Any thread; one mutex.
+/* Assigns request sequences (internal.h). Any thread; one mutex.
  *
  * Invariant: a sequence that may be repeated is never below `acked`. */
 #include "prim/native/internal.h"
@@ -12,7 +12,7 @@ static struct request_place *requests_find(struct native_requests *r, const coor
     return NULL;
 }
 
-/* The oldest that may still come again. */
+/* Returns the oldest sequence that may still be repeated. */
 static uint64_t oldest(const struct native_requests *r, int64_t now_ns)
 {
     uint64_t low = r->next;
@@ -32,12 +32,12 @@ void native_request_begin(struct native_requests *r, const struct prim_call *cal
     uint64_t low;
 
     *ret_request = (struct native_request){call->request_id, 1, 0, true};
-    if (waits) return; /* its answer may be long in coming */
+    if (waits) return; /* its answer may take long */
     pthread_mutex_lock(&r->lock);
     place = requests_find(r, &call->request_id);
-    if (place) place->inside++; /* first: its answer must stay */
+    if (place) place->inside++; /* first, so that its answer is kept */
     low = oldest(r, now_ns);
-    /* A repeat that is not known here was a client of its own the first time. */
+    /* An unknown repeat was a separate client in its first attempt. */
     if (!place && call->attempt == 0 && r->next - low < REQUESTS_WINDOW) {
         place = &r->ring[r->next % REQUESTS_RING];
         *place = (struct request_place){.id = call->request_id, .sequence = r->next++, .inside = 1};

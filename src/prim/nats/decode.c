@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Answers of a NATS server as plain data (decode.h). Pure: no I/O, any thread.
+/* Decodes the answers of a NATS server (decode.h). Pure: no I/O, any thread.
  *
- * Invariant: an answer that lacks a field on which a promise rests is ERR_PARSE. */
+ * Invariant: an answer without a field that a guarantee depends on is ERR_PARSE. */
 #include "prim/nats/decode.h"
 
 #include <stdio.h>
@@ -17,7 +17,7 @@ static struct str string_at(const struct json *json, const char *path)
     return json_get_string(json, path, &text, NULL) == ERR_OK ? text : STR_EMPTY;
 }
 
-/* 0 when it is not there or no number. */
+/* Returns 0 if the value is missing or not a number. */
 static int64_t number_at(const struct json *json, const char *path)
 {
     int64_t number;
@@ -30,7 +30,7 @@ static bool truth_at(const struct json *json, const char *path)
     return json_get_bool(json, path, &truth, NULL) == ERR_OK && truth;
 }
 
-/* There, and neither null nor empty. */
+/* Returns true if the value exists and is neither null nor empty. */
 static bool is_set(const struct json *json, const char *path)
 {
     const struct json *value = json_find(json, path);
@@ -52,7 +52,7 @@ static enum err open_answer(struct str text, struct json **ret_json, struct jet_
     }
     if (is_set(json, "error")) {
         int64_t code = number_at(json, "error.code"), number = number_at(json, "error.err_code");
-        /* An error without a code is one all the same. */
+        /* An error without a valid code is still an error. */
         ret_error->code = code > 0 && code < 1000 ? (uint32_t)code : 500;
         ret_error->number = number > 0 && number < 1000000 ? (uint32_t)number : 0;
         prim_copy_printable(ret_error->text, sizeof ret_error->text,
@@ -62,7 +62,7 @@ static enum err open_answer(struct str text, struct json **ret_json, struct jet_
     return ERR_OK;
 }
 
-/* "2026-11-15T20:47:38.7617445Z"; 0 for anything else. */
+/* Parses "2026-11-15T20:47:38.7617445Z"; returns 0 for anything else. */
 static int64_t unix_ms_of(struct str text)
 {
     int64_t seconds;
@@ -203,12 +203,13 @@ struct str jet_header(struct str block, struct str name)
         size_t colon = str_find(line, ':');
         if (!first && colon < line.len && str_equal_nocase(str_trim(str_of(line.at, colon)), name))
             return str_trim(str_tail(line, colon + 1));
-        first = false; /* "NATS/1.0" and a status */
+        first = false; /* the line "NATS/1.0" with a status */
     }
     return STR_EMPTY;
 }
 
-/* A lease this store never grants: to write it again, as a renewal does, would be our fault. */
+/* Detects a leased entry with a shorter TTL than this store grants. It counts as foreign, because a
+ * renewal would write this TTL again. */
 static bool is_too_short(const struct claim_envelope *envelope)
 {
     return (envelope->flags & (ENVELOPE_LEASED | ENVELOPE_TOMBSTONE)) == ENVELOPE_LEASED &&

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The answers of a NATS server, as plain data. The client library of Debian 12 knows neither message
- * TTLs nor markers, so the answers are read here. Every function takes any bytes. */
+/* Decodes the answers of a NATS server. The client library of Debian 12 knows neither message TTLs
+ * nor markers, so this backend decodes answers itself. Every function accepts arbitrary bytes. */
 #ifndef PRIM_NATS_DECODE_H
 #define PRIM_NATS_DECODE_H
 #include "base/buf.h"
@@ -14,38 +14,38 @@ enum {
 
 /* Error numbers of the JetStream API. */
 enum {
-    JET_E_NO_PEERS = 10005, /* no servers for so many replicas */
+    JET_E_NO_PEERS = 10005, /* not enough servers for the number of replicas */
     JET_E_NO_MESSAGE = 10037,
     JET_E_STREAM_EXISTS = 10058,
     JET_E_NO_STREAM = 10059,
     JET_E_WRONG_LAST = 10071,
-    JET_E_SUBJECT_BUSY = 10163,    /* clusters: another write to this subject is under way; */
-    JET_E_SUBJECT_IN_WORK = 10164, /* the same. Nothing done */
+    JET_E_SUBJECT_BUSY = 10163,    /* clusters: another write to this subject is under way */
+    JET_E_SUBJECT_IN_WORK = 10164, /* the same as JET_E_SUBJECT_BUSY. Nothing was done */
     JET_E_TTL_INVALID = 10165,
     JET_E_TTL_DISABLED = 10166,
-    JET_E_TOO_MANY = 10167, /* requests: nothing done */
+    JET_E_TOO_MANY = 10167, /* too many requests; nothing was done */
 };
-/* In each answer: code 0 when it is none. */
+/* The error in an answer; code 0: no error. */
 struct jet_error {
-    uint32_t code, number; /* like an HTTP status; one of the above, or another */
+    uint32_t code, number; /* code: like an HTTP status; number: JET_E_* or another */
     char text[120];
 };
 
 struct jet_account {
     struct jet_error error;
-    uint64_t level; /* 0: a server before 2.11 */
+    uint64_t level; /* 0: a server older than 2.11 */
 };
 struct jet_stream {
     struct jet_error error;
-    bool mine;         /* its subjects are exactly those of the bucket */
-    bool message_ttl;  /* and the marker's */
-    char fault[160];   /* why it is unfit, or "" */
-    uint64_t replicas; /* 1 when not said */
+    bool mine;         /* the stream has exactly the bucket's subjects */
+    bool message_ttl;  /* message TTLs and markers are allowed */
+    char fault[160];   /* why the stream cannot be used, or "" */
+    uint64_t replicas; /* 1 if missing */
     bool on_disk;
     uint64_t message_max; /* bytes; 0: no limit of its own */
-    char version[32];     /* of the server that wrote the configuration; "" unknown */
+    char version[32];     /* server version that wrote the configuration; "" unknown */
     char created[48];
-    int64_t now_ms; /* the answering server's wall clock; 0 unknown */
+    int64_t now_ms; /* wall clock of the answering server; 0 unknown */
 };
 struct jet_ack {
     struct jet_error error;
@@ -57,34 +57,34 @@ struct jet_consumer {
     char name[64];
 };
 
-/* ERR_PARSE: not such an answer; the note says what is missing. */
+/* ERR_PARSE: malformed answer; the note says what is missing. */
 enum err jet_decode_account(struct str json, struct jet_account *ret, struct note *note);
 enum err jet_decode_stream(struct str json, struct str bucket, struct jet_stream *ret,
                            struct note *note);
-/* An acknowledgement without a sequence is ERR_PARSE: it proves nothing. */
+/* Decodes an acknowledgement. Without a sequence it is ERR_PARSE, because it proves nothing. */
 enum err jet_decode_ack(struct str json, struct jet_ack *ret, struct note *note);
 enum err jet_decode_consumer(struct str json, struct jet_consumer *ret, struct note *note);
 
-/* The last message of a subject, and what it says about the key. Without a lease create_revision is
- * that of the creation, with one of the grant; left_ms is not set. */
+/* The last message of a subject, and the state of the key. create_revision is the revision of the
+ * creation for an entry without lease, and of the grant for a leased entry. left_ms is not set. */
 struct jet_state {
     struct prim_seen seen;
-    int64_t stored_ms; /* the server's wall clock; 0 unknown. For hints only */
+    int64_t stored_ms; /* wall clock of the server; 0 unknown; only for hints */
 };
-/* A message with this envelope. */
+/* Fills `seen` from a message with this envelope. */
 void jet_seen_of(const struct claim_envelope *envelope, uint64_t sequence,
                  struct prim_seen *ret_seen);
-/* `marker` and `operation` are the values of Nats-Marker-Reason and KV-Operation, "" when not
- * there. */
+/* Fills the state. `marker` and `operation` are the headers Nats-Marker-Reason and KV-Operation; ""
+ * if missing. */
 void jet_state_of(uint64_t sequence, struct str marker, struct str operation, struct str payload,
                   struct jet_state *ret_state);
-/* The value of a header in a raw block; "" when not there. */
+/* Returns the value of a header in a raw block; "" if missing. */
 struct str jet_header(struct str block, struct str name);
-/* Answer of the message-get call. The state borrows from `memory`, which it clears first. */
+/* Decodes the answer of the message-get call. The state borrows from `memory`, cleared first. */
 enum err jet_decode_message(struct str json, struct buf *memory, struct jet_error *ret_error,
                             struct jet_state *ret_state, struct note *note);
 
-/* The reply subject of a message that a consumer delivered. */
+/* The fields in the reply subject of a message that a consumer delivered. */
 struct jet_delivery {
     uint64_t stream_sequence, consumer_sequence, pending;
 };

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One key as prim/change.h wants it: the last message of its subject is read, and a publish replaces
- * it under that message's sequence. */
+/* One key for prim/change.h: reads the last message of the key's subject, and publishes a
+ * replacement with that message's sequence. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "prim/nats/store.h"
 
-/* Two machines' wall clocks: good enough for "come back in about", for nothing else. */
+/* Compares the wall clocks of two machines, so the result is only a hint. */
 static int64_t entry_left_ms(const struct jet_state *state)
 {
     int64_t ttl_ms = state->seen.ttl_ms;
@@ -51,7 +51,7 @@ coord_result jet_read(struct jet_store *store, int64_t deadline_ns, struct str k
     }
     coord_result result;
     natsMsg *reply = NULL;
-    do { /* a server that has lost its leader says nothing at all: ask again, slowly */
+    do { /* a server without a leader does not answer: ask again, slowly */
         result = jet_link_request(&store->link, deadline_ns, store->get_subject, NULL, 0,
                                   buf_peek(&body), &reply);
         result.flags = 0; /* a read has no effect */
@@ -84,7 +84,7 @@ static coord_result entry_refused(struct jet_store *store, const struct jet_erro
     }
     if (strstr(error->text, "maximum") != NULL || strstr(error->text, "insufficient") != NULL)
         return prim_answer(COORD_UNAVAILABLE, COORD_R_QUOTA, "nats: %s", error->text);
-    /* A cluster may refuse a message that it has begun to store: not known. */
+    /* A cluster may refuse a message that it has begun to store, so the outcome is unknown. */
     return prim_unclear(error->code == 503 ? COORD_R_NO_LEADER : COORD_R_STORAGE,
                         "nats: %s (%" PRIu32 ")", error->text, error->number);
 }
@@ -100,7 +100,7 @@ static coord_result acknowledged(struct jet_store *store, struct str answer, uin
     return prim_ok(COORD_R_NONE);
 }
 
-/* The publish, and *ret_sequence; CONFLICT: another message is there, or is on its way. */
+/* Publishes and sets *ret_sequence. CONFLICT: another message exists, or is being stored. */
 static coord_result entry_publish(struct jet_store *store, struct prim_change *c,
                                   const struct claim_envelope *envelope, uint64_t *ret_sequence)
 {
@@ -147,7 +147,7 @@ static enum prim_wrote entry_write_key(struct prim_change *c, const struct prim_
     uint64_t sequence = 0;
     if (plan->act == PRIM_ACT_RENEW) envelope.revision = c->seen.revision;
     if (plan->act == PRIM_ACT_RENEW || plan->act == PRIM_ACT_UPDATE)
-        envelope.token = c->seen.create_revision; /* of the grant, or of the creation */
+        envelope.token = c->seen.create_revision; /* token of the grant, or creation revision */
     *ret_why = entry_publish(jet_of(c->backend), c, &envelope, &sequence);
     if (ret_why->code == COORD_OK) {
         jet_seen_of(&envelope, sequence, &c->seen);
@@ -156,13 +156,13 @@ static enum prim_wrote entry_write_key(struct prim_change *c, const struct prim_
     if (ret_why->code == COORD_CONFLICT) return PRIM_WROTE_RACE;
     if (!(ret_why->flags & COORD_F_MAYBE_APPLIED)) return PRIM_WROTE_NOT;
     prim_change_doubt(c, c->sent_ns);
-    /* Silence is looked into at once; after a lost connection the caller backs off first. */
+    /* After a timeout, read the key at once. After a lost connection the caller backs off first. */
     return ret_why->reason == COORD_R_TIMEOUT ? PRIM_WROTE_RACE : PRIM_WROTE_NOT;
 }
 
 /* -- a change --------------------------------------------------------------------------------- */
 
-/* A change's own is the memory of its last answer. */
+/* Allocates the memory of the change's last answer. */
 static void *entry_begin(struct prim_change *)
 {
     struct buf *memory = malloc(sizeof *memory);
@@ -176,7 +176,7 @@ static void entry_end(struct prim_change *c, const coord_result *)
     free(c->own);
 }
 
-/* Mostly there is nothing where a key is created: the server says so itself if there is. */
+/* Guesses that a new key is absent, which is usual. Otherwise the server refuses the publish. */
 static bool entry_guess(struct prim_change *c)
 {
     if (c->claim != NULL) return false;
@@ -211,8 +211,9 @@ const struct prim_ways jet_ways = {.begin = entry_begin,
 
 /* -- claims ----------------------------------------------------------------------------------- */
 
-/* The server ends a claim some time after its TTL, and until then would take a renewal. Both times
- * are the server's own; asked for first, so that a message stored meanwhile has more left. */
+/* Imports a claim. The server ends a claim some time after its TTL and would accept a renewal until
+ * then. Both times are the server's own. The server time is read first, so that a message stored
+ * meanwhile only gets more time. */
 coord_result jet_adopt(struct prim_backend *backend, const struct prim_call *call,
                        const struct prim_claim *claim, int64_t *ret_left_ms)
 {

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A group as a list: its record, then one message per slot. */
+/* Lists a group: its record, then one message per slot. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "prim/nats/store.h"
 
 enum {
-    RUN_MIN = 64, /* slots up to which asking for each is cheaper */
-    /* Servers drop every waiting request once too many wait: a few under way are as fast. */
+    RUN_MIN = 64, /* up to this number of slots single requests are cheaper */
+    /* Servers drop all waiting requests if too many wait, and a few in flight are as fast. */
     WINDOW = 32,
 };
 
 struct slot {
     struct buf memory;
     struct jet_state state;
-    bool answered; /* a reply that comes twice counts once */
+    bool answered; /* a second reply is ignored */
 };
 struct slots {
     struct jet_store *store;
@@ -23,7 +23,7 @@ struct slots {
     struct slot at[];
 };
 
-/* Replies come to "<inbox>.<slot>". */
+/* Replies arrive at "<inbox>.<slot>". */
 struct asking {
     struct slots *slots;
     natsInbox *inbox;
@@ -77,7 +77,7 @@ static coord_result take_reply(struct asking *asking, int64_t deadline_ns)
     return result;
 }
 
-/* Each slot from the stream's leader, a window of requests under way at once. */
+/* Reads each slot from the stream's leader, with a window of requests in flight. */
 static coord_result slots_each(struct slots *slots, int64_t deadline_ns)
 {
     struct jet_link *link = &slots->store->link;
@@ -106,18 +106,18 @@ static coord_result slots_each(struct slots *slots, int64_t deadline_ns)
     return result;
 }
 
-/* The message goes; the strings of its envelope move into the slot's own memory. */
+/* Moves the strings of the envelope into the slot's own memory, because the message is freed. */
 static coord_result slot_keep(struct slot *slot, struct str payload)
 {
     if (slot->state.seen.kind != PRIM_SEEN_LIVE) return prim_ok(COORD_R_NONE);
     if (buf_append(&slot->memory, payload) != ERR_OK) return prim_no_memory();
     enum err err = envelope_decode(buf_peek(&slot->memory), &slot->state.seen.envelope);
-    assert(err == ERR_OK); /* the same bytes were one a moment ago */
+    assert(err == ERR_OK); /* the same bytes were decoded before */
     return prim_ok(COORD_R_NONE);
 }
 
-/* A long list comes as a run, much faster than one by one. It may come from a replica that lags a
- * little: a slot that looks free and is not costs a refused publish. */
+/* Reads a long list as a run, which is much faster. The run may come from a replica that lags a
+ * little: a slot wrongly seen as free costs a refused publish. */
 static coord_result slots_run(struct slots *slots, int64_t deadline_ns)
 {
     struct jet_store *store = slots->store;
@@ -158,8 +158,8 @@ void jet_list_end(struct prim_slots *list)
     free(slots);
 }
 
-/* Rows belong to different instants. A call that was made before looks for itself among them: then
- * only the leader's own answers will do. */
+/* Reads the slots. Rows belong to different instants. A repeated call looks for its own slot, so it
+ * needs the leader's answers. */
 static coord_result slots_ask(struct slots *slots, const struct prim_call *call)
 {
     struct jet_store *store = slots->store;

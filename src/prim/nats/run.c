@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Consumers that deliver in order (store.h). One thread each.
  *
- * Invariant: a message is handed out only if its number follows the last one. */
+ * Invariant: a message is returned only if its number follows the last one. */
 #include "prim/nats/store.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
-/* How long the server keeps one that nobody listens to: it is deleted when it is closed well. */
+/* Time until the server removes an abandoned consumer; a closed consumer is deleted at once. */
 enum { LEFT_BEHIND_MS = 30000 };
 
 static coord_result make(struct jet_store *store, int64_t deadline_ns, const char *inbox,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside of the NATS backend.
+/* Internals of the NATS backend.
  *
- * What is atomic here is one publish to one subject with the header
- * Nats-Expected-Last-Subject-Sequence; prim/change.h builds everything on it. A change reads the
- * last message of its subject from the stream's leader and publishes under that message's sequence;
- * when another was faster the server refuses (10071). */
+ * The atomic step is one publish to one subject with the header
+ * Nats-Expected-Last-Subject-Sequence; prim/change.h builds on it. A change reads the last message
+ * of its subject from the stream's leader and publishes with that message's sequence. If another
+ * writer was faster, the server refuses (10071). */
 #ifndef PRIM_NATS_STORE_H
 #define PRIM_NATS_STORE_H
 #include <stdatomic.h>
@@ -19,22 +19,22 @@
 enum {
     JET_MARKER_TTL_S = 900,
     JET_TOMBSTONE_TTL_S = 3600,
-    JET_CHECK_MS = 5000, /* how often the stream's configuration is looked at */
+    JET_CHECK_MS = 5000, /* interval of checks of the stream's configuration */
 };
 
 struct jet_store {
     struct prim_backend backend;
     struct jet_link link;
     char bucket[JET_BUCKET_MAX + 1], stream[JET_BUCKET_MAX + 4];
-    char get_subject[128]; /* the message-get call of this stream */
+    char get_subject[128]; /* subject of the stream's message-get call */
     bool has_ttl;
     bool durable_asserted;
 
     pthread_mutex_t lock;
-    coord_caps caps; /* under the lock: it can lose bits */
+    coord_caps caps; /* under the lock, because bits can be lost */
 
     pthread_t checker;
-    natsSubscription *edits; /* reports of the server about the stream; NULL: it is not checked */
+    natsSubscription *edits; /* server reports about edits of the stream; NULL: no checks */
     atomic_bool closing;
 };
 
@@ -43,17 +43,17 @@ static inline struct jet_store *jet_of(struct prim_backend *backend)
     return CONTAINER_OF(backend, struct jet_store, backend);
 }
 
-/* stream.c: what the server offers. */
+/* stream.c: detects the server's capabilities. */
 coord_result jet_stream_open(struct jet_store *store, const struct prim_open *in);
-/* C4: a thread looks at the configuration again, when the server reports an edit and every
- * JET_CHECK_MS, and degrades the store when it lost something. */
+/* C4: starts a thread that checks the configuration when the server reports an edit and every
+ * JET_CHECK_MS. It degrades the store if a capability was lost. */
 coord_result jet_check_start(struct jet_store *store);
 void jet_check_stop(struct jet_store *store);
-/* The time of the stream's leader: by the same clock it ends claims. */
+/* Reads the time of the stream's leader, because the leader's clock ends claims. */
 coord_result jet_server_ms(struct jet_store *store, int64_t deadline_ns, int64_t *ret_ms);
 void jet_degrade(struct jet_store *store, const char *why);
 
-/* entry.c: one key. */
+/* entry.c: operations on one key. */
 extern const struct prim_ways jet_ways;
 coord_result jet_read(struct jet_store *store, int64_t deadline_ns, struct str key,
                       struct buf *memory, struct jet_state *ret_state);
@@ -62,37 +62,38 @@ coord_result jet_message_of(struct jet_store *store, struct str answer, struct b
 enum err jet_get_body(struct jet_store *store, struct str key, struct buf *out);
 prim_adopt_fn jet_adopt;
 
-/* group.c: for jet_ways. */
+/* group.c: the list function of jet_ways. */
 coord_result jet_list(struct prim_change *c, struct str group, uint32_t wanted,
                       struct prim_slots *slots);
 void jet_list_end(struct prim_slots *slots);
 
 /* -- run.c -- */
-/* A consumer of the stream that begins with the last message of each subject under a filter, then
- * goes on: what a watch follows and a long list reads. It keeps its own order: a gap in its numbers
- * or a heartbeat that names another last one breaks it, and its user begins anew. One thread. */
+/* A consumer of the stream that starts with the last message of each subject under a filter and
+ * then continues. Watches and long lists use it. The consumer checks the order: a gap in the
+ * delivery numbers, or a heartbeat with a different last number, breaks it, and its user starts
+ * again. One thread. */
 enum { JET_HEARTBEAT_MS = 1000 };
 
 struct jet_run {
     natsSubscription *subscription; /* NULL: not open */
     char name[64];
-    uint64_t delivered; /* its last number */
-    uint64_t pending;   /* messages that were there when it began */
+    uint64_t delivered; /* number of the last delivered message */
+    uint64_t pending;   /* messages that existed at its start */
 };
 coord_result jet_run_open(struct jet_store *store, int64_t deadline_ns, const char *filter,
                           struct jet_run *run);
 void jet_run_close(struct jet_store *store, struct jet_run *run);
 
 enum jet_step {
-    JET_STEP_MESSAGE, /* *ret_message is the caller's; `key` is its key, "" when none of ours */
-    JET_STEP_IDLE,    /* the server says that nothing waits */
-    JET_STEP_SILENT,  /* nothing within wait_ms */
+    JET_STEP_MESSAGE, /* *ret_message is the caller's; `key` "": not a key of this bucket */
+    JET_STEP_IDLE,    /* the server reports that no message waits */
+    JET_STEP_SILENT,  /* no message within wait_ms */
     JET_STEP_BROKEN,
 };
 struct jet_message {
-    natsMsg *message; /* the state borrows from it */
+    natsMsg *message; /* the state borrows from this message */
     struct jet_state state;
-    uint64_t pending; /* behind it */
+    uint64_t pending; /* messages after this one */
     char key[PRIM_KEY_MAX + 1];
 };
 enum jet_step jet_run_next(struct jet_store *store, struct jet_run *run, int64_t wait_ms,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the server and the stream of the bucket offer: asked at open, and again while open. */
+/* Checks what the server and the stream of the bucket support, at open and while open. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -26,8 +26,8 @@ static coord_result odd(struct note *note)
     return prim_answer(COORD_UNAVAILABLE, COORD_R_STORAGE, "nats: %.140s", note->text);
 }
 
-/* By the level of the API, which the cluster's leader answers: the server one is connected to may
- * be newer than the one that will do the work. */
+/* Checks the API level that the cluster's leader reports, because the connected server may be newer
+ * than the leader, which does the work. */
 static coord_result check_level(struct jet_store *store, int64_t deadline_ns)
 {
     struct jet_account account;
@@ -47,7 +47,7 @@ static coord_result check_level(struct jet_store *store, int64_t deadline_ns)
     return result;
 }
 
-/* "INFO", "CREATE": what the answer says of the stream. */
+/* Makes the call "INFO" or "CREATE" and decodes the stream in the answer. */
 static coord_result nats_stream_stream_call(struct jet_store *store, int64_t deadline_ns,
                                             const char *verb, struct str body,
                                             struct jet_stream *stream)
@@ -97,18 +97,19 @@ static coord_result create(struct jet_store *store, int64_t deadline_ns, int64_t
     coord_result result =
         nats_stream_stream_call(store, deadline_ns, "CREATE", str_of(body, (size_t)len), stream);
     if (result.code != COORD_OK) return result;
-    /* Two made it at once, with other wishes: what is there is judged like any other. */
+    /* Another opener made the stream at the same time, with other options. Check it like any
+     * other. */
     return stream->error.number == JET_E_STREAM_EXISTS ? info(store, deadline_ns, stream) : result;
 }
 
-/* A cluster that is being formed says nothing, or that it has no leader, or no place yet. */
+/* A cluster that is forming does not answer, or reports no leader or no place yet. */
 static bool is_forming(const coord_result *result, const struct jet_error *error)
 {
     return (result->code == COORD_UNAVAILABLE && result->reason == COORD_R_TIMEOUT) ||
            (result->code == COORD_OK && (error->code == 503 || error->number == JET_E_NO_PEERS));
 }
 
-/* `replicas` 0: it is not made. */
+/* `replicas` 0: do not make the stream. */
 static coord_result stream_find(struct jet_store *store, int64_t deadline_ns, int64_t replicas,
                                 struct jet_stream *ret_stream)
 {
@@ -156,9 +157,9 @@ static coord_result probe_state(struct jet_store *store, int64_t deadline_ns, co
     return result;
 }
 
-/* Does a message with a TTL of a second end, and leave its marker? A marker that is there
- * already proves it as well: it is at most 15 minutes old, and another opener waited for it. C3: no
- * answer is a no. */
+/* Tests whether a message with a TTL of one second ends and leaves its marker. A marker that
+ * already exists is proof, too: it is at most 15 minutes old and another opener waited for it. C3:
+ * no answer means not supported. */
 static bool probe_ttl(struct jet_store *store, int64_t deadline_ns)
 {
     char subject[JET_BUCKET_MAX + 16], body[JET_BUCKET_MAX + 64];

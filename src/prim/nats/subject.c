@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keys as subjects and back (subject.h). Pure, any thread.
+/* Converts keys to subjects and back (subject.h). Pure, any thread.
  *
  * Invariant: a subject that decodes encodes to the same subject. */
 #include "prim/nats/subject.h"
@@ -52,7 +52,7 @@ void jet_subject_below(struct str bucket, struct str keys, char subject[JET_SUBJ
     memcpy(at, keys.len > 0 ? ".*" : "*", keys.len > 0 ? 3 : 2);
 }
 
-/* Upper case only, as encode writes it: one key, one subject. */
+/* Upper case only, as subject_encode writes it, so that each key has one subject. */
 static int hex_digit(char c)
 {
     return c >= 'a' && c <= 'f' ? -1 : hex_value(c);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keys as NATS subjects: '/' becomes '.', and what is not A-Z a-z 0-9 - _ becomes =XX, so that no
- * key holds a wildcard and no two share a subject. A token such as "=probe" is never a key. */
+/* Encodes keys as NATS subjects. '/' becomes '.', and bytes other than A-Z a-z 0-9 - _ become =XX.
+ * So no key contains a wildcard and no two keys share a subject. A token such as "=probe" is never
+ * a key. */
 #ifndef PRIM_NATS_SUBJECT_H
 #define PRIM_NATS_SUBJECT_H
 #include "base/str.h"
@@ -13,8 +14,8 @@ enum {
 
 bool jet_bucket_is_valid(struct str bucket); /* A-Z a-z 0-9 - _ */
 void jet_subject_of(struct str bucket, struct str key, char subject[JET_SUBJECT_CAP]);
-/* What a watch of a bucket of keys filters by: its own keys, one level. */
+/* Returns the filter for a watch of a bucket of keys: its own keys, one level. */
 void jet_subject_below(struct str bucket, struct str keys, char subject[JET_SUBJECT_CAP]);
-/* False: not the subject of a key of this bucket. */
+/* Returns false if the subject is not a key of this bucket. */
 bool jet_key_of(struct str bucket, struct str subject, char key[PRIM_KEY_MAX + 1]);
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A watch follows a run (store.h). When that breaks, is silent past its heartbeats or the connection
- * is lost, a new one begins with a new snapshot (RESYNC). */
+/* A watch follows a run (store.h). If the run breaks, is silent past its heartbeats, or the
+ * connection is lost, a new run starts with a new snapshot (RESYNC). */
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -10,7 +10,7 @@
 
 enum {
     SILENCE_MS = 3 * JET_HEARTBEAT_MS + 500,
-    WAIT_MS = 200, /* how soon a stop and a wish for a snapshot are seen */
+    WAIT_MS = 200, /* longest time until a stop or a request for a snapshot is noticed */
     PAUSE_MIN_MS = 100,
     PAUSE_MAX_MS = 2000,
 };
@@ -22,17 +22,17 @@ struct watch {
     atomic_bool stopped;
     char filter[JET_SUBJECT_CAP];
 
-    pthread_mutex_t lock; /* of the run's being open: unwatch ends its wait */
+    pthread_mutex_t lock; /* guards whether the run is open: unwatch interrupts its wait */
     struct jet_run run;
     int64_t heard_ns;
-    struct prim_snapshot *snapshot; /* being collected */
-    uint64_t newest;                /* sequence of the messages in it */
-    struct map live;                /* W5: the end of a tombstone is no event */
+    struct prim_snapshot *snapshot; /* snapshot being collected */
+    uint64_t newest;                /* highest sequence in it */
+    struct map live;                /* W5: the end of a tombstone is not reported */
 };
 
 /* -- keys ------------------------------------------------------------------------------------- */
 
-/* False: it was not live. */
+/* Returns false if the key was not live. */
 static bool forget(struct watch *watch, struct str key)
 {
     void *live = map_remove(&watch->live, key);
@@ -51,7 +51,7 @@ static void run_close(struct watch *watch)
     watch->snapshot = NULL;
 }
 
-/* Guards learn how new it is: the replica that sent it may not have their keys yet. */
+/* Guards get the newest sequence, because the replica may not have their keys yet. */
 static void snapshot_end(struct watch *watch)
 {
     prim_feed_snapshot(watch->feed, watch->snapshot,
@@ -85,12 +85,12 @@ static coord_result run_open(struct watch *watch, int64_t deadline_ns)
 
 /* -- messages --------------------------------------------------------------------------------- */
 
-/* False: no memory. */
+/* Returns false if out of memory. */
 static bool show(struct watch *watch, struct str key, const struct prim_seen *state)
 {
     struct prim_event event = {.key = key, .revision = state->sequence};
-    /* Messages come in the stream's order, first the last one of each subject as it was: when a
-     * subject comes again, all of those have been here. */
+    /* Messages come in the stream's order, starting with the last message of each subject. When a
+     * subject occurs again, the snapshot is complete. */
     if (watch->snapshot != NULL && map_get(&watch->live, key) != NULL) snapshot_end(watch);
     if (watch->snapshot != NULL) watch->newest = max_u64(watch->newest, state->sequence);
     if (state->kind == PRIM_SEEN_FOREIGN && prim_feed_since(watch->feed) > 0) {
@@ -109,13 +109,13 @@ static bool show(struct watch *watch, struct str key, const struct prim_seen *st
         event.type = state->kind == PRIM_SEEN_EXPIRED ? COORD_EXPIRE : COORD_DELETE;
     }
     if (watch->snapshot != NULL) return prim_snapshot_add(watch->snapshot, &event);
-    (void)prim_feed_put(watch->feed, &event); /* refused: a snapshot will be asked for */
+    (void)prim_feed_put(watch->feed, &event); /* a refused event: a snapshot will be requested */
     return true;
 }
 
 /* -- the thread ------------------------------------------------------------------------------- */
 
-/* One message, or a while without one. False: begin anew. */
+/* Handles one message, or a wait without one. False: start a new run. */
 static bool watch_step(struct watch *watch)
 {
     struct jet_message got;
@@ -150,7 +150,7 @@ static void *nats_watch_run(void *arg)
                 pause_ms = PAUSE_MIN_MS;
                 continue;
             }
-            if (atomic_load(&watch->stopped)) break; /* unwatch broke it: nothing is missing */
+            if (atomic_load(&watch->stopped)) break; /* unwatch broke the run: nothing was lost */
             run_close(watch);
             if (!prim_feed_wants_snapshot(watch->feed)) prim_feed_resync(watch->feed);
         }
