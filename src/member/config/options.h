@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rows of the option tables that are about workers, for the tables of `coordinator run` and
- * `worker run`, and for tests. What they mean together is in config.h.
+/* Rows of the option tables about workers, for `coordinator run`, `worker run` and tests. config.h
+ * interprets their values.
  *
- * Names and defaults are those of workers.md § 16. What the coordinator has had before keeps its
- * own name and answers to the other one, too: cluster.id is id, cluster.peers join-addr, http.addr
- * http.listen, cluster.election_timeout election. cluster.leader_lease does not exist: a beat is
- * acknowledged behind a round of leadership, not behind a clock. */
+ * Names and defaults are those of workers.md § 16. Settings that the coordinator already had keep
+ * their own name and also accept rollout's name: cluster.id is id, cluster.peers join-addr,
+ * http.addr http.listen, cluster.election_timeout election. cluster.leader_lease does not exist,
+ * because heartbeats are acknowledged after a leadership round and not by a clock. */
 #ifndef MEMBER_CONFIG_OPTIONS_H
 #define MEMBER_CONFIG_OPTIONS_H
 #include "conf/option.h"
