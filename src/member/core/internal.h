@@ -49,8 +49,7 @@ struct worker {
     bool capable, ready, draining, drain_said, on_ring, failed_reported;
     uint64_t incarnation;
     struct member_instance instance;
-    uint32_t lease_ms, weight,
-        ring_weight; /* ring_weight: the weight on the ring; 0: not on the ring */
+    uint32_t lease_ms, weight, ring_weight; /* ring_weight 0: not on the ring */
     int64_t registered_ms, ended_ms;
     uint64_t ended_ns; /* T of the end */
     uint32_t flips;    /* restarts since flips_ns */
