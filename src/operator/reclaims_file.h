@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The orders that must survive kill -9, as a file: one JSON object a line.
+/* The file of reclaim orders that must survive kill -9: one JSON object per line.
  *
  *   {"format":"muster operator reclaims 1"}
  *   {"instruction":"00a1...","machine":"m-7","deadline_unix_ms":1700000000,"preemptor_priority":0}
  *
- * Replaced whole (fs_publish), so a file that cannot be read was not written by us. */
+ * The file is replaced whole (fs_publish), so an unreadable file was not written by an operator. */
 #ifndef OPERATOR_RECLAIMS_FILE_H
 #define OPERATOR_RECLAIMS_FILE_H
 #include "base/buf.h"
