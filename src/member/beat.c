@@ -35,7 +35,8 @@ static enum beat_phase phase_of(int64_t state)
 
 /* -- the message -- */
 
-/* Negative parts count as 0; what no clock says is the end of time, not a wrapped number. */
+/* Negative parts count as 0. A time beyond any clock becomes the maximum instead of wrapping
+ * around. */
 static uint64_t due_ms(int64_t seconds, int32_t nanos)
 {
     uint64_t whole = seconds > 0 ? (uint64_t)seconds : 0;

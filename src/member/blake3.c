@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Written from the specification: chunks of 1,024 bytes are hashed block by block, their chaining
- * values are joined two by two into a tree whose left half is always the larger power of two. */
+/* BLAKE3, written from the specification. Chunks of 1,024 bytes are hashed block by block. Their
+ * chaining values are joined in pairs into a tree whose left half is always the larger power of
+ * two. */
 #include "member/blake3.h"
 
 #include "base/bytes.h"
@@ -70,7 +71,7 @@ static void read_block(struct str bytes, uint32_t block[16])
     for (size_t i = 0; i < 16; i++) block[i] = load_le32(padded + 4 * i);
 }
 
-/* At most CHUNK bytes. */
+/* Hashes one chunk of at most CHUNK bytes. */
 static void chunk_chain(struct str bytes, uint64_t number, uint32_t root, uint32_t chain[WORDS])
 {
     uint32_t block[16], flags = FLAG_CHUNK_START;
@@ -106,7 +107,8 @@ void blake3(struct str input, uint8_t ret_digest[BLAKE3_BYTES])
     while (input.len > CHUNK) {
         chunk_chain(str_of(input.at, CHUNK), chunks, 0, chain);
         input = str_tail(input, CHUNK);
-        /* As many subtrees are whole now as the count of chunks ends in zeros. */
+        /* The number of completed subtrees is the number of trailing zero bits of the chunk
+         * count. */
         for (uint64_t whole = ++chunks; !(whole & 1); whole >>= 1)
             join(stack[--depth], chain, 0, chain);
         memcpy(stack[depth++], chain, sizeof chain);

@@ -10,7 +10,7 @@
 #include "section/section.h"
 
 enum {
-    ARENA_MAX = 256 << 20, /* what reading the worst command takes */
+    ARENA_MAX = 256 << 20, /* memory for reading the largest command */
     HEAD = 4,
     ROW = 16,
     DIGEST = sizeof(struct member_digest),
@@ -26,7 +26,7 @@ struct member_machine {
 
 /* -- replies -- */
 
-/* No room: no answer, and the proposer does not know. */
+/* Without memory the reply stays empty, and the proposer treats the outcome as unknown. */
 static void reply_write(const struct member_machine *machine, size_t ops, struct buf *reply)
 {
     struct member_item item;
@@ -91,7 +91,7 @@ bool member_reply_item(const struct member_reply *reply, uint32_t op, uint32_t n
     return true;
 }
 
-/* -- life -- */
+/* -- open and close -- */
 
 enum err member_machine_open(const struct member_machine_options *options,
                              struct member_machine **ret_machine)
@@ -129,7 +129,7 @@ bool member_machine_restoring(const struct member_machine *machine)
     return machine->restore != NULL;
 }
 
-/* -- applying -- */
+/* -- apply -- */
 
 static enum err machine_apply(void *state, const struct machine_entry *entry, struct buf *reply,
                               struct note *note)
@@ -144,8 +144,8 @@ static enum err machine_apply(void *state, const struct machine_entry *entry, st
     arena_reset(&machine->arena);
     err = member_command_read(entry->command, &machine->arena, &command, note);
     if (err == ERR_VERSION) return err;
-    if (err == ERR_NOMEM) abort(); /* rather than differ from the others */
-    if (err) command = nothing;    /* it moves the clock, everywhere alike */
+    if (err == ERR_NOMEM) abort(); /* because the state would differ from other replicas */
+    if (err) command = nothing; /* an unreadable command only moves the clock, on every replica */
     member_apply(machine->membership, entry->index, entry->clock_ns, &command, machine->results);
     if (err) machine->results[0].status = MEMBER_S_UNREADABLE;
     reply_write(machine, command.op_count, reply);
@@ -160,7 +160,7 @@ static enum err machine_snapshot_begin(void *state, uint64_t, void **ret_view)
     return member_view_open(((struct member_machine *)state)->membership, ret_view);
 }
 
-/* -- restoring -- */
+/* -- restore -- */
 
 static enum err machine_restore_begin(void *state, uint64_t, struct note *note)
 {

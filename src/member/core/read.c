@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For those who look. */
+/* Queries for status pages and lists. */
 #include <stdlib.h>
 #include <string.h>
 
