@@ -182,8 +182,8 @@ static bool is_slow(const struct member_local *local, uint64_t now_ns)
            detect_cadence_ns(local->detect) + local->options.detect.failure_timeout_ns / 2;
 }
 
-/* True if the leader has been fast for the whole revoke timeout, so that silence is the worker's
- * fault. */
+/* True if the leader has been fast for the whole revoke timeout, so that a missing release is the
+ * worker's fault. */
 static bool had_its_time(const struct member_local *local, uint64_t now_ns)
 {
     return !is_slow(local, now_ns) &&

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Loads the book from the changes of a journal, then links the machines by revision. An item is
- * held under its number until all changes are read, because later changes refer to it. Pure. */
+ * kept under its number until all changes are read, because later changes refer to the number.
+ * Pure. */
 #include <stdlib.h>
 
 #include "provider/host/book_internal.h"
 
-struct loaded { /* an item under its number in the file; held until all changes are read */
+struct loaded { /* an item by its number in the file; held until all changes are read */
     struct pool_item *item;
 };
 

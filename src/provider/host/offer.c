@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Offers: checked as a shard checks a machine, written field by field, and read by the generated
- * decoder of a Machine. Pure. */
+/* Offers: checked with the shard's rules for machines, written field by field, and read by the
+ * generated decoder of a Machine. Pure. */
 #include "provider/host/offer.h"
 
 #include "model/ids.h"
@@ -18,7 +18,7 @@ enum {
     FIELD_RESOURCES = 9,
     FIELD_LABELS = 10,
     FIELD_ALLOCATABLE = 13,
-    ENTRIES = 1, /* of Resources */
+    ENTRIES = 1, /* field number in Resources */
 };
 
 /* --- checking --- */
@@ -114,7 +114,7 @@ enum err offer_write(const struct offer *offer, struct buf *into)
 
 /* --- reading --- */
 
-/* The entries of all maps from text to text have the same shape. */
+/* All map<string, string> entries have the same layout. */
 static enum err offer_read_pairs(ProtobufCMessage *const *entries, size_t count,
                                  struct arena *arena, const struct label **ret_pairs)
 {
