@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes nodes.json: the machines and hints as the shard reported them, a moment after a change. On
- * the loop's thread; a thread of its own writes the file. */
+/* Writes nodes.json: the machines and hints as the shard reported them, shortly after a change.
+ * Runs on the loop's thread; another thread writes the file. */
 #include <stdlib.h>
 
 #include "operator/file_internal.h"
@@ -79,8 +79,8 @@ static void file_nodes_on_settled(struct timer *timer)
         side_file_write(f->nodes, 0);
 }
 
-/* Writes the file a moment later; nothing before the shard has reported all machines once: the file of
- * the process before is better than half of the machines. */
+/* Schedules a write of the file. Writes nothing before the shard has reported all machines once,
+ * because the file of the previous process is better than an incomplete list. */
 void file_nodes_whole(struct demand_source *source)
 {
     struct file_source *f = CONTAINER_OF(source, struct file_source, source);
@@ -98,13 +98,14 @@ void file_taken(struct demand_source *source, uint64_t)
     file_nodes_whole(source);
 }
 
-/* All machines are written, whichever changed. */
+/* Any change writes all machines. */
 void file_node_changed(struct demand_source *source, struct str)
 {
     file_nodes_whole(source);
 }
 
-/* The newest hint of a key is the last of the table; where it is full the oldest hint goes. */
+/* The newest hint of a key is the last of the table; if the table is full, the oldest hint is
+ * dropped. */
 void file_available(struct demand_source *source, const struct available *given)
 {
     struct file_source *f = CONTAINER_OF(source, struct file_source, source);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of the orders, by id and by machine: the newest order of a machine replaces the one before.
- * An order is freed when it is over and needs no report any more. Pure. */
+/* The table of the orders, by id and by machine. The newest order of a machine replaces its
+ * predecessor. An order is freed when it is over and no longer needs a report. Pure. */
 #include "operator/core/reclaims.h"
 
 #include <stdlib.h>
@@ -9,15 +9,16 @@
 
 struct reclaims_record {
     struct reclaim reclaim;
-    uint64_t change; /* on disk once reclaims_saved() says so */
+    uint64_t change; /* on disk when reclaims_saved() has reported this number */
     bool replaced;
-    wall_time report_at; /* not before */
-    /* in this session: */
-    bool ordered;       /* the shard knows the order */
-    bool seen_draining; /* the shard reported the machine as Draining ... */
+    wall_time report_at; /* earliest time of the next report */
+    /* in the present session: */
+    bool ordered; /* the shard knows the order */
+    bool
+        seen_draining; /* the shard reported the machine as Draining, Configured, or in any state */
     bool seen_configured;
     bool seen;
-    bool departed; /* the machine left the cluster, or serves it again: no report any more */
+    bool departed; /* the machine left the cluster or serves it again, so no report is needed */
     char texts[];  /* id, machine */
 };
 struct reclaims {
@@ -63,7 +64,7 @@ static struct reclaims_record *record_make(const struct reclaim *order)
     return record;
 }
 
-/* Either both tables have it or none. */
+/* Adds the order to both tables or to none. */
 static enum err record_enter(struct reclaims *r, struct reclaims_record *record)
 {
     struct reclaims_record *older = map_remove(&r->by_machine, record->reclaim.machine);
@@ -73,7 +74,7 @@ static enum err record_enter(struct reclaims *r, struct reclaims_record *record)
         err = map_put(&r->by_machine, record->reclaim.machine, record);
         if (err) map_remove(&r->by_id, record->reclaim.id);
     }
-    /* An older order that could not be put back cannot be found any more, so it ends. */
+    /* If the older order could not be put back, it can no longer be found, so it ends. */
     if (older)
         older->replaced = !err || map_put(&r->by_machine, older->reclaim.machine, older) != ERR_OK;
     return err;
@@ -171,7 +172,7 @@ bool reclaims_started(struct reclaims *r, struct str id)
     return record != NULL;
 }
 
-/* The order is over: kept for its report, or forgotten. False: forgotten. */
+/* Ends an order: keeps it for its report, or forgets it. False: forgotten. */
 static bool record_end(struct reclaims *r, struct reclaims_record *record, bool drained)
 {
     if (!r->reporting || record->departed) {
@@ -194,7 +195,7 @@ bool reclaims_ended(struct reclaims *r, struct str id, bool drained)
 
 /* -- reports -- */
 
-/* Forgets all orders that are over, or only those whose machine the shard did not report. */
+/* Forgets all ended orders, or only those whose machine the shard did not report. */
 static void reclaims_forget_over(struct reclaims *r, bool unnamed_only)
 {
     struct map_entry *each;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the operator shows: machines, hints; and nodes it closes. */
+/* Writes the objects that the operator shows (machines, hints) and the nodes that it cordons. */
 #include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,7 +40,8 @@ void upcoming_name(struct str machine_id, char ret_name[KUBE_NAME_CAP])
     if (kube_is_name(machine_id) && sizeof UPCOMING_PREFIX - 1 + machine_id.len < KUBE_NAME_CAP)
         (void)snprintf(ret_name, KUBE_NAME_CAP, UPCOMING_PREFIX "%.*s", STR_ARG(machine_id));
     else
-        digest_name("und-", machine_id, ret_name); /* no id under the prefix can be named so */
+        digest_name("und-", machine_id,
+                    ret_name); /* no machine id with the other prefix can have this name */
 }
 
 void available_name(struct str key, char ret_name[KUBE_NAME_CAP])
