@@ -20,8 +20,8 @@ struct batch {
     struct member_service *service;
     struct proposal proposal;
     struct buf bytes;
-    uint32_t ops,
-        context; /* context: operations at the begin of every batch, which alone need no proposal */
+    /* context: operations at the begin of every batch, which alone need no proposal */
+    uint32_t ops, context;
     bool broken; /* no memory for an operation: the whole batch is dropped */
     struct list waits;
 };

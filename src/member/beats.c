@@ -553,9 +553,8 @@ static void file_passed(struct beat_batch *batch, uint32_t place, const Protobuf
     }
     beat->batch = batch;
     beat->place = place;
-    came(
-        beats,
-        beat); /* time since arrival here; the replica that passed the heartbeat limits the whole time */
+    /* time since arrival here; the replica that passed the heartbeat limits the whole time */
+    came(beats, beat);
     beats_file(beats, beat);
 }
 

@@ -31,8 +31,8 @@ void member_machine_close(struct member_machine *machine);         /* NULL is al
 struct state_machine member_machine_registration(struct member_machine *machine);
 /* Returns a different object after a restore. */
 struct membership *member_machine_membership(const struct member_machine *machine);
-bool member_machine_restoring(
-    const struct member_machine *machine); /* true: reads are not possible yet */
+/* true: reads are not possible yet */
+bool member_machine_restoring(const struct member_machine *machine);
 
 /* -- replies -- */
 struct member_reply {

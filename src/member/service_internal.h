@@ -40,8 +40,8 @@ struct beats_stats {
 /* The part of an acknowledgement that is the same for all heartbeats. Texts are copied. */
 struct beats_facts {
     uint64_t coord_epoch, assignment_epoch;
-    uint64_t
-        next_beat_ms; /* interval advised to workers; 0: the configured interval, and the field is omitted */
+    /* interval advised to workers; 0: the configured interval, and the field is omitted */
+    uint64_t next_beat_ms;
     /* The leader's worker_self_fence_timeout. A worker that registered under a different timeout
      * registers again. 0: unknown (an older leader), and the field is omitted. */
     uint64_t self_fence_ms;
@@ -81,12 +81,12 @@ struct beats {
 };
 
 struct beat_call { /* memory of beats.c; the service may keep it until it has answered */
-    struct list
-        link; /* in a list of beats.c, or in a list of the service while the service keeps the heartbeat */
+    /* in a list of beats.c, or in a list of the service while the service keeps the heartbeat */
+    struct list link;
     struct list age;
     struct rpc_call *call; /* NULL: answered, cancelled, or part of a batch */
-    struct beat_batch
-        *batch; /* the batch in which a follower passed this heartbeat; NULL: none, or answered */
+    /* the batch in which a follower passed this heartbeat; NULL: none, or answered */
+    struct beat_batch *batch;
     uint32_t place; /* index in the batch */
     mono_time since;
     wall_time at;
@@ -121,8 +121,8 @@ void beats_ack(struct beats *beats, struct beat_call *beat, const struct beat_ac
 void beats_refuse(struct beats *beats, struct beat_call *beat, enum grpc_status status,
                   const char *text);
 void beats_over(struct beats *beats, struct beat_call *beat); /* ends BEATS_KEPT, answered or not */
-void beats_lost(struct beats *beats,
-                const char *why); /* leadership was lost: ends all rounds and answers UNAVAILABLE */
+/* leadership was lost: ends all rounds and answers UNAVAILABLE */
+void beats_lost(struct beats *beats, const char *why);
 
 /* -- methods: Heartbeat/Beat and Membership/PassBeats; their service is struct beats -- */
 extern const struct rpc_handler beats_handler, beats_pass_handler;
@@ -148,11 +148,10 @@ void batch_wait(struct member_service *service, struct operation_wait *wait, wai
 /* Adds one operation. `wait` may be NULL if no caller waits. */
 bool batch_one(struct member_service *service, const struct member_op *op,
                struct operation_wait *wait, wait_fn *done);
-struct buf *batch_bytes(
-    struct member_service
-        *service); /* for operations that the core writes itself; NULL: no memory */
-void batch_added(struct member_service *service,
-                 size_t ops); /* counts operations that were written to batch_bytes() */
+/* for operations that the core writes itself; NULL: no memory */
+struct buf *batch_bytes(struct member_service *service);
+/* counts operations that were written to batch_bytes() */
+void batch_added(struct member_service *service, size_t ops);
 void batch_flush(struct member_service *service);
 void batch_now(struct task *task);
 void batch_overdue(struct timer *timer);
@@ -298,12 +297,10 @@ void request_put_many(struct leader_request *request, size_t count);
 /* The canonical form: a ULID in upper case, or another name that muster.v1 accepts for a worker.
  * Empty: not a worker name. `room` stores the text. */
 struct str worker_name(const char *text, char room[MEMBER_ID_MAX]);
-struct str request_worker(
-    const struct leader_request *request); /* the worker that makes the call */
-bool epoch_is_fine(
-    struct leader_request *request,
-    uint64_t
-        seen); /* checks the coordinator epoch that a caller has seen; false: the request is answered */
+/* the worker that makes the call */
+struct str request_worker(const struct leader_request *request);
+/* checks the coordinator epoch that a caller has seen; false: the request is answered */
+bool epoch_is_fine(struct leader_request *request, uint64_t seen);
 
 /* -- service_beat.c -- */
 /* Checks run and certificate first, on the replica that received the call. False: the call was
@@ -351,8 +348,8 @@ struct call_stream { /* first member of every stream's struct, which is the data
     struct list link;
     struct member_service *service;
     struct rpc_call *call; /* NULL: the call is over */
-    void (*over)(struct call_stream
-                     *stream); /* frees the stream, now or when its pending operations have ended */
+    /* frees the stream, now or when its pending operations have ended */
+    void (*over)(struct call_stream *stream);
 };
 void call_stream_begin(struct call_stream *stream, struct member_service *service,
                        struct rpc_call *call, void (*over)(struct call_stream *stream));
@@ -384,8 +381,8 @@ void control_end(struct member_service *service, const char *why);
 
 /* -- service_ledger.c: for people to read; no decision depends on the ledger -- */
 void ledger_beat(struct member_service *service, const struct beat_call *beat);
-void ledger_worker(struct member_service *service,
-                   struct str worker); /* the worker's present state */
+/* the worker's present state */
+void ledger_worker(struct member_service *service, struct str worker);
 
 /* -- service_metrics.c -- */
 enum err member_metrics_open(struct member_metrics *ret_metrics, struct metrics *metrics,

@@ -63,8 +63,8 @@ void pack_assignment(struct member_service *service, struct pack *answer, struct
 struct watch {
     struct call_stream stream;
     uint64_t incarnation;
-    uint64_t
-        round;  /* checkpoint round that the worker was asked for and has not answered; 0: none */
+    /* checkpoint round that the worker was asked for and has not answered; 0: none */
+    uint64_t round;
     bool full;  /* flow control blocks the stream; sent again when it drains */
     size_t len; /* length of the worker's id, which follows the struct (map_make) */
 };

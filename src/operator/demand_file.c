@@ -221,9 +221,8 @@ static int compare_names(const void *a, const void *b)
     const struct demand_file_row *right = *(const struct demand_file_row *const *)b;
     int order = str_compare(left->name, right->name);
 
-    return order
-               ? order
-               : (left > right) - (left < right); /* of two equal names the later row is reported */
+    /* of two equal names the later row is reported */
+    return order ? order : (left > right) - (left < right);
 }
 
 static enum err check_names(const struct demand_file *file, struct arena *arena, struct note *note)

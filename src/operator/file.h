@@ -18,8 +18,8 @@
 #include "operator/source.h"
 
 enum {
-    FILE_DRAINS_MAX =
-        64, /* commands that run at once; further drains wait while their grace period runs */
+    /* commands that run at once; further drains wait while their grace period runs */
+    FILE_DRAINS_MAX = 64,
     FILE_SETTLE_MS = 200, /* node states that change within this time are written together */
 };
 

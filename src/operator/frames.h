@@ -11,9 +11,8 @@
 enum {
     FRAMES_ROLLUP_MAX = 256 << 20, /* bytes; the limit of a shard */
     FRAMES_BLOB_MAX = 1 << 20,     /* bytes; the limit of a shard */
-    FRAMES_READ_MAX =
-        16
-        << 20, /* encoded size of one frame from the shard; decoded it may be four times as large */
+    /* encoded size of one frame from the shard; decoded it may be four times as large */
+    FRAMES_READ_MAX = 16 << 20,
 };
 
 /* -- to the shard; each function replaces `out` with a whole OperatorMessage -- */

@@ -85,8 +85,8 @@ struct operator_host {
 
     bool open;      /* there is a stream, and the Hello was sent */
     bool connected; /* and the shard acknowledged the Hello */
-    bool
-        whole; /* a roll-up was acknowledged on this stream; the shard has reported all machines before that */
+    /* a roll-up was acknowledged on this stream; the shard has reported all machines before that */
+    bool whole;
     bool whole_due;     /* source_ops.nodes_whole must be called */
     uint64_t taken_due; /* source_ops.taken must be called with this value; 0: not */
     uint64_t sent[ROLLUPS_UNANSWERED_MAX];

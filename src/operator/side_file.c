@@ -45,8 +45,8 @@ static void side_file_look(struct job *job)
     buf_clear(&f->content);
     f->err = fs_read_whole(fs, f->path, f->options.bytes_max, &f->content);
     if (!f->err) f->err = fs_stat(fs, f->path, &after);
-    if (f->err || !fs_same(&before, &after))
-        return; /* the file is being written: read it at the next check */
+    /* the file is being written: read it at the next check */
+    if (f->err || !fs_same(&before, &after)) return;
     f->seen = after;
     f->changed = true;
 }
@@ -84,8 +84,8 @@ static void on_looked(struct job *job, enum err err)
     f->trouble = ERR_OK;
     if (f->has_other && str_equal(content, buf_peek(&f->other))) return;
     buf_clear(&f->other);
-    f->has_other =
-        !buf_append(&f->other, content); /* without memory the same content may be reported again */
+    /* without memory the same content may be reported again */
+    f->has_other = !buf_append(&f->other, content);
     f->options.on_content(f->options.owner, content);
 }
 
@@ -212,8 +212,8 @@ void side_file_close(struct side_file *f)
     f->closing = true;
     timer_deinit(&f->timer);
     worker_close(f->worker);
-    if (f->has_other &&
-        !f->options.on_content) /* best effort, because the next start writes the file again */
+    /* best effort, because the next start writes the file again */
+    if (f->has_other && !f->options.on_content)
         (void)fs_publish(f->options.io->fs, f->path, buf_peek(&f->other), f->options.mode,
                          entropy_u64(f->options.io->entropy));
     buf_deinit(&f->content);

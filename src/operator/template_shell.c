@@ -17,8 +17,8 @@ struct scan {
     size_t line;
     char before;  /* the previous byte */
     bool in_word; /* inside an unquoted word, where # begins no comment */
-    bool
-        after_value; /* directly after a value, where # may begin a comment because the value may be empty */
+    /* directly after a value, where # may begin a comment because the value may be empty */
+    bool after_value;
     const char *unclear; /* why the state is unclear; NULL: everything so far was understood */
     size_t unclear_line;
 };
@@ -174,8 +174,8 @@ static void read_here(struct str rest, struct here *here)
         else
             here->word[here->len++] = c;
     }
-    here->known =
-        here->len > 0 && at < rest.len; /* otherwise a value follows and may be part of the word */
+    /* otherwise a value follows and may be part of the word */
+    here->known = here->len > 0 && at < rest.len;
 }
 
 static void add_here(struct heres *heres, struct str rest, size_t line)
@@ -184,8 +184,8 @@ static void add_here(struct heres *heres, struct str rest, size_t line)
 
     *here = (struct here){.line = line};
     if (heres->count < HERES_MAX) heres->count++;
-    if (heres->count < HERES_MAX)
-        read_here(rest, here); /* the last entry stands for all further here-documents */
+    /* the last entry stands for all further here-documents */
+    if (heres->count < HERES_MAX) read_here(rest, here);
 }
 
 static void find_heres(struct heres *heres, const struct template_part *part)

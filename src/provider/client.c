@@ -40,8 +40,8 @@ struct call {
     mono_time sent;     /* when the call was last sent */
     struct buf request; /* without its sequence number; empty when no longer needed */
     size_t bytes;       /* size of the request; the connection may still hold a copy */
-    size_t
-        kept; /* of a running call: size of `request` if above KEPT_MAX, counted in provider.kept */
+    /* of a running call: size of `request` if above KEPT_MAX, counted in provider.kept */
+    size_t kept;
     provider_done_fn *done;
     void *context;
 };
@@ -246,8 +246,8 @@ static void on_answer(void *owner, const struct rpc_client_call *,
             call_again(call);
             return;
         }
-        answer.end =
-            PROVIDER_UNKNOWN; /* the request was not kept and cannot be sent again; the caller must use Get */
+        /* the request was not kept and cannot be sent again; the caller must use Get */
+        answer.end = PROVIDER_UNKNOWN;
     }
     call_end(call, &answer);
 }

@@ -138,8 +138,8 @@ struct provider_fetch_request {
     size_t state_count;     /* 0: machines in all states */
     uint32_t max_results;   /* 0: no limit */
     size_t chunk_bytes;     /* a chunk is delivered as soon as it has this size; 0: 256 KiB */
-    uint32_t
-        chunks_max; /* chunks delivered and not returned; at this number the client stops reading. 0: 8 */
+    /* chunks delivered and not returned; at this number the client stops reading. 0: 8 */
+    uint32_t chunks_max;
 };
 struct provider_fetch_events {
     void (*on_chunk)(void *context, struct provider_chunk *own_chunk);

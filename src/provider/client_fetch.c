@@ -11,9 +11,8 @@
 enum {
     CHUNK_BYTES = 256 << 10,
     CHUNKS_MAX = 8,
-    CHUNK_SLACK =
-        4
-        << 20, /* a piece may be larger than the chunk by everything that arrived during a pause */
+    /* a piece may be larger than the chunk by everything that arrived during a pause */
+    CHUNK_SLACK = 4 << 20,
     FILTER_MAX = 1 << 20,
     FILTER_STATES = 1,
     FILTER_MAX_RESULTS = 4,

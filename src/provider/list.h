@@ -15,8 +15,8 @@
 #include "provider/machine_wire.h"
 
 enum {
-    PROVIDER_MACHINE_MAX =
-        1 << 20, /* bytes of one record; enough for 256 labels of the longest size, twice */
+    /* bytes of one record; enough for 256 labels of the longest size, twice */
+    PROVIDER_MACHINE_MAX = 1 << 20,
     PROVIDER_REMOVED_MAX = 64 << 20, /* bytes of everything else, mostly tombstones */
 };
 
@@ -24,8 +24,8 @@ struct provider_list_events {
     /* An error ends the reading and is returned by provider_list_feed(). */
     enum err (*on_machine)(void *context, const struct machine_record *record);
     void (*on_refused)(void *context, struct str id, const char *why); /* `id` may be empty */
-    void (*on_removed)(void *context,
-                       struct str id); /* called by provider_list_finish(), after all machines */
+    /* called by provider_list_finish(), after all machines */
+    void (*on_removed)(void *context, struct str id);
 };
 
 struct provider_list;

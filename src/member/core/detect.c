@@ -19,8 +19,8 @@ struct detect {
     uint64_t granted_ns;
     struct heap dues; /* all watched workers, by the time of their next check */
     /* the mass-failure brake */
-    uint64_t window_ns,
-        hold_ns; /* window_ns: start of the window; hold_ns: end of the hold, 0: none */
+    /* window_ns: start of the window; hold_ns: end of the hold, 0: none */
+    uint64_t window_ns, hold_ns;
     size_t window_count, window_failed;
     bool hold_reported;
 };

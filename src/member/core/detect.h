@@ -32,11 +32,12 @@ struct detect_options { /* detect_defaults() fills all of it; times in nanosecon
     enum detect_source source;
     uint64_t heartbeat_interval_ns, clock_skew_budget_ns, failure_timeout_ns;
     uint64_t heartbeat_timeout_ns; /* DETECT_SILENCE: silence after which a worker fails */
-    double
-        suspect_ratio; /* DETECT_SILENCE: share of the timeout after which a worker is suspected; 0..1 */
+    /* DETECT_SILENCE: share of the timeout after which a worker is suspected; 0..1 */
+    double suspect_ratio;
     uint32_t confirm_scans; /* DETECT_SILENCE: additional scans before a worker fails */
-    double
-        max_fail_fraction; /* 0..1; share of the workers (at least DETECT_MASS_LEAST) that may fail in DETECT_MASS_WINDOW_NS */
+    /* 0..1; share of the workers (at least DETECT_MASS_LEAST) that may fail in
+     * DETECT_MASS_WINDOW_NS */
+    double max_fail_fraction;
     uint64_t mass_failure_hold_ns;
     /* DETECT_DEADLINE: suspicion by the phi accrual of arrival times instead of a fixed threshold.
      * Phi is the negative decimal logarithm of the probability of the silence. Failure is not
@@ -56,8 +57,8 @@ enum { DETECT_MASS_LEAST = 10, DETECT_PHI_MAX = 100, DETECT_PHI_LEAST = 10 /* ga
 struct watched {
     struct heap_node look; /* keyed by a time at or before the worker's next threshold */
     void *owner;
-    uint64_t lease_ns, due_ns,
-        last_ns; /* due: minus the lateness of scans that had been granted by then */
+    /* due: minus the lateness of scans that had been granted by then */
+    uint64_t lease_ns, due_ns, last_ns;
     uint64_t skew_reported_ns;
     double gap_mean, gap_variance; /* of the times between the worker's heartbeats */
     uint32_t confirmed, gaps;
@@ -78,8 +79,8 @@ void detect_close(struct detect *detect); /* NULL is allowed; all workers are fo
  * new worker, for a new incarnation, and for every worker when a leader takes over. lease 0: two
  * intervals. */
 void detect_watch(struct detect *detect, struct watched *w, uint64_t lease_ns, uint64_t now_ns);
-void detect_forget(struct detect *detect,
-                   struct watched *w); /* allowed for a worker that is not watched */
+/* allowed for a worker that is not watched */
+void detect_forget(struct detect *detect, struct watched *w);
 /* Sets the worker's lease: the time between its heartbeats. */
 void detect_lease(struct detect *detect, struct watched *w, uint64_t lease_ns);
 /* The worker was promised that it does not fail before `due_ns`. */
@@ -102,8 +103,8 @@ struct beat_heard detect_beat(struct detect *detect, struct watched *w, const st
 enum verdict_kind { VERDICT_SUSPECTED, VERDICT_FAILED, VERDICT_MASS_HOLD };
 struct failure_verdict {
     enum verdict_kind kind;
-    struct watched
-        *worker; /* VERDICT_MASS_HOLD: NULL. Too many workers failed; further failures are held. */
+    /* VERDICT_MASS_HOLD: NULL. Too many workers failed; further failures are held. */
+    struct watched *worker;
     uint64_t late_ns; /* lateness after the due time, or length of the silence */
 };
 /* Time between scans: half a heartbeat interval. */

@@ -13,8 +13,8 @@ enum field_kind { FIELD_ENUM, FIELD_BOOL, FIELD_U8, FIELD_U32, FIELD_U64, FIELD_
 struct member_field {
     uint8_t kind;
     uint16_t at;
-    uint32_t
-        size; /* BYTES: exact size; TEXT (a struct str, a view after reading): maximum length */
+    /* BYTES: exact size; TEXT (a struct str, a view after reading): maximum length */
+    uint32_t size;
 };
 #define FIELD_KIND(type, member)                                                                   \
     _Generic(((struct type *)0)->member, bool                                                      \

@@ -150,8 +150,8 @@ struct membership {
     struct order workers, items, pending; /* by id, by id, by place */
     struct map by_id; /* the same workers; heartbeats find theirs here in constant time */
     struct order_kind worker_kind, item_kind, pending_kind;
-    uint64_t
-        order_bytes; /* memory of the orders; depends on history, so it is not part of the quota */
+    /* memory of the orders; depends on history, so it is not part of the quota */
+    uint64_t order_bytes;
     struct partition *partitions; /* total_partitions elements, once configured */
     struct heap dues, ends;       /* deadlines of partitions; retention ends of workers */
     struct event_row **events;    /* numbers `emitted` + 1 to event_number, without a gap */
@@ -188,13 +188,13 @@ void row_born(struct membership *m, struct member_row *row, enum row_kind kind);
 void row_edit(struct membership *m, struct member_row *row);
 void row_gone(struct membership *m, struct member_row *row);
 void rows_settle(struct membership *m); /* at the end of a command */
-void row_record(const struct section_row *section,
-                struct encoder *out); /* writes a snapshot record */
-extern const char member_records[],
-    member_kinds[]; /* the records in snapshot order; the record of each row kind */
+/* writes a snapshot record */
+void row_record(const struct section_row *section, struct encoder *out);
+/* the records in snapshot order; the record of each row kind */
+extern const char member_records[], member_kinds[];
 bool member_head_read(struct decoder *in, struct member_head *ret_head);
-struct str worker_read(struct decoder *in,
-                       struct worker *worker); /* reads what follows the id; returns the labels */
+/* reads what follows the id; returns the labels */
+struct str worker_read(struct decoder *in, struct worker *worker);
 void partition_read(struct decoder *in, struct partition *partition, struct str *ret_owner,
                     struct str *ret_reference);
 void item_read(struct decoder *in, struct item *item, struct str *ret_owner, struct str *ret_result,
@@ -272,8 +272,8 @@ void partitions_expire(struct membership *m);
 void partitions_place(struct membership *m); /* rebuilds the ring from the eligible workers */
 enum err partitions_target(struct membership *m, uint32_t *ret_moved);
 void partitions_settle(struct membership *m); /* moves every partition that may move */
-uint64_t partitions_window_ns(
-    const struct membership *m); /* when the rebalance window closes; UINT64_MAX: none is open */
+/* when the rebalance window closes; UINT64_MAX: none is open */
+uint64_t partitions_window_ns(const struct membership *m);
 void partition_hold(struct partition *partition); /* adds it to its owner's list */
 void partition_due(struct membership *m, struct partition *partition);
 
@@ -287,6 +287,6 @@ member_op_fn work_enqueue, work_pull, work_item, work_steal;
 void work_let_go(struct membership *m, struct worker *worker, bool died);
 
 /* -- local.c -- */
-void local_forget(
-    struct local_worker *local); /* before the worker's row is freed; NULL is allowed */
+/* before the worker's row is freed; NULL is allowed */
+void local_forget(struct local_worker *local);
 #endif

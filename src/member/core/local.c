@@ -12,12 +12,12 @@
 #define AGAIN_NS (1000 * MEMBER_NS_PER_MS)
 enum {
     BATCH_OPS = 4096, /* per scan */
-    SUSPECTS_MAX =
-        2048,          /* suspects named in a batch; with more suspects no partition moves at all */
+    /* suspects named in a batch; with more suspects no partition moves at all */
+    SUSPECTS_MAX = 2048,
     VERDICTS = 256,    /* taken from the detector in one call */
     LOAD_SECONDS = 60, /* period of the mean */
-    EVENTS_MAX =
-        100000, /* leader-only events not read yet; at this number the oldest are dropped */
+    /* leader-only events not read yet; at this number the oldest are dropped */
+    EVENTS_MAX = 100000,
 };
 
 void member_local_defaults(struct member_local_options *ret_options)
@@ -394,8 +394,8 @@ static enum member_beat_verdict of_stranger(const struct member_local *local,
                                             const struct member_beat *beat,
                                             const struct worker *worker, struct member_op *ret_op)
 {
-    if (beat->phase == MEMBER_DRAINING)
-        return MEMBER_BEAT_IGNORE; /* the last heartbeat of a stopping process must not register a worker */
+    /* the last heartbeat of a stopping process must not register a worker */
+    if (beat->phase == MEMBER_DRAINING) return MEMBER_BEAT_IGNORE;
     if (!worker && local->options.unknown_beat == MEMBER_UNKNOWN_IGNORE) return MEMBER_BEAT_IGNORE;
     if (!worker && local->options.unknown_beat == MEMBER_UNKNOWN_REJECT) return MEMBER_BEAT_UNKNOWN;
     *ret_op = admission(beat, worker);
@@ -528,8 +528,8 @@ bool member_local_register(struct member_local *local, struct member_op *op, uin
         return true;
     if (in_use(local, l, now_ns, ret_in_use)) return false;
     op->fence_ns = fence_left(local, l, now_ns);
-    if (l->sentence && l->sentence != SENTENCE_RESTART)
-        return true; /* the end that is already proposed comes first */
+    /* the end that is already proposed comes first */
+    if (l->sentence && l->sentence != SENTENCE_RESTART) return true;
     l->next_instance = op->instance;
     sentence(local, l, SENTENCE_RESTART, now_ns);
     return true;

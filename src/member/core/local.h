@@ -27,8 +27,8 @@ struct member_local_options { /* member_local_defaults() fills all of it */
     uint32_t beat_budget;   /* heartbeats per second, for the advised interval */
     enum member_unknown unknown_beat;
     uint64_t checkpoint_interval_ns, checkpoint_ack_timeout_ns, checkpoint_min_pause_ns;
-    uint32_t
-        checkpoint_max_failures;  /* missed rounds until a worker is drained; 0: never drained */
+    /* missed rounds until a worker is drained; 0: never drained */
+    uint32_t checkpoint_max_failures;
     uint64_t checkpoint_flush_ns; /* delay before references are replicated */
 };
 void member_local_defaults(struct member_local_options *ret_options);
@@ -72,8 +72,9 @@ enum member_beat_verdict {
  * its lease or two intervals, or this leader is too new to know. Only processes that send an
  * instance are compared. */
 struct member_in_use {
-    bool
-        heard; /* this leader received a heartbeat of the other process; false: `silent_ms` counts from the takeover */
+    /* this leader received a heartbeat of the other process; false: `silent_ms` counts from the
+     * takeover */
+    bool heard;
     uint64_t silent_ms; /* since the last heartbeat of the other process */
 };
 struct member_heard {
@@ -149,8 +150,8 @@ bool member_local_next_event(struct member_local *local, struct member_event *re
 
 /* -- reading -- */
 struct member_heartbeat {
-    bool suspected,
-        held; /* held: the worker has failed, but the mass-failure brake holds the verdict back */
+    /* held: the worker has failed, but the mass-failure brake holds the verdict back */
+    bool suspected, held;
     enum member_phase phase;
     bool has_load;
     double load, load_mean;      /* load_mean: over the last 60 s */

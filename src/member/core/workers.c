@@ -155,9 +155,8 @@ void workers_expire(struct membership *m)
                                                         : MEMBER_REMOVED_EVICTED);
             end(m, worker, MEMBER_REMOVED);
         } else {
-            if (worker->on_ring)
-                partitions_place(
-                    m); /* a change of the worker still waits in the rebalance window */
+            /* a change of the worker still waits in the rebalance window */
+            if (worker->on_ring) partitions_place(m);
             worker_free(m, worker);
         }
     }
@@ -312,8 +311,8 @@ struct member_result worker_drain(struct membership *m, const struct member_op *
     bool said = op->flag && op->by_beat;
     struct eligibility before;
 
-    said = said || (op->flag &&
-                    worker->drain_said); /* a drain by an operator does not undo the worker's own */
+    /* a drain by an operator does not undo the worker's own */
+    said = said || (op->flag && worker->drain_said);
     if (worker->draining == op->flag && worker->drain_said == said)
         return answer(MEMBER_S_SAME, worker);
     before = eligibility_of(m, worker);

@@ -52,8 +52,8 @@ struct event_topic_info {
     const char *name; /* "worker_failed" */
     const char *level;
     bool rollout; /* rollout has this topic */
-    const char
-        *attributes; /* the attributes that rollout's topic has, separated by blanks; NULL: none */
+    /* the attributes that rollout's topic has, separated by blanks; NULL: none */
+    const char *attributes;
 };
 extern const struct event_topic_info event_topic_infos[TOPIC_COUNT];
 

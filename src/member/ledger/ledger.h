@@ -34,8 +34,8 @@ struct member_ledger_options {
     void *owner;
 };
 struct member_ledger_stats {
-    uint64_t rows,
-        batches;       /* rows: changed rows written; batches: how often the file was written */
+    /* rows: changed rows written; batches: how often the file was written */
+    uint64_t rows, batches;
     uint64_t skipped;  /* rounds skipped because the log's sync was slow */
     uint64_t failures; /* rounds that failed; their rows are written in a later round */
     uint64_t dropped;  /* rows dropped because the ledger was full */
@@ -53,7 +53,7 @@ void member_ledger_close(struct member_ledger *ledger);
 /* Call these on the loop's thread; a NULL ledger ignores all calls. */
 void member_ledger_worker(struct member_ledger *ledger, const struct worker_row *row);
 void member_ledger_beat(struct member_ledger *ledger, const struct heartbeat_row *row);
-void member_ledger_forget(struct member_ledger *ledger,
-                          struct str worker_id); /* removes both rows */
+/* removes both rows */
+void member_ledger_forget(struct member_ledger *ledger, struct str worker_id);
 struct member_ledger_stats member_ledger_stats(const struct member_ledger *ledger);
 #endif

@@ -14,8 +14,8 @@ struct nodes_record {
     char id[];
 };
 struct nodes {
-    struct map
-        by_id; /* in the order of their first report; includes machines that left and are not taken yet */
+    /* in the order of their first report; includes machines that left and are not taken yet */
+    struct map by_id;
     struct list changed; /* oldest change first */
     char taken[ID_MAX];  /* the id returned last by nodes_take() */
     uint64_t session;

@@ -14,8 +14,8 @@ struct reclaims_record {
     wall_time report_at; /* earliest time of the next report */
     /* in the present session: */
     bool ordered; /* the shard knows the order */
-    bool
-        seen_draining; /* the shard reported the machine as Draining, Configured, or in any state */
+    /* the shard reported the machine as Draining, Configured, or in any state */
+    bool seen_draining;
     bool seen_configured;
     bool seen;
     bool departed; /* the machine left the cluster or serves it again, so no report is needed */

@@ -30,8 +30,8 @@ enum {
     RECLAIM_GRACE_DEFAULT_MS = 30 * 1000, /* if the order names no grace period */
     RECLAIM_GRACE_MAX_MS = 7 * 86400 * 1000,
     RECLAIM_REPORT_MS = 30 * 1000,
-    RECLAIM_KEPT_MS =
-        86400 * 1000, /* after the deadline, if the shard never reports that the machine left */
+    /* after the deadline, if the shard never reports that the machine left */
+    RECLAIM_KEPT_MS = 86400 * 1000,
 };
 
 enum reclaim_phase {
@@ -99,6 +99,6 @@ void reclaims_step(struct reclaims *reclaims, wall_time now, bool connected, rec
 size_t reclaims_running(const struct reclaims *reclaims); /* number of orders that are not over */
 /* Iterates in order of arrival; *cursor begins at 0; NULL at the end. */
 const struct reclaim *reclaims_next(const struct reclaims *reclaims, size_t *cursor);
-const struct reclaim *reclaims_find(const struct reclaims *reclaims,
-                                    struct str id); /* NULL: unknown */
+/* NULL: unknown */
+const struct reclaim *reclaims_find(const struct reclaims *reclaims, struct str id);
 #endif

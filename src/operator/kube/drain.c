@@ -161,8 +161,8 @@ static enum err drain_evict(struct drain *d, const struct pod_view *pod, struct 
     (void)snprintf(name, sizeof name, "%.*s", STR_ARG(pod->name));
     (void)snprintf(uid, sizeof uid, "%.*s", STR_ARG(pod->uid));
     err = kube_evict(s->kube, namespace_, name, uid, KUBE_CALL_MS, NULL, note);
-    if (!err || err == ERR_NOT_FOUND ||
-        err == ERR_CONFLICT) { /* the pod is gone, or a new pod has its name */
+    /* the pod is gone, or a new pod has its name */
+    if (!err || err == ERR_NOT_FOUND || err == ERR_CONFLICT) {
         if (s->evicted) counter_inc(s->evicted);
     } else if (err == ERR_FULL) {
         d->blocked++;
@@ -226,9 +226,8 @@ static bool drain_prepare(struct chore *chore)
     const struct cluster_node *node =
         d->provider_id ? NULL : nodes_find(d->source->around->nodes, str_from(d->machine));
 
-    if (node)
-        (void)kube_copy(&d->provider_id,
-                        node->provider_id); /* without memory, retried at the next run */
+    /* without memory, retried at the next run */
+    if (node) (void)kube_copy(&d->provider_id, node->provider_id);
     if (!d->closed) drain_take_others(d);
     return true;
 }
@@ -285,7 +284,8 @@ static bool drain_ended(struct chore *chore, enum err err)
         if (!d->node && d->node_seen && !d->other_found) return drain_give_up(d);
         d->closed = true;
         operator_reclaim_started(d->source->around->host, d->id);
-        if (!d->node) return drain_finish(d); /* not a node of this cluster, so no pods run there */
+        /* not a node of this cluster, so no pods run there */
+        if (!d->node) return drain_finish(d);
         chore_want(chore);
         return false;
     }

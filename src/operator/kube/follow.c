@@ -12,8 +12,8 @@ enum {
     PAGE = 500,          /* objects per answer */
     BATCH = 256,         /* changes in one result of the worker */
     CALL_MS = 10 * 1000, /* time limit of a page */
-    WAIT_MS =
-        5 * 1000, /* time to wait for a change before an empty result is reported to the loop */
+    /* time to wait for a change before an empty result is reported to the loop */
+    WAIT_MS = 5 * 1000,
     FOLLOW_PAUSE_FIRST_MS = 500,
     FOLLOW_PAUSE_MAX_MS = 30 * 1000,
 };
@@ -144,8 +144,8 @@ static void follow_take_changes(struct follow *s)
             o->events->seen(o->owner, s->batch[i].object);
         kube_event_deinit(&s->batch[i]);
     }
-    if (s->batch_count)
-        s->pause_ms = FOLLOW_PAUSE_FIRST_MS; /* the watch works, so the pause is reset */
+    /* the watch works, so the pause is reset */
+    if (s->batch_count) s->pause_ms = FOLLOW_PAUSE_FIRST_MS;
     s->batch_count = 0;
     if (s->err)
         follow_list_again(s, "the watch failed");

@@ -27,8 +27,8 @@ enum {
 struct pod_view { /* views into the document */
     struct str namespace_, name, uid;
     struct str node; /* empty: not placed */
-    bool
-        wants; /* needs a machine: not finished, not a DaemonSet or mirror pod, not marked to be ignored */
+    /* needs a machine: not finished, not a DaemonSet or mirror pod, not marked to be ignored */
+    bool wants;
     bool moves;         /* must be evicted when its node is drained */
     bool leaving;       /* terminating */
     int64_t generation; /* generation of its spec; 0: the server does not count */
@@ -43,10 +43,10 @@ enum err capacity_write(const struct json *pod, struct str version, struct buf *
 
 struct capacity_view { /* of a CapacityRequest; views into the document */
     struct str namespace_, name, uid;
-    struct str
-        pod_uid;      /* the pod that the request serves; empty: none, a person wrote the request */
-    struct str phase; /* "" before the first status */
-    bool managed;     /* created by an operator for a pod */
+    /* the pod that the request serves; empty: none, a person wrote the request */
+    struct str pod_uid;
+    struct str phase;   /* "" before the first status */
+    bool managed;       /* created by an operator for a pod */
     int64_t generation; /* generation of its spec */
 };
 enum err capacity_view_read(const struct json *object, struct capacity_view *ret_view,
@@ -87,14 +87,14 @@ struct str node_machine(const struct json *node); /* from the machine annotation
 bool node_is(const struct json *node, struct str machine, struct str provider_id);
 
 /* -- json.c: parts that all objects have -- */
+/* empty: missing or not a string */
 #define KUBE_LABEL_MANAGED STR("app.kubernetes.io/managed-by")
 
-struct str kube_text(const struct json *object,
-                     const char *path); /* empty: missing or not a string */
+struct str kube_text(const struct json *object, const char *path);
 /* The member `key` of the map at path `map`; label keys contain dots. */
 struct str kube_label(const struct json *object, const char *map, struct str key);
-bool kube_part_same(const struct json *a, const struct json *b,
-                    const char *part);              /* part: for example "spec" */
+/* part: for example "spec" */
+bool kube_part_same(const struct json *a, const struct json *b, const char *part);
 int64_t kube_generation(const struct json *object); /* 0: the object has none */
 /* ERR_PARSE: not a namespaced object. */
 enum err kube_names(const struct json *object, struct str *ret_namespace, struct str *ret_name,

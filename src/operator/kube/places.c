@@ -75,8 +75,8 @@ static bool place_is_off(const struct pod_place *p)
     if (!s->pods.known || !s->requests.known || s->no_pods) return false;
     if (!p->pod.uid || !p->wants) return p->request.uid && p->managed;
     if (!p->request.uid) return true;
-    if (!p->managed)
-        return false; /* a request that a person wrote under this name is not changed */
+    /* a request that a person wrote under this name is not changed */
+    if (!p->managed) return false;
     return !p->served_uid || strcmp(p->served_uid, p->pod.uid) != 0 ||
            p->pod.generation != p->checked[0] || p->request.generation != p->checked[1];
 }

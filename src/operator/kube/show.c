@@ -128,8 +128,8 @@ static enum err show_run(struct chore *chore)
 {
     struct shown *row = CONTAINER_OF(chore, struct shown, chore);
     struct kube *kube = row->source->kube;
-    const struct kind *kind =
-        row->kind; /* copied, because the loop may write a newer hint into the row meanwhile */
+    /* copied, because the loop may write a newer hint into the row meanwhile */
+    const struct kind *kind = row->kind;
     char name[KUBE_NAME_CAP];
     struct kube_path at = {KUBE_CRD_GROUP, KUBE_CRD_VERSION, NULL, kind->resource, name, NULL};
     struct note note = {0};

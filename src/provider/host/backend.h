@@ -75,8 +75,8 @@ struct backend_operation {
 struct operation_end {
     bool failed;
     struct str error; /* failed: becomes last_error and is not empty */
-    struct str
-        host; /* CREATE: the provider's name of the host, at most 253 bytes; empty: "host-" and the id */
+    /* CREATE: the provider's name of the host, at most 253 bytes; empty: "host-" and the id */
+    struct str host;
 };
 
 /* -- functions of the host for its backend -- */
@@ -102,8 +102,9 @@ struct backend_host {
 struct backend;
 struct backend_ops {
     const char *name; /* "catalogue" */
-    bool
-        keeps_blobs; /* needs bootstrap_blob, also after a restart: the blob stays on disk until the Configure is over */
+    /* needs bootstrap_blob, also after a restart: the blob stays on disk until the Configure is
+     * over */
+    bool keeps_blobs;
     /* Returns whether the backend would execute the operation: ERR_OK; ERR_UNSUPPORTED
      * (UNIMPLEMENTED on the wire: such a machine is never deleted), ERR_FULL (a quota:
      * RESOURCE_EXHAUSTED), ERR_UNAVAILABLE; never ERR_PRECONDITION or ERR_FENCED, which only the

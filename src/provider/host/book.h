@@ -27,12 +27,12 @@ enum {
     BOOK_METADATA_BYTES_MAX = 64 << 10, /* per machine */
     BOOK_BLOB_MAX = 1 << 20,            /* per Configure */
     BOOK_BLOBS_MAX = 256 << 20,         /* of all operations under way */
-    BOOK_FENCES_PER_MACHINE_MAX =
-        64, /* shards that ever commanded one machine; further shards are refused */
+    /* shards that ever commanded one machine; further shards are refused */
+    BOOK_FENCES_PER_MACHINE_MAX = 64,
     BOOK_STRANGERS_MAX = 64 << 10, /* unknown ids with fences; the oldest are removed */
-    BOOK_SHARDS_MAX =
-        64
-        << 10, /* shards whose newest epoch is kept. The least recently used is removed; its fences per machine stay */
+    /* shards whose newest epoch is kept. The least recently used is removed; its fences per
+     * machine stay */
+    BOOK_SHARDS_MAX = 64 << 10,
     BOOK_TOMBSTONES_MAX = 64 << 10, /* a List with an older cursor returns everything */
     BOOK_WALKS_MAX = 16,            /* open Lists */
 };
@@ -85,8 +85,8 @@ const char *book_outcome_name(enum book_outcome outcome);
 struct book_answer {
     enum book_outcome outcome;
     enum grpc_status status;
-    struct operation_ticket
-        operation; /* accepted: start this operation; repeated: the operation of the first request */
+    /* accepted: start this operation; repeated: the operation of the first request */
+    struct operation_ticket operation;
 };
 /* `into` receives a TransitionAck if the status is OK, else nothing. `note`: the reason of a
  * refusal. `backend`: its check() is called; NULL: none. */

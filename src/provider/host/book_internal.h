@@ -48,8 +48,8 @@ struct book_entry {
     struct pool_item *offer, *binding;
     struct entry_texts *texts; /* NULL: no error, and the host is "host-<id>" */
     struct fences fences;
-    struct book_entry *newer,
-        *older; /* machines are linked by revision, strangers by age; `newer` also links free slots */
+    /* machines are linked by revision, strangers by age; `newer` also links free slots */
+    struct book_entry *newer, *older;
     uint32_t slot;
     uint32_t wire_len; /* length in a List, including tag and length prefix */
     uint8_t id_len, state;
@@ -85,8 +85,8 @@ struct book {
     size_t tombstone_count;
     struct buf changes;
     struct buf machine, host; /* book_wire.c: scratch for the machine being written */
-    uint64_t
-        rewriting; /* number of the newest compaction; each item stores which file contains it */
+    /* number of the newest compaction; each item stores which file contains it */
+    uint64_t rewriting;
     bool loaded;
     struct list walks;
     struct {
@@ -135,8 +135,8 @@ static inline struct operation_ticket entry_ticket(const struct book_entry *e, u
 enum err book_apply(struct book *book, const struct book_change *change);
 void book_order_append(struct entry_order *order, struct book_entry *e);
 void book_order_remove(struct entry_order *order, struct book_entry *e);
-struct book_entry *book_find(const struct book *book,
-                             struct str id); /* NULL: no machine has this id */
+/* NULL: no machine has this id */
+struct book_entry *book_find(const struct book *book, struct str id);
 /* Removes the oldest strangers above BOOK_STRANGERS_MAX; while a journal is read, above
  * STRANGERS_MOST. */
 void book_evict(struct book *book);

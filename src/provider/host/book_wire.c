@@ -50,8 +50,8 @@ static struct pack entry_pack(struct book *book, const struct book_entry *e)
 uint32_t entry_wire_len(struct book *book, const struct book_entry *e)
 {
     struct pack pack = entry_pack(book, e);
-    uint32_t len =
-        2 + (uint32_t)pack.into->len; /* one byte for the tag, at least one for the length */
+    /* one byte for the tag, at least one for the length */
+    uint32_t len = 2 + (uint32_t)pack.into->len;
 
     assert(!pack.err);
     for (size_t rest = pack.into->len; rest > 0x7f; rest >>= 7) len++;

@@ -278,8 +278,8 @@ uint64_t catalogue_count(const struct catalogue *c, uint64_t seed_count, size_t 
     const struct catalogue_pool *p = &c->pools[pool];
     uint64_t before = 0, total = 0, mine;
 
-    seed_count =
-        min_u64(seed_count, CATALOGUE_MACHINES_MAX); /* multiplied by all shares: 50 bits */
+    /* multiplied by all shares: 50 bits */
+    seed_count = min_u64(seed_count, CATALOGUE_MACHINES_MAX);
     for (size_t i = 0; i < c->pool_count; i++) {
         total += c->pools[i].share;
         if (i < pool) before += c->pools[i].share;

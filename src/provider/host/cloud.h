@@ -14,8 +14,8 @@
 struct cloud_options {
     struct io *io;
     const struct log_source *log; /* may be NULL; copied */
-    const char *
-        path; /* of the catalogue, checked for changes every second; NULL: the built-in catalogue */
+    /* of the catalogue, checked for changes every second; NULL: the built-in catalogue */
+    const char *path;
     uint64_t seed_count; /* number of machines, distributed over the pools */
 };
 /* ERR_PARSE, ERR_INVALID (the catalogue, with the place), ERR_NOMEM, and errors of reading the

@@ -195,9 +195,9 @@ static void run_report(struct operation_run *r, const struct script_end *end)
         error = end->error; /* the way the script ended explains more than its output */
     answer_judge(r, end, answer, &error, &reported);
     buf_init(&words, WORDS_MAX);
+    /* escapes the error, because a script may print any bytes */
     if (reported.failed && printable_append(reported.error, &words) == ERR_OK)
-        reported.error =
-            buf_peek(&words); /* escapes the error, because a script may print any bytes */
+        reported.error = buf_peek(&words);
     c->backend.host->done(c->backend.host, r->ticket, &reported);
     buf_deinit(&words);
     json_close(answer);

@@ -279,8 +279,8 @@ static void on_turn(struct turn_hook *hook)
     if (host->failed || host->closing) return;
     host_show_metrics(host);
     if (!host->journal) {
-        while (changes->len >
-               0) { /* repeated, because an operation that cannot be started makes a change */
+        /* repeated, because an operation that cannot be started makes a change */
+        while (changes->len > 0) {
             buf_clear(changes);
             host->written = ++host->writing;
             host_wake(host);

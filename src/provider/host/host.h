@@ -36,8 +36,8 @@ enum err host_start(struct host *host, struct note *note);
 /* Waits for the sync under way; requests that were not answered may be lost. No host_wait may
  * remain. NULL is allowed. */
 void host_close(struct host *host);
-enum err host_reload(struct host *host,
-                     struct note *note); /* reloads the backend's configuration */
+/* reloads the backend's configuration */
+enum err host_reload(struct host *host, struct note *note);
 
 struct book *host_book(struct host *host);
 struct io *host_io(struct host *host);

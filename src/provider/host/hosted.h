@@ -39,7 +39,6 @@ void hosted_signal(const struct hosted *hosted, int signal); /* to the whole pro
  * ended. */
 bool hosted_gone(struct io *io, const struct hosted_place *place, struct hosted *hosted,
                  char how[PROCESS_END_CAP]);
-void hosted_let_go(
-    struct hosted
-        *hosted); /* releases the handle; the process keeps running; hosted_none is allowed */
+/* releases the handle; the process keeps running; hosted_none is allowed */
+void hosted_let_go(struct hosted *hosted);
 #endif

@@ -76,9 +76,8 @@ static void on_time(struct timer *timer)
 
     (void)process_signal(s->process, s->late ? SIGKILL : SIGTERM);
     s->late = true;
-    timer_start_in(
-        &s->timer,
-        SCRIPT_KILL_AFTER_MS); /* repeats the kill, because the group may be forking a new process */
+    /* repeats the kill, because the group may be forking a new process */
+    timer_start_in(&s->timer, SCRIPT_KILL_AFTER_MS);
 }
 
 enum err script_start(const struct script_options *options, struct script **ret_script,

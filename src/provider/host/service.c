@@ -151,8 +151,8 @@ static size_t call_read_metadata(const Bigfleet__V1alpha1__ConfigureRequest *r, 
         size_t place = 0;
 
         while (place < count && !str_equal(pairs[place].key, pair.key)) place++;
-        if (place == BOOK_METADATA_MAX)
-            return BOOK_METADATA_MAX + 1; /* refused because of their number */
+        /* refused because of their number */
+        if (place == BOOK_METADATA_MAX) return BOOK_METADATA_MAX + 1;
         pairs[place] = pair;
         if (place == count) count++;
     }
