@@ -16,7 +16,7 @@ enum {
 };
 
 struct batch {
-    struct list link; /* in service.batches, after the batch was proposed */
+    struct list link; /* in service.batches after the batch was proposed */
     struct member_service *service;
     struct proposal proposal;
     struct buf bytes;
@@ -83,7 +83,8 @@ void batch_flush(struct member_service *service)
 
     timer_stop(&service->batch_due);
     if (!batch || batch->broken || batch->ops == batch->context) {
-        drop(service, ERR_NOMEM); /* or there is no operation */
+        /* without memory or without operations there is nothing to propose */
+        drop(service, ERR_NOMEM);
         return;
     }
     service->batch = NULL;

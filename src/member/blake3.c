@@ -11,7 +11,7 @@ enum {
     CHUNK = 1024,
     ROUNDS = 7,
     WORDS = 8,
-    DEPTH_MAX = 54, /* of a tree over 2^64 bytes */
+    DEPTH_MAX = 54, /* depth of a tree over 2^64 bytes */
     FLAG_CHUNK_START = 1,
     FLAG_CHUNK_END = 2,
     FLAG_PARENT = 4,
@@ -52,9 +52,9 @@ static void compress(const uint32_t chain[WORDS], const uint32_t block[16], uint
     s[15] = flags;
     memcpy(m, block, sizeof m);
     for (unsigned round = 0; round < ROUNDS; round++) {
-        for (unsigned i = 0; i < 4; i++) /* columns */
+        for (unsigned i = 0; i < 4; i++) /* mix the columns */
             blake3_mix(s, i, 4 + i, 8 + i, 12 + i, m[2 * i], m[2 * i + 1]);
-        for (unsigned i = 0; i < 4; i++) /* diagonals */
+        for (unsigned i = 0; i < 4; i++) /* mix the diagonals */
             blake3_mix(s, i, 4 + (i + 1) % 4, 8 + (i + 2) % 4, 12 + (i + 3) % 4, m[8 + 2 * i],
                        m[9 + 2 * i]);
         for (unsigned i = 0; i < 16; i++) next[i] = m[order[i]];

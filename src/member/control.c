@@ -10,7 +10,7 @@
 
 #include "member/service_internal.h"
 
-enum { TEXT_MAX = 256, ORDER_BYTES_MAX = 512 /* of an encoded ControlPush */ };
+enum { TEXT_MAX = 256, ORDER_BYTES_MAX = 512 /* maximum size of an encoded ControlPush */ };
 
 struct line {                  /* a worker with a stream or a waiting directive; made by map_make */
     struct call_stream stream; /* call NULL: no stream */

@@ -19,7 +19,7 @@ enum {
 struct member_machine {
     struct member_machine_options options;
     struct membership *membership;
-    struct arena arena; /* of the command being applied */
+    struct arena arena; /* memory of the command being applied */
     struct member_result results[MEMBER_OPS_MAX];
     struct member_restore *restore;
 };
@@ -144,7 +144,7 @@ static enum err machine_apply(void *state, const struct machine_entry *entry, st
     arena_reset(&machine->arena);
     err = member_command_read(entry->command, &machine->arena, &command, note);
     if (err == ERR_VERSION) return err;
-    if (err == ERR_NOMEM) abort(); /* because the state would differ from other replicas */
+    if (err == ERR_NOMEM) abort(); /* going on would make this state differ from other replicas */
     if (err) command = nothing; /* an unreadable command only moves the clock, on every replica */
     member_apply(machine->membership, entry->index, entry->clock_ns, &command, machine->results);
     if (err) machine->results[0].status = MEMBER_S_UNREADABLE;

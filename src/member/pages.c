@@ -7,10 +7,11 @@
 
 enum {
     FREE_TOO_LONG_MS = 10000,
-    ROWS_MAX = 5000, /* per page, because a page is written in one turn of the loop */
+    ROWS_MAX = 5000, /* rows per page; a page is written in one turn of the loop */
 };
 
-#define MORE "{\"more\":true}\n" /* ListWorkers and ListPartitions have them all */
+/* The last line of a truncated page; ListWorkers and ListPartitions return everything. */
+#define MORE "{\"more\":true}\n"
 
 static bool is_degraded(const struct member_service *service, const struct cluster_numbers *n)
 {

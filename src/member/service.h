@@ -39,7 +39,7 @@ struct member_service_options {
     const char *(*leader_address)(void *owner);
     void *owner;
     struct tls_context *tls; /* for connections to the leader; NULL: plaintext */
-    const char *name;        /* of this replica; copied */
+    const char *name;        /* name of this replica; copied */
     struct member_options member;
     /* Without `enabled` the machine follows the log and nothing is served. */
     bool enabled;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #define NOT_READY "the leader is not ready yet"
-#define OF_NOBODY UINT64_MAX /* an incarnation */
+#define OF_NOBODY UINT64_MAX /* an incarnation that no worker has */
 enum { LEASE_INTERVALS = 2 };
 
 struct beat_wait { /* a heartbeat that waits for a proposal */

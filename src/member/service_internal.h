@@ -21,7 +21,7 @@
 
 enum {
     MEMBER_ANSWER_MAX = 4 << 20,
-    MEMBER_METHODS_MAX = 64,       /* for both servers */
+    MEMBER_METHODS_MAX = 64,       /* methods of both servers */
     MEMBER_REQUEST_OPS_MAX = 1024, /* partitions or items per call */
 };
 
@@ -60,11 +60,11 @@ struct beats {
     uint64_t reply_max_ms;
     struct list ages; /* unanswered heartbeats, oldest first */
     struct timer overdue;
-    /* on the leader: */
+    /* Only on the leader: */
     struct list gathered;
     struct beats_round round;
     struct timer round_due;
-    /* on a follower: */
+    /* Only on a follower: */
     struct list outgoing; /* heartbeats that were not sent to the leader yet */
     uint32_t outgoing_count;
     size_t pass_count;
@@ -103,7 +103,7 @@ enum err beats_open(struct beats *beats, struct member_service *service);
 /* Call this after the server and the replica are closed. Releases the heartbeats that still
  * wait. */
 void beats_stop(struct beats *beats);
-void beats_close(struct beats *beats); /* after the connection to the leader is closed */
+void beats_close(struct beats *beats); /* call after the connection to the leader is closed */
 
 void beats_set_facts(struct beats *beats, const struct beats_facts *facts);
 
@@ -168,7 +168,7 @@ struct member_method {
                    uint32_t count);
     /* A call of a worker: field 1 is the worker's id, and the certificate must have that name. */
     bool of_worker;
-    bool tools;             /* for tools: not served on the workers' listener */
+    bool tools;             /* a method for tools, not served on the workers' listener */
     enum member_kind items; /* Start, Submit, GiveBack: the kind of operation for each item */
 };
 #define MEMBER_METHOD(rpc, word, response_max, ...)                                                \
@@ -186,7 +186,7 @@ extern const struct member_method member_worker_methods[], member_work_methods[]
 struct member_request {
     struct leader_request base;
     struct operation_wait wait;
-    /* for Pull: */
+    /* Only for Pull: */
     struct timer timer;
     mono_time until;
     bool pulls; /* in service.pullers */
@@ -354,15 +354,15 @@ struct call_stream { /* first member of every stream's struct, which is the data
 void call_stream_begin(struct call_stream *stream, struct member_service *service,
                        struct rpc_call *call, void (*over)(struct call_stream *stream));
 void call_stream_end(struct call_stream *stream, enum grpc_status status, const char *why);
-void call_stream_drained(void *service, struct rpc_call *call); /* on_drain */
-void call_stream_done(void *service, struct rpc_call *call);    /* on_done */
+void call_stream_drained(void *service, struct rpc_call *call); /* the on_drain callback */
+void call_stream_done(void *service, struct rpc_call *call);    /* the on_done callback */
 void call_streams_end(struct member_service *service, const char *why);
 
 /* -- control.c -- */
 enum directive_kind { ORDER_DRAIN, ORDER_SNAPSHOT, ORDER_KINDS };
 struct directive {
     enum directive_kind kind;
-    uint64_t deadline_ms; /* DRAIN */
+    uint64_t deadline_ms; /* only for ORDER_DRAIN */
     struct str text;      /* kind of the snapshot; truncated to 256 bytes */
 };
 /* Makes an admitted Subscribe call the worker's control stream. The worker's previous stream ends
@@ -396,7 +396,7 @@ enum member_shown worker_shown(const struct member_service *service,
                                const struct member_worker *worker);
 struct cluster_numbers {
     uint64_t active, suspected, dead, known, draining, round;
-    uint64_t streams, entries, operations; /* for the metrics */
+    uint64_t streams, entries, operations; /* only shown as metrics */
     bool hold;
     struct member_status_counts counts;
 };

@@ -13,7 +13,7 @@ enum {
     /* delay after a refusal, such as a full disk or a cluster level without workers */
     AGAIN_MS = 250,
     SCAN_LEAST_MS = 5,     /* minimum time between two scans */
-    SCAN_REFUSED_MS = 100, /* while the log refuses proposals; due operations stay due */
+    SCAN_REFUSED_MS = 100, /* delay while the log refuses proposals; due operations stay due */
 };
 
 /* -- T: it moves with the entries of the log; only the leader can estimate T between entries -- */

@@ -45,7 +45,7 @@ static void read_status(struct leader_request *request)
     struct member_service *service = member_of(request);
     struct cluster_numbers n = cluster_numbers(service);
     const uint32_t *of = n.counts.of_state;
-    const uint64_t numbers[] = {/* fields 1 to 18 */
+    const uint64_t numbers[] = {/* values of fields 1 to 18 */
                                 n.active,
                                 n.known,
                                 n.counts.total_partitions,

@@ -38,7 +38,7 @@ static void pack_registered(const struct member_service *service,
     const struct member_local_options *local = &service->options.local;
     struct member_status_counts counts = member_counts(membership_of(service));
     uint64_t interval = local->detect.heartbeat_interval_ns / NS_PER_MS;
-    const uint64_t numbers[] = {/* fields 1 to 12 */
+    const uint64_t numbers[] = {/* values of fields 1 to 12 */
                                 result->incarnation,
                                 counts.assignment_epoch,
                                 counts.coord_epoch,

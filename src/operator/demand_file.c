@@ -10,7 +10,7 @@
 #include "text/toml_json.h"
 
 enum {
-    JSON_BYTES_MAX = 4 * DEMAND_FILE_BYTES_MAX, /* of a TOML file converted to JSON */
+    JSON_BYTES_MAX = 4 * DEMAND_FILE_BYTES_MAX, /* size limit of a TOML file converted to JSON */
     TOML_MEMORY_MAX = 512 << 20,
     NUMBER_CAP = 40,
     SHOWN = 60, /* bytes of an invalid value shown in a note */

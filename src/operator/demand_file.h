@@ -25,7 +25,8 @@
 enum {
     DEMAND_FILE_BYTES_MAX = 16 << 20,
     DEMAND_FILE_ROWS_MAX = 200 * 1000,
-    DEMAND_FILE_MEMORY_MAX = 1 << 30, /* of the parsed rows and texts; freed with the arena */
+    /* memory of the parsed rows and texts; freed with the arena */
+    DEMAND_FILE_MEMORY_MAX = 1 << 30,
 };
 
 struct demand_file_row {

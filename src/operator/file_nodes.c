@@ -116,7 +116,7 @@ void file_available(struct demand_source *source, const struct available *given)
     if (map_count(&f->hints) == HINTS_MAX)
         free(map_remove(&f->hints, map_next(&f->hints, &cursor)->key));
     hint = map_make(&f->hints, given->key, sizeof *hint);
-    if (!hint) return; /* a hint may be lost */
+    if (!hint) return; /* without memory the hint is dropped, because hints may be lost */
     *hint = (struct received_hint){.key = str_of(hint + 1, given->key.len),
                                    .count = given->count,
                                    .confidence = given->confidence,

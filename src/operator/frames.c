@@ -44,7 +44,7 @@ enum err frames_hello(struct frame_parts *parts, struct str cluster, struct buf 
 
     pack_text(&body, 1, cluster);
     pack_text(&body, 3, STR("v1alpha1"));
-    pack_u64(&body, 100, 1); /* reports_drains */
+    pack_u64(&body, 100, 1); /* field reports_drains */
     return finish(out, SEND_HELLO, &body);
 }
 

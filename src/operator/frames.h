@@ -33,7 +33,7 @@ struct drain_message {
     struct str instruction_id, machine;
     bool drained;
     uint64_t left_seconds;
-    struct str error; /* empty: the operator did not give up */
+    struct str error; /* why the operator gave up; empty: it did not */
 };
 enum err frames_drain_report(struct frame_parts *parts, const struct drain_message *word,
                              struct buf *out);

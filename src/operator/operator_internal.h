@@ -83,8 +83,8 @@ struct operator_host {
     bool seen_whole;
     struct timer tick, settle, due, stale;
 
-    bool open;      /* there is a stream, and the Hello was sent */
-    bool connected; /* and the shard acknowledged the Hello */
+    bool open;      /* a stream exists, and the Hello was sent */
+    bool connected; /* the shard acknowledged the Hello */
     /* a roll-up was acknowledged on this stream; the shard has reported all machines before that */
     bool whole;
     bool whole_due;     /* source_ops.nodes_whole must be called */
@@ -101,7 +101,7 @@ struct operator_host {
 };
 
 void operator_step_later(struct operator_host *host);
-/* operator_stream.c */
+/* in operator_stream.c: */
 enum err uplink_open(struct operator_host *host, const struct operator_options *options,
                      struct note *note);
 /* done() is called in a later turn, when the stream is closed. */
@@ -110,7 +110,7 @@ void uplink_free(struct operator_host *host);
 void operator_demand_changed(struct operator_host *host);
 /* Queues the frame in host->frame. False: the frame was dropped, which is counted and logged. */
 bool operator_answer(struct operator_host *host, enum err written);
-/* operator_reclaim.c */
+/* in operator_reclaim.c: */
 enum err operator_reclaims_open(struct operator_host *host, struct note *note);
 void operator_reclaims_step(struct operator_host *host);
 /* ERR_INVALID with a note: the order has no id. */
@@ -120,7 +120,7 @@ enum err operator_reclaims_take(struct operator_host *host,
 /* metrics.c: errors of metrics_add_fields(). `metrics` NULL: *ret_rows stays NULL. */
 enum err operator_metrics_open(struct metrics *metrics, struct metric_fields **ret_rows,
                                struct note *note);
-/* operator_blob.c */
+/* in operator_blob.c: */
 enum err operator_template_open(struct operator_host *host, const char *path, struct note *note);
 void operator_blob_wanted(struct operator_host *host, const struct blob_request *request);
 #endif

@@ -70,7 +70,7 @@ enum err operator_reclaims_open(struct operator_host *host, struct note *note)
     enum err err = reclaims_open(entropy_u64(host->io->entropy), &host->reclaims);
 
     if (err) return err;
-    reclaims_reporting(host->reclaims, true); /* until a shard does not accept reports */
+    reclaims_reporting(host->reclaims, true); /* assumed until a shard does not accept reports */
     err = side_file_open(&options, &host->keeper, note);
     return err ? err : reclaims_load(host, note);
 }
@@ -93,7 +93,7 @@ static void reclaim_begin(struct operator_host *host, const struct reclaim *r, w
     LOG_INFO(&host->log, "reclaim started", log_str("machine", r->machine),
              log_str("instruction", r->id), log_u64("grace_ms", order.grace_ms),
              log_bool("resumed", r->resumed));
-    assert(r->phase == RECLAIM_BEGUN && r->id.len && r->machine.len); /* I6 */
+    assert(r->phase == RECLAIM_BEGUN && r->id.len && r->machine.len); /* invariant I6 */
     nodes_reclaim(host->nodes, r->machine, NODE_DRAINING);
     host->source->ops->reclaim(host->source, &order);
 }

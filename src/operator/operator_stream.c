@@ -23,7 +23,8 @@ enum {
     PAUSE_FIRST_MS = 500,
     PAUSE_MAX_MS = 30 * 1000,
     LASTED_MS = 30 * 1000,
-    PING_AFTER_MS = 20 * 1000, /* of silence, because a crashed shard host sends nothing */
+    /* silence after which a ping is sent, because a crashed shard host sends nothing */
+    PING_AFTER_MS = 20 * 1000,
     PING_TIMEOUT_MS = 20 * 1000,
 };
 

@@ -23,7 +23,7 @@ struct side_file_options {
     const char *directory; /* NULL: `path` is the whole path */
     const char *path;
     size_t bytes_max;
-    uint32_t mode; /* of a written file */
+    uint32_t mode; /* file mode of a written file */
     /* All callbacks run on the loop's thread, never from inside a call of this header. Watched: the
      * content differs from the previous content. */
     void (*on_content)(void *owner, struct str content);

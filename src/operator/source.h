@@ -37,7 +37,7 @@ struct operator_around {
     struct io *io;
     const struct log_source *log;
     struct metrics *metrics; /* may be NULL */
-    struct str cluster;      /* its id */
+    struct str cluster;      /* id of the cluster */
     const char *state_dir;   /* private to this process */
     struct operator_host *host;
     struct demand *demand;
@@ -56,7 +56,7 @@ struct reclaim_order {
     struct str instruction_id;
     struct str machine_id;
     struct str node_name, provider_id; /* if known; otherwise empty */
-    uint64_t grace_ms;                 /* from now on */
+    uint64_t grace_ms;                 /* time left from now on */
     int32_t preemptor_priority;        /* 0: no preemptor; the machine is not needed any more */
     bool resumed; /* the order was given before this process started; its progress is unknown */
 };
@@ -66,14 +66,14 @@ struct available {
     const struct requirement *requirements;
     size_t requirement_count;
     uint32_t count;
-    uint32_t confidence; /* as on the wire: 1 NONE, 2 LOW, 3 MEDIUM, 4 HIGH */
+    uint32_t confidence; /* values of the wire: 1 NONE, 2 LOW, 3 MEDIUM, 4 HIGH */
     double cost_per_hour;
 };
 
 /* Strings and lists that a source gets are valid during the call. Members whose comment says "may
  * be NULL" are optional. */
 struct source_ops {
-    const char *name; /* for the log: "file" */
+    const char *name; /* name in the log, for example "file" */
     /* Begins. An error ends the process with the note, so a condition that may pass later must not
      * be an error. */
     enum err (*start)(struct demand_source *source, const struct operator_around *around,

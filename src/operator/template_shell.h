@@ -29,7 +29,7 @@ struct template_part {
     enum template_part_kind kind;
     enum context context;
     size_t line;
-    struct str text;      /* TEXT; REQUIREMENT: the key */
+    struct str text;      /* TEXT: the text; REQUIREMENT: the key */
     struct str otherwise; /* REQUIREMENT: the default */
     bool has_otherwise;
 };

@@ -38,7 +38,7 @@
 #include "rpc/client.h"
 
 enum {
-    PROVIDER_ATTEMPTS_MAX = 3, /* for a call that never reached the provider */
+    PROVIDER_ATTEMPTS_MAX = 3, /* attempts of a call that never reached the provider */
     PROVIDER_CALLS_PER_CONNECTION = 8192,
 };
 
@@ -50,9 +50,9 @@ struct provider_options { /* the texts must outlive the client */
     int64_t epoch;            /* > 0 */
     struct tls_context *tls;  /* NULL: plaintext. Held by reference */
     const char *tls_name;     /* NULL: the dialled host */
-    uint32_t connections_max; /* for calls, not for List; 0: 16 */
+    uint32_t connections_max; /* connections for calls, not for List; 0: 16 */
     uint32_t calls_max;       /* waiting and running; 0: 65,536; further calls get ERR_FULL */
-    uint64_t timeout_ms, list_timeout_ms; /* per attempt; 0: 30 s, 2 min */
+    uint64_t timeout_ms, list_timeout_ms; /* time limit of one attempt; 0: 30 s, 2 min */
     size_t kept_max; /* bytes of large requests kept for sending again; 0: 16 MiB */
     size_t list_max; /* bytes of one List answer; 0: 2 GiB */
     uint64_t backoff_first_ms, backoff_max_ms; /* between connection attempts; 0: as rpc/client.h */
@@ -66,7 +66,7 @@ enum err provider_open(const struct provider_options *options, struct provider *
 void provider_close(struct provider *provider, void (*done)(void *owner), void *owner);
 struct provider_stats {
     uint32_t running, waiting, connections;
-    size_t waiting_bytes; /* of waiting requests */
+    size_t waiting_bytes; /* total size of waiting requests */
     int64_t sequence;     /* the last sequence number used */
 };
 struct provider_stats provider_stats(const struct provider *provider);
@@ -104,10 +104,10 @@ struct provider_request { /* everything is copied */
     enum provider_verb verb;
     struct str machine;
     uint64_t timeout_ms;          /* 0: the timeout of the client */
-    struct str cluster, blob;     /* CONFIGURE */
-    const struct label *metadata; /* CONFIGURE */
+    struct str cluster, blob;     /* only for CONFIGURE */
+    const struct label *metadata; /* only for CONFIGURE */
     size_t metadata_count;
-    uint64_t grace_seconds; /* DRAIN */
+    uint64_t grace_seconds; /* only for DRAIN */
     /* NULL as in a shard: the client's shard id and epoch, and a new sequence number. */
     const struct provider_token *token;
 };
@@ -131,8 +131,9 @@ struct provider_chunk { /* may be read on another thread until provider_chunk_do
     struct str bytes;
 };
 struct provider_fetch_request {
-    struct str cursor;      /* since_revision; empty: everything */
-    struct str page_token;  /* of the previous page; empty: the first page */
+    struct str cursor; /* the since_revision; empty: everything */
+    /* token of the next page, from the previous page; empty: the first page */
+    struct str page_token;
     uint32_t page_size;     /* 0: all machines in one page */
     const uint32_t *states; /* only machines in these states; not checked by the client */
     size_t state_count;     /* 0: machines in all states */

@@ -13,7 +13,7 @@ enum { LANES_MAX = 64 };
 struct call_lane { /* a connection for calls */
     struct rpc_channel *channel;
     uint32_t running;
-    size_t bytes;    /* of running requests */
+    size_t bytes;    /* total size of running requests */
     mono_time alive; /* when the connection last received an answer, or was opened */
 };
 struct provider {
@@ -22,10 +22,10 @@ struct provider {
     struct call_lane lanes[LANES_MAX];
     uint32_t lane_count, lane_next; /* lane_next: the lane of the last call */
     struct rpc_channel *bulk;       /* connection for List */
-    struct list waiting;            /* struct call */
+    struct list waiting;            /* struct call, in order of arrival */
     struct timer turn; /* sends waiting calls, and ends calls that have waited too long */
     uint32_t waiting_count, running;
-    size_t waiting_bytes; /* of waiting requests */
+    size_t waiting_bytes; /* total size of waiting requests */
     size_t kept;          /* bytes kept of large running requests */
     uint32_t open;        /* number of channels that exist */
     const char *held;     /* why mutating calls are no longer sent; NULL: they are sent */

@@ -46,7 +46,7 @@ struct provider_list_end {
     /* For the since_revision of the next List. Empty: request everything, because the provider sent
      * no revision or does not report removed machines. */
     struct str cursor;
-    struct str revision; /* as received */
+    struct str revision; /* the revision as received */
     bool tombstones;     /* the provider reports removed machines */
 };
 /* Call this when all bytes were fed. The texts belong to the list. ERR_PARSE if the MachineList is

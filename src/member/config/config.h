@@ -29,7 +29,7 @@ enum config_sink { CONFIG_SINK_STDOUT, CONFIG_SINK_FILE, CONFIG_SINK_NONE };
  * member/settings.h. */
 struct member_config {
     bool enabled;       /* there is a [transport] section; if false, nothing below is set */
-    struct ulid run_id; /* canonical: print it with ulid_text */
+    struct ulid run_id; /* canonical; print the id with ulid_text() */
     uint64_t start_timeout_ms, loser_exit;
     struct {
         const char *path;

@@ -78,7 +78,7 @@ static enum err one_of(const char *path, struct str text, const char *const *cho
                      (int)min_size(text.len, 40), text.at, list);
 }
 
-/* A list of strings; *ret_list ends with a NULL. */
+/* Reads a required list of strings; *ret_list ends with NULL. */
 static enum err need_list(struct manifest *m, const char *path, size_t max,
                           const char *const **ret_list, size_t *ret_count, struct note *note)
 {

@@ -9,7 +9,8 @@
 #include "member/core/internal.h"
 
 enum { EACH = 2 /* verdicts per worker and scan */ };
-#define LEAD_MAX_MS (100 * 365 * 86400000ull) /* that a worker's clock is believed to be ahead */
+/* a worker clock that is further ahead is not believed */
+#define LEAD_MAX_MS (100 * 365 * 86400000ull)
 
 struct detect {
     struct detect_options options;

@@ -50,7 +50,11 @@ struct detect_options { /* detect_defaults() fills all of it; times in nanosecon
 #define DETECT_MS             1000000ull
 #define DETECT_MASS_WINDOW_NS (10000 * DETECT_MS)
 #define DETECT_SKEW_AGAIN_NS  (3600000 * DETECT_MS)
-enum { DETECT_MASS_LEAST = 10, DETECT_PHI_MAX = 100, DETECT_PHI_LEAST = 10 /* gaps */ };
+enum { /* minimum number of gaps */
+       DETECT_MASS_LEAST = 10,
+       DETECT_PHI_MAX = 100,
+       DETECT_PHI_LEAST = 10
+};
 
 /* The detector's state of one worker, embedded in the worker's row. Only detect.c accesses it,
  * except `owner`. */
@@ -60,7 +64,8 @@ struct watched {
     /* due: minus the lateness of scans that had been granted by then */
     uint64_t lease_ns, due_ns, last_ns;
     uint64_t skew_reported_ns;
-    double gap_mean, gap_variance; /* of the times between the worker's heartbeats */
+    /* mean and variance of the times between the worker's heartbeats */
+    double gap_mean, gap_variance;
     uint32_t confirmed, gaps;
     bool watching, suspected, held, skew_reported;
 };

@@ -77,7 +77,7 @@ struct partition {
     uint32_t timeouts; /* REVOKING: deadlines that have passed */
     struct worker *owner;
     uint64_t owner_incarnation, grant_epoch;
-    uint64_t since_ns, deadline_ns; /* T */
+    uint64_t since_ns, deadline_ns; /* times of T */
     char *checkpoint;               /* NULL: none */
     uint32_t checkpoint_len;
     uint64_t checkpoint_epoch;
@@ -147,8 +147,9 @@ struct membership {
     struct assigned *assigned;
     size_t assigned_count, assigned_cap;
 
-    struct order workers, items, pending; /* by id, by id, by place */
-    struct map by_id; /* the same workers; heartbeats find theirs here in constant time */
+    struct order workers, items, pending; /* ordered by id, by id, and by place */
+    /* by_id: the same workers; finds the worker of a heartbeat in constant time */
+    struct map by_id;
     struct order_kind worker_kind, item_kind, pending_kind;
     /* memory of the orders; depends on history, so it is not part of the quota */
     uint64_t order_bytes;
@@ -187,7 +188,7 @@ bool member_rules_read(struct decoder *in, struct member_rules *ret_rules);
 void row_born(struct membership *m, struct member_row *row, enum row_kind kind);
 void row_edit(struct membership *m, struct member_row *row);
 void row_gone(struct membership *m, struct member_row *row);
-void rows_settle(struct membership *m); /* at the end of a command */
+void rows_settle(struct membership *m); /* called at the end of a command */
 /* writes a snapshot record */
 void row_record(const struct section_row *section, struct encoder *out);
 /* the records in snapshot order; the record of each row kind */
@@ -274,19 +275,20 @@ enum err partitions_target(struct membership *m, uint32_t *ret_moved);
 void partitions_settle(struct membership *m); /* moves every partition that may move */
 /* when the rebalance window closes; UINT64_MAX: none is open */
 uint64_t partitions_window_ns(const struct membership *m);
-void partition_hold(struct partition *partition); /* adds it to its owner's list */
+void partition_hold(struct partition *partition); /* adds the partition to its owner's list */
 void partition_due(struct membership *m, struct partition *partition);
 
 /* -- work.c -- */
 struct item *item_find(const struct membership *m, const struct member_digest *id);
 struct item *item_new(struct membership *m, const struct member_digest *id);
-void item_file(struct membership *m, struct item *item); /* into the list of its state */
+/* adds the item to the list of its state */
+void item_file(struct membership *m, struct item *item);
 /* work_item: WORK_START, SUBMIT and RELEASE. */
 member_op_fn work_enqueue, work_pull, work_item, work_steal;
 /* The worker's incarnation is over: its running items return to the queue. */
 void work_let_go(struct membership *m, struct worker *worker, bool died);
 
 /* -- local.c -- */
-/* before the worker's row is freed; NULL is allowed */
+/* call before the worker's row is freed; NULL is allowed */
 void local_forget(struct local_worker *local);
 #endif

@@ -11,7 +11,7 @@
 /* Delay until a proposal that was not applied is repeated. */
 #define AGAIN_NS (1000 * MEMBER_NS_PER_MS)
 enum {
-    BATCH_OPS = 4096, /* per scan */
+    BATCH_OPS = 4096, /* operations per scan */
     /* suspects named in a batch; with more suspects no partition moves at all */
     SUSPECTS_MAX = 2048,
     VERDICTS = 256,    /* taken from the detector in one call */
@@ -200,7 +200,7 @@ static void sentence(struct member_local *local, struct local_worker *l, enum se
 
 static void local_check(const struct member_local *local)
 {
-    assert(!local->counts.suspected == list_empty(&local->suspected)); /* L2 */
+    assert(!local->counts.suspected == list_empty(&local->suspected)); /* invariant L2 */
 }
 
 static void look_at(struct member_local *local, struct worker *worker, uint64_t now_ns)
@@ -310,7 +310,7 @@ void member_local_sync(struct member_local *local, uint64_t now_ns)
     while ((node = list_pop(&local->m->touched)) != NULL)
         look_at(local, CONTAINER_OF(node, struct worker, touched), now_ns);
     local_check(local);
-    assert(local->counts.watched == local->m->of_standing[MEMBER_ACTIVE]); /* L1 */
+    assert(local->counts.watched == local->m->of_standing[MEMBER_ACTIVE]); /* invariant L1 */
 }
 
 struct local_worker *local_find(const struct member_local *local, struct str id)
@@ -495,7 +495,7 @@ struct member_heard member_local_beat(struct member_local *local, const struct m
     heard.assignment_version = l ? l->version : 0;
     heard.coord_epoch = head->coord_epoch;
     local_check(local);
-    assert(heard.verdict != MEMBER_BEAT_ACK || !l->sentence); /* L3 */
+    assert(heard.verdict != MEMBER_BEAT_ACK || !l->sentence); /* invariant L3 */
     return heard;
 }
 

@@ -39,7 +39,7 @@ struct member_local;
 enum err member_local_open(struct membership *membership,
                            const struct member_local_options *options, uint64_t now_ns,
                            struct member_local **ret_local);
-void member_local_close(struct member_local *local); /* NULL is fine */
+void member_local_close(struct member_local *local); /* NULL is allowed */
 /* Copies to `options` those settings of `next` that may change during a leadership: checkpoints,
  * and the detector except its kind and the times that workers were promised. */
 void member_local_options_take(struct member_local_options *options,
@@ -55,7 +55,7 @@ struct member_beat {
     enum member_phase phase;
     struct beat due;
     struct member_instance instance; /* zero: not sent */
-    uint64_t incarnation;            /* as the worker believes; 0: not sent */
+    uint64_t incarnation; /* the incarnation that the worker believes it has; 0: not sent */
     bool has_load;
     double load; /* ignored and counted if not in 0..1 */
 };
@@ -75,7 +75,7 @@ struct member_in_use {
     /* this leader received a heartbeat of the other process; false: `silent_ms` counts from the
      * takeover */
     bool heard;
-    uint64_t silent_ms; /* since the last heartbeat of the other process */
+    uint64_t silent_ms; /* time since the last heartbeat of the other process */
 };
 struct member_heard {
     enum member_beat_verdict verdict;

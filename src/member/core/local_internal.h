@@ -27,7 +27,7 @@ struct local_worker {
     enum sentence sentence;
     uint64_t sentence_ns;
     int64_t sentence_due_ms;
-    struct member_instance next_instance; /* with SENTENCE_RESTART */
+    struct member_instance next_instance; /* the new instance, with SENTENCE_RESTART */
     /* checkpoints: */
     struct list ask;          /* in the list of requests to send */
     uint64_t asked, answered; /* newest rounds asked and answered */
@@ -60,11 +60,11 @@ struct member_local {
     uint64_t fair_ns; /* since when the leader's own scans have not been late */
     struct list suspected, changed, ready, sentenced, asks;
     struct list fresh;
-    struct fresh **fresh_of; /* by partition */
+    struct fresh **fresh_of; /* index: partition number */
     uint32_t fresh_total;
     uint64_t round_ns, flushed_ns, timed_ns; /* times of the last round, flush and timeout check */
     bool round_now, lifted;                  /* lifted: a suspicion ended after the last proposal */
-    struct list events;                      /* not read yet */
+    struct list events;                      /* events not read yet */
     struct local_event *taken;               /* the event that was read last */
     struct member_local_counts counts;
 };

@@ -323,13 +323,15 @@ static void member_check(const struct membership *m)
     const struct partition *p = total ? &m->partitions[m->command % total] : NULL;
 
     assert(of[MEMBER_FREE] + of[MEMBER_OWNED] + moving == total &&
-           m->dues.count == moving);                                                      /* I1 */
-    assert(!p || (p->grant_epoch <= m->head.assignment_epoch && !p->owner == !p->state)); /* I2 */
-    assert(w[MEMBER_ACTIVE] + w[MEMBER_DEAD] + w[MEMBER_REMOVED] == m->workers.count);    /* I3 */
-    assert(m->workers.count == map_count(&m->by_id));                                     /* I3 */
-    assert(m->of_item[MEMBER_ITEM_PENDING] == m->pending.count);                          /* I4 */
-    assert(m->head.event_number - m->head.emitted == m->event_count);                     /* I5 */
-    assert(list_empty(&m->edited));                                                       /* I6 */
+           m->dues.count == moving); /* I1 */
+    /* invariant I2 */
+    assert(!p || (p->grant_epoch <= m->head.assignment_epoch && !p->owner == !p->state));
+    /* invariant I3 */
+    assert(w[MEMBER_ACTIVE] + w[MEMBER_DEAD] + w[MEMBER_REMOVED] == m->workers.count);
+    assert(m->workers.count == map_count(&m->by_id));                 /* invariant I3 */
+    assert(m->of_item[MEMBER_ITEM_PENDING] == m->pending.count);      /* invariant I4 */
+    assert(m->head.event_number - m->head.emitted == m->event_count); /* invariant I5 */
+    assert(list_empty(&m->edited));                                   /* invariant I6 */
 }
 
 void member_apply(struct membership *m, uint64_t index, uint64_t clock_ns,

@@ -134,7 +134,7 @@ struct member_op { /* each kind above lists the fields it uses; texts are views 
     uint64_t incarnation;
     struct member_instance instance;
     uint64_t expect, fence_ns;
-    uint32_t lease_ms, weight; /* weight 0: 1 */
+    uint32_t lease_ms, weight; /* weight 0 counts as 1 */
     bool by_beat, restart, capable, flag, all;
     struct str labels, text, bytes;
     enum member_cause cause;
@@ -252,7 +252,7 @@ enum member_topic {
 struct member_event {
     enum member_topic topic;
     uint64_t number; /* consecutive; 0: the event exists only on the leader */
-    uint64_t index;  /* of the log entry; the event's id is "<index>.<n>" */
+    uint64_t index;  /* index of the log entry; the event's id is "<index>.<n>" */
     uint32_t n;
     int64_t wall_ms;   /* time of the command that caused the event */
     struct str worker; /* id of the worker or leader; empty: none */
@@ -262,7 +262,7 @@ struct member_event {
     struct str text;
     /* FAILED: due time; SUSPECTED, RECOVERED: lateness; CLOCK_SKEW: clock difference */
     int64_t due_ms;
-    uint64_t epoch; /* of the assignment, the grant or the coordinator */
+    uint64_t epoch; /* epoch of the assignment, the grant or the coordinator */
     uint32_t partition;
     /* ASSIGNMENT_CHANGED: moved partitions; CHECKPOINT_*: round; MASS_FAILURE_HOLD: workers that
      * would fail */
@@ -338,7 +338,7 @@ struct member_item {
     bool started;
     uint32_t attempts; /* number of workers that died while they held the item */
     int64_t enqueued_ms, changed_ms;
-    struct str payload; /* until the item is DONE or FAILED */
+    struct str payload; /* kept until the item is DONE or FAILED */
     struct str result;  /* DONE: the submitted result; FAILED: the reason */
 };
 bool member_find_item(const struct membership *membership, const struct member_digest *id,
@@ -352,7 +352,7 @@ struct member_status_counts {
     struct str leader;   /* holder of the lease row */
     uint64_t advised_ms; /* heartbeat interval sent to workers; 0: none */
     uint32_t active, draining, dead, tombstones;
-    uint32_t total_partitions, of_state[4]; /* by enum member_partition_state */
+    uint32_t total_partitions, of_state[4]; /* of_state: index is enum member_partition_state */
     /* T since when the oldest free partition is free; UINT64_MAX: none is free */
     uint64_t oldest_free_ns;
     uint64_t pending, running, done, failed; /* numbers of items */

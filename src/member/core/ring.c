@@ -14,7 +14,7 @@ enum { KEY_MAX = MEMBER_ID_MAX + 24 };
 
 struct seat { /* a worker */
     struct seat *next_gone;
-    uint64_t hash; /* of the id */
+    uint64_t hash; /* hash of the id */
     uint32_t number, weight;
     bool placed, gone; /* placed: its points are in `spots` */
     char id[];

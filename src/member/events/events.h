@@ -76,7 +76,7 @@ struct event_line {
 };
 
 enum member_events_heartbeat {
-    HEARTBEAT_EVENTS_ALL, /* all up to heartbeat_limit per second; above it one in HEARTBEAT_EVENTS_ONE_IN */
+    HEARTBEAT_EVENTS_ALL, /* all, up to heartbeat_limit per second; above it one in HEARTBEAT_EVENTS_ONE_IN */
     HEARTBEAT_EVENTS_SAMPLED, /* one in HEARTBEAT_EVENTS_ONE_IN, also limited by heartbeat_limit */
     HEARTBEAT_EVENTS_NONE
 };
@@ -91,7 +91,7 @@ struct member_events_options {
     uint64_t heartbeat_limit; /* lines per second; 0: 5,000 */
     bool ids;                 /* write event_id, incarnation and replayed */
     bool rollout_only;        /* write only rollout's topics, with rollout's attributes */
-    uint64_t seed;            /* of the random choice of sampled heartbeats */
+    uint64_t seed;            /* seed of the random choice of sampled heartbeats */
 };
 struct member_events_stats {
     uint64_t written[TOPIC_COUNT]; /* accepted by the sink */

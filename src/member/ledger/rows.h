@@ -29,7 +29,7 @@ struct worker_row {
     struct str worker_id, run_id;
     uint64_t registered_at_ms, incarnation;
     uint32_t standing; /* 0 ACTIVE 1 SUSPECTED 2 DEAD 3 REMOVED */
-    uint32_t reason;   /* of a removal: 0 none 1 left 2 dead 3 evicted 4 replaced */
+    uint32_t reason;   /* reason of a removal: 0 none 1 left 2 dead 3 evicted 4 replaced */
     bool draining;
     struct str instance;
 };

@@ -11,14 +11,14 @@
 #include "model/penalty.h"
 
 enum {
-    SCRATCH_MAX = 8 << 20, /* for one request: 64 requirements of 1,024 values, twice */
+    SCRATCH_MAX = 8 << 20, /* memory for one request: 64 requirements of 1,024 values, twice */
     ROW_MAX = 4 << 20,     /* memory of one row */
     KEY_MAX = FINGERPRINT_MAX + 1 + GROUP_MAX,
 };
 
 struct row {
     struct rollup_row view;
-    struct arena arena;   /* profile and group */
+    struct arena arena;   /* memory of profile and group */
     struct str key;       /* fingerprint, NUL, group; stored after the row */
     struct list requests; /* struct entry */
     uint64_t named; /* dimensions that a request has named since the sums were last computed */
@@ -80,7 +80,7 @@ void demand_close(struct demand *d)
 
 static void demand_table_check(const struct demand *d)
 {
-    assert(map_count(&d->rows) <= map_count(&d->entries)); /* I1, I2 */
+    assert(map_count(&d->rows) <= map_count(&d->entries)); /* invariant I1, I2 */
 }
 
 /* -- building and checking a row -- */
@@ -452,6 +452,6 @@ const struct rollup_row *demand_next(struct demand *d, size_t *cursor)
 
     if (!row) return NULL;
     if (row->stale) row_sum(row);
-    assert(row->view.requests > 0); /* I1 */
+    assert(row->view.requests > 0); /* invariant I1 */
     return &row->view;
 }

@@ -51,7 +51,7 @@ void demand_list_give_up(struct demand *demand);
 /* True if a list has ended and none is open, so the demand may be sent to the shard. */
 bool demand_whole(const struct demand *demand);
 uint64_t demand_change(const struct demand *demand);  /* increases with every change */
-uint64_t demand_refused(const struct demand *demand); /* calls of demand_put that failed */
+uint64_t demand_refused(const struct demand *demand); /* number of failed calls of demand_put() */
 size_t demand_requests(const struct demand *demand);
 size_t demand_rows(const struct demand *demand);
 const struct dimensions *demand_dimensions(const struct demand *demand);

@@ -135,8 +135,8 @@ static void nodes_check(const struct nodes *nodes)
     size_t left = map_count(&nodes->by_id);
 
     for (size_t i = 0; i < NODE_PHASE_COUNT; i++) left -= nodes->counts[i];
-    assert(left <= map_count(&nodes->by_id));      /* I3 */
-    assert(!left || !list_empty(&nodes->changed)); /* I4 */
+    assert(left <= map_count(&nodes->by_id));      /* invariant I3 */
+    assert(!left || !list_empty(&nodes->changed)); /* invariant I4 */
 }
 
 static void node_mark_changed(struct nodes *nodes, struct nodes_record *r)

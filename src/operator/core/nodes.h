@@ -22,7 +22,7 @@
 
 enum {
     NODES_MAX = 1 << 20,  /* machines of one cluster; further machines are counted but not shown */
-    NODE_TAINTS_MAX = 64, /* of one machine */
+    NODE_TAINTS_MAX = 64, /* taints of one machine */
 };
 
 enum node_phase {
@@ -35,7 +35,7 @@ enum node_phase {
     NODE_FAILED,
     NODE_PHASE_COUNT
 };
-const char *node_phase_name(enum node_phase phase); /* "Provisioning" */
+const char *node_phase_name(enum node_phase phase); /* for example "Provisioning" */
 enum node_phase node_phase_of(enum machine_state state);
 
 struct taint {

@@ -22,8 +22,8 @@ struct reclaims_record {
     char texts[];  /* id, machine */
 };
 struct reclaims {
-    struct map by_id;      /* struct record */
-    struct map by_machine; /* the newest of each machine */
+    struct map by_id;      /* orders by id: struct reclaims_record */
+    struct map by_machine; /* the newest order of each machine */
     uint64_t change, saved;
     bool reporting;
 };
@@ -153,7 +153,7 @@ static void record_forget(struct reclaims *r, struct reclaims_record *record)
     r->change++;
 }
 
-/* The order, if it has begun and is not over; else NULL. */
+/* Finds an order that has begun and is not over; else NULL. */
 static struct reclaims_record *record_under_way(struct reclaims *r, struct str id)
 {
     struct reclaims_record *record = map_get(&r->by_id, id);
@@ -250,9 +250,10 @@ static void record_check(const struct reclaims *r, const struct reclaims_record 
     enum reclaim_phase phase = record->reclaim.phase;
     bool begun = phase == RECLAIM_BEGUN || phase == RECLAIM_STARTED;
 
-    assert(record->replaced || map_get(&r->by_machine, record->reclaim.machine) == record); /* I5 */
-    assert(!begun || record->reclaim.resumed || record->change <= r->saved);                /* I6 */
-    assert(!record->reclaim.acknowledged || phase >= RECLAIM_STARTED);                      /* I7 */
+    /* invariant I5 */
+    assert(record->replaced || map_get(&r->by_machine, record->reclaim.machine) == record);
+    assert(!begun || record->reclaim.resumed || record->change <= r->saved); /* invariant I6 */
+    assert(!record->reclaim.acknowledged || phase >= RECLAIM_STARTED);       /* invariant I7 */
 }
 
 static bool record_report_is_due(const struct reclaims *r, const struct reclaims_record *record,

@@ -27,10 +27,10 @@
 
 enum {
     RECLAIMS_MAX = 1 << 16,
-    RECLAIM_GRACE_DEFAULT_MS = 30 * 1000, /* if the order names no grace period */
+    RECLAIM_GRACE_DEFAULT_MS = 30 * 1000, /* for an order that names no grace period */
     RECLAIM_GRACE_MAX_MS = 7 * 86400 * 1000,
     RECLAIM_REPORT_MS = 30 * 1000,
-    /* after the deadline, if the shard never reports that the machine left */
+    /* time after the deadline, if the shard never reports that the machine left */
     RECLAIM_KEPT_MS = 86400 * 1000,
 };
 
@@ -51,7 +51,7 @@ struct reclaim { /* views, valid until the next call that changes the table */
     int32_t preemptor_priority;
     enum reclaim_phase phase;
     bool resumed;      /* loaded from the disk of an earlier process */
-    bool acknowledged; /* in this session */
+    bool acknowledged; /* acknowledged in this session */
 };
 struct reclaims;
 enum err reclaims_open(uint64_t seed, struct reclaims **ret_reclaims); /* ERR_NOMEM */

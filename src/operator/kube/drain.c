@@ -16,7 +16,7 @@
 
 enum {
     AGAIN_MS = 2000,
-    NODE_MAX = 2 << 20, /* bytes of a node object */
+    NODE_MAX = 2 << 20, /* maximum size of a node object */
     OTHERS_MAX = 64,    /* other machines whose nodes are searched */
     OTHERS_BYTES_MAX = 1 << 20,
 };
@@ -38,7 +38,7 @@ struct drain {
     bool anew;        /* ordered again while the earlier drain was stopping */
     /* results of the last run: */
     size_t left;    /* movable pods, including terminating ones */
-    size_t blocked; /* of those, blocked by a disruption budget */
+    size_t blocked; /* pods of `left` that a disruption budget protects */
 };
 
 void kube_drain_free(void *drain)

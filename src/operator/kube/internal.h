@@ -31,8 +31,8 @@ struct followed {
 /* One object of a place: the pod or the request. */
 struct place_object {
     char *uid;          /* NULL: the object does not exist */
-    int64_t generation; /* of its spec, if the server counts generations */
-    uint64_t list;      /* the newest list that contained it */
+    int64_t generation; /* generation of its spec, if the server counts generations */
+    uint64_t list;      /* the newest list that contained the object */
 };
 /* One namespace and name: a pod, its CapacityRequest, or both. */
 struct pod_place {
@@ -46,7 +46,7 @@ struct pod_place {
     char *served_uid;            /* uid of the pod that the request serves; NULL: none */
     int64_t checked[2];          /* generations of pod and request that were last found to agree */
     bool acknowledged, rejected; /* according to the status of the request */
-    uint64_t change;             /* from demand_put(); 0: the demand was refused */
+    uint64_t change;             /* change number from demand_put(); 0: the demand was refused */
     char *refusal;               /* why the demand was refused; NULL: it was accepted */
     /* copies for the running chore: */
     int64_t task_generations[2];
@@ -60,7 +60,7 @@ struct shown {
     struct kube_source *source;
     struct chore chore;
     struct str key; /* the machine id, or the key of the hint */
-    char *hint;     /* body; NULL for a machine */
+    char *hint;     /* content of the hint's object; NULL for a machine */
     const struct kind *kind;
     bool gone;
     /* copy for the running chore: */

@@ -16,10 +16,11 @@
 
 #define KUBE_CRD_GROUP   "bigfleet.lucy.sh"
 #define KUBE_CRD_VERSION "v1alpha1"
-#define KUBE_MANAGED_BY  "muster-operator" /* label app.kubernetes.io/managed-by of what we made */
+/* value of the label app.kubernetes.io/managed-by of objects that the operator writes */
+#define KUBE_MANAGED_BY "muster-operator"
 
 enum {
-    KUBE_NAME_CAP = 254,         /* of an object's name, including NUL */
+    KUBE_NAME_CAP = 254,         /* size of an object's name, including NUL */
     KUBE_OBJECT_MAX = 512 << 10, /* bytes of an object that the operator writes */
     KUBE_RESOURCES_MAX = 64,     /* resource names in one pod */
 };
@@ -41,7 +42,7 @@ enum err pod_read(const struct json *pod, struct pod_view *ret_view, struct note
 enum err capacity_write(const struct json *pod, struct str version, struct buf *out,
                         struct note *note);
 
-struct capacity_view { /* of a CapacityRequest; views into the document */
+struct capacity_view { /* a CapacityRequest; views into the document */
     struct str namespace_, name, uid;
     /* the pod that the request serves; empty: none, a person wrote the request */
     struct str pod_uid;
@@ -81,7 +82,8 @@ bool kube_is_name(struct str id); /* true if an object can have this name */
  * annotation. */
 enum err node_cordon_write(const struct json *node, struct str machine, bool *ret_already,
                            struct buf *out);
-struct str node_machine(const struct json *node); /* from the machine annotation; empty: none */
+/* the machine annotation of the node; empty: none */
+struct str node_machine(const struct json *node);
 /* True if the node is this machine. Compares the node's providerID; if `provider_id` is empty,
  * compares the machine annotation. */
 bool node_is(const struct json *node, struct str machine, struct str provider_id);

@@ -53,7 +53,7 @@ static enum err read_when(const struct json *value, void *into, struct arena *ar
     return ERR_OK;
 }
 
-/* "2.5" dollars, or "pinned". */
+/* Reads "2.5" dollars, or "pinned". */
 static enum err request_read_penalty(const struct json *value, void *into, struct arena *arena,
                                      struct note *note)
 {
@@ -68,9 +68,9 @@ static enum err request_read_penalty(const struct json *value, void *into, struc
     return json_wrong(note, "expected dollars as \"2.5\", or \"pinned\"");
 }
 
-struct capacity { /* the spec */
+struct capacity { /* the spec of a CapacityRequest */
     struct capacity_request request;
-    /* of coLocation: */
+    /* Members of coLocation: */
     struct label *labels;
     struct selector_term *terms;
     size_t label_count, term_count;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shows machines as UpcomingNodes and hints as AvailableCapacities: one chore per object creates,
- * updates or deletes it. A sweep finds machines that left the cluster while no operator ran. */
+ * updates or deletes it. A sweep finds machines that left the cluster without a report. */
 #include <stdlib.h>
 
 #include "operator/kube/internal.h"

@@ -9,7 +9,7 @@
 
 /* -- names -- */
 
-#define UPCOMING_PREFIX "un-" /* as the wire says */
+#define UPCOMING_PREFIX "un-" /* fixed by the wire format */
 #define NOTE_MACHINE    KUBE_CRD_GROUP "/machine"
 
 bool kube_is_name(struct str id)

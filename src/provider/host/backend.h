@@ -48,7 +48,7 @@ enum operation_kind {
     OPERATION_DELETE, /* Idle or Failed, Deleting, Speculative: removes the host and keeps the id. A Failed machine may have no host, or only parts of one */
     OPERATION_KINDS,
 };
-const char *operation_kind_name(enum operation_kind kind); /* "create" */
+const char *operation_kind_name(enum operation_kind kind); /* for example "create" */
 
 struct backend_machine {
     struct str id;
@@ -101,7 +101,7 @@ struct backend_host {
 /* -- the backend -- */
 struct backend;
 struct backend_ops {
-    const char *name; /* "catalogue" */
+    const char *name; /* for example "catalogue" */
     /* needs bootstrap_blob, also after a restart: the blob stays on disk until the Configure is
      * over */
     bool keeps_blobs;
@@ -130,6 +130,6 @@ struct backend_ops {
 };
 struct backend { /* first member of every backend's own struct */
     const struct backend_ops *ops;
-    struct backend_host *host; /* set before adopt(); outlives the backend */
+    struct backend_host *host; /* set before adopt(); must outlive the backend */
 };
 #endif

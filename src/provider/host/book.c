@@ -271,7 +271,7 @@ static void book_count_out(struct book *book, const struct book_entry *e)
 
 /* --- applying MACHINE changes --- */
 
-/* *ret_texts NULL: the machine needs none. */
+/* Builds the texts of a machine; *ret_texts NULL: the machine needs none. */
 static enum err texts_make(const struct book_change *change, struct entry_texts **ret_texts)
 {
     /* "host-<id>" is not stored. */

@@ -24,9 +24,9 @@
 enum {
     BOOK_MACHINES_MAX = 4 << 20,
     BOOK_METADATA_MAX = 256,            /* entries; the limit at which a shard reads them back */
-    BOOK_METADATA_BYTES_MAX = 64 << 10, /* per machine */
-    BOOK_BLOB_MAX = 1 << 20,            /* per Configure */
-    BOOK_BLOBS_MAX = 256 << 20,         /* of all operations under way */
+    BOOK_METADATA_BYTES_MAX = 64 << 10, /* bytes of metadata per machine */
+    BOOK_BLOB_MAX = 1 << 20,            /* bytes of the blob of one Configure */
+    BOOK_BLOBS_MAX = 256 << 20,         /* bytes of the blobs of all operations under way */
     /* shards that ever commanded one machine; further shards are refused */
     BOOK_FENCES_PER_MACHINE_MAX = 64,
     BOOK_STRANGERS_MAX = 64 << 10, /* unknown ids with fences; the oldest are removed */
@@ -39,8 +39,8 @@ enum {
 
 struct book;
 struct book_options {
-    uint64_t seed;        /* of hashes; random */
-    uint64_t identity;    /* for a new book; a loaded book has its own */
+    uint64_t seed;        /* random seed of hashes */
+    uint64_t identity;    /* identity of a new book; a loaded book has its own */
     uint64_t boot;        /* identifies this process; page tokens of other processes are refused */
     const char *provider; /* HostRef.provider; borrowed */
     size_t machines_max;  /* 0: BOOK_MACHINES_MAX */
@@ -78,7 +78,7 @@ enum book_outcome {
     BOOK_FENCED,
     BOOK_NOT_FOUND,
     BOOK_WRONG_STATE,
-    BOOK_REFUSED, /* by the backend, or by a limit of the book */
+    BOOK_REFUSED, /* refused by the backend, or by a limit of the book */
     BOOK_OUTCOMES,
 };
 const char *book_outcome_name(enum book_outcome outcome);
@@ -144,7 +144,7 @@ enum err book_snapshot_next(struct book *book, size_t budget, struct buf *into, 
 struct book_stats {
     uint64_t machines[MACHINE_STATE_COUNT];
     uint64_t total, revision, tombstones, strangers, shards, operations, blob_bytes;
-    uint64_t list_bytes; /* of a full List */
+    uint64_t list_bytes; /* size of a full List */
     uint64_t items;
 };
 struct book_stats book_stats(const struct book *book);

@@ -272,7 +272,7 @@ struct book_answer book_ask(struct book *book, const struct book_request *reques
 
 /* --- operations --- */
 
-/* NULL: the operation is over. */
+/* Finds the machine of an operation; NULL: the operation is over. */
 static struct book_entry *book_find_operation(const struct book *book,
                                               struct operation_ticket ticket)
 {

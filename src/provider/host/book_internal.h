@@ -11,7 +11,7 @@
 
 enum {
     CHUNK = 4096,                             /* entries per allocation; entries never move */
-    STRANGERS_MOST = 16 * BOOK_STRANGERS_MAX, /* while a journal is read */
+    STRANGERS_MOST = 16 * BOOK_STRANGERS_MAX, /* limit while a journal is read */
     CHUNKS_MAX = (BOOK_MACHINES_MAX + STRANGERS_MOST) / CHUNK,
     CHANGES_BYTES_MAX = INT32_MAX,
     LIST_MACHINES = 1, /* field numbers of MachineList and Machine */
@@ -29,21 +29,21 @@ struct shard_epoch {  /* the newest epoch that a shard has used on any machine *
     struct pool_item *shard;
     int64_t epoch;
 };
-struct fences { /* of one machine or unknown id; nearly always one */
+struct fences { /* fences of one machine or unknown id; nearly always one */
     struct fence *all;
     uint32_t count;
 };
-struct entry_texts { /* of one machine; most machines need none */
+struct entry_texts { /* texts of one machine; most machines need none */
     uint64_t grace_ms;
     uint32_t host_len, error_len, blob_len;
-    char bytes[]; /* host, error, blob */
+    char bytes[]; /* texts of host, error and blob */
 };
 /* A machine; or, with MACHINE_UNSPECIFIED, an unknown id (a "stranger") with the fences of the
  * shards that named it. A removed machine becomes a stranger, so that its fences still hold if the
  * id comes back. */
 struct book_entry {
     char *id;                             /* NULL: the slot is free */
-    uint64_t revision;                    /* of its last change */
+    uint64_t revision;                    /* revision of the last change */
     uint64_t operations[OPERATION_KINDS]; /* the last accepted operation of each kind; 0: none */
     struct pool_item *offer, *binding;
     struct entry_texts *texts; /* NULL: no error, and the host is "host-<id>" */
@@ -71,7 +71,7 @@ struct book {
     uint32_t slots; /* slots below this number are in use or free */
     struct book_entry *free;
     struct map by_id;    /* struct book_entry */
-    uint64_t operations; /* under way */
+    uint64_t operations; /* number of operations under way */
     struct map shards;   /* struct shard_epoch, by the shard's id */
     struct list shards_by_use;
     struct list tombstones;

@@ -32,7 +32,7 @@ struct book_walk {
     uint32_t states;          /* one bit per state; 0: all */
     uint64_t since, revision; /* machines whose last change is after `since`, up to `revision` */
     uint64_t cursor;          /* the revision in the answer; pages repeat that of the first page */
-    uint32_t position, end;   /* slots */
+    uint32_t position, end;   /* slot numbers */
     uint64_t total;
     struct map aside; /* struct buf, by slot: copies of entries before their change */
     size_t aside_bytes;

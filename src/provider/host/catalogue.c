@@ -35,7 +35,7 @@ static enum err catalogue_read_duration(struct str text, uint64_t *ret_ms, struc
     return json_wrong(note, "is no time such as \"20s\" or \"5s..20s\", of 30 days at most");
 }
 
-/* "20s" or "5s..20s". */
+/* Reads a duration or a range: "20s" or "5s..20s". */
 static enum err catalogue_read_span(const struct json *value, void *into, struct arena *arena,
                                     struct note *note)
 {
@@ -119,7 +119,7 @@ static const struct json_field pool_fields[] = {
      JSON_COUNT(struct catalogue_pool, offer.allocatable_count), .most = OFFER_RESOURCES_MAX},
     {"labels", JSON_AS_PAIRS, JSON_MEMBER(struct catalogue_pool, offer.labels),
      JSON_COUNT(struct catalogue_pool, offer.label_count),
-     .most = OFFER_LABELS_MAX - 2}, /* room for the rack and the region */
+     .most = OFFER_LABELS_MAX - 2}, /* leaves room for the labels of rack and region */
     {"zones", JSON_AS_TEXTS, JSON_MEMBER(struct catalogue_pool, zones),
      JSON_COUNT(struct catalogue_pool, zone_count), .least = 1, .most = CATALOGUE_ZONES_MAX},
     {"share", JSON_AS_NUMBER, JSON_MEMBER(struct catalogue_pool, share), .most = SHARE_MAX},

@@ -12,7 +12,8 @@ enum {
     CATALOGUE_BYTES_MAX = 1 << 20,
     CATALOGUE_POOLS_MAX = 256,
     CATALOGUE_ZONES_MAX = 64,
-    CATALOGUE_NAME_MAX = 100, /* of a pool or zone name; a machine id contains both and a number */
+    /* bytes of a pool or zone name; a machine id contains both and a number */
+    CATALOGUE_NAME_MAX = 100,
     CATALOGUE_MACHINES_MAX = 4 << 20,
     CATALOGUE_MILLION = 1000000, /* shares are expressed in millionths */
 };
@@ -22,11 +23,11 @@ struct catalogue_span {
 };
 struct catalogue_behaviour {
     struct catalogue_span latency[OPERATION_KINDS];
-    uint32_t fails[OPERATION_KINDS]; /* per million */
+    uint32_t fails[OPERATION_KINDS]; /* failures per million operations */
 };
 struct catalogue_pool {
     struct str name;
-    struct offer offer; /* without zone and rack */
+    struct offer offer; /* the offer of its machines, without zone and rack */
     const struct str *zones;
     size_t zone_count;
     struct catalogue_behaviour behaviour;
@@ -39,9 +40,9 @@ struct catalogue {
     uint64_t seed;
     struct str region;
     struct catalogue_span repair; /* only least_ms is used */
-    const struct str *zones;      /* for pools that name no zones */
+    const struct str *zones;      /* zones of pools that name none */
     size_t zone_count;
-    struct catalogue_behaviour usual; /* for pools that do not state their behaviour */
+    struct catalogue_behaviour usual; /* behaviour of pools that do not state theirs */
     const struct json *tables; /* the TOML tables of the pools; only while the catalogue is read */
     const struct catalogue_pool *pools;
     size_t pool_count;
@@ -50,7 +51,7 @@ struct catalogue {
 /* ERR_PARSE, ERR_INVALID, ERR_TOO_LARGE with a note that names the place; ERR_NOMEM. */
 enum err catalogue_open(struct str toml, struct catalogue **ret_catalogue, struct note *note);
 void catalogue_close(struct catalogue *catalogue); /* NULL is allowed */
-struct str catalogue_usual(void);                  /* used without --catalogue */
+struct str catalogue_usual(void);                  /* the catalogue used without --catalogue */
 
 /* Number of the pool's machines in zone number `zone` when `seed_count` machines are distributed.
  * The counts of all pools and zones add up to `seed_count`. */

@@ -16,8 +16,8 @@ enum {
 };
 #define NUMBER_MAX (UINT64_MAX >> 2)
 
-enum member_kind { TEXT /* struct str */, NUMBER /* 64 bits */, ITEM /* its number */ };
-static const struct member { /* of struct book_change, except the state */
+enum member_kind { TEXT /* struct str */, NUMBER /* 64 bits */, ITEM /* number of an item */ };
+static const struct member { /* the members of struct book_change, except the state */
     uint32_t field;
     enum member_kind kind;
     size_t offset;

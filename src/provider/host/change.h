@@ -24,7 +24,7 @@ enum book_change_kind {
 };
 struct book_change {
     enum book_change_kind kind;
-    struct str id;     /* MACHINE, FENCE, REMOVED */
+    struct str id;     /* used by MACHINE, FENCE and REMOVED */
     uint64_t revision; /* MACHINE, REMOVED: of this change; MARKS: the newest */
     /* ITEM: */
     uint64_t number;
@@ -34,10 +34,10 @@ struct book_change {
     enum machine_state state;
     struct pool_item *offer, *binding; /* borrowed; binding NULL: none */
     struct str host;  /* the host's name; empty: "host-<id>", or FAILED without host */
-    struct str error; /* FAILED */
+    struct str error; /* only in state FAILED */
     uint64_t operations[OPERATION_KINDS]; /* the last accepted operation of each kind; 0: none */
-    struct str blob;                      /* CONFIGURING */
-    uint64_t grace_ms;                    /* DRAINING */
+    struct str blob;                      /* only in state CONFIGURING */
+    uint64_t grace_ms;                    /* only in state DRAINING */
     /* FENCE: (ITEM uses `epoch` for the epoch of a shard, or 0) */
     struct pool_item *shard; /* borrowed */
     int64_t epoch, sequence;

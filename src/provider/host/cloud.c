@@ -39,11 +39,11 @@ struct cloud_machine { /* a machine in use */
     struct pool_zone *zone;
     uint32_t number;
     bool hosted;                       /* counted in zone->hosts */
-    bool lost;                         /* at `loss`: the cloud takes the machine back */
+    bool lost;                         /* true: at time `loss` the cloud takes the machine back */
     struct operation_ticket operation; /* number 0: none */
     enum operation_kind kind;
-    mono_time until; /* the operation ends, or without one the repair */
-    mono_time loss;  /* the next draw of a loss */
+    mono_time until; /* end of the operation, or without an operation of the repair */
+    mono_time loss;  /* time of the next random choice of a loss */
 };
 struct cloud {
     struct backend backend;

@@ -14,7 +14,7 @@
 struct cloud_options {
     struct io *io;
     const struct log_source *log; /* may be NULL; copied */
-    /* of the catalogue, checked for changes every second; NULL: the built-in catalogue */
+    /* path of the catalogue, checked for changes every second; NULL: the built-in catalogue */
     const char *path;
     uint64_t seed_count; /* number of machines, distributed over the pools */
 };

@@ -17,7 +17,8 @@ struct command_options { /* copied */
     const struct log_source *log; /* may be NULL */
     const char *script;           /* looked up in PATH if it contains no slash */
     uint32_t running_max;         /* scripts that run at once; 0: 16 */
-    uint64_t timeout_ms;    /* per script; a drain gets its grace period in addition; 0: 10 min */
+    /* time limit of a script; a drain gets its grace period in addition; 0: 10 min */
+    uint64_t timeout_ms;
     uint64_t list_every_ms; /* interval between lists; 0: 30 s */
 };
 /* ERR_INVALID (no script), ERR_NOMEM, ERR_FULL. */

@@ -12,7 +12,7 @@
 enum {
     COMPACT_BYTES = 64 << 20,
     COMPACT_FACTOR = 4,      /* a file is compacted when it is this many times its size when new */
-    PIECE_BYTES = 256 << 10, /* of a new file, per sync, so that a turn stays short */
+    PIECE_BYTES = 256 << 10, /* bytes of a new file written per sync, so that a turn stays short */
     CHANGES_MAX = INT32_MAX,
     OPERATION_BYTES_MAX = 4 << 20,
     SEAL_AFTER_MS = 1000,
@@ -23,7 +23,7 @@ struct write_job { /* one at a time; belongs to the worker while it runs */
     struct journal *journal;
     struct clock *clock;
     struct buf changes, piece;
-    uint64_t salt; /* of a new file to begin; 0: none */
+    uint64_t salt; /* salt of a new file to begin; 0: none */
     bool has_piece, publish, seal;
     enum err err, next_err;
     uint64_t sync_ns, size;
@@ -50,7 +50,7 @@ struct host {
     struct timer seal_timer;
     struct list waiting; /* struct host_wait, in order */
     struct buf starts;   /* struct start, in order */
-    uint64_t written;    /* turns whose changes are durable */
+    uint64_t written;    /* number of the newest turn whose changes are durable */
     uint64_t writing; /* number of the newest turn being written; equal to `written`: no job runs */
     uint64_t compact_at;
     bool compacting, starting, failed, closing;
@@ -148,7 +148,7 @@ static void host_wake(struct host *host)
 
 /* --- writing --- */
 
-/* On the worker's thread. */
+/* Runs on the worker's thread. */
 static void write_run(struct job *job)
 {
     struct write_job *w = CONTAINER_OF(job, struct write_job, job);

@@ -41,7 +41,7 @@ enum err host_reload(struct host *host, struct note *note);
 
 struct book *host_book(struct host *host);
 struct io *host_io(struct host *host);
-void host_listed(struct host *host, uint64_t bytes, bool delta); /* counts a List */
+void host_listed(struct host *host, uint64_t bytes, bool delta); /* counts a List in the metrics */
 const struct journal_report *host_loaded(const struct host *host);
 /* Calls book_ask(). An accepted operation starts by itself when it is durable. */
 struct book_answer host_ask(struct host *host, const struct book_request *request, struct buf *into,

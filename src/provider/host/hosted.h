@@ -15,7 +15,7 @@
 
 struct hosted_place { /* where the files of the process are; filled by the caller */
     char directory[FS_PATH_CAP];
-    const char *role;         /* "host" */
+    const char *role;         /* for example "host" */
     char cgroup[FS_PATH_CAP]; /* created; empty: no cgroup */
 };
 struct hosted {
@@ -33,7 +33,8 @@ enum err hosted_start(struct io *io, const struct hosted_place *place, const cha
 /* Finds the running process that the file identifies, or returns ERR_NOT_FOUND. */
 enum err hosted_find(struct io *io, const struct hosted_place *place, struct hosted *ret_hosted);
 bool hosted_runs(const struct hosted *hosted);
-void hosted_signal(const struct hosted *hosted, int signal); /* to the whole process group */
+/* sends the signal to the whole process group */
+void hosted_signal(const struct hosted *hosted, int signal);
 /* True when the process and everything it started are gone; *hosted is then hosted_none. When the
  * process has ended, kills what it left behind. `how` is written as soon as the process has
  * ended. */

@@ -34,7 +34,7 @@ struct journal_options {
 };
 struct journal_report {
     bool made;           /* the file did not exist */
-    uint64_t torn_bytes; /* cut from the tail */
+    uint64_t torn_bytes; /* bytes cut from the torn tail */
 };
 /* Called with each payload, in order. An error ends the reading; ERR_CORRUPT gets the offset. */
 typedef enum err journal_batch_fn(void *context, struct str payload, struct note *note);

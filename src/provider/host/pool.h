@@ -17,8 +17,8 @@ struct pool_item {
 };
 static_assert(offsetof(struct pool_item, bytes) == sizeof(struct pool_item), "see map_make");
 struct item_pool {
-    struct map items;     /* by content */
-    uint64_t next_number; /* from 1 */
+    struct map items;     /* items by content */
+    uint64_t next_number; /* begins at 1 */
 };
 /* Adds a reference to this text. `number`: the number for a new item, as an earlier process chose
  * it; 0: the next number. A known text keeps its number. ERR_FULL, ERR_TOO_LARGE, ERR_NOMEM. */

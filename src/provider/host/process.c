@@ -19,8 +19,8 @@
 #include "text/ndjson.h"
 
 enum {
-    TICK_MS = 20,       /* while an operation is under way */
-    TICK_IDLE_MS = 200, /* while processes run that may end */
+    TICK_MS = 20,       /* interval while an operation is under way */
+    TICK_IDLE_MS = 200, /* interval while processes run */
     STOP_WITHIN_MS = 5000,
     READY_WITHIN_MS = 5 * 60 * 1000,
     MACHINES_MAX = 1000 * 1000,

@@ -27,7 +27,7 @@ struct process_backend_options { /* the texts must outlive the backend, except `
     const char *ready_file;
     uint64_t ready_within_ms; /* 0: 5 min */
     uint32_t machines;        /* number of machines: "local-1" and so on */
-    struct offer offer;       /* of each machine; without labels and allocatable */
+    struct offer offer;       /* offer of each machine; without labels and allocatable */
     bool cgroups;             /* use cgroups where they are available */
 };
 /* ERR_INVALID (no directory), errors of fs_make_dirs(), ERR_UNSUPPORTED (no /proc), ERR_NOMEM, with

@@ -11,7 +11,7 @@
 #include "base/str.h"
 #include "io/loop.h"
 
-enum { SCRIPT_KILL_AFTER_MS = 2000 }; /* from SIGTERM to SIGKILL */
+enum { SCRIPT_KILL_AFTER_MS = 2000 }; /* time from SIGTERM to SIGKILL */
 
 struct script_end {
     struct note error; /* empty if the exit status is 0 */

@@ -13,7 +13,7 @@ enum {
     REQUEST_MAX = 64 << 10,
     CONFIGURE_MAX = BOOK_BLOB_MAX + BOOK_METADATA_BYTES_MAX * 4, /* longer requests are refused */
     PIECE = 64 << 10,
-    PIECES_A_TURN = 8, /* of one List; then other work gets its turn */
+    PIECES_A_TURN = 8, /* pieces of one List sent per turn; then other work gets its turn */
     SERVICE_LIST_MAX = INT32_MAX,
     ARENA_MAX = 16 << 20,
 };
@@ -30,7 +30,7 @@ struct answer {
     struct buf bytes;
     enum grpc_status status;
     struct note note;
-    /* for List: */
+    /* Only for List: */
     struct book_walk *walk;
     struct timer timer;
 };
@@ -236,7 +236,7 @@ static void on_list_writable(void *, struct rpc_call *call)
     if (a && a->walk) list_push(a);
 }
 
-/* The changes that the answer reports are durable. */
+/* Called when the changes that the answer reports are durable. */
 static void on_durable(struct host_wait *wait)
 {
     struct answer *a = CONTAINER_OF(wait, struct answer, wait);
