@@ -113,7 +113,7 @@ void batch_overdue(struct timer *timer)
     batch_flush(CONTAINER_OF(timer, struct member_service, batch_due));
 }
 
-/* Each batch begins with the currently suspected workers, whose partitions must not move. */
+/* Begins a batch with the currently suspected workers, whose partitions must not move. */
 static struct batch *batch_open(struct member_service *service)
 {
     struct batch *batch = calloc(1, sizeof *batch);

@@ -41,7 +41,7 @@ static enum err order_write(const struct directive *order, struct buf *into)
     return pack.err;
 }
 
-/* -- lines -- */
+/* -- the line of each worker: stream and waiting directives -- */
 
 static void line_free(struct line *line)
 {
@@ -50,7 +50,7 @@ static void line_free(struct line *line)
     free(line);
 }
 
-/* NULL: no directive waits. */
+/* Returns the first waiting directive; NULL: no directive waits. */
 static struct buf *first_waiting(struct line *line)
 {
     for (size_t i = 0; i < ORDER_KINDS; i++)
@@ -86,7 +86,7 @@ static struct line *line_of(const struct member_service *service, struct str wor
     return map_get(&service->control, worker);
 }
 
-/* NULL: no memory, or too many workers. */
+/* Finds or makes the line of a worker; NULL: no memory, or too many workers. */
 static struct line *line_with(struct member_service *service, struct str worker)
 {
     struct line *line = map_make(&service->control, worker, sizeof *line);
@@ -138,7 +138,7 @@ bool control_push(struct member_service *service, struct str worker, const struc
     return false;
 }
 
-/* -- streams -- */
+/* -- control streams -- */
 
 enum err control_subscribe(struct member_service *service, struct str worker, struct rpc_call *call)
 {

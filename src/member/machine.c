@@ -26,7 +26,8 @@ struct member_machine {
 
 /* -- replies -- */
 
-/* Without memory the reply stays empty, and the proposer treats the outcome as unknown. */
+/* Writes the reply. Without memory the reply stays empty, and the proposer treats the outcome as
+ * unknown. */
 static void reply_write(const struct member_machine *machine, size_t ops, struct buf *reply)
 {
     struct member_item item;

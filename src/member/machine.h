@@ -31,7 +31,7 @@ void member_machine_close(struct member_machine *machine);         /* NULL is al
 struct state_machine member_machine_registration(struct member_machine *machine);
 /* Returns a different object after a restore. */
 struct membership *member_machine_membership(const struct member_machine *machine);
-/* true: reads are not possible yet */
+/* True during a restore, when reads are not possible. */
 bool member_machine_restoring(const struct member_machine *machine);
 
 /* -- replies -- */
@@ -41,7 +41,7 @@ struct member_reply {
 };
 enum err member_reply_parse(struct str reply, struct member_reply *ret_reply); /* ERR_PARSE */
 struct member_result member_reply_result(const struct member_reply *reply, uint32_t op);
-/* Item `number` of operation `op`. False: the operation has fewer items. */
+/* Returns item `number` of operation `op`. False: the operation has fewer items. */
 bool member_reply_item(const struct member_reply *reply, uint32_t op, uint32_t number,
                        struct member_digest *ret_item);
 #endif

@@ -21,8 +21,8 @@ static void look_for_leader(struct member_service *service)
     (void)rpc_forwarder_set_leader(service->forwarder, address);
 }
 
-/* Without a leader this replica answers UNAVAILABLE itself. "Not the leader" would tell a worker
- * that its incarnation is over. */
+/* Keeps a stream on this replica if there is no leader, and answers UNAVAILABLE here. "Not the
+ * leader" would tell a worker that its incarnation is over. */
 static bool stream_stays(void *owner, struct rpc_call *call)
 {
     const struct member_service *service = owner;
@@ -213,7 +213,7 @@ void member_service_attach(struct member_service *service, struct replica *repli
 
 /* -- methods -- */
 
-/* Each method is behind a gate that forwards the call to the leader. Both servers share the
+/* Registers a method behind a gate that forwards the call to the leader. Both servers share the
  * gates. */
 static enum err add_gated(struct member_service *service, struct rpc_server *server,
                           const struct rpc_method *method,

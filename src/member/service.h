@@ -54,7 +54,7 @@ struct member_service_options {
     struct member_events *events; /* may be NULL */
     struct member_ledger *ledger; /* may be NULL */
 };
-/* ERR_NOMEM, ERR_FULL (timers), ERR_INVALID, and the errors of metrics_add(). */
+/* Opens the service. ERR_NOMEM, ERR_FULL (timers), ERR_INVALID, and the errors of metrics_add(). */
 enum err member_service_open(const struct member_service_options *options,
                              struct member_service **ret_service, struct note *note);
 struct member_machine *member_service_machine(struct member_service *service);
@@ -68,8 +68,8 @@ void member_service_on_change(struct member_service *service, const struct repli
  * the transport times. ERR_INVALID: nothing changed. */
 enum err member_service_reload(struct member_service *service,
                                const struct member_local_options *local);
-/* Call this after the servers and the replica are closed. done() is called when the connections to
- * the leader are closed, too. */
+/* Stops the service after the servers and the replica are closed. done() is called when the
+ * connections to the leader are closed, too. */
 void member_service_stop(struct member_service *service, void (*done)(void *owner), void *owner);
 void member_service_close(struct member_service *service); /* NULL is allowed */
 
@@ -78,7 +78,7 @@ enum member_health { MEMBER_HEALTH_OK, MEMBER_HEALTH_DEGRADED, MEMBER_HEALTH_UNA
 /* Appends the JSON of /health (workers.md 14); *ret_health is its `status`. */
 enum err member_health_write(const struct member_service *service, const char *version,
                              struct buf *into, enum member_health *ret_health);
-/* Append the JSON of /status, /workers and /partitions. The latter two write one object per line,
+/* Appends the JSON of /status, /workers or /partitions. The latter two write one object per line,
  * ordered by id. */
 enum err member_status_write(const struct member_service *service, struct buf *into);
 enum err member_workers_write(const struct member_service *service, struct buf *into);

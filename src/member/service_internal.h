@@ -100,8 +100,8 @@ enum beats_way {
 };
 /* Heartbeats are sent to the leader by the service's forwarder, which must outlive `beats`. */
 enum err beats_open(struct beats *beats, struct member_service *service);
-/* Call this after the server and the replica are closed. Releases the heartbeats that still
- * wait. */
+/* Releases the heartbeats that still wait. Call this after the server and the replica are
+ * closed. */
 void beats_stop(struct beats *beats);
 void beats_close(struct beats *beats); /* call after the connection to the leader is closed */
 
@@ -121,7 +121,7 @@ void beats_ack(struct beats *beats, struct beat_call *beat, const struct beat_ac
 void beats_refuse(struct beats *beats, struct beat_call *beat, enum grpc_status status,
                   const char *text);
 void beats_over(struct beats *beats, struct beat_call *beat); /* ends BEATS_KEPT, answered or not */
-/* leadership was lost: ends all rounds and answers UNAVAILABLE */
+/* Ends all rounds with UNAVAILABLE, because leadership was lost. */
 void beats_lost(struct beats *beats, const char *why);
 
 /* -- methods: Heartbeat/Beat and Membership/PassBeats; their service is struct beats -- */
@@ -148,9 +148,9 @@ void batch_wait(struct member_service *service, struct operation_wait *wait, wai
 /* Adds one operation. `wait` may be NULL if no caller waits. */
 bool batch_one(struct member_service *service, const struct member_op *op,
                struct operation_wait *wait, wait_fn *done);
-/* for operations that the core writes itself; NULL: no memory */
+/* Returns the batch's buffer for operations that the core writes itself; NULL: no memory. */
 struct buf *batch_bytes(struct member_service *service);
-/* counts operations that were written to batch_bytes() */
+/* Counts operations that were written to batch_bytes(). */
 void batch_added(struct member_service *service, size_t ops);
 void batch_flush(struct member_service *service);
 void batch_now(struct task *task);
@@ -294,12 +294,12 @@ void request_put(struct leader_request *request, const struct member_op *op);
  * already; the request is answered. */
 bool request_room_for(struct leader_request *request, size_t count, size_t bytes);
 void request_put_many(struct leader_request *request, size_t count);
-/* The canonical form: a ULID in upper case, or another name that muster.v1 accepts for a worker.
- * Empty: not a worker name. `room` stores the text. */
+/* Returns the canonical form: a ULID in upper case, or another name that muster.v1 accepts for a
+ * worker. Empty: not a worker name. `room` stores the text. */
 struct str worker_name(const char *text, char room[MEMBER_ID_MAX]);
-/* the worker that makes the call */
+/* Returns the worker that makes the call. */
 struct str request_worker(const struct leader_request *request);
-/* checks the coordinator epoch that a caller has seen; false: the request is answered */
+/* Checks the coordinator epoch that a caller has seen. False: the request is answered. */
 bool epoch_is_fine(struct leader_request *request, uint64_t seen);
 
 /* -- service_beat.c -- */
@@ -374,14 +374,14 @@ enum err control_subscribe(struct member_service *service, struct str worker,
 bool control_push(struct member_service *service, struct str worker, const struct directive *order);
 /* Appends the worker's pending ControlPush, encoded. False: there is none. */
 bool control_take(struct member_service *service, struct str worker, struct buf *into);
-/* The service forgets the worker: its stream ends and its pending directives are dropped. */
+/* Ends the worker's stream and drops its pending directives. */
 void control_release(struct member_service *service, struct str worker);
 /* Ends every stream with UNAVAILABLE: another replica leads, or the server stops. */
 void control_end(struct member_service *service, const char *why);
 
 /* -- service_ledger.c: for people to read; no decision depends on the ledger -- */
 void ledger_beat(struct member_service *service, const struct beat_call *beat);
-/* the worker's present state */
+/* Writes the worker's present state. */
 void ledger_worker(struct member_service *service, struct str worker);
 
 /* -- service_metrics.c -- */

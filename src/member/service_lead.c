@@ -47,7 +47,7 @@ static void facts_changed(struct member_service *service)
                     });
 }
 
-/* -- events -- */
+/* -- writing events -- */
 
 enum { FIELDS = 4, HEX_CAP = 65 };
 
@@ -299,7 +299,7 @@ static void lead_write_own_events(struct member_service *service)
     }
 }
 
-/* -- the scan -- */
+/* -- scanning for silent workers -- */
 
 static void plan_scan(struct member_service *service)
 {
@@ -353,7 +353,7 @@ void lead_scan(struct timer *timer)
 
 /* -- after each entry, in the turn that applied the entry -- */
 
-/* A worker with an assignment watch is asked there; other workers by control stream or next
+/* Asks workers for a checkpoint: by their assignment watch, or else by control stream or next
  * heartbeat. */
 static void ask_for_checkpoints(struct member_service *service)
 {

@@ -102,7 +102,7 @@ struct working {
     char worker[MEMBER_ID_MAX]; /* the worker of the stream; empty until it is known */
 };
 
-/* If an operation is proposed, its end frees the stream. */
+/* Frees the stream, unless an operation is proposed. Then the end of the operation frees it. */
 static void working_over(struct call_stream *stream)
 {
     struct working *working = CONTAINER_OF(stream, struct working, stream);
@@ -110,7 +110,7 @@ static void working_over(struct call_stream *stream)
     if (!working->waits) free(working);
 }
 
-/* The next frame is read after this one is answered, so at most one frame per peer waits. */
+/* Answers a frame. The next frame is read after that, so at most one frame per peer waits. */
 static void send_down(struct working *working, uint32_t field, struct str bytes)
 {
     struct member_service *service = working->stream.service;
@@ -126,7 +126,7 @@ static void answer_ack(struct working *working)
     send_down(working, 2, STR("ack"));
 }
 
-/* The worker of the stream: from `ready`, or else from the certificate. Empty: unknown. */
+/* Returns the worker of the stream: from `ready`, or else from the certificate. Empty: unknown. */
 static struct str name_of(struct working *working, struct str said)
 {
     const struct tls_identity *peer = rpc_call_identity(working->stream.call);

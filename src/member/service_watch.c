@@ -4,7 +4,7 @@
 
 #include "member/service_internal.h"
 
-/* -- an assignment -- */
+/* -- encoding an assignment -- */
 
 static void pack_grant(struct member_service *service, struct pack *answer,
                        const struct member_partition *partition)

@@ -108,7 +108,7 @@ static void on_pull_time_up(struct timer *timer)
     request_reply(&mine->base, STR_EMPTY);
 }
 
-/* The queue is empty: the request waits until an item arrives or its time is up. */
+/* Keeps a request for which the queue has no item, until an item arrives or its time is up. */
 static void keep_pulling(struct leader_request *request)
 {
     struct member_request *mine = member_request_of(request);

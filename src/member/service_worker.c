@@ -21,7 +21,8 @@ static enum err pack_labels(struct member_service *service, const Muster__V1__Re
     return pack.err;
 }
 
-/* A repeated registration keeps the phase, so that the worker does not count as restarted. */
+/* Returns the phase of a registering worker. A repeated registration keeps the phase, so that the
+ * worker does not count as restarted. */
 static enum member_phase phase_now(const struct member_service *service, struct str worker,
                                    bool admitted)
 {
@@ -142,7 +143,7 @@ static void leave_begin(struct leader_request *request)
                                              .text = reason});
 }
 
-/* -- assignments -- */
+/* -- assignments and released partitions -- */
 
 static void read_assignment(struct leader_request *request)
 {

@@ -16,7 +16,7 @@ enum {
     SHOWN = 60, /* bytes of an invalid value shown in a note */
 };
 
-/* -- one row -- */
+/* -- reading a row -- */
 
 struct part_list {
     const void *all;
@@ -43,7 +43,7 @@ static enum err demand_file_read_penalty(const struct json *value, void *into, s
     return json_wrong(note, "must be dollars, 0 or more, or \"pinned\"");
 }
 
-/* A quantity is a string or a number; a number is used in its decimal notation. */
+/* Reads a quantity: a string, or a number in its decimal notation. */
 static enum err read_quantity(const struct json *value, struct str *ret_text, struct arena *arena,
                               struct note *note)
 {
@@ -201,7 +201,7 @@ static enum err read_row(const struct json *value, struct arena *arena, struct d
     return err;
 }
 
-/* -- the file -- */
+/* -- reading the file -- */
 
 void demand_file_where(const struct demand_file_row *row, size_t index, enum err err,
                        struct note *note)

@@ -38,8 +38,8 @@ struct demand_file { /* allocated in the arena given to demand_file_read() */
     const struct demand_file_row *rows;
     size_t count;
 };
-/* demand_file_is_json() decides between JSON and TOML. ERR_PARSE, ERR_INVALID, ERR_TOO_LARGE with a
- * note that names the line or the row and the key; ERR_NOMEM. */
+/* Reads a demand file; demand_file_is_json() decides between JSON and TOML. ERR_PARSE, ERR_INVALID,
+ * ERR_TOO_LARGE with a note that names the line or the row and the key; ERR_NOMEM. */
 enum err demand_file_read(struct str text, struct arena *arena, struct demand_file *ret_file,
                           struct note *note);
 /* True if the first nonblank byte is '{', or '[' in JSON's use. In TOML '[' only begins a table

@@ -27,7 +27,7 @@ struct file_source_options {   /* the texts must outlive the source */
     const char *demand;        /* path of the demand file */
     const char *drain_command; /* a program without arguments; NULL: none */
 };
-/* ERR_NOMEM. The operator opens, runs and closes the source (source_ops). */
+/* Opens a file source. The operator starts and closes it (source_ops). ERR_NOMEM. */
 enum err file_source_open(const struct file_source_options *options,
                           struct demand_source **ret_source);
 #endif

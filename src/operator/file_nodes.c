@@ -88,7 +88,8 @@ void file_nodes_whole(struct demand_source *source)
     if (f->whole && !timer_running(&f->settle)) timer_start_in(&f->settle, FILE_SETTLE_MS);
 }
 
-/* The shard reports all machines before it acknowledges the first roll-up. */
+/* Notes that all machines were reported, because the shard reports them before it acknowledges the
+ * first roll-up. */
 void file_taken(struct demand_source *source, uint64_t)
 {
     struct file_source *f = CONTAINER_OF(source, struct file_source, source);
@@ -98,14 +99,14 @@ void file_taken(struct demand_source *source, uint64_t)
     file_nodes_whole(source);
 }
 
-/* Any change writes all machines. */
+/* Writes all machines after any change. */
 void file_node_changed(struct demand_source *source, struct str)
 {
     file_nodes_whole(source);
 }
 
-/* The newest hint of a key is the last of the table; if the table is full, the oldest hint is
- * dropped. */
+/* Stores a hint as the last of the table, where the newest hints are. If the table is full, the
+ * oldest hint is dropped. */
 void file_available(struct demand_source *source, const struct available *given)
 {
     struct file_source *f = CONTAINER_OF(source, struct file_source, source);

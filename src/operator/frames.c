@@ -114,7 +114,7 @@ enum err frames_read_blob(const Bigfleet__V1alpha1__BootstrapRequest *given, str
                              &ret_request->requirements, note);
 }
 
-/* All map<string, string> entries have the same layout. */
+/* Reads the entries of a map; all map<string, string> entries have the same layout. */
 static enum err read_pairs(const char *field, ProtobufCMessage *const *entries, size_t count,
                            struct arena *arena, const struct label **ret_pairs, struct note *note)
 {

@@ -21,11 +21,11 @@ struct frame_parts { /* memory for parts whose length must be known before they 
 };
 void frame_parts_init(struct frame_parts *parts);
 void frame_parts_deinit(struct frame_parts *parts);
-/* All of these: ERR_FULL (FRAMES_ROLLUP_MAX), ERR_NOMEM. */
+/* Errors of all frames_*() writers: ERR_FULL (FRAMES_ROLLUP_MAX), ERR_NOMEM. */
 enum err frames_hello(struct frame_parts *parts, struct str cluster, struct buf *out);
 enum err frames_rollup(struct frame_parts *parts, struct str cluster, wall_time now,
                        struct demand *demand, struct buf *out);
-/* `error` is truncated to 4 KiB. */
+/* Truncates `error` to 4 KiB. */
 enum err frames_blob(struct frame_parts *parts, struct str request_id, struct str user_data,
                      struct str error, struct buf *out);
 enum err frames_reclaim_ack(struct frame_parts *parts, struct str instruction_id, struct buf *out);

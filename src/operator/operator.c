@@ -104,7 +104,7 @@ static void on_uplink_closed(void *owner)
     if (closed) closed(closed_owner);
 }
 
-/* The reclaims stay on disk; the next start resumes them. */
+/* Closes the operator. The reclaims stay on disk; the next start resumes them. */
 void operator_close(struct operator_host *host, void (*done)(void *owner), void *owner)
 {
     if (!host) {

@@ -36,8 +36,8 @@ struct operator_options {
     uint64_t rollup_ms;           /* 0: OPERATOR_ROLLUP_MS */
     struct demand_source *source; /* closed by operator_close() */
 };
-/* ERR_INVALID with a note (template, ids), ERR_NOMEM, and errors of reading the state directory.
- * After an error the caller must close the source. */
+/* Opens an operator. ERR_INVALID with a note (template, ids), ERR_NOMEM, and errors of reading the
+ * state directory. After an error the caller must close the source. */
 enum err operator_open(const struct operator_options *options, struct operator_host **ret_host,
                        struct note *note);
 /* Starts the source at once and returns the errors of its start(). After an error only

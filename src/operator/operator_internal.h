@@ -104,7 +104,7 @@ void operator_step_later(struct operator_host *host);
 /* in operator_stream.c: */
 enum err uplink_open(struct operator_host *host, const struct operator_options *options,
                      struct note *note);
-/* done() is called in a later turn, when the stream is closed. */
+/* Closes the stream; done() is called in a later turn, when the stream is closed. */
 void uplink_close(struct operator_host *host, void (*done)(void *owner));
 void uplink_free(struct operator_host *host);
 void operator_demand_changed(struct operator_host *host);
@@ -113,7 +113,7 @@ bool operator_answer(struct operator_host *host, enum err written);
 /* in operator_reclaim.c: */
 enum err operator_reclaims_open(struct operator_host *host, struct note *note);
 void operator_reclaims_step(struct operator_host *host);
-/* ERR_INVALID with a note: the order has no id. */
+/* Stores a reclaim order. ERR_INVALID with a note: the order has no id. */
 enum err operator_reclaims_take(struct operator_host *host,
                                 const Bigfleet__V1alpha1__ReclaimInstruction *order,
                                 struct note *note);

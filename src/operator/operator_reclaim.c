@@ -9,7 +9,7 @@
 #define RECLAIMS_NAME "reclaims.ndjson"
 enum { RECLAIMS_MODE = 0600 };
 
-/* -- on disk -- */
+/* -- saving and loading the orders -- */
 
 static void on_written(void *owner, uint64_t mark)
 {
@@ -75,7 +75,7 @@ enum err operator_reclaims_open(struct operator_host *host, struct note *note)
     return err ? err : reclaims_load(host, note);
 }
 
-/* -- what is due -- */
+/* -- carrying out what is due -- */
 
 static void reclaim_begin(struct operator_host *host, const struct reclaim *r, wall_time now)
 {
@@ -147,8 +147,9 @@ void operator_reclaims_step(struct operator_host *host)
 
 /* -- messages of shard and source -- */
 
-/* On the wire an order names one machine. More than one machine is treated as several orders, the
- * first with the id of the instruction. An order without a machine is ignored. */
+/* Stores a reclaim order, which names one machine on the wire. More than one machine is treated as
+ * several orders, the first with the id of the instruction. An order without a machine is
+ * ignored. */
 enum err operator_reclaims_take(struct operator_host *host,
                                 const Bigfleet__V1alpha1__ReclaimInstruction *order,
                                 struct note *note)

@@ -28,7 +28,7 @@ enum {
     PING_TIMEOUT_MS = 20 * 1000,
 };
 
-/* -- answers -- */
+/* -- queued answers -- */
 
 static void stream_drop_answer(struct uplink *u)
 {
@@ -73,8 +73,9 @@ static void stream_want_rollup(struct operator_host *host)
     loop_defer(host->io->loop, &host->uplink.pump);
 }
 
-/* Several changes are sent together, and only after the previous roll-up was answered, so that a
- * slow shard is not overloaded. Without an answer, the regular interval sends the change. */
+/* Schedules a roll-up. Several changes are sent together, and only after the previous roll-up was
+ * answered, so that a slow shard is not overloaded. Without an answer, the regular interval sends
+ * the change. */
 void operator_demand_changed(struct operator_host *host)
 {
     if (!host->open || !demand_whole(host->demand) || host->awaiting) return;
@@ -289,7 +290,7 @@ static void on_end(void *owner, struct rpc_client_call *, const struct rpc_outco
     stream_closed(host, outcome->status, outcome->text);
 }
 
-/* The Hello was sent. */
+/* Begins the session after the Hello was sent. */
 static void stream_opened(struct operator_host *host)
 {
     host->counts.sessions++;

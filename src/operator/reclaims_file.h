@@ -12,8 +12,8 @@
 
 /* Every line is at most 2 KiB: two ids of 253 bytes, each byte escaped. */
 enum { RECLAIMS_FILE_MAX = RECLAIMS_MAX * 2048 };
-/* Appends. ERR_FULL, ERR_NOMEM. */
+/* Appends the content of the file to `out`. ERR_FULL, ERR_NOMEM. */
 enum err reclaims_write(const struct reclaims *reclaims, struct buf *out);
-/* ERR_PARSE with "line 3: ...", ERR_FULL, ERR_NOMEM. */
+/* Reads the file. ERR_PARSE with "line 3: ...", ERR_FULL, ERR_NOMEM. */
 enum err reclaims_read(struct reclaims *reclaims, struct str text, struct note *note);
 #endif

@@ -33,8 +33,8 @@ struct side_file_options {
     void (*on_trouble)(void *owner, enum err err, const char *why);
     void *owner;
 };
-/* The file is watched if on_content is set. Copies the texts. ERR_NOMEM, ERR_INVALID (path), and
- * errors of worker_open() and timer_init(). */
+/* Opens a file, which is watched if on_content is set. Copies the texts. ERR_NOMEM, ERR_INVALID
+ * (path), and errors of worker_open() and timer_init(). */
 enum err side_file_open(const struct side_file_options *options, struct side_file **ret_file,
                         struct note *note);
 /* Waits for the job under way; a waiting content is written, too. NULL is allowed. */
@@ -42,7 +42,8 @@ void side_file_close(struct side_file *file);
 /* Reads the file at once; on_content is not called for this content. The view is valid until
  * on_content or side_file_room(). Errors of fs_read_whole(), with a note. */
 enum err side_file_read(struct side_file *file, struct str *ret_content, struct note *note);
-/* Written: returns an empty buffer for the next content; side_file_write() then submits it. */
+/* Returns an empty buffer for the next content of a written file; side_file_write() then submits
+ * it. */
 struct buf *side_file_room(struct side_file *file);
 void side_file_write(struct side_file *file, uint64_t mark);
 bool side_file_busy(const struct side_file *file);

@@ -105,8 +105,8 @@ struct demand_source { /* first member of every source's own struct */
     const struct source_ops *ops;
 };
 
-/* -- answers -- */
+/* -- results of a reclaim -- */
 void operator_reclaim_started(struct operator_host *host, struct str instruction_id);
-/* `why` is empty if the whole workload has moved away. */
+/* Ends a reclaim; `why` is empty if the whole workload has moved away. */
 void operator_reclaim_ended(struct operator_host *host, struct str instruction_id, struct str why);
 #endif

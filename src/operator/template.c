@@ -95,7 +95,7 @@ static enum err add_placeholder(struct template *t, struct str text, size_t line
                      (int)min_size(text.len, 60), text.at);
 }
 
-/* Index of `two` in `text`, or the length of `text`. */
+/* Returns the index of `two` in `text`, or the length of `text`. */
 static size_t find_two(struct str text, const char *two)
 {
     const char *at = text.len ? memmem(text.at, text.len, two, 2) : NULL;
@@ -131,8 +131,8 @@ static bool is_quoted(struct str line)
     return open != '\0';
 }
 
-/* {{json}} inside quotes is a harmless mistake, because its value has no meaning to a shell in any
- * quotes. template_shell_check() decides where {{shell}} is allowed. */
+/* Refuses {{json}} inside quotes: a harmless mistake, because its value has no meaning to a shell
+ * in any quotes. template_shell_check() decides where {{shell}} is allowed. */
 static enum err check_quotes(struct str before, struct str word, struct str after,
                              struct note *note)
 {
@@ -210,7 +210,7 @@ void template_close(struct template *t)
     free(t);
 }
 
-/* -- rendering -- */
+/* -- rendering a template -- */
 
 /* Characters that have no special meaning inside a word in shells, YAML, JSON and TOML. */
 static bool is_plain(struct str value)

@@ -51,7 +51,7 @@ static bool ends_word(char c)
     return is_blank(c) || c == '\n' || str_has(STR(";&|<>()"), c);
 }
 
-/* The length of "${NAME}" at the start of `rest`; 0: it is more than a name. */
+/* Returns the length of "${NAME}" at the start of `rest`; 0: it is more than a name. */
 static size_t parameter_len(struct str rest)
 {
     size_t len = 2;
@@ -72,7 +72,8 @@ static size_t scan_dollar(struct scan *s, struct str rest, char next)
     return len ? len : 1;
 }
 
-/* An escaped newline joins two lines; between blanks it joins neither words nor operators. */
+/* Reads a backslash. An escaped newline joins two lines; between blanks it joins neither words nor
+ * operators. */
 static size_t scan_backslash(struct scan *s, char next)
 {
     if (next == VALUE || next == '\0') doubt(s, "a backslash right before a placeholder");
@@ -206,7 +207,7 @@ static void find_heres(struct heres *heres, const struct template_part *part)
     heres->open_less = text.len > 0 && text.at[text.len - 1] == '<';
 }
 
-/* The here-document that a line with this start and a plain value could end; NULL: none. */
+/* Returns the here-document that a line with this start and a plain value could end; NULL: none. */
 static const struct here *ended_here(const struct heres *heres, struct str line)
 {
     while (line.len > 0 && line.at[0] == '\t') line = str_tail(line, 1);
@@ -217,8 +218,8 @@ static const struct here *ended_here(const struct heres *heres, struct str line)
     return NULL;
 }
 
-/* The start of the line of part `at`, up to its first placeholder. A placeholder's value may
- * complete the end word of a here-document, and so may a line continued by a backslash. */
+/* Returns the start of the line of part `at`, up to its first placeholder. A placeholder's value
+ * may complete the end word of a here-document, and so may a line continued by a backslash. */
 static struct str line_start(const struct template_part *parts, size_t at)
 {
     for (size_t i = at; i-- > 0;) {
@@ -235,7 +236,7 @@ static struct str line_start(const struct template_part *parts, size_t at)
     return STR_EMPTY;
 }
 
-/* -- the check -- */
+/* -- the check of a template -- */
 
 const char *template_part_name(const struct template_part *part, char name[TEMPLATE_NAME_CAP])
 {

@@ -34,13 +34,13 @@ struct template_part {
     bool has_otherwise;
 };
 enum { TEMPLATE_NAME_CAP = sizeof "requirement " + LABEL_KEY_MAX };
-/* The placeholder as the template spells it: "cluster_id", "requirement KEY". */
+/* Returns the placeholder as the template spells it: "cluster_id", "requirement KEY". */
 const char *template_part_name(const struct template_part *part, char name[TEMPLATE_NAME_CAP]);
 static inline bool is_alphanumeric(char c)
 {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
-/* ERR_PARSE with a note: a quoted word may not be one word, or a plain value may end a
- * here-document. */
+/* Checks a template. ERR_PARSE with a note: a quoted word may not be one word, or a plain value may
+ * end a here-document. */
 enum err template_shell_check(const struct template_part *parts, size_t count, struct note *note);
 #endif

@@ -85,8 +85,7 @@ enum provider_end provider_judge(const struct rpc_outcome *outcome, bool mutates
                                                                            : PROVIDER_REFUSED;
 }
 
-/* wire.md 3.2 defines no structured detail for a fence, but the text of a refusal names the
- * token. */
+/* Parses the text of a refusal, because wire.md 3.2 defines no structured detail for a fence. */
 bool provider_fence_epoch(struct str text, int64_t *ret_epoch)
 {
     static const char phrase[] = "is not newer than (";
@@ -156,7 +155,7 @@ static enum err lane_open(struct provider *p, struct note *note)
     return err;
 }
 
-/* --- a call --- */
+/* --- running a call --- */
 
 static void call_waits(struct call *call)
 {
@@ -204,8 +203,9 @@ static void call_again(struct call *call)
     timer_start_in(&call->provider->turn, 0);
 }
 
-/* A fence that names no epoch above ours does not prove that a newer process exists: a proxy that
- * sends a call twice gets the second copy refused. The answer to a new sequence number decides. */
+/* True if the fence may be false. A fence that names no epoch above ours does not prove that a
+ * newer process exists: a proxy that sends a call twice gets the second copy refused. The answer to
+ * a new sequence number decides. */
 static bool is_doubtful(const struct call *call, const struct provider_answer *answer)
 {
     int64_t epoch;
@@ -292,10 +292,10 @@ static enum err call_send(struct call *call, struct call_lane *lane)
     return ERR_OK;
 }
 
-/* --- waiting --- */
+/* --- the waiting queue --- */
 
-/* The lane for the next call: the lane of the last call first, so that no more lanes are used than
- * needed. NULL: none is free; on_change will be called. */
+/* Returns the lane for the next call: the lane of the last call first, so that no more lanes are
+ * used than needed. NULL: none is free; on_change will be called. */
 static struct call_lane *choose(struct provider *p)
 {
     uint32_t ready = 0;
@@ -316,8 +316,9 @@ static struct call_lane *choose(struct provider *p)
     return NULL;
 }
 
-/* The reason to end a waiting call without sending it; NULL: continue to wait. A call can also be
- * late because there is no room for it: a peer that accepts no streams, or long-running calls. */
+/* Returns why a waiting call must end without being sent; NULL: it continues to wait. A call can
+ * also be late because there is no room for it: a peer that accepts no streams, or long-running
+ * calls. */
 static const char *call_given_up(const struct call *call)
 {
     const struct provider *p = call->provider;

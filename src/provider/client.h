@@ -58,11 +58,11 @@ struct provider_options { /* the texts must outlive the client */
     uint64_t backoff_first_ms, backoff_max_ms; /* between connection attempts; 0: as rpc/client.h */
     struct rpc_client_metrics *metrics;        /* may be NULL */
 };
-/* ERR_INVALID with a note (missing or bad address, no shard id, no epoch), ERR_NOMEM, ERR_FULL
- * (timers). */
+/* Opens a client. ERR_INVALID with a note (missing or bad address, no shard id, no epoch),
+ * ERR_NOMEM, ERR_FULL (timers). */
 enum err provider_open(const struct provider_options *options, struct provider **ret_provider,
                        struct note *note);
-/* Every call ends: UNKNOWN if it was sent, else UNSENT. Then done() is called; done may be NULL. */
+/* Ends every call: UNKNOWN if it was sent, else UNSENT. Then done() is called; done may be NULL. */
 void provider_close(struct provider *provider, void (*done)(void *owner), void *owner);
 struct provider_stats {
     uint32_t running, waiting, connections;
@@ -111,14 +111,13 @@ struct provider_request { /* everything is copied */
     /* NULL as in a shard: the client's shard id and epoch, and a new sequence number. */
     const struct provider_token *token;
 };
-/* done() is called exactly once, unless provider_call fails: ERR_INVALID (no machine, or a bad
- * token), ERR_FULL, ERR_CLOSED, ERR_NOMEM. */
+/* Starts a call. done() is called exactly once, unless provider_call() fails: ERR_INVALID (no
+ * machine, or a bad token), ERR_FULL, ERR_CLOSED, ERR_NOMEM. */
 enum err provider_call(struct provider *provider, const struct provider_request *request,
                        provider_done_fn *done, void *context);
 
-/* From now on no mutating call is sent: waiting and new calls end as UNSENT with `why`, which must
- * be static. Calls that were sent continue, and Get and List are still sent. This cannot be
- * undone. */
+/* Stops sending mutating calls: waiting and new calls end as UNSENT with `why`, which must be
+ * static. Calls that were sent continue, and Get and List are still sent. This cannot be undone. */
 void provider_stop_mutating(struct provider *provider, const char *why);
 /* Reads the epoch from the text of a FENCED answer. `muster provider` writes "token (1, 5) is not
  * newer than (41, 7)", whose epoch is 41. False: the text names no epoch, as other providers' texts
@@ -148,7 +147,7 @@ struct provider_fetch_events {
      * fetch must not be used after on_end; chunks may still be returned. */
     void (*on_end)(void *context, const struct provider_answer *answer);
 };
-/* ERR_FULL, ERR_CLOSED, ERR_NOMEM. */
+/* Starts a List. ERR_FULL, ERR_CLOSED, ERR_NOMEM. */
 enum err provider_fetch_start(struct provider *provider,
                               const struct provider_fetch_request *request,
                               const struct provider_fetch_events *events, void *context,

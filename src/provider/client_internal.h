@@ -34,9 +34,9 @@ struct provider {
     void *owner;
 };
 
-/* A request that was sent at `sent` has timed out. If the connection has received nothing since,
- * its peer may be unreachable, which the kernel reports only after a quarter of an hour. So new
- * calls get a new connection. */
+/* Replaces the connection of a request that was sent at `sent` and has timed out, if nothing was
+ * received since. The peer may be unreachable, which the kernel reports only after a quarter of an
+ * hour. */
 void provider_doubt(struct rpc_channel *channel, mono_time sent, mono_time now, mono_time *alive);
 /* Maps an outcome to its end. `mutates`: the call carried a token. */
 enum provider_end provider_judge(const struct rpc_outcome *outcome, bool mutates);

@@ -34,8 +34,8 @@ enum err provider_list_open(struct machine_reader *reader,
                             const struct provider_list_events *events, void *context,
                             struct provider_list **ret_list);
 void provider_list_close(struct provider_list *list); /* NULL is allowed */
-/* ERR_PARSE (not a MachineList), ERR_TOO_LARGE, ERR_NOMEM, or the error of on_machine. Every call
- * after an error returns the same error. */
+/* Reads more bytes. ERR_PARSE (not a MachineList), ERR_TOO_LARGE, ERR_NOMEM, or the error of
+ * on_machine. Every call after an error returns the same error. */
 enum err provider_list_feed(struct provider_list *list, struct str bytes, struct note *note);
 
 struct provider_list_end {
@@ -49,8 +49,8 @@ struct provider_list_end {
     struct str revision; /* the revision as received */
     bool tombstones;     /* the provider reports removed machines */
 };
-/* Call this when all bytes were fed. The texts belong to the list. ERR_PARSE if the MachineList is
- * cut short, or if `more` is set without next_page. */
+/* Ends the reading when all bytes were fed. The texts belong to the list. ERR_PARSE if the
+ * MachineList is cut short, or if `more` is set without next_page. */
 enum err provider_list_finish(struct provider_list *list, struct provider_list_end *ret_end,
                               struct note *note);
 #endif

@@ -68,7 +68,7 @@ void machine_reader_close(struct machine_reader *reader)
     free(reader);
 }
 
-/* --- reading: single fields --- */
+/* --- single fields --- */
 
 static enum err machine_wire_refuse(const char *name, const char *why, struct note *note)
 {
@@ -114,7 +114,7 @@ static enum err take_message(const struct field *field, const char *name, struct
     return take_bytes(field, name, into, note);
 }
 
-/* --- reading: maps --- */
+/* --- maps --- */
 
 static enum err take_entry(struct str entry, const char *name, struct label *into,
                            struct note *note)
@@ -154,7 +154,7 @@ static int compare_keys(const void *a, const void *b)
     return str_compare(((const struct label *)a)->key, ((const struct label *)b)->key);
 }
 
-/* Usually sorts a few entries that are nearly in order. */
+/* Sorts entries, which are usually few and nearly in order. */
 static void sort_entries(struct label *entries, size_t count)
 {
     if (count > SORT_BY_HAND_MAX) {
@@ -170,8 +170,8 @@ static void sort_entries(struct label *entries, size_t count)
     }
 }
 
-/* Any program may write shard_metadata: any UTF-8 is accepted, including NUL, but a duplicate key
- * is refused. */
+/* Checks shard_metadata, which any program may write: any UTF-8 is accepted, including NUL, but a
+ * duplicate key is refused. */
 static enum err check_metadata(const struct label *entries, size_t count, struct note *note)
 {
     for (size_t i = 0; i < count; i++) {
@@ -183,7 +183,7 @@ static enum err check_metadata(const struct label *entries, size_t count, struct
     return ERR_OK;
 }
 
-/* --- reading: amounts --- */
+/* --- resource amounts --- */
 
 static enum err parse_amounts(struct machine_reader *reader, struct str bytes, const char *name,
                               struct resources *ret_resources, struct note *note)
@@ -221,7 +221,7 @@ static enum err take_amounts(struct machine_reader *reader, struct str bytes, co
     return ERR_OK;
 }
 
-/* --- reading: the record --- */
+/* --- the record --- */
 
 static enum err take_host(struct str bytes, struct machine *m, struct note *note)
 {

@@ -37,7 +37,7 @@ void machine_reader_close(struct machine_reader *reader); /* NULL is allowed */
  * ERR_NOMEM. */
 enum err machine_read(struct machine_reader *reader, struct str bytes,
                       struct machine_record *ret_record, struct note *note);
-/* The id of a refused record; empty: the id cannot be read. */
+/* Returns the id of a refused record; empty: the id cannot be read. */
 struct str machine_read_id(struct str bytes);
 /* Reads a TransitionAck. ERR_PARSE if it has no machine or an empty operation_id. */
 enum err machine_read_ack(struct machine_reader *reader, struct str bytes,

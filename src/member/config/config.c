@@ -89,7 +89,7 @@ static void check_not_empty(const struct conf *conf, const char *name, struct re
     if (text && !text[0]) refuse(r, "%s must not be empty", name);
 }
 
-/* -- transport -- */
+/* -- settings of the transport -- */
 
 static void check_files(const struct member_transport *t, struct report *r)
 {
@@ -156,7 +156,7 @@ static void read_transport(const struct conf *conf, struct member_transport *t, 
     check_times(t, r);
 }
 
-/* -- coordinator -- */
+/* -- settings of a coordinator -- */
 
 static void check_coordinator(const struct conf *conf, const struct member_transport *t,
                               struct report *r)
@@ -245,7 +245,7 @@ enum err member_config_read(const struct conf *conf, struct member_config *ret_c
     return verdict(&r);
 }
 
-/* -- worker -- */
+/* -- settings of a worker -- */
 
 static void read_coordinators(const struct conf *conf, struct worker_config *c, struct report *r)
 {

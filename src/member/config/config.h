@@ -63,7 +63,7 @@ struct worker_config {
     bool hot_reload;
 };
 
-/* `conf` is finished. Fills *ret_config, whose texts `conf` owns. Appends every problem to
+/* Reads a finished `conf` into *ret_config, whose texts `conf` owns. Appends every problem to
  * `problems`, one line each, in the format of conf_problems(), and returns ERR_INVALID. ERR_NOMEM,
  * ERR_FULL. `warnings` may be NULL; it receives settings that are allowed but unwise. */
 enum err member_config_read(const struct conf *conf, struct member_config *ret_config,

@@ -254,7 +254,7 @@ const struct manifest_facts *manifest_facts(const struct manifest *manifest)
     return &manifest->facts;
 }
 
-/* -- as JSON -- */
+/* -- the manifest as JSON -- */
 
 enum err manifest_json(const struct manifest *manifest, struct buf *into)
 {

@@ -26,9 +26,9 @@ struct manifest_facts {       /* the keys that a worker uses; other keys are onl
     struct str socket_template;      /* sidecar; empty: the default */
 };
 
-/* ERR_PARSE: not TOML, a missing key or a key of the wrong type. ERR_INVALID: an impossible value,
- * or a mode without its entry. ERR_TOO_LARGE, ERR_NOMEM. The note names the key, but not the
- * file. */
+/* Reads a manifest. ERR_PARSE: not TOML, a missing key or a key of the wrong type. ERR_INVALID: an
+ * impossible value, or a mode without its entry. ERR_TOO_LARGE, ERR_NOMEM. The note names the key,
+ * but not the file. */
 enum err manifest_open(struct str toml, struct manifest **ret_manifest, struct note *note);
 void manifest_close(struct manifest *manifest); /* NULL is allowed */
 const struct manifest_facts *manifest_facts(const struct manifest *manifest);

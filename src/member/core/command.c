@@ -77,7 +77,7 @@ static const uint32_t fields[MEMBER_OP_LAST + 1] = {
     [MEMBER_OP_STEAL] = OF_WORKER,
 };
 
-/* -- rules -- */
+/* -- encoding of the rules -- */
 void member_rules_defaults(struct member_rules *ret_rules)
 {
     *ret_rules = (struct member_rules){
@@ -159,7 +159,7 @@ uint64_t member_rules_fingerprint(const struct member_rules *rules)
     return print;
 }
 
-/* -- one operation -- */
+/* -- encoding of an operation -- */
 static void write_op(struct encoder *out, const struct member_op *op)
 {
     for (size_t i = 0; i < ARRAY_LEN(op_fields); i++)
@@ -167,7 +167,7 @@ static void write_op(struct encoder *out, const struct member_op *op)
     if (op->kind == MEMBER_OP_CONFIGURE) member_rules_write(out, op->rules);
 }
 
-/* The rules of CONFIGURE are written to `rules`. */
+/* Reads an operation. Writes the rules of CONFIGURE to `rules`. */
 static bool read_op(struct decoder *in, struct member_op *op, struct member_rules *rules)
 {
     op->worker = op->labels = op->text = op->bytes = STR_EMPTY;

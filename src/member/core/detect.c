@@ -42,8 +42,8 @@ void detect_defaults(struct detect_options *ret_options)
     };
 }
 
-/* The distance from the mean, in deviations, that a normal variable exceeds with probability
- * 10^-phi. */
+/* Returns the distance from the mean, in deviations, that a normal variable exceeds with
+ * probability 10^-phi. */
 static double sigmas_of(double phi)
 {
     double low = -1, high = 40;
@@ -99,7 +99,7 @@ void detect_close(struct detect *d)
 
 /* -- thresholds -- */
 
-/* A due time from before a grant is moved by the grant. */
+/* Returns the due time, moved by the lateness that was granted since. */
 static uint64_t due_of(const struct detect *d, const struct watched *w)
 {
     return w->due_ns + d->granted_ns;
@@ -140,7 +140,7 @@ static void detect_file(struct detect *d, struct watched *w, uint64_t at_ns)
     if (heap_put(&d->dues, &w->look, at_ns + 1)) (void)member_must(NULL);
 }
 
-/* The next scan checks every worker. */
+/* Moves every worker to the front of the heap, so that the next scan checks all of them. */
 static void look_at_all(struct detect *d)
 {
     struct heap again;
@@ -176,8 +176,8 @@ void detect_lease(struct detect *, struct watched *w, uint64_t lease_ns)
     w->lease_ns = lease_ns;
 }
 
-/* A later threshold does not move the worker in the heap; a check that is too early inserts the
- * worker again. */
+/* Does not move the worker in the heap, because a check that is too early inserts the worker
+ * again. */
 void detect_extend(struct detect *d, struct watched *w, uint64_t due_ns)
 {
     if (due_of(d, w) < due_ns) w->due_ns = due_ns - d->granted_ns;
@@ -205,7 +205,8 @@ static uint64_t late_of(const struct detect *d, const struct watched *w, uint64_
     return now_ns > since ? now_ns - since : 0;
 }
 
-/* The due time on the leader's clock. The worker's own due time is used only if it is plausible. */
+/* Returns the due time on the leader's clock. The worker's own due time is used only if it is
+ * plausible. */
 static uint64_t due_by(const struct detect *d, const struct watched *w, const struct beat *beat,
                        uint64_t now_ns, int64_t now_wall_ms, int64_t *ret_skew_ms)
 {
@@ -263,7 +264,7 @@ struct beat_heard detect_beat(struct detect *d, struct watched *w, const struct 
     return heard;
 }
 
-/* -- the brake -- */
+/* -- the mass-failure brake -- */
 
 /* True if one more failure may be declared now. */
 static bool brake_lets(struct detect *d, struct watched *w, uint64_t now_ns)

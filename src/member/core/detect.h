@@ -50,11 +50,7 @@ struct detect_options { /* detect_defaults() fills all of it; times in nanosecon
 #define DETECT_MS             1000000ull
 #define DETECT_MASS_WINDOW_NS (10000 * DETECT_MS)
 #define DETECT_SKEW_AGAIN_NS  (3600000 * DETECT_MS)
-enum { /* minimum number of gaps */
-       DETECT_MASS_LEAST = 10,
-       DETECT_PHI_MAX = 100,
-       DETECT_PHI_LEAST = 10
-};
+enum { DETECT_MASS_LEAST = 10, DETECT_PHI_MAX = 100, DETECT_PHI_LEAST = 10 /* gaps, for phi */ };
 
 /* The detector's state of one worker, embedded in the worker's row. Only detect.c accesses it,
  * except `owner`. */
@@ -72,7 +68,7 @@ struct watched {
 
 struct detect;
 void detect_defaults(struct detect_options *ret_options);
-/* ERR_INVALID: intervals of 0, fractions out of bounds. ERR_NOMEM. */
+/* Opens a detector. ERR_INVALID: intervals of 0, fractions out of bounds. ERR_NOMEM. */
 enum err detect_open(const struct detect_options *options, uint64_t now_ns,
                      struct detect **ret_detect);
 /* Replaces the options. ERR_INVALID if the kind or the heartbeat interval differs; then the old
@@ -84,11 +80,11 @@ void detect_close(struct detect *detect); /* NULL is allowed; all workers are fo
  * new worker, for a new incarnation, and for every worker when a leader takes over. lease 0: two
  * intervals. */
 void detect_watch(struct detect *detect, struct watched *w, uint64_t lease_ns, uint64_t now_ns);
-/* allowed for a worker that is not watched */
+/* Stops watching the worker. Allowed for a worker that is not watched. */
 void detect_forget(struct detect *detect, struct watched *w);
 /* Sets the worker's lease: the time between its heartbeats. */
 void detect_lease(struct detect *detect, struct watched *w, uint64_t lease_ns);
-/* The worker was promised that it does not fail before `due_ns`. */
+/* Extends the due time, because the worker was promised that it does not fail before `due_ns`. */
 void detect_extend(struct detect *detect, struct watched *w, uint64_t due_ns);
 
 struct beat {
@@ -101,7 +97,8 @@ struct beat_heard {
     int64_t skew_ms;
     uint64_t late_ns; /* lateness of the worker at this heartbeat, as a verdict counts it */
 };
-/* `now_wall_ms` is the leader's wall clock; it is only compared with the worker's. */
+/* Processes a heartbeat. `now_wall_ms` is the leader's wall clock; it is only compared with the
+ * worker's. */
 struct beat_heard detect_beat(struct detect *detect, struct watched *w, const struct beat *beat,
                               uint64_t now_ns, int64_t now_wall_ms);
 
@@ -112,7 +109,7 @@ struct failure_verdict {
     struct watched *worker;
     uint64_t late_ns; /* lateness after the due time, or length of the silence */
 };
-/* Time between scans: half a heartbeat interval. */
+/* Returns the time between scans: half a heartbeat interval. */
 uint64_t detect_cadence_ns(const struct detect *detect);
 /* Returns every worker that crossed a threshold since the last scan, once. A failed worker is no
  * longer watched. Returns the number of verdicts; `room` is at least 2. *ret_more: `room` was too
@@ -121,6 +118,6 @@ size_t detect_scan(struct detect *detect, uint64_t now_ns, struct failure_verdic
                    size_t room, bool *ret_more);
 /* True if failures are held back at this time. */
 bool detect_holds(const struct detect *detect, uint64_t now_ns);
-/* The next scan declares the held failures. An operator may decide this. */
+/* Lets the next scan declare the held failures, on an operator's request. */
 void detect_release(struct detect *detect);
 #endif

@@ -5,7 +5,7 @@
 
 #include "member/core/internal.h"
 
-/* Index of the event in `events`. */
+/* Returns the index of the event in `events`. */
 static size_t event_at(const struct membership *m, uint64_t number)
 {
     return m->events_first + (size_t)(number - m->head.emitted - 1);

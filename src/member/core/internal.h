@@ -181,7 +181,7 @@ size_t member_take_due(struct membership *m, struct heap *heap,
 /* -- command.c -- */
 bool member_is_id(struct str id);
 void member_rules_write(struct encoder *out, const struct member_rules *rules);
-/* False: a rule is out of bounds. */
+/* Reads the rules. False: a rule is out of bounds. */
 bool member_rules_read(struct decoder *in, struct member_rules *ret_rules);
 
 /* -- rows.c -- */
@@ -189,12 +189,12 @@ void row_born(struct membership *m, struct member_row *row, enum row_kind kind);
 void row_edit(struct membership *m, struct member_row *row);
 void row_gone(struct membership *m, struct member_row *row);
 void rows_settle(struct membership *m); /* called at the end of a command */
-/* writes a snapshot record */
+/* Writes a snapshot record. */
 void row_record(const struct section_row *section, struct encoder *out);
 /* the records in snapshot order; the record of each row kind */
 extern const char member_records[], member_kinds[];
 bool member_head_read(struct decoder *in, struct member_head *ret_head);
-/* reads what follows the id; returns the labels */
+/* Reads the fields after the id; returns the labels. */
 struct str worker_read(struct decoder *in, struct worker *worker);
 void partition_read(struct decoder *in, struct partition *partition, struct str *ret_owner,
                     struct str *ret_reference);
@@ -273,7 +273,7 @@ void partitions_expire(struct membership *m);
 void partitions_place(struct membership *m); /* rebuilds the ring from the eligible workers */
 enum err partitions_target(struct membership *m, uint32_t *ret_moved);
 void partitions_settle(struct membership *m); /* moves every partition that may move */
-/* when the rebalance window closes; UINT64_MAX: none is open */
+/* Returns when the rebalance window closes; UINT64_MAX: none is open. */
 uint64_t partitions_window_ns(const struct membership *m);
 void partition_hold(struct partition *partition); /* adds the partition to its owner's list */
 void partition_due(struct membership *m, struct partition *partition);
@@ -281,14 +281,14 @@ void partition_due(struct membership *m, struct partition *partition);
 /* -- work.c -- */
 struct item *item_find(const struct membership *m, const struct member_digest *id);
 struct item *item_new(struct membership *m, const struct member_digest *id);
-/* adds the item to the list of its state */
+/* Adds the item to the list of its state. */
 void item_file(struct membership *m, struct item *item);
 /* work_item: WORK_START, SUBMIT and RELEASE. */
 member_op_fn work_enqueue, work_pull, work_item, work_steal;
-/* The worker's incarnation is over: its running items return to the queue. */
+/* Returns the worker's running items to the queue, because its incarnation is over. */
 void work_let_go(struct membership *m, struct worker *worker, bool died);
 
 /* -- local.c -- */
-/* call before the worker's row is freed; NULL is allowed */
+/* Call this before the worker's row is freed. NULL is allowed. */
 void local_forget(struct local_worker *local);
 #endif

@@ -48,7 +48,7 @@ bool batch_put(struct batch *batch, const struct member_op *op)
     return !err;
 }
 
-/* -- events -- */
+/* -- leader-only events -- */
 static struct local_event *take_event(struct member_local *local)
 {
     struct list *node = list_pop(&local->events);
@@ -86,8 +86,9 @@ bool member_local_next_event(struct member_local *local, struct member_event *re
     return local->taken;
 }
 
-/* -- times -- */
-/* The longest interval that workers may be using: the last advised interval or the one before. */
+/* -- intervals, leases and fences -- */
+/* Returns the longest interval that workers may be using: the last advised interval or the one
+ * before. */
 static uint64_t advised_ns(const struct member_local *local)
 {
     const struct member_head *head = &local->m->head;
@@ -98,14 +99,15 @@ static uint64_t advised_ns(const struct member_local *local)
     return max_u64(ms * MEMBER_NS_PER_MS, local->options.detect.heartbeat_interval_ns);
 }
 
-/* A shorter lease would let workers fail before they fence themselves. */
+/* Returns the lease of a worker, but at least two intervals. A shorter lease would let workers fail
+ * before they fence themselves. */
 static uint64_t local_lease_of(const struct member_local *local, const struct worker *worker)
 {
     return max_u64(worker->lease_ms * MEMBER_NS_PER_MS,
                    2 * local->options.detect.heartbeat_interval_ns);
 }
 
-/* How long the worker may continue if its last heartbeat is acknowledged; 0: it has fenced
+/* Returns how long the worker may continue if its last heartbeat is acknowledged; 0: it has fenced
  * itself. */
 static uint64_t fence_left(const struct member_local *local, const struct local_worker *l,
                            uint64_t now_ns)
@@ -338,8 +340,8 @@ static void take_load(struct member_local *local, struct local_worker *l,
     l->has_load = true;
 }
 
-/* A worker may or may not have received a longer interval yet. Its due time shows which interval it
- * uses. */
+/* Records a heartbeat. A worker may or may not have received a longer interval yet; its due time
+ * shows which interval it uses. */
 static void hear(struct member_local *local, struct local_worker *l, const struct member_beat *beat,
                  uint64_t now_ns, int64_t wall_ms, struct member_heard *heard)
 {
@@ -564,7 +566,7 @@ bool member_local_judged(const struct member_local *local, struct str worker)
     return l && l->sentence;
 }
 
-/* -- scans -- */
+/* -- scans and proposals -- */
 enum err member_local_context(struct member_local *local, struct buf *batch)
 {
     struct member_op op = {.kind = MEMBER_OP_SUSPECT, .worker = STR_EMPTY};
@@ -752,7 +754,7 @@ bool member_local_holds(const struct member_local *local, uint64_t now_ns)
     return detect_holds(local->detect, now_ns);
 }
 
-/* -- reading -- */
+/* -- queries -- */
 bool member_local_next_changed(struct member_local *local, struct str *ret_worker)
 {
     struct list *node = list_pop(&local->changed);

@@ -34,8 +34,8 @@ struct member_local_options { /* member_local_defaults() fills all of it */
 void member_local_defaults(struct member_local_options *ret_options);
 
 struct member_local;
-/* The membership must outlive this object. After a restore has replaced the membership, close and
- * open again. One at a time. ERR_INVALID: options; ERR_NOMEM. */
+/* Opens the leader's half, one at a time. The membership must outlive it. After a restore has
+ * replaced the membership, close and open again. ERR_INVALID: options; ERR_NOMEM. */
 enum err member_local_open(struct membership *membership,
                            const struct member_local_options *options, uint64_t now_ns,
                            struct member_local **ret_local);
@@ -46,7 +46,7 @@ void member_local_options_take(struct member_local_options *options,
                                const struct member_local_options *next);
 enum err member_local_reload(struct member_local *local, /* ERR_INVALID: nothing changed */
                              const struct member_local_options *next);
-/* Call this after every applied log entry. */
+/* Reads the changes of the membership. Call this after every applied log entry. */
 void member_local_sync(struct member_local *local, uint64_t now_ns);
 
 /* -- heartbeats -- */
@@ -87,11 +87,11 @@ struct member_heard {
     bool recovered;
     struct member_in_use in_use; /* set with MEMBER_BEAT_IN_USE */
 };
-/* *ret_op contains views of the heartbeat's texts. */
+/* Decides about a heartbeat. *ret_op contains views of the heartbeat's texts. */
 struct member_heard member_local_beat(struct member_local *local, const struct member_beat *beat,
                                       uint64_t now_ns, int64_t wall_ms, struct member_op *ret_op);
-/* The operation of a heartbeat or register call was applied. Counts as a heartbeat of the
- * worker. */
+/* Counts as a heartbeat of the worker. Call this when the operation of a heartbeat or register call
+ * was applied. */
 void member_local_admitted(struct member_local *local, struct str worker, enum member_phase phase,
                            uint64_t now_ns);
 /* Completes the operation of a register call (worker, instance, lease, labels, weight, capable)
@@ -140,15 +140,15 @@ void member_local_checkpoint_now(struct member_local *local);
  * False: no more. */
 bool member_local_next_ask(struct member_local *local, struct str *ret_worker, uint64_t *ret_round);
 
-/* -- changes -- */
+/* -- changed workers and events -- */
 /* Returns the next worker whose grants or revocations changed since the last call, for its
  * watchers. False: no more. The text is valid until the next call for the membership. */
 bool member_local_next_changed(struct member_local *local, struct str *ret_worker);
-/* The assignment_version of struct member_heard; 0: the worker is not watched. */
+/* Returns the assignment_version of struct member_heard; 0: the worker is not watched. */
 uint64_t member_local_version(const struct member_local *local, struct str worker);
 bool member_local_next_event(struct member_local *local, struct member_event *ret_event);
 
-/* -- reading -- */
+/* -- queries -- */
 struct member_heartbeat {
     /* held: the worker has failed, but the mass-failure brake holds the verdict back */
     bool suspected, held;
@@ -157,7 +157,8 @@ struct member_heartbeat {
     double load, load_mean;      /* load_mean: over the last 60 s */
     int64_t received_ms, due_ms; /* wall time of the last heartbeat; 0: none since the takeover */
 };
-/* False: the worker is not watched (dead, gone or unknown). */
+/* Describes the last heartbeat of a worker. False: the worker is not watched (dead, gone or
+ * unknown). */
 bool member_local_heartbeat(const struct member_local *local, struct str worker,
                             struct member_heartbeat *ret_heartbeat);
 struct member_local_counts {

@@ -47,7 +47,7 @@ size_t member_take_due(struct membership *m, struct heap *heap,
     return count;
 }
 
-/* -- names -- */
+/* -- names of statuses -- */
 static const struct {
     const char *text;
     enum err err;

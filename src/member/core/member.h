@@ -195,15 +195,16 @@ struct member_command {
 enum err member_batch_begin(struct buf *into, int64_t wall_ms);
 enum err member_batch_add(struct buf *into, const struct member_op *op);
 size_t member_batch_ops(struct str batch);
-/* The command's views are valid as long as `bytes` and `arena`. ERR_PARSE, ERR_INVALID (a limit),
- * ERR_NOMEM, with a note; ERR_VERSION: a kind that this program does not know. */
+/* Decodes a command, whose views are valid as long as `bytes` and `arena`. ERR_PARSE, ERR_INVALID
+ * (a limit), ERR_NOMEM, with a note; ERR_VERSION: a kind that this program does not know. */
 enum err member_command_read(struct str bytes, struct arena *arena,
                              struct member_command *ret_command, struct note *note);
 
 /* -- open, apply, close -- */
 struct membership *member_open(const struct member_options *options); /* NULL: out of memory */
 void member_close(struct membership *membership);                     /* NULL is allowed */
-/* `clock_ns` never goes back, `index` grows. `results` has room for op_count results. */
+/* Applies a command. `clock_ns` never goes back, `index` grows. `results` has room for op_count
+ * results. */
 void member_apply(struct membership *membership, uint64_t index, uint64_t clock_ns,
                   const struct member_command *command, struct member_result *results);
 /* Item `number` of the items that PULL and STEAL operations of the last command assigned, in
@@ -211,13 +212,14 @@ void member_apply(struct membership *membership, uint64_t index, uint64_t clock_
 struct member_item;
 bool member_assigned(const struct membership *membership, size_t number, size_t *ret_op,
                      struct member_item *ret_item);
-/* History was lost, by a restore from an old copy or by force-config: workers and grants may exist
- * that this state does not know. Epochs, incarnations and rounds continue at recovery_above(), so
- * every later grant has a higher token. Active workers get `instance`, which no process has. So
- * each worker must be admitted again, and its partitions move only after its fence is over. */
+/* Prepares the state after history was lost, by a restore from an old copy or by force-config:
+ * workers and grants may exist that this state does not know. Epochs, incarnations and rounds
+ * continue at recovery_above(), so every later grant has a higher token. Active workers get
+ * `instance`, which no process has. So each worker must be admitted again, and its partitions move
+ * only after its fence is over. */
 void member_recover(struct membership *membership, uint64_t index, uint64_t clock_ns,
                     uint64_t floor, const struct member_instance *instance);
-/* T of the next thing that is due; UINT64_MAX: nothing is due. */
+/* Returns T of the next thing that is due; UINT64_MAX: nothing is due. */
 uint64_t member_next_due(const struct membership *membership);
 uint64_t member_clock_ns(const struct membership *membership);
 uint64_t member_hash(const struct membership *membership);
@@ -276,7 +278,7 @@ bool member_next_event(const struct membership *membership, uint64_t *number,
                        struct member_event *ret_event);
 uint64_t member_emitted(const struct membership *membership);
 
-/* -- reading -- */
+/* -- queries -- */
 enum member_standing { MEMBER_ACTIVE = 1, MEMBER_DEAD, MEMBER_REMOVED };
 enum member_removal {
     MEMBER_NOT_REMOVED,
@@ -298,8 +300,8 @@ struct member_worker {
 };
 bool member_find_worker(const struct membership *membership, struct str id,
                         struct member_worker *ret_worker);
-/* The first worker after `after` in the order of ids, including tombstones; with an empty `after`
- * the first of all. */
+/* Returns the first worker after `after` in the order of ids, including tombstones; with an empty
+ * `after` the first of all. */
 bool member_next_worker(const struct membership *membership, struct str after,
                         struct member_worker *ret_worker);
 
@@ -343,7 +345,7 @@ struct member_item {
 };
 bool member_find_item(const struct membership *membership, const struct member_digest *id,
                       struct member_item *ret_item);
-/* The first item after `after` in the order of ids; NULL: the first of all. */
+/* Returns the first item after `after` in the order of ids; NULL: the first of all. */
 bool member_next_item(const struct membership *membership, const struct member_digest *after,
                       struct member_item *ret_item);
 
@@ -361,7 +363,7 @@ struct member_status_counts {
 };
 struct member_status_counts member_counts(const struct membership *membership);
 const struct member_rules *member_rules(const struct membership *membership);
-/* Hash of the rules. A configuration whose hash differs from the cluster's is refused. */
+/* Returns a hash of the rules. A configuration whose hash differs from the cluster's is refused. */
 uint64_t member_rules_fingerprint(const struct member_rules *rules);
 
 /* -- snapshots: a view of one moment (section/section.h), and restoring it -- */

@@ -22,7 +22,7 @@ static struct ring_options options_of(const struct member_rules *rules)
                                  .epsilon = rules->epsilon_ppm / 1e6};
 }
 
-/* -- the table -- */
+/* -- the table of partitions -- */
 enum err partitions_make(struct membership *m, uint32_t total)
 {
     struct ring_options options = options_of(&m->head.rules);
@@ -284,7 +284,7 @@ static void partitions_notify(struct membership *m, const struct partition *p,
     member_event_add(m, &event);
 }
 
-/* Every grant increases the token, also a grant to the same owner. */
+/* Grants a partition. Every grant increases the token, also a grant to the same owner. */
 static void grant(struct membership *m, struct partition *p, struct worker *worker)
 {
     row_edit(m, &p->row);

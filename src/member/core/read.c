@@ -142,7 +142,7 @@ bool member_assigned(const struct membership *m, size_t number, size_t *ret_op,
     return true;
 }
 
-/* -- sums -- */
+/* -- totals of the status -- */
 static uint64_t oldest_free(const struct membership *m)
 {
     uint64_t oldest = UINT64_MAX;

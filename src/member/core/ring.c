@@ -87,7 +87,7 @@ void ring_close(struct ring *ring)
 
 /* -- workers -- */
 
-/* Index of the worker, or the index where it would be inserted. */
+/* Returns the index of the worker, or the index where it would be inserted. */
 static size_t find(const struct ring *ring, struct str worker, bool *ret_there)
 {
     size_t low = 0, high = ring->count;
@@ -168,7 +168,7 @@ struct str ring_worker(const struct ring *ring, uint32_t number)
 
 /* -- points -- */
 
-/* Equal hashes are ordered by id. */
+/* Orders points by hash; equal hashes are ordered by id. */
 static int by_hash(const void *left, const void *right)
 {
     const struct spot *a = left, *b = right;
@@ -177,7 +177,7 @@ static int by_hash(const void *left, const void *right)
     return strcmp(a->seat->id, b->seat->id);
 }
 
-/* The points of added workers, sorted. */
+/* Returns the points of added workers, sorted. */
 static struct spot *new_spots(const struct ring *ring, size_t *ret_count)
 {
     size_t each = ring->options.virtual_nodes, count = 0;
@@ -200,7 +200,8 @@ static struct spot *new_spots(const struct ring *ring, size_t *ret_count)
     return spots;
 }
 
-/* In one pass, drops the points of removed workers and merges the points of added workers. */
+/* Updates the points in one pass: drops those of removed workers and merges those of added
+ * workers. */
 static enum err build(struct ring *ring)
 {
     size_t fresh_count, at = 0, fresh = 0, count = 0;
@@ -256,7 +257,7 @@ static enum err hash_partitions(struct ring *ring, uint32_t count)
     return ERR_OK;
 }
 
-/* The first point at or after the hash; after the last point the first. */
+/* Returns the first point at or after the hash; after the last point the first. */
 static size_t first_at(const struct ring *ring, uint64_t hash)
 {
     size_t low = 0, high = ring->spot_count;

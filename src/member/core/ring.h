@@ -24,7 +24,8 @@ enum {
 };
 #define RING_NOBODY UINT32_MAX
 
-/* 64-bit FNV-1a with a final mix. Without the mix, similar keys would all fall on one worker. */
+/* Computes 64-bit FNV-1a with a final mix. Without the mix, similar keys would all fall on one
+ * worker. */
 uint64_t ring_hash(struct str key);
 
 struct ring;
@@ -33,7 +34,7 @@ struct ring_options {
     bool bounded, rendezvous;
     double epsilon; /* `bounded`: how much more than the mean a worker may have; 0 or more */
 };
-/* ERR_INVALID: options out of bounds. ERR_NOMEM. */
+/* Opens an empty ring. ERR_INVALID: options out of bounds. ERR_NOMEM. */
 enum err ring_open(const struct ring_options *options, struct ring **ret_ring);
 void ring_close(struct ring *ring); /* NULL is allowed */
 

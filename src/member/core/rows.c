@@ -52,7 +52,7 @@ static const struct member_field head_fields[] = {
     FIELD(member_head, places),
 };
 
-/* -- writing -- */
+/* -- encoding -- */
 static void write_worker(struct encoder *out, const struct worker *w)
 {
     encode_text(out, worker_id(w));
@@ -69,7 +69,8 @@ static void write_partition(struct encoder *out, const struct partition *p)
     FIELDS_WRITE(out, partition_kept, p);
 }
 
-/* The hash includes the id instead of the payload, because the id identifies the payload. */
+/* Encodes an item. The hash uses the id instead of the payload, because the id identifies the
+ * payload. */
 static void write_item(struct encoder *out, const struct item *item, bool whole)
 {
     FIELDS_WRITE(out, item_state, item);
@@ -186,7 +187,7 @@ enum err member_view_open(struct membership *m, void **ret_view)
     return section_view_ready(view, ERR_OK, ret_view);
 }
 
-/* -- the hash -- */
+/* -- the hash of the state -- */
 static uint64_t row_hash(struct membership *m, const struct member_row *row)
 {
     struct encoder out = {&m->scratch, ERR_OK};

@@ -10,7 +10,7 @@
 
 enum { WORKERS_SHARE = 8 }; /* one eighth of the quota is reserved for workers */
 
-/* -- rows -- */
+/* -- rows of items -- */
 struct item *item_find(const struct membership *m, const struct member_digest *id)
 {
     return order_find(&m->items, (struct order_key){.first = str_of(id->b, sizeof id->b)});
@@ -89,8 +89,8 @@ static void finish(struct membership *m, struct item *item, enum member_item_sta
 }
 
 /* -- operations -- */
-/* Done items stay, so that they are not done again. Part of the quota is reserved, so that items
- * cannot prevent the admission of workers and their events. */
+/* Reserves part of the quota for workers and their events. Otherwise items could fill the quota,
+ * because done items stay so that they are not done again. */
 static bool work_has_room(const struct membership *m, uint64_t bytes)
 {
     return member_has_room(m, bytes + m->options.quota_bytes / WORKERS_SHARE);
@@ -156,7 +156,7 @@ struct member_result work_pull(struct membership *m, const struct member_op *op,
     return result;
 }
 
-/* The worker with most items; of equal workers the greatest id. */
+/* Returns the worker with most items; of equal workers the greatest id. */
 static struct worker *busiest(const struct membership *m, const struct worker *but)
 {
     struct worker *most = NULL;

@@ -5,7 +5,7 @@
 
 #include "member/core/internal.h"
 
-/* -- rows -- */
+/* -- rows of workers -- */
 struct worker *worker_find(const struct membership *m, struct str id)
 {
     return map_get(&m->by_id, id);
@@ -85,7 +85,7 @@ void worker_end_set(struct membership *m, struct worker *worker)
         (void)member_must(NULL);
 }
 
-/* -- endings -- */
+/* -- end of an incarnation -- */
 static void workers_let_go(struct membership *m, struct worker *worker, uint64_t fence_ns,
                            bool died)
 {
@@ -163,7 +163,7 @@ void workers_expire(struct membership *m)
     free(due);
 }
 
-/* -- admissions -- */
+/* -- registration -- */
 static void take_terms(struct membership *m, struct worker *worker, const struct member_op *op)
 {
     if (op->by_beat) return;
@@ -217,7 +217,7 @@ static struct member_result enter(struct membership *m, struct worker *worker,
     return result;
 }
 
-/* Two processes that share a name replace each other repeatedly. */
+/* Counts restarts, because two processes that share a name replace each other repeatedly. */
 static bool too_many_flips(struct membership *m, struct worker *worker)
 {
     if (!worker->flips || m->clock_ns - worker->flips_ns > MEMBER_FLIPS_NS) {
@@ -252,7 +252,7 @@ static struct member_result restart(struct membership *m, struct worker *worker,
     return result;
 }
 
-/* The same process registers again: only its own settings change. */
+/* Handles a repeated registration of the same process: only its own settings change. */
 static struct member_result again(struct membership *m, struct worker *worker,
                                   const struct member_op *op)
 {

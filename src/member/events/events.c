@@ -64,7 +64,7 @@ struct member_events {
     char run[RUN_CAP];
 };
 
-/* -- a line -- */
+/* -- encoding a line -- */
 
 static bool is_rollouts(enum event_topic topic, const char *key)
 {
@@ -202,7 +202,7 @@ void member_events_set(struct member_events *events, enum member_events_heartbea
     pthread_mutex_unlock(&events->lock);
 }
 
-/* -- writing -- */
+/* -- emitting events -- */
 
 /* Counts under the lock; writes without it, because the sink has its own lock. */
 static enum err events_notify(struct member_events *events, struct event_line event)
@@ -238,8 +238,8 @@ static enum err events_notify(struct member_events *events, struct event_line ev
     return err;
 }
 
-/* rollout's second output for each failure. Also written when the sink was full, because the log is
- * a different output. */
+/* Writes rollout's second output for each failure: a warn line. It is also written when the sink
+ * was full, because the log is a different output. */
 static void warn_of_failure(const struct member_events *events, const struct event_line *event)
 {
     uint64_t due_at_ms = 0;
@@ -258,8 +258,8 @@ enum err member_events_emit(struct member_events *events, const struct event_lin
     return events->sink ? events_notify(events, *event) : ERR_OK;
 }
 
-/* How many heartbeats this one represents; 0: it is not written. Call under the lock. A second
- * above the limit is cut off at the limit; the next second is sampled from its start. */
+/* Returns how many heartbeats this one represents; 0: it is not written. Call under the lock. A
+ * second above the limit is cut off at the limit; the next second is sampled from its start. */
 static uint64_t draw(struct member_events *events, uint64_t second)
 {
     struct sampler *s = &events->sampler;

@@ -108,7 +108,8 @@ void member_events_close(struct member_events *events);         /* NULL is allow
 void member_events_set(struct member_events *events, enum member_events_heartbeat heartbeat,
                        uint64_t heartbeat_limit, bool ids, bool rollout_only);
 
-/* ERR_FULL, ERR_NOMEM, ERR_TOO_LARGE. With `events` NULL the event is accepted and not written. */
+/* Writes an event. With `events` NULL the event is accepted and not written. ERR_FULL, ERR_NOMEM,
+ * ERR_TOO_LARGE. */
 enum err member_events_emit(struct member_events *events, const struct event_line *event);
 /* Reports an accepted heartbeat. Never fails: a line that cannot be written is counted. */
 void member_events_heartbeat(struct member_events *events, struct str worker_id);

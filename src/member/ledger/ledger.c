@@ -73,7 +73,7 @@ static void run(struct job *job)
                           : read_old(l);
 }
 
-/* -- rows -- */
+/* -- rows in memory -- */
 
 static struct str key_of(enum space space, struct str id, char room[KEY_CAP])
 {
@@ -91,7 +91,7 @@ static void row_free(struct row *row)
     free(row);
 }
 
-/* NULL: the ledger is full. */
+/* Finds or makes the row of a key; NULL: the ledger is full. */
 static struct row *row_of(struct member_ledger *l, struct str key)
 {
     struct row *row =
@@ -138,7 +138,8 @@ void member_ledger_beat(struct member_ledger *ledger, const struct heartbeat_row
         ledger_keep(ledger, heartbeat_row_write(row, &ledger->row), HEARTBEATS, row->worker_id);
 }
 
-/* Before the file is read, an empty row overrides the file's row. */
+/* Empties the rows instead of removing them: before the file is read, an empty row overrides the
+ * file's row. */
 void member_ledger_forget(struct member_ledger *ledger, struct str worker_id)
 {
     char room[KEY_CAP];
@@ -152,7 +153,7 @@ void member_ledger_forget(struct member_ledger *ledger, struct str worker_id)
     }
 }
 
-/* -- rounds -- */
+/* -- rounds of writing the file -- */
 
 /* Adds the file's rows for which memory has no newer row. */
 static void take_old(struct member_ledger *l)
@@ -226,7 +227,7 @@ static void done(struct job *job, enum err err)
     if (!l->foreign && !l->closing) timer_start_in(&l->timer, max_u64(l->flush_ms, pause));
 }
 
-/* False: nothing must be written now. */
+/* Checks whether the file must be written now. */
 static bool to_write(struct member_ledger *l)
 {
     bool slow = l->log_is_slow && l->log_is_slow(l->owner);

@@ -43,17 +43,19 @@ struct member_ledger_stats {
 };
 
 struct member_ledger;
-/* ERR_NOMEM, ERR_INVALID, ERR_UNAVAILABLE (no thread). The thread opens the file later. */
+/* Starts the thread, which opens the file later. ERR_NOMEM, ERR_INVALID, ERR_UNAVAILABLE (no
+ * thread). */
 enum err member_ledger_open(const struct member_ledger_options *options,
                             struct member_ledger **ret_ledger);
 /* Writes changed rows, unless the file is in trouble, and ends the thread. Blocks. NULL is
  * allowed. */
 void member_ledger_close(struct member_ledger *ledger);
 
-/* Call these on the loop's thread; a NULL ledger ignores all calls. */
+/* Replaces a worker's row, or the row of its last heartbeat. Loop's thread only; a NULL ledger
+ * ignores all calls. */
 void member_ledger_worker(struct member_ledger *ledger, const struct worker_row *row);
 void member_ledger_beat(struct member_ledger *ledger, const struct heartbeat_row *row);
-/* removes both rows */
+/* Removes both rows of a worker. */
 void member_ledger_forget(struct member_ledger *ledger, struct str worker_id);
 struct member_ledger_stats member_ledger_stats(const struct member_ledger *ledger);
 #endif

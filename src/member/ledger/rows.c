@@ -5,7 +5,7 @@
 
 enum { MILLION = 1000000, VARINT_MAX = 10, PHASE_MAX = 4, STANDING_MAX = 3, REASON_MAX = 4 };
 
-/* -- writing -- */
+/* -- encoding -- */
 
 static enum err put_varint(struct buf *into, uint64_t value)
 {

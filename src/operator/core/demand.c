@@ -142,8 +142,8 @@ static enum err demand_check_plain(const struct capacity_request *r, struct note
     return ERR_OK;
 }
 
-/* A copy of the table of names, so that a refused request adds no names for good. The names are
- * few, so copying is cheap. */
+/* Copies the table of names, so that a refused request adds no names for good. The names are few,
+ * so copying is cheap. */
 static struct dimensions try_names(const struct demand *d)
 {
     struct dimensions names = d->dimensions;
@@ -190,7 +190,7 @@ static enum err build(struct demand *d, const struct capacity_request *r, struct
     return err ? err : need_build(&d->scratch, names, &input, ret_need, note);
 }
 
-/* -- rows -- */
+/* -- rows and their sums -- */
 
 static void row_sum(struct row *row)
 {
@@ -386,7 +386,7 @@ void demand_remove(struct demand *d, struct str id)
     if (entry) remove_entry(d, entry);
 }
 
-/* -- lists -- */
+/* -- lists of a source -- */
 
 void demand_list_begin(struct demand *d)
 {
@@ -413,7 +413,7 @@ void demand_list_give_up(struct demand *d)
     d->listing = false;
 }
 
-/* -- reading -- */
+/* -- reading the demand -- */
 
 bool demand_whole(const struct demand *d)
 {

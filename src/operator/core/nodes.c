@@ -128,7 +128,7 @@ static void *node_keep(const struct cluster_node *given, struct cluster_node *re
     return body;
 }
 
-/* -- the table -- */
+/* -- the table of machines -- */
 
 static void nodes_check(const struct nodes *nodes)
 {

@@ -64,7 +64,7 @@ enum err nodes_report(struct nodes *nodes, const struct cluster_node *given);
 /* Sets the phase of a machine after a step of its reclaim, before the shard reports it: Draining,
  * Drained or Failed. Ignored for a machine that is not in the table. */
 void nodes_reclaim(struct nodes *nodes, struct str machine_id, enum node_phase phase);
-/* A new session begins: machines that the shard does not report before nodes_sweep() have left. */
+/* Begins a new session: machines that the shard does not report before nodes_sweep() have left. */
 void nodes_session(struct nodes *nodes);
 size_t nodes_sweep(struct nodes *nodes); /* returns how many have left */
 size_t nodes_count(const struct nodes *nodes, enum node_phase phase);

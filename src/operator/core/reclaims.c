@@ -193,7 +193,7 @@ bool reclaims_ended(struct reclaims *r, struct str id, bool drained)
     return record != NULL;
 }
 
-/* -- reports -- */
+/* -- drain reports -- */
 
 /* Forgets all ended orders, or only those whose machine the shard did not report. */
 static void reclaims_forget_over(struct reclaims *r, bool unnamed_only)

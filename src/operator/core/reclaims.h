@@ -57,30 +57,30 @@ struct reclaims;
 enum err reclaims_open(uint64_t seed, struct reclaims **ret_reclaims); /* ERR_NOMEM */
 void reclaims_close(struct reclaims *reclaims);                        /* NULL is allowed */
 
-/* `grace_seconds` <= 0 is RECLAIM_GRACE_DEFAULT_MS. ERR_EXISTS: the order is known; if it was
- * acknowledged, it is acknowledged again. ERR_INVALID with a note (ids), ERR_FULL, ERR_NOMEM: not
- * stored. */
+/* Adds an order. `grace_seconds` <= 0 is RECLAIM_GRACE_DEFAULT_MS. ERR_EXISTS: the order is known;
+ * if it was acknowledged, it is acknowledged again. ERR_INVALID with a note (ids), ERR_FULL,
+ * ERR_NOMEM: not stored. */
 enum err reclaims_order(struct reclaims *reclaims, struct str id, struct str machine,
                         int64_t grace_seconds, int32_t preemptor_priority, wall_time now,
                         struct note *note);
 /* Adds an order from disk, marked `resumed`, in the phase it had. Errors as reclaims_order(). */
 enum err reclaims_put(struct reclaims *reclaims, const struct reclaim *order, struct note *note);
-/* The number of the newest change that must be on disk. reclaims_saved() reports which change is on
- * disk. */
+/* Returns the number of the newest change that must be on disk. reclaims_saved() reports which
+ * change is on disk. */
 uint64_t reclaims_change(const struct reclaims *reclaims);
 void reclaims_saved(struct reclaims *reclaims, uint64_t change);
 void reclaims_session(struct reclaims *reclaims); /* a new session: acknowledge again */
 /* Sets whether the shard accepts drain reports. If not, orders that ended are forgotten. */
 void reclaims_reporting(struct reclaims *reclaims, bool takes);
-/* The shard reported a machine in this session. */
+/* Records that the shard reported a machine in this session. */
 void reclaims_reported(struct reclaims *reclaims, struct str machine, enum machine_state state);
-/* The shard has reported all machines of this session: machines not reported have left the
- * cluster. */
+/* Treats machines that were not reported as having left. Call this when the shard has reported all
+ * machines of this session. */
 void reclaims_sweep(struct reclaims *reclaims);
 /* Reports of the source. False: the order is unknown or over. */
 bool reclaims_started(struct reclaims *reclaims, struct str id);
 bool reclaims_ended(struct reclaims *reclaims, struct str id, bool drained);
-/* The report could not be queued: it is due again in a second. */
+/* Makes a report that could not be queued due again in a second. */
 void reclaims_unsent(struct reclaims *reclaims, struct str id, wall_time now);
 
 enum reclaim_due {
@@ -99,6 +99,6 @@ void reclaims_step(struct reclaims *reclaims, wall_time now, bool connected, rec
 size_t reclaims_running(const struct reclaims *reclaims); /* number of orders that are not over */
 /* Iterates in order of arrival; *cursor begins at 0; NULL at the end. */
 const struct reclaim *reclaims_next(const struct reclaims *reclaims, size_t *cursor);
-/* NULL: unknown */
+/* Finds an order; NULL: unknown. */
 const struct reclaim *reclaims_find(const struct reclaims *reclaims, struct str id);
 #endif

@@ -61,8 +61,8 @@ static void drain_forget(struct drain *d)
 
 /* -- cordoning the node -- */
 
-/* After a restart an order may be resumed before the shard has reported its machine again; the
- * machine's UpcomingNode also contains the provider id. */
+/* Reads the machine's UpcomingNode, which also contains the provider id. After a restart an order
+ * may be resumed before the shard has reported its machine again. */
 static enum err drain_read_shown(struct drain *d, struct note *note)
 {
     char name[KUBE_NAME_CAP];
@@ -198,7 +198,7 @@ static enum err drain_run_evictions(struct drain *d, struct note *note)
     return kube_each(d->source, &at, &list, drain_check_pod, d, note);
 }
 
-/* -- the chore -- */
+/* -- the chore of a drain -- */
 
 /* Collects some other machines; one with a recognised node is enough. */
 static void drain_take_others(struct drain *d)
@@ -284,7 +284,7 @@ static bool drain_ended(struct chore *chore, enum err err)
         if (!d->node && d->node_seen && !d->other_found) return drain_give_up(d);
         d->closed = true;
         operator_reclaim_started(d->source->around->host, d->id);
-        /* not a node of this cluster, so no pods run there */
+        /* The machine has no node in this cluster, so no pods run on it. */
         if (!d->node) return drain_finish(d);
         chore_want(chore);
         return false;

@@ -116,6 +116,6 @@ enum err kube_put_line(struct buf *into, struct str text); /* appends the text a
 /* Counts and logs a failed call of a chore that will be repeated. */
 void kube_chore_failed(struct kube_source *s, const char *what, struct str which, enum err err,
                        const struct note *note);
-/* replaces the copy; empty text: NULL. False: no memory */
+/* Replaces the copy; empty text: NULL. False: no memory. */
 bool kube_copy(char **to, struct str text);
 #endif

@@ -34,7 +34,7 @@ struct pod_view { /* views into the document */
     bool leaving;       /* terminating */
     int64_t generation; /* generation of its spec; 0: the server does not count */
 };
-/* ERR_PARSE: not a pod. */
+/* Reads a pod. ERR_PARSE: not a pod. */
 enum err pod_read(const struct json *pod, struct pod_view *ret_view, struct note *note);
 
 /* Writes the CapacityRequest of a pod that wants one. `version` is the resourceVersion to replace;
@@ -61,15 +61,15 @@ enum err capacity_read(const struct json *object, struct arena *arena,
 enum err capacity_status_write(const struct json *object, const char *phase, struct str message,
                                struct buf *out);
 
-/* The name of a machine's UpcomingNode: "un-" and the machine id if that is a valid name; else
- * "und-" and a digest of the id. */
+/* Writes the name of a machine's UpcomingNode: "un-" and the machine id if that is a valid name;
+ * else "und-" and a digest of the id. */
 void upcoming_name(struct str machine_id, char ret_name[KUBE_NAME_CAP]);
 /* Writes the content of an UpcomingNode: {"spec": ..., "status": ...}. */
 enum err upcoming_body(const struct cluster_node *node, struct buf *out);
 /* Returns the machine of an UpcomingNode; ERR_PARSE. */
 enum err upcoming_machine(const struct json *object, struct str *ret_machine_id, struct note *note);
 
-/* "ac-" and the digest of the fingerprint that follows "available:". */
+/* Writes "ac-" and the digest of the fingerprint that follows "available:". */
 void available_name(struct str key, char ret_name[KUBE_NAME_CAP]);
 enum err available_body(const struct available *hint, struct buf *out);
 /* Writes a cluster-scoped object of the operator, with a body as above. */
@@ -82,7 +82,7 @@ bool kube_is_name(struct str id); /* true if an object can have this name */
  * annotation. */
 enum err node_cordon_write(const struct json *node, struct str machine, bool *ret_already,
                            struct buf *out);
-/* the machine annotation of the node; empty: none */
+/* Returns the machine annotation of the node; empty: none. */
 struct str node_machine(const struct json *node);
 /* True if the node is this machine. Compares the node's providerID; if `provider_id` is empty,
  * compares the machine annotation. */
@@ -93,12 +93,12 @@ bool node_is(const struct json *node, struct str machine, struct str provider_id
 #define KUBE_LABEL_MANAGED STR("app.kubernetes.io/managed-by")
 
 struct str kube_text(const struct json *object, const char *path);
-/* The member `key` of the map at path `map`; label keys contain dots. */
+/* Returns the member `key` of the map at path `map`; label keys contain dots. */
 struct str kube_label(const struct json *object, const char *map, struct str key);
-/* part: for example "spec" */
+/* Compares one part of two objects, for example "spec". */
 bool kube_part_same(const struct json *a, const struct json *b, const char *part);
 int64_t kube_generation(const struct json *object); /* 0: the object has none */
-/* ERR_PARSE: not a namespaced object. */
+/* Reads namespace, name and uid. ERR_PARSE: not a namespaced object. */
 enum err kube_names(const struct json *object, struct str *ret_namespace, struct str *ret_name,
                     struct str *ret_uid, struct note *note);
 

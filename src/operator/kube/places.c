@@ -16,9 +16,9 @@ enum { REQUEST_ARENA_MAX = 4 << 20, LONG_PAUSE_FAILURES = 10 };
 
 static const struct chore_ops make_ops, report_ops;
 
-/* -- the table -- */
+/* -- the table of places -- */
 
-/* The key with its terminating NUL. */
+/* Writes a place's key with its terminating NUL. */
 static struct str place_key(char room[2 * KUBE_NAME_CAP + 1], struct str namespace_,
                             struct str name)
 {
@@ -371,9 +371,9 @@ static void object_deleted(void *owner, const struct json *object)
     if (p && str_equal(str_from(place_object(p, f)->uid), uid)) object_gone(p, f);
 }
 
-/* -- lists -- */
+/* -- begin and end of a list -- */
 
-/* Only requests are demand; NULL for pods. */
+/* Returns the demand for requests, and NULL for pods, because only requests are demand. */
 static struct demand *followed_demand(const struct followed *f)
 {
     return f == &f->source->requests ? f->source->around->demand : NULL;
@@ -403,7 +403,7 @@ static void objects_end(void *owner)
         place_make_if_off(entry->value);
 }
 
-/* The objects of the incomplete list are kept, and no object counts as deleted. */
+/* Keeps all objects after an incomplete list, because a missing object may still exist. */
 static void objects_give_up(void *owner)
 {
     if (followed_demand(owner)) demand_list_give_up(followed_demand(owner));

@@ -121,7 +121,7 @@ static enum err pod_needs(const struct json *pod, struct pod_amounts *ret_needs,
     return err;
 }
 
-/* -- the request -- */
+/* -- writing the CapacityRequest -- */
 
 static void put_requirements(struct ndjson *w, const struct json *pod)
 {
@@ -179,8 +179,8 @@ static void put_colocation(struct ndjson *w, const struct json *pod)
     ndjson_close_object(w);
 }
 
-/* The owner reference lets the API server's garbage collector delete the request with the pod, even
- * if no operator runs. */
+/* Writes an owner reference, so that the API server's garbage collector deletes the request with
+ * the pod, even if no operator runs. */
 static void put_owner(struct ndjson *w, const struct pod_view *pod)
 {
     ndjson_open_array(w, STR("ownerReferences"));

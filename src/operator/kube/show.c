@@ -41,7 +41,7 @@ void kube_shown_free(void *shown)
     free(row);
 }
 
-/* -- one object -- */
+/* -- writing one object -- */
 
 static bool show_prepare(struct chore *chore)
 {

@@ -7,7 +7,7 @@
 #include "base/hex.h"
 #include "operator/kube/objects.h"
 
-/* -- names -- */
+/* -- names of objects -- */
 
 #define UPCOMING_PREFIX "un-" /* fixed by the wire format */
 #define NOTE_MACHINE    KUBE_CRD_GROUP "/machine"
@@ -134,7 +134,7 @@ enum err shown_write(const char *kind, const char *name, struct str version,
     return ndjson_end(&w);
 }
 
-/* -- nodes -- */
+/* -- nodes of the cluster -- */
 
 struct str node_machine(const struct json *node)
 {

@@ -112,7 +112,7 @@ struct book_stats book_stats(const struct book *book)
     return stats;
 }
 
-/* --- the order of revisions --- */
+/* --- lists of entries by revision or age --- */
 
 void book_order_append(struct entry_order *order, struct book_entry *e)
 {
@@ -158,7 +158,7 @@ static void book_give_slot(struct book *book, struct book_entry *e)
     book->free = e;
 }
 
-/* --- finding --- */
+/* --- finding entries --- */
 
 struct book_entry *book_find(const struct book *book, struct str id)
 {
@@ -261,7 +261,7 @@ static enum err book_apply_mark(struct book *book, const struct book_change *cha
     return err;
 }
 
-/* --- counting --- */
+/* --- counts per state --- */
 
 static void book_count_out(struct book *book, const struct book_entry *e)
 {

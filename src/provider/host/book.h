@@ -88,8 +88,8 @@ struct book_answer {
     /* accepted: start this operation; repeated: the operation of the first request */
     struct operation_ticket operation;
 };
-/* `into` receives a TransitionAck if the status is OK, else nothing. `note`: the reason of a
- * refusal. `backend`: its check() is called; NULL: none. */
+/* Decides about a request. `into` receives a TransitionAck if the status is OK, else nothing.
+ * `note`: the reason of a refusal. `backend`: its check() is called; NULL: none. */
 struct book_answer book_ask(struct book *book, const struct book_request *request,
                             struct backend *backend, struct buf *into, struct note *note);
 
@@ -122,8 +122,8 @@ struct book_filter {
 /* An open List. It shows the book at the moment when the List was opened: a machine that changes
  * before the List has written it is copied first. */
 struct book_walk;
-/* ERR_INVALID (a page token of another process or a malformed one), ERR_BUSY (BOOK_WALKS_MAX),
- * ERR_NOMEM. */
+/* Opens a List. ERR_INVALID (a page token of another process or a malformed one), ERR_BUSY
+ * (BOOK_WALKS_MAX), ERR_NOMEM. */
 enum err book_walk_open(struct book *book, const struct book_filter *filter,
                         struct book_walk **ret_walk, struct note *note);
 uint64_t book_walk_total(const struct book_walk *walk); /* bytes of the whole MachineList */
@@ -133,7 +133,7 @@ enum err book_walk_next(struct book_walk *walk, size_t budget, struct buf *into)
 void book_walk_close(struct book_walk *walk); /* NULL is allowed */
 
 /* -- compaction: writes the book as a new, smaller journal, piece by piece -- */
-/* book_changes() must be empty. From now on changes go into both journals. */
+/* Begins a new journal; book_changes() must be empty. From now on changes go into both journals. */
 void book_snapshot_begin(struct book *book);
 /* Appends about `budget` bytes of the book to `into`, slot by slot. They must be written to the new
  * journal after the changes made so far. *ret_more false: the new journal is complete. After an

@@ -43,7 +43,7 @@ static enum err entry_read(const struct book_entry *e, struct arena *arena,
     return offer_read(pool_text(e->offer), pool_text(e->binding), arena, operation);
 }
 
-/* --- arguments --- */
+/* --- checks of the arguments --- */
 
 static enum err request_check_metadata(const struct book_request *request, struct note *note)
 {
@@ -91,8 +91,8 @@ static struct book_answer answer_refused(enum err err, struct note *note)
     return answer_of(BOOK_REFUSED, GRPC_RESOURCE_EXHAUSTED);
 }
 
-/* The numbers come first in the note, so that a long id cannot push them out; the shard parses the
- * token from the text (provider/client.h, provider_fence_epoch). */
+/* True if the token is too old. The numbers come first in the note, so that a long id cannot push
+ * them out; the shard parses the token from the text (provider/client.h, provider_fence_epoch). */
 static bool request_is_fenced(const struct book_request *request, const struct shard_epoch *newest,
                               const struct fence *mark, struct note *note)
 {
@@ -142,7 +142,7 @@ static bool book_pass_fence(struct book *book, const struct book_request *reques
     return !err;
 }
 
-/* --- acceptance --- */
+/* --- deciding about a request --- */
 
 static enum err book_check_backend(struct book *book, const struct book_request *request,
                                    const struct book_entry *e, struct backend *backend,
@@ -207,8 +207,8 @@ static enum err book_accept(struct book *book, const struct book_request *reques
     return err;
 }
 
-/* Delete also applies to a Failed machine, because a shard returns it that way; the rest of its
- * host is removed. */
+/* Checks the state. Delete also applies to a Failed machine, because a shard returns it that way;
+ * the rest of its host is removed. */
 static bool operation_may_begin(enum operation_kind kind, enum machine_state state)
 {
     return state == operation_moves[kind].from ||
@@ -342,7 +342,7 @@ bool book_end(struct book *book, struct operation_ticket ticket, const struct op
     return true;
 }
 
-/* --- sightings --- */
+/* --- sightings by the backend --- */
 
 static enum err book_see_offer(struct book *book, struct book_entry *e, struct str id,
                                const struct offer *offer, struct note *note)

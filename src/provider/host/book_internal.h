@@ -99,7 +99,7 @@ static inline struct str entry_id(const struct book_entry *e)
 {
     return str_of(e->id, e->id_len);
 }
-/* The name of the host, unless it is "host-<id>". */
+/* Returns the stored name of the host; empty if the name is "host-<id>". */
 static inline struct str entry_own_host(const struct book_entry *e)
 {
     return e->texts ? str_of(e->texts->bytes, e->texts->host_len) : STR_EMPTY;
@@ -118,7 +118,7 @@ static inline struct book_entry *book_slot(const struct book *book, uint32_t slo
 {
     return &book->chunks[slot / CHUNK][slot % CHUNK];
 }
-/* The operation under way; 0: none. */
+/* Returns the operation under way; 0: none. */
 static inline uint64_t entry_under_way(const struct book_entry *e)
 {
     enum operation_kind kind = operation_passing(e->state);
@@ -135,7 +135,7 @@ static inline struct operation_ticket entry_ticket(const struct book_entry *e, u
 enum err book_apply(struct book *book, const struct book_change *change);
 void book_order_append(struct entry_order *order, struct book_entry *e);
 void book_order_remove(struct entry_order *order, struct book_entry *e);
-/* NULL: no machine has this id */
+/* Finds a machine; NULL: no machine has this id. */
 struct book_entry *book_find(const struct book *book, struct str id);
 /* Removes the oldest strangers above BOOK_STRANGERS_MAX; while a journal is read, above
  * STRANGERS_MOST. */
@@ -147,7 +147,7 @@ struct fence *fences_find(const struct fences *fences, struct str shard);
 enum err change_room(const struct book_change *change, struct buf *into);
 
 /* -- book_wire.c -- */
-/* The length as an element of a list, including tag and length prefix. */
+/* Returns the length as an element of a list, including tag and length prefix. */
 uint32_t entry_wire_len(struct book *book, const struct book_entry *e);
 /* Writes e->wire_len bytes as element `field` of a message; with `field` 0 as a message of its
  * own. */

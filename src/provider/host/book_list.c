@@ -41,7 +41,7 @@ struct book_walk {
     enum err broken; /* an entry could not be copied */
 };
 
-/* --- tokens --- */
+/* --- cursors and page tokens --- */
 
 static void token_write(uint64_t name, uint64_t revision, const uint32_t *slot,
                         char text[TOKEN_CAP])
@@ -51,7 +51,7 @@ static void token_write(uint64_t name, uint64_t revision, const uint32_t *slot,
     if (slot) snprintf(text + len, TOKEN_CAP - (size_t)len, "-%" PRIu32, *slot);
 }
 
-/* "<name>-<number>[-<number>]"; false: not a token of this book or process. */
+/* Parses "<name>-<number>[-<number>]". False: not a token of this book or process. */
 static bool token_read(struct str token, uint64_t name, uint64_t *ret_revision, uint64_t *ret_slot)
 {
     char wanted[TOKEN_CAP];
@@ -66,7 +66,7 @@ static bool token_read(struct str token, uint64_t name, uint64_t *ret_revision, 
     return rest.at != NULL && str_to_u64(rest, ret_slot) == ERR_OK;
 }
 
-/* False: the cursor is malformed, or older than the tombstones. */
+/* Parses a cursor. False: the cursor is malformed, or older than the tombstones. */
 static bool token_read_cursor(const struct book *book, struct str cursor, uint64_t *ret_since)
 {
     uint64_t since;
@@ -113,7 +113,7 @@ void walks_keep(struct book *book, const struct book_entry *e)
     }
 }
 
-/* --- counting --- */
+/* --- measuring the answer --- */
 
 /* Counts the slots from `position` on, up to `most` machines; 0: no limit. */
 static void walk_count_slots(struct book_walk *walk, uint64_t most)
@@ -168,7 +168,7 @@ static enum err walk_encode_delta(struct book_walk *walk, uint64_t results_max, 
     return err;
 }
 
-/* --- the tail --- */
+/* --- the tail of an answer --- */
 
 static void walk_put_removed(struct book_walk *walk, struct pack *pack)
 {
@@ -205,7 +205,7 @@ static enum err walk_write_tail(struct book_walk *walk, struct tail tail)
     return pack.err;
 }
 
-/* --- iteration --- */
+/* --- opening a List and writing it --- */
 
 /* Plans an iteration over slots: for everything, a page, a part, or more changes than
  * SMALL_DELTA. */

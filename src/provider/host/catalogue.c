@@ -78,7 +78,7 @@ static enum err catalogue_read_name(const struct json *value, void *into, struct
     return err;
 }
 
-/* --- the tables --- */
+/* --- tables of keys --- */
 
 #define SPAN(kind, at)                                                                             \
     {                                                                                              \
@@ -152,7 +152,7 @@ static const struct json_field root_fields[] = {
 };
 static const struct json_fields root_table = {JSON_FIELDS(root_fields)};
 
-/* --- checks beside the tables --- */
+/* --- checks that the tables cannot express --- */
 
 static enum err catalogue_check_zones(const struct str *zones, size_t count, struct note *note)
 {

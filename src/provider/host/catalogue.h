@@ -48,13 +48,14 @@ struct catalogue {
     size_t pool_count;
     struct arena memory;
 };
-/* ERR_PARSE, ERR_INVALID, ERR_TOO_LARGE with a note that names the place; ERR_NOMEM. */
+/* Reads a catalogue. ERR_PARSE, ERR_INVALID, ERR_TOO_LARGE with a note that names the place;
+ * ERR_NOMEM. */
 enum err catalogue_open(struct str toml, struct catalogue **ret_catalogue, struct note *note);
 void catalogue_close(struct catalogue *catalogue); /* NULL is allowed */
 struct str catalogue_usual(void);                  /* the catalogue used without --catalogue */
 
-/* Number of the pool's machines in zone number `zone` when `seed_count` machines are distributed.
- * The counts of all pools and zones add up to `seed_count`. */
+/* Returns the number of the pool's machines in zone number `zone` when `seed_count` machines are
+ * distributed. The counts of all pools and zones add up to `seed_count`. */
 uint64_t catalogue_count(const struct catalogue *catalogue, uint64_t seed_count, size_t pool,
                          size_t zone);
 #endif

@@ -89,7 +89,7 @@ static bool machine_id_read(struct str id, struct str *ret_key, uint32_t *ret_nu
     return true;
 }
 
-/* NULL: no memory, or too many zones. */
+/* Finds or makes a zone; NULL: no memory, or too many zones. */
 static struct pool_zone *zone_make(struct cloud *cloud, struct str key)
 {
     struct pool_zone *zone = map_make(&cloud->zones, key, sizeof *zone);
@@ -150,7 +150,7 @@ static void machine_release(struct cloud *cloud, struct cloud_machine *m)
     free(map_remove(&cloud->in_use, m->id));
 }
 
-/* --- events --- */
+/* --- repairs and losses --- */
 
 static void machine_repair(struct cloud *cloud, struct cloud_machine *m)
 {

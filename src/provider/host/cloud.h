@@ -18,8 +18,8 @@ struct cloud_options {
     const char *path;
     uint64_t seed_count; /* number of machines, distributed over the pools */
 };
-/* ERR_PARSE, ERR_INVALID (the catalogue, with the place), ERR_NOMEM, and errors of reading the
- * file. */
+/* Opens the backend. ERR_PARSE, ERR_INVALID (the catalogue, with the place), ERR_NOMEM, and errors
+ * of reading the file. */
 enum err cloud_open(const struct cloud_options *options, struct backend **ret_backend,
                     struct note *note);
 #endif

@@ -63,7 +63,7 @@ static void run_free(struct operation_run *r)
     free(r);
 }
 
-/* --- the task --- */
+/* --- encoding the task of a script --- */
 
 static void task_put_pairs(struct ndjson *json, struct str key, const struct label *pairs,
                            size_t count)
@@ -130,7 +130,7 @@ static void task_put_environment(const struct backend_operation *operation, stru
     environment_put(env, "MUSTER_GRACE_SECONDS", str_from(grace));
 }
 
-/* --- the answer --- */
+/* --- decoding the answer of a script --- */
 
 /* Parses the output of a script as an object; NULL: the script printed nothing, which is
  * allowed. */
@@ -158,7 +158,8 @@ static enum err answer_read(struct str output, size_t max, struct json **ret_jso
     return ERR_OK;
 }
 
-/* An error in the script's answer takes precedence over how the script ended. */
+/* Decides how the operation ended. An error in the script's answer takes precedence over how the
+ * script ended. */
 static void answer_judge(const struct operation_run *r, const struct script_end *end,
                          const struct json *answer, struct note *error,
                          struct operation_end *ret_end)
@@ -203,7 +204,7 @@ static void run_report(struct operation_run *r, const struct script_end *end)
     json_close(answer);
 }
 
-/* --- running --- */
+/* --- running scripts --- */
 
 static void on_run_done(void *owner, const struct script_end *end)
 {
@@ -294,7 +295,7 @@ static enum err command_check(struct backend *, enum operation_kind kind,
     return note_fail(note, ERR_UNSUPPORTED, "bare metal stays");
 }
 
-/* --- list --- */
+/* --- the list of machines --- */
 
 struct seen { /* a machine in the list */
     struct str id, failed;

@@ -21,7 +21,7 @@ struct command_options { /* copied */
     uint64_t timeout_ms;
     uint64_t list_every_ms; /* interval between lists; 0: 30 s */
 };
-/* ERR_INVALID (no script), ERR_NOMEM, ERR_FULL. */
+/* Opens the backend. ERR_INVALID (no script), ERR_NOMEM, ERR_FULL. */
 enum err command_backend_open(const struct command_options *options, struct backend **ret_backend,
                               struct note *note);
 #endif

@@ -65,7 +65,7 @@ static void host_fail(struct host *host, enum err err, const struct note *note)
     if (host->options.on_failed) host->options.on_failed(host->options.owner, err, note);
 }
 
-/* --- operations --- */
+/* --- ends and starts of operations --- */
 
 static void host_end_operation(struct host *host, struct operation_ticket ticket,
                                const struct operation_end *end)
@@ -108,9 +108,9 @@ static void host_start_operation(struct host *host, struct operation_ticket tick
     host_end_operation(host, ticket, &end);
 }
 
-/* --- waiting --- */
+/* --- waiting for the disk --- */
 
-/* Number of the write after which the whole book is durable; 0: it is durable now. */
+/* Returns the number of the write after which the whole book is durable; 0: it is durable now. */
 static uint64_t host_durable_after(const struct host *host)
 {
     if (book_changes(host->book)->len > 0) return host->writing + 1;
@@ -146,7 +146,7 @@ static void host_wake(struct host *host)
     }
 }
 
-/* --- writing --- */
+/* --- writing the journal --- */
 
 /* Runs on the worker's thread. */
 static void write_run(struct job *job)
@@ -291,7 +291,7 @@ static void on_turn(struct turn_hook *hook)
         host_submit(host, false);
 }
 
-/* There was no change for SEAL_AFTER_MS. */
+/* Seals the journal, because there was no change for SEAL_AFTER_MS. */
 static void on_seal(struct timer *timer)
 {
     struct host *host = CONTAINER_OF(timer, struct host, seal_timer);

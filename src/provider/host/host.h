@@ -31,12 +31,12 @@ struct host_options {
 };
 /* Loads the state and blocks meanwhile. Errors of journal_open() and book_loaded(). */
 enum err host_open(const struct host_options *options, struct host **ret_host, struct note *note);
-/* The backend adopts the existing machines and begins. */
+/* Starts the backend, which adopts the existing machines. */
 enum err host_start(struct host *host, struct note *note);
 /* Waits for the sync under way; requests that were not answered may be lost. No host_wait may
  * remain. NULL is allowed. */
 void host_close(struct host *host);
-/* reloads the backend's configuration */
+/* Reloads the backend's configuration. */
 enum err host_reload(struct host *host, struct note *note);
 
 struct book *host_book(struct host *host);
@@ -55,7 +55,7 @@ struct host_wait {    /* embedded; belongs to the caller again when fn runs */
     uint64_t until;
     host_wait_fn *fn;
 };
-/* False: the whole book is durable, continue at once. True: fn is called when the book is durable,
- * never from inside host_wait(). */
+/* Waits until the book is durable. False: it is durable already, continue at once. True: fn is
+ * called later, never from inside host_wait(). */
 bool host_wait(struct host *host, struct host_wait *wait, host_wait_fn *fn);
 #endif

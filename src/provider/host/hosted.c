@@ -38,7 +38,7 @@ static bool write_word(const char *directory, const char *file, const char *word
     return wrote == (ssize_t)strlen(word);
 }
 
-/* The cgroup of this process, from the line of version 2: "0::/a/b". */
+/* Returns the cgroup of this process, from the line of version 2: "0::/a/b". */
 static struct str own_cgroup(struct str text)
 {
     struct str line;
@@ -81,7 +81,7 @@ void hosted_cgroup_root(char root[FS_PATH_CAP])
     buf_deinit(&text);
 }
 
-/* -- starting -- */
+/* -- starting a process -- */
 
 struct record {
     struct io *io;
@@ -89,8 +89,8 @@ struct record {
     struct hosted hosted;
 };
 
-/* If the kernel refuses (for example because the parent is of another type), the process has only
- * its session. */
+/* Moves the process to its cgroup. If the kernel refuses (for example because the parent is of
+ * another type), the process has only its session. */
 static void join_cgroup(const char *cgroup, int pid)
 {
     char number[16];
@@ -101,7 +101,7 @@ static void join_cgroup(const char *cgroup, int pid)
         (void)rmdir(cgroup);
 }
 
-/* The process is watched from here on. It has not begun, so it cannot have ended. */
+/* Watches the process before it begins, so that it cannot have ended already. */
 static enum err on_record(void *owner, int pid, struct note *note)
 {
     struct record *record = owner;
@@ -146,7 +146,7 @@ enum err hosted_start(struct io *io, const struct hosted_place *place, const cha
     return err;
 }
 
-/* -- finding again -- */
+/* -- finding a process again -- */
 
 static bool read_name(struct str text, struct process_name *ret_name)
 {
@@ -182,7 +182,7 @@ enum err hosted_find(struct io *io, const struct hosted_place *place, struct hos
     return ERR_OK;
 }
 
-/* -- ending -- */
+/* -- ending a process -- */
 
 bool hosted_runs(const struct hosted *hosted)
 {

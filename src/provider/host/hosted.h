@@ -24,22 +24,22 @@ struct hosted {
 };
 static const struct hosted hosted_none = {0, -1};
 
-/* The cgroup in which this program can create cgroups; empty: there is none. */
+/* Returns the cgroup in which this program can create cgroups; empty: there is none. */
 void hosted_cgroup_root(char root[FS_PATH_CAP]);
-/* `command` is run by sh. ERR_INVALID, ERR_IO and the errors of process_start_detached(), with a
+/* Runs `command` with sh. ERR_INVALID, ERR_IO and the errors of process_start_detached(), with a
  * note. */
 enum err hosted_start(struct io *io, const struct hosted_place *place, const char *command,
                       const char *const *env, struct hosted *ret_hosted, struct note *note);
 /* Finds the running process that the file identifies, or returns ERR_NOT_FOUND. */
 enum err hosted_find(struct io *io, const struct hosted_place *place, struct hosted *ret_hosted);
 bool hosted_runs(const struct hosted *hosted);
-/* sends the signal to the whole process group */
+/* Sends the signal to the whole process group. */
 void hosted_signal(const struct hosted *hosted, int signal);
 /* True when the process and everything it started are gone; *hosted is then hosted_none. When the
  * process has ended, kills what it left behind. `how` is written as soon as the process has
  * ended. */
 bool hosted_gone(struct io *io, const struct hosted_place *place, struct hosted *hosted,
                  char how[PROCESS_END_CAP]);
-/* releases the handle; the process keeps running; hosted_none is allowed */
+/* Releases the handle; the process keeps running. hosted_none is allowed. */
 void hosted_let_go(struct hosted *hosted);
 #endif

@@ -36,7 +36,7 @@ struct journal {
     enum err failed;
 };
 
-/* --- bytes --- */
+/* --- checksums --- */
 
 static uint32_t checksum(uint64_t salt, const void *bytes, size_t len)
 {
@@ -71,7 +71,7 @@ static bool read_batch(const char *head, uint64_t salt, uint64_t offset, struct 
     return true;
 }
 
-/* --- reading --- */
+/* --- reading batches --- */
 
 static enum err read_at(const struct source *source, uint64_t offset, void *into, size_t len)
 {
@@ -171,7 +171,7 @@ out:
     return err;
 }
 
-/* --- opening --- */
+/* --- opening the file --- */
 
 static enum err sync_dir_of(struct journal *j)
 {
@@ -269,7 +269,7 @@ bool journal_failed(const struct journal *j)
     return j->failed != ERR_OK;
 }
 
-/* --- appending --- */
+/* --- appending batches --- */
 
 static enum err write_part(struct journal *j, struct part *part, struct str payload)
 {

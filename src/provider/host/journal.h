@@ -44,7 +44,7 @@ enum err journal_open(const struct journal_options *options, journal_batch_fn *e
                       struct journal **ret_journal, struct journal_report *ret_report,
                       struct note *note);
 void journal_close(struct journal *journal); /* seals if possible; NULL is allowed */
-/* The payload is durable when this returns ERR_OK. */
+/* Appends a payload, which is durable when this returns ERR_OK. */
 enum err journal_append(struct journal *journal, struct str payload, struct note *note);
 /* Durably records that everything written so far is durable, so that damage to the last batch is
  * not taken for a torn tail. Does nothing if the last batch was a seal. */

@@ -21,7 +21,7 @@ enum {
     ENTRIES = 1, /* field number in Resources */
 };
 
-/* --- checking --- */
+/* --- checking an offer --- */
 
 static enum err offer_check_amounts(const char *field, const struct label *pairs, size_t count,
                                     struct note *note)
@@ -68,7 +68,7 @@ enum err offer_check(const struct offer *offer, struct note *note)
     return ERR_OK;
 }
 
-/* --- writing --- */
+/* --- encoding --- */
 
 static void offer_put_pairs(struct pack *pack, struct buf *scratch, uint32_t number,
                             const struct label *pairs, size_t count)
@@ -112,9 +112,9 @@ enum err offer_write(const struct offer *offer, struct buf *into)
     return pack.err;
 }
 
-/* --- reading --- */
+/* --- decoding --- */
 
-/* All map<string, string> entries have the same layout. */
+/* Reads the entries of a map; all map<string, string> entries have the same layout. */
 static enum err offer_read_pairs(ProtobufCMessage *const *entries, size_t count,
                                  struct arena *arena, const struct label **ret_pairs)
 {

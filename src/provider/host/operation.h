@@ -12,8 +12,8 @@ extern const struct operation_move operation_moves[OPERATION_KINDS];
 
 /* The operation whose passing state this is; OPERATION_KINDS: none. */
 enum operation_kind operation_passing(enum machine_state state);
-/* Whether a machine in this state has a host, and a binding. A Failed machine may have either, both
- * or neither. */
+/* Return whether a machine in this state has a host, and a binding. A Failed machine may have
+ * either, both or neither. */
 bool state_has_host(enum machine_state state);
 bool state_needs_binding(enum machine_state state);
 static inline bool state_keeps_binding(enum machine_state state)

@@ -70,7 +70,7 @@ static mono_time local_now(const struct local *l)
     return loop_now(l->options.io->loop);
 }
 
-/* -- paths -- */
+/* -- directories of units -- */
 
 /* True if the id is safe as a directory name. */
 static bool unit_id_fits(struct str id)
@@ -156,7 +156,8 @@ static void unit_put_environment(const struct local *l, const struct unit *unit,
     environment_put(env, "MUSTER_METADATA_FILE", str_from(path));
 }
 
-/* A process that already runs is the right one: the provider died after starting it. */
+/* Starts the process of a role. A process that already runs is the right one: the provider died
+ * after starting it. */
 static void unit_start_process(struct local *l, struct unit *unit, enum role role,
                                const struct backend_machine *machine)
 {

@@ -30,8 +30,8 @@ struct process_backend_options { /* the texts must outlive the backend, except `
     struct offer offer;       /* offer of each machine; without labels and allocatable */
     bool cgroups;             /* use cgroups where they are available */
 };
-/* ERR_INVALID (no directory), errors of fs_make_dirs(), ERR_UNSUPPORTED (no /proc), ERR_NOMEM, with
- * a note. */
+/* Opens the backend. ERR_INVALID (no directory), errors of fs_make_dirs(), ERR_UNSUPPORTED (no
+ * /proc), ERR_NOMEM, with a note. */
 enum err process_backend_open(const struct process_backend_options *options,
                               struct backend **ret_backend, struct note *note);
 #endif

@@ -304,7 +304,7 @@ static void on_list(void *service, struct rpc_call *call, const ProtobufCMessage
     answer_when_durable(a);
 }
 
-/* --- registering --- */
+/* --- registering the methods --- */
 
 #define METHOD(name, handler_, input_, request_max_)                                               \
     {                                                                                              \
