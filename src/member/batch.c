@@ -20,9 +20,8 @@ struct batch {
     struct member_service *service;
     struct proposal proposal;
     struct buf bytes;
-    /* context: operations at the begin of every batch, which alone need no proposal */
-    uint32_t ops, context;
-    bool broken; /* no memory for an operation: the whole batch is dropped */
+    uint32_t ops, context; /* context: operations that begin every batch and are useless alone */
+    bool broken;           /* no memory for an operation: the whole batch is dropped */
     struct list waits;
 };
 
@@ -83,8 +82,7 @@ void batch_flush(struct member_service *service)
 
     timer_stop(&service->batch_due);
     if (!batch || batch->broken || batch->ops == batch->context) {
-        /* without memory or without operations there is nothing to propose */
-        drop(service, ERR_NOMEM);
+        drop(service, ERR_NOMEM); /* no memory or no operation */
         return;
     }
     service->batch = NULL;

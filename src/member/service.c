@@ -168,8 +168,7 @@ void member_service_stop(struct member_service *service, void (*done)(void *owne
     if (service->leader.led) lead_end(service);
     service->leader.led = service->leader.ready = false;
     if (service->beats.service) beats_stop(&service->beats);
-    /* ends the heartbeats that were passed to the leader */
-    if (forwarder)
+    if (forwarder) /* closing it ends the heartbeats that were passed to the leader */
         rpc_forwarder_close(forwarder, stopped, service);
     else
         stopped(service);

@@ -40,8 +40,7 @@ struct beats_stats {
 /* The part of an acknowledgement that is the same for all heartbeats. Texts are copied. */
 struct beats_facts {
     uint64_t coord_epoch, assignment_epoch;
-    /* interval advised to workers; 0: the configured interval, and the field is omitted */
-    uint64_t next_beat_ms;
+    uint64_t next_beat_ms; /* advised interval; 0: the configured one, and omitted */
     /* The leader's worker_self_fence_timeout. A worker that registered under a different timeout
      * registers again. 0: unknown (an older leader), and the field is omitted. */
     uint64_t self_fence_ms;
@@ -80,14 +79,12 @@ struct beats {
     struct beats_stats stats;
 };
 
-struct beat_call { /* memory of beats.c; the service may keep it until it has answered */
-    /* in a list of beats.c, or in a list of the service while the service keeps the heartbeat */
-    struct list link;
+struct beat_call {    /* memory of beats.c; the service may keep it until it has answered */
+    struct list link; /* in a list of beats.c, or of the service if BEATS_KEPT */
     struct list age;
-    struct rpc_call *call; /* NULL: answered, cancelled, or part of a batch */
-    /* the batch in which a follower passed this heartbeat; NULL: none, or answered */
-    struct beat_batch *batch;
-    uint32_t place; /* index in the batch */
+    struct rpc_call *call;    /* NULL: answered, cancelled, or part of a batch */
+    struct beat_batch *batch; /* batch from a follower; NULL: none, or answered */
+    uint32_t place;           /* index in the batch */
     mono_time since;
     wall_time at;
     struct beat_said said;
@@ -347,9 +344,8 @@ extern const struct rpc_handler member_control_handler, member_stream_handler;
 struct call_stream { /* first member of every stream's struct, which is the data of its call */
     struct list link;
     struct member_service *service;
-    struct rpc_call *call; /* NULL: the call is over */
-    /* frees the stream, now or when its pending operations have ended */
-    void (*over)(struct call_stream *stream);
+    struct rpc_call *call;                    /* NULL: the call is over */
+    void (*over)(struct call_stream *stream); /* frees the stream after its pending operations */
 };
 void call_stream_begin(struct call_stream *stream, struct member_service *service,
                        struct rpc_call *call, void (*over)(struct call_stream *stream));

@@ -9,9 +9,8 @@
 #include "member/service_internal.h"
 
 enum {
-    NOTE_MS = 100, /* maximum delay between writing events and proposing EMITTED */
-    /* delay after a refusal, such as a full disk or a cluster level without workers */
-    AGAIN_MS = 250,
+    NOTE_MS = 100,         /* maximum delay between writing events and proposing EMITTED */
+    AGAIN_MS = 250,        /* delay after a refusal: full disk, cluster level without workers */
     SCAN_LEAST_MS = 5,     /* minimum time between two scans */
     SCAN_REFUSED_MS = 100, /* delay while the log refuses proposals; due operations stay due */
 };
@@ -293,8 +292,7 @@ static void lead_write_own_events(struct member_service *service)
     struct member_event event;
 
     while (member_local_next_event(service->local, &event)) {
-        /* may be lost, because the state contains the same facts */
-        (void)lead_write_event(service, &event);
+        (void)lead_write_event(service, &event); /* may be lost: the state shows the same facts */
         service->changes++;
     }
 }

@@ -63,10 +63,9 @@ void pack_assignment(struct member_service *service, struct pack *answer, struct
 struct watch {
     struct call_stream stream;
     uint64_t incarnation;
-    /* checkpoint round that the worker was asked for and has not answered; 0: none */
-    uint64_t round;
-    bool full;  /* flow control blocks the stream; sent again when it drains */
-    size_t len; /* length of the worker's id, which follows the struct (map_make) */
+    uint64_t round; /* checkpoint round that the worker must still answer; 0: none */
+    bool full;      /* flow control blocks the stream; sent again when it drains */
+    size_t len;     /* length of the worker's id, which follows the struct (map_make) */
 };
 
 static struct str service_watch_worker_of(const struct watch *watch)

@@ -18,8 +18,7 @@
 #include "operator/source.h"
 
 enum {
-    /* commands that run at once; further drains wait while their grace period runs */
-    FILE_DRAINS_MAX = 64,
+    FILE_DRAINS_MAX = 64, /* commands at once; further drains wait, and their time runs */
     FILE_SETTLE_MS = 200, /* node states that change within this time are written together */
 };
 

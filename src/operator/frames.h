@@ -11,7 +11,7 @@
 enum {
     FRAMES_ROLLUP_MAX = 256 << 20, /* bytes; the limit of a shard */
     FRAMES_BLOB_MAX = 1 << 20,     /* bytes; the limit of a shard */
-    /* encoded size of one frame from the shard; decoded it may be four times as large */
+    /* encoded size of one frame from the shard; decoded up to four times it */
     FRAMES_READ_MAX = 16 << 20,
 };
 

@@ -33,8 +33,7 @@ static void on_tick(struct timer *timer)
     struct operator_host *host = CONTAINER_OF(timer, struct operator_host, tick);
 
     timer_start_in(&host->tick, TICK_MS);
-    /* handles expired grace periods, and retries a write of the reclaims */
-    operator_step_later(host);
+    operator_step_later(host); /* handles expired grace periods, and retries writing reclaims */
 }
 
 static void on_turn(struct turn_hook *hook)

@@ -83,10 +83,9 @@ struct operator_host {
     bool seen_whole;
     struct timer tick, settle, due, stale;
 
-    bool open;      /* a stream exists, and the Hello was sent */
-    bool connected; /* the shard acknowledged the Hello */
-    /* a roll-up was acknowledged on this stream; the shard has reported all machines before that */
-    bool whole;
+    bool open;          /* a stream exists, and the Hello was sent */
+    bool connected;     /* the shard acknowledged the Hello */
+    bool whole;         /* a roll-up was acknowledged, so all machines were reported */
     bool whole_due;     /* source_ops.nodes_whole must be called */
     uint64_t taken_due; /* source_ops.taken must be called with this value; 0: not */
     uint64_t sent[ROLLUPS_UNANSWERED_MAX];

@@ -15,10 +15,9 @@ struct scan {
     char quote;        /* ' or ", or # in a comment; 0: none */
     size_t quote_line; /* line where the quote opens */
     size_t line;
-    char before;  /* the previous byte */
-    bool in_word; /* inside an unquoted word, where # begins no comment */
-    /* directly after a value, where # may begin a comment because the value may be empty */
-    bool after_value;
+    char before;         /* the previous byte */
+    bool in_word;        /* inside an unquoted word, where # begins no comment */
+    bool after_value;    /* after a value; # may begin a comment if the value is empty */
     const char *unclear; /* why the state is unclear; NULL: everything so far was understood */
     size_t unclear_line;
 };
@@ -175,8 +174,7 @@ static void read_here(struct str rest, struct here *here)
         else
             here->word[here->len++] = c;
     }
-    /* otherwise a value follows and may be part of the word */
-    here->known = here->len > 0 && at < rest.len;
+    here->known = here->len > 0 && at < rest.len; /* else the word may include a value */
 }
 
 static void add_here(struct heres *heres, struct str rest, size_t line)

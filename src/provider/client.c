@@ -40,8 +40,7 @@ struct call {
     mono_time sent;     /* when the call was last sent */
     struct buf request; /* without its sequence number; empty when no longer needed */
     size_t bytes;       /* size of the request; the connection may still hold a copy */
-    /* of a running call: size of `request` if above KEPT_MAX, counted in provider.kept */
-    size_t kept;
+    size_t kept;        /* while running: size of `request` if above KEPT_MAX; in provider.kept */
     provider_done_fn *done;
     void *context;
 };

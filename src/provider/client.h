@@ -130,16 +130,14 @@ struct provider_chunk { /* may be read on another thread until provider_chunk_do
     struct str bytes;
 };
 struct provider_fetch_request {
-    struct str cursor; /* the since_revision; empty: everything */
-    /* token of the next page, from the previous page; empty: the first page */
-    struct str page_token;
+    struct str cursor;      /* the since_revision; empty: everything */
+    struct str page_token;  /* from the previous page; empty: the first page */
     uint32_t page_size;     /* 0: all machines in one page */
     const uint32_t *states; /* only machines in these states; not checked by the client */
     size_t state_count;     /* 0: machines in all states */
     uint32_t max_results;   /* 0: no limit */
     size_t chunk_bytes;     /* a chunk is delivered as soon as it has this size; 0: 256 KiB */
-    /* chunks delivered and not returned; at this number the client stops reading. 0: 8 */
-    uint32_t chunks_max;
+    uint32_t chunks_max;    /* chunks not returned; then the client stops reading. 0: 8 */
 };
 struct provider_fetch_events {
     void (*on_chunk)(void *context, struct provider_chunk *own_chunk);

@@ -11,8 +11,7 @@
 enum {
     CHUNK_BYTES = 256 << 10,
     CHUNKS_MAX = 8,
-    /* a piece may be larger than the chunk by everything that arrived during a pause */
-    CHUNK_SLACK = 4 << 20,
+    CHUNK_SLACK = 4 << 20, /* a piece may exceed the chunk by all that arrived during a pause */
     FILTER_MAX = 1 << 20,
     FILTER_STATES = 1,
     FILTER_MAX_RESULTS = 4,

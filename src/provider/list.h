@@ -15,8 +15,7 @@
 #include "provider/machine_wire.h"
 
 enum {
-    /* bytes of one record; enough for 256 labels of the longest size, twice */
-    PROVIDER_MACHINE_MAX = 1 << 20,
+    PROVIDER_MACHINE_MAX = 1 << 20,  /* bytes of one record; twice the size of 256 longest labels */
     PROVIDER_REMOVED_MAX = 64 << 20, /* bytes of everything else, mostly tombstones */
 };
 
@@ -24,8 +23,7 @@ struct provider_list_events {
     /* An error ends the reading and is returned by provider_list_feed(). */
     enum err (*on_machine)(void *context, const struct machine_record *record);
     void (*on_refused)(void *context, struct str id, const char *why); /* `id` may be empty */
-    /* called by provider_list_finish(), after all machines */
-    void (*on_removed)(void *context, struct str id);
+    void (*on_removed)(void *context, struct str id);                  /* after all machines */
 };
 
 struct provider_list;

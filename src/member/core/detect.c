@@ -20,8 +20,7 @@ struct detect {
     uint64_t granted_ns;
     struct heap dues; /* all watched workers, by the time of their next check */
     /* the mass-failure brake */
-    /* window_ns: start of the window; hold_ns: end of the hold, 0: none */
-    uint64_t window_ns, hold_ns;
+    uint64_t window_ns, hold_ns; /* start of the window; end of the hold, 0: none */
     size_t window_count, window_failed;
     bool hold_reported;
 };

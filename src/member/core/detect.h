@@ -32,9 +32,8 @@ struct detect_options { /* detect_defaults() fills all of it; times in nanosecon
     enum detect_source source;
     uint64_t heartbeat_interval_ns, clock_skew_budget_ns, failure_timeout_ns;
     uint64_t heartbeat_timeout_ns; /* DETECT_SILENCE: silence after which a worker fails */
-    /* DETECT_SILENCE: share of the timeout after which a worker is suspected; 0..1 */
-    double suspect_ratio;
-    uint32_t confirm_scans; /* DETECT_SILENCE: additional scans before a worker fails */
+    double suspect_ratio;          /* DETECT_SILENCE: share of the timeout until suspicion; 0..1 */
+    uint32_t confirm_scans;        /* DETECT_SILENCE: additional scans before a worker fails */
     /* 0..1; share of the workers (at least DETECT_MASS_LEAST) that may fail in
      * DETECT_MASS_WINDOW_NS */
     double max_fail_fraction;
@@ -57,11 +56,9 @@ enum { DETECT_MASS_LEAST = 10, DETECT_PHI_MAX = 100, DETECT_PHI_LEAST = 10 /* ga
 struct watched {
     struct heap_node look; /* keyed by a time at or before the worker's next threshold */
     void *owner;
-    /* due: minus the lateness of scans that had been granted by then */
-    uint64_t lease_ns, due_ns, last_ns;
+    uint64_t lease_ns, due_ns, last_ns; /* due: minus the lateness granted by then */
     uint64_t skew_reported_ns;
-    /* mean and variance of the times between the worker's heartbeats */
-    double gap_mean, gap_variance;
+    double gap_mean, gap_variance; /* of the times between the worker's heartbeats */
     uint32_t confirmed, gaps;
     bool watching, suspected, held, skew_reported;
 };
@@ -105,9 +102,8 @@ struct beat_heard detect_beat(struct detect *detect, struct watched *w, const st
 enum verdict_kind { VERDICT_SUSPECTED, VERDICT_FAILED, VERDICT_MASS_HOLD };
 struct failure_verdict {
     enum verdict_kind kind;
-    /* VERDICT_MASS_HOLD: NULL. Too many workers failed; further failures are held. */
-    struct watched *worker;
-    uint64_t late_ns; /* lateness after the due time, or length of the silence */
+    struct watched *worker; /* NULL for VERDICT_MASS_HOLD: more failures are held */
+    uint64_t late_ns;       /* lateness after the due time, or length of the silence */
 };
 /* Returns the time between scans: half a heartbeat interval. */
 uint64_t detect_cadence_ns(const struct detect *detect);

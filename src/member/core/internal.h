@@ -148,11 +148,9 @@ struct membership {
     size_t assigned_count, assigned_cap;
 
     struct order workers, items, pending; /* ordered by id, by id, and by place */
-    /* by_id: the same workers; finds the worker of a heartbeat in constant time */
-    struct map by_id;
+    struct map by_id; /* by_id: the same workers, for finding a heartbeat's worker */
     struct order_kind worker_kind, item_kind, pending_kind;
-    /* memory of the orders; depends on history, so it is not part of the quota */
-    uint64_t order_bytes;
+    uint64_t order_bytes; /* memory of the orders; depends on history, so not in the quota */
     struct partition *partitions; /* total_partitions elements, once configured */
     struct heap dues, ends;       /* deadlines of partitions; retention ends of workers */
     struct event_row **events;    /* numbers `emitted` + 1 to event_number, without a gap */

@@ -11,13 +11,11 @@
 /* Delay until a proposal that was not applied is repeated. */
 #define AGAIN_NS (1000 * MEMBER_NS_PER_MS)
 enum {
-    BATCH_OPS = 4096, /* operations per scan */
-    /* suspects named in a batch; with more suspects no partition moves at all */
-    SUSPECTS_MAX = 2048,
-    VERDICTS = 256,    /* taken from the detector in one call */
-    LOAD_SECONDS = 60, /* period of the mean */
-    /* leader-only events not read yet; at this number the oldest are dropped */
-    EVENTS_MAX = 100000,
+    BATCH_OPS = 4096,    /* operations per scan */
+    SUSPECTS_MAX = 2048, /* suspects named in a batch; with more no partition moves at all */
+    VERDICTS = 256,      /* taken from the detector in one call */
+    LOAD_SECONDS = 60,   /* period of the mean */
+    EVENTS_MAX = 100000, /* leader-only events not read yet; then the oldest are dropped */
 };
 
 void member_local_defaults(struct member_local_options *ret_options)

@@ -27,9 +27,8 @@ struct member_local_options { /* member_local_defaults() fills all of it */
     uint32_t beat_budget;   /* heartbeats per second, for the advised interval */
     enum member_unknown unknown_beat;
     uint64_t checkpoint_interval_ns, checkpoint_ack_timeout_ns, checkpoint_min_pause_ns;
-    /* missed rounds until a worker is drained; 0: never drained */
-    uint32_t checkpoint_max_failures;
-    uint64_t checkpoint_flush_ns; /* delay before references are replicated */
+    uint32_t checkpoint_max_failures; /* missed rounds until a worker is drained; 0: never */
+    uint64_t checkpoint_flush_ns;     /* delay before references are replicated */
 };
 void member_local_defaults(struct member_local_options *ret_options);
 
@@ -150,8 +149,7 @@ bool member_local_next_event(struct member_local *local, struct member_event *re
 
 /* -- queries -- */
 struct member_heartbeat {
-    /* held: the worker has failed, but the mass-failure brake holds the verdict back */
-    bool suspected, held;
+    bool suspected, held; /* held: the mass-failure brake holds the failure back */
     enum member_phase phase;
     bool has_load;
     double load, load_mean;      /* load_mean: over the last 60 s */

@@ -44,9 +44,8 @@ enum {
     MEMBER_WORK_RESULT_MAX = 64 << 10,
     MEMBER_OPS_MAX = 8192,      /* operations per command */
     MEMBER_EVENTS_MAX = 100000, /* events not emitted yet; at this number no worker is admitted */
-    /* more restarts within MEMBER_FLIPS_NS mean that two processes share an id */
-    MEMBER_FLIPS_MAX = 3,
-    MEMBER_PULL_MAX = 1024, /* items per PULL or STEAL */
+    MEMBER_FLIPS_MAX = 3,       /* restarts in MEMBER_FLIPS_NS; more: two processes share an id */
+    MEMBER_PULL_MAX = 1024,     /* items per PULL or STEAL */
     MEMBER_WEIGHT_MAX = 1000000,
 };
 #define MEMBER_FLIPS_NS (10ull * 1000 * 1000 * 1000)
@@ -67,12 +66,9 @@ enum member_placement { MEMBER_RING, MEMBER_RING_BOUNDED, MEMBER_RENDEZVOUS };
 struct member_rules { /* member_rules_defaults() fills all of it */
     uint32_t total_partitions, virtual_nodes;
     enum member_placement placement;
-    /* RING_BOUNDED: allowed excess over the mean load; 250,000 is a quarter */
-    uint32_t epsilon_ppm;
-    /* share of all partitions that may be in revocation at once; at least one partition */
-    uint32_t move_limit_ppm;
-    /* a worker joins the ring when it registers; false: when it reports READY */
-    bool ring_on_register;
+    uint32_t epsilon_ppm;    /* RING_BOUNDED: excess over the mean load; 250,000 is a quarter */
+    uint32_t move_limit_ppm; /* share of partitions in revocation at once; at least one */
+    bool ring_on_register;   /* a worker joins the ring at registration; false: at READY */
     bool
         grant_to_legacy; /* also grant to workers that never registered; nothing proves that those fence themselves */
     bool evict_on_revoke_timeout;
@@ -262,14 +258,13 @@ struct member_event {
     /* REGISTERED: "dead" when a dead worker is admitted again; FAILED: "evicted",
      * "identity_conflict" or ""; ASSIGNMENT_CHANGED: cause; WORK_FAILED: reason */
     struct str text;
-    /* FAILED: due time; SUSPECTED, RECOVERED: lateness; CLOCK_SKEW: clock difference */
-    int64_t due_ms;
+    int64_t due_ms; /* FAILED: due time; SUSPECTED, RECOVERED: lateness; CLOCK_SKEW: skew */
     uint64_t epoch; /* epoch of the assignment, the grant or the coordinator */
     uint32_t partition;
     /* ASSIGNMENT_CHANGED: moved partitions; CHECKPOINT_*: round; MASS_FAILURE_HOLD: workers that
      * would fail */
     uint64_t count;
-    /* _TIMEOUT: ms waited; TRIGGERED: workers asked; MASS_FAILURE_HOLD: active workers */
+    /* *_TIMEOUT: ms waited; TRIGGERED: workers asked; MASS_FAILURE_HOLD: active workers */
     uint64_t extra;
     struct member_digest item;
 };
@@ -355,8 +350,7 @@ struct member_status_counts {
     uint64_t advised_ms; /* heartbeat interval sent to workers; 0: none */
     uint32_t active, draining, dead, tombstones;
     uint32_t total_partitions, of_state[4]; /* of_state: index is enum member_partition_state */
-    /* T since when the oldest free partition is free; UINT64_MAX: none is free */
-    uint64_t oldest_free_ns;
+    uint64_t oldest_free_ns; /* T when the oldest free partition became free; UINT64_MAX: none */
     uint64_t pending, running, done, failed; /* numbers of items */
     uint64_t bytes, quota, events;
     bool configured;

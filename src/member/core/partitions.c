@@ -392,8 +392,7 @@ void partitions_expire(struct membership *m)
             set_free(m, p);
             continue;
         }
-        /* the owner sends heartbeats and does not release the partition: report an event */
-        row_edit(m, &p->row);
+        row_edit(m, &p->row); /* the owner is alive and does not release the partition */
         p->timeouts++;
         p->deadline_ns = m->clock_ns + m->head.rules.revoke_timeout_ms * MEMBER_NS_PER_MS;
         partition_due(m, p);

@@ -47,8 +47,7 @@ const struct event_topic_info event_topic_infos[TOPIC_COUNT] = {
 struct sampler {
     struct prng prng;
     uint64_t second, seen, written;
-    /* sampling rate of this second, from the number of heartbeats in the previous second */
-    uint64_t one_in;
+    uint64_t one_in; /* sampling rate of this second, from the previous second */
 };
 struct member_events {
     pthread_mutex_t lock; /* protects all fields below that change after open */

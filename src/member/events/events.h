@@ -51,9 +51,8 @@ enum event_topic {
 struct event_topic_info {
     const char *name; /* "worker_failed" */
     const char *level;
-    bool rollout; /* rollout has this topic */
-    /* the attributes that rollout's topic has, separated by blanks; NULL: none */
-    const char *attributes;
+    bool rollout;           /* rollout has this topic */
+    const char *attributes; /* attributes of rollout's topic, separated by blanks; NULL: none */
 };
 extern const struct event_topic_info event_topic_infos[TOPIC_COUNT];
 

@@ -33,8 +33,7 @@ struct member_ledger {
     struct member_ledger_stats stats;
     bool loaded;  /* the rows of the file are in `rows` */
     bool changed; /* rows changed since they were last written */
-    /* the file has another format, so there is no ledger for the rest of the process */
-    bool foreign;
+    bool foreign; /* the file has another format, so there is no ledger in this process */
     bool closing;
     bool writing; /* the thread runs the job and owns the fields from here on */
     struct job job;

@@ -14,8 +14,7 @@ struct nodes_record {
     char id[];
 };
 struct nodes {
-    /* in the order of their first report; includes machines that left and are not taken yet */
-    struct map by_id;
+    struct map by_id;    /* in order of first report; also machines that left until taken */
     struct list changed; /* oldest change first */
     char taken[ID_MAX];  /* the id returned last by nodes_take() */
     uint64_t session;

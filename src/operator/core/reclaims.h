@@ -30,7 +30,7 @@ enum {
     RECLAIM_GRACE_DEFAULT_MS = 30 * 1000, /* for an order that names no grace period */
     RECLAIM_GRACE_MAX_MS = 7 * 86400 * 1000,
     RECLAIM_REPORT_MS = 30 * 1000,
-    /* time after the deadline, if the shard never reports that the machine left */
+    /* after the deadline, if the machine is never reported as left */
     RECLAIM_KEPT_MS = 86400 * 1000,
 };
 

@@ -18,8 +18,7 @@ struct request_penalty {
 struct capacity_request {
     const struct requirement *requirements; /* without Same, which is derived from `same_key` */
     size_t requirement_count;
-    /* spreads with ScheduleAnyway are dropped, as the wire format requires */
-    const struct spread *spreads;
+    const struct spread *spreads; /* ScheduleAnyway is dropped, as the wire format requires */
     size_t spread_count;
     const struct label *resources; /* name and quantity text ("cpu", "500m"), of one unit */
     size_t resource_count;

@@ -18,8 +18,7 @@ struct chore_ops {
     /* On the loop: copies the data that run() needs into the chore. False: there is nothing to do.
      * Never frees the chore, because chore_want() may call prepare() from inside ended(). */
     bool (*prepare)(struct chore *chore);
-    /* runs on a thread; reads only the data that prepare() copied */
-    enum err (*run)(struct chore *chore);
+    enum err (*run)(struct chore *chore); /* on a thread; reads only data copied by prepare() */
     /* Called on the loop after each run. May free the chore if it returns true. False: after an
      * error the chore pauses and runs again. */
     bool (*ended)(struct chore *chore, enum err err);

@@ -12,8 +12,7 @@ enum {
     PAGE = 500,          /* objects per answer */
     BATCH = 256,         /* changes in one result of the worker */
     CALL_MS = 10 * 1000, /* time limit of a page */
-    /* time to wait for a change before an empty result is reported to the loop */
-    WAIT_MS = 5 * 1000,
+    WAIT_MS = 5 * 1000,  /* time to wait for a change before reporting that there is none */
     FOLLOW_PAUSE_FIRST_MS = 500,
     FOLLOW_PAUSE_MAX_MS = 30 * 1000,
 };

@@ -15,10 +15,8 @@ struct follow;
 struct follow_events {
     void (*begin)(void *owner); /* a list begins; all objects follow */
     void (*end)(void *owner);
-    /* the list cannot be completed; another list begins. May be NULL */
-    void (*give_up)(void *owner);
-    /* the object is in a list, new, or changed */
-    void (*seen)(void *owner, const struct json *object);
+    void (*give_up)(void *owner); /* the list failed; another begins. May be NULL */
+    void (*seen)(void *owner, const struct json *object); /* listed, new or changed */
     void (*gone)(void *owner, const struct json *object); /* the object in its last state */
 };
 struct follow_options {

@@ -27,9 +27,8 @@ enum {
 
 struct pod_view { /* views into the document */
     struct str namespace_, name, uid;
-    struct str node; /* empty: not placed */
-    /* needs a machine: not finished, not a DaemonSet or mirror pod, not marked to be ignored */
-    bool wants;
+    struct str node;    /* empty: not placed */
+    bool wants;         /* needs a machine: not finished, not ignored, no DaemonSet or mirror pod */
     bool moves;         /* must be evicted when its node is drained */
     bool leaving;       /* terminating */
     int64_t generation; /* generation of its spec; 0: the server does not count */
@@ -44,8 +43,7 @@ enum err capacity_write(const struct json *pod, struct str version, struct buf *
 
 struct capacity_view { /* a CapacityRequest; views into the document */
     struct str namespace_, name, uid;
-    /* the pod that the request serves; empty: none, a person wrote the request */
-    struct str pod_uid;
+    struct str pod_uid; /* the served pod; empty: none, a person wrote the request */
     struct str phase;   /* "" before the first status */
     bool managed;       /* created by an operator for a pod */
     int64_t generation; /* generation of its spec */
@@ -89,9 +87,9 @@ struct str node_machine(const struct json *node);
 bool node_is(const struct json *node, struct str machine, struct str provider_id);
 
 /* -- json.c: parts that all objects have -- */
-/* empty: missing or not a string */
 #define KUBE_LABEL_MANAGED STR("app.kubernetes.io/managed-by")
 
+/* Returns the string at the path; empty: missing or not a string. */
 struct str kube_text(const struct json *object, const char *path);
 /* Returns the member `key` of the map at path `map`; label keys contain dots. */
 struct str kube_label(const struct json *object, const char *map, struct str key);

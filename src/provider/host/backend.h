@@ -75,8 +75,7 @@ struct backend_operation {
 struct operation_end {
     bool failed;
     struct str error; /* failed: becomes last_error and is not empty */
-    /* CREATE: the provider's name of the host, at most 253 bytes; empty: "host-" and the id */
-    struct str host;
+    struct str host;  /* CREATE: name of the host, at most 253 bytes; empty: "host-" and the id */
 };
 
 /* -- functions of the host for its backend -- */

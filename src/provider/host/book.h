@@ -27,9 +27,8 @@ enum {
     BOOK_METADATA_BYTES_MAX = 64 << 10, /* bytes of metadata per machine */
     BOOK_BLOB_MAX = 1 << 20,            /* bytes of the blob of one Configure */
     BOOK_BLOBS_MAX = 256 << 20,         /* bytes of the blobs of all operations under way */
-    /* shards that ever commanded one machine; further shards are refused */
-    BOOK_FENCES_PER_MACHINE_MAX = 64,
-    BOOK_STRANGERS_MAX = 64 << 10, /* unknown ids with fences; the oldest are removed */
+    BOOK_FENCES_PER_MACHINE_MAX = 64,   /* shards that ever commanded a machine; then refused */
+    BOOK_STRANGERS_MAX = 64 << 10,      /* unknown ids with fences; the oldest are removed */
     /* shards whose newest epoch is kept. The least recently used is removed; its fences per
      * machine stay */
     BOOK_SHARDS_MAX = 64 << 10,

@@ -85,8 +85,7 @@ struct book {
     size_t tombstone_count;
     struct buf changes;
     struct buf machine, host; /* book_wire.c: scratch for the machine being written */
-    /* number of the newest compaction; each item stores which file contains it */
-    uint64_t rewriting;
+    uint64_t rewriting;       /* number of the newest compaction; items store their file */
     bool loaded;
     struct list walks;
     struct {

@@ -12,8 +12,7 @@ enum {
     CATALOGUE_BYTES_MAX = 1 << 20,
     CATALOGUE_POOLS_MAX = 256,
     CATALOGUE_ZONES_MAX = 64,
-    /* bytes of a pool or zone name; a machine id contains both and a number */
-    CATALOGUE_NAME_MAX = 100,
+    CATALOGUE_NAME_MAX = 100, /* of a pool or zone name; a machine id contains both */
     CATALOGUE_MACHINES_MAX = 4 << 20,
     CATALOGUE_MILLION = 1000000, /* shares are expressed in millionths */
 };

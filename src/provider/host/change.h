@@ -42,8 +42,7 @@ struct book_change {
     struct pool_item *shard; /* borrowed */
     int64_t epoch, sequence;
     /* MARKS: */
-    /* forgotten: tombstones up to this revision are removed */
-    uint64_t identity, operation, item, forgotten;
+    uint64_t identity, operation, item, forgotten; /* tombstones up to `forgotten` are removed */
 };
 /* Appends the change's length and bytes. ERR_FULL, ERR_NOMEM: nothing was appended. */
 enum err change_write(const struct book_change *change, struct buf *into);

@@ -297,7 +297,7 @@ static enum err cloud_stock(struct cloud *cloud, struct note *note)
 
         for (uint32_t number = zone->sold + 1; number <= zone->offered; number++) {
             machine_id_write(zone, number, id);
-            /* a machine in use is removed when it is released */
+            /* A machine in use is removed when it is released. */
             if (!map_get(&cloud->in_use, str_from(id)))
                 machine_report(cloud, SEEN_REMOVED, str_from(id), "");
         }

@@ -14,8 +14,7 @@
 struct cloud_options {
     struct io *io;
     const struct log_source *log; /* may be NULL; copied */
-    /* path of the catalogue, checked for changes every second; NULL: the built-in catalogue */
-    const char *path;
+    const char *path;    /* of the catalogue, checked every second; NULL: the built-in one */
     uint64_t seed_count; /* number of machines, distributed over the pools */
 };
 /* Opens the backend. ERR_PARSE, ERR_INVALID (the catalogue, with the place), ERR_NOMEM, and errors

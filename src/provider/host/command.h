@@ -17,9 +17,8 @@ struct command_options { /* copied */
     const struct log_source *log; /* may be NULL */
     const char *script;           /* looked up in PATH if it contains no slash */
     uint32_t running_max;         /* scripts that run at once; 0: 16 */
-    /* time limit of a script; a drain gets its grace period in addition; 0: 10 min */
-    uint64_t timeout_ms;
-    uint64_t list_every_ms; /* interval between lists; 0: 30 s */
+    uint64_t timeout_ms;          /* per script, plus the grace period of a drain; 0: 10 min */
+    uint64_t list_every_ms;       /* interval between lists; 0: 30 s */
 };
 /* Opens the backend. ERR_INVALID (no script), ERR_NOMEM, ERR_FULL. */
 enum err command_backend_open(const struct command_options *options, struct backend **ret_backend,

@@ -23,8 +23,7 @@ struct process_backend_options { /* the texts must outlive the backend, except `
     /* Run by sh; NULL: sleep. The environment has MUSTER_MACHINE_ID, _DIR, _TYPE and MUSTER_ZONE,
      * and for the node also MUSTER_CLUSTER, MUSTER_BLOB_FILE and MUSTER_METADATA_FILE. */
     const char *host_command, *node_command;
-    /* created by the node in its directory when it is ready; NULL: ready at once */
-    const char *ready_file;
+    const char *ready_file;   /* created by the node when it is ready; NULL: ready at once */
     uint64_t ready_within_ms; /* 0: 5 min */
     uint32_t machines;        /* number of machines: "local-1" and so on */
     struct offer offer;       /* offer of each machine; without labels and allocatable */
