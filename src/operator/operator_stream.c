@@ -124,7 +124,7 @@ static void stream_pump(struct operator_host *host)
 
     if (!u->call || host->closing) return;
     while (u->answer_count > 0) {
-        /* ERR_FULL: on_writable calls again. Any other error ends the stream, and on_end follows. */
+        /* ERR_FULL: on_writable calls again. Any other error ends the stream; on_end follows. */
         if (rpc_call_send(u->call, u->answers[u->answer_first])) return;
         stream_drop_answer(u);
     }

@@ -23,7 +23,7 @@
 
 enum detect_kind { DETECT_DEADLINE, DETECT_SILENCE };
 enum detect_source {
-    DETECT_AUTO, /* the worker's due time, unless the worker's clock is off by more than the budget */
+    DETECT_AUTO,    /* the worker's due time, unless its clock is off by more than the budget */
     DETECT_WORKER,  /* always the worker's due time */
     DETECT_ARRIVAL, /* arrival plus lease */
 };

@@ -62,7 +62,7 @@ enum member_beat_verdict {
     MEMBER_BEAT_ACK,     /* acknowledge the heartbeat after a leadership round that begins now */
     MEMBER_BEAT_PROPOSE, /* apply *ret_op first; its result decides the response */
     MEMBER_BEAT_WAIT,    /* a verdict on the worker is proposed: answer UNAVAILABLE now */
-    MEMBER_BEAT_RESET, /* the worker's instance or incarnation is over: answer OK with the reset directive */
+    MEMBER_BEAT_RESET,   /* instance or incarnation is over: answer OK with the reset directive */
     MEMBER_BEAT_IGNORE,  /* answer OK; nothing was stored */
     MEMBER_BEAT_UNKNOWN, /* answer NOT_FOUND */
     MEMBER_BEAT_IN_USE,  /* answer ALREADY_EXISTS: another process has this id, see `in_use` */
@@ -162,8 +162,8 @@ bool member_local_heartbeat(const struct member_local *local, struct str worker,
 struct member_local_counts {
     uint32_t watched, suspected, held;
     uint64_t round, beats, suspicions, recoveries, skews, bad_loads, stale_acks, missed_rounds,
-        in_use; /* in_use: heartbeats and registrations refused because another process has the id */
-    uint64_t events;       /* leader-only events that were not read yet */
+        in_use;      /* in_use: heartbeats and registrations of processes whose id is in use */
+    uint64_t events; /* leader-only events that were not read yet */
     uint64_t scan_late_ns; /* delay of the last scan */
 };
 struct member_local_counts member_local_counts(const struct member_local *local);

@@ -70,7 +70,7 @@ struct member_rules { /* member_rules_defaults() fills all of it */
     uint32_t move_limit_ppm; /* share of partitions in revocation at once; at least one */
     bool ring_on_register;   /* a worker joins the ring at registration; false: at READY */
     bool
-        grant_to_legacy; /* also grant to workers that never registered; nothing proves that those fence themselves */
+        grant_to_legacy; /* also grant to workers that never registered and may not fence themselves */
     bool evict_on_revoke_timeout;
     bool failure_per_worker; /* report one failure per worker; false: one per incarnation */
     uint64_t rebalance_window_ms, revoke_timeout_ms, dead_retention_ms, tombstone_retention_ms;
@@ -86,7 +86,8 @@ enum member_kind {
     /* The first operation of a new leader: `worker` is the leader's id, `number` its term. The
      * coordinator epoch rises by one, once for each term. */
     MEMBER_OP_LEAD,
-    MEMBER_OP_CONFIGURE, /* Replaces the rules. MEMBER_S_IN_USE if the new rules would invalidate existing grants. */
+    /* Replaces the rules. MEMBER_S_IN_USE if the new rules would invalidate existing grants. */
+    MEMBER_OP_CONFIGURE,
     /* Until the end of this command `worker` counts as suspected: the worker receives no partition
      * and loses none. With `all` every worker counts as suspected, so no partition moves. */
     MEMBER_OP_SUSPECT,

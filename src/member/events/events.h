@@ -75,7 +75,7 @@ struct event_line {
 };
 
 enum member_events_heartbeat {
-    HEARTBEAT_EVENTS_ALL, /* all, up to heartbeat_limit per second; above it one in HEARTBEAT_EVENTS_ONE_IN */
+    HEARTBEAT_EVENTS_ALL,     /* all up to heartbeat_limit per second, then one in N */
     HEARTBEAT_EVENTS_SAMPLED, /* one in HEARTBEAT_EVENTS_ONE_IN, also limited by heartbeat_limit */
     HEARTBEAT_EVENTS_NONE
 };

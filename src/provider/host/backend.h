@@ -11,7 +11,7 @@
  *   - Before start() the operation is on disk. If the process is killed between start() and done(),
  *     the next process calls adopt() and start() with `again` set: same number, same content. The
  *     backend must find, by the machine's id, what was done before, and must not do it twice.
- *   - At most one operation of a machine is under way, and the machine is then in its passing state.
+ *   - At most one operation of a machine is under way; the machine is then in its passing state.
  *   - Views (struct str, pointers, the offer) are valid during the call only.
  *
  * The backend promises this:
@@ -45,7 +45,9 @@ enum operation_kind {
     OPERATION_CREATE,    /* Speculative, Creating, Idle: creates a host */
     OPERATION_CONFIGURE, /* Idle, Configuring, Configured: the node becomes ready in its cluster */
     OPERATION_DRAIN,     /* Configured, Draining, Idle: the node leaves its cluster */
-    OPERATION_DELETE, /* Idle or Failed, Deleting, Speculative: removes the host and keeps the id. A Failed machine may have no host, or only parts of one */
+    /* Idle or Failed, Deleting, Speculative: removes the host and keeps the id. A Failed machine may
+     * have no host, or only parts of a host. */
+    OPERATION_DELETE,
     OPERATION_KINDS,
 };
 const char *operation_kind_name(enum operation_kind kind); /* for example "create" */
