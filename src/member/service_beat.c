@@ -208,7 +208,7 @@ enum beats_way beat_heard(struct member_service *service, struct beat_call *beat
         return BEATS_OVER;
     case MEMBER_BEAT_RESET:
         beat->incarnation =
-            OF_NOBODY; /* answered after a leadership round, because a deposed leader may be wrong */
+            OF_NOBODY; /* answered after a leadership round: a deposed leader may be wrong */
         return BEATS_ROUND;
     case MEMBER_BEAT_IGNORE: beat->incarnation = 0; return BEATS_ROUND;
     case MEMBER_BEAT_UNKNOWN:

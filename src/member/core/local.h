@@ -162,8 +162,8 @@ bool member_local_heartbeat(const struct member_local *local, struct str worker,
 struct member_local_counts {
     uint32_t watched, suspected, held;
     uint64_t round, beats, suspicions, recoveries, skews, bad_loads, stale_acks, missed_rounds,
-        in_use;      /* in_use: heartbeats and registrations of processes whose id is in use */
-    uint64_t events; /* leader-only events that were not read yet */
+        in_use; /* in_use: refused heartbeats and registrations of processes whose id is in use */
+    uint64_t events;       /* leader-only events that were not read yet */
     uint64_t scan_late_ns; /* delay of the last scan */
 };
 struct member_local_counts member_local_counts(const struct member_local *local);

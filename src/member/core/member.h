@@ -69,8 +69,7 @@ struct member_rules { /* member_rules_defaults() fills all of it */
     uint32_t epsilon_ppm;    /* RING_BOUNDED: excess over the mean load; 250,000 is a quarter */
     uint32_t move_limit_ppm; /* share of partitions in revocation at once; at least one */
     bool ring_on_register;   /* a worker joins the ring at registration; false: at READY */
-    bool
-        grant_to_legacy; /* also grant to workers that never registered and may not fence themselves */
+    bool grant_to_legacy;    /* also grant to workers that never registered, which may not fence */
     bool evict_on_revoke_timeout;
     bool failure_per_worker; /* report one failure per worker; false: one per incarnation */
     uint64_t rebalance_window_ms, revoke_timeout_ms, dead_retention_ms, tombstone_retention_ms;

@@ -45,7 +45,7 @@ enum operation_kind {
     OPERATION_CREATE,    /* Speculative, Creating, Idle: creates a host */
     OPERATION_CONFIGURE, /* Idle, Configuring, Configured: the node becomes ready in its cluster */
     OPERATION_DRAIN,     /* Configured, Draining, Idle: the node leaves its cluster */
-    /* Idle or Failed, Deleting, Speculative: removes the host and keeps the id. A Failed machine may
+    /* Idle or Failed, Deleting, Speculative: removes the host, keeps the id. A Failed machine may
      * have no host, or only parts of a host. */
     OPERATION_DELETE,
     OPERATION_KINDS,
