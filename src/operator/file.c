@@ -19,7 +19,8 @@ static enum err file_check_rows(struct file_source *f, const struct demand_file 
 
     for (size_t i = 0; i < file->count && !err; i++) {
         struct capacity_request request = file->rows[i].request;
-        if (request.count == 0) request.count = 1; /* not put, but its other fields must be valid */
+        /* such a row is not put, but must be valid otherwise */
+        if (request.count == 0) request.count = 1;
         err = demand_check(f->around->demand, &request, note);
         if (err) demand_file_where(&file->rows[i], i, err, note);
     }

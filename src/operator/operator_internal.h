@@ -43,7 +43,7 @@ struct operator_counts {
 };
 struct uplink {
     struct rpc_channel *channel;
-    struct rpc_client_call *call; /* NULL: no stream */
+    struct rpc_client_call *call; /* NULL: there is no stream */
     struct timer pause;
     struct task pump;
     struct str answers[UPLINK_ANSWERS_MAX]; /* a ring of frames, each allocated */

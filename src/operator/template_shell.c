@@ -12,7 +12,7 @@ enum {
 };
 
 struct scan {
-    char quote;        /* ' or ", or # in a comment; 0: none */
+    char quote;        /* ' or " inside quotes, # in a comment; 0: none */
     size_t quote_line; /* line where the quote opens */
     size_t line;
     char before;         /* the previous byte */

@@ -18,7 +18,7 @@ enum {
     LIST_TIMEOUT_MS = 120 * 1000,
     /* Requests are kept until their answers arrive, because they may be sent again: all requests up
      * to KEPT_MAX, and larger ones while their total is below kept_max. The bootstrap blobs of tens
-     * of thousands of calls are not kept, because the shard can request them again. */
+     * of thousands of calls are not kept, because the shard can derive them again. */
     KEPT_MAX = 2048,
     KEPT_LARGE_MAX = 16 << 20,
     REQUEST_MAX = 64 << 20,

@@ -14,7 +14,7 @@ enum {
     BATCH_OPS = 4096,    /* operations per scan */
     SUSPECTS_MAX = 2048, /* suspects named in a batch; with more no partition moves at all */
     VERDICTS = 256,      /* taken from the detector in one call */
-    LOAD_SECONDS = 60,   /* period of the mean */
+    LOAD_SECONDS = 60,   /* period in which the mean load is computed */
     EVENTS_MAX = 100000, /* leader-only events not read yet; then the oldest are dropped */
 };
 

@@ -69,7 +69,8 @@ struct member_rules { /* member_rules_defaults() fills all of it */
     uint32_t epsilon_ppm;    /* RING_BOUNDED: excess over the mean load; 250,000 is a quarter */
     uint32_t move_limit_ppm; /* share of partitions in revocation at once; at least one */
     bool ring_on_register;   /* a worker joins the ring at registration; false: at READY */
-    bool grant_to_legacy;    /* also grant to workers that never registered, which may not fence */
+    /* also grant to workers that never registered, which may not fence */
+    bool grant_to_legacy;
     bool evict_on_revoke_timeout;
     bool failure_per_worker; /* report one failure per worker; false: one per incarnation */
     uint64_t rebalance_window_ms, revoke_timeout_ms, dead_retention_ms, tombstone_retention_ms;
@@ -264,7 +265,7 @@ struct member_event {
     /* ASSIGNMENT_CHANGED: moved partitions; CHECKPOINT_*: round; MASS_FAILURE_HOLD: workers that
      * would fail */
     uint64_t count;
-    /* *_TIMEOUT: ms waited; TRIGGERED: workers asked; MASS_FAILURE_HOLD: active workers */
+    /* _TIMEOUT: ms waited; TRIGGERED: workers asked; MASS_FAILURE_HOLD: active workers */
     uint64_t extra;
     struct member_digest item;
 };

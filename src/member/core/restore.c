@@ -55,7 +55,7 @@ static enum err worker(struct member_restore *restore, struct decoder *in)
     w = worker_new(m, id);
     labels = worker_read(in, w);
     if (!decode_done(in) || !worker_fits(m, w) || (w->on_ring && !m->ring)) {
-        w->standing = MEMBER_REMOVED; /* so that freeing the worker does not change the counts */
+        w->standing = MEMBER_REMOVED; /* so that freeing this worker does not change the counts */
         return ERR_CORRUPT;
     }
     member_text(m, &w->labels, &w->labels_len, labels);
@@ -173,7 +173,7 @@ static enum err take_record(void *restore, char kind, struct decoder *in)
     case RECORD_PARTITION: return partition(restore, in);
     case RECORD_ITEM: return item(restore, in);
     case RECORD_EVENT: return event(restore, in);
-    case RECORD_HASH: break; /* handled by the reader */
+    case RECORD_HASH: break; /* the record is handled by the reader */
     }
     return ERR_CORRUPT;
 }

@@ -28,7 +28,7 @@ struct ring {
     struct seat **seats; /* sorted bytewise by id; a worker's number is its index */
     size_t count, room;
     struct seat *gone;  /* removed workers whose points are dropped by the next build() */
-    struct spot *spots; /* sorted, as of the last build() */
+    struct spot *spots; /* points, sorted at the last build() */
     size_t spot_count;
     uint64_t *partitions; /* hashes of the partitions */
     uint32_t partition_count;

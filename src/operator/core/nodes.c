@@ -167,7 +167,7 @@ enum err nodes_report(struct nodes *nodes, const struct cluster_node *given)
     }
     if (is_new) {
         list_init(&r->changed);
-        r->gone = true; /* until its state is set */
+        r->gone = true; /* counts as left until its state is set */
     }
     drained = given->state == MACHINE_IDLE && !r->gone &&
               (r->node.phase == NODE_DRAINING || r->node.phase == NODE_DRAINED);

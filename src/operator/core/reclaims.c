@@ -9,7 +9,7 @@
 
 struct reclaims_record {
     struct reclaim reclaim;
-    uint64_t change; /* on disk when reclaims_saved() has reported this number */
+    uint64_t change; /* newest change; on disk when reclaims_saved() has reported it */
     bool replaced;
     wall_time report_at; /* earliest time of the next report */
     /* in the present session: */
@@ -19,7 +19,7 @@ struct reclaims_record {
     bool seen_configured;
     bool seen;
     bool departed; /* the machine left the cluster or serves it again, so no report is needed */
-    char texts[];  /* id, machine */
+    char texts[];  /* texts of id and machine */
 };
 struct reclaims {
     struct map by_id;      /* orders by id: struct reclaims_record */

@@ -172,7 +172,7 @@ static enum err drain_evict(struct drain *d, const struct pod_view *pod, struct 
         kube_chore_failed(s, "eviction", pod->name, err, note);
         if (err == ERR_CANCELLED) return err;
     }
-    return ERR_OK; /* continue with the other pods */
+    return ERR_OK; /* the drain continues with the other pods */
 }
 
 static enum err drain_check_pod(void *owner, const struct json *object, struct note *note)
@@ -269,7 +269,7 @@ static bool drain_ended(struct chore *chore, enum err err)
 {
     struct drain *d = CONTAINER_OF(chore, struct drain, chore);
 
-    if (d->anew) { /* forget the earlier run */
+    if (d->anew) { /* a new order: forget the earlier run */
         d->anew = d->closed = false;
         atomic_store(&d->over, false);
         chore_want(chore);

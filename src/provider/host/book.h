@@ -23,7 +23,7 @@
 
 enum {
     BOOK_MACHINES_MAX = 4 << 20,
-    BOOK_METADATA_MAX = 256,            /* entries; the limit at which a shard reads them back */
+    BOOK_METADATA_MAX = 256,            /* entries; as many as a shard reads back */
     BOOK_METADATA_BYTES_MAX = 64 << 10, /* bytes of metadata per machine */
     BOOK_BLOB_MAX = 1 << 20,            /* bytes of the blob of one Configure */
     BOOK_BLOBS_MAX = 256 << 20,         /* bytes of the blobs of all operations under way */

@@ -262,7 +262,7 @@ struct book_answer book_ask(struct book *book, const struct book_request *reques
     snprintf(name, sizeof name, "op-%llu", (unsigned long long)said.operation.number);
     pack_text(&pack, ACK_OPERATION, str_from(name));
     if (!pack.err) pack.err = entry_write(book, e, ACK_MACHINE, into);
-    if (pack.err) { /* accepted, but the answer does not fit: must not mean "not applied" */
+    if (pack.err) { /* accepted, so the status must not mean "not applied" */
         into->len = before;
         note_set(note, "%s", err_text(pack.err));
         said.status = GRPC_UNKNOWN;
@@ -405,7 +405,8 @@ enum err book_each(struct book *book, book_each_fn *each, void *context)
         const struct book_entry *e = at->value;
         struct backend_operation operation;
 
-        if (e->state <= MACHINE_SPECULATIVE) continue; /* a stranger has a lower state, too */
+        /* also skips strangers, whose state is lower */
+        if (e->state <= MACHINE_SPECULATIVE) continue;
         arena_reset(&arena);
         err = entry_read(e, &arena, &operation);
         if (!err) err = each(context, &operation.machine, entry_ticket(e, entry_under_way(e)));

@@ -318,7 +318,7 @@ static enum err next_begin(struct journal *j, uint64_t salt)
     char head[JOURNAL_HEAD];
     enum err err;
 
-    next_drop(j); /* a next file that was abandoned for lack of memory */
+    next_drop(j); /* removes a next file that was abandoned for lack of memory */
     err = fs_open(j->fs, j->next_path, FS_READ | FS_WRITE | FS_CREATE | FS_TRUNCATE, STATE_MODE,
                   &j->next.file);
     if (err) return err;
