@@ -265,7 +265,8 @@ struct member_event {
     /* ASSIGNMENT_CHANGED: moved partitions; CHECKPOINT_*: round; MASS_FAILURE_HOLD: workers that
      * would fail */
     uint64_t count;
-    /* _TIMEOUT: ms waited; TRIGGERED: workers asked; MASS_FAILURE_HOLD: active workers */
+    /* REVOKE_TIMEOUT, CHECKPOINT_TIMEOUT: ms waited; TRIGGERED: workers asked;
+     * MASS_FAILURE_HOLD: active workers */
     uint64_t extra;
     struct member_digest item;
 };

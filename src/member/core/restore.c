@@ -55,7 +55,7 @@ static enum err worker(struct member_restore *restore, struct decoder *in)
     w = worker_new(m, id);
     labels = worker_read(in, w);
     if (!decode_done(in) || !worker_fits(m, w) || (w->on_ring && !m->ring)) {
-        w->standing = MEMBER_REMOVED; /* so that freeing this worker does not change the counts */
+        w->standing = MEMBER_REMOVED; /* a valid index, because freeing uses of_standing[] */
         return ERR_CORRUPT;
     }
     member_text(m, &w->labels, &w->labels_len, labels);
