@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operations of many callers in one entry of the log.
+/* Collects operations of many callers into one entry of the log.
  *
- * A batch goes when it is full, when GATHER_MS have passed since its first operation, or at the end
- * of the turn while no other is on its way: a lone operation waits for nothing, and when ten
- * thousand workers come at once an entry carries as many as come while the last one is written. */
+ * A batch is proposed when it is full, when GATHER_MS have passed since its first operation, or at
+ * the end of the turn if no other batch is proposed. So a single operation does not wait. When ten
+ * thousand workers register at once, an entry contains all operations that arrive while the
+ * previous entry is written. */
 #include <stdlib.h>
 
 #include "member/service_internal.h"
 
 enum {
     GATHER_MS = 10,
-    OP_BYTES = 512,                     /* what an operation takes beside its texts, at most */
-    ROOM = REPLICA_COMMAND_MAX / 4 * 3, /* the core's own operations need some */
+    OP_BYTES = 512,                     /* maximum size of an operation without its texts */
+    ROOM = REPLICA_COMMAND_MAX / 4 * 3, /* the rest is reserved for the core's own operations */
 };
 
 struct batch {
-    struct list link; /* service.batches, once it is under way */
+    struct list link; /* in service.batches after the batch was proposed */
     struct member_service *service;
     struct proposal proposal;
     struct buf bytes;
-    uint32_t ops, context; /* context: those it began with, which mean nothing alone */
-    bool broken;           /* an operation found no memory: none of them is proposed */
+    uint32_t ops, context; /* context: operations that begin every batch and are useless alone */
+    bool broken;           /* no memory for an operation: the whole batch is dropped */
     struct list waits;
 };
 
@@ -50,7 +51,7 @@ static void on_proposed(struct proposal *proposal, enum err err, struct str byte
 
     service->batches_running--;
     service->refused = err != ERR_OK;
-    /* No memory for the answer: it was applied, but how it went is not known. */
+    /* No memory for the reply: the entry was applied, but its results are unknown. */
     if (!err && (member_reply_parse(bytes, &reply) || reply.ops != batch->ops)) err = ERR_UNKNOWN;
     if (err && err != ERR_NOT_LEADER)
         LOG_DEBUG(&service->log, "a membership entry was not committed", log_err("err", err));
@@ -81,7 +82,7 @@ void batch_flush(struct member_service *service)
 
     timer_stop(&service->batch_due);
     if (!batch || batch->broken || batch->ops == batch->context) {
-        drop(service, ERR_NOMEM); /* or nobody said anything */
+        drop(service, ERR_NOMEM); /* no memory or no operation */
         return;
     }
     service->batch = NULL;
@@ -110,7 +111,7 @@ void batch_overdue(struct timer *timer)
     batch_flush(CONTAINER_OF(timer, struct member_service, batch_due));
 }
 
-/* Each begins with who is suspected just now: nobody's partitions move for that. */
+/* Begins a batch with the currently suspected workers, whose partitions must not move. */
 static struct batch *batch_open(struct member_service *service)
 {
     struct batch *batch = calloc(1, sizeof *batch);

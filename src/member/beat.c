@@ -13,7 +13,7 @@
 
 enum { LOAD_TEXT_MAX = 31 };
 
-/* -- ids -- */
+/* -- ids in the message -- */
 
 static enum err take_id(const char *field, struct str text, char ret_text[ULID_TEXT_CAP],
                         struct ulid *ret_ulid, struct note *note)
@@ -33,9 +33,10 @@ static enum beat_phase phase_of(int64_t state)
     return state >= PHASE_INIT && state <= PHASE_DRAINING ? (enum beat_phase)state : PHASE_INIT;
 }
 
-/* -- the message -- */
+/* -- the BeatRequest -- */
 
-/* Negative parts count as 0; what no clock says is the end of time, not a wrapped number. */
+/* Converts a due time to milliseconds. Negative parts count as 0. A time beyond any clock becomes
+ * the maximum instead of wrapping around. */
 static uint64_t due_ms(int64_t seconds, int32_t nanos)
 {
     uint64_t whole = seconds > 0 ? (uint64_t)seconds : 0;
@@ -101,7 +102,7 @@ void beat_take_metadata(struct beat_said *said, struct str name, struct str valu
         (void)str_to_u64(value, &said->assignment_epoch);
 }
 
-/* -- between replicas -- */
+/* -- heartbeats passed between replicas -- */
 
 enum err beat_pass_write(const struct beat_said *said, uint32_t age_ms, struct buf *into)
 {
@@ -146,14 +147,14 @@ enum err beat_pass_read(const ProtobufCMessage *message, struct beat_said *ret_s
                          note);
 }
 
-/* -- the answer -- */
+/* -- the BeatResponse -- */
 
 enum err beat_answer_write(bool has_drift, int64_t drift_ms, bool has_control, struct str control,
                            struct buf *into)
 {
     struct pack pack = {into, ERR_OK};
 
-    if (has_drift) { /* seconds and nanoseconds of one sign */
+    if (has_drift) { /* Duration: seconds and nanoseconds have the same sign */
         char bytes[4 * PACK_VARINT_MAX];
         struct buf duration = {.data = bytes, .cap = sizeof bytes, .max = sizeof bytes};
         struct pack inner = {&duration, ERR_OK};

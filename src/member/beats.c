@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Beats that wait for their answer.
+/* Heartbeats that wait for their answer.
  *
- * On the leader those of BEATS_GATHER_MS share one leadership round, which began after they had
- * come: a deposed leader keeps nobody alive. On a follower as many go to the leader in one call,
- * and its answers go to the callers here. Whatever happens, each beat is answered within
- * reply_max_ms: a worker that waits for ever cannot be stopped.
+ * On the leader, heartbeats that arrive within BEATS_GATHER_MS share one leadership round that
+ * begins after their arrival, so a deposed leader cannot keep a worker alive. A follower passes
+ * heartbeats to the leader in batches and returns the leader's answers to the callers. Every
+ * heartbeat is answered within reply_max_ms, because a worker that waits without limit cannot be
+ * stopped.
  *
- * A beat is in two lists: `age`, oldest first, until it is answered; and `link`, where it waits,
- * until its round, batch or proposal is over. So a beat whose time is up is answered at once and
- * freed later. Knows calls and rounds; what a beat does to a worker is service_beat.c's. Loop's
- * thread. */
+ * A heartbeat is in two lists. `age`, oldest first, contains it until it is answered. `link`
+ * contains it until its round, batch or proposal is over. So an overdue heartbeat is answered at
+ * once and freed later. This file handles calls and rounds; service_beat.c decides what a heartbeat
+ * does to a worker. Loop's thread. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -19,27 +20,27 @@
 enum {
     REPLY_MAX_MS = 200,
     WAITING_MAX = 200000,
-    PASSING_MAX = 64, /* calls to the leader at once */
+    PASSING_MAX = 64, /* concurrent calls to the leader */
     ANSWER_MAX = 4 << 20,
 };
 
-struct beat_batch { /* that a follower passed on to us */
+struct beat_batch { /* received from a follower */
     struct beats *beats;
-    struct rpc_call *call; /* NULL: nobody waits */
+    struct rpc_call *call; /* NULL: the call was cancelled */
     uint32_t count, left;
     enum err err;
-    struct buf rows; /* BeatAnswers, as they came */
+    struct buf rows; /* BeatAnswers, in the order of their completion */
     struct {
         uint32_t at, len;
-    } answers[]; /* in `rows`, by the place of the beat */
+    } answers[]; /* slices of `rows`, by the index of the heartbeat */
 };
-struct pass { /* that we pass on */
+struct pass { /* sent to the leader */
     struct beats *beats;
     struct list members;
     uint32_t count;
 };
 
-/* -- memory -- */
+/* -- allocating heartbeats -- */
 
 static struct beat_call *beat_new(struct beats *beats)
 {
@@ -52,7 +53,7 @@ static struct beat_call *beat_new(struct beats *beats)
     return beat;
 }
 
-/* Or nobody waits any more. */
+/* True if the heartbeat was answered or its caller is gone. */
 static bool is_answered(const struct beat_call *beat)
 {
     return !beat->call && !beat->batch;
@@ -67,7 +68,7 @@ void beats_over(struct beats *beats, struct beat_call *beat)
     free(beat);
 }
 
-/* -- batches that were passed on to us -- */
+/* -- batches received from followers -- */
 
 static void batch_reply(struct beat_batch *batch)
 {
@@ -99,7 +100,7 @@ static void batch_answered(struct beat_batch *batch)
     free(batch);
 }
 
-/* `ack` NULL: it is refused. */
+/* Adds the answer for one heartbeat of the batch. `ack` NULL: the heartbeat is refused. */
 static void batch_answer(struct beat_batch *batch, uint32_t place, enum grpc_status status,
                          struct str text, const struct beat_ack *ack)
 {
@@ -192,7 +193,7 @@ static void answer(struct beats *beats, struct beat_call *beat, enum grpc_status
     struct rpc_call *call = beat->call;
     struct beat_batch *batch = beat->batch;
 
-    if (!call && !batch) return; /* its time was up, or nobody waits */
+    if (!call && !batch) return; /* answered as overdue, or cancelled */
     if (ack)
         beats->stats.acknowledged++;
     else
@@ -293,7 +294,7 @@ void beats_lost(struct beats *beats, const char *why)
     end_round(beats, why);
 }
 
-/* -- the way to the leader -- */
+/* -- passing to the leader -- */
 
 static void end_pass(struct pass *pass, const Muster__V1__PassBeatsResponse *answer,
                      const char *why)
@@ -396,7 +397,7 @@ static void pass_on(struct timer *timer)
     beats->passed_at = loop_now(beats->loop);
     while (!list_empty(&beats->outgoing)) {
         pass = beats->pass_count < PASSING_MAX ? pass_new(beats) : NULL;
-        if (!pass) return; /* they are answered when their time is up */
+        if (!pass) return; /* the heartbeats are answered when they are overdue */
         if (pass->count == 0) {
             end_pass(pass, NULL, "");
             continue;
@@ -408,7 +409,7 @@ static void pass_on(struct timer *timer)
     }
 }
 
-/* At once, when it is long ago that some were passed on, or many wait. */
+/* Passes at once if the last pass is long ago or many heartbeats wait. */
 static void plan_pass(struct beats *beats)
 {
     if (beats->outgoing_count >= BEATS_PASS_MAX)
@@ -417,7 +418,7 @@ static void plan_pass(struct beats *beats)
         timer_start(&beats->pass_due, mono_after(beats->passed_at, BEATS_GATHER_MS));
 }
 
-/* -- beats that come -- */
+/* -- received heartbeats -- */
 
 static bool has_room(struct beats *beats, struct rpc_call *call)
 {
@@ -427,7 +428,7 @@ static bool has_room(struct beats *beats, struct rpc_call *call)
     return false;
 }
 
-/* From now on it is answered within reply_max_ms. */
+/* Registers a received heartbeat. From now on it must be answered within reply_max_ms. */
 static void came(struct beats *beats, struct beat_call *beat)
 {
     beat->since = loop_now(beats->loop);
@@ -517,7 +518,7 @@ static void on_beat_done(void *, struct rpc_call *call)
 
 const struct rpc_handler beats_handler = {.on_message = on_beat, .on_done = on_beat_done};
 
-/* -- beats that a follower passes on -- */
+/* -- received batches -- */
 
 static struct beat_batch *batch_new(struct beats *beats, struct rpc_call *call, size_t count)
 {
@@ -527,7 +528,7 @@ static struct beat_batch *batch_new(struct beats *beats, struct rpc_call *call, 
     batch->beats = beats;
     batch->call = call;
     batch->count = (uint32_t)count;
-    batch->left = (uint32_t)count + 1; /* one for ourselves, until all are filed */
+    batch->left = (uint32_t)count + 1; /* one extra until all heartbeats are filed */
     buf_init(&batch->rows, ANSWER_MAX);
     rpc_call_set_data(call, batch);
     return batch;
@@ -552,7 +553,8 @@ static void file_passed(struct beat_batch *batch, uint32_t place, const Protobuf
     }
     beat->batch = batch;
     beat->place = place;
-    came(beats, beat); /* to us; the replica that passed it on looks at the whole time */
+    /* time since arrival here; the replica that passed the heartbeat limits the whole time */
+    came(beats, beat);
     beats_file(beats, beat);
 }
 
@@ -591,7 +593,7 @@ static void on_passed_done(void *, struct rpc_call *call)
 const struct rpc_handler beats_pass_handler = {.on_message = on_passed_beats,
                                                .on_done = on_passed_done};
 
-/* -- life -- */
+/* -- open and close -- */
 
 void beats_set_facts(struct beats *beats, const struct beats_facts *facts)
 {

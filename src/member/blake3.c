@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Written from the specification: chunks of 1,024 bytes are hashed block by block, their chaining
- * values are joined two by two into a tree whose left half is always the larger power of two. */
+/* BLAKE3, written from the specification. Chunks of 1,024 bytes are hashed block by block. Their
+ * chaining values are joined in pairs into a tree whose left half is always the larger power of
+ * two. */
 #include "member/blake3.h"
 
 #include "base/bytes.h"
@@ -10,7 +11,7 @@ enum {
     CHUNK = 1024,
     ROUNDS = 7,
     WORDS = 8,
-    DEPTH_MAX = 54, /* of a tree over 2^64 bytes */
+    DEPTH_MAX = 54, /* depth of a tree over 2^64 bytes */
     FLAG_CHUNK_START = 1,
     FLAG_CHUNK_END = 2,
     FLAG_PARENT = 4,
@@ -51,9 +52,9 @@ static void compress(const uint32_t chain[WORDS], const uint32_t block[16], uint
     s[15] = flags;
     memcpy(m, block, sizeof m);
     for (unsigned round = 0; round < ROUNDS; round++) {
-        for (unsigned i = 0; i < 4; i++) /* columns */
+        for (unsigned i = 0; i < 4; i++) /* mix the columns */
             blake3_mix(s, i, 4 + i, 8 + i, 12 + i, m[2 * i], m[2 * i + 1]);
-        for (unsigned i = 0; i < 4; i++) /* diagonals */
+        for (unsigned i = 0; i < 4; i++) /* mix the diagonals */
             blake3_mix(s, i, 4 + (i + 1) % 4, 8 + (i + 2) % 4, 12 + (i + 3) % 4, m[8 + 2 * i],
                        m[9 + 2 * i]);
         for (unsigned i = 0; i < 16; i++) next[i] = m[order[i]];
@@ -70,7 +71,7 @@ static void read_block(struct str bytes, uint32_t block[16])
     for (size_t i = 0; i < 16; i++) block[i] = load_le32(padded + 4 * i);
 }
 
-/* At most CHUNK bytes. */
+/* Hashes one chunk of at most CHUNK bytes. */
 static void chunk_chain(struct str bytes, uint64_t number, uint32_t root, uint32_t chain[WORDS])
 {
     uint32_t block[16], flags = FLAG_CHUNK_START;
@@ -106,7 +107,8 @@ void blake3(struct str input, uint8_t ret_digest[BLAKE3_BYTES])
     while (input.len > CHUNK) {
         chunk_chain(str_of(input.at, CHUNK), chunks, 0, chain);
         input = str_tail(input, CHUNK);
-        /* As many subtrees are whole now as the count of chunks ends in zeros. */
+        /* The number of completed subtrees is the number of trailing zero bits of the chunk
+         * count. */
         for (uint64_t whole = ++chunks; !(whole & 1); whole >>= 1)
             join(stack[--depth], chain, 0, chain);
         memcpy(stack[depth++], chain, sizeof chain);

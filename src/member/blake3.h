@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* BLAKE3, 256 bits, without key: what a work item is known by. */
+/* BLAKE3, 256 bits, without key. Work items are identified by it. */
 #ifndef MEMBER_BLAKE3_H
 #define MEMBER_BLAKE3_H
 #include "base/str.h"

@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Orders to workers: the control streams, and the orders that wait for workers without one.
+/* Directives to workers: the control streams, and the directives that wait for workers without a
+ * stream.
  *
- * An order goes down the worker's stream at once. Without one, or while the stream is full, it
- * waits and rides on the reply of the next beat, one a reply. Waiting orders are bounded: an order takes
- * the place of an older one of its kind. Loop's thread, leader only. */
+ * A directive is sent on the worker's stream at once. Without a stream, or while the stream is
+ * full, the directive waits and is sent with the answer to the next heartbeat, one directive per
+ * answer. A waiting directive replaces an older one of its kind, so their number is bounded. Loop's
+ * thread, leader only. */
 #include <stdlib.h>
 
 #include "member/service_internal.h"
 
-enum { TEXT_MAX = 256, ORDER_BYTES_MAX = 512 /* of an encoded ControlPush */ };
+enum { TEXT_MAX = 256, ORDER_BYTES_MAX = 512 /* maximum size of an encoded ControlPush */ };
 
-struct line { /* of one worker that has a stream or an order waiting; made by map_make */
-    struct call_stream stream; /* its call is NULL: there is none */
+struct line {                  /* a worker with a stream or a waiting directive; made by map_make */
+    struct call_stream stream; /* call NULL: no stream */
     struct member_service *service;
-    struct buf orders[ORDER_KINDS]; /* that wait; empty: none of this kind */
+    struct buf orders[ORDER_KINDS]; /* waiting directives; empty: none of this kind */
     size_t id_len;
 };
-/* -- orders as bytes: a ControlPush -- */
+/* -- encoding: a ControlPush -- */
 
 static enum err order_write(const struct directive *order, struct buf *into)
 {
@@ -39,7 +41,7 @@ static enum err order_write(const struct directive *order, struct buf *into)
     return pack.err;
 }
 
-/* -- lines -- */
+/* -- the line of each worker: stream and waiting directives -- */
 
 static void line_free(struct line *line)
 {
@@ -48,7 +50,7 @@ static void line_free(struct line *line)
     free(line);
 }
 
-/* NULL: nothing does. */
+/* Returns the first waiting directive; NULL: no directive waits. */
 static struct buf *first_waiting(struct line *line)
 {
     for (size_t i = 0; i < ORDER_KINDS; i++)
@@ -69,7 +71,7 @@ static void line_over(struct call_stream *stream)
     free_if_idle(line);
 }
 
-/* Its stream ends, what waits is forgotten. */
+/* Ends the worker's stream and drops its waiting directives. */
 static void line_end(struct line *line, enum grpc_status status, const char *why)
 {
     for (size_t i = 0; i < ORDER_KINDS; i++) buf_clear(&line->orders[i]);
@@ -84,7 +86,7 @@ static struct line *line_of(const struct member_service *service, struct str wor
     return map_get(&service->control, worker);
 }
 
-/* NULL: no memory, or too many. */
+/* Finds or makes the line of a worker; NULL: no memory, or too many workers. */
 static struct line *line_with(struct member_service *service, struct str worker)
 {
     struct line *line = map_make(&service->control, worker, sizeof *line);
@@ -96,7 +98,7 @@ static struct line *line_with(struct member_service *service, struct str worker)
     return line;
 }
 
-/* -- what waits -- */
+/* -- waiting directives -- */
 
 bool control_take(struct member_service *service, struct str worker, struct buf *into)
 {
@@ -109,7 +111,7 @@ bool control_take(struct member_service *service, struct str worker, struct buf 
     return true;
 }
 
-/* Waiting orders go before a new one. */
+/* Sends waiting directives before any new directive. */
 static void send_waiting(struct line *line)
 {
     struct buf *order;
@@ -136,7 +138,7 @@ bool control_push(struct member_service *service, struct str worker, const struc
     return false;
 }
 
-/* -- streams -- */
+/* -- control streams -- */
 
 enum err control_subscribe(struct member_service *service, struct str worker, struct rpc_call *call)
 {

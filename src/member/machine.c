@@ -10,7 +10,7 @@
 #include "section/section.h"
 
 enum {
-    ARENA_MAX = 256 << 20, /* what reading the worst command takes */
+    ARENA_MAX = 256 << 20, /* memory for reading the largest command */
     HEAD = 4,
     ROW = 16,
     DIGEST = sizeof(struct member_digest),
@@ -19,14 +19,15 @@ enum {
 struct member_machine {
     struct member_machine_options options;
     struct membership *membership;
-    struct arena arena; /* of the command being applied */
+    struct arena arena; /* memory of the command being applied */
     struct member_result results[MEMBER_OPS_MAX];
     struct member_restore *restore;
 };
 
 /* -- replies -- */
 
-/* No room: no answer, and the proposer does not know. */
+/* Writes the reply. Without memory the reply stays empty, and the proposer treats the outcome as
+ * unknown. */
 static void reply_write(const struct member_machine *machine, size_t ops, struct buf *reply)
 {
     struct member_item item;
@@ -91,7 +92,7 @@ bool member_reply_item(const struct member_reply *reply, uint32_t op, uint32_t n
     return true;
 }
 
-/* -- life -- */
+/* -- open and close -- */
 
 enum err member_machine_open(const struct member_machine_options *options,
                              struct member_machine **ret_machine)
@@ -129,7 +130,7 @@ bool member_machine_restoring(const struct member_machine *machine)
     return machine->restore != NULL;
 }
 
-/* -- applying -- */
+/* -- apply -- */
 
 static enum err machine_apply(void *state, const struct machine_entry *entry, struct buf *reply,
                               struct note *note)
@@ -144,8 +145,8 @@ static enum err machine_apply(void *state, const struct machine_entry *entry, st
     arena_reset(&machine->arena);
     err = member_command_read(entry->command, &machine->arena, &command, note);
     if (err == ERR_VERSION) return err;
-    if (err == ERR_NOMEM) abort(); /* rather than differ from the others */
-    if (err) command = nothing;    /* it moves the clock, everywhere alike */
+    if (err == ERR_NOMEM) abort(); /* going on would make this state differ from other replicas */
+    if (err) command = nothing; /* an unreadable command only moves the clock, on every replica */
     member_apply(machine->membership, entry->index, entry->clock_ns, &command, machine->results);
     if (err) machine->results[0].status = MEMBER_S_UNREADABLE;
     reply_write(machine, command.op_count, reply);
@@ -160,7 +161,7 @@ static enum err machine_snapshot_begin(void *state, uint64_t, void **ret_view)
     return member_view_open(((struct member_machine *)state)->membership, ret_view);
 }
 
-/* -- restoring -- */
+/* -- restore -- */
 
 static enum err machine_restore_begin(void *state, uint64_t, struct note *note)
 {

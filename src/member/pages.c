@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pages of workers.md 14, as text. Keys have a fixed order. */
+/* Writes the pages of workers.md 14 as text. Keys have a fixed order. */
 #include <inttypes.h>
 
 #include "member/service_internal.h"
@@ -7,10 +7,11 @@
 
 enum {
     FREE_TOO_LONG_MS = 10000,
-    ROWS_MAX = 5000, /* of a page: it is made in one turn of the loop */
+    ROWS_MAX = 5000, /* rows per page; a page is written in one turn of the loop */
 };
 
-#define MORE "{\"more\":true}\n" /* ListWorkers and ListPartitions have them all */
+/* The last line of a truncated page; ListWorkers and ListPartitions return everything. */
+#define MORE "{\"more\":true}\n"
 
 static bool is_degraded(const struct member_service *service, const struct cluster_numbers *n)
 {
@@ -19,7 +20,7 @@ static bool is_degraded(const struct member_service *service, const struct clust
 
     if (n->hold || member_local_counts(service->local).scan_late_ns > cadence) return true;
     if (n->counts.events > MEMBER_EVENTS_MAX / 2) return true;
-    /* Free for long although there is somebody to have it. */
+    /* A partition has been free for long although there are active workers. */
     return n->active > 0 && since < clock && clock - since > FREE_TOO_LONG_MS * NS_PER_MS;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens, closes and registers the parts of the membership service, and follows who leads. Loop
- * thread. */
+/* Opens, closes and registers the parts of the membership service, and follows leadership changes.
+ * Loop thread. */
 #include "member/service.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 enum { REQUESTS_MAX = 65536, SECOND_MS = 250, WATCHES_MAX = 200000 };
 
-/* -- the leader, to whom calls are passed on -- */
+/* -- finding the leader for forwarded calls -- */
 
 static void look_for_leader(struct member_service *service)
 {
@@ -21,8 +21,8 @@ static void look_for_leader(struct member_service *service)
     (void)rpc_forwarder_set_leader(service->forwarder, address);
 }
 
-/* Where nobody leads we say so ourselves, as UNAVAILABLE: to a worker "not the leader" would mean
- * that its incarnation is over. */
+/* Keeps a stream on this replica if there is no leader, and answers UNAVAILABLE here. "Not the
+ * leader" would tell a worker that its incarnation is over. */
 static bool stream_stays(void *owner, struct rpc_call *call)
 {
     const struct member_service *service = owner;
@@ -39,13 +39,13 @@ static bool stays(void *owner, struct rpc_call *call)
     return stream_stays(CONTAINER_OF(binding->leader, struct member_service, leader), call);
 }
 
-/* -- what the log says -- */
+/* -- callbacks of the state machine -- */
 
 static void on_restored(void *owner)
 {
     struct member_service *service = owner;
 
-    assert(!service->local); /* a leader installs no snapshot */
+    assert(!service->local); /* a leader never installs a snapshot */
     service->changes++;
 }
 
@@ -78,7 +78,7 @@ static void on_second(struct timer *timer)
     timer_start_in(timer, SECOND_MS);
 }
 
-/* -- life -- */
+/* -- open and close -- */
 
 static enum err open_parts(struct member_service *service, struct note *note)
 {
@@ -168,8 +168,8 @@ void member_service_stop(struct member_service *service, void (*done)(void *owne
     if (service->leader.led) lead_end(service);
     service->leader.led = service->leader.ready = false;
     if (service->beats.service) beats_stop(&service->beats);
-    if (forwarder)
-        rpc_forwarder_close(forwarder, stopped, service); /* ends the beats that are passed on */
+    if (forwarder) /* closing it ends the heartbeats that were passed to the leader */
+        rpc_forwarder_close(forwarder, stopped, service);
     else
         stopped(service);
 }
@@ -212,7 +212,8 @@ void member_service_attach(struct member_service *service, struct replica *repli
 
 /* -- methods -- */
 
-/* Each is behind a gate that passes it on to the leader; the second server has the same. */
+/* Registers a method behind a gate that forwards the call to the leader. Both servers share the
+ * gates. */
 static enum err add_gated(struct member_service *service, struct rpc_server *server,
                           const struct rpc_method *method,
                           bool (*stays_here)(void *service, struct rpc_call *call),
@@ -264,7 +265,7 @@ static enum err add_calls(struct member_service *service, struct rpc_server *ser
             .service = (its_service)                                                               \
         }                                                                                          \
     }
-/* Beats go to the leader on a way of their own: they are not gated. */
+/* Heartbeats are not gated, because beats.c passes them to the leader. */
 static enum err add_others(struct member_service *service, struct rpc_server *server, bool workers,
                            struct note *note)
 {

@@ -38,46 +38,48 @@ struct member_service_options {
     /* The leader's gRPC address, "" if unknown; valid during the call. */
     const char *(*leader_address)(void *owner);
     void *owner;
-    struct tls_context *tls; /* to the leader; NULL: plaintext */
-    const char *name;        /* of this replica; copied */
+    struct tls_context *tls; /* for connections to the leader; NULL: plaintext */
+    const char *name;        /* name of this replica; copied */
     struct member_options member;
     /* Without `enabled` the machine follows the log and nothing is served. */
     bool enabled;
     struct ulid run;
-    bool any_run;       /* accept heartbeats of other runs, too */
-    bool bind_identity; /* a certificate speaks for its own worker only */
+    bool any_run;       /* also accept heartbeats of other runs */
+    bool bind_identity; /* a certificate may only act for the worker that it names */
     struct member_rules rules;
     struct member_local_options local;
     uint32_t max_keys_per_partition;
-    uint64_t reply_max_ms;        /* of a beat; 0: 200 */
-    bool at_most_once;            /* events: rather never than twice */
+    uint64_t reply_max_ms;        /* limit for answering a heartbeat; 0: 200 */
+    bool at_most_once;            /* events: never write an event twice, but possibly lose some */
     struct member_events *events; /* may be NULL */
     struct member_ledger *ledger; /* may be NULL */
 };
-/* ERR_NOMEM, ERR_FULL (timers), ERR_INVALID, and what metrics_add answers. */
+/* Opens the service. ERR_NOMEM, ERR_FULL (timers), ERR_INVALID, and the errors of metrics_add(). */
 enum err member_service_open(const struct member_service_options *options,
                              struct member_service **ret_service, struct note *note);
 struct member_machine *member_service_machine(struct member_service *service);
 void member_service_attach(struct member_service *service, struct replica *replica);
-/* `workers`: rollout's three services and what workers call; else the whole of it. What
- * rpc_server_add answers. */
+/* Registers the methods. `workers`: only rollout's three services and the methods that workers
+ * call. Errors of rpc_server_add(). */
 enum err member_service_methods(struct member_service *service, struct rpc_server *server,
                                 bool workers, struct note *note);
 void member_service_on_change(struct member_service *service, const struct replica_status *status);
-/* Checkpoints and what the detector goes by, but for its kind and the times of transport, from now
- * on. ERR_INVALID: it stays as it is. */
+/* Replaces the settings of checkpoints and of the failure detector, except the detector's kind and
+ * the transport times. ERR_INVALID: nothing changed. */
 enum err member_service_reload(struct member_service *service,
                                const struct member_local_options *local);
-/* Servers and replica are closed. done() once the ways to the leader are, too. */
+/* Stops the service after the servers and the replica are closed. done() is called when the
+ * connections to the leader are closed, too. */
 void member_service_stop(struct member_service *service, void (*done)(void *owner), void *owner);
-void member_service_close(struct member_service *service); /* NULL is fine */
+void member_service_close(struct member_service *service); /* NULL is allowed */
 
 /* -- for the status pages; on the loop's thread -- */
 enum member_health { MEMBER_HEALTH_OK, MEMBER_HEALTH_DEGRADED, MEMBER_HEALTH_UNAVAILABLE };
-/* The JSON of /health (workers.md 14), appended; *ret_health is what its `status` says. */
+/* Appends the JSON of /health (workers.md 14); *ret_health is its `status`. */
 enum err member_health_write(const struct member_service *service, const char *version,
                              struct buf *into, enum member_health *ret_health);
-/* Of /status; of /workers and /partitions: one object a line, by id. */
+/* Appends the JSON of /status, /workers or /partitions. The latter two write one object per line,
+ * ordered by id. */
 enum err member_status_write(const struct member_service *service, struct buf *into);
 enum err member_workers_write(const struct member_service *service, struct buf *into);
 enum err member_partitions_write(const struct member_service *service, struct buf *into);

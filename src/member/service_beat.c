@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks beats, gives them to the core, and chooses their answers. Loop's thread, on the leader. */
+/* Checks heartbeats, passes them to the core, and chooses their answers. Loop's thread, on the
+ * leader. */
 #include "cert/workers.h"
 #include "member/events/events.h"
 #include "member/service_internal.h"
@@ -7,16 +8,16 @@
 #include <stdlib.h>
 
 #define NOT_READY "the leader is not ready yet"
-#define OF_NOBODY UINT64_MAX /* an incarnation */
+#define OF_NOBODY UINT64_MAX /* an incarnation that no worker has */
 enum { LEASE_INTERVALS = 2 };
 
-struct beat_wait { /* a beat that something is proposed for */
+struct beat_wait { /* a heartbeat that waits for a proposal */
     struct operation_wait wait;
     struct member_service *service;
     struct beat_call *beat;
 };
 
-/* -- who may speak for whom -- */
+/* -- whether a caller may act for a worker -- */
 
 bool speaks_for(const struct member_service *service, const struct rpc_call *call,
                 struct str worker, struct note *note)
@@ -97,14 +98,15 @@ void beat_acknowledge(struct member_service *service, struct beat_call *beat)
     } else if (!member_find_worker(membership_of(service), service_beat_worker_of(beat), &worker)) {
         ack(service, beat, NULL, beat->incarnation != 0);
     } else {
-        /* Its incarnation may have ended since it was heard; 0: it was not taken at all. */
+        /* The incarnation may have ended since the heartbeat arrived; 0: the heartbeat was
+         * ignored. */
         bool over = beat->incarnation &&
                     (worker.incarnation != beat->incarnation || worker.standing != MEMBER_ACTIVE);
         ack(service, beat, &worker, over);
     }
 }
 
-/* -- what is kept of it -- */
+/* -- records of the heartbeat -- */
 
 static void note_beat(struct member_service *service, const struct beat_call *beat)
 {
@@ -113,7 +115,7 @@ static void note_beat(struct member_service *service, const struct beat_call *be
         member_events_heartbeat(service->options.events, service_beat_worker_of(beat));
 }
 
-/* -- something is proposed for it -- */
+/* -- heartbeats that wait for a proposal -- */
 
 static void on_decided(struct operation_wait *wait, enum err err, const struct member_reply *reply)
 {
@@ -130,12 +132,12 @@ static void on_decided(struct operation_wait *wait, enum err err, const struct m
     } else if (result.status == MEMBER_S_DONE || result.status == MEMBER_S_SAME) {
         member_local_admitted(service->local, service_beat_worker_of(beat),
                               (enum member_phase)beat->said.phase, now_ns(service));
-        lead_write_events(service); /* registered before its first heartbeat */
+        lead_write_events(service); /* REGISTERED is written before the first heartbeat event */
         note_beat(service, beat);
         if (member_find_worker(membership_of(service), service_beat_worker_of(beat), &worker))
             ack(service, beat, &worker, result.admitted && worker.incarnation > 1);
         else
-            ack(service, beat, NULL, false); /* gone again already */
+            ack(service, beat, NULL, false); /* the worker is already removed again */
     } else if (member_grpc(result.status) == GRPC_FAILED_PRECONDITION) {
         ack(service, beat, NULL, true);
     } else {
@@ -160,7 +162,7 @@ static enum beats_way propose(struct member_service *service, struct beat_call *
     return BEATS_KEPT;
 }
 
-/* -- a beat comes -- */
+/* -- received heartbeats -- */
 
 static struct member_beat as_the_core_sees_it(const struct beat_call *beat)
 {
@@ -206,7 +208,7 @@ enum beats_way beat_heard(struct member_service *service, struct beat_call *beat
         return BEATS_OVER;
     case MEMBER_BEAT_RESET:
         beat->incarnation =
-            OF_NOBODY; /* answered behind a round, too: a deposed leader knows little */
+            OF_NOBODY; /* answered after a leadership round: a deposed leader may be wrong */
         return BEATS_ROUND;
     case MEMBER_BEAT_IGNORE: beat->incarnation = 0; return BEATS_ROUND;
     case MEMBER_BEAT_UNKNOWN:

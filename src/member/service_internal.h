@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The service's parts and who calls whom.
+/* The parts of the service, and which part calls which.
  *
- *     Beat -> beats.c -> service_beat.c (heard; acknowledge) -> core/local.h
+ *     Beat -> beats.c -> service_beat.c (decide; acknowledge) -> core/local.h
  *     calls -> rpc/forward.h (to the leader) -> leader/leader.h -> service_request.c
- *           -> method's `read` behind a leadership round, or method's `begin` on the leader
- *     what changes anything -> batch.c: operations of many callers, one entry of the log
+ *           -> the method's `read` after a leadership round, or its `begin` on the leader
+ *     changes -> batch.c: operations of many callers, one entry of the log
  *     applied entries -> service_lead.c: events, pushes, watches, the next scan
  *     streams -> service_watch.c (assignments, changes), service_stream.c (Control, Work) */
 #ifndef MEMBER_SERVICE_INTERNAL_H
@@ -21,8 +21,8 @@
 
 enum {
     MEMBER_ANSWER_MAX = 4 << 20,
-    MEMBER_METHODS_MAX = 64,       /* of two servers */
-    MEMBER_REQUEST_OPS_MAX = 1024, /* partitions or items of one call */
+    MEMBER_METHODS_MAX = 64,       /* methods of both servers */
+    MEMBER_REQUEST_OPS_MAX = 1024, /* partitions or items per call */
 };
 
 /* -- beats.c -- */
@@ -33,23 +33,23 @@ enum { BEATS_GATHER_MS = 20, BEATS_PASS_MAX = 500 };
 
 enum { BEATS_NUMBER_CAP = 24 };
 struct beats_stats {
-    uint64_t came; /* those that are passed on, too */
+    uint64_t came; /* received heartbeats, including those passed to the leader */
     uint64_t acknowledged, refused, overdue, rounds, passed, batches;
     size_t waiting;
 };
-/* What every acknowledgement says beside its own. Texts are copied. */
+/* The part of an acknowledgement that is the same for all heartbeats. Texts are copied. */
 struct beats_facts {
     uint64_t coord_epoch, assignment_epoch;
-    uint64_t next_beat_ms; /* advised; 0: as configured, and not said */
-    /* The leader's worker_self_fence_timeout: a worker that registered under another one registers
-     * again. 0: not known (an older leader), and not said. */
+    uint64_t next_beat_ms; /* advised interval; 0: the configured one, and omitted */
+    /* The leader's worker_self_fence_timeout. A worker that registered under a different timeout
+     * registers again. 0: unknown (an older leader), and the field is omitted. */
     uint64_t self_fence_ms;
-    const char *leader; /* "": not said */
+    const char *leader; /* empty: omitted */
 };
 struct beats_round {
     struct beats *beats;
     struct read_ticket ticket;
-    struct list members; /* beats */
+    struct list members; /* the heartbeats of this round */
     bool running;
     mono_time began;
 };
@@ -57,14 +57,14 @@ struct beats {
     struct member_service *service;
     struct loop *loop;
     uint64_t reply_max_ms;
-    struct list ages; /* unanswered, oldest first */
+    struct list ages; /* unanswered heartbeats, oldest first */
     struct timer overdue;
-    /* the leader's */
+    /* Only on the leader: */
     struct list gathered;
     struct beats_round round;
     struct timer round_due;
-    /* a follower's */
-    struct list outgoing; /* beats, not yet under way */
+    /* Only on a follower: */
+    struct list outgoing; /* heartbeats that were not sent to the leader yet */
     uint32_t outgoing_count;
     size_t pass_count;
     struct timer pass_due;
@@ -79,34 +79,35 @@ struct beats {
     struct beats_stats stats;
 };
 
-struct beat_call {    /* the module's memory; the service may keep it while it owes the answer */
-    struct list link; /* where it waits; the service's own list while it is kept */
+struct beat_call {    /* memory of beats.c; the service may keep it until it has answered */
+    struct list link; /* in a list of beats.c, or of the service if BEATS_KEPT */
     struct list age;
-    struct rpc_call *call;    /* NULL: answered, gone, or of a batch */
-    struct beat_batch *batch; /* passed on to us; NULL: answered, or not */
-    uint32_t place;           /* in it */
+    struct rpc_call *call;    /* NULL: answered, cancelled, or part of a batch */
+    struct beat_batch *batch; /* batch from a follower; NULL: none, or answered */
+    uint32_t place;           /* index in the batch */
     mono_time since;
     wall_time at;
     struct beat_said said;
-    uint64_t incarnation; /* the service's */
+    uint64_t incarnation; /* used by the service only */
 };
 enum beats_way {
-    BEATS_ROUND, /* it is fine; beat_acknowledge() comes behind a leadership round */
-    BEATS_KEPT,  /* in a list of the service's, until it calls beats_over */
-    BEATS_OVER,  /* answered already: beats_ack or beats_refuse was called */
+    BEATS_ROUND, /* accepted; beat_acknowledge() follows after a leadership round */
+    BEATS_KEPT,  /* the service keeps it in its own list until it calls beats_over() */
+    BEATS_OVER,  /* beats_ack() or beats_refuse() was already called */
 };
-/* Beats go to the leader on the way of the service's forwarder, which must outlive them. */
+/* Heartbeats are sent to the leader by the service's forwarder, which must outlive `beats`. */
 enum err beats_open(struct beats *beats, struct member_service *service);
-/* The server is closed and the replica, too: those that still wait are let go. */
+/* Releases the heartbeats that still wait. Call this after the server and the replica are
+ * closed. */
 void beats_stop(struct beats *beats);
-void beats_close(struct beats *beats); /* the way to the leader is gone */
+void beats_close(struct beats *beats); /* call after the connection to the leader is closed */
 
 void beats_set_facts(struct beats *beats, const struct beats_facts *facts);
 
-/* -- answers; each once. The beat is the module's again, but for one that was KEPT: then it is
- * until beats_over(). -- */
+/* -- answers: exactly one per heartbeat. After the answer beats.c owns the heartbeat again; a
+ * BEATS_KEPT heartbeat only after beats_over(). -- */
 struct beat_ack {
-    uint64_t incarnation; /* 0: not said */
+    uint64_t incarnation; /* 0: omitted */
     bool reset;
     bool has_drift;
     int64_t drift_ms;
@@ -116,52 +117,56 @@ struct beat_ack {
 void beats_ack(struct beats *beats, struct beat_call *beat, const struct beat_ack *ack);
 void beats_refuse(struct beats *beats, struct beat_call *beat, enum grpc_status status,
                   const char *text);
-void beats_over(struct beats *beats, struct beat_call *beat); /* kept no longer, answered or not */
-void beats_lost(struct beats *beats, const char *why); /* leadership: rounds end, unavailable */
+void beats_over(struct beats *beats, struct beat_call *beat); /* ends BEATS_KEPT, answered or not */
+/* Ends all rounds with UNAVAILABLE, because leadership was lost. */
+void beats_lost(struct beats *beats, const char *why);
 
 /* -- methods: Heartbeat/Beat and Membership/PassBeats; their service is struct beats -- */
 extern const struct rpc_handler beats_handler, beats_pass_handler;
 
-/* -- operations on their way into the log: batch.c -- */
+/* -- batches of operations for the log: batch.c -- */
 struct batch;
 struct operation_wait;
-/* `reply` is NULL with an error: it is not in the log, but for ERR_UNKNOWN. */
+/* With an error `reply` is NULL, and the operations are not in the log. ERR_UNKNOWN: they may
+ * be. */
 typedef void wait_fn(struct operation_wait *wait, enum err err, const struct member_reply *reply);
-struct operation_wait { /* for the operations [first, first + count) of a batch */
+struct operation_wait { /* waits for the operations [first, first + count) of a batch */
     struct list link;
     wait_fn *done;
     uint32_t first, count;
 };
-/* How many operations of how many bytes in all come next, as one: true when there is room for
- * them. They are added by batch_op, then batch_wait (or nobody waits). False: too much for one
- * entry, no memory, or nobody leads here. */
+/* Reserves room for `ops` operations of `bytes` bytes in one batch. On true, call batch_op() for
+ * each and then batch_wait(), if a caller waits for them. False: too much for one entry, no memory,
+ * or this replica does not lead. */
 bool batch_room(struct member_service *service, size_t ops, size_t bytes);
 void batch_op(struct member_service *service, const struct member_op *op);
 void batch_wait(struct member_service *service, struct operation_wait *wait, wait_fn *done,
                 uint32_t count);
-/* One operation that nobody waits for, or `wait` does. */
+/* Adds one operation. `wait` may be NULL if no caller waits. */
 bool batch_one(struct member_service *service, const struct member_op *op,
                struct operation_wait *wait, wait_fn *done);
-struct buf *batch_bytes(struct member_service *service); /* for the core's own; NULL: no memory */
-void batch_added(struct member_service *service, size_t ops); /* that were written there */
+/* Returns the batch's buffer for operations that the core writes itself; NULL: no memory. */
+struct buf *batch_bytes(struct member_service *service);
+/* Counts operations that were written to batch_bytes(). */
+void batch_added(struct member_service *service, size_t ops);
 void batch_flush(struct member_service *service);
 void batch_now(struct task *task);
 void batch_overdue(struct timer *timer);
-void batch_drop(struct member_service *service); /* what was not proposed yet */
+void batch_drop(struct member_service *service); /* drops operations that were not proposed yet */
 
 /* -- requests -- */
 struct member_method {
     struct leader_method base;
-    void (*read)(struct leader_request *request);  /* behind a leadership round; or */
-    void (*begin)(struct leader_request *request); /* on the leader, at once */
-    /* How its operations went, once they are in the log: answers. Of those in `reply` they are
-     * `count` from `first` on. */
+    void (*read)(struct leader_request *request);  /* called after a leadership round; or */
+    void (*begin)(struct leader_request *request); /* called on the leader, at once */
+    /* Answers the request when its operations are in the log. They are the `count` results of
+     * `reply` from `first` on. */
     void (*answer)(struct leader_request *request, const struct member_reply *reply, uint32_t first,
                    uint32_t count);
-    /* A worker's call: field 1 is its id, and its certificate must have that name. */
+    /* A call of a worker: field 1 is the worker's id, and the certificate must have that name. */
     bool of_worker;
-    bool tools;             /* not on the workers' listener */
-    enum member_kind items; /* Start, Submit, GiveBack: the operation on each item */
+    bool tools;             /* a method for tools, not served on the workers' listener */
+    enum member_kind items; /* Start, Submit, GiveBack: the kind of operation for each item */
 };
 #define MEMBER_METHOD(rpc, word, response_max, ...)                                                \
     {                                                                                              \
@@ -178,19 +183,19 @@ extern const struct member_method member_worker_methods[], member_work_methods[]
 struct member_request {
     struct leader_request base;
     struct operation_wait wait;
-    /* Pull */
+    /* Only for Pull: */
     struct timer timer;
     mono_time until;
     bool pulls; /* in service.pullers */
     size_t worker_len;
-    char worker[MEMBER_ID_MAX]; /* of a worker's call, canonical */
+    char worker[MEMBER_ID_MAX]; /* canonical id, in calls of a worker */
 };
 
-struct member_metrics { /* all NULL without a registry */
+struct member_metrics { /* all NULL without a metrics registry */
     struct metric_fields *cluster_rows, *beat_rows, *local_rows, *event_rows, *ledger_rows;
     struct histogram *reply, *scan;
     struct metric_family *failures, *moves;
-    uint64_t entries, operations; /* of the log */
+    uint64_t entries, operations; /* numbers of log entries and operations */
 };
 
 struct member_service {
@@ -200,42 +205,42 @@ struct member_service {
     char name[REPLICA_NAME_MAX + 1], run[ULID_TEXT_CAP];
     struct leader leader;
     struct member_machine *machine;
-    struct member_local *local; /* while we lead */
-    bool serving;               /* and the entry that says so is applied */
-    bool leading;               /* that entry is on its way */
+    struct member_local *local; /* not NULL while this replica leads */
+    bool serving;               /* this leadership's first entry is applied */
+    bool leading;               /* this leadership's first entry is proposed */
     struct beats beats;
-    struct map control; /* by worker: control.c */
+    struct map control; /* control streams and pending directives by worker: control.c */
     size_t control_streams;
     struct rpc_forwarder *forwarder;
     struct rpc_forward_gate gates[MEMBER_METHODS_MAX];
     size_t gate_count;
     struct member_metrics metrics;
-    /* entries of the log */
-    struct batch *batch; /* being gathered, or NULL */
-    struct list batches; /* under way */
+    /* entries of the log: */
+    struct batch *batch; /* the batch being filled, or NULL */
+    struct list batches; /* proposed batches */
     size_t batches_running;
-    bool refused; /* the last one was */
+    bool refused; /* the last proposal was refused */
     struct timer batch_due;
     struct task batch_task;
-    /* the leader's duties */
+    /* duties of the leader: */
     struct timer scan;
-    struct task after; /* what follows from an applied entry */
+    struct task after; /* runs after an entry was applied */
     mono_time scanned_at;
-    uint64_t clock_ns; /* T as last seen */
+    uint64_t clock_ns; /* T when last read */
     mono_time clock_at;
-    /* numbers of events: up to which they are written, of another leader, and proposed as noted */
+    /* event numbers: written; written by earlier leaders; proposed as EMITTED */
     uint64_t events_written, events_before, events_noted;
     struct timer events_due;
     bool noting;
-    uint64_t changes; /* grows with everything that can be seen */
-    /* calls that wait */
+    uint64_t changes; /* increases with every visible change */
+    /* waiting calls: */
     struct list kept;    /* requests that wait for their batch */
-    struct list pullers; /* those that wait for work, oldest first */
-    struct map watches;  /* assignments, by worker */
-    struct list lookers; /* of changes */
-    struct list streams; /* of calls */
+    struct list pullers; /* Pull requests that wait for work, oldest first */
+    struct map watches;  /* assignment watches, by worker */
+    struct list lookers; /* watchers of changes */
+    struct list streams; /* all call streams */
     struct timer second;
-    struct buf answer, row, inner; /* scratch of one call */
+    struct buf answer, row, inner; /* scratch buffers of one call */
     mono_time opened_at;
     void (*done)(void *owner);
     void *done_owner;
@@ -273,42 +278,44 @@ static inline struct str bytes_str(ProtobufCBinaryData bytes)
 /* -- service_request.c -- */
 extern const struct leader_rules member_rules_of_calls;
 enum grpc_status member_grpc(enum member_status status);
-/* Answers with what the core refused. */
+/* Answers with the error for a status of the core. */
 void member_refuse(struct leader_request *request, enum member_status status);
-/* What the core said to the request's one operation; false: it is answered, the core refused. */
+/* Returns the result of the request's single operation. False: the core refused the operation, and
+ * the request is answered. */
 bool request_result(struct leader_request *request, const struct member_reply *reply,
                     uint32_t first, struct member_result *ret_result);
-/* One operation, and who asked for it waits for the method's `answer`. */
+/* Adds one operation. When it is applied, the method's `answer` is called. */
 void request_put(struct leader_request *request, const struct member_op *op);
-/* Operations of one call, `count` of them of `bytes` in all: true when there is room, and then
- * batch_op() adds them and request_put_many() waits for them. False: more than MEMBER_REQUEST_OPS_MAX,
- * too large, or too much is under way. */
+/* Reserves room for `count` operations of `bytes` bytes. On true, call batch_op() for each and then
+ * request_put_many(). False: more than MEMBER_REQUEST_OPS_MAX, too large, or too much is proposed
+ * already; the request is answered. */
 bool request_room_for(struct leader_request *request, size_t count, size_t bytes);
 void request_put_many(struct leader_request *request, size_t count);
-/* Canonical: a ULID in upper case, or another name that our own interface takes for a worker. Empty:
- * it is none. `room` keeps the text. */
+/* Returns the canonical form: a ULID in upper case, or another name that muster.v1 accepts for a
+ * worker. Empty: not a worker name. `room` stores the text. */
 struct str worker_name(const char *text, char room[MEMBER_ID_MAX]);
-struct str request_worker(const struct leader_request *request); /* of a worker's call: who it is */
-bool epoch_is_fine(struct leader_request *request,
-                   uint64_t seen); /* a coordinator epoch; or answered */
+/* Returns the worker that makes the call. */
+struct str request_worker(const struct leader_request *request);
+/* Checks the coordinator epoch that a caller has seen. False: the request is answered. */
+bool epoch_is_fine(struct leader_request *request, uint64_t seen);
 
 /* -- service_beat.c -- */
-/* Before anything else, on the replica that was called: run and certificate. False: it was answered.
- * A beat that was passed on is not asked about again. */
+/* Checks run and certificate first, on the replica that received the call. False: the call was
+ * answered. Passed heartbeats are not checked again. */
 bool beat_admit(struct member_service *service, struct rpc_call *call,
                 const struct beat_said *said);
 enum beats_way beat_heard(struct member_service *service, struct beat_call *beat);
 void beat_acknowledge(struct member_service *service, struct beat_call *beat);
 bool speaks_for(const struct member_service *service, const struct rpc_call *call,
                 struct str worker, struct note *note);
-/* Logs, and writes what to answer, when a second process has a worker id. */
+/* Logs that a second process uses a worker id, and writes the text of the answer. */
 void id_in_use(const struct member_service *service, struct str worker,
                const struct member_in_use *in_use, struct note *ret_why);
 
 /* -- service_lead.c -- */
 void lead_begin(struct member_service *service);
 void lead_end(struct member_service *service);
-void lead_applied(void *service); /* inside apply, on every replica */
+void lead_applied(void *service); /* called inside apply, on every replica */
 void lead_after(struct task *task);
 void lead_scan(struct timer *timer);
 void scan_now(struct member_service *service);
@@ -323,52 +330,55 @@ void pulls_end(struct member_service *service);
 /* -- service_watch.c -- */
 extern const struct rpc_handler member_watch_handler, member_look_handler;
 void watch_changed(struct member_service *service, struct str worker);
-/* A checkpoint of that round; 0: it has answered. False: it does not watch. */
+/* Sends the worker's watch a request for a checkpoint of `round`; 0: the round is answered. False:
+ * the worker has no watch. */
 bool watch_ask(struct member_service *service, struct str worker, uint64_t round);
 void lookers_notify(struct member_service *service);
-/* An AssignmentResponse. `round`: of checkpoints, asked for and not answered. */
+/* Writes an AssignmentResponse. `round`: the checkpoint round that the worker must still answer. */
 void pack_assignment(struct member_service *service, struct pack *answer, struct str worker,
                      uint64_t incarnation, uint64_t round);
 
 /* -- service_stream.c -- */
 extern const struct rpc_handler member_control_handler, member_stream_handler;
 #define CALL_STREAM_REPLACED "another stream of this worker took its place"
-struct call_stream { /* first in each stream's own; the data of its call */
+struct call_stream { /* first member of every stream's struct, which is the data of its call */
     struct list link;
     struct member_service *service;
-    struct rpc_call *call;                    /* NULL: it is over */
-    void (*over)(struct call_stream *stream); /* frees it, or leaves that to what is under way */
+    struct rpc_call *call;                    /* NULL: the call is over */
+    void (*over)(struct call_stream *stream); /* frees the stream after its pending operations */
 };
 void call_stream_begin(struct call_stream *stream, struct member_service *service,
                        struct rpc_call *call, void (*over)(struct call_stream *stream));
 void call_stream_end(struct call_stream *stream, enum grpc_status status, const char *why);
-void call_stream_drained(void *service, struct rpc_call *call); /* on_drain */
-void call_stream_done(void *service, struct rpc_call *call);    /* on_done */
+void call_stream_drained(void *service, struct rpc_call *call); /* the on_drain callback */
+void call_stream_done(void *service, struct rpc_call *call);    /* the on_done callback */
 void call_streams_end(struct member_service *service, const char *why);
 
 /* -- control.c -- */
 enum directive_kind { ORDER_DRAIN, ORDER_SNAPSHOT, ORDER_KINDS };
 struct directive {
     enum directive_kind kind;
-    uint64_t deadline_ms; /* DRAIN */
-    struct str text;      /* kind of the snapshot; cut at 256 bytes */
+    uint64_t deadline_ms; /* only for ORDER_DRAIN */
+    struct str text;      /* kind of the snapshot; truncated to 256 bytes */
 };
-/* The call is a Subscribe that was admitted. The stream that the worker had ends with OK. ERR_FULL,
- * ERR_NOMEM: it is the caller's to finish. */
+/* Makes an admitted Subscribe call the worker's control stream. The worker's previous stream ends
+ * with OK. With ERR_FULL and ERR_NOMEM the caller must finish the call. */
 enum err control_subscribe(struct member_service *service, struct str worker,
                            struct rpc_call *call);
-/* True: it went down the stream. False: it waits for a beat (or was lost for want of memory). */
+/* True: sent on the worker's stream. False: the directive waits for a heartbeat, or was dropped
+ * because there was no memory. */
 bool control_push(struct member_service *service, struct str worker, const struct directive *order);
-/* An encoded ControlPush that waited, appended; false: none. */
+/* Appends the worker's pending ControlPush, encoded. False: there is none. */
 bool control_take(struct member_service *service, struct str worker, struct buf *into);
-/* The service lets the worker go: its stream ends, what waits is forgotten. */
+/* Ends the worker's stream and drops its pending directives. */
 void control_release(struct member_service *service, struct str worker);
-/* Every stream ends with UNAVAILABLE: another leads, or the server stops. */
+/* Ends every stream with UNAVAILABLE: another replica leads, or the server stops. */
 void control_end(struct member_service *service, const char *why);
 
-/* -- service_ledger.c: for people to look at, nothing decides by it -- */
+/* -- service_ledger.c: for people to read; no decision depends on the ledger -- */
 void ledger_beat(struct member_service *service, const struct beat_call *beat);
-void ledger_worker(struct member_service *service, struct str worker); /* as it is now */
+/* Writes the worker's present state. */
+void ledger_worker(struct member_service *service, struct str worker);
 
 /* -- service_metrics.c -- */
 enum err member_metrics_open(struct member_metrics *ret_metrics, struct metrics *metrics,
@@ -376,13 +386,13 @@ enum err member_metrics_open(struct member_metrics *ret_metrics, struct metrics 
 void member_gauges(struct member_service *service);
 void member_counted(struct member_service *service, const struct member_event *event);
 
-/* -- what everybody shows -- */
+/* -- the state of workers and cluster as all pages show it -- */
 enum member_shown { SHOWN_ACTIVE, SHOWN_SUSPECTED, SHOWN_DEAD, SHOWN_REMOVED };
 enum member_shown worker_shown(const struct member_service *service,
                                const struct member_worker *worker);
 struct cluster_numbers {
     uint64_t active, suspected, dead, known, draining, round;
-    uint64_t streams, entries, operations; /* for the metrics */
+    uint64_t streams, entries, operations; /* only shown as metrics */
     bool hold;
     struct member_status_counts counts;
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The leader's own duties: it proposes that it leads, scans for silent workers, writes events and
+/* The leader's own duties: proposes that it leads, scans for silent workers, writes events and
  * notifies callers that wait for a change. Loop's thread. */
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,13 +9,13 @@
 #include "member/service_internal.h"
 
 enum {
-    NOTE_MS = 100,     /* events that are written are noted in the log this much later, at most */
-    AGAIN_MS = 250,    /* after a refusal: a full disk, a cluster whose level has no workers yet */
-    SCAN_LEAST_MS = 5, /* between two scans */
-    SCAN_REFUSED_MS = 100, /* while the log takes nothing: what is due stays due */
+    NOTE_MS = 100,         /* maximum delay between writing events and proposing EMITTED */
+    AGAIN_MS = 250,        /* delay after a refusal: full disk, cluster level without workers */
+    SCAN_LEAST_MS = 5,     /* minimum time between two scans */
+    SCAN_REFUSED_MS = 100, /* delay while the log refuses proposals; due operations stay due */
 };
 
-/* -- T: it moves with the entries of the log, and only the leader can say how far by now -- */
+/* -- T: it moves with the entries of the log; only the leader can estimate T between entries -- */
 
 uint64_t clock_guess(struct member_service *service)
 {
@@ -29,7 +29,7 @@ uint64_t clock_guess(struct member_service *service)
     return clock + mono_elapsed_ms(service->clock_at, now) * NS_PER_MS;
 }
 
-/* -- what every acknowledgement says -- */
+/* -- the common part of every acknowledgement -- */
 
 static void facts_changed(struct member_service *service)
 {
@@ -46,11 +46,11 @@ static void facts_changed(struct member_service *service)
                     });
 }
 
-/* -- events -- */
+/* -- writing events -- */
 
 enum { FIELDS = 4, HEX_CAP = 65 };
 
-/* An attribute of a line, and its field in the event; an empty text is left out. */
+/* An attribute of an event line, and its source in the event; an empty text is omitted. */
 enum source { OF_U64, OF_U32, OF_I64, OF_TEXT, OF_ITEM };
 #define AT(source, key, member)                                                                    \
     {                                                                                              \
@@ -131,7 +131,7 @@ static void fields_of(const struct member_event *event, struct log_field fields[
         if (from == OF_TEXT && !((const struct str *)at)->len) continue;
         fields[n++] = field_of(lines[event->topic].fields[i].key, from, at, hex);
     }
-    /* A worker that was removed, and comes again: nothing else is known of it. */
+    /* A removed worker registers again; nothing else is known of its past. */
     if (n && registers && !event->text.len) fields[n++] = log_text("previous", "removed");
     fields[n] = LOG_END;
 }
@@ -162,8 +162,8 @@ static bool changes_a_worker(enum member_topic topic)
            topic == MEMBER_EV_IDENTITY_CONFLICT;
 }
 
-/* Events are written, then noted in the log; after a crash between the two the next leader writes
- * them again, under the same identity. */
+/* Events are written first and then proposed as EMITTED. After a crash between the two, the next
+ * leader writes them again with the same ids. */
 static void lead_note_written(struct member_service *service)
 {
     struct member_op op = {.kind = MEMBER_OP_EMITTED, .number = service->events_written};
@@ -177,19 +177,19 @@ static void lead_note_written(struct member_service *service)
 
 static void lead_follow_event(struct member_service *service, const struct member_event *event)
 {
-    /* A worker that is gone has no stream and no orders. */
+    /* A removed or failed worker has no stream and no directives. */
     if (event->topic == MEMBER_EV_DEREGISTERED || event->topic == MEMBER_EV_FAILED)
         control_release(service, event->worker);
     if (changes_a_worker(event->topic)) ledger_worker(service, event->worker);
     member_counted(service, event);
 }
 
-/* -- rather never than twice: noted first, written then -- */
+/* -- at most once: propose EMITTED first, then write -- */
 
 struct noted {
     struct operation_wait wait;
     struct member_service *service;
-    struct list events; /* copies: the log forgets what it has noted */
+    struct list events; /* copies, because the state drops emitted events */
     uint64_t last;
 };
 struct noted_event {
@@ -257,7 +257,7 @@ static void lead_note_first(struct member_service *service)
     on_noted(&noted->wait, ERR_FULL, NULL);
 }
 
-/* -- as they come -- */
+/* -- at least once -- */
 
 void lead_write_events(struct member_service *service)
 {
@@ -271,7 +271,7 @@ void lead_write_events(struct member_service *service)
         return;
     }
     for (number = service->events_written; member_next_event(membership, &number, &event);) {
-        if (lead_write_event(service, &event)) break; /* the sink is full: asked again later */
+        if (lead_write_event(service, &event)) break; /* the sink is full: retried later */
         lead_follow_event(service, &event);
         service->events_written = number;
     }
@@ -292,12 +292,12 @@ static void lead_write_own_events(struct member_service *service)
     struct member_event event;
 
     while (member_local_next_event(service->local, &event)) {
-        (void)lead_write_event(service, &event); /* may be lost: the state shows the same */
+        (void)lead_write_event(service, &event); /* may be lost: the state shows the same facts */
         service->changes++;
     }
 }
 
-/* -- the scan -- */
+/* -- scanning for silent workers -- */
 
 static void plan_scan(struct member_service *service)
 {
@@ -349,9 +349,10 @@ void lead_scan(struct timer *timer)
     plan_scan(service);
 }
 
-/* -- after each entry, in the turn that applied it -- */
+/* -- after each entry, in the turn that applied the entry -- */
 
-/* A worker that watches its assignment is asked there, others by their control stream or next beat. */
+/* Asks workers for a checkpoint: by their assignment watch, or else by control stream or next
+ * heartbeat. */
 static void ask_for_checkpoints(struct member_service *service)
 {
     struct str worker;
@@ -394,13 +395,13 @@ void lead_applied(void *owner)
     loop_defer(service->io->loop, &service->after);
 }
 
-/* -- leading begins and ends -- */
+/* -- begin and end of leadership -- */
 
 struct lead {
     struct operation_wait wait;
     struct member_service *service;
     uint64_t term;
-    uint64_t before; /* the last event of its predecessors */
+    uint64_t before; /* the last event of earlier leaders */
     bool configures;
 };
 
@@ -421,7 +422,7 @@ static void on_led(struct operation_wait *wait, enum err err, const struct membe
                       log_text("why", member_status_text(result.status)));
     }
     if (err && ours) timer_start_in(&service->scan, AGAIN_MS);
-    /* Lost and won again before the news of the first came. */
+    /* Leadership was lost and won again before the first result arrived. */
     if (!ours && service->leader.ready && !service->serving) lead_begin(service);
     if (!err && ours) {
         service->serving = true;
@@ -458,7 +459,7 @@ void lead_begin(struct member_service *service)
     }
     lead->service = service;
     lead->term = service->leader.term;
-    /* Events of its predecessors, which may not have been written. */
+    /* Skips to the last event of earlier leaders; these events may not have been written. */
     lead->before = member_emitted(membership);
     while (member_next_event(membership, &lead->before, &event)) continue;
     lead->configures = !member_counts(membership).configured ||

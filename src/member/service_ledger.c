@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes rows of the heartbeat ledger from beats and workers. Loop's thread. */
+/* Writes the rows of the heartbeat ledger. Loop's thread. */
 #include "member/ledger/ledger.h"
 #include "member/service_internal.h"
 

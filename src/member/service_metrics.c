@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The numbers of membership; docs/observability.md has them all. */
+/* The metrics of membership; docs/observability.md lists all of them. */
 #include "member/events/events.h"
 #include "member/ledger/ledger.h"
 #include "member/service_internal.h"
@@ -46,7 +46,8 @@ static const struct metric_field beat_rows[] = {
     {"muster_member_beats_waiting", "Beats not yet answered on this replica.",
      GAUGE(beats_stats, waiting)},
 };
-/* Of one leadership: they begin anew with each, and a counter never falls. */
+/* Counters of one leadership. They restart with each leadership, and the exported counter never
+ * falls. */
 static const struct metric_field local_rows[] = {
     {"muster_member_suspicions_total", "Workers suspected, on the leader.",
      COUNTER(member_local_counts, suspicions)},

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists and numbers. Each answer is of one moment, behind a leadership round. */
+/* Lists and numbers. Each answer shows one moment, after a leadership round. */
 #include "member/service_internal.h"
 
 enum { WORKERS_LIMIT = 1000, PARTITIONS_LIMIT = 4096, WORK_LIMIT = 1000, ANSWER_BYTES = 1 << 20 };
 
-/* -- what everybody shows -- */
+/* -- state of a worker, as on all pages -- */
 
 enum member_shown worker_shown(const struct member_service *service,
                                const struct member_worker *worker)
@@ -45,7 +45,7 @@ static void read_status(struct leader_request *request)
     struct member_service *service = member_of(request);
     struct cluster_numbers n = cluster_numbers(service);
     const uint32_t *of = n.counts.of_state;
-    const uint64_t numbers[] = {/* fields 1 to 18 */
+    const uint64_t numbers[] = {/* values of fields 1 to 18 */
                                 n.active,
                                 n.known,
                                 n.counts.total_partitions,
@@ -129,7 +129,7 @@ static void pack_worker(const struct member_service *service, struct pack *row,
     pack_u64(row, 13, worker->partitions);
     pack_u64(row, 15, worker->weight);
     pack_text(row, 16, str_from(reason_of(worker)));
-    if (!row->err) row->err = buf_append(row->into, worker->labels); /* field 17, as they came */
+    if (!row->err) row->err = buf_append(row->into, worker->labels); /* field 17, unchanged */
     pack_instance(row, 18, worker);
     if (heartbeat.received_ms && wall_ms(service) > heartbeat.received_ms)
         pack_u64(row, 20, (uint64_t)(wall_ms(service) - heartbeat.received_ms));
@@ -185,7 +185,7 @@ static void pack_partition(struct member_service *service, struct pack *row,
                            const struct member_partition *partition)
 {
     pack_u64(row, 1, partition->number);
-    pack_u64(row, 2, partition->state); /* the same numbers */
+    pack_u64(row, 2, partition->state); /* the wire has the same numbers */
     pack_text(row, 3, partition->owner);
     pack_u64(row, 4, partition->owner_incarnation);
     pack_u64(row, 5, partition->grant_epoch);
@@ -212,8 +212,8 @@ static void pack_checkpoint(struct member_service *, struct pack *row,
 
 struct pages {
     uint32_t from, limit;
-    struct str owner;     /* empty: anybody's */
-    bool with_checkpoint; /* only those that have one */
+    struct str owner;     /* empty: any owner */
+    bool with_checkpoint; /* only partitions with a checkpoint */
     void (*pack)(struct member_service *service, struct pack *row,
                  const struct member_partition *partition);
 };
@@ -275,7 +275,7 @@ static void read_checkpoints(struct leader_request *request)
 static void pack_item(struct pack *row, const struct member_item *item)
 {
     pack_bytes(row, 1, str_of(item->id.b, sizeof item->id.b));
-    pack_u64(row, 2, item->state - MEMBER_ITEM_PENDING); /* the same order, from 0 */
+    pack_u64(row, 2, item->state - MEMBER_ITEM_PENDING); /* the wire has the same order, from 0 */
     pack_text(row, 3, item->worker);
     if (item->state == MEMBER_ITEM_RUNNING) pack_u64(row, 4, (uint64_t)item->changed_ms);
     pack_u64(row, 5, item->attempts);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parts that several calls share: the caller, its arguments, and the statuses of refusals. */
+/* Parts that several calls share: checking the caller, reading arguments, statuses of refusals. */
 #include "member/service_internal.h"
 
 enum { ID_FIRST = 0x21, ID_LAST = 0x7e };
@@ -51,7 +51,8 @@ struct str request_worker(const struct leader_request *request)
     return str_of(mine->worker, mine->worker_len);
 }
 
-/* Reads the worker of the call and checks that the caller may speak for it; false: answered. */
+/* Reads the worker of the call and checks that the caller may act for that worker. False: the
+ * request is answered. */
 static bool take_worker(struct leader_request *request)
 {
     struct member_request *mine = member_request_of(request);
@@ -136,7 +137,7 @@ void request_put_many(struct leader_request *request, size_t count)
     request_keep(request, &service->kept);
 }
 
-/* -- the way of a call -- */
+/* -- callbacks of the request's life cycle -- */
 
 static bool member_service_request_admit(struct leader_request *request)
 {
@@ -168,7 +169,7 @@ static void member_service_request_read(struct leader_request *request)
         member_method_of(request)->read(request);
 }
 
-/* Never: operations are written in batches. */
+/* Is never called, because operations are proposed in batches. */
 static void member_service_request_written(struct leader_request *request, enum err, struct str)
 {
     assert(false);
@@ -179,7 +180,7 @@ static void gone(struct leader_request *request)
 {
     struct member_request *mine = member_request_of(request);
 
-    if (mine->pulls) request_free(request); /* else it ends with its batch */
+    if (mine->pulls) request_free(request); /* otherwise the request ends with its batch */
 }
 
 static void member_service_request_drain(struct leader_request *request)

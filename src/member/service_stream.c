@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The life that all streams share, and rollout's two: Control/Subscribe and Work/Stream. Loop's
+/* Life cycle of all streams, and rollout's two: Control/Subscribe and Work/Stream. Loop's
  * thread. */
 #include <stdlib.h>
 
 #include "member/service_internal.h"
 
-/* -- any stream -- */
+/* -- all streams -- */
 
 void call_stream_begin(struct call_stream *stream, struct member_service *service,
                        struct rpc_call *call, void (*over)(struct call_stream *stream))
@@ -17,7 +17,7 @@ void call_stream_begin(struct call_stream *stream, struct member_service *servic
     rpc_call_set_waiting(call);
 }
 
-/* Of the call nothing more is heard. */
+/* Detaches the stream from its call. */
 static struct rpc_call *part(struct call_stream *stream)
 {
     struct rpc_call *call = stream->call;
@@ -92,17 +92,17 @@ static void on_subscribe(void *owner, struct rpc_call *call, const ProtobufCMess
 const struct rpc_handler member_control_handler = {
     .on_message = on_subscribe, .on_drain = call_stream_drained, .on_done = call_stream_done};
 
-/* -- Work: one frame down for each frame up -- */
+/* -- Work: one response frame for each request frame -- */
 
 struct working {
     struct call_stream stream;
     struct operation_wait wait;
-    bool waits, ended; /* an operation is under way; the peer sends no more */
+    bool waits, ended; /* waits: an operation is proposed; ended: the peer has closed its side */
     size_t len;
-    char worker[MEMBER_ID_MAX]; /* who it is, once it is known */
+    char worker[MEMBER_ID_MAX]; /* the worker of the stream; empty until it is known */
 };
 
-/* Else the operation's end frees it. */
+/* Frees the stream, unless an operation is proposed. Then the end of the operation frees it. */
 static void working_over(struct call_stream *stream)
 {
     struct working *working = CONTAINER_OF(stream, struct working, stream);
@@ -110,7 +110,7 @@ static void working_over(struct call_stream *stream)
     if (!working->waits) free(working);
 }
 
-/* The next frame is read when this one is answered, so what waits for a peer is one frame. */
+/* Answers a frame. The next frame is read after that, so at most one frame per peer waits. */
 static void send_down(struct working *working, uint32_t field, struct str bytes)
 {
     struct member_service *service = working->stream.service;
@@ -126,7 +126,7 @@ static void answer_ack(struct working *working)
     send_down(working, 2, STR("ack"));
 }
 
-/* The worker of the stream: of `ready`, or else of the certificate. Empty: unknown. */
+/* Returns the worker of the stream: from `ready`, or else from the certificate. Empty: unknown. */
 static struct str name_of(struct working *working, struct str said)
 {
     const struct tls_identity *peer = rpc_call_identity(working->stream.call);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams of changes: each worker's assignment, and for people that something changed at all. */
+/* Streams of changes: each worker's assignment, and a notification that anything changed. */
 #include <stdlib.h>
 
 #include "member/service_internal.h"
 
-/* -- an assignment -- */
+/* -- encoding an assignment -- */
 
 static void pack_grant(struct member_service *service, struct pack *answer,
                        const struct member_partition *partition)
@@ -58,14 +58,14 @@ void pack_assignment(struct member_service *service, struct pack *answer, struct
     pack_u64(answer, 8, counts.total_partitions);
 }
 
-/* -- who watches one -- */
+/* -- watches of an assignment -- */
 
 struct watch {
     struct call_stream stream;
     uint64_t incarnation;
-    uint64_t round; /* of checkpoints, that it was asked for and has not answered; 0: none */
-    bool full;      /* the peer does not read; sent again when it does */
-    size_t len;     /* of the worker's id, which is behind it (map_make) */
+    uint64_t round; /* checkpoint round that the worker must still answer; 0: none */
+    bool full;      /* flow control blocks the stream; sent again when it drains */
+    size_t len;     /* length of the worker's id, which follows the struct (map_make) */
 };
 
 static struct str service_watch_worker_of(const struct watch *watch)
@@ -131,7 +131,7 @@ static void watch_begin(struct member_service *service, struct rpc_call *call, s
         watch_send(watch);
 }
 
-/* Of any stream here: may it begin? False: it was answered. */
+/* Checks whether a stream may begin. False: the call was answered. */
 static bool stream_may(struct member_service *service, struct rpc_call *call, const char *text,
                        char room[MEMBER_ID_MAX], struct str *ret_worker)
 {
@@ -165,7 +165,7 @@ static void on_watch(void *owner, struct rpc_call *call, const ProtobufCMessage 
 
 static void on_watch_writable(void *, struct rpc_call *call)
 {
-    struct watch *watch = rpc_call_data(call); /* its stream comes first */
+    struct watch *watch = rpc_call_data(call); /* the stream is its first member */
 
     if (watch && watch->full) watch_send(watch);
 }
@@ -175,7 +175,7 @@ const struct rpc_handler member_watch_handler = {.on_message = on_watch,
                                                  .on_drain = call_stream_drained,
                                                  .on_done = call_stream_done};
 
-/* -- WatchChanges: that something changed, not what -- */
+/* -- WatchChanges: reports that something changed, not what -- */
 
 enum { LOOK_MS = 200, LOOK_LEAST_MS = 50 };
 
@@ -243,7 +243,7 @@ static void on_look(void *owner, struct rpc_call *call, const ProtobufCMessage *
 
 static void on_look_writable(void *, struct rpc_call *call)
 {
-    struct looker *looker = rpc_call_data(call); /* its stream comes first */
+    struct looker *looker = rpc_call_data(call); /* the stream is its first member */
 
     if (!looker) return;
     looker->full = false;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Work: items wait in the log's queue, workers take them. */
+/* Work items: stored in the replicated queue, assigned to workers. */
 #include "member/blake3.h"
 #include "member/service_internal.h"
 
 enum { WAIT_MAX_MS = 30000, ITEMS_BYTES = 1 << 20, PULLERS_AT_ONCE = 64 };
 
-/* -- items in and out -- */
+/* -- encoding of items -- */
 
 static bool digest_of(ProtobufCBinaryData bytes, struct member_digest *ret_digest)
 {
@@ -14,7 +14,8 @@ static bool digest_of(ProtobufCBinaryData bytes, struct member_digest *ret_diges
     return true;
 }
 
-/* Items that an operation of `reply` gave, as field 1 of an answer; returns how many. */
+/* Appends the items that an operation of `reply` assigned, as field 1 of an answer. Returns their
+ * number. */
 static uint32_t pack_items(struct member_service *service, struct pack *answer,
                            const struct member_reply *reply, uint32_t op)
 {
@@ -107,7 +108,7 @@ static void on_pull_time_up(struct timer *timer)
     request_reply(&mine->base, STR_EMPTY);
 }
 
-/* Nothing to do yet; the worker waits until an item comes or its time is up. */
+/* Keeps a request for which the queue has no item, until an item arrives or its time is up. */
 static void keep_pulling(struct leader_request *request)
 {
     struct member_request *mine = member_request_of(request);
@@ -193,7 +194,7 @@ void pulls_end(struct member_service *service)
 
 /* -- Start, Submit, GiveBack: many items of one worker -- */
 
-typedef Muster__V1__StartRequest items_message; /* GiveBack's is the same */
+typedef Muster__V1__StartRequest items_message; /* GiveBack's message has the same layout */
 static_assert(offsetof(Muster__V1__StartRequest, ids) ==
                       offsetof(Muster__V1__GiveBackRequest, ids) &&
                   offsetof(Muster__V1__StartRequest, incarnation) ==
@@ -209,7 +210,7 @@ static ProtobufCBinaryData item_id(const struct leader_request *request, uint32_
     return ((const items_message *)(const void *)request->message)->ids[place];
 }
 
-/* The ids that the core did not take. */
+/* Answers with the ids that the core refused. */
 static void reply_items(struct leader_request *request, const struct member_reply *reply,
                         uint32_t first, uint32_t count)
 {

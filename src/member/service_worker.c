@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The calls of workers about themselves and their partitions, and of operators about workers. Loop's
- * thread, on the leader. */
+/* Calls of workers about themselves and their partitions, and calls of operators about workers.
+ * Loop's thread, on the leader. */
 #include "member/service_internal.h"
 
 /* -- Register -- */
 
-/* Labels are kept as ListWorkers returns them: field 17 of a Worker. */
+/* Labels are stored in the encoding of ListWorkers: field 17 of a Worker. */
 static enum err pack_labels(struct member_service *service, const Muster__V1__RegisterRequest *m)
 {
     struct pack pack = pack_begin(&service->answer);
@@ -21,7 +21,8 @@ static enum err pack_labels(struct member_service *service, const Muster__V1__Re
     return pack.err;
 }
 
-/* A call that changes nothing does not make a worker begin anew. */
+/* Returns the phase of a registering worker. A repeated registration keeps the phase, so that the
+ * worker does not count as restarted. */
 static enum member_phase phase_now(const struct member_service *service, struct str worker,
                                    bool admitted)
 {
@@ -38,7 +39,7 @@ static void pack_registered(const struct member_service *service,
     const struct member_local_options *local = &service->options.local;
     struct member_status_counts counts = member_counts(membership_of(service));
     uint64_t interval = local->detect.heartbeat_interval_ns / NS_PER_MS;
-    const uint64_t numbers[] = {/* fields 1 to 12 */
+    const uint64_t numbers[] = {/* values of fields 1 to 12 */
                                 result->incarnation,
                                 counts.assignment_epoch,
                                 counts.coord_epoch,
@@ -142,7 +143,7 @@ static void leave_begin(struct leader_request *request)
                                              .text = reason});
 }
 
-/* -- assignments -- */
+/* -- assignments and released partitions -- */
 
 static void read_assignment(struct leader_request *request)
 {
@@ -170,7 +171,7 @@ static void reply_revoked(struct leader_request *request, const struct member_re
         }
         if (member_grpc(result.status) != GRPC_OK) pack_varint(&row, m->revoked[i]->partition);
     }
-    if (service->row.len) pack_row(&answer, 1, &row); /* packed */
+    if (service->row.len) pack_row(&answer, 1, &row); /* packed encoding */
     request_reply_packed(request, &answer);
 }
 
@@ -203,7 +204,7 @@ static void revoke_begin(struct leader_request *request)
     request_put_many(request, m->n_revoked);
 }
 
-/* -- checkpoints: the leader knows them first, and writes them to the log later -- */
+/* -- checkpoints: the leader collects references and writes them to the log later -- */
 
 static void read_checkpoint(struct leader_request *request)
 {
@@ -237,7 +238,7 @@ static void read_checkpoint(struct leader_request *request)
     request_reply_packed(request, &answer);
 }
 
-/* -- operators about workers -- */
+/* -- calls of operators -- */
 
 static void drain_begin(struct leader_request *request)
 {

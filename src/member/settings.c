@@ -11,7 +11,7 @@ static uint32_t u32_of(const struct conf *conf, const char *name)
     return (uint32_t)conf_number(conf, name);
 }
 
-static uint64_t ns_of(const struct conf *conf, const char *name) /* of a duration */
+static uint64_t ns_of(const struct conf *conf, const char *name) /* value of a duration */
 {
     return conf_number(conf, name) * NS_PER_MS;
 }
@@ -21,7 +21,7 @@ static uint32_t ppm_of(const struct conf *conf, const char *name)
     return (uint32_t)lround(conf_decimal(conf, name) * PPM);
 }
 
-/* Of two choices the second: not the usual one. */
+/* True if a two-choice setting has its second, unusual value. */
 static bool is_second(const struct conf *conf, const char *name)
 {
     return conf_choice(conf, name) == 1;

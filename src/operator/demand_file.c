@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads the demand file. TOML becomes JSON first, so that one reader reads both. Pure. */
+/* Reads the demand file. TOML is converted to JSON first, so that one reader handles both. Pure. */
 #include "operator/demand_file.h"
 
 #include <inttypes.h>
@@ -10,19 +10,19 @@
 #include "text/toml_json.h"
 
 enum {
-    JSON_BYTES_MAX = 4 * DEMAND_FILE_BYTES_MAX, /* of TOML as JSON */
+    JSON_BYTES_MAX = 4 * DEMAND_FILE_BYTES_MAX, /* size limit of a TOML file converted to JSON */
     TOML_MEMORY_MAX = 512 << 20,
     NUMBER_CAP = 40,
-    SHOWN = 60, /* bytes of a strange word in a note */
+    SHOWN = 60, /* bytes of an invalid value shown in a note */
 };
 
-/* -- one row -- */
+/* -- reading a row -- */
 
 struct part_list {
     const void *all;
     size_t count;
 };
-struct parts { /* a row of the file */
+struct parts { /* one row of the file */
     struct demand_file_row row;
     struct part_list resources;    /* struct label */
     struct part_list types, zones; /* struct str */
@@ -43,7 +43,7 @@ static enum err demand_file_read_penalty(const struct json *value, void *into, s
     return json_wrong(note, "must be dollars, 0 or more, or \"pinned\"");
 }
 
-/* A quantity is a text, or a number as it would be written. */
+/* Reads a quantity: a string, or a number in its decimal notation. */
 static enum err read_quantity(const struct json *value, struct str *ret_text, struct arena *arena,
                               struct note *note)
 {
@@ -145,7 +145,7 @@ static const struct json_field row_fields[] = {
 };
 static const struct json_fields row_table = {JSON_FIELDS(row_fields)};
 
-/* Types and zones are short for requirements. */
+/* Converts types and zones to requirements. */
 static enum err join_requirements(struct parts *parts, struct arena *arena)
 {
     const struct {
@@ -168,7 +168,7 @@ static enum err join_requirements(struct parts *parts, struct arena *arena)
     return ERR_OK;
 }
 
-/* The group as the wire has it: key, NUL, the user's name of it. */
+/* Builds the group in wire format: key, NUL, the user's group name. */
 static enum err join_group(struct capacity_request *request, struct arena *arena, struct note *note)
 {
     struct str key = request->same_key, name = request->group;
@@ -201,7 +201,7 @@ static enum err read_row(const struct json *value, struct arena *arena, struct d
     return err;
 }
 
-/* -- the file -- */
+/* -- reading the file -- */
 
 void demand_file_where(const struct demand_file_row *row, size_t index, enum err err,
                        struct note *note)
@@ -221,7 +221,8 @@ static int compare_names(const void *a, const void *b)
     const struct demand_file_row *right = *(const struct demand_file_row *const *)b;
     int order = str_compare(left->name, right->name);
 
-    return order ? order : (left > right) - (left < right); /* of two the later is blamed */
+    /* of two equal names the later row is reported */
+    return order ? order : (left > right) - (left < right);
 }
 
 static enum err check_names(const struct demand_file *file, struct arena *arena, struct note *note)
@@ -240,7 +241,7 @@ static enum err check_names(const struct demand_file *file, struct arena *arena,
     return ERR_OK;
 }
 
-/* The list, alone or under its key. */
+/* Finds the list, alone or under its key. */
 static enum err find_list(const struct json *root, const struct json **ret_list, struct note *note)
 {
     const struct json *value;
@@ -255,7 +256,7 @@ static enum err find_list(const struct json *root, const struct json **ret_list,
         *ret_list = value;
     }
     if (!*ret_list) {
-        /* Not the same as an empty list: a file that was cut to nothing must not cost a cluster its
+        /* Not the same as an empty list: an accidentally truncated file must not cost a cluster its
          * machines. */
         return note_fail(note, ERR_INVALID,
                          "no 'requests'; no demand at all is written requests = []");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The demand file: an edit is taken whole or not at all, and what was good is kept. On the loop's
- * thread; threads of their own read the file and write the copy. */
+/* The demand file: an edit is accepted whole or not at all, and the last good content is stored.
+ * Runs on the loop's thread; other threads read the file and write the copy. */
 #include "operator/file.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 enum { LAST_GOOD_MODE = 0600 };
 
-/* -- an edit -- */
+/* -- edits -- */
 
 static enum err file_check_rows(struct file_source *f, const struct demand_file *file,
                                 struct note *note)
@@ -19,7 +19,8 @@ static enum err file_check_rows(struct file_source *f, const struct demand_file 
 
     for (size_t i = 0; i < file->count && !err; i++) {
         struct capacity_request request = file->rows[i].request;
-        if (request.count == 0) request.count = 1; /* not put, but it must be right */
+        /* such a row is not put, but must be valid otherwise */
+        if (request.count == 0) request.count = 1;
         err = demand_check(f->around->demand, &request, note);
         if (err) demand_file_where(&file->rows[i], i, err, note);
     }
@@ -44,8 +45,8 @@ static enum err file_put_rows(struct file_source *f, const struct demand_file *f
     return err;
 }
 
-/* All of it, or nothing has changed. (Too many different resource names may be seen only while
- * they are put; then what was put stays beside what was there before.) */
+/* Accepts the whole file or changes nothing. One exception: too many different resource names may
+ * be detected only while rows are put; then the rows put so far stay beside the earlier ones. */
 static enum err file_take(struct file_source *f, struct str text, struct note *note)
 {
     struct demand_file file;
@@ -104,9 +105,9 @@ static void on_keep_trouble(void *owner, enum err err, const char *why)
               log_err("err", err), log_text("why", why));
 }
 
-/* -- the start -- */
+/* -- start -- */
 
-/* The file; or, when it cannot be used, what was good before. */
+/* Reads the demand file or, if it is unusable, the last good demand. */
 static enum err file_first_demand(struct file_source *f, struct note *note)
 {
     struct note lost = {""};
@@ -188,7 +189,7 @@ static bool file_ready(struct demand_source *source, struct note *reason)
     return false;
 }
 
-/* -- the end -- */
+/* -- close -- */
 
 static void file_close(struct demand_source *source)
 {

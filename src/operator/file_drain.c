@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs the user's drain command for each reclaim, at most FILE_DRAINS_MAX at once and the others in
  * order. A reclaim is answered from the task `drain_step` or when the command ends, never from
- * inside the call that gave it. All on the loop's thread. */
+ * inside file_reclaim(). All on the loop's thread. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -42,7 +42,7 @@ static void on_exit_of(void *owner, struct process_exit exit)
     if (d->state == DRAIN_RUNS)
         operator_reclaim_ended(f->around->host, str_from(d->id), str_from(why));
     drain_drop(d);
-    loop_defer(f->io->loop, &f->drain_step); /* there is room for another */
+    loop_defer(f->io->loop, &f->drain_step); /* the next waiting drain can start */
 }
 
 static void on_line(void *owner, int fd, struct str line)
@@ -136,7 +136,7 @@ void file_reclaim(struct demand_source *source, const struct reclaim_order *orde
     struct file_source *f = CONTAINER_OF(source, struct file_source, source);
     struct drain *d = calloc(1, sizeof *d);
 
-    if (!d) return; /* its grace ends it */
+    if (!d) return; /* without memory the drain ends with its grace period */
     list_init(&d->link);
     d->source = f;
     d->grace_ms = order->grace_ms;
@@ -161,7 +161,7 @@ void file_reclaim_over(struct demand_source *source, struct str instruction_id)
             drain_drop(d);
         } else {
             d->state = DRAIN_STOPS;
-            process_signal(d->process, SIGKILL); /* ended: on_exit is on its way */
+            process_signal(d->process, SIGKILL); /* the command has ended; on_exit is called soon */
         }
     }
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The file source from the inside: file.c reads demand, file_nodes.c writes nodes.json,
- * file_drain.c runs the user's command. */
+/* Internals of the file source: file.c reads demand, file_nodes.c writes nodes.json, file_drain.c
+ * runs the user's command. */
 #ifndef OPERATOR_FILE_INTERNAL_H
 #define OPERATOR_FILE_INTERNAL_H
 #include "base/list.h"
@@ -12,8 +12,8 @@
 #include "operator/operator.h"
 #include "operator/side_file.h"
 
-enum { HINTS_MAX = 1024 }; /* the oldest goes */
-struct received_hint {     /* the newest of one key */
+enum { HINTS_MAX = 1024 }; /* at this number the oldest hint is dropped */
+struct received_hint {     /* the newest hint of one key */
     struct str key;
     uint32_t count, confidence;
     double cost_per_hour;
@@ -23,18 +23,18 @@ struct file_source {
     const char *demand_path, *drain_command;
     const struct operator_around *around;
     struct io *io;
-    /* demand */
+    /* demand: */
     struct side_file *watch, *last_good;
     struct counter *edit_errors;
     struct gauge *edit_bad;
-    struct note bad; /* why the file cannot be used now; "": it can */
-    /* machines */
+    struct note bad; /* why the file is unusable; empty: it is usable */
+    /* machines: */
     struct side_file *nodes;
     struct timer settle;
-    struct map hints; /* struct received_hint, the newest last */
-    bool whole;       /* the shard has reported all machines once */
-    /* drains */
-    struct list drains; /* struct drain, in the order they came */
+    struct map hints; /* struct received_hint, ordered by age, the newest last */
+    bool whole;       /* the shard has reported all machines at least once */
+    /* drains: */
+    struct list drains; /* struct drain, in order of arrival */
     struct task drain_step;
     size_t running;
 };
@@ -47,7 +47,7 @@ void file_nodes_whole(struct demand_source *source);
 void file_available(struct demand_source *source, const struct available *hint);
 
 void file_drains_open(struct file_source *f);
-void file_drains_close(struct file_source *f); /* commands that run are killed */
+void file_drains_close(struct file_source *f); /* kills running commands */
 void file_reclaim(struct demand_source *source, const struct reclaim_order *order);
 void file_reclaim_over(struct demand_source *source, struct str instruction_id);
 #endif

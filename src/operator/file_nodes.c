@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes nodes.json: the machines and hints as the shard reported them, a moment after a change. On
- * the loop's thread; a thread of its own writes the file. */
+/* Writes nodes.json: the machines and hints as the shard reported them, shortly after a change.
+ * Runs on the loop's thread; another thread writes the file. */
 #include <stdlib.h>
 
 #include "operator/file_internal.h"
@@ -79,8 +79,8 @@ static void file_nodes_on_settled(struct timer *timer)
         side_file_write(f->nodes, 0);
 }
 
-/* Writes the file a moment later; nothing before the shard has reported all machines once: the file of
- * the process before is better than half of the machines. */
+/* Schedules a write of the file. Writes nothing before the shard has reported all machines once,
+ * because the file of the previous process is better than an incomplete list. */
 void file_nodes_whole(struct demand_source *source)
 {
     struct file_source *f = CONTAINER_OF(source, struct file_source, source);
@@ -88,7 +88,8 @@ void file_nodes_whole(struct demand_source *source)
     if (f->whole && !timer_running(&f->settle)) timer_start_in(&f->settle, FILE_SETTLE_MS);
 }
 
-/* The shard reports all machines before it acknowledges the first roll-up. */
+/* Notes that all machines were reported, because the shard reports them before it acknowledges the
+ * first roll-up. */
 void file_taken(struct demand_source *source, uint64_t)
 {
     struct file_source *f = CONTAINER_OF(source, struct file_source, source);
@@ -98,13 +99,14 @@ void file_taken(struct demand_source *source, uint64_t)
     file_nodes_whole(source);
 }
 
-/* All machines are written, whichever changed. */
+/* Writes all machines after any change. */
 void file_node_changed(struct demand_source *source, struct str)
 {
     file_nodes_whole(source);
 }
 
-/* The newest hint of a key is the last of the table; where it is full the oldest hint goes. */
+/* Stores a hint as the last of the table, where the newest hints are. If the table is full, the
+ * oldest hint is dropped. */
 void file_available(struct demand_source *source, const struct available *given)
 {
     struct file_source *f = CONTAINER_OF(source, struct file_source, source);
@@ -115,7 +117,7 @@ void file_available(struct demand_source *source, const struct available *given)
     if (map_count(&f->hints) == HINTS_MAX)
         free(map_remove(&f->hints, map_next(&f->hints, &cursor)->key));
     hint = map_make(&f->hints, given->key, sizeof *hint);
-    if (!hint) return; /* a hint may be lost */
+    if (!hint) return; /* without memory the hint is dropped, because hints may be lost */
     *hint = (struct received_hint){.key = str_of(hint + 1, given->key.len),
                                    .count = given->count,
                                    .confidence = given->confidence,

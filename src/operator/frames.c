@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Frames: written field by field, because a roll-up may have hundreds of megabytes; read by the
- * generated decoder, then checked. Pure. */
+ * generated decoder and then checked. Pure. */
 #include "operator/frames.h"
 
 #include "model/wire/demand_wire.h"
@@ -8,7 +8,7 @@
 enum {
     ERROR_MAX = 4096,
     BLOB_TTL_SECONDS = 600,
-    /* fields of OperatorMessage */
+    /* field numbers of OperatorMessage */
     SEND_HELLO = 1,
     SEND_ROLLUP = 2,
     SEND_BLOB = 3,
@@ -44,7 +44,7 @@ enum err frames_hello(struct frame_parts *parts, struct str cluster, struct buf 
 
     pack_text(&body, 1, cluster);
     pack_text(&body, 3, STR("v1alpha1"));
-    pack_u64(&body, 100, 1); /* reports_drains */
+    pack_u64(&body, 100, 1); /* field reports_drains */
     return finish(out, SEND_HELLO, &body);
 }
 
@@ -85,7 +85,7 @@ enum err frames_reclaim_ack(struct frame_parts *parts, struct str instruction_id
     struct pack body = pack_begin(&parts->body);
 
     pack_text(&body, 1, instruction_id);
-    pack_u64(&body, 2, 1); /* the order names one machine */
+    pack_u64(&body, 2, 1); /* one machine per order */
     return finish(out, SEND_RECLAIM_ACK, &body);
 }
 
@@ -114,7 +114,7 @@ enum err frames_read_blob(const Bigfleet__V1alpha1__BootstrapRequest *given, str
                              &ret_request->requirements, note);
 }
 
-/* The entries of all maps from text to text have the same shape. */
+/* Reads the entries of a map; all map<string, string> entries have the same layout. */
 static enum err read_pairs(const char *field, ProtobufCMessage *const *entries, size_t count,
                            struct arena *arena, const struct label **ret_pairs, struct note *note)
 {

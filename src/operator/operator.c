@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The life of an operator, and its calls of the source: from the task `step`, never from inside a
- * call of the source. The turn hook notices that demand changed. All on the loop's thread. */
+/* Opens and closes an operator, and calls the source: from the task `step`, never from inside a
+ * call of the source. The turn hook detects changes of demand. All on the loop's thread. */
 #include "operator/operator.h"
 
 #include <stdlib.h>
@@ -33,7 +33,7 @@ static void on_tick(struct timer *timer)
     struct operator_host *host = CONTAINER_OF(timer, struct operator_host, tick);
 
     timer_start_in(&host->tick, TICK_MS);
-    operator_step_later(host); /* grace periods that end, a state that could not be saved */
+    operator_step_later(host); /* handles expired grace periods, and retries writing reclaims */
 }
 
 static void on_turn(struct turn_hook *hook)
@@ -56,7 +56,7 @@ static void on_turn(struct turn_hook *hook)
     metrics_set_fields(host->metrics, c);
 }
 
-/* -- life -- */
+/* -- open and close -- */
 
 bool operator_ready(const struct operator_host *host, struct note *reason)
 {
@@ -73,7 +73,7 @@ bool operator_ready(const struct operator_host *host, struct note *reason)
     return !source->ops->ready || source->ops->ready(host->source, reason);
 }
 
-/* Everything but the source and the uplink's channel. */
+/* Frees everything except the source and the uplink's channel. */
 static void operator_free(struct operator_host *host)
 {
     task_cancel(&host->step);
@@ -103,7 +103,7 @@ static void on_uplink_closed(void *owner)
     if (closed) closed(closed_owner);
 }
 
-/* The reclaims stay on disk as they are: the next start takes them up. */
+/* Closes the operator. The reclaims stay on disk; the next start resumes them. */
 void operator_close(struct operator_host *host, void (*done)(void *owner), void *owner)
 {
     if (!host) {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A running operator: connects one cluster with its shard.
  *
- * The operator keeps one outbound stream (Shard.Session), which is dialled again whenever
- * it ends, after 0.5 to 30 s. It sends the cluster's whole demand when the stream opens, when demand
- * changed and every ten seconds; answers requests for bootstrap data from a template; and passes
- * node states, hints and reclaims to its source (source.h). A newer roll-up replaces one that is
- * not sent.
+ * The operator keeps one outbound stream (Shard.Session), which is dialled again after 0.5 to 30 s
+ * whenever it ends. The operator sends the cluster's whole demand when the stream opens, when the
+ * demand changes and every ten seconds. It answers requests for bootstrap data from a template. It
+ * passes node states, hints and reclaims to its source (source.h). A newer roll-up replaces a
+ * roll-up that was not sent yet.
  *
- * Only the reclaims that were begun must survive kill -9 (state_dir). The source reads demand
+ * Only begun reclaims must survive kill -9 (state_dir). After a restart the source reads demand
  * again, and the shard reports machines again. */
 #ifndef OPERATOR_OPERATOR_H
 #define OPERATOR_OPERATOR_H
@@ -25,26 +25,27 @@ struct operator_options {
     const struct log_source *log; /* may be NULL; copied */
     struct metrics *metrics;      /* may be NULL */
     struct rpc_client_metrics *rpc_metrics;
-    const char *cluster_id;             /* outlives the operator, as does state_dir */
+    const char *cluster_id;             /* cluster_id and state_dir must outlive the operator */
     const char *const *shard_addresses; /* ends with NULL; copied */
     struct tls_context *tls;            /* NULL: plaintext */
-    const char *state_dir;              /* there, and locked by the caller */
-    const char *template_file; /* NULL: an empty blob, as a cluster without bootstrap wants */
-    /* How long a machine is still shown after a new session, although the shard has not reported it
-     * again: a shard that was just started knows no machine yet. 0: OPERATOR_STALE_MS. */
+    const char *state_dir;              /* exists and is locked by the caller */
+    const char *template_file; /* NULL: an empty blob, for clusters without bootstrap data */
+    /* How long after a new session a machine is still shown that the shard has not reported again,
+     * because a newly started shard knows no machines yet. 0: OPERATOR_STALE_MS. */
     uint64_t stale_ms;
     uint64_t rollup_ms;           /* 0: OPERATOR_ROLLUP_MS */
-    struct demand_source *source; /* closed by operator_close */
+    struct demand_source *source; /* closed by operator_close() */
 };
-/* ERR_INVALID with a note (template, ids), ERR_NOMEM, and what reading the state directory answers.
- * After an error the source is the caller's to close. */
+/* Opens an operator. ERR_INVALID with a note (template, ids), ERR_NOMEM, and errors of reading the
+ * state directory. After an error the caller must close the source. */
 enum err operator_open(const struct operator_options *options, struct operator_host **ret_host,
                        struct note *note);
-/* Starts the source, in the same turn; errors are those of its start(). After an error only
- * operator_close may be called. */
+/* Starts the source at once and returns the errors of its start(). After an error only
+ * operator_close() may be called. */
 enum err operator_start(struct operator_host *host, struct note *note);
-/* Closes the source at once; done() in a later turn, when the stream is closed. NULL is fine. */
+/* Closes the source at once; done() is called in a later turn, when the stream is closed. NULL is
+ * allowed. */
 void operator_close(struct operator_host *host, void (*done)(void *owner), void *owner);
-/* Connected, and all demand is known. False: `reason` says why not. */
+/* True if connected and all demand is known. False: `reason` is the explanation. */
 bool operator_ready(const struct operator_host *host, struct note *reason);
 #endif

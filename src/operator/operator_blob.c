@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The bootstrap template, read again when its file changes, and the blobs that are made of it. On the
+/* The bootstrap template, read again when its file changes, and the blobs rendered from it. On the
  * loop's thread. */
 #include "operator/operator_internal.h"
 

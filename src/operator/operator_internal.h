@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The operator from the inside; only for its own files.
+/* Internals of the operator; only for its own files.
  *
- *   operator.c           life, calls of the source, metrics
- *   operator_stream.c    the stream: dialled again and again; frames both ways; roll-ups
- *   operator_reclaim.c   orders: on disk, to the source, acknowledged
+ *   operator.c           open, close, calls to the source, metrics
+ *   operator_stream.c    the stream: reconnects; frames in both directions; roll-ups
+ *   operator_reclaim.c   reclaim orders: stored, passed to the source, acknowledged
  *   operator_blob.c      the template and the blobs
  *   metrics.c            names and help texts of the metrics
  *
- * A source is never called from inside a call of its own: the task `step` calls it, later in the
- * same turn. */
+ * The operator never calls a source from inside a call of the source. The task `step` calls the
+ * source later in the same turn. */
 #ifndef OPERATOR_OPERATOR_INTERNAL_H
 #define OPERATOR_OPERATOR_INTERNAL_H
 #include "operator/core/demand.h"
@@ -21,16 +21,17 @@
 enum {
     /* Changes within this time are sent together. */
     ROLLUP_SETTLE_MS = 100,
-    /* Roll-ups without an answer whose change is remembered. A shard acknowledges in order but not
-     * each (one may replace another there), so an acknowledgement counts for the oldest: late
-     * sometimes, early never, unless the shard is so many behind. */
+    /* Sent roll-ups without an answer whose change number is kept. A shard acknowledges in order,
+     * but not every roll-up, because a newer roll-up may replace an older one in the shard. So an
+     * acknowledgement counts for the oldest: sometimes too late, and never too early unless the
+     * shard is further behind than this limit. */
     ROLLUPS_UNANSWERED_MAX = 4,
     TICK_MS = 1000,
     BLOB_ARENA_MAX = 4 * FRAMES_READ_MAX,
     UPLINK_ANSWERS_MAX = 256,
 };
 
-/* Counted here, shown at the end of each turn. */
+/* Counted by all files, published at the end of each turn. */
 struct operator_counts {
     uint64_t connected, requests, rows, unsent, reclaims;
     uint64_t nodes[NODE_PHASE_COUNT];
@@ -45,7 +46,7 @@ struct uplink {
     struct rpc_client_call *call; /* NULL: there is no stream */
     struct timer pause;
     struct task pump;
-    struct str answers[UPLINK_ANSWERS_MAX]; /* a ring; each on the heap */
+    struct str answers[UPLINK_ANSWERS_MAX]; /* a ring of frames, each allocated */
     size_t answer_first, answer_count;
     struct buf frame;
     mono_time opened;
@@ -58,7 +59,7 @@ struct operator_host {
     struct operator_counts counts;
     struct metric_fields *metrics; /* NULL: none */
     struct demand_source *source;
-    struct operator_around around; /* what the source may use */
+    struct operator_around around; /* the functions and data that the source may use */
     const char *cluster, *state_dir;
     uint64_t rollup_ms, stale_ms;
 
@@ -67,30 +68,30 @@ struct operator_host {
     struct reclaims *reclaims;
     struct uplink uplink;
     struct frame_parts parts;
-    struct buf frame;   /* of an answer */
-    struct arena arena; /* of the frame that is read */
+    struct buf frame;   /* scratch for an answer */
+    struct arena arena; /* memory of the frame being read */
 
     struct template *template; /* NULL: an empty blob */
     struct side_file *template_watch;
     struct buf blob;
 
-    struct side_file *keeper; /* of the reclaims */
-    uint64_t keeping;         /* reclaims_change() of the newest write */
+    struct side_file *keeper; /* writes the file of the reclaims */
+    uint64_t keeping;         /* reclaims_change() at the newest write */
     struct task step;
     struct turn_hook hook;
-    uint64_t seen_change; /* of the demand, at the end of the last turn */
+    uint64_t seen_change; /* demand_change() at the end of the last turn */
     bool seen_whole;
     struct timer tick, settle, due, stale;
 
-    bool open;          /* a stream, and the Hello is sent */
-    bool connected;     /* and acknowledged */
-    bool whole;         /* a roll-up was acknowledged in it: all machines were reported before */
-    bool whole_due;     /* source_ops.nodes_whole is to be called */
-    uint64_t taken_due; /* source_ops.taken is to be called with it; 0: not */
+    bool open;          /* a stream exists, and the Hello was sent */
+    bool connected;     /* the shard acknowledged the Hello */
+    bool whole;         /* a roll-up was acknowledged, so all machines were reported */
+    bool whole_due;     /* source_ops.nodes_whole must be called */
+    uint64_t taken_due; /* source_ops.taken must be called with this value; 0: not */
     uint64_t sent[ROLLUPS_UNANSWERED_MAX];
     size_t sent_count;
-    bool awaiting;      /* the newest roll-up has no answer yet */
-    uint64_t last_sent; /* demand_change() of the newest roll-up that was sent */
+    bool awaiting;      /* the newest roll-up is not acknowledged yet */
+    uint64_t last_sent; /* demand_change() of the newest roll-up sent */
     char ended[160];    /* why the last stream ended */
 
     bool started, closing;
@@ -99,26 +100,26 @@ struct operator_host {
 };
 
 void operator_step_later(struct operator_host *host);
-/* operator_stream.c */
+/* in operator_stream.c: */
 enum err uplink_open(struct operator_host *host, const struct operator_options *options,
                      struct note *note);
-/* done() once nothing is left, in a later turn. */
+/* Closes the stream; done() is called in a later turn, when the stream is closed. */
 void uplink_close(struct operator_host *host, void (*done)(void *owner));
 void uplink_free(struct operator_host *host);
 void operator_demand_changed(struct operator_host *host);
-/* Queues the frame in host->frame. False: dropped, which is counted and logged. */
+/* Queues the frame in host->frame. False: the frame was dropped, which is counted and logged. */
 bool operator_answer(struct operator_host *host, enum err written);
-/* operator_reclaim.c */
+/* in operator_reclaim.c: */
 enum err operator_reclaims_open(struct operator_host *host, struct note *note);
 void operator_reclaims_step(struct operator_host *host);
-/* ERR_INVALID with a note: the order has no id. */
+/* Stores a reclaim order. ERR_INVALID with a note: the order has no id. */
 enum err operator_reclaims_take(struct operator_host *host,
                                 const Bigfleet__V1alpha1__ReclaimInstruction *order,
                                 struct note *note);
-/* metrics.c: errors as metrics_add_fields. `metrics` NULL: *ret_rows stays NULL. */
+/* metrics.c: errors of metrics_add_fields(). `metrics` NULL: *ret_rows stays NULL. */
 enum err operator_metrics_open(struct metrics *metrics, struct metric_fields **ret_rows,
                                struct note *note);
-/* operator_blob.c */
+/* in operator_blob.c: */
 enum err operator_template_open(struct operator_host *host, const char *path, struct note *note);
 void operator_blob_wanted(struct operator_host *host, const struct blob_request *request);
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Orders of the shard: saved, then given to the source, then acknowledged and reported. On the loop's
- * thread; a thread of its own writes the file. */
+/* Reclaim orders of the shard: saved, then passed to the source, then acknowledged and reported.
+ * Runs on the loop's thread; another thread writes the file. */
 #include <stdio.h>
 
 #include "operator/operator_internal.h"
@@ -9,7 +9,7 @@
 #define RECLAIMS_NAME "reclaims.ndjson"
 enum { RECLAIMS_MODE = 0600 };
 
-/* -- on disk -- */
+/* -- saving and loading the orders -- */
 
 static void on_written(void *owner, uint64_t mark)
 {
@@ -33,7 +33,7 @@ static void reclaims_keep(struct operator_host *host)
     uint64_t change = reclaims_change(host->reclaims);
 
     if (host->keeping == change || side_file_busy(host->keeper)) return;
-    /* No memory: not now; the tick comes by again. */
+    /* No memory: the next tick retries. */
     if (reclaims_write(host->reclaims, side_file_room(host->keeper))) return;
     host->keeping = change;
     side_file_write(host->keeper, change);
@@ -70,12 +70,12 @@ enum err operator_reclaims_open(struct operator_host *host, struct note *note)
     enum err err = reclaims_open(entropy_u64(host->io->entropy), &host->reclaims);
 
     if (err) return err;
-    reclaims_reporting(host->reclaims, true); /* until a shard takes no reports */
+    reclaims_reporting(host->reclaims, true); /* assumed until a shard does not accept reports */
     err = side_file_open(&options, &host->keeper, note);
     return err ? err : reclaims_load(host, note);
 }
 
-/* -- what is due -- */
+/* -- carrying out what is due -- */
 
 static void reclaim_begin(struct operator_host *host, const struct reclaim *r, wall_time now)
 {
@@ -93,12 +93,12 @@ static void reclaim_begin(struct operator_host *host, const struct reclaim *r, w
     LOG_INFO(&host->log, "reclaim started", log_str("machine", r->machine),
              log_str("instruction", r->id), log_u64("grace_ms", order.grace_ms),
              log_bool("resumed", r->resumed));
-    assert(r->phase == RECLAIM_BEGUN && r->id.len && r->machine.len); /* I6 */
+    assert(r->phase == RECLAIM_BEGUN && r->id.len && r->machine.len); /* invariant I6 */
     nodes_reclaim(host->nodes, r->machine, NODE_DRAINING);
     host->source->ops->reclaim(host->source, &order);
 }
 
-/* A report that finds no room is due again soon. */
+/* Sends a report. A report that finds no room is due again soon. */
 static void reclaim_report(struct operator_host *host, const struct reclaim *r, wall_time now)
 {
     bool gave_up = r->phase == RECLAIM_GAVE_UP;
@@ -145,10 +145,11 @@ void operator_reclaims_step(struct operator_host *host)
     host->counts.reclaims = reclaims_running(host->reclaims);
 }
 
-/* -- words -- */
+/* -- messages of shard and source -- */
 
-/* Wire: one machine an order. More than one is taken as so many orders, the first under the id of
- * the instruction; none is nothing to do. */
+/* Stores a reclaim order, which names one machine on the wire. More than one machine is treated as
+ * several orders, the first with the id of the instruction. An order without a machine is
+ * ignored. */
 enum err operator_reclaims_take(struct operator_host *host,
                                 const Bigfleet__V1alpha1__ReclaimInstruction *order,
                                 struct note *note)
@@ -194,7 +195,7 @@ void operator_reclaim_ended(struct operator_host *host, struct str instruction_i
     else
         LOG_INFO(&host->log, "reclaim finished", log_str("machine", r->machine));
     nodes_reclaim(host->nodes, r->machine, phase);
-    /* The reclaim ended before its start was acknowledged. One that did not begin is not
+    /* The reclaim ended before its start was acknowledged. A reclaim that did not begin is not
      * acknowledged. */
     if ((r->phase == RECLAIM_STARTED || !why.len) && !r->acknowledged && host->connected)
         (void)operator_answer(host, frames_reclaim_ack(&host->parts, r->id, &host->frame));

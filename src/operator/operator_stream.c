@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The stream to the shard: dialled, kept, dialled again; frames from the shard; when a roll-up is sent.
+/* The stream to the shard: connecting, reconnecting, frames from the shard, and when a roll-up is
+ * sent.
  *
- * Two kinds of frames wait when the shard reads slowly: answers, in order, at most
- * UPLINK_ANSWERS_MAX (a newer one is dropped: the shard's own timeout covers it), and one roll-up,
- * which is written only when there is room for it and so is never older than the moment it leaves.
+ * Two kinds of frames wait when the shard reads slowly. Answers wait in order, at most
+ * UPLINK_ANSWERS_MAX; a further answer is dropped, because the shard's own timeout handles it. One
+ * roll-up waits; it is written only when there is room, so it always contains the present demand.
  *
- * A stream that ended is opened again after 0.5 to 30 s, with jitter. The pause starts small again
- * only after a stream that lasted LASTED_MS: two operators of one cluster, who take turns
- * throwing each other out, slow down instead of spinning. */
+ * A stream that ended is opened again after 0.5 to 30 s, with jitter. The pause is reset only after
+ * a stream that lasted LASTED_MS. So two operators of one cluster, which replace each other's
+ * streams, slow down instead of spinning. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -22,11 +23,12 @@ enum {
     PAUSE_FIRST_MS = 500,
     PAUSE_MAX_MS = 30 * 1000,
     LASTED_MS = 30 * 1000,
-    PING_AFTER_MS = 20 * 1000, /* of silence: a shard's host that died says nothing */
+    /* silence after which a ping is sent, because a crashed shard host sends nothing */
+    PING_AFTER_MS = 20 * 1000,
     PING_TIMEOUT_MS = 20 * 1000,
 };
 
-/* -- answers -- */
+/* -- queued answers -- */
 
 static void stream_drop_answer(struct uplink *u)
 {
@@ -60,7 +62,7 @@ bool operator_answer(struct operator_host *host, enum err written)
     return true;
 }
 
-/* -- when a roll-up goes out -- */
+/* -- sending roll-ups -- */
 
 static void stream_want_rollup(struct operator_host *host)
 {
@@ -71,8 +73,9 @@ static void stream_want_rollup(struct operator_host *host)
     loop_defer(host->io->loop, &host->uplink.pump);
 }
 
-/* A change waits for its like, and for the answer to the roll-up before: a shard that is slow is
- * not given more to do. Without an answer the interval sends it. */
+/* Schedules a roll-up. Several changes are sent together, and only after the previous roll-up was
+ * answered, so that a slow shard is not overloaded. Without an answer, the regular interval sends
+ * the change. */
 void operator_demand_changed(struct operator_host *host)
 {
     if (!host->open || !demand_whole(host->demand) || host->awaiting) return;
@@ -88,7 +91,7 @@ static void on_interval(struct timer *timer)
 {
     struct operator_host *host = CONTAINER_OF(timer, struct operator_host, due);
 
-    /* A whole interval later, what has no answer beside the newest was refused. */
+    /* After a whole interval, unanswered roll-ups except the newest were refused. */
     if (host->awaiting)
         host->counts.rollups_unanswered++;
     else
@@ -121,7 +124,7 @@ static void stream_pump(struct operator_host *host)
 
     if (!u->call || host->closing) return;
     while (u->answer_count > 0) {
-        /* ERR_FULL: on_writable calls again. Any other error ends the stream, and on_end follows. */
+        /* ERR_FULL: on_writable calls again. Any other error ends the stream; on_end follows. */
         if (rpc_call_send(u->call, u->answers[u->answer_first])) return;
         stream_drop_answer(u);
     }
@@ -251,7 +254,7 @@ static void on_message(void *owner, struct rpc_client_call *, struct str message
     operator_step_later(host);
 }
 
-/* -- the stream -- */
+/* -- opening and closing the stream -- */
 
 static void stream_closed(struct operator_host *host, enum grpc_status status, struct str why)
 {
@@ -287,7 +290,7 @@ static void on_end(void *owner, struct rpc_client_call *, const struct rpc_outco
     stream_closed(host, outcome->status, outcome->text);
 }
 
-/* The Hello is on its way. */
+/* Begins the session after the Hello was sent. */
 static void stream_opened(struct operator_host *host)
 {
     host->counts.sessions++;
@@ -313,7 +316,7 @@ static void stream_open(struct operator_host *host)
     if (host->closing || u->call || timer_running(&u->pause) || !rpc_channel_ready(u->channel))
         return;
     err = rpc_call_start(u->channel, &options, &events, host, &u->call);
-    if (err) { /* no memory, no timer: later */
+    if (err) { /* no memory or timer: retry later */
         timer_start_in(&u->pause, PAUSE_MAX_MS);
         return;
     }
@@ -331,7 +334,7 @@ static void on_pause_over(struct timer *timer)
     stream_open(CONTAINER_OF(timer, struct operator_host, uplink.pause));
 }
 
-/* That no shard can be reached is logged once for each time it becomes so. */
+/* Logs once, each time that all shards become unreachable. */
 static void on_channel_change(void *owner)
 {
     struct operator_host *host = owner;

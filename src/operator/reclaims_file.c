@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes and reads the file of the orders, a line each. Pure. */
+/* Writes and reads the file of the reclaim orders, one line per order. Pure. */
 #include "operator/reclaims_file.h"
 
 #include "text/json.h"

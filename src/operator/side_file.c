@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One job at a time looks at the file and reads it, or publishes a content. Two buffers: that of the
- * job, and on the loop the content that was reported last or the one that waits. */
+/* One job at a time checks and reads the file, or publishes a content. There are two buffers: one
+ * for the job, and one on the loop for the content that was reported last or that waits. */
 #include "operator/side_file.h"
 
 #include <stdio.h>
@@ -14,24 +14,25 @@ struct side_file {
     char path[FS_PATH_CAP];
     struct loop_worker *worker;
     struct timer timer;
-    /* the job's, while it runs */
+    /* owned by the job while it runs */
     struct job job;
     struct buf content;
-    struct fs_info seen; /* watched: of the last reading */
+    struct fs_info seen; /* watched: file info at the last reading */
     bool changed;
     uint64_t unique;
     enum err err;
-    /* the loop's */
-    struct buf other; /* watched: reported last; written: waits */
+    /* owned by the loop */
+    struct buf other; /* watched: the content reported last; written: the content that waits */
     bool has_other;
     uint64_t mark, other_mark;
     bool runs, closing;
-    enum err trouble; /* reported last */
+    enum err trouble; /* the error reported last */
 };
 
-/* -- on the worker -- */
+/* -- on the worker's thread -- */
 
-/* After an error `seen` is unchanged, so that the next check reads again. */
+/* Reads the file if it changed. After an error `seen` is unchanged, so that the next check reads
+ * again. */
 static void side_file_look(struct job *job)
 {
     struct side_file *f = CONTAINER_OF(job, struct side_file, job);
@@ -44,7 +45,8 @@ static void side_file_look(struct job *job)
     buf_clear(&f->content);
     f->err = fs_read_whole(fs, f->path, f->options.bytes_max, &f->content);
     if (!f->err) f->err = fs_stat(fs, f->path, &after);
-    if (f->err || !fs_same(&before, &after)) return; /* the file is being written: next time */
+    /* the file is being written: read it at the next check */
+    if (f->err || !fs_same(&before, &after)) return;
     f->seen = after;
     f->changed = true;
 }
@@ -57,7 +59,7 @@ static void side_file_publish(struct job *job)
         fs_publish(f->options.io->fs, f->path, buf_peek(&f->content), f->options.mode, f->unique);
 }
 
-/* -- on the loop -- */
+/* -- on the loop's thread -- */
 
 static void side_file_report(struct side_file *f)
 {
@@ -65,7 +67,7 @@ static void side_file_report(struct side_file *f)
 
     if (f->err == f->trouble) return;
     f->trouble = f->err;
-    f->seen = (struct fs_info){0}; /* a file that comes back is read, also if it is the old one */
+    f->seen = (struct fs_info){0}; /* a file that reappears is read again, even if unchanged */
     snprintf(why, sizeof why, "%s: %s", f->path, err_text(f->err));
     f->options.on_trouble(f->options.owner, f->err, why);
 }
@@ -82,7 +84,8 @@ static void on_looked(struct job *job, enum err err)
     f->trouble = ERR_OK;
     if (f->has_other && str_equal(content, buf_peek(&f->other))) return;
     buf_clear(&f->other);
-    f->has_other = !buf_append(&f->other, content); /* no memory: reported once too often */
+    /* without memory the same content may be reported again */
+    f->has_other = !buf_append(&f->other, content);
     f->options.on_content(f->options.owner, content);
 }
 
@@ -94,7 +97,8 @@ static void side_file_swap(struct side_file *f)
     f->other = content;
 }
 
-/* Starts the next write, unless one runs or a failure is not SIDE_FILE_EVERY_MS ago. */
+/* Starts the next write, unless a write runs or the last failure is less than SIDE_FILE_EVERY_MS
+ * ago. */
 static void side_file_begin(struct side_file *f)
 {
     if (!f->has_other || f->runs || timer_running(&f->timer)) return;
@@ -115,7 +119,7 @@ static void on_published(struct job *job, enum err err)
     if (err || f->closing) return;
     if (f->err) {
         side_file_report(f);
-        if (!f->has_other) { /* nothing newer: the same again */
+        if (!f->has_other) { /* no newer content: retry the same */
             side_file_swap(f);
             f->other_mark = f->mark;
             f->has_other = true;
@@ -208,7 +212,8 @@ void side_file_close(struct side_file *f)
     f->closing = true;
     timer_deinit(&f->timer);
     worker_close(f->worker);
-    if (f->has_other && !f->options.on_content) /* best effort: the next start writes anew */
+    /* best effort, because the next start writes the file again */
+    if (f->has_other && !f->options.on_content)
         (void)fs_publish(f->options.io->fs, f->path, buf_peek(&f->other), f->options.mode,
                          entropy_u64(f->options.io->entropy));
     buf_deinit(&f->content);

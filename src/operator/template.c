@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Templates: cut into texts and placeholders when they are read, put together when they are rendered.
- * Every value is checked for its context. Pure. */
+/* Templates: split into texts and placeholders when read, joined when rendered. Every value is
+ * checked for its context. Pure. */
 #include "operator/template.h"
 
 #include <assert.h>
@@ -95,7 +95,7 @@ static enum err add_placeholder(struct template *t, struct str text, size_t line
                      (int)min_size(text.len, 60), text.at);
 }
 
-/* The place of `two`, or the end. */
+/* Returns the index of `two` in `text`, or the length of `text`. */
 static size_t find_two(struct str text, const char *two)
 {
     const char *at = text.len ? memmem(text.at, text.len, two, 2) : NULL;
@@ -116,7 +116,7 @@ static bool is_quote(struct str text, size_t at)
     return at < text.len && str_has(STR("'\"`"), text.at[at]);
 }
 
-/* Does the line end inside quotes, as far as it goes? */
+/* True if the line so far ends inside quotes. */
 static bool is_quoted(struct str line)
 {
     char open = '\0';
@@ -131,8 +131,8 @@ static bool is_quoted(struct str line)
     return open != '\0';
 }
 
-/* {{json}} in quotes is a mistake, though harmless: its value is inert in any quotes. Where
- * {{shell}} may be, template_shell_scan decides. */
+/* Refuses {{json}} inside quotes: a harmless mistake, because its value has no meaning to a shell
+ * in any quotes. template_shell_check() decides where {{shell}} is allowed. */
 static enum err check_quotes(struct str before, struct str word, struct str after,
                              struct note *note)
 {
@@ -210,9 +210,9 @@ void template_close(struct template *t)
     free(t);
 }
 
-/* -- rendering -- */
+/* -- rendering a template -- */
 
-/* Characters that no shell, YAML, JSON or TOML gives a meaning inside a word. */
+/* Characters that have no special meaning inside a word in shells, YAML, JSON and TOML. */
 static bool is_plain(struct str value)
 {
     if (value.len == 0) return true;
@@ -223,7 +223,7 @@ static bool is_plain(struct str value)
 
 static bool has_control(struct str value)
 {
-    /* U+2028, U+2029, U+FFFE, U+FFFF, and U+0080 to U+009F: YAML takes them for a break or
+    /* U+2028, U+2029, U+FFFE, U+FFFF, and U+0080 to U+009F: YAML treats them as line breaks or
      * refuses them. */
     static const char *const sequences[] = {"\xe2\x80\xa8", "\xe2\x80\xa9", "\xef\xbf\xbe",
                                             "\xef\xbf\xbf"};
@@ -247,10 +247,10 @@ static enum err write_shell_word(struct str value, struct buf *out)
     return err ? err : buf_append_byte(out, '\'');
 }
 
-/* Letters, digits and _ . / : @ - as they are, which no shell, quoted or not, gives a meaning
- * inside a word; any other character as \uXXXX. Unquoted or in double quotes a shell may drop
- * the backslash, and never runs what is left. Characters past U+FFFF stay: YAML has no
- * surrogate pairs, and no shell gives their bytes a meaning. */
+/* Writes letters, digits and _ . / : @ - unchanged, because no shell, quoted or not, gives them a
+ * meaning inside a word. Other characters become \uXXXX. Unquoted or in double quotes a shell may
+ * drop the backslash, but never executes the rest. Characters past U+FFFF stay, because YAML has no
+ * surrogate pairs and no shell gives their bytes a meaning. */
 static enum err write_json_string(struct str value, struct buf *out)
 {
     enum err err = buf_append_byte(out, '"');
@@ -292,7 +292,7 @@ static enum err write_value(const struct template_part *part, struct str value, 
     return buf_append(out, value);
 }
 
-/* A value for CONTEXT_PLAIN, or a part of a list that is quoted as a whole later. */
+/* Checks a value for CONTEXT_PLAIN, or one value of a list that is later quoted as a whole. */
 static enum err plain_check(const struct template_part *part, struct str value, struct note *note)
 {
     char room[TEMPLATE_NAME_CAP];

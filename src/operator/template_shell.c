@@ -1,34 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads a template as a shell would, as far as words, quotes, comments and parameters go. Anything else
- * makes the state unclear, and from there on no quoted word is accepted. Pure. */
+/* Reads a template as a shell would, limited to words, quotes, comments and parameters. Anything
+ * else makes the state unclear, and from there on no quoted word is accepted. Pure. */
 #include "operator/template_shell.h"
 
 #include <stdio.h>
 
 enum {
-    VALUE = '\1',   /* what follows a text is a placeholder */
-    HERES_MAX = 64, /* here-documents of one template that are known apart */
+    VALUE = '\1',   /* stands for the placeholder that follows a text */
+    HERES_MAX = 64, /* here-documents per template whose end words are stored */
     HERE_WORD_MAX = 64,
 };
 
 struct scan {
-    char quote;        /* ' or ", # in a comment; 0: none */
-    size_t quote_line; /* where it opens */
+    char quote;        /* ' or " inside quotes, # in a comment; 0: none */
+    size_t quote_line; /* line where the quote opens */
     size_t line;
-    char before;         /* the byte before */
-    bool in_word;        /* of the unquoted text: a # here is no comment */
-    bool after_value;    /* a # here may be one: the value may be empty */
-    const char *unclear; /* NULL: all so far was understood */
+    char before;         /* the previous byte */
+    bool in_word;        /* inside an unquoted word, where # begins no comment */
+    bool after_value;    /* after a value; # may begin a comment if the value is empty */
+    const char *unclear; /* why the state is unclear; NULL: everything so far was understood */
     size_t unclear_line;
 };
 struct here { /* the word that ends a here-document */
     size_t line, len;
-    bool known; /* false: it could be anything */
+    bool known; /* false: the end word could be anything */
     char word[HERE_WORD_MAX];
 };
 struct heres {
     size_t count;
-    bool open_less; /* the text before ends with < */
+    bool open_less; /* the previous text ends with < */
     struct here all[HERES_MAX];
 };
 
@@ -44,13 +44,13 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
-/* Bytes that end a word when they are not quoted. */
+/* True for bytes that end an unquoted word. */
 static bool ends_word(char c)
 {
     return is_blank(c) || c == '\n' || str_has(STR(";&|<>()"), c);
 }
 
-/* The length of "${NAME}" in front of `rest`; 0: it is more than a name. */
+/* Returns the length of "${NAME}" at the start of `rest`; 0: it is more than a name. */
 static size_t parameter_len(struct str rest)
 {
     size_t len = 2;
@@ -71,7 +71,8 @@ static size_t scan_dollar(struct scan *s, struct str rest, char next)
     return len ? len : 1;
 }
 
-/* A newline that is escaped joins two lines; between blanks it joins no word and no operator. */
+/* Reads a backslash. An escaped newline joins two lines; between blanks it joins neither words nor
+ * operators. */
 static size_t scan_backslash(struct scan *s, char next)
 {
     if (next == VALUE || next == '\0') doubt(s, "a backslash right before a placeholder");
@@ -89,7 +90,7 @@ static void open_quote(struct scan *s, char quote)
     s->in_word = quote != '#';
 }
 
-/* At the front of `rest`, outside of quotes: how many bytes were read. */
+/* Reads the start of `rest` outside of quotes; returns the number of bytes read. */
 static size_t scan_command(struct scan *s, struct str rest, char next)
 {
     char c = rest.at[0];
@@ -138,7 +139,7 @@ static void scan_text(struct scan *s, struct str text, bool last)
     }
 }
 
-/* The author's own text behind |. */
+/* Checks the author's own text after |. */
 static bool is_plain_text(struct str text)
 {
     for (size_t i = 0; i < text.len; i++)
@@ -158,7 +159,7 @@ static void scan_value(struct scan *s, const struct template_part *part)
 
 /* -- here-documents -- */
 
-/* What follows << : the word, without its quotes. */
+/* Reads the end word after << and removes its quotes. */
 static void read_here(struct str rest, struct here *here)
 {
     char quote = '\0';
@@ -173,7 +174,7 @@ static void read_here(struct str rest, struct here *here)
         else
             here->word[here->len++] = c;
     }
-    here->known = here->len > 0 && at < rest.len; /* else a value follows, which may belong to it */
+    here->known = here->len > 0 && at < rest.len; /* else the word may include a value */
 }
 
 static void add_here(struct heres *heres, struct str rest, size_t line)
@@ -182,7 +183,8 @@ static void add_here(struct heres *heres, struct str rest, size_t line)
 
     *here = (struct here){.line = line};
     if (heres->count < HERES_MAX) heres->count++;
-    if (heres->count < HERES_MAX) read_here(rest, here); /* the last place is for all others */
+    /* the last entry stands for all further here-documents */
+    if (heres->count < HERES_MAX) read_here(rest, here);
 }
 
 static void find_heres(struct heres *heres, const struct template_part *part)
@@ -197,13 +199,13 @@ static void find_heres(struct heres *heres, const struct template_part *part)
         line += text.at[i] == '\n';
         if (str_starts(rest, STR("<\\\n"))) add_here(heres, STR_EMPTY, line);
         if (!str_starts(rest, STR("<<"))) continue;
-        while (i + 2 < text.len && text.at[i + 2] == '<') i++; /* <<< counts as one */
+        while (i + 2 < text.len && text.at[i + 2] == '<') i++; /* treat <<< as one operator */
         add_here(heres, str_tail(text, i + 2), line);
     }
     heres->open_less = text.len > 0 && text.at[text.len - 1] == '<';
 }
 
-/* Could a line that begins so and contains a plain value be the last of one? */
+/* Returns the here-document that a line with this start and a plain value could end; NULL: none. */
 static const struct here *ended_here(const struct heres *heres, struct str line)
 {
     while (line.len > 0 && line.at[0] == '\t') line = str_tail(line, 1);
@@ -214,8 +216,8 @@ static const struct here *ended_here(const struct heres *heres, struct str line)
     return NULL;
 }
 
-/* How the line of part `at` begins, up to its first placeholder: what a placeholder is replaced with may
- * complete the word of a here-document, and so may a line that a backslash continues. */
+/* Returns the start of the line of part `at`, up to its first placeholder. A placeholder's value
+ * may complete the end word of a here-document, and so may a line continued by a backslash. */
 static struct str line_start(const struct template_part *parts, size_t at)
 {
     for (size_t i = at; i-- > 0;) {
@@ -232,7 +234,7 @@ static struct str line_start(const struct template_part *parts, size_t at)
     return STR_EMPTY;
 }
 
-/* -- the verdict -- */
+/* -- the check of a template -- */
 
 const char *template_part_name(const struct template_part *part, char name[TEMPLATE_NAME_CAP])
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decides whether a template keeps its values apart from its shell code.
+/* Checks that values cannot become shell code in a rendered template.
  *
- * Requirement values are chosen by those who ask for machines, not by the template's author, and the
- * blob runs as root on a new node. A value in single quotes is one word only where sh and bash
- * read a word. The check knows plain words, quotes, comments and parameters; behind anything else
- * (a substitution, a here-document, arithmetic) it refuses every quoted word, because a template
- * can assign the value to a variable before that. Pure. */
+ * Requirement values are chosen by users who request machines, not by the template's author, and
+ * the blob runs as root on a new node. A value in single quotes is one word only where sh and bash
+ * read a word. The check understands plain words, quotes, comments and parameters. After anything
+ * else (a substitution, a here-document, arithmetic) it refuses every quoted word, because a
+ * template can assign the value to a variable before that. Pure. */
 #ifndef OPERATOR_TEMPLATE_SHELL_H
 #define OPERATOR_TEMPLATE_SHELL_H
 #include "base/err.h"
@@ -14,7 +14,7 @@
 #include "model/requirement.h"
 
 enum context {
-    CONTEXT_PLAIN, /* inserted as it is; only label characters are accepted */
+    CONTEXT_PLAIN, /* inserted unchanged; only label characters are accepted */
     CONTEXT_SHELL, /* one single-quoted word */
     CONTEXT_JSON,  /* one quoted string, valid in JSON and in YAML */
 };
@@ -29,17 +29,18 @@ struct template_part {
     enum template_part_kind kind;
     enum context context;
     size_t line;
-    struct str text;      /* TEXT; REQUIREMENT: the key */
-    struct str otherwise; /* REQUIREMENT */
+    struct str text;      /* TEXT: the text; REQUIREMENT: the key */
+    struct str otherwise; /* REQUIREMENT: the default */
     bool has_otherwise;
 };
 enum { TEMPLATE_NAME_CAP = sizeof "requirement " + LABEL_KEY_MAX };
-/* "cluster_id", "requirement KEY", as the template spells it. */
+/* Returns the placeholder as the template spells it: "cluster_id", "requirement KEY". */
 const char *template_part_name(const struct template_part *part, char name[TEMPLATE_NAME_CAP]);
 static inline bool is_alphanumeric(char c)
 {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
-/* ERR_PARSE with a note: a quoted word may be no word, or a plain value may end a here-document. */
+/* Checks a template. ERR_PARSE with a note: a quoted word may not be one word, or a plain value may
+ * end a here-document. */
 enum err template_shell_check(const struct template_part *parts, size_t count, struct note *note);
 #endif

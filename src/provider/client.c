@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections, calls, and where calls wait. A call is sent when a connection has room for it; a call
- * that was sent ends once, by its answer or by the end of its connection. All on the loop's thread. */
+/* Connections, calls, and the queue of waiting calls. A call is sent when a connection has room for
+ * it. A sent call ends once, by its answer or by the end of its connection. All on the loop's
+ * thread. */
 #include "provider/client.h"
 
 #include <stdlib.h>
@@ -15,39 +16,39 @@ enum {
     TIMEOUT_MS = 30 * 1000,
     WAIT_MAX_MS = 30 * 1000,
     LIST_TIMEOUT_MS = 120 * 1000,
-    /* Requests are kept until their answers, to be sent again: all up to KEPT_MAX, larger ones while
-     * all together are below kept_max. Bootstrap blobs of tens of thousands of calls are not:
-     * the shard derives those anew. */
+    /* Requests are kept until their answers arrive, because they may be sent again: all requests up
+     * to KEPT_MAX, and larger ones while their total is below kept_max. The bootstrap blobs of tens
+     * of thousands of calls are not kept, because the shard can derive them again. */
     KEPT_MAX = 2048,
     KEPT_LARGE_MAX = 16 << 20,
     REQUEST_MAX = 64 << 20,
     LANE_BYTES_MAX =
-        32 << 20, /* half of what a connection may hold for a peer that does not read */
+        32 << 20, /* half of what a connection may buffer for a peer that does not read */
     ACK_MAX = 4 << 20,
 };
 
 struct call {
-    struct list link; /* in provider.waiting, or alone */
+    struct list link; /* in provider.waiting, or in no list */
     struct provider *provider;
-    struct call_lane *lane; /* while it runs */
+    struct call_lane *lane; /* while the call runs */
     enum provider_verb verb;
     uint64_t timeout_ms;
     uint32_t attempts;
-    bool stamped;       /* with the caller's own token */
-    bool refused;       /* a fence that named no newer epoch refused it once */
-    mono_time asked;    /* by the caller */
-    mono_time sent;     /* the last time */
-    struct buf request; /* without its sequence number; empty once it is not needed */
-    size_t bytes;       /* of the request, of which the connection may still hold a copy */
-    size_t kept;        /* while it runs: of `request` beyond KEPT_MAX, counted in provider.kept */
+    bool stamped;       /* the caller chose the token */
+    bool refused;       /* the call was refused once by a fence that named no newer epoch */
+    mono_time asked;    /* when the caller started the call */
+    mono_time sent;     /* when the call was last sent */
+    struct buf request; /* without its sequence number; empty when no longer needed */
+    size_t bytes;       /* size of the request; the connection may still hold a copy */
+    size_t kept;        /* while running: size of `request` if above KEPT_MAX; in provider.kept */
     provider_done_fn *done;
     void *context;
 };
 
-/* Numbers of proto/bigfleet/v1alpha1/provider.proto: where each request has its fields. */
+/* Field numbers of the token in each request: proto/bigfleet/v1alpha1/provider.proto. */
 static const struct verb {
     const char *path;
-    uint32_t shard_id, epoch, sequence; /* 0: it carries no token */
+    uint32_t shard_id, epoch, sequence; /* 0: the request has no token */
 } verbs[] = {
     [PROVIDER_CREATE] = {"/bigfleet.v1alpha1.CapacityProvider/Create", 3, 4, 5},
     [PROVIDER_CONFIGURE] = {"/bigfleet.v1alpha1.CapacityProvider/Configure", 4, 5, 6},
@@ -63,14 +64,14 @@ enum {
     DRAIN_GRACE = 2,
 };
 
-/* --- how it ended --- */
+/* --- results of calls --- */
 
 enum provider_end provider_judge(const struct rpc_outcome *outcome, bool mutates)
 {
     if (!outcome->err) return PROVIDER_DONE;
     if (!outcome->answered) {
         if (outcome->err == ERR_UNKNOWN) return PROVIDER_UNKNOWN;
-        /* HTTP said no in the provider's place, and sent nothing on. */
+        /* An HTTP proxy refused the call and did not pass it on. */
         return outcome->attempts > 0 && outcome->status != GRPC_UNAVAILABLE &&
                        outcome->err != ERR_TIMEOUT && outcome->err != ERR_CANCELLED
                    ? PROVIDER_REFUSED
@@ -83,7 +84,7 @@ enum provider_end provider_judge(const struct rpc_outcome *outcome, bool mutates
                                                                            : PROVIDER_REFUSED;
 }
 
-/* wire.md 3.2 has no structured detail of a fence, but the text of a refusal names the mark. */
+/* Parses the text of a refusal, because wire.md 3.2 defines no structured detail for a fence. */
 bool provider_fence_epoch(struct str text, int64_t *ret_epoch)
 {
     static const char phrase[] = "is not newer than (";
@@ -153,7 +154,7 @@ static enum err lane_open(struct provider *p, struct note *note)
     return err;
 }
 
-/* --- a call --- */
+/* --- running a call --- */
 
 static void call_waits(struct call *call)
 {
@@ -181,7 +182,7 @@ static void call_end(struct call *call, const struct provider_answer *answer)
 {
     struct provider_answer ended = *answer;
 
-    /* Before its repeat was refused a copy of it may have been carried out. */
+    /* An earlier attempt was refused, but a copy of that attempt may have been applied. */
     if (call->refused && ended.end != PROVIDER_DONE && ended.end != PROVIDER_FENCED)
         ended.end = PROVIDER_UNKNOWN;
     call->done(call->context, &ended);
@@ -201,9 +202,9 @@ static void call_again(struct call *call)
     timer_start_in(&call->provider->turn, 0);
 }
 
-/* A fence that names no epoch above ours may be no newer process: a proxy between us and the
- * provider that sends a call twice gets the second copy refused. What a number that no other call
- * had is answered decides. */
+/* True if the fence may be false. A fence that names no epoch above ours does not prove that a
+ * newer process exists: a proxy that sends a call twice gets the second copy refused. The answer to
+ * a new sequence number decides. */
 static bool is_doubtful(const struct call *call, const struct provider_answer *answer)
 {
     int64_t epoch;
@@ -244,7 +245,8 @@ static void on_answer(void *owner, const struct rpc_client_call *,
             call_again(call);
             return;
         }
-        answer.end = PROVIDER_UNKNOWN; /* it cannot be asked again: Get says */
+        /* the request was not kept and cannot be sent again; the caller must use Get */
+        answer.end = PROVIDER_UNKNOWN;
     }
     call_end(call, &answer);
 }
@@ -257,7 +259,7 @@ static enum err call_send(struct call *call, struct call_lane *lane)
         .idempotent = call->verb == PROVIDER_GET,
         .untraced = true,
         .response_max = ACK_MAX,
-        /* One: what is sent again has to be stamped again. */
+        /* 1, because a new attempt needs a new sequence number */
         .attempts_max = call->verb == PROVIDER_GET ? PROVIDER_ATTEMPTS_MAX : 1,
     };
     size_t unstamped = call->request.len;
@@ -289,10 +291,10 @@ static enum err call_send(struct call *call, struct call_lane *lane)
     return ERR_OK;
 }
 
-/* --- waiting --- */
+/* --- the waiting queue --- */
 
-/* Where the next one goes: the lane that took the last call first, so that few are used while few are
- * needed. NULL: nowhere yet, and on_change will come. */
+/* Returns the lane for the next call: the lane of the last call first, so that no more lanes are
+ * used than needed. NULL: none is free; on_change will be called. */
 static struct call_lane *choose(struct provider *p)
 {
     uint32_t ready = 0;
@@ -307,14 +309,15 @@ static struct call_lane *choose(struct provider *p)
         p->lane_next = at;
         return lane;
     }
-    /* With no connection at all a call fails there, and says why. */
+    /* If there is no connection at all, the call fails on this lane, with the reason. */
     if (ready == 0 && rpc_channel_failing(p->lanes[0].channel)) return &p->lanes[0];
     if (ready == p->lane_count && ready < p->options.connections_max) (void)lane_open(p, NULL);
     return NULL;
 }
 
-/* Why a call that waits is not sent any more; NULL: it goes on waiting. Calls are late also when
- * nothing makes room for them: a peer that takes no streams, a call that runs long. */
+/* Returns why a waiting call must end without being sent; NULL: it continues to wait. A call can
+ * also be late because there is no room for it: a peer that accepts no streams, or long-running
+ * calls. */
 static const char *call_given_up(const struct call *call)
 {
     const struct provider *p = call->provider;
@@ -332,7 +335,7 @@ static void end_given_up(struct provider *p)
         struct call *call = CONTAINER_OF(node, struct call, link);
         const char *why = call_given_up(call);
 
-        if (!why && !p->held) return; /* those behind it came later */
+        if (!why && !p->held) return; /* the calls after this one are younger */
         if (!why) continue;
         call_stops_waiting(call);
         call_end_unsent(call, why);
@@ -348,7 +351,7 @@ static void pump(struct provider *p)
     while (!p->closing && !list_empty(&p->waiting) && (lane = choose(p)) != NULL) {
         struct call *call = CONTAINER_OF(p->waiting.next, struct call, link);
         enum err err = call_send(call, lane);
-        if (err == ERR_FULL) break; /* timers; a call that ends makes room */
+        if (err == ERR_FULL) break; /* no free timer; a call that ends frees one */
         call_stops_waiting(call);
         if (err) call_end_unsent(call, "out of memory");
     }
@@ -412,7 +415,7 @@ enum err provider_call(struct provider *p, const struct provider_request *reques
     call->bytes = call->request.len;
     list_append(&p->waiting, &call->link);
     call_waits(call);
-    timer_start_in(&p->turn, 0); /* not from here: it may end calls */
+    timer_start_in(&p->turn, 0); /* later, because pump() may end calls */
     return ERR_OK;
 }
 
@@ -423,7 +426,7 @@ void provider_stop_mutating(struct provider *p, const char *why)
     timer_start_in(&p->turn, 0);
 }
 
-/* --- life --- */
+/* --- open and close --- */
 
 static void provider_free(struct provider *p)
 {
@@ -502,7 +505,7 @@ enum err provider_open(const struct provider_options *options, struct provider *
         return err;
     }
     err = lane_open(p, note);
-    if (err) { /* the loop frees it, when the channel that was opened is gone */
+    if (err) { /* the loop frees `p` when the opened channel is closed */
         p->closing = true;
         rpc_channel_close(p->bulk, on_channel_closed, p);
         return err;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* List: one long message, handed on in chunks.
+/* List: one long message, delivered in chunks.
  *
- * A fetch lives until on_end was called and every chunk is back, whichever is later. Chunks are used
- * again, so a List of any size takes the memory of those that are out at once. */
+ * A fetch is freed when on_end was called and every chunk was returned. Chunks are reused, so a
+ * List of any size needs only the memory of the chunks that are out at the same time. */
 #include <stdlib.h>
 
 #include "provider/client_internal.h"
@@ -11,7 +11,7 @@
 enum {
     CHUNK_BYTES = 256 << 10,
     CHUNKS_MAX = 8,
-    CHUNK_SLACK = 4 << 20, /* what one piece may bring beyond: all that came while it was paused */
+    CHUNK_SLACK = 4 << 20, /* a piece may exceed the chunk by all that arrived during a pause */
     FILTER_MAX = 1 << 20,
     FILTER_STATES = 1,
     FILTER_MAX_RESULTS = 4,
@@ -21,18 +21,18 @@ enum {
 };
 
 struct chunk {
-    struct provider_chunk chunk; /* what the caller sees */
+    struct provider_chunk chunk; /* the part that the caller sees */
     struct provider_fetch *fetch;
     struct buf bytes;
 };
 struct provider_fetch {
     struct provider *provider;
-    struct rpc_client_call *call; /* NULL once ended */
-    mono_time sent, alive;        /* alive: something came */
+    struct rpc_client_call *call; /* NULL after the end */
+    mono_time sent, alive;        /* alive: when data last arrived */
     struct provider_fetch_events events;
     void *context;
     size_t chunk_bytes;
-    uint32_t chunks_max, out; /* out: with the caller */
+    uint32_t chunks_max, out; /* out: chunks that the caller holds */
     uint32_t messages;
     bool short_of_memory, two_messages;
     bool over; /* on_end was called, or the fetch never began */
@@ -128,7 +128,7 @@ void provider_chunk_done(struct provider_chunk *own)
     assert(f->out > 0);
     f->out--;
     chunk_free(chunk);
-    if (f->call) rpc_call_resume(f->call); /* nothing, when it was not paused */
+    if (f->call) rpc_call_resume(f->call); /* does nothing if the call was not paused */
     free_if_done(f);
 }
 
@@ -141,7 +141,7 @@ static enum err put_filter(const struct provider_fetch_request *request, struct 
 {
     struct pack pack = {into, ERR_OK};
 
-    for (size_t i = 0; i < request->state_count; i++) { /* not pack_u64: 0 is one, too */
+    for (size_t i = 0; i < request->state_count; i++) { /* not pack_u64(), which omits a 0 */
         pack_varint(&pack, FILTER_STATES << 3);
         pack_varint(&pack, request->states[i]);
     }
@@ -175,7 +175,7 @@ static enum err ask(struct provider *p, struct provider_fetch *f,
         err = rpc_call_send(f->call, buf_peek(&filter));
         if (err) {
             f->short_of_memory = true;
-            rpc_call_cancel(f->call); /* ends by on_end, as if the provider had not answered */
+            rpc_call_cancel(f->call); /* on_end is called as if the provider had not answered */
             err = ERR_OK;
         } else {
             rpc_call_end(f->call);

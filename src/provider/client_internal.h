@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The client from the inside; only for its own files.
+/* Internals of the client; only for its own files.
  *
- *   client.c        connections, calls, where they wait
+ *   client.c        connections, calls, the waiting queue
  *   client_fetch.c  List */
 #ifndef PROVIDER_CLIENT_INTERNAL_H
 #define PROVIDER_CLIENT_INTERNAL_H
@@ -10,33 +10,34 @@
 
 enum { LANES_MAX = 64 };
 
-struct call_lane { /* one connection for calls */
+struct call_lane { /* a connection for calls */
     struct rpc_channel *channel;
     uint32_t running;
-    size_t bytes;    /* of the requests that run */
-    mono_time alive; /* its connection last answered something, or took the place of another */
+    size_t bytes;    /* total size of running requests */
+    mono_time alive; /* when the connection last received an answer, or was opened */
 };
 struct provider {
     struct provider_options options;
     int64_t sequence;
     struct call_lane lanes[LANES_MAX];
-    uint32_t lane_count, lane_next; /* next: where the last call went */
-    struct rpc_channel *bulk;       /* List */
-    struct list waiting;            /* struct call */
-    struct timer turn;              /* sends what waits, and ends what has waited too long */
+    uint32_t lane_count, lane_next; /* lane_next: the lane of the last call */
+    struct rpc_channel *bulk;       /* connection for List */
+    struct list waiting;            /* struct call, in order of arrival */
+    struct timer turn; /* sends waiting calls, and ends calls that have waited too long */
     uint32_t waiting_count, running;
-    size_t waiting_bytes; /* of the requests that wait */
-    size_t kept;          /* of the large requests that run */
-    uint32_t open;        /* channels that exist */
-    const char *held;     /* why no mutating call is sent any more; NULL: they are sent */
+    size_t waiting_bytes; /* total size of waiting requests */
+    size_t kept;          /* bytes kept of large running requests */
+    uint32_t open;        /* number of channels that exist */
+    const char *held;     /* why mutating calls are no longer sent; NULL: they are sent */
     bool closing;
     void (*done)(void *owner);
     void *owner;
 };
 
-/* The time of what was sent at `sent` is up. When nothing at all was heard since, the connection
- * may lead nowhere, and no kernel says so for a quarter of an hour: new calls get another one. */
+/* Replaces the connection of a request that was sent at `sent` and has timed out, if nothing was
+ * received since. The peer may be unreachable, which the kernel reports only after a quarter of an
+ * hour. */
 void provider_doubt(struct rpc_channel *channel, mono_time sent, mono_time now, mono_time *alive);
-/* How it ended; `mutates`: it carried a token. */
+/* Maps an outcome to its end. `mutates`: the call carried a token. */
 enum provider_end provider_judge(const struct rpc_outcome *outcome, bool mutates);
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads a MachineList as it arrives: wire/message.h cuts it into machines, machine_wire.h reads each.
- * Tombstones come in the rest of the message, at its end. One thread, the one that merges. */
+/* Reads a MachineList as it arrives: wire/message.h splits it into machines, machine_wire.h reads
+ * each machine. Tombstones are read at the end, from the rest of the message. Runs on the one
+ * thread that merges. */
 #include "provider/list.h"
 
 #include <stdlib.h>
@@ -8,7 +9,7 @@
 #include "wire/message.h"
 #include "wire/pb/bigfleet_v1alpha1_provider.pb-c.h"
 
-/* Decoded, a tombstone is a pointer and a copy of its text: at most a few times its bytes. */
+/* A decoded tombstone is a pointer and a copy of its text: at most a few times its encoded size. */
 enum { REST_GROWTH = 8, REST_FLOOR = 64 << 10 };
 
 struct provider_list {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Walks the fields of a Machine. Texts are views into the bytes; labels and metadata are sorted in
- * arrays of the reader; amounts that came before are found by their bytes. */
+/* Decodes the fields of a Machine. Texts are views into the bytes; labels and metadata are sorted
+ * in arrays of the reader; known amounts are found in a cache by their bytes. */
 #include "provider/machine_wire.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "text/utf8.h"
 #include "wire/field.h"
 
-/* Numbers of proto/bigfleet/v1alpha1/provider.proto. */
+/* Field numbers of proto/bigfleet/v1alpha1/provider.proto. */
 enum {
     ACK_OPERATION = 1,
     ACK_MACHINE = 2,
@@ -37,13 +37,13 @@ enum {
     ENTRY_VALUE = 2,
 };
 enum {
-    SHAPES = 512,          /* that are remembered; a newer one takes an older one's place */
-    SHAPE_BYTES_MAX = 256, /* encoded; a longer one is parsed each time */
+    SHAPES = 512,          /* cached shapes; a newer shape replaces an older one */
+    SHAPE_BYTES_MAX = 256, /* encoded; a longer shape is parsed each time */
     SORT_BY_HAND_MAX = 32,
 };
 
-struct shape {    /* amounts as they came, and what they are */
-    uint32_t len; /* 0: none */
+struct shape {    /* amounts as encoded, and their parsed values */
+    uint32_t len; /* 0: unused */
     char bytes[SHAPE_BYTES_MAX];
     struct resources resources;
 };
@@ -68,7 +68,7 @@ void machine_reader_close(struct machine_reader *reader)
     free(reader);
 }
 
-/* --- reading: single fields --- */
+/* --- single fields --- */
 
 static enum err machine_wire_refuse(const char *name, const char *why, struct note *note)
 {
@@ -105,7 +105,8 @@ static enum err take_enum(const struct field *field, const char *name, uint32_t 
     return ERR_OK;
 }
 
-/* A sub-message. A second one would have to be merged with the first; no encoder writes that. */
+/* Reads a sub-message. A second one would have to be merged with the first; no encoder writes
+ * two. */
 static enum err take_message(const struct field *field, const char *name, struct str *into,
                              struct note *note)
 {
@@ -113,7 +114,7 @@ static enum err take_message(const struct field *field, const char *name, struct
     return take_bytes(field, name, into, note);
 }
 
-/* --- reading: maps --- */
+/* --- maps --- */
 
 static enum err take_entry(struct str entry, const char *name, struct label *into,
                            struct note *note)
@@ -153,7 +154,7 @@ static int compare_keys(const void *a, const void *b)
     return str_compare(((const struct label *)a)->key, ((const struct label *)b)->key);
 }
 
-/* Mostly a handful that is nearly in order. */
+/* Sorts entries, which are usually few and nearly in order. */
 static void sort_entries(struct label *entries, size_t count)
 {
     if (count > SORT_BY_HAND_MAX) {
@@ -169,7 +170,8 @@ static void sort_entries(struct label *entries, size_t count)
     }
 }
 
-/* shard_metadata is anybody's: any UTF-8 is taken, NUL too, but a key twice is refused. */
+/* Checks shard_metadata, which any program may write: any UTF-8 is accepted, including NUL, but a
+ * duplicate key is refused. */
 static enum err check_metadata(const struct label *entries, size_t count, struct note *note)
 {
     for (size_t i = 0; i < count; i++) {
@@ -181,7 +183,7 @@ static enum err check_metadata(const struct label *entries, size_t count, struct
     return ERR_OK;
 }
 
-/* --- reading: amounts --- */
+/* --- resource amounts --- */
 
 static enum err parse_amounts(struct machine_reader *reader, struct str bytes, const char *name,
                               struct resources *ret_resources, struct note *note)
@@ -219,7 +221,7 @@ static enum err take_amounts(struct machine_reader *reader, struct str bytes, co
     return ERR_OK;
 }
 
-/* --- reading: the record --- */
+/* --- the record --- */
 
 static enum err take_host(struct str bytes, struct machine *m, struct note *note)
 {
@@ -237,7 +239,7 @@ static enum err take_host(struct str bytes, struct machine *m, struct note *note
     return err;
 }
 
-/* Parts of a record that are read only when all its fields are known. */
+/* Parts of a record that are read after all fields are known. */
 struct parts {
     struct str host, resources, allocatable;
     size_t label_count, metadata_count;

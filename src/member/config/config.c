@@ -12,7 +12,7 @@
 
 enum { VIRTUAL_NODES_MAX = 4096 };
 
-/* Everything wrong is gathered; what cannot even be said is in `err`. */
+/* Collects all problems. `err`: a problem could not be stored. */
 struct report {
     struct buf *problems, *warnings;
     size_t count;
@@ -34,7 +34,7 @@ __attribute__((format(printf, 3, 4))) static void put_line(struct report *r, str
 #define refuse(r, ...) put_line(r, (r)->problems, __VA_ARGS__)
 #define warn(r, ...)   put_line(r, (r)->warnings, __VA_ARGS__)
 
-/* -- one value each -- */
+/* -- single values -- */
 
 static bool is_numeric(const char *address)
 {
@@ -45,7 +45,7 @@ static bool is_numeric(const char *address)
            address_ip(parts.host, bytes) > 0;
 }
 
-/* https://HOST:PORT, with or without a '/' behind. ERR_INVALID: the note says why. */
+/* Reads https://HOST:PORT, with or without a trailing '/'. ERR_INVALID with a note. */
 static enum err address_of_url(struct str url, char address[CONFIG_ADDRESS_CAP], struct note *note)
 {
     struct str rest = url;
@@ -89,7 +89,7 @@ static void check_not_empty(const struct conf *conf, const char *name, struct re
     if (text && !text[0]) refuse(r, "%s must not be empty", name);
 }
 
-/* -- transport -- */
+/* -- settings of the transport -- */
 
 static void check_files(const struct member_transport *t, struct report *r)
 {
@@ -156,7 +156,7 @@ static void read_transport(const struct conf *conf, struct member_transport *t, 
     check_times(t, r);
 }
 
-/* -- coordinator -- */
+/* -- settings of a coordinator -- */
 
 static void check_coordinator(const struct conf *conf, const struct member_transport *t,
                               struct report *r)
@@ -245,7 +245,7 @@ enum err member_config_read(const struct conf *conf, struct member_config *ret_c
     return verdict(&r);
 }
 
-/* -- worker -- */
+/* -- settings of a worker -- */
 
 static void read_coordinators(const struct conf *conf, struct worker_config *c, struct report *r)
 {
@@ -285,7 +285,7 @@ enum err worker_config_read(const struct conf *conf, struct worker_config *ret_c
         .hot_reload = conf_bool(conf, "hot-reload"),
     };
 
-    /* rollout's quirk, kept: the whole table had one default and its key another. */
+    /* As in rollout, the section and its key have different defaults. */
     if (conf_source(conf, "storage.path") == CONF_DEFAULT && conf_has_section(conf, "storage"))
         c.storage_path = "./data/rollout.db";
     read_ulid(conf, "run_id", "run_id", &c.run_id, &r);

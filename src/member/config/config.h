@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The settings of worker membership: rollout's keys under rollout's names, and ours beside them
- * (workers.md § 16), read out of a conf that was loaded from flags, environment and file.
+/* The settings of worker membership: rollout's keys under rollout's names, and muster's own
+ * (workers.md § 16). They come from a conf that was loaded from flags, environment and file.
  *
- * options.h has the tables' rows; this is what they mean together. Cross-field rules are checked
- * before anything is opened, all of them, and each refusal names the keys, both numbers and the
- * rule. A coordinator serves workers only when its file has a [transport] section (or a transport
- * flag is given); without one none of this is looked at and run_id is not needed. */
+ * options.h has the rows of the tables; this file interprets them. Cross-field rules are all
+ * checked before anything is opened. Each refusal names the keys, both numbers and the rule. A
+ * coordinator serves workers only if its file has a [transport] section or a transport flag is
+ * given. Otherwise none of these settings is read, and run_id is not required. */
 #ifndef MEMBER_CONFIG_CONFIG_H
 #define MEMBER_CONFIG_CONFIG_H
 #include "base/buf.h"
@@ -25,10 +25,11 @@ struct member_transport {
 
 enum config_sink { CONFIG_SINK_STDOUT, CONFIG_SINK_FILE, CONFIG_SINK_NONE };
 
-/* What is opened beside the service; its own settings are in member/settings.h. */
+/* Settings of resources that are opened beside the service. The service's own settings are in
+ * member/settings.h. */
 struct member_config {
-    bool enabled;       /* there is a [transport] section; else nothing below is set */
-    struct ulid run_id; /* canonical: print it with ulid_text */
+    bool enabled;       /* there is a [transport] section; if false, nothing below is set */
+    struct ulid run_id; /* canonical; print the id with ulid_text() */
     uint64_t start_timeout_ms, loser_exit;
     struct {
         const char *path;
@@ -39,7 +40,7 @@ struct member_config {
         int heartbeat; /* enum member_events_heartbeat */
         uint64_t heartbeat_event_limit, queue;
         bool ids, rollout_only;
-        enum config_sink sink; /* of workers' events; the fleet's have events.sink */
+        enum config_sink sink; /* for workers' events; events.sink is for the fleet's */
         const char *file;
     } events;
 };
@@ -48,11 +49,11 @@ enum { MEMBER_COORDINATORS_MAX = 16 };
 enum worker_fence_action { WORKER_FENCE_STOP, WORKER_FENCE_EXIT };
 struct worker_config {
     struct ulid run_id;
-    bool has_worker_id; /* --worker-id; without it the worker makes one */
+    bool has_worker_id; /* --worker-id is given; without it the worker creates an id */
     struct ulid worker_id;
     char coordinators[MEMBER_COORDINATORS_MAX][CONFIG_ADDRESS_CAP]; /* host:port of each URL */
     size_t coordinator_count;
-    const char *coordinator_domain; /* the name the coordinator's certificate must have */
+    const char *coordinator_domain; /* the name that the coordinator's certificate must have */
     const char *storage_path;
     struct member_transport transport; /* listen_addr is not used */
     enum worker_fence_action fence_action;
@@ -62,9 +63,9 @@ struct worker_config {
     bool hot_reload;
 };
 
-/* `conf` is finished. Fills *ret_config, whose texts `conf` owns. Everything wrong is appended to
- * `problems`, one line each, as conf_problems has it: ERR_INVALID then; ERR_NOMEM, ERR_FULL.
- * `warnings`, which may be NULL, gets what is allowed and unwise. */
+/* Reads a finished `conf` into *ret_config, whose texts `conf` owns. Appends every problem to
+ * `problems`, one line each, in the format of conf_problems(), and returns ERR_INVALID. ERR_NOMEM,
+ * ERR_FULL. `warnings` may be NULL; it receives settings that are allowed but unwise. */
 enum err member_config_read(const struct conf *conf, struct member_config *ret_config,
                             struct buf *problems, struct buf *warnings);
 enum err worker_config_read(const struct conf *conf, struct worker_config *ret_config,

@@ -26,7 +26,7 @@ static const char *const modes[] = {"pyo3", "sidecar", "rust-cdylib", NULL};
 static const char *const entries[] = {"entry.pyo3", "entry.sidecar", "entry.cdylib"};
 static const char *const protocols[] = {"framed-json-uds", "grpc-uds", NULL};
 
-/* -- values, each with a closing NUL -- */
+/* -- values, each with a terminating NUL -- */
 
 static enum err manifest_keep(struct manifest *m, const char *path, struct str text,
                               const char **ret_copy, struct note *note)
@@ -78,7 +78,7 @@ static enum err one_of(const char *path, struct str text, const char *const *cho
                      (int)min_size(text.len, 40), text.at, list);
 }
 
-/* A list of strings; *ret_list ends with a NULL. */
+/* Reads a required list of strings; *ret_list ends with NULL. */
 static enum err need_list(struct manifest *m, const char *path, size_t max,
                           const char *const **ret_list, size_t *ret_count, struct note *note)
 {
@@ -105,7 +105,7 @@ static enum err need_list(struct manifest *m, const char *path, size_t max,
     return err;
 }
 
-/* -- the parts -- */
+/* -- sections of a manifest -- */
 
 static enum err check_kind(struct manifest *m, struct note *note)
 {
@@ -119,7 +119,7 @@ static enum err check_kind(struct manifest *m, struct note *note)
     return err ? err : one_of("kind", kind, kinds, &choice, note);
 }
 
-/* "3.11" and above; the rest behind the second number does not matter. */
+/* Accepts "3.11" and later; text after the second number is ignored. */
 static enum err check_python(struct str version, struct note *note)
 {
     char *dot, *end;
@@ -220,7 +220,7 @@ static enum err read_all(struct manifest *m, struct note *note)
     return err ? err : read_entry(m, note);
 }
 
-/* -- life -- */
+/* -- open and close -- */
 
 enum err manifest_open(struct str toml, struct manifest **ret_manifest, struct note *note)
 {
@@ -254,7 +254,7 @@ const struct manifest_facts *manifest_facts(const struct manifest *manifest)
     return &manifest->facts;
 }
 
-/* -- as JSON -- */
+/* -- the manifest as JSON -- */
 
 enum err manifest_json(const struct manifest *manifest, struct buf *into)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A plugin's manifest: flat TOML as rollout writes it (workers.md § 18).
+/* Reads a plugin's manifest: flat TOML as rollout writes it (workers.md § 18).
  *
- * Says what the file says and whether it makes sense by itself; loading is the worker's affair.
- * Unknown keys are let be: a manifest may carry what others read. A pyo3 manifest is read like the
- * others; the loader refuses the mode. */
+ * Checks the manifest by itself; the worker loads the plugin. Unknown keys are ignored, because
+ * other programs may read them. A pyo3 manifest is read like the others; the loader refuses that
+ * mode. */
 #ifndef MEMBER_CONFIG_MANIFEST_H
 #define MEMBER_CONFIG_MANIFEST_H
 #include "base/buf.h"
@@ -15,9 +15,9 @@ enum { MANIFEST_FILE_MAX = 256 << 10, MANIFEST_COMMAND_MAX = 64, MANIFEST_ALLOW_
 enum manifest_mode { MANIFEST_PYO3, MANIFEST_SIDECAR, MANIFEST_CDYLIB };
 enum manifest_protocol { MANIFEST_FRAMED_JSON_UDS, MANIFEST_GRPC_UDS };
 
-struct manifest;              /* opaque: the document and what was read of it */
-struct manifest_facts {       /* that a worker goes by; the other keys are checked only */
-    struct str name, version; /* all texts end with NUL, and are the manifest's */
+struct manifest;              /* opaque: the document and the values read from it */
+struct manifest_facts {       /* the keys that a worker uses; other keys are only checked */
+    struct str name, version; /* all texts are owned by the manifest and end with NUL */
     enum manifest_mode mode;
     struct str library, symbol;      /* rust-cdylib */
     const char *const *command;      /* sidecar; ends with NULL */
@@ -26,12 +26,13 @@ struct manifest_facts {       /* that a worker goes by; the other keys are check
     struct str socket_template;      /* sidecar; empty: the default */
 };
 
-/* ERR_PARSE: no TOML, a key missing or of another type. ERR_INVALID: a value that makes no sense, a
- * mode without its entry. ERR_TOO_LARGE, ERR_NOMEM. The note names what is wrong, not the file. */
+/* Reads a manifest. ERR_PARSE: not TOML, a missing key or a key of the wrong type. ERR_INVALID: an
+ * impossible value, or a mode without its entry. ERR_TOO_LARGE, ERR_NOMEM. The note names the key,
+ * but not the file. */
 enum err manifest_open(struct str toml, struct manifest **ret_manifest, struct note *note);
-void manifest_close(struct manifest *manifest); /* NULL is fine */
+void manifest_close(struct manifest *manifest); /* NULL is allowed */
 const struct manifest_facts *manifest_facts(const struct manifest *manifest);
-/* The whole manifest as one JSON object, unknown keys too: the value of plugins/<name>. ERR_FULL,
- * ERR_NOMEM. */
+/* Appends the whole manifest as one JSON object, including unknown keys: the value of
+ * plugins/<name>. ERR_FULL, ERR_NOMEM. */
 enum err manifest_json(const struct manifest *manifest, struct buf *into);
 #endif

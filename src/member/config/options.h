@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rows of the option tables that are about workers, for the tables of `coordinator run` and
- * `worker run`, and for tests. What they mean together is in config.h.
+/* Rows of the option tables about workers, for `coordinator run`, `worker run` and tests. config.h
+ * interprets their values.
  *
- * Names and defaults are those of workers.md § 16. What the coordinator has had before keeps its
- * own name and answers to the other one, too: cluster.id is id, cluster.peers join-addr, http.addr
- * http.listen, cluster.election_timeout election. cluster.leader_lease does not exist: a beat is
- * acknowledged behind a round of leadership, not behind a clock. */
+ * Names and defaults are those of workers.md § 16. Settings that the coordinator already had keep
+ * their own name and also accept rollout's name: cluster.id is id, cluster.peers join-addr,
+ * http.addr http.listen, cluster.election_timeout election. cluster.leader_lease does not exist,
+ * because heartbeats are acknowledged after a leadership round and not by a clock. */
 #ifndef MEMBER_CONFIG_OPTIONS_H
 #define MEMBER_CONFIG_OPTIONS_H
 #include "conf/option.h"
 
-/* In the order of the enum that they become: of core/, events/ and config.h. At file scope only. */
+/* Choices in the order of the enum that stores them (in core/, events/ or config.h). At file scope
+ * only. */
 #define MEMBER_CHOICES(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-/* Of a coordinator: keys without a section. */
+/* Options of a coordinator: keys without a section. */
 #define MEMBER_OPTIONS_TOP                                                                         \
     OPTION("run_id", STRING, .placeholder = "ULID", .example = "01JFEAVS7C5DE5XEAEAB91EBT5",       \
            .help = "the run that workers serve, a ULID; needed with a [transport] section"),       \
@@ -23,7 +24,7 @@
         OPTION("loser_exit", U64, .fallback = "3", .max = 255,                                     \
                .help = "the exit code of giving up")
 
-/* Of a coordinator: behind the other keys of [events]. */
+/* Options of a coordinator: its additional keys of [events]. */
 #define MEMBER_OPTIONS_EVENTS                                                                      \
     OPTION("events.heartbeat", ENUM, .also = "--heartbeat-events", .flags = OPTION_RELOAD,         \
            .choices = MEMBER_CHOICES("all", "sampled", "none"), .fallback = "all",                 \
@@ -58,7 +59,8 @@
                .help = "the file of events.worker_sink = \"file\"; a path that does not begin "    \
                        "with / is below data-dir. It rotates as events.file does")
 
-/* Of both: `gate` is OPTION_GATED where the section being there says something. */
+/* Options of coordinator and worker. `gate` is OPTION_GATED if the presence of the section has a
+ * meaning. */
 #define OPTIONS_TRANSPORT_TIMES(gate)                                                              \
     OPTION("transport.tls_dir", STRING, .flags = (gate), .fallback = "./data/tls",                 \
            .placeholder = "DIR",                                                                   \
@@ -88,7 +90,7 @@
         OPTION("transport.strict_permissions", BOOL, .flags = (gate), .fallback = "false",         \
                .help = "refuse a CA key that others may read, rather than warn")
 
-/* Of a coordinator: the sections that are its own. */
+/* Options of a coordinator: sections that only a coordinator has. */
 #define MEMBER_OPTIONS_SECTIONS                                                                    \
     OPTION("storage.path", STRING, .fallback = "./data/rollout.db", .file = OPTION_FILE_OTHER,     \
            .placeholder = "FILE",                                                                  \
@@ -203,7 +205,7 @@
         OPTION("work.max_steal", U64, .fallback = "32", .min = 1, .max = 10000,                    \
                .help = "items one steal takes at most")
 
-/* Of a worker: keys without a section. */
+/* Options of a worker: keys without a section. */
 #define WORKER_OPTIONS_TOP                                                                         \
     OPTION("run_id", STRING, .flags = OPTION_REQUIRED, .placeholder = "ULID",                      \
            .example = "01JFEAVS7C5DE5XEAEAB91EBT5", .help = "the run it serves, a ULID"),          \
@@ -221,7 +223,7 @@
         OPTION("hot-reload", BOOL, .flags = OPTION_FLAG_ONLY, .fallback = "false",                 \
                .help = "watch the plugins and load them anew when they change")
 
-/* Of a worker: its sections. */
+/* Options of a worker: keys in sections. */
 #define WORKER_OPTIONS_SECTIONS                                                                    \
     OPTION("storage.path", STRING, .fallback = "./data/worker.db", .file = OPTION_FILE_OTHER,      \
            .placeholder = "FILE",                                                                  \

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Commands as bytes.
  *
- * A command: u8 version, i64 wall ms, then operations: u8 kind, u32 length, content. Of each
- * operation only the fields of its kind are written (the table below), in the order of the bits;
- * what follows the known fields of a known kind is refused. docs/formats/member.md. */
+ * A command: u8 version, i64 wall ms, then operations: u8 kind, u32 length, content. Each operation
+ * contains only the fields of its kind (the table below), in the order of the bits. Bytes after the
+ * known fields of a known kind are refused. docs/formats/member.md. */
 #include "member/core/fields.h"
 #include "member/core/internal.h"
 
 enum { VERSION = 1, HEAD = 9, OP_HEAD = 5 };
 
-/* In the order in which they are written; the rules of CONFIGURE have a list of their own. */
+/* In writing order; the rules of CONFIGURE have a list of their own. */
 #define OP_FIELDS(X)                                                                               \
     X(WORKER, TEXT(member_op, worker, MEMBER_ID_MAX))                                              \
     X(INCARNATION, FIELD(member_op, incarnation))                                                  \
@@ -57,7 +57,7 @@ enum { OF_WORKER = F_WORKER | F_INCARNATION };
 static const uint32_t fields[MEMBER_OP_LAST + 1] = {
     [MEMBER_OP_TICK] = 0,
     [MEMBER_OP_LEAD] = F_WORKER | F_NUMBER,
-    [MEMBER_OP_CONFIGURE] = 0, /* rules */
+    [MEMBER_OP_CONFIGURE] = 0, /* the rules are encoded separately */
     [MEMBER_OP_SUSPECT] = F_WORKER | F_ALL,
     [MEMBER_OP_REGISTER] = F_WORKER | F_INSTANCE | F_EXPECT | F_FENCE | F_TERMS | F_BY,
     [MEMBER_OP_READY] = OF_WORKER,
@@ -77,7 +77,7 @@ static const uint32_t fields[MEMBER_OP_LAST + 1] = {
     [MEMBER_OP_STEAL] = OF_WORKER,
 };
 
-/* -- rules -- */
+/* -- encoding of the rules -- */
 void member_rules_defaults(struct member_rules *ret_rules)
 {
     *ret_rules = (struct member_rules){
@@ -120,7 +120,7 @@ void member_rules_write(struct encoder *out, const struct member_rules *rules)
     FIELDS_WRITE(out, rules_fields, rules);
 }
 
-/* A year and a bit: sums with T do not wrap. */
+/* True up to 400 days, so that sums with T do not wrap around. */
 static bool is_time(uint64_t ms)
 {
     return ms <= 400ull * 86400 * 1000;
@@ -159,7 +159,7 @@ uint64_t member_rules_fingerprint(const struct member_rules *rules)
     return print;
 }
 
-/* -- one operation -- */
+/* -- encoding of an operation -- */
 static void write_op(struct encoder *out, const struct member_op *op)
 {
     for (size_t i = 0; i < ARRAY_LEN(op_fields); i++)
@@ -167,7 +167,7 @@ static void write_op(struct encoder *out, const struct member_op *op)
     if (op->kind == MEMBER_OP_CONFIGURE) member_rules_write(out, op->rules);
 }
 
-/* `rules` is where they go. */
+/* Reads an operation. Writes the rules of CONFIGURE to `rules`. */
 static bool read_op(struct decoder *in, struct member_op *op, struct member_rules *rules)
 {
     op->worker = op->labels = op->text = op->bytes = STR_EMPTY;
@@ -186,7 +186,7 @@ bool member_is_id(struct str id)
     return true;
 }
 
-/* The bounds that the core relies on. */
+/* Checks the bounds that the core relies on. */
 static bool op_fits(const struct member_op *op)
 {
     bool submits = op->kind == MEMBER_OP_SUBMIT;
@@ -228,14 +228,14 @@ enum err member_batch_add(struct buf *into, const struct member_op *op)
     encode_u32(&out, 0);
     write_op(&out, op);
     if (out.err) {
-        into->len = before; /* all of it or nothing */
+        into->len = before; /* appends the whole operation or nothing */
         return out.err;
     }
     store_le32(into->data + before + 1, (uint32_t)(into->len - before - OP_HEAD));
     return ERR_OK;
 }
 
-/* The next operation's bytes; false at the end, or where they are cut. */
+/* Takes the next operation. False: no more, or the bytes are truncated. */
 static bool next_op(struct str *left, unsigned *ret_kind, struct str *ret_content)
 {
     size_t len;

@@ -8,18 +8,19 @@
 
 #include "member/core/internal.h"
 
-enum { EACH = 2 /* verdicts of one worker in one scan */ };
-#define LEAD_MAX_MS (100 * 365 * 86400000ull) /* that a worker's clock is believed to be ahead */
+enum { EACH = 2 /* verdicts per worker and scan */ };
+/* a worker clock that is further ahead is not believed */
+#define LEAD_MAX_MS (100 * 365 * 86400000ull)
 
 struct detect {
     struct detect_options options;
     uint64_t cadence_ns;
-    double phi_sigmas; /* how many deviations from the mean the threshold is */
+    double phi_sigmas; /* distance of the threshold from the mean, in standard deviations */
     uint64_t scanned_ns;
     uint64_t granted_ns;
-    struct heap dues; /* all who are watched, by when they are to be looked at */
-    /* the brake */
-    uint64_t window_ns, hold_ns; /* when they began; hold: when it ends, 0: none */
+    struct heap dues; /* all watched workers, by the time of their next check */
+    /* the mass-failure brake */
+    uint64_t window_ns, hold_ns; /* start of the window; end of the hold, 0: none */
     size_t window_count, window_failed;
     bool hold_reported;
 };
@@ -40,7 +41,8 @@ void detect_defaults(struct detect_options *ret_options)
     };
 }
 
-/* The distance from the mean that a normal variable passes with a chance of 10^-phi. */
+/* Returns the distance from the mean, in deviations, that a normal variable exceeds with
+ * probability 10^-phi. */
 static double sigmas_of(double phi)
 {
     double low = -1, high = 40;
@@ -96,7 +98,7 @@ void detect_close(struct detect *d)
 
 /* -- thresholds -- */
 
-/* A due time of before the grants counts from where they have moved it. */
+/* Returns the due time, moved by the lateness that was granted since. */
 static uint64_t due_of(const struct detect *d, const struct watched *w)
 {
     return w->due_ns + d->granted_ns;
@@ -107,7 +109,7 @@ static uint64_t soft_of(const struct detect *d, const struct watched *w)
     if (d->options.phi && d->options.kind == DETECT_DEADLINE && w->gaps >= DETECT_PHI_LEAST) {
         double least = (double)d->options.phi_min_std_ns, deviation = sqrt(w->gap_variance);
         if (deviation < least) deviation = least;
-        /* After so long a silence the history says that something is wrong. */
+        /* The history says that a silence of this length is improbable. */
         return w->last_ns + d->granted_ns + (uint64_t)(w->gap_mean + d->phi_sigmas * deviation);
     }
     if (d->options.kind == DETECT_DEADLINE) return due_of(d, w) + d->options.clock_skew_budget_ns;
@@ -129,15 +131,15 @@ static uint64_t next_of(const struct detect *d, const struct watched *w)
     return w->suspected ? hard_of(d, w) : soft_of(d, w);
 }
 
-/* -- who is to be looked at, and when -- */
+/* -- the heap of checks -- */
 
-/* Thresholds are passed strictly. */
+/* Thresholds are strict, so the check is one nanosecond later. */
 static void detect_file(struct detect *d, struct watched *w, uint64_t at_ns)
 {
     if (heap_put(&d->dues, &w->look, at_ns + 1)) (void)member_must(NULL);
 }
 
-/* Everybody, by the next scan. */
+/* Moves every worker to the front of the heap, so that the next scan checks all of them. */
 static void look_at_all(struct detect *d)
 {
     struct heap again;
@@ -173,13 +175,14 @@ void detect_lease(struct detect *, struct watched *w, uint64_t lease_ns)
     w->lease_ns = lease_ns;
 }
 
-/* A later threshold needs no filing: who is looked at too early is filed again. */
+/* Does not move the worker in the heap, because a check that is too early inserts the worker
+ * again. */
 void detect_extend(struct detect *d, struct watched *w, uint64_t due_ns)
 {
     if (due_of(d, w) < due_ns) w->due_ns = due_ns - d->granted_ns;
 }
 
-/* Thresholds may be nearer than they were: everybody is looked at by the next scan. */
+/* Thresholds may be earlier than before, so the next scan checks every worker. */
 enum err detect_reload(struct detect *d, const struct detect_options *options)
 {
     assert(options->kind == d->options.kind &&
@@ -191,9 +194,9 @@ enum err detect_reload(struct detect *d, const struct detect_options *options)
     return ERR_OK;
 }
 
-/* -- beats -- */
+/* -- heartbeats -- */
 
-/* Behind its due time, or silent for. */
+/* Lateness after the due time, or length of the silence. */
 static uint64_t late_of(const struct detect *d, const struct watched *w, uint64_t now_ns)
 {
     uint64_t since = d->options.kind == DETECT_DEADLINE ? due_of(d, w) : w->last_ns + d->granted_ns;
@@ -201,7 +204,8 @@ static uint64_t late_of(const struct detect *d, const struct watched *w, uint64_
     return now_ns > since ? now_ns - since : 0;
 }
 
-/* When it is late, on our clock; what its own clock says counts as far as that can be. */
+/* Returns the due time on the leader's clock. The worker's own due time is used only if it is
+ * plausible. */
 static uint64_t due_by(const struct detect *d, const struct watched *w, const struct beat *beat,
                        uint64_t now_ns, int64_t now_wall_ms, int64_t *ret_skew_ms)
 {
@@ -223,7 +227,8 @@ static uint64_t due_by(const struct detect *d, const struct watched *w, const st
     return now_ns > lead_ns ? now_ns - lead_ns : 0;
 }
 
-/* The mean and the deviation of about the last so many gaps, without keeping them. */
+/* Updates mean and variance of the gaps as a moving average over phi_samples, without storing
+ * gaps. */
 static void take_gap(const struct detect *d, struct watched *w, uint64_t now_ns)
 {
     double gap = (double)(int64_t)(now_ns - (w->last_ns + d->granted_ns)), off, share;
@@ -250,7 +255,7 @@ struct beat_heard detect_beat(struct detect *d, struct watched *w, const struct 
         w->skew_reported_ns = now_ns;
     }
     take_gap(d, w, now_ns);
-    w->due_ns = due_ns - d->granted_ns; /* wraps and comes back with the next sum */
+    w->due_ns = due_ns - d->granted_ns; /* may wrap around; due_of() adds granted_ns again */
     w->last_ns = now_ns - d->granted_ns;
     w->suspected = w->held = false;
     w->confirmed = 0;
@@ -258,16 +263,16 @@ struct beat_heard detect_beat(struct detect *d, struct watched *w, const struct 
     return heard;
 }
 
-/* -- the brake -- */
+/* -- the mass-failure brake -- */
 
-/* May one more be declared now? */
+/* True if one more failure may be declared now. */
 static bool brake_lets(struct detect *d, struct watched *w, uint64_t now_ns)
 {
-    if (w->held && now_ns >= d->hold_ns) return true; /* it had its time */
+    if (w->held && now_ns >= d->hold_ns) return true; /* the failure was held long enough */
     if (now_ns < d->hold_ns) return false;
     if (!d->window_count || now_ns - d->window_ns >= DETECT_MASS_WINDOW_NS) {
         d->window_ns = now_ns;
-        d->window_count = d->dues.count + 1; /* and this one */
+        d->window_count = d->dues.count + 1; /* including this worker */
         d->window_failed = 0;
     }
     if (d->window_count < DETECT_MASS_LEAST ||
@@ -294,8 +299,8 @@ void detect_release(struct detect *d)
 
 /* -- scans -- */
 
-/* One worker whose time may have come. Writes up to two verdicts, and files it again unless it has
- * failed. */
+/* Checks one worker. Writes up to two verdicts, and inserts the worker into the heap again unless
+ * it has failed. */
 static size_t detect_judge(struct detect *d, struct watched *w, uint64_t now_ns,
                            struct failure_verdict *out)
 {
@@ -312,12 +317,12 @@ static size_t detect_judge(struct detect *d, struct watched *w, uint64_t now_ns,
     }
     if (d->options.kind == DETECT_SILENCE && w->confirmed < d->options.confirm_scans) {
         w->confirmed++;
-        detect_file(d, w, now_ns + d->cadence_ns - 1); /* by the next scan */
+        detect_file(d, w, now_ns + d->cadence_ns - 1); /* check again at the next scan */
         return count;
     }
     if (!brake_lets(d, w, now_ns)) {
         w->held = true;
-        detect_file(d, w, d->hold_ns - 1); /* then it had its time */
+        detect_file(d, w, d->hold_ns - 1); /* check again at the end of the hold */
         if (!d->hold_reported) out[count++] = (struct failure_verdict){VERDICT_MASS_HOLD, NULL, 0};
         d->hold_reported = true;
         return count;
@@ -327,7 +332,8 @@ static size_t detect_judge(struct detect *d, struct watched *w, uint64_t now_ns,
     return count;
 }
 
-/* A scan that comes late was not the workers' fault. */
+/* Moves all deadlines by the lateness of this scan, because the workers are not responsible for
+ * it. */
 static void grant_lateness(struct detect *d, uint64_t now_ns)
 {
     uint64_t late_ns =

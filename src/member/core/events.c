@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Events that are not emitted yet: a row of numbers without a gap. */
+/* Events that are not emitted yet, in an array of consecutive numbers. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "member/core/internal.h"
 
-/* Its index in `events`. */
+/* Returns the index of the event in `events`. */
 static size_t event_at(const struct membership *m, uint64_t number)
 {
     return m->events_first + (size_t)(number - m->head.emitted - 1);
 }
 
-/* Room for every number up to the newest. */
+/* Makes room for every number up to the newest. */
 static void events_reserve(struct membership *m)
 {
     size_t want = (size_t)(m->head.event_number - m->head.emitted);

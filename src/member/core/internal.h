@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rows of membership, and who owns what among the files. Inside member/core only.
+/* The rows of membership, and the tasks of each file. Inside member/core only.
  *
- *   member.c     life, apply                  workers.c   the registry
- *   events.c     what was not emitted yet
- *   partitions.c who owns what                work.c      items
- *   rows.c       rows written and hashed         restore.c    a snapshot read
- *   read.c       for those who look           command.c   commands as bytes
- *   local.c, rounds.c  the leader's half
+ *   member.c     open, close, apply          workers.c   registry of workers
+ *   events.c     events not emitted yet      work.c      work items
+ *   partitions.c owners of partitions        restore.c   reads a snapshot
+ *   rows.c       writes and hashes rows      command.c   commands as bytes
+ *   read.c       queries                     local.c, rounds.c  the leader's half
  *
- * A row that is about to change is announced (row_edit): it leaves the state's hash, and a view
- * that has not written it yet keeps it as it was. When the command ends all edited rows go into the
- * hash again. So no path can forget its half of a pair. */
+ * Every change of a row begins with row_edit(). It takes the row out of the state's hash, and an
+ * open view that has not written the row yet copies its old content. When the command ends, all
+ * edited rows are added to the hash again, so no code path can forget to. */
 #ifndef MEMBER_CORE_INTERNAL_H
 #define MEMBER_CORE_INTERNAL_H
 #include "base/heap.h"
@@ -26,17 +25,17 @@
 enum { MEMBER_ADVISE_MAX_MS = 3600000, MEMBER_FORMAT = 1 };
 
 enum row_kind { ROW_WORKER, ROW_PARTITION, ROW_ITEM, ROW_EVENT, ROW_KINDS };
-/* Records of a snapshot, by the byte in front of each; rows.c has their order. */
+/* Records of a snapshot, by their first byte; rows.c defines their order. */
 enum member_record {
     RECORD_HEAD = 'H',
     RECORD_WORKER = 'W',
     RECORD_PARTITION = 'P',
     RECORD_ITEM = 'I',
     RECORD_EVENT = 'E',
-    RECORD_HASH = 'Z', /* of the whole */
+    RECORD_HASH = 'Z', /* hash of the whole state */
 };
 struct member_row {
-    struct section_row section; /* of a snapshot; kind: enum row_kind */
+    struct section_row section; /* place in a snapshot; its kind is an enum row_kind */
     struct list edited;         /* in membership.edited while a command is applied */
     bool is_edited;
 };
@@ -50,21 +49,21 @@ struct worker {
     bool capable, ready, draining, drain_said, on_ring, failed_reported;
     uint64_t incarnation;
     struct member_instance instance;
-    uint32_t lease_ms, weight, ring_weight; /* ring_weight: it was placed with; 0: it is not */
+    uint32_t lease_ms, weight, ring_weight; /* ring_weight 0: not on the ring */
     int64_t registered_ms, ended_ms;
-    uint64_t ended_ns; /* T */
+    uint64_t ended_ns; /* T of the end */
     uint32_t flips;    /* restarts since flips_ns */
     uint64_t flips_ns;
     char *labels; /* NULL: none */
     uint32_t labels_len;
-    /* from here on: follows from other rows */
-    struct heap_node due;                    /* end of its retention */
-    struct list partitions;                  /* OWNED, REVOKING: of this incarnation */
-    uint32_t partition_count, fencing_count; /* fencing: of earlier ones */
-    struct order running;                    /* items, by id */
+    /* From here on: derived from other rows. */
+    struct heap_node due;   /* when the retention of a dead worker or tombstone ends */
+    struct list partitions; /* OWNED and REVOKING partitions of this incarnation */
+    uint32_t partition_count, fencing_count; /* fencing: partitions of earlier incarnations */
+    struct order running;                    /* RUNNING items, by id */
     struct list busy, ring_changed;
-    uint64_t suspected_at; /* number of the command that says so */
-    /* the leader's own */
+    uint64_t suspected_at; /* number of the command that marked the worker as suspected */
+    /* Only on the leader. */
     struct list touched;
     struct local_worker *local;
     uint32_t id_len;
@@ -75,15 +74,15 @@ struct partition {
     struct member_row row;
     uint32_t number;
     enum member_partition_state state;
-    uint32_t timeouts; /* REVOKING: deadlines that passed */
+    uint32_t timeouts; /* REVOKING: deadlines that have passed */
     struct worker *owner;
     uint64_t owner_incarnation, grant_epoch;
-    uint64_t since_ns, deadline_ns; /* T */
+    uint64_t since_ns, deadline_ns; /* times of T */
     char *checkpoint;               /* NULL: none */
     uint32_t checkpoint_len;
     uint64_t checkpoint_epoch;
     int64_t checkpoint_ms;
-    /* from here on: follows from other rows */
+    /* From here on: derived from other rows. */
     struct worker *target;
     struct heap_node due;
     struct list held;
@@ -92,7 +91,7 @@ struct partition {
 struct item {
     struct member_row row;
     struct member_digest id;
-    uint8_t place_key[8]; /* big endian: rows of `pending` are ordered by it */
+    uint8_t place_key[8]; /* `place` in big endian; orders `pending` */
     enum member_item_state state;
     uint64_t place;
     struct worker *worker; /* RUNNING */
@@ -106,7 +105,7 @@ struct item {
 
 struct event_row {
     struct member_row row;
-    struct member_event event; /* its texts are behind it */
+    struct member_event event; /* its texts are in `text` */
     char text[];
 };
 
@@ -115,7 +114,7 @@ struct assigned {
     struct item *item;
 };
 
-/* What is neither a row nor follows from rows. */
+/* State that is neither a row nor derived from rows. */
 struct member_head {
     struct member_rules rules;
     bool configured, led, dirty;
@@ -128,7 +127,7 @@ struct member_head {
     char leader[MEMBER_ID_MAX];
 };
 
-/* An operation. `worker`: of an operation of one incarnation the worker, which is ACTIVE in it; else
+/* Applies an operation. `worker`: the ACTIVE worker of an operation on one incarnation, else
  * NULL. */
 typedef struct member_result member_op_fn(struct membership *m, const struct member_op *op,
                                           struct worker *worker);
@@ -138,7 +137,7 @@ struct membership {
     struct member_options options;
     struct member_head head;
     uint64_t clock_ns, bytes, hash, work;
-    /* of the command being applied */
+    /* Of the command being applied. */
     uint64_t index, command;
     int64_t wall_ms;
     uint32_t event_n;
@@ -148,49 +147,53 @@ struct membership {
     struct assigned *assigned;
     size_t assigned_count, assigned_cap;
 
-    struct order workers, items, pending; /* by id, by id, by place */
-    struct map by_id;                     /* the workers again: a beat is looked up, never walked */
+    struct order workers, items, pending; /* ordered by id, by id, and by place */
+    struct map by_id; /* by_id: the same workers, for finding a heartbeat's worker */
     struct order_kind worker_kind, item_kind, pending_kind;
-    uint64_t order_bytes;         /* shaped by history, so no part of the quota */
-    struct partition *partitions; /* total_partitions of them, once configured */
-    struct heap dues, ends;       /* partitions, workers */
-    struct event_row **events;    /* numbers emitted + 1 to event_number, without a gap */
+    uint64_t order_bytes; /* memory of the orders; depends on history, so not in the quota */
+    struct partition *partitions; /* total_partitions elements, once configured */
+    struct heap dues, ends;       /* deadlines of partitions; retention ends of workers */
+    struct event_row **events;    /* numbers `emitted` + 1 to event_number, without a gap */
     size_t events_first, events_cap;
     struct list busy, ring_changed;
     struct ring *ring;
     uint32_t of_standing[4], draining, of_partition[4];
     uint64_t of_item[5], event_count;
-    struct section section; /* of a snapshot */
+    struct section section; /* state of an open snapshot */
     struct buf scratch;
-    /* the leader's own */
+    /* Only on the leader. */
     struct member_local *local;
     struct list touched;
 };
 
-/* -- memory that apply may not do without -- */
+/* -- allocations that apply cannot continue without -- */
 void *member_must(void *memory);
-/* Puts a copy of `text` in the place of a text that a row owns (NULL: none), and counts its bytes. */
+/* Replaces a text that a row owns (NULL: none) with a copy of `text`, and counts its bytes. */
 void member_text(struct membership *m, char **held, uint32_t *held_len, struct str text);
-/* Takes what is due by now out of the heap, in the order of `compare`, which gets pointers to heap
- * nodes: a function of the rows, not of the heap's history. free() the list. */
+/* Removes everything due by now from the heap and sorts it with `compare`, which gets pointers to
+ * heap nodes. The order depends on the rows only, not on the heap's history. The caller frees the
+ * list. */
 size_t member_take_due(struct membership *m, struct heap *heap,
                        int (*compare)(const void *a, const void *b), struct heap_node ***ret_due);
 
 /* -- command.c -- */
 bool member_is_id(struct str id);
 void member_rules_write(struct encoder *out, const struct member_rules *rules);
-/* False: out of bounds. */
+/* Reads the rules. False: a rule is out of bounds. */
 bool member_rules_read(struct decoder *in, struct member_rules *ret_rules);
 
 /* -- rows.c -- */
 void row_born(struct membership *m, struct member_row *row, enum row_kind kind);
 void row_edit(struct membership *m, struct member_row *row);
 void row_gone(struct membership *m, struct member_row *row);
-void rows_settle(struct membership *m);                                  /* the command is over */
-void row_record(const struct section_row *section, struct encoder *out); /* of a snapshot */
-extern const char member_records[], member_kinds[]; /* of all records in order; by kind of row */
+void rows_settle(struct membership *m); /* called at the end of a command */
+/* Writes a snapshot record. */
+void row_record(const struct section_row *section, struct encoder *out);
+/* the records in snapshot order; the record of each row kind */
+extern const char member_records[], member_kinds[];
 bool member_head_read(struct decoder *in, struct member_head *ret_head);
-struct str worker_read(struct decoder *in, struct worker *worker); /* behind its id; its labels */
+/* Reads the fields after the id; returns the labels. */
+struct str worker_read(struct decoder *in, struct worker *worker);
 void partition_read(struct decoder *in, struct partition *partition, struct str *ret_owner,
                     struct str *ret_reference);
 void item_read(struct decoder *in, struct item *item, struct str *ret_owner, struct str *ret_result,
@@ -225,7 +228,7 @@ static inline bool instance_same(const struct member_instance *a, const struct m
 }
 
 /* -- events.c -- */
-/* Puts it where its number says; false: it cannot be there. */
+/* Stores the event at the place of its number. False: the number does not fit. */
 bool member_event_put(struct membership *m, const struct member_event *event);
 void member_events_drop(struct membership *m, uint64_t through);
 
@@ -233,7 +236,7 @@ void member_events_drop(struct membership *m, uint64_t through);
 enum { WORKER_COST = 512, PARTITION_COST = 192, ITEM_COST = 256, EVENT_COST = 256 };
 struct worker *worker_find(const struct membership *m, struct str id);
 struct worker *worker_new(struct membership *m, struct str id);
-/* May own partitions, and therefore belongs on the ring. */
+/* True if the worker may own partitions and therefore belongs on the ring. */
 bool worker_eligible(const struct membership *m, const struct worker *worker);
 void worker_end_set(struct membership *m, struct worker *worker);
 void workers_expire(struct membership *m);
@@ -251,7 +254,7 @@ enum ring_cause {
     RING_CONFIG,
     RING_SEVERAL
 };
-struct eligibility { /* before an operation, for comparison after it */
+struct eligibility { /* state before an operation, compared with the state after it */
     bool was;
     uint64_t incarnation;
     uint32_t weight;
@@ -262,25 +265,28 @@ void eligibility_changed(struct membership *m, struct worker *worker, struct eli
 member_op_fn partitions_configure, partition_ack, partition_checkpoint;
 enum err partitions_make(struct membership *m, uint32_t total);
 void partitions_free(struct membership *m);
-/* The worker's incarnation holds nothing any more: free at once, or when `fence_ns` are over. */
+/* Takes all partitions from the worker's incarnation: free at once, or after `fence_ns`. */
 void partitions_let_go(struct membership *m, struct worker *worker, uint64_t fence_ns);
 void partitions_expire(struct membership *m);
-void partitions_place(struct membership *m); /* the ring is that of the eligible from now on */
+void partitions_place(struct membership *m); /* rebuilds the ring from the eligible workers */
 enum err partitions_target(struct membership *m, uint32_t *ret_moved);
-void partitions_settle(struct membership *m);              /* moves what may move */
-uint64_t partitions_window_ns(const struct membership *m); /* when it closes; UINT64_MAX: none */
-void partition_hold(struct partition *partition);          /* into its owner's list */
+void partitions_settle(struct membership *m); /* moves every partition that may move */
+/* Returns when the rebalance window closes; UINT64_MAX: none is open. */
+uint64_t partitions_window_ns(const struct membership *m);
+void partition_hold(struct partition *partition); /* adds the partition to its owner's list */
 void partition_due(struct membership *m, struct partition *partition);
 
 /* -- work.c -- */
 struct item *item_find(const struct membership *m, const struct member_digest *id);
 struct item *item_new(struct membership *m, const struct member_digest *id);
-void item_file(struct membership *m, struct item *item); /* by its state */
-/* work_item: WORK_START, SUBMIT, RELEASE. */
+/* Adds the item to the list of its state. */
+void item_file(struct membership *m, struct item *item);
+/* work_item: WORK_START, SUBMIT and RELEASE. */
 member_op_fn work_enqueue, work_pull, work_item, work_steal;
-/* The worker's incarnation is over: what it ran waits again. */
+/* Returns the worker's running items to the queue, because its incarnation is over. */
 void work_let_go(struct membership *m, struct worker *worker, bool died);
 
 /* -- local.c -- */
-void local_forget(struct local_worker *local); /* its row goes; NULL is fine */
+/* Call this before the worker's row is freed. NULL is allowed. */
+void local_forget(struct local_worker *local);
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The leader's half: watches each worker, reads its beats, and turns verdicts of the detector into
- * operations. Pure; runs on the loop's thread of a leader. */
+/* The leader's half: watches each worker, processes its heartbeats, and turns verdicts of the
+ * detector into operations. Pure; runs on the loop's thread of a leader. */
 #include "member/core/local.h"
 
 #include <stdlib.h>
@@ -8,14 +8,14 @@
 
 #include "member/core/local_internal.h"
 
-/* Until what was proposed and is not so is proposed again. */
+/* Delay until a proposal that was not applied is repeated. */
 #define AGAIN_NS (1000 * MEMBER_NS_PER_MS)
 enum {
-    BATCH_OPS = 4096,    /* of one scan */
-    SUSPECTS_MAX = 2048, /* named in a batch; of more, nothing moves at all */
-    VERDICTS = 256,      /* taken from the detector at once */
-    LOAD_SECONDS = 60,   /* of the mean */
-    EVENTS_MAX = 100000, /* of the leader alone, not yet taken; then the oldest go */
+    BATCH_OPS = 4096,    /* operations per scan */
+    SUSPECTS_MAX = 2048, /* suspects named in a batch; with more no partition moves at all */
+    VERDICTS = 256,      /* taken from the detector in one call */
+    LOAD_SECONDS = 60,   /* period in which the mean load is computed */
+    EVENTS_MAX = 100000, /* leader-only events not read yet; then the oldest are dropped */
 };
 
 void member_local_defaults(struct member_local_options *ret_options)
@@ -46,7 +46,7 @@ bool batch_put(struct batch *batch, const struct member_op *op)
     return !err;
 }
 
-/* -- events -- */
+/* -- leader-only events -- */
 static struct local_event *take_event(struct member_local *local)
 {
     struct list *node = list_pop(&local->events);
@@ -63,8 +63,8 @@ void local_report(struct member_local *local, enum member_topic topic, const str
     struct local_event *row = malloc(sizeof *row + id.len);
     char *at = row ? row->worker : NULL;
 
-    if (!row) return; /* observations may be lost; decisions are replicated */
-    if (local->counts.events == EVENTS_MAX) free(take_event(local)); /* the oldest goes */
+    if (!row) return; /* observations may be lost, because decisions are replicated */
+    if (local->counts.events == EVENTS_MAX) free(take_event(local)); /* drops the oldest */
     row->event = *with;
     row->event.topic = topic;
     row->event.wall_ms = wall_ms;
@@ -84,8 +84,9 @@ bool member_local_next_event(struct member_local *local, struct member_event *re
     return local->taken;
 }
 
-/* -- times -- */
-/* The interval that workers may go by: the last that they were sent, or the one before. */
+/* -- intervals, leases and fences -- */
+/* Returns the longest interval that workers may be using: the last advised interval or the one
+ * before. */
 static uint64_t advised_ns(const struct member_local *local)
 {
     const struct member_head *head = &local->m->head;
@@ -96,14 +97,16 @@ static uint64_t advised_ns(const struct member_local *local)
     return max_u64(ms * MEMBER_NS_PER_MS, local->options.detect.heartbeat_interval_ns);
 }
 
-/* Shorter ones would be failed before they fence. */
+/* Returns the lease of a worker, but at least two intervals. A shorter lease would let workers fail
+ * before they fence themselves. */
 static uint64_t local_lease_of(const struct member_local *local, const struct worker *worker)
 {
     return max_u64(worker->lease_ms * MEMBER_NS_PER_MS,
                    2 * local->options.detect.heartbeat_interval_ns);
 }
 
-/* How long it may still go on if its last beat is acknowledged; 0: it has fenced itself. */
+/* Returns how long the worker may continue if its last heartbeat is acknowledged; 0: it has fenced
+ * itself. */
 static uint64_t fence_left(const struct member_local *local, const struct local_worker *l,
                            uint64_t now_ns)
 {
@@ -114,7 +117,7 @@ static uint64_t fence_left(const struct member_local *local, const struct local_
     return until > now_ns ? until - now_ns : 0;
 }
 
-/* -- who is watched -- */
+/* -- watched workers -- */
 static void unsuspect(struct local_worker *l)
 {
     if (!list_empty(&l->suspected)) l->local->counts.suspected--;
@@ -135,7 +138,7 @@ void local_forget(struct local_worker *l)
     free(l);
 }
 
-/* Whatever was known of another incarnation is of no use. */
+/* Starts a new record, because the record of an earlier incarnation does not apply. */
 static struct local_worker *watch(struct member_local *local, struct worker *worker,
                                   uint64_t now_ns)
 {
@@ -171,14 +174,16 @@ static bool owes(const struct worker *worker)
     return false;
 }
 
-/* The leader itself was slow, or has just begun: what did not come may be its own fault. */
+/* True if the leader was slow or has just begun, so missing heartbeats may be the leader's own
+ * fault. */
 static bool is_slow(const struct member_local *local, uint64_t now_ns)
 {
     return now_ns - local->scanned_ns >
            detect_cadence_ns(local->detect) + local->options.detect.failure_timeout_ns / 2;
 }
 
-/* It had the whole time with a leader that listened. */
+/* True if the leader has been fast for the whole revoke timeout, so that a missing release is the
+ * worker's fault. */
 static bool had_its_time(const struct member_local *local, uint64_t now_ns)
 {
     return !is_slow(local, now_ns) &&
@@ -195,7 +200,7 @@ static void sentence(struct member_local *local, struct local_worker *l, enum se
 
 static void local_check(const struct member_local *local)
 {
-    assert(!local->counts.suspected == list_empty(&local->suspected)); /* L2 */
+    assert(!local->counts.suspected == list_empty(&local->suspected)); /* invariant L2 */
 }
 
 static void look_at(struct member_local *local, struct worker *worker, uint64_t now_ns)
@@ -213,7 +218,7 @@ static void look_at(struct member_local *local, struct worker *worker, uint64_t 
     if (local->m->head.rules.evict_on_revoke_timeout && !l->sentence && owes(worker) &&
         had_its_time(local, now_ns)) {
         sentence(local, l, SENTENCE_EVICT, now_ns);
-        l->sentence_ns = 0; /* by the next scan */
+        l->sentence_ns = 0; /* proposed again by the next scan */
     }
 }
 
@@ -305,7 +310,7 @@ void member_local_sync(struct member_local *local, uint64_t now_ns)
     while ((node = list_pop(&local->m->touched)) != NULL)
         look_at(local, CONTAINER_OF(node, struct worker, touched), now_ns);
     local_check(local);
-    assert(local->counts.watched == local->m->of_standing[MEMBER_ACTIVE]); /* L1 */
+    assert(local->counts.watched == local->m->of_standing[MEMBER_ACTIVE]); /* invariant L1 */
 }
 
 struct local_worker *local_find(const struct member_local *local, struct str id)
@@ -315,7 +320,7 @@ struct local_worker *local_find(const struct member_local *local, struct str id)
     return worker ? worker->local : NULL;
 }
 
-/* -- beats -- */
+/* -- heartbeats -- */
 static void take_load(struct member_local *local, struct local_worker *l,
                       const struct member_beat *beat, uint64_t now_ns)
 {
@@ -333,7 +338,8 @@ static void take_load(struct member_local *local, struct local_worker *l,
     l->has_load = true;
 }
 
-/* A worker may have got a longer interval or not yet: its due time shows which. */
+/* Records a heartbeat. A worker may or may not have received a longer interval yet; its due time
+ * shows which interval it uses. */
 static void hear(struct member_local *local, struct local_worker *l, const struct member_beat *beat,
                  uint64_t now_ns, int64_t wall_ms, struct member_heard *heard)
 {
@@ -388,7 +394,8 @@ static enum member_beat_verdict of_stranger(const struct member_local *local,
                                             const struct member_beat *beat,
                                             const struct worker *worker, struct member_op *ret_op)
 {
-    if (beat->phase == MEMBER_DRAINING) return MEMBER_BEAT_IGNORE; /* last words make no worker */
+    /* the last heartbeat of a stopping process must not register a worker */
+    if (beat->phase == MEMBER_DRAINING) return MEMBER_BEAT_IGNORE;
     if (!worker && local->options.unknown_beat == MEMBER_UNKNOWN_IGNORE) return MEMBER_BEAT_IGNORE;
     if (!worker && local->options.unknown_beat == MEMBER_UNKNOWN_REJECT) return MEMBER_BEAT_UNKNOWN;
     *ret_op = admission(beat, worker);
@@ -397,7 +404,8 @@ static enum member_beat_verdict of_stranger(const struct member_local *local,
 
 enum process { THIS_PROCESS, NEW_PROCESS, OLD_PROCESS };
 
-/* By instance, where both sides have one; else a worker that begins anew says INIT. */
+/* Compares instances if both sides have one. Without instance, a worker that restarts sends
+ * INIT. */
 static enum process process_of(const struct local_worker *l, const struct member_beat *beat)
 {
     const struct worker *worker = l->worker;
@@ -413,8 +421,9 @@ static enum process process_of(const struct local_worker *l, const struct member
     return l->phase > MEMBER_INIT || worker->ready || worker->draining ? NEW_PROCESS : THIS_PROCESS;
 }
 
-/* The process that has this id may be alive: a second one must not take it over, or the two would
- * evict each other for as long as both run. One whose restart is proposed already was silent. */
+/* True if the process that has this id may be alive. A second process must not take over the id,
+ * because the two would evict each other for as long as both run. A worker whose restart is already
+ * proposed was silent, so its id is free. */
 static bool in_use(struct member_local *local, const struct local_worker *l, uint64_t now_ns,
                    struct member_in_use *ret_in_use)
 {
@@ -458,7 +467,7 @@ static enum member_beat_verdict of_member(struct member_local *local, struct loc
     if (l->sentence) return MEMBER_BEAT_WAIT;
     hear(local, l, beat, now_ns, wall_ms, heard);
     if (instance_known(&beat->instance) && !instance_known(&worker->instance)) {
-        *ret_op = admission(beat, worker); /* it may be recognized from now on */
+        *ret_op = admission(beat, worker); /* from now on the instance identifies the process */
         return MEMBER_BEAT_PROPOSE;
     }
     if ((drains && !worker->drain_said) || (works && worker->drain_said)) {
@@ -486,7 +495,7 @@ struct member_heard member_local_beat(struct member_local *local, const struct m
     heard.assignment_version = l ? l->version : 0;
     heard.coord_epoch = head->coord_epoch;
     local_check(local);
-    assert(heard.verdict != MEMBER_BEAT_ACK || !l->sentence); /* L3 */
+    assert(heard.verdict != MEMBER_BEAT_ACK || !l->sentence); /* invariant L3 */
     return heard;
 }
 
@@ -519,7 +528,8 @@ bool member_local_register(struct member_local *local, struct member_op *op, uin
         return true;
     if (in_use(local, l, now_ns, ret_in_use)) return false;
     op->fence_ns = fence_left(local, l, now_ns);
-    if (l->sentence && l->sentence != SENTENCE_RESTART) return true; /* that one comes first */
+    /* the end that is already proposed comes first */
+    if (l->sentence && l->sentence != SENTENCE_RESTART) return true;
     l->next_instance = op->instance;
     sentence(local, l, SENTENCE_RESTART, now_ns);
     return true;
@@ -554,7 +564,7 @@ bool member_local_judged(const struct member_local *local, struct str worker)
     return l && l->sentence;
 }
 
-/* -- scans -- */
+/* -- scans and proposals -- */
 enum err member_local_context(struct member_local *local, struct buf *batch)
 {
     struct member_op op = {.kind = MEMBER_OP_SUSPECT, .worker = STR_EMPTY};
@@ -595,7 +605,8 @@ static struct member_op sentence_op(const struct member_local *local, const stru
     op = of_worker(MEMBER_OP_DEAD, l->worker);
     op.cause = MEMBER_FAILED;
     op.due_ms = l->sentence_due_ms;
-    /* 0 by a deadline behind the fence. By a clock of the worker's or a short silence it is not. */
+    /* 0 if the deadline is after the end of the fence. With DETECT_WORKER or a short silence some
+     * time remains. */
     op.fence_ns = fence_left(local, l, now_ns);
     return op;
 }
@@ -615,7 +626,7 @@ static void local_judge(struct member_local *local, const struct failure_verdict
     assert(l);
     event.due_ms = (int64_t)(verdict->late_ns / MEMBER_NS_PER_MS);
     if (verdict->kind == VERDICT_SUSPECTED) {
-        /* It said that it would go, and has nothing: it went. */
+        /* A draining worker without partitions that becomes silent has left. */
         if (l->worker->draining && !l->worker->partition_count && !l->sentence) {
             detect_forget(local->detect, &l->watched);
             sentence(local, l, SENTENCE_LEFT, now_ns);
@@ -629,7 +640,8 @@ static void local_judge(struct member_local *local, const struct failure_verdict
         local_report(local, MEMBER_EV_SUSPECTED, l->worker, wall_ms, &event);
         return;
     }
-    /* A restart that does not get through waits no longer: by now the old process has fenced. */
+    /* A restart that could not be applied is replaced by a death, because the old process has
+     * fenced by now. */
     if (l->sentence && l->sentence != SENTENCE_RESTART) return;
     l->sentence_due_ms = l->heard && local->options.detect.kind == DETECT_DEADLINE
                              ? l->due_ms
@@ -646,7 +658,7 @@ static void propose_sentences(struct member_local *local, uint64_t now_ns, struc
         struct member_op op;
 
         if (l->sentence_ns && now_ns - l->sentence_ns < AGAIN_NS) continue;
-        /* It got a partition after all, or holds one again: silence decides, as for anybody. */
+        /* The worker holds a partition after all, so silence decides as for any worker. */
         if (l->sentence == SENTENCE_LEFT && l->worker->partition_count)
             l->sentence = SENTENCE_DEAD, l->sentence_due_ms = l->due_ms;
         op = sentence_op(local, l, now_ns);
@@ -662,11 +674,12 @@ static void propose_ready(struct member_local *local, struct batch *batch)
         struct member_op op = of_worker(MEMBER_OP_READY, l->worker);
 
         if (!l->worker->ready && !batch_put(batch, &op)) return;
-        list_remove(&l->ready); /* the next beat asks again, should this be lost */
+        list_remove(&l->ready); /* if this proposal is lost, the next heartbeat repeats it */
     }
 }
 
-/* So many beats a second and no more; down again when it is much less. */
+/* Advises an interval that keeps the heartbeats per second within the budget. The interval is
+ * lowered only when a much shorter one would do. */
 static void propose_advice(const struct member_local *local, struct batch *batch)
 {
     uint64_t most = local->options.detect.heartbeat_interval_ns / MEMBER_NS_PER_MS;
@@ -680,7 +693,7 @@ static void propose_advice(const struct member_local *local, struct batch *batch
     (void)batch_put(batch, &op);
 }
 
-/* Time brings something, or what waited for a suspect may go on. */
+/* True if something is due at this time, or if moves that waited for a suspect may continue. */
 static bool is_due(const struct member_local *local, uint64_t clock_ns)
 {
     return member_next_due(local->m) <= clock_ns || (local->lifted && local->m->unsettled);
@@ -739,7 +752,7 @@ bool member_local_holds(const struct member_local *local, uint64_t now_ns)
     return detect_holds(local->detect, now_ns);
 }
 
-/* -- reading -- */
+/* -- queries -- */
 bool member_local_next_changed(struct member_local *local, struct str *ret_worker)
 {
     struct list *node = list_pop(&local->changed);

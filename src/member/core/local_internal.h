@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The leader's half, inside. local.c has beats and verdicts, rounds.c the checkpoints. */
+/* Internals of the leader's half. local.c contains heartbeats and verdicts, rounds.c
+ * checkpoints. */
 #ifndef MEMBER_CORE_LOCAL_INTERNAL_H
 #define MEMBER_CORE_LOCAL_INTERNAL_H
 #include "member/core/internal.h"
@@ -11,30 +12,31 @@ struct local_worker {
     struct watched watched;
     struct member_local *local;
     struct worker *worker;
-    uint64_t incarnation; /* that all of this is about */
-    uint64_t version;     /* of the entry that last touched it */
+    uint64_t incarnation; /* the incarnation that this state is about */
+    uint64_t version;     /* index of the log entry that last changed the worker's grants */
     enum member_phase phase;
     bool has_load, heard;
-    bool admitted; /* or registered, by this leader */
+    bool admitted; /* this leader admitted or registered the worker */
     double load, load_mean;
-    uint64_t load_ns, heard_ns; /* heard: the last beat that may be acknowledged */
+    uint64_t load_ns, heard_ns; /* heard_ns: the last heartbeat that may be acknowledged */
     int64_t received_ms, due_ms;
-    struct list suspected, changed, ready; /* ready: to be proposed */
-    /* what was proposed about it, until it is so; then no beat is acknowledged */
+    struct list suspected, changed, ready; /* ready: has an operation to propose */
+    /* The end of the incarnation is proposed and not applied yet; until then no heartbeat of the
+     * worker is acknowledged. */
     struct list sentenced;
     enum sentence sentence;
     uint64_t sentence_ns;
     int64_t sentence_due_ms;
-    struct member_instance next_instance; /* RESTART */
-    /* checkpoints */
-    struct list ask;          /* to be pushed */
-    uint64_t asked, answered; /* rounds */
+    struct member_instance next_instance; /* the new instance, with SENTENCE_RESTART */
+    /* checkpoints: */
+    struct list ask;          /* in the list of requests to send */
+    uint64_t asked, answered; /* newest rounds asked and answered */
     uint64_t asked_ns, answered_ns;
     uint32_t misses;
     bool timeout_reported;
 };
 
-/* A reference that the log does not have yet. */
+/* A checkpoint reference that is not in the log yet. */
 struct fresh {
     struct list link;
     uint32_t partition;
@@ -47,7 +49,7 @@ struct fresh {
 struct local_event {
     struct list link;
     struct member_event event;
-    char worker[]; /* its text */
+    char worker[]; /* text of event.worker */
 };
 
 struct member_local {
@@ -55,19 +57,19 @@ struct member_local {
     struct member_local_options options;
     struct detect *detect;
     uint64_t scanned_ns, proposed_ns;
-    uint64_t fair_ns; /* since when it has not been slow */
+    uint64_t fair_ns; /* since when the leader's own scans have not been late */
     struct list suspected, changed, ready, sentenced, asks;
     struct list fresh;
-    struct fresh **fresh_of; /* by partition */
+    struct fresh **fresh_of; /* index: partition number */
     uint32_t fresh_total;
-    uint64_t round_ns, flushed_ns, timed_ns; /* when they last were */
-    bool round_now, lifted;    /* lifted: a suspicion, since something was last proposed */
-    struct list events;        /* that were not asked for yet */
-    struct local_event *taken; /* the last that was */
+    uint64_t round_ns, flushed_ns, timed_ns; /* times of the last round, flush and timeout check */
+    bool round_now, lifted;                  /* lifted: a suspicion ended after the last proposal */
+    struct list events;                      /* events not read yet */
+    struct local_event *taken;               /* the event that was read last */
     struct member_local_counts counts;
 };
 
-/* An operation into the batch; ERR_FULL: propose first. */
+/* Collects operations. With ERR_FULL the batch must be proposed first. */
 struct batch {
     struct buf *into;
     size_t count;

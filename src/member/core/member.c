@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens and closes a membership, applies commands, and has the small operations. Pure: runs inside
- * apply, on one thread. */
+/* Opens and closes a membership, applies commands, and implements the small operations. Pure: runs
+ * inside apply, on one thread. */
 #include "member/core/member.h"
 
 #include <stdlib.h>
@@ -47,7 +47,7 @@ size_t member_take_due(struct membership *m, struct heap *heap,
     return count;
 }
 
-/* -- names -- */
+/* -- names of statuses -- */
 static const struct {
     const char *text;
     enum err err;
@@ -67,7 +67,7 @@ enum err member_status_err(enum member_status status)
     return status < MEMBER_STATUS_COUNT ? member_statuses[status].err : ERR_INTERNAL;
 }
 
-/* -- life -- */
+/* -- open and close -- */
 static struct order_key key_of_worker(const void *row)
 {
     return (struct order_key){.first = worker_id(row)};
@@ -212,7 +212,7 @@ static struct member_result lead(struct membership *m, const struct member_op *o
     struct member_event event;
 
     if (head->led && op->number <= head->term) return answer(MEMBER_S_SAME, NULL);
-    if (head->led) head->coord_epoch++; /* the first has epoch 0 */
+    if (head->led) head->coord_epoch++; /* the first leader has epoch 0 */
     head->led = true;
     head->term = op->number;
     head->leader_len = (uint32_t)op->worker.len;
@@ -230,7 +230,8 @@ static struct member_result advise(struct membership *m, const struct member_op 
     struct member_head *head = &m->head;
 
     if (op->number == head->advised_ms) return answer(MEMBER_S_SAME, NULL);
-    /* A worker that was sent the longer one goes by it until its next beat, and fails without one. */
+    /* A worker that was sent the longer interval uses it until its next heartbeat, and would fail
+     * without the longer limit. */
     if (op->number < head->advised_ms) {
         head->advised_before_ms =
             max_u64(head->advised_ms,
@@ -262,7 +263,7 @@ static struct member_result begin_round(struct membership *m, const struct membe
     return answer(MEMBER_S_DONE, NULL);
 }
 
-/* -- applying -- */
+/* -- apply -- */
 static struct member_result tick(struct membership *, const struct member_op *, struct worker *)
 {
     return answer(MEMBER_S_DONE, NULL);
@@ -270,7 +271,7 @@ static struct member_result tick(struct membership *, const struct member_op *, 
 
 static const struct {
     member_op_fn *apply;
-    bool of_worker; /* of one incarnation */
+    bool of_worker; /* names one incarnation */
 } operations[MEMBER_OP_LAST + 1] = {
     [MEMBER_OP_TICK] = {tick},
     [MEMBER_OP_LEAD] = {lead},
@@ -294,7 +295,7 @@ static const struct {
     [MEMBER_OP_STEAL] = {work_steal, true},
 };
 
-/* Of the worker that an operation of one incarnation is about. */
+/* Checks the worker and incarnation that an operation names. */
 static enum member_status worker_current(const struct worker *worker, uint64_t incarnation)
 {
     if (!worker) return MEMBER_S_UNKNOWN;
@@ -322,13 +323,15 @@ static void member_check(const struct membership *m)
     const struct partition *p = total ? &m->partitions[m->command % total] : NULL;
 
     assert(of[MEMBER_FREE] + of[MEMBER_OWNED] + moving == total &&
-           m->dues.count == moving);                                                      /* I1 */
-    assert(!p || (p->grant_epoch <= m->head.assignment_epoch && !p->owner == !p->state)); /* I2 */
-    assert(w[MEMBER_ACTIVE] + w[MEMBER_DEAD] + w[MEMBER_REMOVED] == m->workers.count);    /* I3 */
-    assert(m->workers.count == map_count(&m->by_id));                                     /* I3 */
-    assert(m->of_item[MEMBER_ITEM_PENDING] == m->pending.count);                          /* I4 */
-    assert(m->head.event_number - m->head.emitted == m->event_count);                     /* I5 */
-    assert(list_empty(&m->edited));                                                       /* I6 */
+           m->dues.count == moving); /* I1 */
+    /* invariant I2 */
+    assert(!p || (p->grant_epoch <= m->head.assignment_epoch && !p->owner == !p->state));
+    /* invariant I3 */
+    assert(w[MEMBER_ACTIVE] + w[MEMBER_DEAD] + w[MEMBER_REMOVED] == m->workers.count);
+    assert(m->workers.count == map_count(&m->by_id));                 /* invariant I3 */
+    assert(m->of_item[MEMBER_ITEM_PENDING] == m->pending.count);      /* invariant I4 */
+    assert(m->head.event_number - m->head.emitted == m->event_count); /* invariant I5 */
+    assert(list_empty(&m->edited));                                   /* invariant I6 */
 }
 
 void member_apply(struct membership *m, uint64_t index, uint64_t clock_ns,
@@ -389,7 +392,7 @@ void member_recover(struct membership *m, uint64_t index, uint64_t clock_ns, uin
     struct member_head *head = &m->head;
     struct worker *worker;
 
-    assert(!m->local); /* it is applied before anybody leads */
+    assert(!m->local); /* recovery is applied before this replica can lead */
     m->clock_ns = max_u64(m->clock_ns, clock_ns);
     m->index = index;
     m->command++;

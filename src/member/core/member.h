@@ -1,34 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The replicated half of worker membership: workers and their incarnations, the owners of
- * partitions, the work queue. The leader's own half is local.h.
+/* The replicated half of worker membership: workers and their incarnations, partition owners, the
+ * work queue. The leader's unreplicated half is local.h.
  *
  * Every change is an entry of the log. An entry is a command of one or more operations, which are
- * applied in order and atomically. Decisions are replicated, observations are not: the leader alone
- * knows that a worker is silent; that a worker is dead is an operation. The time is the log's clock
- * T. T moves only while there is a leader, and never faster than the leader's clock. Wall times
- * come with the command; they are displayed and never compared.
+ * applied in order and atomically. Decisions are replicated, observations are not: only the leader
+ * knows that a worker is silent, but an operation declares the worker dead. The time is the log's
+ * clock T. T moves only while there is a leader, and never faster than the leader's clock. Each
+ * command carries a wall time, which is displayed and never compared.
  *
  * Before the operations, everything that is due at T happens in a fixed order: fences end, windows
  * close, revocations time out, dead workers become tombstones. member_next_due() returns when the
- * leader must propose a tick. After the operations, partitions move as far as they may, so that a
+ * leader must propose a tick. After the operations, partitions move as far as allowed, so that a
  * death and its consequences are in one entry.
  *
- * Safety: a partition gets a new owner only after the former owner released it, left, or must have
- * fenced itself. Each grant has a fencing token that grows. In no state may two workers process one
- * partition.
+ * Safety: a partition gets a new owner only after the former owner released the partition, left, or
+ * must have fenced itself. Each grant has a fencing token that grows. In no state may two workers
+ * process one partition.
  *
  * Invariants, asserted before and after every command (member.c):
- *   I1 Every partition is in one state, and every one that is REVOKING or FENCING has a deadline.
+ *   I1 Every partition is in one state, and every REVOKING or FENCING partition has a deadline.
  *   I2 A partition has an owner unless it is FREE, and its token is at most the assignment epoch.
  *   I3 Every worker has one standing and is found by id and in order.
- *   I4 Every item is in one state, and the PENDING ones are the queue.
- *   I5 Events are numbered without a gap, and those that were emitted are gone.
+ *   I4 Every item is in one state, and the PENDING items are the queue.
+ *   I5 Events are numbered without a gap, and emitted events are removed.
  *   I6 Between commands no row is outside the state's hash.
  *
  * A refused operation has a result and changes nothing; it is not an error. An operation may arrive
- * twice, after a retry or from two leaders. It names the incarnation that it is for, and does
- * nothing if that incarnation is over. One owner, one thread. Texts in operations are copied; texts
- * in views are borrowed until the next call that changes anything. */
+ * twice, after a retry or from two leaders. Each operation names its incarnation and does nothing
+ * if that incarnation is over. One owner, one thread. Texts in operations are copied; texts in
+ * views are borrowed until the next call that changes anything. */
 #ifndef MEMBER_CORE_MEMBER_H
 #define MEMBER_CORE_MEMBER_H
 #include "base/arena.h"
@@ -38,14 +38,14 @@
 enum {
     MEMBER_ID_MAX = 128, /* bytes 0x21 to 0x7E; ULIDs are in upper case */
     MEMBER_LABELS_MAX = 4096,
-    MEMBER_REFERENCE_MAX = 512, /* of a checkpoint: opaque */
+    MEMBER_REFERENCE_MAX = 512, /* opaque reference of a checkpoint */
     MEMBER_REASON_MAX = 256,
     MEMBER_PAYLOAD_MAX = 1 << 20,
     MEMBER_WORK_RESULT_MAX = 64 << 10,
-    MEMBER_OPS_MAX = 8192,      /* of one command */
-    MEMBER_EVENTS_MAX = 100000, /* not yet emitted; past it no worker is admitted */
+    MEMBER_OPS_MAX = 8192,      /* operations per command */
+    MEMBER_EVENTS_MAX = 100000, /* events not emitted yet; at this number no worker is admitted */
     MEMBER_FLIPS_MAX = 3,       /* restarts in MEMBER_FLIPS_NS; more: two processes share an id */
-    MEMBER_PULL_MAX = 1024,     /* items of one PULL or STEAL */
+    MEMBER_PULL_MAX = 1024,     /* items per PULL or STEAL */
     MEMBER_WEIGHT_MAX = 1000000,
 };
 #define MEMBER_FLIPS_NS (10ull * 1000 * 1000 * 1000)
@@ -54,10 +54,10 @@ struct membership;
 struct member_options {
     uint64_t quota_bytes; /* the same on every replica; 0: 512 MiB */
 };
-struct member_instance { /* random, chosen by a worker's process at its start; zero: none */
+struct member_instance { /* random, chosen by a worker process when it starts; zero: none */
     uint8_t b[16];
 };
-struct member_digest { /* of a work item's content */
+struct member_digest { /* hash of a work item's content */
     uint8_t b[32];
 };
 
@@ -66,13 +66,13 @@ enum member_placement { MEMBER_RING, MEMBER_RING_BOUNDED, MEMBER_RENDEZVOUS };
 struct member_rules { /* member_rules_defaults() fills all of it */
     uint32_t total_partitions, virtual_nodes;
     enum member_placement placement;
-    uint32_t epsilon_ppm;    /* bounded: 250,000 is a quarter more than the mean */
+    uint32_t epsilon_ppm;    /* RING_BOUNDED: excess over the mean load; 250,000 is a quarter */
     uint32_t move_limit_ppm; /* share of partitions in revocation at once; at least one */
-    bool ring_on_register;   /* false: at READY */
-    bool
-        grant_to_legacy; /* also to workers that never registered; nothing proves that they fence */
+    bool ring_on_register;   /* a worker joins the ring at registration; false: at READY */
+    /* also grant to workers that never registered, which may not fence */
+    bool grant_to_legacy;
     bool evict_on_revoke_timeout;
-    bool failure_per_worker; /* false: one failure for each incarnation */
+    bool failure_per_worker; /* report one failure per worker; false: one per incarnation */
     uint64_t rebalance_window_ms, revoke_timeout_ms, dead_retention_ms, tombstone_retention_ms;
     uint32_t work_max_attempts, work_max_steal;
     bool work_requeue_failed, work_steal_started;
@@ -82,53 +82,56 @@ void member_rules_defaults(struct member_rules *ret_rules);
 /* -- operations -- */
 /* The numbers are part of the log's format. */
 enum member_kind {
-    MEMBER_OP_TICK = 1, /* only what is due at T */
-    /* The first of a new leader: `worker` is the leader's id, `number` its term. The coordinator
-     * epoch rises by one, once for each term. */
+    MEMBER_OP_TICK = 1, /* applies only what is due at T */
+    /* The first operation of a new leader: `worker` is the leader's id, `number` its term. The
+     * coordinator epoch rises by one, once for each term. */
     MEMBER_OP_LEAD,
-    MEMBER_OP_CONFIGURE, /* rules; refused (MEMBER_S_IN_USE) when it would break grants */
-    /* For the length of this command: `worker` is suspected, so it is given nothing and nothing is
-     * taken from it. With `all`: so is everybody, nothing moves. */
+    /* Replaces the rules. MEMBER_S_IN_USE if the new rules would invalidate existing grants. */
+    MEMBER_OP_CONFIGURE,
+    /* Until the end of this command `worker` counts as suspected: the worker receives no partition
+     * and loses none. With `all` every worker counts as suspected, so no partition moves. */
     MEMBER_OP_SUSPECT,
-    /* By register call or by beat (`by_beat`). `instance` may be zero. `expect`: the incarnation
-     * that was current when `fence_ns` was reckoned (0: none): only that one is replaced.
-     * `restart`: a beat without instance that began anew. `fence_ns`: how long from now on the old
-     * incarnation may still believe to own what it had. lease, labels, weight, capable: of a
-     * register call. */
+    /* By register call or by heartbeat (`by_beat`). `instance` may be zero. `expect`: the
+     * incarnation for which `fence_ns` was computed (0: none); only that incarnation is replaced.
+     * `restart`: a heartbeat without instance that shows a restart. `fence_ns`: how long from now
+     * the old incarnation may still believe that it owns its partitions. lease, labels, weight,
+     * capable: from a register call. */
     MEMBER_OP_REGISTER,
-    MEMBER_OP_READY, /* the worker reported READY: it may own partitions */
-    MEMBER_OP_DRAIN, /* on or off (`flag`) */
-    /* `worker`, `incarnation`, `due_ms`, `reason`, `fence_ns`: 0 when the deadline itself proves
-     * that it has fenced. */
+    MEMBER_OP_READY, /* the worker reported READY and may own partitions */
+    MEMBER_OP_DRAIN, /* drain on or off (`flag`) */
+    /* `worker`, `incarnation`, `due_ms`, `reason`, `fence_ns`. `fence_ns` is 0 if the deadline
+     * itself proves that the worker has fenced. */
     MEMBER_OP_DEAD,
-    MEMBER_OP_LEAVE, /* the worker stopped. With `flag`: only if it holds no partition */
-    /* `partition`, `epoch`: of the grant it gives back; `text`: reference of its checkpoint. */
+    MEMBER_OP_LEAVE, /* the worker stopped; with `flag`: only if the worker holds no partition */
+    /* The worker released `partition`. `epoch`: of its grant; `text`: reference of the
+     * checkpoint. */
     MEMBER_OP_ACK_REVOKE,
-    /* The same of a checkpoint that was merely written; `wall_ms`. */
+    /* The worker wrote a checkpoint and keeps the partition. Fields as in ACK_REVOKE, and
+     * `wall_ms`. */
     MEMBER_OP_CHECKPOINT,
-    MEMBER_OP_ROUND,   /* `number`: of the checkpoint round that begins */
-    MEMBER_OP_EMITTED, /* `number`: events up to this one have been written */
-    /* `number` in ms: the interval sent to workers; the one before counts until nobody can
-     * go by it any more. */
+    MEMBER_OP_ROUND,   /* starts checkpoint round `number` */
+    MEMBER_OP_EMITTED, /* events up to `number` have been written */
+    /* `number` in ms: the heartbeat interval sent to workers. The previous interval stays in force
+     * until no worker can still be using the previous interval. */
     MEMBER_OP_ADVISE,
     MEMBER_OP_ENQUEUE, /* `item`, `bytes` */
     /* `worker`, `incarnation`; `number` items, `limit` bytes (0: no limit) */
     MEMBER_OP_PULL,
-    MEMBER_OP_WORK_START, /* `item`: its owner started it; it cannot be stolen */
-    /* `item`, `bytes` its result; with `flag` it has failed, `text` says why. */
+    MEMBER_OP_WORK_START, /* the owner of `item` started it, so it cannot be stolen */
+    /* `item`; `bytes`: its result. With `flag` the item failed, and `text` is the reason. */
     MEMBER_OP_SUBMIT,
-    MEMBER_OP_RELEASE, /* `item` given back */
+    MEMBER_OP_RELEASE, /* returns `item` to the queue */
     MEMBER_OP_STEAL,   /* `worker` is idle and takes items of another worker */
     MEMBER_OP_LAST = MEMBER_OP_STEAL
 };
 enum member_cause { MEMBER_FAILED, MEMBER_EVICTED, MEMBER_CONFLICT };
-struct member_op { /* each kind above says which fields it uses; texts are views */
+struct member_op { /* each kind above lists the fields it uses; texts are views */
     enum member_kind kind;
     struct str worker;
     uint64_t incarnation;
     struct member_instance instance;
     uint64_t expect, fence_ns;
-    uint32_t lease_ms, weight; /* weight 0: 1 */
+    uint32_t lease_ms, weight; /* weight 0 counts as 1 */
     bool by_beat, restart, capable, flag, all;
     struct str labels, text, bytes;
     enum member_cause cause;
@@ -171,50 +174,54 @@ const char *member_status_text(enum member_status status);
 enum err member_status_err(enum member_status status);
 struct member_result {
     enum member_status status;
-    /* Of the worker after it; 0: unknown. REGISTER: `admitted` when this made a new one. */
+    /* The worker's incarnation after the operation; 0: unknown. `admitted`: REGISTER created this
+     * incarnation. */
     uint64_t incarnation;
     bool admitted;
-    uint32_t items; /* PULL, STEAL: how many; member_assigned() has them */
+    uint32_t items; /* PULL, STEAL: number of items; member_assigned() returns them */
 };
 
 /* -- commands -- */
 struct member_command {
-    int64_t wall_ms; /* the leader's, for display */
+    int64_t wall_ms; /* the leader's wall clock, for display */
     const struct member_op *ops;
     size_t op_count;
 };
-/* As bytes. A batch is begun, operations are added, and the buffer is the command. ERR_FULL (its
- * ceiling, or MEMBER_OPS_MAX), ERR_NOMEM: nothing was added. */
+/* Commands as bytes. Begin a batch, add operations; the buffer is then the command. ERR_FULL (the
+ * buffer's ceiling or MEMBER_OPS_MAX) and ERR_NOMEM: nothing was added. */
 enum err member_batch_begin(struct buf *into, int64_t wall_ms);
 enum err member_batch_add(struct buf *into, const struct member_op *op);
 size_t member_batch_ops(struct str batch);
-/* Its views live as bytes and arena do. ERR_PARSE, ERR_INVALID (a limit), ERR_NOMEM, with a note;
- * ERR_VERSION: a kind that this program does not know. */
+/* Decodes a command, whose views are valid as long as `bytes` and `arena`. ERR_PARSE, ERR_INVALID
+ * (a limit), ERR_NOMEM, with a note; ERR_VERSION: a kind that this program does not know. */
 enum err member_command_read(struct str bytes, struct arena *arena,
                              struct member_command *ret_command, struct note *note);
 
-/* -- life -- */
-struct membership *member_open(const struct member_options *options); /* NULL: memory */
-void member_close(struct membership *membership);                     /* NULL is fine */
-/* `clock_ns` never goes back, `index` grows. `results` has room for op_count. */
+/* -- open, apply, close -- */
+struct membership *member_open(const struct member_options *options); /* NULL: out of memory */
+void member_close(struct membership *membership);                     /* NULL is allowed */
+/* Applies a command. `clock_ns` never goes back, `index` grows. `results` has room for op_count
+ * results. */
 void member_apply(struct membership *membership, uint64_t index, uint64_t clock_ns,
                   const struct member_command *command, struct member_result *results);
-/* Items that PULL and STEAL of the last command gave, in their order, op by op; false: no more. */
+/* Item `number` of the items that PULL and STEAL operations of the last command assigned, in
+ * operation order. False: there are no more. */
 struct member_item;
 bool member_assigned(const struct membership *membership, size_t number, size_t *ret_op,
                      struct member_item *ret_item);
-/* History was lost by a restore from an old copy or by force-config: workers and grants may exist
- * that this state does not know. Epochs, incarnations and rounds continue at recovery_above(), so
- * every later grant has a higher token. Active workers get `instance`, which no process has: each
- * worker is admitted again, and its partitions move only after its fence is over. */
+/* Prepares the state after history was lost, by a restore from an old copy or by force-config:
+ * workers and grants may exist that this state does not know. Epochs, incarnations and rounds
+ * continue at recovery_above(), so every later grant has a higher token. Active workers get
+ * `instance`, which no process has. So each worker must be admitted again, and its partitions move
+ * only after its fence is over. */
 void member_recover(struct membership *membership, uint64_t index, uint64_t clock_ns,
                     uint64_t floor, const struct member_instance *instance);
-/* T of what is due next; UINT64_MAX: nothing is. */
+/* Returns T of the next thing that is due; UINT64_MAX: nothing is due. */
 uint64_t member_next_due(const struct membership *membership);
 uint64_t member_clock_ns(const struct membership *membership);
 uint64_t member_hash(const struct membership *membership);
-uint64_t member_work(const struct membership *membership);  /* cost of the commands so far */
-uint64_t member_bytes(const struct membership *membership); /* used of the quota */
+uint64_t member_work(const struct membership *membership);  /* cost of all commands so far */
+uint64_t member_bytes(const struct membership *membership); /* part of the quota in use */
 
 /* -- events, in order, kept until MEMBER_OP_EMITTED -- */
 enum member_topic {
@@ -232,7 +239,7 @@ enum member_topic {
     MEMBER_EV_WORK_COMPLETED,
     MEMBER_EV_WORK_FAILED,
     MEMBER_EV_WORK_STOLEN,
-    /* only on the leader (local.h), never replicated */
+    /* These exist only on the leader (local.h) and are never replicated. */
     MEMBER_EV_SUSPECTED,
     MEMBER_EV_RECOVERED,
     MEMBER_EV_CLOCK_SKEW,
@@ -243,27 +250,32 @@ enum member_topic {
 };
 struct member_event {
     enum member_topic topic;
-    uint64_t number; /* consecutive; 0: only on the leader */
-    uint64_t index;  /* of the entry; its identity is "<index>.<n>" */
+    uint64_t number; /* consecutive; 0: the event exists only on the leader */
+    uint64_t index;  /* index of the log entry; the event's id is "<index>.<n>" */
     uint32_t n;
-    int64_t wall_ms;   /* time of the command that caused it */
-    struct str worker; /* worker or leader; empty: none */
+    int64_t wall_ms;   /* time of the command that caused the event */
+    struct str worker; /* id of the worker or leader; empty: none */
     uint64_t incarnation;
-    struct str text; /* REGISTERED: "dead" on re-admission of a dead one; FAILED: "evicted",
-                        "identity_conflict" or ""; ASSIGNMENT_CHANGED: cause; WORK_FAILED: reason */
-    int64_t due_ms;  /* FAILED; SUSPECTED, RECOVERED: late by; CLOCK_SKEW: off by */
-    uint64_t epoch;  /* of the assignment, the grant or the coordinator */
+    /* REGISTERED: "dead" when a dead worker is admitted again; FAILED: "evicted",
+     * "identity_conflict" or ""; ASSIGNMENT_CHANGED: cause; WORK_FAILED: reason */
+    struct str text;
+    int64_t due_ms; /* FAILED: due time; SUSPECTED, RECOVERED: lateness; CLOCK_SKEW: skew */
+    uint64_t epoch; /* epoch of the assignment, the grant or the coordinator */
     uint32_t partition;
-    uint64_t count; /* ASSIGNMENT_CHANGED: moved; CHECKPOINT_*: round; MASS: would fail */
-    uint64_t extra; /* timeouts: waited ms; TRIGGERED: workers asked; MASS: active */
+    /* ASSIGNMENT_CHANGED: moved partitions; CHECKPOINT_*: round; MASS_FAILURE_HOLD: workers that
+     * would fail */
+    uint64_t count;
+    /* REVOKE_TIMEOUT, CHECKPOINT_TIMEOUT: ms waited; TRIGGERED: workers asked;
+     * MASS_FAILURE_HOLD: active workers */
+    uint64_t extra;
     struct member_digest item;
 };
-/* The first with a number above *number, which is moved to it. False: none. */
+/* Returns the first event with a number above *number, and moves *number to it. False: no event. */
 bool member_next_event(const struct membership *membership, uint64_t *number,
                        struct member_event *ret_event);
 uint64_t member_emitted(const struct membership *membership);
 
-/* -- reading -- */
+/* -- queries -- */
 enum member_standing { MEMBER_ACTIVE = 1, MEMBER_DEAD, MEMBER_REMOVED };
 enum member_removal {
     MEMBER_NOT_REMOVED,
@@ -275,17 +287,18 @@ struct member_worker {
     struct str id, labels;
     enum member_standing standing; /* SUSPECTED exists only on the leader, see local.h */
     enum member_removal removal;
-    enum member_cause cause; /* why it is dead */
+    enum member_cause cause; /* DEAD: why */
     uint64_t incarnation;
     struct member_instance instance;
     bool has_instance, capable, ready, draining, on_ring;
     uint32_t lease_ms, weight;
-    int64_t registered_ms, ended_ms; /* wall; ended: dead or removed */
-    uint32_t partitions, items;      /* held by it */
+    int64_t registered_ms, ended_ms; /* wall times; ended: when the worker became dead or removed */
+    uint32_t partitions, items;      /* held by the worker */
 };
 bool member_find_worker(const struct membership *membership, struct str id,
                         struct member_worker *ret_worker);
-/* The first behind `after` in the order of ids; empty: the first of all. Tombstones too. */
+/* Returns the first worker after `after` in the order of ids, including tombstones; with an empty
+ * `after` the first of all. */
 bool member_next_worker(const struct membership *membership, struct str after,
                         struct member_worker *ret_worker);
 
@@ -295,17 +308,17 @@ struct member_partition {
     enum member_partition_state state;
     struct str owner; /* FREE: empty; FENCING: the former owner */
     uint64_t owner_incarnation;
-    uint64_t grant_epoch; /* of the last grant: the fencing token */
+    uint64_t grant_epoch; /* the fencing token of the last grant */
     struct str target;    /* the next owner; empty: none */
-    uint64_t deadline_ns; /* T: REVOKING, FENCING; FREE: since when */
+    uint64_t deadline_ns; /* T. REVOKING, FENCING: deadline; FREE: when the partition became free */
     struct str checkpoint;
-    uint64_t checkpoint_epoch; /* grant under which it was written */
+    uint64_t checkpoint_epoch; /* grant under which the checkpoint was written */
     int64_t checkpoint_ms;
 };
 bool member_find_partition(const struct membership *membership, uint32_t number,
                            struct member_partition *ret_partition);
-/* Partitions the worker's incarnation holds (OWNED and REVOKING), ascending. Returns how many there
- * are, and writes at most `room`. */
+/* Writes the partitions that the worker's incarnation holds (OWNED and REVOKING), ascending, at
+ * most `room`. Returns how many the worker holds. */
 size_t member_grants(const struct membership *membership, struct str worker, uint32_t *ret_numbers,
                      size_t room);
 
@@ -318,45 +331,45 @@ enum member_item_state {
 struct member_item {
     struct member_digest id;
     enum member_item_state state;
-    uint64_t place; /* in the queue, in order of arrival */
+    uint64_t place; /* position in the queue, by arrival */
     struct str worker;
     uint64_t incarnation;
     bool started;
-    uint32_t attempts; /* workers that died while they had it */
+    uint32_t attempts; /* number of workers that died while they held the item */
     int64_t enqueued_ms, changed_ms;
-    struct str payload; /* until it is final */
-    struct str result;  /* DONE: as submitted; FAILED: why */
+    struct str payload; /* kept until the item is DONE or FAILED */
+    struct str result;  /* DONE: the submitted result; FAILED: the reason */
 };
 bool member_find_item(const struct membership *membership, const struct member_digest *id,
                       struct member_item *ret_item);
-/* The first behind `after` in the order of ids; NULL: the first of all. */
+/* Returns the first item after `after` in the order of ids; NULL: the first of all. */
 bool member_next_item(const struct membership *membership, const struct member_digest *after,
                       struct member_item *ret_item);
 
 struct member_status_counts {
     uint64_t coord_epoch, assignment_epoch, checkpoint_round, term;
     struct str leader;   /* holder of the lease row */
-    uint64_t advised_ms; /* 0: none was advised */
+    uint64_t advised_ms; /* heartbeat interval sent to workers; 0: none */
     uint32_t active, draining, dead, tombstones;
-    uint32_t total_partitions, of_state[4];  /* by enum member_partition_state */
-    uint64_t oldest_free_ns;                 /* T since when; UINT64_MAX: none is free */
-    uint64_t pending, running, done, failed; /* items */
+    uint32_t total_partitions, of_state[4]; /* of_state: index is enum member_partition_state */
+    uint64_t oldest_free_ns; /* T when the oldest free partition became free; UINT64_MAX: none */
+    uint64_t pending, running, done, failed; /* numbers of items */
     uint64_t bytes, quota, events;
     bool configured;
 };
 struct member_status_counts member_counts(const struct membership *membership);
 const struct member_rules *member_rules(const struct membership *membership);
-/* Hash of the rules: a configuration that differs from the cluster's is refused. */
+/* Returns a hash of the rules. A configuration whose hash differs from the cluster's is refused. */
 uint64_t member_rules_fingerprint(const struct member_rules *rules);
 
-/* -- snapshot: the view of one moment (section/section.h); and its way back -- */
-/* A struct section_view, for section_view_next() and section_view_close(). ERR_FULL: one is open.
- * ERR_NOMEM. */
+/* -- snapshots: a view of one moment (section/section.h), and restoring it -- */
+/* Returns a struct section_view, for section_view_next() and section_view_close(). ERR_FULL: a view
+ * is already open. ERR_NOMEM. */
 enum err member_view_open(struct membership *membership, void **ret_view);
 struct member_restore;
 struct member_restore *member_restore_open(const struct member_options *options);
-/* Bytes in any portions, or none at all: an empty one. ERR_CORRUPT, ERR_VERSION with a note that
- * says at which byte. */
+/* Takes the bytes in portions of any size; no bytes at all restore an empty membership.
+ * ERR_CORRUPT, ERR_VERSION with a note that contains the offset of the wrong byte. */
 enum err member_restore_feed(struct member_restore *restore, struct str bytes, struct note *note);
 enum err member_restore_done(struct member_restore *restore, struct membership **ret_membership,
                              struct note *note);

@@ -6,8 +6,9 @@
  *    |--left, dead by deadline--|
  *    |--fence over-- FENCING <--evicted, restarted--'
  *
- * A partition comes to somebody from FREE only, and to FREE only when its owner has said so, has
- * left, is dead by a deadline behind which it has fenced itself, or its fence is over. */
+ * Only a FREE partition is granted. A partition becomes FREE only if its owner released it, its
+ * owner left, its owner is dead by a deadline after which it must have fenced itself, or the
+ * owner's fence is over. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +22,7 @@ static struct ring_options options_of(const struct member_rules *rules)
                                  .epsilon = rules->epsilon_ppm / 1e6};
 }
 
-/* -- the table -- */
+/* -- the table of partitions -- */
 enum err partitions_make(struct membership *m, uint32_t total)
 {
     struct ring_options options = options_of(&m->head.rules);
@@ -68,8 +69,8 @@ static void table_drop(struct membership *m)
     m->ring = NULL;
 }
 
-/* Everybody's place is asked for anew, or who may have one; how long the dead are kept may be
- * another. */
+/* Recomputes the target of every partition (`places`) or the eligibility of every worker (`who`),
+ * and the retention ends, whose periods may have changed. */
 static void look_again(struct membership *m, bool places, bool who)
 {
     struct order_place place = order_begin(&m->workers);
@@ -124,12 +125,12 @@ struct member_result partitions_configure(struct membership *m, const struct mem
     }
     look_again(m, ring, who);
     if ((ring || who) && anybody) mark_dirty(m, RING_CONFIG);
-    /* At once: until it is placed, nothing replicated says what the old ring wanted. */
+    /* Place at once: until then no replicated state records what the old ring wanted. */
     if (ring) m->place_now = true;
     return answer(MEMBER_S_DONE, NULL);
 }
 
-/* -- who is to be on the ring -- */
+/* -- eligible workers -- */
 struct eligibility eligibility_of(const struct membership *m, const struct worker *worker)
 {
     return (struct eligibility){worker_eligible(m, worker), worker->incarnation, worker->weight};
@@ -155,7 +156,7 @@ uint64_t partitions_window_ns(const struct membership *m)
     return m->head.dirty_ns + m->head.rules.rebalance_window_ms * MEMBER_NS_PER_MS;
 }
 
-/* -- placing -- */
+/* -- placement -- */
 static const char *const cause_names[] = {
     [RING_JOIN] = "join",     [RING_LEAVE] = "leave",   [RING_DRAIN] = "drain",
     [RING_RESUME] = "resume", [RING_DEATH] = "death",   [RING_RESTART] = "restart",
@@ -190,7 +191,7 @@ void partitions_place(struct membership *m)
     uint32_t moved;
 
     m->head.dirty = false;
-    if (!m->partitions) return; /* nothing to place before there are rules */
+    if (!m->partitions) return; /* nothing is placed before the first rules */
     while ((node = list_pop(&m->ring_changed)) != NULL) {
         struct worker *worker = CONTAINER_OF(node, struct worker, ring_changed);
         bool is = worker_eligible(m, worker);
@@ -228,7 +229,7 @@ void partition_due(struct membership *m, struct partition *p)
         (void)member_must(NULL);
 }
 
-/* From its owner's list. */
+/* Removes the partition from its owner's list. */
 static void take_away(struct membership *m, struct partition *p)
 {
     if (p->state == MEMBER_FENCING) {
@@ -283,7 +284,7 @@ static void partitions_notify(struct membership *m, const struct partition *p,
     member_event_add(m, &event);
 }
 
-/* The token grows with every grant of the partition, the same owner's too. */
+/* Grants a partition. Every grant increases the token, also a grant to the same owner. */
 static void grant(struct membership *m, struct partition *p, struct worker *worker)
 {
     row_edit(m, &p->row);
@@ -330,7 +331,7 @@ static bool may_receive(const struct membership *m, const struct worker *worker)
     return worker_eligible(m, worker) && !is_suspected(m, worker);
 }
 
-/* One step of one partition. True: it is where it is to be, or somebody else has to act first. */
+/* Makes one step of one partition. True: it is in its final place, or must wait for a worker. */
 static bool partitions_step(struct membership *m, struct partition *p)
 {
     const struct member_rules *rules = &m->head.rules;
@@ -343,7 +344,7 @@ static bool partitions_step(struct membership *m, struct partition *p)
         return true;
     case MEMBER_OWNED:
         if (p->target == p->owner) return true;
-        if (is_suspected(m, p->owner)) return false; /* suspicion moves nothing */
+        if (is_suspected(m, p->owner)) return false; /* a suspected worker loses no partition */
         if (m->of_partition[MEMBER_REVOKING] >=
             max_u64((uint64_t)rules->total_partitions * rules->move_limit_ppm / 1000000, 1))
             return false;
@@ -370,7 +371,7 @@ void partitions_settle(struct membership *m)
         if (!partitions_step(m, &m->partitions[i])) m->unsettled = true;
 }
 
-/* -- time -- */
+/* -- deadlines -- */
 static int by_number(const void *a, const void *b)
 {
     uint32_t left = CONTAINER_OF(*(struct heap_node *const *)a, struct partition, due)->number,
@@ -391,7 +392,7 @@ void partitions_expire(struct membership *m)
             set_free(m, p);
             continue;
         }
-        row_edit(m, &p->row); /* it beats and does not release it: an event says so */
+        row_edit(m, &p->row); /* the owner is alive and does not release the partition */
         p->timeouts++;
         p->deadline_ns = m->clock_ns + m->head.rules.revoke_timeout_ms * MEMBER_NS_PER_MS;
         partition_due(m, p);
@@ -402,7 +403,7 @@ void partitions_expire(struct membership *m)
     free(due);
 }
 
-/* -- what owners say -- */
+/* -- acknowledgements of owners -- */
 static void keep_reference(struct membership *m, struct partition *p, const struct member_op *op)
 {
     member_text(m, &p->checkpoint, &p->checkpoint_len, op->text);
@@ -410,7 +411,7 @@ static void keep_reference(struct membership *m, struct partition *p, const stru
     p->checkpoint_ms = op->wall_ms;
 }
 
-/* The partition, if the operation is of the grant that holds. */
+/* Finds the partition, if the operation names its current grant. */
 static enum member_status held_by(const struct membership *m, const struct member_op *op,
                                   const struct worker *worker, struct partition **ret_partition)
 {

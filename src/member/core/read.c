@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For those who look. */
+/* Queries for status pages and lists. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -142,7 +142,7 @@ bool member_assigned(const struct membership *m, size_t number, size_t *ret_op,
     return true;
 }
 
-/* -- sums -- */
+/* -- totals of the status -- */
 static uint64_t oldest_free(const struct membership *m)
 {
     uint64_t oldest = UINT64_MAX;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A membership from the bytes of a view (rows.c), in any portions. Every number is checked against
- * what it must fit: bytes from outside build nothing that a command could not have built. */
+/* Rebuilds a membership from the bytes of a view (rows.c), in portions of any size. Every number is
+ * checked against the rows it refers to, so bytes from outside cannot build a state that no command
+ * could have built. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +13,7 @@ struct member_restore {
     struct membership *m;
     struct section_reader reader;
     uint32_t partitions;
-    bool *seen; /* partitions that have come */
+    bool *seen; /* partitions that were read */
 };
 
 static enum err header(struct member_restore *restore, struct decoder *in)
@@ -54,7 +55,7 @@ static enum err worker(struct member_restore *restore, struct decoder *in)
     w = worker_new(m, id);
     labels = worker_read(in, w);
     if (!decode_done(in) || !worker_fits(m, w) || (w->on_ring && !m->ring)) {
-        w->standing = MEMBER_REMOVED; /* a count has to be given back when it is freed */
+        w->standing = MEMBER_REMOVED; /* a valid index, because freeing uses of_standing[] */
         return ERR_CORRUPT;
     }
     member_text(m, &w->labels, &w->labels_len, labels);
@@ -172,7 +173,7 @@ static enum err take_record(void *restore, char kind, struct decoder *in)
     case RECORD_PARTITION: return partition(restore, in);
     case RECORD_ITEM: return item(restore, in);
     case RECORD_EVENT: return event(restore, in);
-    case RECORD_HASH: break; /* the reader's */
+    case RECORD_HASH: break; /* the record is handled by the reader */
     }
     return ERR_CORRUPT;
 }
@@ -203,7 +204,7 @@ enum err member_restore_feed(struct member_restore *restore, struct str bytes, s
     return section_read(&restore->reader, bytes, note);
 }
 
-/* Derives the state that follows from the rows. */
+/* Computes the state that is derived from rows. */
 static enum err restore_follow(struct membership *m)
 {
     struct order_place place = order_begin(&m->workers);

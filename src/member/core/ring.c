@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Assigns partitions to workers by consistent hashing with bounded loads. Invariant: the result
- * depends on the workers and weights only, not on the order in which they came. Pure. */
+ * depends only on the workers and weights, not on the order in which workers were added. Pure. */
 #include "member/core/ring.h"
 
 #include <math.h>
@@ -12,11 +12,11 @@
 
 enum { KEY_MAX = MEMBER_ID_MAX + 24 };
 
-struct seat { /* of a worker */
+struct seat { /* a worker */
     struct seat *next_gone;
-    uint64_t hash; /* of the id */
+    uint64_t hash; /* hash of the id */
     uint32_t number, weight;
-    bool placed, gone; /* placed: its points are among `spots` */
+    bool placed, gone; /* placed: its points are in `spots` */
     char id[];
 };
 struct spot {
@@ -25,12 +25,12 @@ struct spot {
 };
 struct ring {
     struct ring_options options;
-    struct seat **seats; /* sorted bytewise by id; their number is their place */
+    struct seat **seats; /* sorted bytewise by id; a worker's number is its index */
     size_t count, room;
-    struct seat *gone;  /* whose points are dropped by the next pass */
-    struct spot *spots; /* sorted, as of the last pass */
+    struct seat *gone;  /* removed workers whose points are dropped by the next build() */
+    struct spot *spots; /* points, sorted at the last build() */
     size_t spot_count;
-    uint64_t *partitions; /* their hashes */
+    uint64_t *partitions; /* hashes of the partitions */
     uint32_t partition_count;
     bool stale;
 };
@@ -85,9 +85,9 @@ void ring_close(struct ring *ring)
     free(ring);
 }
 
-/* -- who is on it -- */
+/* -- workers -- */
 
-/* Its place, or the place where it would be. */
+/* Returns the index of the worker, or the index where it would be inserted. */
 static size_t find(const struct ring *ring, struct str worker, bool *ret_there)
 {
     size_t low = 0, high = ring->count;
@@ -166,9 +166,9 @@ struct str ring_worker(const struct ring *ring, uint32_t number)
     return number < ring->count ? str_from(ring->seats[number]->id) : STR_EMPTY;
 }
 
-/* -- its points -- */
+/* -- points -- */
 
-/* Of equal hashes the first id's comes first. */
+/* Orders points by hash; equal hashes are ordered by id. */
 static int by_hash(const void *left, const void *right)
 {
     const struct spot *a = left, *b = right;
@@ -177,7 +177,7 @@ static int by_hash(const void *left, const void *right)
     return strcmp(a->seat->id, b->seat->id);
 }
 
-/* The points of those who came, sorted. */
+/* Returns the points of added workers, sorted. */
 static struct spot *new_spots(const struct ring *ring, size_t *ret_count)
 {
     size_t each = ring->options.virtual_nodes, count = 0;
@@ -200,7 +200,8 @@ static struct spot *new_spots(const struct ring *ring, size_t *ret_count)
     return spots;
 }
 
-/* One pass: those of who left are dropped, those of who came are put between. */
+/* Updates the points in one pass: drops those of removed workers and merges those of added
+ * workers. */
 static enum err build(struct ring *ring)
 {
     size_t fresh_count, at = 0, fresh = 0, count = 0;
@@ -236,7 +237,7 @@ static enum err build(struct ring *ring)
     return ERR_OK;
 }
 
-/* -- placing -- */
+/* -- placement -- */
 
 static enum err hash_partitions(struct ring *ring, uint32_t count)
 {
@@ -256,7 +257,7 @@ static enum err hash_partitions(struct ring *ring, uint32_t count)
     return ERR_OK;
 }
 
-/* The first point at the hash or behind it; past the last one the first. */
+/* Returns the first point at or after the hash; after the last point the first. */
 static size_t first_at(const struct ring *ring, uint64_t hash)
 {
     size_t low = 0, high = ring->spot_count;
@@ -271,12 +272,12 @@ static size_t first_at(const struct ring *ring, uint64_t hash)
     return low == ring->spot_count ? 0 : low;
 }
 
-/* Partitions in ascending number, each to the first who is not full: there always is one, since all
- * of them together have room for every partition. */
+/* Assigns partitions in ascending number, each to the first worker that is not full. There is
+ * always such a worker, because together they have room for every partition. */
 static enum err place_bounded(const struct ring *ring, uint32_t partitions, uint32_t *ret_owners)
 {
     uint32_t *room = calloc(ring->count, sizeof *room);
-    double weights = 0; /* each is 1 at least */
+    double weights = 0; /* sum of weights; each weight is at least 1 */
 
     if (!room) return ERR_NOMEM;
     assert(ring->count > 0 && ring->spot_count > 0);
@@ -297,7 +298,7 @@ static enum err place_bounded(const struct ring *ring, uint32_t partitions, uint
     return ERR_OK;
 }
 
-/* The worker with the greatest hash of the pair; of equals the first id. */
+/* Chooses the worker with the greatest hash of the pair; of equal hashes the first id. */
 static void place_rendezvous(const struct ring *ring, uint32_t partitions, uint32_t *ret_owners)
 {
     for (uint32_t p = 0; p < partitions; p++) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checkpoint rounds: asked for, answered, forgotten; nobody waits for anybody (workers.md 13). */
+/* Checkpoint rounds: ask workers, collect answers, report timeouts. Nothing waits for a round
+ * (workers.md 13). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +8,7 @@
 
 #define TIME_OUT_EVERY_NS (1000 * MEMBER_NS_PER_MS)
 
-/* -- references on their way into the log -- */
+/* -- references that are not in the log yet -- */
 static void fresh_drop(struct member_local *local, uint32_t partition)
 {
     struct fresh *fresh = local->fresh_of[partition];
@@ -26,7 +27,7 @@ void rounds_close(struct member_local *local)
     local->fresh_total = 0;
 }
 
-/* The table follows the number of partitions. False: memory. */
+/* Resizes the table to the number of partitions. False: no memory. */
 static bool fresh_room(struct member_local *local)
 {
     uint32_t total = local->m->head.rules.total_partitions;
@@ -89,7 +90,7 @@ static void flush(struct member_local *local, uint64_t now_ns, struct batch *bat
                                .text = fresh->reference,
                                .wall_ms = fresh->wall_ms};
 
-        /* Lost on the way, it is of no harm: the next round brings another. */
+        /* A lost reference does no harm, because the next round brings a newer one. */
         if (!batch_put(batch, &op)) return;
         fresh_drop(local, op.partition);
     }
@@ -135,7 +136,7 @@ static bool waits(const struct local_worker *l)
     return l->asked > l->answered && !l->timeout_reported;
 }
 
-/* ACTIVE, past INIT, with something to write down. */
+/* True for ACTIVE workers past INIT that hold a partition. */
 static bool is_asked(const struct local_worker *l)
 {
     return l->worker->partition_count && list_empty(&l->suspected) && !l->sentence &&
@@ -172,7 +173,7 @@ static uint64_t ask_all(struct member_local *local, uint64_t round, uint64_t now
         if (!l || !is_asked(l) ||
             (l->answered && now_ns - l->answered_ns < local->options.checkpoint_min_pause_ns))
             continue;
-        if (waits(l)) { /* one at a time: it is left out of this one */
+        if (waits(l)) { /* still busy with the previous round, so not asked in this round */
             miss(local, l, batch);
             continue;
         }
@@ -215,10 +216,10 @@ void rounds_scan(struct member_local *local, uint64_t now_ns, int64_t wall_ms, s
     if (!local->round_now && now_ns - local->round_ns < local->options.checkpoint_interval_ns)
         return;
     local->round_now = false;
-    local->round_ns = now_ns; /* a late tick makes one round, not several */
+    local->round_ns = now_ns; /* a late tick starts one round, not several */
     event.count = max_u64(local->counts.round, local->m->head.round) + 1;
     event.extra = ask_all(local, event.count, now_ns, batch);
-    if (!event.extra) return; /* nobody holds anything: an idle cluster writes no entries */
+    if (!event.extra) return; /* no worker holds a partition: an idle cluster writes no entries */
     local->counts.round = event.count;
     (void)batch_put(batch, &(struct member_op){.kind = MEMBER_OP_ROUND, .number = event.count});
     local_report(local, MEMBER_EV_CHECKPOINT_TRIGGERED, NULL, wall_ms, &event);

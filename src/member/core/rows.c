@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows as bytes: the same for the state's hash and for a snapshot. */
+/* Encodes rows, in the same way for the state's hash and for a snapshot. */
 #include "member/core/fields.h"
 #include "member/core/internal.h"
 
-/* -- fields; the texts between them are rows of their own, or memory of theirs -- */
+/* -- fields; texts are written between these groups -- */
 static const struct member_field worker_fields[] = {
     ENUM(worker, standing),     ENUM(worker, removal),      ENUM(worker, cause),
     FIELD(worker, capable),     FIELD(worker, ready),       FIELD(worker, draining),
@@ -52,7 +52,7 @@ static const struct member_field head_fields[] = {
     FIELD(member_head, places),
 };
 
-/* -- writing -- */
+/* -- encoding -- */
 static void write_worker(struct encoder *out, const struct worker *w)
 {
     encode_text(out, worker_id(w));
@@ -69,7 +69,8 @@ static void write_partition(struct encoder *out, const struct partition *p)
     FIELDS_WRITE(out, partition_kept, p);
 }
 
-/* In the hash the id is enough for the payload. */
+/* Encodes an item. The hash uses the id instead of the payload, because the id identifies the
+ * payload. */
 static void write_item(struct encoder *out, const struct item *item, bool whole)
 {
     FIELDS_WRITE(out, item_state, item);
@@ -105,7 +106,7 @@ static void head_write(struct encoder *out, const struct member_head *h)
     encode_text(out, str_of(h->leader, h->leader_len));
 }
 
-/* -- reading; whether it fits is looked at by who reads -- */
+/* -- reading; the caller checks whether the values are consistent -- */
 struct str worker_read(struct decoder *in, struct worker *w)
 {
     FIELDS_READ(in, worker_fields, w);
@@ -186,7 +187,7 @@ enum err member_view_open(struct membership *m, void **ret_view)
     return section_view_ready(view, ERR_OK, ret_view);
 }
 
-/* -- the hash -- */
+/* -- the hash of the state -- */
 static uint64_t row_hash(struct membership *m, const struct member_row *row)
 {
     struct encoder out = {&m->scratch, ERR_OK};

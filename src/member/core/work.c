@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Work items: each content once, each result once (workers.md 20).
+/* Work items: each content is stored once and completed once (workers.md 20).
  *
- *   PENDING -> RUNNING -> DONE          and back to PENDING: given back, owner gone;
+ *   PENDING -> RUNNING -> DONE          back to PENDING: released, or the owner is gone
  *                  `----> FAILED        DONE and FAILED are final */
 #include <stdlib.h>
 #include <string.h>
 
 #include "member/core/internal.h"
 
-enum { WORKERS_SHARE = 8 }; /* the part of the quota that work never takes */
+enum { WORKERS_SHARE = 8 }; /* one eighth of the quota is reserved for workers */
 
-/* -- rows -- */
+/* -- rows of items -- */
 struct item *item_find(const struct membership *m, const struct member_digest *id)
 {
     return order_find(&m->items, (struct order_key){.first = str_of(id->b, sizeof id->b)});
@@ -75,7 +75,7 @@ static void work_notify(struct membership *m, const struct item *item, enum memb
     member_event_add(m, &event);
 }
 
-/* Its payload is not needed again. */
+/* Ends an item; frees its payload. */
 static void finish(struct membership *m, struct item *item, enum member_item_state state,
                    struct worker *by, struct str result)
 {
@@ -89,8 +89,8 @@ static void finish(struct membership *m, struct item *item, enum member_item_sta
 }
 
 /* -- operations -- */
-/* A done item stays, so that it is not done again; but however much of it there is, workers may
- * come and be written about. */
+/* Reserves part of the quota for workers and their events. Otherwise items could fill the quota,
+ * because done items stay so that they are not done again. */
 static bool work_has_room(const struct membership *m, uint64_t bytes)
 {
     return member_has_room(m, bytes + m->options.quota_bytes / WORKERS_SHARE);
@@ -156,7 +156,7 @@ struct member_result work_pull(struct membership *m, const struct member_op *op,
     return result;
 }
 
-/* The worker with most items; of equals the greatest id. */
+/* Returns the worker with most items; of equal workers the greatest id. */
 static struct worker *busiest(const struct membership *m, const struct worker *but)
 {
     struct worker *most = NULL;
@@ -173,7 +173,7 @@ static struct worker *busiest(const struct membership *m, const struct worker *b
     return most;
 }
 
-/* Up to `room` of the victim's, in order of their ids. */
+/* Chooses up to `room` items of the victim, in order of their ids. */
 static uint32_t choose(const struct worker *victim, bool started, struct item **ret_items,
                        uint32_t room)
 {
@@ -221,7 +221,7 @@ static struct member_result submit(struct membership *m, const struct member_op 
     return answer(MEMBER_S_DONE, worker);
 }
 
-/* Of an item the worker's present incarnation runs. */
+/* Starts, completes or releases an item that the worker's present incarnation runs. */
 struct member_result work_item(struct membership *m, const struct member_op *op,
                                struct worker *worker)
 {

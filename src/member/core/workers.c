@@ -5,7 +5,7 @@
 
 #include "member/core/internal.h"
 
-/* -- rows -- */
+/* -- rows of workers -- */
 struct worker *worker_find(const struct membership *m, struct str id)
 {
     return map_get(&m->by_id, id);
@@ -70,8 +70,9 @@ bool worker_eligible(const struct membership *m, const struct worker *worker)
            (worker->capable || rules->grant_to_legacy);
 }
 
-/* Dead ones are kept for a while, and then what is left of those who are gone, unless a partition
- * still names it. Follows from the rows alone: a replica from a snapshot has the same dues. */
+/* Sets the retention end of a dead worker, and of a tombstone unless a partition still names it.
+ * Derived from the rows alone, so a replica restored from a snapshot has the same retention
+ * ends. */
 void worker_end_set(struct membership *m, struct worker *worker)
 {
     uint64_t keep_ms = worker->standing == MEMBER_DEAD ? m->head.rules.dead_retention_ms
@@ -84,7 +85,7 @@ void worker_end_set(struct membership *m, struct worker *worker)
         (void)member_must(NULL);
 }
 
-/* -- endings -- */
+/* -- end of an incarnation -- */
 static void workers_let_go(struct membership *m, struct worker *worker, uint64_t fence_ns,
                            bool died)
 {
@@ -122,14 +123,14 @@ static void condemn(struct membership *m, struct worker *worker, enum member_cau
     workers_let_go(m, worker, fence_ns, true);
     end(m, worker, MEMBER_DEAD);
     eligibility_changed(m, worker, before, RING_DEATH);
-    if (before.was) m->place_now = true; /* a death waits for no window */
+    if (before.was) m->place_now = true; /* a death does not wait for the rebalance window */
 }
 
 static void leave_behind(struct membership *m, struct worker *worker, enum member_removal removal)
 {
     row_edit(m, &worker->row);
     worker->removal = removal;
-    worker->failed_reported = false; /* its record ends here */
+    worker->failed_reported = false; /* a later incarnation reports its own failure */
     memset(&worker->instance, 0, sizeof worker->instance);
     member_text(m, &worker->labels, &worker->labels_len, STR_EMPTY);
 }
@@ -154,14 +155,15 @@ void workers_expire(struct membership *m)
                                                         : MEMBER_REMOVED_EVICTED);
             end(m, worker, MEMBER_REMOVED);
         } else {
-            if (worker->on_ring) partitions_place(m); /* whose change waits in a window */
+            /* a change of the worker still waits in the rebalance window */
+            if (worker->on_ring) partitions_place(m);
             worker_free(m, worker);
         }
     }
     free(due);
 }
 
-/* -- admissions -- */
+/* -- registration -- */
 static void take_terms(struct membership *m, struct worker *worker, const struct member_op *op)
 {
     if (op->by_beat) return;
@@ -215,7 +217,7 @@ static struct member_result enter(struct membership *m, struct worker *worker,
     return result;
 }
 
-/* Two processes that share a name flip it to and fro. */
+/* Counts restarts, because two processes that share a name replace each other repeatedly. */
 static bool too_many_flips(struct membership *m, struct worker *worker)
 {
     if (!worker->flips || m->clock_ns - worker->flips_ns > MEMBER_FLIPS_NS) {
@@ -250,7 +252,7 @@ static struct member_result restart(struct membership *m, struct worker *worker,
     return result;
 }
 
-/* The same process again: nothing new but what it now says of itself. */
+/* Handles a repeated registration of the same process: only its own settings change. */
 static struct member_result again(struct membership *m, struct worker *worker,
                                   const struct member_op *op)
 {
@@ -282,12 +284,13 @@ struct member_result worker_register(struct membership *m, const struct member_o
             !instance_same(&op->instance, &worker->instance);
     if (!other && !(op->by_beat && !known && op->restart && op->expect == worker->incarnation))
         return again(m, worker, op);
-    /* Meant for another one, or for none: its fence was never reckoned for this one's grants. */
+    /* The operation names a different incarnation or none, so its fence was not computed for the
+     * present grants. */
     if (op->expect != worker->incarnation) return answer(MEMBER_S_STALE, worker);
     return restart(m, worker, op);
 }
 
-/* -- of one incarnation -- */
+/* -- operations on one incarnation -- */
 struct member_result worker_ready(struct membership *m, const struct member_op *,
                                   struct worker *worker)
 {
@@ -308,7 +311,8 @@ struct member_result worker_drain(struct membership *m, const struct member_op *
     bool said = op->flag && op->by_beat;
     struct eligibility before;
 
-    said = said || (op->flag && worker->drain_said); /* an operator's does not undo its own */
+    /* a drain by an operator does not undo the worker's own */
+    said = said || (op->flag && worker->drain_said);
     if (worker->draining == op->flag && worker->drain_said == said)
         return answer(MEMBER_S_SAME, worker);
     before = eligibility_of(m, worker);
@@ -341,7 +345,7 @@ struct member_result worker_leave(struct membership *m, const struct member_op *
     leave_behind(m, worker, MEMBER_LEFT);
     end(m, worker, MEMBER_REMOVED);
     eligibility_changed(m, worker, before, RING_LEAVE);
-    /* It said that it stopped: others take over at once. */
+    /* The worker reported that it stopped, so other workers take over at once. */
     if (before.was || worker->on_ring) m->place_now = true;
     return answer(MEMBER_S_DONE, worker);
 }

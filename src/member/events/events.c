@@ -43,17 +43,17 @@ const struct event_topic_info event_topic_infos[TOPIC_COUNT] = {
     [TOPIC_LEADER_CHANGED] = {"leader_changed", "info", false},
 };
 
-/* Which heartbeats are written: those of one second at a time. */
+/* Decides which heartbeats are written, second by second. */
 struct sampler {
     struct prng prng;
     uint64_t second, seen, written;
-    uint64_t one_in; /* of this second: from how many the last one had */
+    uint64_t one_in; /* sampling rate of this second, from the previous second */
 };
 struct member_events {
-    pthread_mutex_t lock; /* of all below but what open set */
+    pthread_mutex_t lock; /* protects all fields below that change after open */
     struct events *sink;
     struct clock *clock;
-    struct log_source log; /* of the line for a failure */
+    struct log_source log; /* for the warn line of a failure */
     enum member_events_heartbeat heartbeat;
     uint64_t limit;
     bool ids, rollout_only;
@@ -63,7 +63,7 @@ struct member_events {
     char run[RUN_CAP];
 };
 
-/* -- a line -- */
+/* -- encoding a line -- */
 
 static bool is_rollouts(enum event_topic topic, const char *key)
 {
@@ -81,7 +81,7 @@ static void events_put_text(struct ndjson *line, struct str key, struct str text
         ndjson_null(line, key);
 }
 
-/* Keeps the list sorted; a key that is there already stays as it was. */
+/* Keeps the list sorted; an existing key keeps its value. */
 static void add_field(struct log_field *fields, size_t *count, struct log_field field)
 {
     size_t at = *count;
@@ -152,7 +152,7 @@ enum err event_line_write(const struct event_line *event, struct str run_id, boo
     return ndjson_end(&line);
 }
 
-/* -- life -- */
+/* -- open and close -- */
 
 static void set(struct member_events *events, enum member_events_heartbeat heartbeat,
                 uint64_t limit, bool ids, bool rollout_only)
@@ -174,7 +174,7 @@ enum err member_events_open(const struct member_events_options *options,
     pthread_mutex_init(&events->lock, NULL);
     events->sink = options->sink;
     events->clock = options->clock;
-    /* rollout's name for who says it, whatever the process calls itself */
+    /* the source name that rollout uses, regardless of the process's name */
     log_source_init(&events->log, options->log ? options->log->logger : NULL, "coordinator", NULL);
     events->run_len = options->run_id.len;
     memcpy(events->run, options->run_id.at, options->run_id.len);
@@ -201,9 +201,9 @@ void member_events_set(struct member_events *events, enum member_events_heartbea
     pthread_mutex_unlock(&events->lock);
 }
 
-/* -- writing -- */
+/* -- emitting events -- */
 
-/* Counts under the lock; writes without it, for the sink has its own. */
+/* Counts under the lock; writes without it, because the sink has its own lock. */
 static enum err events_notify(struct member_events *events, struct event_line event)
 {
     enum events_class class = event.topic == TOPIC_WORKER_HEARTBEAT ? EVENT_MAY_DROP : EVENT_KEEP;
@@ -222,7 +222,7 @@ static enum err events_notify(struct member_events *events, struct event_line ev
     err = event_line_write(&event, str_of(events->run, events->run_len), ids, rollout_only, &out);
     if (!err) {
         line = buf_peek(&out);
-        line.len--; /* the sink adds the line end */
+        line.len--; /* the sink adds the newline */
         err = events_write(events->sink, class, line);
     }
     buf_deinit(&out);
@@ -237,7 +237,8 @@ static enum err events_notify(struct member_events *events, struct event_line ev
     return err;
 }
 
-/* rollout's second output for each failure; also when the sink had no room, for it is another. */
+/* Writes rollout's second output for each failure: a warn line. It is also written when the sink
+ * was full, because the log is a different output. */
 static void warn_of_failure(const struct member_events *events, const struct event_line *event)
 {
     uint64_t due_at_ms = 0;
@@ -256,8 +257,8 @@ enum err member_events_emit(struct member_events *events, const struct event_lin
     return events->sink ? events_notify(events, *event) : ERR_OK;
 }
 
-/* Of how many heartbeats this one is the sample, 0: it is not written. Under the lock. A second that
- * has more than the limit is cut at the limit; the next one is thinned from its start. */
+/* Returns how many heartbeats this one represents; 0: it is not written. Call under the lock. A
+ * second above the limit is cut off at the limit; the next second is sampled from its start. */
 static uint64_t draw(struct member_events *events, uint64_t second)
 {
     struct sampler *s = &events->sampler;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What happens to workers, partitions, checkpoints and work items, as rollout's consumers read it:
- * one JSON object a line, keys in a fixed order, absent values null (workers.md § 9).
+/* Events about workers, partitions, checkpoints and work items, in the format of rollout's
+ * consumers: one JSON object per line, keys in a fixed order, absent values null (workers.md § 9).
  *
- * Where lines go, how a file rotates and what waits when nobody reads is obs/events.h; this module
- * knows the topics, their levels, the shape of a line and which heartbeats are written. It decides
- * nothing about workers. Safe from any thread.
+ * obs/events.h handles destinations, file rotation and queueing. This module knows the topics,
+ * their levels, the format of a line, and which heartbeats are written. It decides nothing about
+ * workers. Safe from any thread.
  *
- * The surprising rule: a heartbeat may be sampled, suppressed or dropped, each counted; anything
- * else is either taken or refused with ERR_FULL, and then the caller stops admitting rather than
- * lose it. */
+ * The surprising rule: a heartbeat event may be sampled, suppressed or dropped, and each case is
+ * counted. Every other event is either accepted or refused with ERR_FULL; the caller then stops
+ * admitting workers, so that no event is lost. */
 #ifndef MEMBER_EVENTS_EVENTS_H
 #define MEMBER_EVENTS_EVENTS_H
 #include "base/buf.h"
@@ -20,18 +20,18 @@
 #include "obs/log.h"
 
 enum event_topic {
-    /* rollout's */
+    /* rollout's topics, with their attributes */
     TOPIC_WORKER_REGISTERED,
     TOPIC_WORKER_HEARTBEAT,
     TOPIC_WORKER_DEREGISTERED,
     TOPIC_WORKER_FAILED,      /* due_at_ms; also one warn line in the log */
-    TOPIC_COORDINATOR_FENCED, /* observed_epoch, stale_epoch; with a message */
+    TOPIC_COORDINATOR_FENCED, /* observed_epoch, stale_epoch; has a message */
     TOPIC_WORK_DISPATCHED,    /* work_id */
     TOPIC_WORK_COMPLETED,     /* work_id */
     TOPIC_WORK_STOLEN,        /* thief, work_id */
     TOPIC_RUN_DONE,           /* done, items, stolen */
-    /* ours */
-    TOPIC_WORK_FAILED,              /* reason, work_id: given up */
+    /* muster's own topics */
+    TOPIC_WORK_FAILED,              /* reason, work_id: the item was given up */
     TOPIC_WORKER_SUSPECTED,         /* late_ms */
     TOPIC_WORKER_RECOVERED,         /* late_ms */
     TOPIC_WORKER_RESTARTED,         /* incarnation */
@@ -51,8 +51,8 @@ enum event_topic {
 struct event_topic_info {
     const char *name; /* "worker_failed" */
     const char *level;
-    bool rollout;           /* one of the topics the original has */
-    const char *attributes; /* that it has there, blank-separated; NULL: none */
+    bool rollout;           /* rollout has this topic */
+    const char *attributes; /* attributes of rollout's topic, separated by blanks; NULL: none */
 };
 extern const struct event_topic_info event_topic_infos[TOPIC_COUNT];
 
@@ -60,61 +60,61 @@ enum { EVENT_FIELDS_MAX = 12, EVENT_LINE_MAX = 8 << 10 };
 
 struct event_line {
     enum event_topic topic;
-    wall_time at;         /* 0: now */
-    struct str run_id;    /* empty: the service's own run; of a failure the run of the beat */
+    wall_time at;         /* 0: the present time */
+    struct str run_id;    /* empty: the service's own run; for a failure the run of the heartbeat */
     struct str worker_id; /* empty: null */
     struct str message;   /* empty: null */
-    /* What the table above lists; up to EVENT_FIELDS_MAX, in any order, ended by LOG_END,
-     * each key once; NULL: none. They are written in ascending byte order. */
+    /* The attributes listed at the topic; up to EVENT_FIELDS_MAX, in any order, each key once,
+     * ended by LOG_END; NULL: none. Written in ascending byte order. */
     const struct log_field *fields;
-    /* Who it is among all events, written only with `ids`: "<log index>.<n>". 0: it has none. */
+    /* The event's id, written only with `ids`: "<log index>.<n>". 0: the event has no id. */
     uint64_t entry_index;
     uint32_t entry_place;
-    uint64_t incarnation; /* 0: not written, unless it is among `fields` */
-    bool replayed;        /* a new leader writes it again */
+    uint64_t incarnation; /* 0: not written, unless `fields` contains it */
+    bool replayed;        /* a new leader writes the event again */
 };
 
 enum member_events_heartbeat {
-    HEARTBEAT_EVENTS_ALL,     /* up to the limit a second; beyond it one in N */
-    HEARTBEAT_EVENTS_SAMPLED, /* one in HEARTBEAT_EVENTS_ONE_IN, within the limit too */
+    HEARTBEAT_EVENTS_ALL,     /* all up to heartbeat_limit per second, then one in N */
+    HEARTBEAT_EVENTS_SAMPLED, /* one in HEARTBEAT_EVENTS_ONE_IN, also limited by heartbeat_limit */
     HEARTBEAT_EVENTS_NONE
 };
 enum { HEARTBEAT_EVENTS_ONE_IN = 100 };
 
 struct member_events_options {
-    struct events *sink; /* borrowed; NULL: nowhere */
+    struct events *sink; /* borrowed; NULL: events are not written anywhere */
     struct clock *clock;
     const struct log_source *log; /* for the warn line of a failure; NULL: none */
     struct str run_id;            /* copied */
     enum member_events_heartbeat heartbeat;
-    uint64_t heartbeat_limit; /* lines a second; 0: 5,000 */
-    bool ids;                 /* event_id, incarnation, replayed */
-    bool rollout_only;        /* rollout's topics with rollout's attributes, and no others */
-    uint64_t seed;            /* of the draw of sampled heartbeats */
+    uint64_t heartbeat_limit; /* lines per second; 0: 5,000 */
+    bool ids;                 /* write event_id, incarnation and replayed */
+    bool rollout_only;        /* write only rollout's topics, with rollout's attributes */
+    uint64_t seed;            /* seed of the random choice of sampled heartbeats */
 };
 struct member_events_stats {
-    uint64_t written[TOPIC_COUNT]; /* taken by the sink */
-    uint64_t suppressed;           /* heartbeats not written: sampled away or switched off */
-    uint64_t dropped;              /* heartbeats the sink had no room for */
-    uint64_t refused;              /* others; each was its caller's again */
+    uint64_t written[TOPIC_COUNT]; /* accepted by the sink */
+    uint64_t suppressed;           /* heartbeats not written because of sampling or the setting */
+    uint64_t dropped;              /* heartbeats for which the sink had no room */
+    uint64_t refused; /* other events for which the sink had no room; the caller keeps them */
 };
 
 struct member_events;
 enum err member_events_open(const struct member_events_options *options,
                             struct member_events **ret_events); /* ERR_NOMEM, ERR_INVALID */
-void member_events_close(struct member_events *events);         /* NULL is fine */
-/* What SIGHUP may change. */
+void member_events_close(struct member_events *events);         /* NULL is allowed */
+/* Replaces the settings that SIGHUP may change. */
 void member_events_set(struct member_events *events, enum member_events_heartbeat heartbeat,
                        uint64_t heartbeat_limit, bool ids, bool rollout_only);
 
-/* ERR_FULL, ERR_NOMEM, ERR_TOO_LARGE; a NULL `events` takes everything and writes nothing. */
+/* Writes an event. With `events` NULL the event is accepted and not written. ERR_FULL, ERR_NOMEM,
+ * ERR_TOO_LARGE. */
 enum err member_events_emit(struct member_events *events, const struct event_line *event);
-/* A beat that was accepted. Never fails: a line that cannot be written is counted. */
+/* Reports an accepted heartbeat. Never fails: a line that cannot be written is counted. */
 void member_events_heartbeat(struct member_events *events, struct str worker_id);
 struct member_events_stats member_events_stats(struct member_events *events);
 
-/* The line itself, with its end, appended to `out`: for tests and `test-fence`. ERR_FULL,
- * ERR_NOMEM. */
+/* Appends the line with its newline to `out`: for tests and `test-fence`. ERR_FULL, ERR_NOMEM. */
 enum err event_line_write(const struct event_line *event, struct str run_id, bool ids,
                           bool rollout_only, struct buf *out);
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A file of keys and values: the heartbeat ledger, and the database of a worker.
+/* A file of keys and values: the heartbeat ledger and the database of a worker.
  *
- *     "muster rows 1\n\0\0"  u32 CRC-32C of what follows
+ *     "muster rows 1\n\0\0"  u32 CRC-32C of the rest of the file
  *     records: u16 length of the key  u32 length of the value  key  value
  *
- * Numbers are little-endian. The file is read whole and replaced whole: a reader sees all of one
- * writing, and needs no lock. Calls block; nothing here keeps state. */
+ * Numbers are little-endian. The file is read whole and replaced whole, so a reader sees one
+ * complete version and needs no lock. Calls block; this file keeps no state. */
 #ifndef MEMBER_LEDGER_FILE_H
 #define MEMBER_LEDGER_FILE_H
 #include "base/buf.h"
@@ -15,18 +15,18 @@
 
 enum { LEDGER_FILE_MAX = 1 << 30 };
 
-/* Reads the file into `into`; its records are a view of that. ERR_NOT_FOUND: there is none, or it
- * is empty; ERR_CONFLICT: it is not of this format; ERR_CORRUPT: it was, and is damaged; else what
- * fs_read_whole answers. With a note. */
+/* Reads the file into `into`; *ret_records is a view of `into`. ERR_NOT_FOUND: the file does not
+ * exist or is empty. ERR_CONFLICT: the file has another format. ERR_CORRUPT: the file has this
+ * format and is damaged. Otherwise the errors of fs_read_whole(). With a note. */
 enum err ledger_file_read(struct fs *fs, const char *path, struct buf *into,
                           struct str *ret_records, struct note *note);
-/* Takes the first of the records; views. False: none is left. */
+/* Takes the first record off `records`; key and value are views. False: none is left. */
 bool ledger_record_next(struct str *records, struct str *ret_key, struct str *ret_value);
 
-/* A new content: begun, records added, written. ERR_FULL, ERR_NOMEM; ERR_TOO_LARGE for a key. */
+/* Builds a new content: begin, add records, write. ERR_FULL, ERR_NOMEM; ERR_TOO_LARGE for a key. */
 enum err ledger_file_begin(struct buf *content);
 enum err ledger_record_add(struct buf *content, struct str key, struct str value);
-/* Replaces the file. `unique`: see fs_publish, which says what it answers. With a note. */
+/* Replaces the file. `unique` and the errors are those of fs_publish(). With a note. */
 enum err ledger_file_write(struct fs *fs, const char *path, struct buf *content, uint64_t unique,
                            struct note *note);
 #endif

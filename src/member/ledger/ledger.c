@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loop's thread keeps the newest row of each key and makes the file's content of them; the
- * thread of its own reads the file once, and then replaces it. Keys are `workers/<id>` and
+/* The loop's thread keeps the newest row of each key and builds the file's content from the rows. A
+ * separate thread reads the file once, and then replaces it. Keys are `workers/<id>` and
  * `heartbeats/<id>`. */
 #include "member/ledger/ledger.h"
 
@@ -17,8 +17,8 @@ static const char *const spaces[] = {"workers/", "heartbeats/"};
 enum space { WORKERS, HEARTBEATS };
 
 struct row {          /* made by map_make */
-    struct buf value; /* empty: forgotten */
-    bool changed;     /* since the content was last made */
+    struct buf value; /* empty: removed */
+    bool changed;     /* since the content was last built */
 };
 struct member_ledger {
     struct io *io;
@@ -32,22 +32,22 @@ struct member_ledger {
     uint64_t flush_ms, retry_ms;
     struct member_ledger_stats stats;
     bool loaded;  /* the rows of the file are in `rows` */
-    bool changed; /* the rows, since they were last written */
-    bool foreign; /* the file is somebody else's: there is no ledger, and never will be */
+    bool changed; /* rows changed since they were last written */
+    bool foreign; /* the file has another format, so there is no ledger in this process */
     bool closing;
-    bool writing; /* the job is with the thread, which then owns what follows */
+    bool writing; /* the thread runs the job and owns the fields from here on */
     struct job job;
     struct buf content;
-    struct str old; /* records that were read: of `content` */
+    struct str old; /* records read from the file; a view of `content` */
     size_t content_rows;
     uint64_t unique;
     enum err result;
     struct note why;
-    bool set_aside; /* the file was damaged */
+    bool set_aside; /* the damaged file was renamed */
     char path[FS_PATH_CAP];
 };
 
-/* -- the file: on the thread of its own -- */
+/* -- the file: on the ledger's thread -- */
 
 static enum err read_old(struct member_ledger *l)
 {
@@ -72,7 +72,7 @@ static void run(struct job *job)
                           : read_old(l);
 }
 
-/* -- rows -- */
+/* -- rows in memory -- */
 
 static struct str key_of(enum space space, struct str id, char room[KEY_CAP])
 {
@@ -90,7 +90,7 @@ static void row_free(struct row *row)
     free(row);
 }
 
-/* NULL: no room. */
+/* Finds or makes the row of a key; NULL: the ledger is full. */
 static struct row *row_of(struct member_ledger *l, struct str key)
 {
     struct row *row =
@@ -100,7 +100,7 @@ static struct row *row_of(struct member_ledger *l, struct str key)
     return row;
 }
 
-/* True: the row has that value now. */
+/* True if the row now has that value. */
 static bool put(struct member_ledger *l, struct str key, struct str value)
 {
     struct row *row = row_of(l, key);
@@ -114,7 +114,7 @@ static bool put(struct member_ledger *l, struct str key, struct str value)
     return true;
 }
 
-/* Takes the row that was made in l->row. */
+/* Stores the row that was encoded in l->row. */
 static void ledger_keep(struct member_ledger *l, enum err made, enum space space, struct str id)
 {
     char room[KEY_CAP];
@@ -137,7 +137,8 @@ void member_ledger_beat(struct member_ledger *ledger, const struct heartbeat_row
         ledger_keep(ledger, heartbeat_row_write(row, &ledger->row), HEARTBEATS, row->worker_id);
 }
 
-/* Before the file is read, an empty row hides the one that may be in it. */
+/* Empties the rows instead of removing them: before the file is read, an empty row overrides the
+ * file's row. */
 void member_ledger_forget(struct member_ledger *ledger, struct str worker_id)
 {
     char room[KEY_CAP];
@@ -151,9 +152,9 @@ void member_ledger_forget(struct member_ledger *ledger, struct str worker_id)
     }
 }
 
-/* -- rounds -- */
+/* -- rounds of writing the file -- */
 
-/* Of the file: rows that nothing newer is known of. */
+/* Adds the file's rows for which memory has no newer row. */
 static void take_old(struct member_ledger *l)
 {
     struct str key, value;
@@ -207,7 +208,7 @@ static void done(struct job *job, enum err err)
     uint64_t pause = l->content.len * MS_PER_SECOND / MEMBER_LEDGER_BYTES_A_SECOND;
 
     l->writing = false;
-    if (err) l->changed = true; /* it never ran: we are closing */
+    if (err) l->changed = true; /* the job was cancelled because the ledger is closing */
     if (err) return;
     l->foreign = !l->loaded && l->result == ERR_CONFLICT;
     say_how(l);
@@ -225,7 +226,7 @@ static void done(struct job *job, enum err err)
     if (!l->foreign && !l->closing) timer_start_in(&l->timer, max_u64(l->flush_ms, pause));
 }
 
-/* False: nothing is to be written now. */
+/* Checks whether the file must be written now. */
 static bool to_write(struct member_ledger *l)
 {
     bool slow = l->log_is_slow && l->log_is_slow(l->owner);
@@ -247,7 +248,7 @@ static void on_timer(struct timer *timer)
         l->changed = false;
 }
 
-/* -- life -- */
+/* -- open and close -- */
 
 enum err member_ledger_open(const struct member_ledger_options *options,
                             struct member_ledger **ret_ledger)

@@ -5,7 +5,7 @@
 
 enum { MILLION = 1000000, VARINT_MAX = 10, PHASE_MAX = 4, STANDING_MAX = 3, REASON_MAX = 4 };
 
-/* -- writing -- */
+/* -- encoding -- */
 
 static enum err put_varint(struct buf *into, uint64_t value)
 {
@@ -31,7 +31,7 @@ static bool printable(struct str text, size_t max)
     return true;
 }
 
-/* Two ids, numbers, and a text if there is one: all or nothing. */
+/* Appends two ids, numbers, and an optional text: all or nothing. */
 static enum err ledger_row_write(struct buf *into, struct str id, struct str run,
                                  const uint64_t *numbers, size_t count, const struct str *last)
 {
@@ -72,7 +72,7 @@ enum err worker_row_write(const struct worker_row *row, struct buf *into)
                             &row->instance);
 }
 
-/* -- reading: what is left of the bytes, and whether all was well so far -- */
+/* -- reading: the remaining bytes, and whether an error occurred -- */
 
 struct rest {
     struct str bytes;
@@ -85,10 +85,10 @@ static uint64_t take_varint(struct rest *r, uint64_t max)
 
     for (size_t i = 0; i < VARINT_MAX && i < r->bytes.len && !r->bad; i++) {
         uint8_t byte = (uint8_t)r->bytes.at[i];
-        if (i == VARINT_MAX - 1 && byte > 1) break; /* past 64 bits */
+        if (i == VARINT_MAX - 1 && byte > 1) break; /* more than 64 bits */
         value |= (uint64_t)(byte & 0x7F) << (7 * i);
         if (byte & 0x80) continue;
-        r->bad = (i > 0 && byte == 0) || value > max; /* a shorter one says the same */
+        r->bad = (i > 0 && byte == 0) || value > max; /* refused unless in the shortest form */
         r->bytes = str_tail(r->bytes, i + 1);
         return r->bad ? 0 : value;
     }

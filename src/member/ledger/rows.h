@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rows of the ledger as bytes: rollout's encoding, with what we add behind it.
+/* The encoding of the ledger's rows: rollout's fields, followed by muster's own in brackets.
  *
  *     heartbeat  len id  len run  zigzag state  varint due_at_ms  varint received_at_ms
  *                [ varint load in millionths + 1, 0: none ]
@@ -7,9 +7,9 @@
  *                [ varint incarnation  varint standing  varint reason  varint draining
  *                  len instance ]
  *
- * A length is a varint; a varint has seven bits a byte, lowest first, as short as it can be. The
- * part in brackets is absent in a row of rollout's own, and then 0. Reading refuses anything else;
- * the reader skips and counts a row that cannot be read. */
+ * A length is a varint. A varint has seven bits per byte, lowest first, in its shortest form. The
+ * fields in brackets are absent in a row written by rollout, and then read as 0. Rows in any other
+ * form are refused; the reader skips and counts unreadable rows. */
 #ifndef MEMBER_LEDGER_ROWS_H
 #define MEMBER_LEDGER_ROWS_H
 #include "base/buf.h"
@@ -23,21 +23,21 @@ struct heartbeat_row {
     uint32_t phase; /* 1 INIT 2 READY 3 RUNNING 4 DRAINING */
     uint64_t due_at_ms, received_at_ms;
     bool has_load;
-    double load; /* 0 to 1, kept in millionths */
+    double load; /* 0 to 1, stored in millionths */
 };
 struct worker_row {
     struct str worker_id, run_id;
     uint64_t registered_at_ms, incarnation;
     uint32_t standing; /* 0 ACTIVE 1 SUSPECTED 2 DEAD 3 REMOVED */
-    uint32_t reason;   /* of a removal: 0 none 1 left 2 dead 3 evicted 4 replaced */
+    uint32_t reason;   /* reason of a removal: 0 none 1 left 2 dead 3 evicted 4 replaced */
     bool draining;
     struct str instance;
 };
 
-/* ERR_INVALID for an id, run, phase or load that is out of bounds; ERR_FULL, ERR_NOMEM. */
+/* Encode a row. ERR_INVALID if an id, run, phase or load is out of bounds; ERR_FULL, ERR_NOMEM. */
 enum err heartbeat_row_write(const struct heartbeat_row *row, struct buf *into);
 enum err worker_row_write(const struct worker_row *row, struct buf *into);
-/* ERR_PARSE. The texts are borrowed from `bytes`. */
+/* Decode a row; its texts are borrowed from `bytes`. ERR_PARSE. */
 enum err heartbeat_row_read(struct str bytes, struct heartbeat_row *ret_row);
 enum err worker_row_read(struct str bytes, struct worker_row *ret_row);
 #endif

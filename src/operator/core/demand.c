@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests and their rows. A request is built into a row of its own in the scratch arena, then found
- * or made among the rows by its key. The sums of a row are computed when somebody looks. Pure. */
+/* Requests and their rows. A request is built into a row of its own in the scratch arena, then
+ * matched with a row of the same key, or a row is created. The sums of a row are computed when the
+ * row is read. Pure. */
 #include "operator/core/demand.h"
 
 #include <stdlib.h>
@@ -10,25 +11,25 @@
 #include "model/penalty.h"
 
 enum {
-    SCRATCH_MAX = 8 << 20, /* of one request: 64 requirements of 1,024 values, twice */
-    ROW_MAX = 4 << 20,     /* of what a row keeps */
+    SCRATCH_MAX = 8 << 20, /* memory for one request: 64 requirements of 1,024 values, twice */
+    ROW_MAX = 4 << 20,     /* memory of one row */
     KEY_MAX = FINGERPRINT_MAX + 1 + GROUP_MAX,
 };
 
 struct row {
     struct rollup_row view;
-    struct arena arena;   /* profile and group */
-    struct str key;       /* fingerprint, NUL, group; behind the row */
+    struct arena arena;   /* memory of profile and group */
+    struct str key;       /* fingerprint, NUL, group; stored after the row */
     struct list requests; /* struct entry */
-    uint64_t named;       /* dimensions that some request named since it was last computed */
-    bool stale;           /* the sums are not those of the requests */
+    uint64_t named; /* dimensions that a request has named since the sums were last computed */
+    bool stale;     /* the sums are out of date */
 };
 struct entry { /* one request */
     struct list link;
     struct row *row;
     struct resources unit;
     uint32_t count;
-    uint64_t list; /* in which it was last put */
+    uint64_t list; /* number of the list that last put the request */
     size_t id_len;
     char id[];
 };
@@ -38,7 +39,7 @@ struct demand {
     struct arena scratch;
     struct buf key;
     uint64_t change, list, refused;
-    bool listing, listed; /* listed: a list was ended once */
+    bool listing, listed; /* listed: at least one list has ended */
 };
 
 enum err demand_open(uint64_t seed, struct demand **ret_demand)
@@ -51,7 +52,7 @@ enum err demand_open(uint64_t seed, struct demand **ret_demand)
     dimensions_init(&d->dimensions);
     arena_init(&d->scratch, SCRATCH_MAX);
     buf_init(&d->key, KEY_MAX);
-    d->change = 1; /* so that 0 is none */
+    d->change = 1; /* because 0 means none */
     *ret_demand = d;
     return ERR_OK;
 }
@@ -79,10 +80,10 @@ void demand_close(struct demand *d)
 
 static void demand_table_check(const struct demand *d)
 {
-    assert(map_count(&d->rows) <= map_count(&d->entries)); /* I1, I2 */
+    assert(map_count(&d->rows) <= map_count(&d->entries)); /* invariant I1, I2 */
 }
 
-/* -- a request becomes a row of its own, checked -- */
+/* -- building and checking a row -- */
 
 static enum err bucket_of(struct request_penalty penalty, const char *field, uint8_t *ret_bucket,
                           struct note *note)
@@ -141,8 +142,8 @@ static enum err demand_check_plain(const struct capacity_request *r, struct note
     return ERR_OK;
 }
 
-/* A copy of the table of names that may grow and be thrown away: names are few, and a workload that
- * is refused must not take those of the others. */
+/* Copies the table of names, so that a refused request adds no names for good. The names are few,
+ * so copying is cheap. */
 static struct dimensions try_names(const struct demand *d)
 {
     struct dimensions names = d->dimensions;
@@ -151,7 +152,7 @@ static struct dimensions try_names(const struct demand *d)
     return names;
 }
 
-/* The names that were new; in the same order they get the same numbers. */
+/* Adds the new names to the table; in the same order they get the same numbers. */
 static enum err keep_names(struct demand *d, const struct dimensions *tried, struct note *note)
 {
     enum err err = ERR_OK;
@@ -164,7 +165,7 @@ static enum err keep_names(struct demand *d, const struct dimensions *tried, str
     return err;
 }
 
-/* The row in the scratch arena, for one unit. */
+/* Builds the row of one unit in the scratch arena. */
 static enum err build(struct demand *d, const struct capacity_request *r, struct dimensions *names,
                       struct need *ret_need, struct note *note)
 {
@@ -189,7 +190,7 @@ static enum err build(struct demand *d, const struct capacity_request *r, struct
     return err ? err : need_build(&d->scratch, names, &input, ret_need, note);
 }
 
-/* -- rows -- */
+/* -- rows and their sums -- */
 
 static void row_sum(struct row *row)
 {
@@ -204,7 +205,7 @@ static void row_sum(struct row *row)
     {
         const struct entry *entry = CONTAINER_OF(link, struct entry, link);
         enum err err = resources_max(&row->view.min_unit, &entry->unit);
-        assert(!err); /* row_takes() looked */
+        assert(!err); /* row_takes() has checked this */
         (void)err;
         resource_sum_scale(&some, &entry->unit, entry->count);
         resource_sum_add_sum(sum, &some);
@@ -214,7 +215,7 @@ static void row_sum(struct row *row)
     row->stale = false;
 }
 
-/* One unit must still say all its dimensions. */
+/* True if a unit of the row would not exceed the number of dimensions. */
 static bool row_takes(struct row *row, const struct resources *unit)
 {
     if (resource_bits(row->named | unit->mask) <= RESOURCES_MAX) return true;
@@ -304,7 +305,8 @@ static bool entry_is(const struct entry *entry, const struct row *row, const str
 static void entry_set(struct demand *d, struct entry *entry, struct row *row,
                       const struct need *need, uint32_t count)
 {
-    /* Into the new one first: when both are the same row it must not be dropped in between. */
+    /* Append to the new row first: if both rows are the same, the row must not be freed in
+     * between. */
     struct row *old = entry->row;
 
     list_remove(&entry->link);
@@ -384,7 +386,7 @@ void demand_remove(struct demand *d, struct str id)
     if (entry) remove_entry(d, entry);
 }
 
-/* -- lists -- */
+/* -- lists of a source -- */
 
 void demand_list_begin(struct demand *d)
 {
@@ -411,7 +413,7 @@ void demand_list_give_up(struct demand *d)
     d->listing = false;
 }
 
-/* -- looking -- */
+/* -- reading the demand -- */
 
 bool demand_whole(const struct demand *d)
 {
@@ -450,6 +452,6 @@ const struct rollup_row *demand_next(struct demand *d, size_t *cursor)
 
     if (!row) return NULL;
     if (row->stale) row_sum(row);
-    assert(row->view.requests > 0); /* I1 */
+    assert(row->view.requests > 0); /* invariant I1 */
     return &row->view;
 }

@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One record per machine, as long as the machine is in the cluster or a source has not taken its
- * change. The texts of a report are one piece of memory, which the next report replaces. Pure. */
+ * change. The texts of a report are one allocation, which the next report replaces. Pure. */
 #include "operator/core/nodes.h"
 
 #include <stdlib.h>
 
 struct nodes_record {
-    struct list changed;      /* in nodes->changed: not taken since */
-    bool gone;                /* in the table until that was taken */
+    struct list changed;      /* in nodes->changed while the change is not taken */
+    bool gone;                /* has left; stays in the table until the change is taken */
     struct cluster_node node; /* views of `body`, and of `id` */
     void *body;
-    uint64_t session; /* of the shard's last report */
+    uint64_t session; /* session of the shard's last report */
     char id[];
 };
 struct nodes {
-    struct map by_id;    /* in the order they were first heard of; also those that are gone and not
-                             taken yet */
+    struct map by_id;    /* in order of first report; also machines that left until taken */
     struct list changed; /* oldest change first */
-    char taken[ID_MAX];  /* the id that was handed out last */
+    char taken[ID_MAX];  /* the id returned last by nodes_take() */
     uint64_t session;
     size_t counts[NODE_PHASE_COUNT];
 };
@@ -74,9 +73,9 @@ void nodes_close(struct nodes *nodes)
     free(nodes);
 }
 
-/* -- what was said of one machine -- */
+/* -- the copy of a report -- */
 
-/* Pairs and taints are texts in a row. */
+/* Pairs and taints are arrays of texts. */
 static_assert(sizeof(struct label) == 2 * sizeof(struct str), "key, value");
 static_assert(sizeof(struct taint) == 3 * sizeof(struct str), "key, value, effect");
 
@@ -88,7 +87,7 @@ static size_t node_text_bytes(const struct str *texts, size_t count)
     return bytes;
 }
 
-/* Copies the texts to `room`, where they are from then on; returns what is behind them. */
+/* Copies the texts to `room` and makes them point there; returns the end of the copy. */
 static char *node_keep_texts(struct str *texts, size_t count, char *room)
 {
     for (size_t i = 0; i < count; i++) {
@@ -99,7 +98,7 @@ static char *node_keep_texts(struct str *texts, size_t count, char *room)
     return room;
 }
 
-/* The texts and lists of `given` in memory of their own; everything else is copied as it is. */
+/* Copies texts and lists of `given` to one allocation; copies the other members unchanged. */
 static void *node_keep(const struct cluster_node *given, struct cluster_node *ret_node)
 {
     const void *lists[] = {given->labels, given->resources, given->taints};
@@ -109,7 +108,7 @@ static void *node_keep(const struct cluster_node *given, struct cluster_node *re
     size_t texts = counts[0] + counts[1] + counts[2], bytes = node_text_bytes(own, ARRAY_LEN(own));
 
     for (size_t i = 0; i < ARRAY_LEN(lists); i++) bytes += node_text_bytes(lists[i], counts[i]);
-    body = malloc(texts * sizeof *body + bytes + 1); /* never of no size */
+    body = malloc(texts * sizeof *body + bytes + 1); /* never a size of 0 */
     if (!body) return NULL;
     at[0] = body;
     at[1] = at[0] + counts[0];
@@ -128,15 +127,15 @@ static void *node_keep(const struct cluster_node *given, struct cluster_node *re
     return body;
 }
 
-/* -- the table -- */
+/* -- the table of machines -- */
 
 static void nodes_check(const struct nodes *nodes)
 {
     size_t left = map_count(&nodes->by_id);
 
     for (size_t i = 0; i < NODE_PHASE_COUNT; i++) left -= nodes->counts[i];
-    assert(left <= map_count(&nodes->by_id));      /* I3 */
-    assert(!left || !list_empty(&nodes->changed)); /* I4 */
+    assert(left <= map_count(&nodes->by_id));      /* invariant I3 */
+    assert(!left || !list_empty(&nodes->changed)); /* invariant I4 */
 }
 
 static void node_mark_changed(struct nodes *nodes, struct nodes_record *r)
@@ -144,7 +143,7 @@ static void node_mark_changed(struct nodes *nodes, struct nodes_record *r)
     if (list_empty(&r->changed)) list_append(&nodes->changed, &r->changed);
 }
 
-/* In the table until its end was taken, and counted no more. */
+/* Marks the machine as left: no longer counted, and in the table until the change is taken. */
 static void node_leave(struct nodes *nodes, struct nodes_record *r)
 {
     assert(!r->gone);
@@ -168,7 +167,7 @@ enum err nodes_report(struct nodes *nodes, const struct cluster_node *given)
     }
     if (is_new) {
         list_init(&r->changed);
-        r->gone = true; /* until its state is known */
+        r->gone = true; /* counts as left until its state is set */
     }
     drained = given->state == MACHINE_IDLE && !r->gone &&
               (r->node.phase == NODE_DRAINING || r->node.phase == NODE_DRAINED);

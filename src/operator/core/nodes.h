@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The machines of this cluster as the shard reported them last, and the phase that the cluster's
- * users see.
+/* The machines of this cluster as the shard last reported them, with the phase that users of the
+ * cluster see.
  *
  *   state from the shard         phase
  *   SPECULATIVE, CREATING        Provisioning
@@ -9,7 +9,7 @@
  *   CONFIGURED                   Ready
  *   DRAINING                     Draining
  *   FAILED                       Failed
- *   anything else                Provisioning
+ *   all others                   Provisioning
  *
  * I3 A machine that has not left is counted in one phase. I4 A machine that has left stays in the
  * table only until its source has taken that change. A source takes changes one by one: a machine
@@ -21,8 +21,8 @@
 #include "model/machine.h"
 
 enum {
-    NODES_MAX = 1 << 20,  /* machines of one cluster; more are not shown, and counted */
-    NODE_TAINTS_MAX = 64, /* of one machine */
+    NODES_MAX = 1 << 20,  /* machines of one cluster; further machines are counted but not shown */
+    NODE_TAINTS_MAX = 64, /* taints of one machine */
 };
 
 enum node_phase {
@@ -35,22 +35,22 @@ enum node_phase {
     NODE_FAILED,
     NODE_PHASE_COUNT
 };
-const char *node_phase_name(enum node_phase phase); /* "Provisioning" */
+const char *node_phase_name(enum node_phase phase); /* for example "Provisioning" */
 enum node_phase node_phase_of(enum machine_state state);
 
 struct taint {
     struct str key, value, effect;
 };
-/* What is known of one machine. Views; those that nodes_*() hand out are valid until the next call
- * that changes the table. */
+/* One machine. Views; those returned by nodes_*() are valid until the next call that changes the
+ * table. */
 struct cluster_node {
     struct str machine_id;
-    enum machine_state state; /* MACHINE_UNSPECIFIED: a number this version does not know */
+    enum machine_state state; /* MACHINE_UNSPECIFIED: a state that this version does not know */
     enum node_phase phase;
     struct str node_name, provider_id, last_error;
     const struct label *labels; /* sorted by key */
     size_t label_count;
-    const struct label *resources; /* name, quantity; as reported */
+    const struct label *resources; /* name and quantity, as reported */
     size_t resource_count;
     const struct taint *taints;
     size_t taint_count;
@@ -58,21 +58,21 @@ struct cluster_node {
 
 struct nodes;
 enum err nodes_open(uint64_t seed, struct nodes **ret_nodes); /* ERR_NOMEM */
-void nodes_close(struct nodes *nodes);                        /* NULL is fine */
-/* A report of the shard; copies. `phase` of `given` is ignored. ERR_FULL: NODES_MAX; ERR_NOMEM. */
+void nodes_close(struct nodes *nodes);                        /* NULL is allowed */
+/* Stores a report of the shard; copies. given->phase is ignored. ERR_FULL: NODES_MAX; ERR_NOMEM. */
 enum err nodes_report(struct nodes *nodes, const struct cluster_node *given);
-/* The phase of a machine after a step of its reclaim, before the shard reports it: Draining,
+/* Sets the phase of a machine after a step of its reclaim, before the shard reports it: Draining,
  * Drained or Failed. Ignored for a machine that is not in the table. */
 void nodes_reclaim(struct nodes *nodes, struct str machine_id, enum node_phase phase);
-/* A new session begins: machines that the shard does not report until nodes_sweep() have left. */
+/* Begins a new session: machines that the shard does not report before nodes_sweep() have left. */
 void nodes_session(struct nodes *nodes);
-size_t nodes_sweep(struct nodes *nodes); /* how many have left */
+size_t nodes_sweep(struct nodes *nodes); /* returns how many have left */
 size_t nodes_count(const struct nodes *nodes, enum node_phase phase);
 const struct cluster_node *nodes_find(const struct nodes *nodes,
-                                      struct str machine_id); /* or NULL */
-/* The machine that changed longest ago, or left, and was not taken since; false: there is none. The
- * id is valid until the next call of this. */
+                                      struct str machine_id); /* NULL: not in the table */
+/* Takes the oldest change: a machine that changed or left and was not taken since. False: there is
+ * none. The id is valid until the next call of nodes_take(). */
 bool nodes_take(struct nodes *nodes, struct str *ret_id);
-/* Walks what there is, in the order they were first heard of; *cursor begins at 0. */
+/* Iterates over the machines in the order of their first report; *cursor begins at 0. */
 const struct cluster_node *nodes_next(const struct nodes *nodes, size_t *cursor);
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of the orders, by id and by machine: the newest order of a machine replaces the one before.
- * An order is freed when it is over and needs no report any more. Pure. */
+/* The table of the orders, by id and by machine. The newest order of a machine replaces its
+ * predecessor. An order is freed when it is over and no longer needs a report. Pure. */
 #include "operator/core/reclaims.h"
 
 #include <stdlib.h>
@@ -9,20 +9,21 @@
 
 struct reclaims_record {
     struct reclaim reclaim;
-    uint64_t change; /* on disk once reclaims_saved() says so */
+    uint64_t change; /* newest change; on disk when reclaims_saved() has reported it */
     bool replaced;
-    wall_time report_at; /* not before */
-    /* in this session: */
-    bool ordered;       /* the shard knows the order */
-    bool seen_draining; /* the shard reported the machine as Draining ... */
+    wall_time report_at; /* earliest time of the next report */
+    /* in the present session: */
+    bool ordered; /* the shard knows the order */
+    /* the shard reported the machine as Draining, Configured, or in any state */
+    bool seen_draining;
     bool seen_configured;
     bool seen;
-    bool departed; /* the machine left the cluster, or serves it again: no report any more */
-    char texts[];  /* id, machine */
+    bool departed; /* the machine left the cluster or serves it again, so no report is needed */
+    char texts[];  /* texts of id and machine */
 };
 struct reclaims {
-    struct map by_id;      /* struct record */
-    struct map by_machine; /* the newest of each machine */
+    struct map by_id;      /* orders by id: struct reclaims_record */
+    struct map by_machine; /* the newest order of each machine */
     uint64_t change, saved;
     bool reporting;
 };
@@ -63,7 +64,7 @@ static struct reclaims_record *record_make(const struct reclaim *order)
     return record;
 }
 
-/* Either both tables have it or none. */
+/* Adds the order to both tables or to none. */
 static enum err record_enter(struct reclaims *r, struct reclaims_record *record)
 {
     struct reclaims_record *older = map_remove(&r->by_machine, record->reclaim.machine);
@@ -73,7 +74,7 @@ static enum err record_enter(struct reclaims *r, struct reclaims_record *record)
         err = map_put(&r->by_machine, record->reclaim.machine, record);
         if (err) map_remove(&r->by_id, record->reclaim.id);
     }
-    /* An older order that could not be put back cannot be found any more, so it ends. */
+    /* If the older order could not be put back, it can no longer be found, so it ends. */
     if (older)
         older->replaced = !err || map_put(&r->by_machine, older->reclaim.machine, older) != ERR_OK;
     return err;
@@ -152,7 +153,7 @@ static void record_forget(struct reclaims *r, struct reclaims_record *record)
     r->change++;
 }
 
-/* The order, if it has begun and is not over; else NULL. */
+/* Finds an order that has begun and is not over; else NULL. */
 static struct reclaims_record *record_under_way(struct reclaims *r, struct str id)
 {
     struct reclaims_record *record = map_get(&r->by_id, id);
@@ -171,7 +172,7 @@ bool reclaims_started(struct reclaims *r, struct str id)
     return record != NULL;
 }
 
-/* The order is over: kept for its report, or forgotten. False: forgotten. */
+/* Ends an order: keeps it for its report, or forgets it. False: forgotten. */
 static bool record_end(struct reclaims *r, struct reclaims_record *record, bool drained)
 {
     if (!r->reporting || record->departed) {
@@ -192,9 +193,9 @@ bool reclaims_ended(struct reclaims *r, struct str id, bool drained)
     return record != NULL;
 }
 
-/* -- reports -- */
+/* -- drain reports -- */
 
-/* Forgets all orders that are over, or only those whose machine the shard did not report. */
+/* Forgets all ended orders, or only those whose machine the shard did not report. */
 static void reclaims_forget_over(struct reclaims *r, bool unnamed_only)
 {
     struct map_entry *each;
@@ -249,9 +250,10 @@ static void record_check(const struct reclaims *r, const struct reclaims_record 
     enum reclaim_phase phase = record->reclaim.phase;
     bool begun = phase == RECLAIM_BEGUN || phase == RECLAIM_STARTED;
 
-    assert(record->replaced || map_get(&r->by_machine, record->reclaim.machine) == record); /* I5 */
-    assert(!begun || record->reclaim.resumed || record->change <= r->saved);                /* I6 */
-    assert(!record->reclaim.acknowledged || phase >= RECLAIM_STARTED);                      /* I7 */
+    /* invariant I5 */
+    assert(record->replaced || map_get(&r->by_machine, record->reclaim.machine) == record);
+    assert(!begun || record->reclaim.resumed || record->change <= r->saved); /* invariant I6 */
+    assert(!record->reclaim.acknowledged || phase >= RECLAIM_STARTED);       /* invariant I7 */
 }
 
 static bool record_report_is_due(const struct reclaims *r, const struct reclaims_record *record,

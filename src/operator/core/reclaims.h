@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Machines that the shard takes back: the orders and their progress.
+/* Machines that the shard reclaims: the orders and their progress.
  *
- *   ordered --saved--> begun --the source says so--> started --> ended
- *      |                 |          (acknowledged)      |
- *      +-----------------+---------- deadline ----------+--> over (expired)
- *                        a newer order of the machine   --> over (replaced)
+ *   ordered --saved--> begun --source started--> started --> ended
+ *      |                 |      (acknowledged)      |
+ *      +-----------------+------- deadline ---------+--> over (expired)
+ *                        a newer order of the machine --> over (replaced)
  *
- * To a shard that takes drain reports, an order that ended or expired is reported and kept until
- * the shard says that the machine left the cluster; the report is repeated in every session and
- * every RECLAIM_REPORT_MS. An order that still runs is reported to a shard that shows the
- * machine as Configured: that shard was started since and does not know of it.
+ * If the shard accepts drain reports, an order that ended or expired is reported, and kept until
+ * the shard reports that the machine left the cluster. The report is repeated in every session and
+ * every RECLAIM_REPORT_MS. A running order is reported to a shard that reports the machine as
+ * Configured, because that shard was restarted and does not know the order.
  *
- * An order is begun only when it is on disk, because the shard gives it once: after kill -9 it
- * is resumed with the rest of its grace period. An acknowledgement means "no new work goes
- * there"; it is sent when the source has started, and again in every new session until the order
+ * An order begins only when it is on disk, because the shard sends it once. After kill -9 the order
+ * is resumed with the rest of its grace period. An acknowledgement means that the machine gets no
+ * new work. It is sent when the source has started, and again in every new session until the order
  * ended. I5 The newest order of a machine is found by the machine. I6 An order begins only when it
- * is on disk. I7 It is acknowledged only after the source has started it.
+ * is on disk. I7 An order is acknowledged only after the source has started it.
  *
- * Pure: the caller saves, calls the source and sends; reclaims_step reports what is due. Time is
- * wall time, since it must mean the same after a restart. */
+ * Pure: the caller saves, calls the source and sends; reclaims_step() reports what is due. Times
+ * are wall times, because they must mean the same after a restart. */
 #ifndef OPERATOR_CORE_RECLAIMS_H
 #define OPERATOR_CORE_RECLAIMS_H
 #include "base/time.h"
@@ -27,18 +27,19 @@
 
 enum {
     RECLAIMS_MAX = 1 << 16,
-    RECLAIM_GRACE_DEFAULT_MS = 30 * 1000, /* of an order that names none */
+    RECLAIM_GRACE_DEFAULT_MS = 30 * 1000, /* for an order that names no grace period */
     RECLAIM_GRACE_MAX_MS = 7 * 86400 * 1000,
     RECLAIM_REPORT_MS = 30 * 1000,
-    RECLAIM_KEPT_MS = 86400 * 1000, /* beyond its deadline, of one the shard never lets go of */
+    /* after the deadline, if the machine is never reported as left */
+    RECLAIM_KEPT_MS = 86400 * 1000,
 };
 
 enum reclaim_phase {
     RECLAIM_ORDERED,
     RECLAIM_BEGUN,
     RECLAIM_STARTED,
-    RECLAIM_DRAINED, /* ended well; kept for its report */
-    RECLAIM_GAVE_UP, /* the source gave up, or the grace ended; kept for its report */
+    RECLAIM_DRAINED, /* ended successfully; kept for its report */
+    RECLAIM_GAVE_UP, /* the source gave up, or the grace period ended; kept for its report */
 };
 static inline bool reclaim_is_over(enum reclaim_phase phase)
 {
@@ -49,34 +50,37 @@ struct reclaim { /* views, valid until the next call that changes the table */
     wall_time deadline;
     int32_t preemptor_priority;
     enum reclaim_phase phase;
-    bool resumed;      /* from the disk of an earlier process */
-    bool acknowledged; /* in this session */
+    bool resumed;      /* loaded from the disk of an earlier process */
+    bool acknowledged; /* acknowledged in this session */
 };
 struct reclaims;
 enum err reclaims_open(uint64_t seed, struct reclaims **ret_reclaims); /* ERR_NOMEM */
-void reclaims_close(struct reclaims *reclaims);                        /* NULL is fine */
+void reclaims_close(struct reclaims *reclaims);                        /* NULL is allowed */
 
-/* `grace_seconds` <= 0 is RECLAIM_GRACE_DEFAULT_MS. ERR_EXISTS: the order is known (it is
- * acknowledged again if it was); ERR_INVALID with a note (ids), ERR_FULL, ERR_NOMEM: not taken. */
+/* Adds an order. `grace_seconds` <= 0 is RECLAIM_GRACE_DEFAULT_MS. ERR_EXISTS: the order is known;
+ * if it was acknowledged, it is acknowledged again. ERR_INVALID with a note (ids), ERR_FULL,
+ * ERR_NOMEM: not stored. */
 enum err reclaims_order(struct reclaims *reclaims, struct str id, struct str machine,
                         int64_t grace_seconds, int32_t preemptor_priority, wall_time now,
                         struct note *note);
-/* An order from disk, `resumed`, in the phase it had. Errors as reclaims_order. */
+/* Adds an order from disk, marked `resumed`, in the phase it had. Errors as reclaims_order(). */
 enum err reclaims_put(struct reclaims *reclaims, const struct reclaim *order, struct note *note);
-/* The number of the newest change that must be on disk; reclaims_saved() reports what is there. */
+/* Returns the number of the newest change that must be on disk. reclaims_saved() reports which
+ * change is on disk. */
 uint64_t reclaims_change(const struct reclaims *reclaims);
 void reclaims_saved(struct reclaims *reclaims, uint64_t change);
-void reclaims_session(struct reclaims *reclaims); /* a new one: acknowledge again */
-/* Whether the shard takes drain reports. If not, orders that ended are forgotten. */
+void reclaims_session(struct reclaims *reclaims); /* a new session: acknowledge again */
+/* Sets whether the shard accepts drain reports. If not, orders that ended are forgotten. */
 void reclaims_reporting(struct reclaims *reclaims, bool takes);
-/* The shard reported a machine, in this session. */
+/* Records that the shard reported a machine in this session. */
 void reclaims_reported(struct reclaims *reclaims, struct str machine, enum machine_state state);
-/* The shard reported all machines in this session: the others left the cluster. */
+/* Treats machines that were not reported as having left. Call this when the shard has reported all
+ * machines of this session. */
 void reclaims_sweep(struct reclaims *reclaims);
-/* From the source. False: there is no such order, or it is over. */
+/* Reports of the source. False: the order is unknown or over. */
 bool reclaims_started(struct reclaims *reclaims, struct str id);
 bool reclaims_ended(struct reclaims *reclaims, struct str id, bool drained);
-/* The report found no room: it is due again in a second. */
+/* Makes a report that could not be queued due again in a second. */
 void reclaims_unsent(struct reclaims *reclaims, struct str id, wall_time now);
 
 enum reclaim_due {
@@ -84,16 +88,17 @@ enum reclaim_due {
     RECLAIM_ACKNOWLEDGE,
     RECLAIM_EXPIRED,
     RECLAIM_REPLACED,
-    RECLAIM_REPORT, /* drained, given up, or still under way: see its phase */
+    RECLAIM_REPORT, /* drained, given up, or still under way, depending on its phase */
 };
 typedef void reclaim_due_fn(void *context, enum reclaim_due due, const struct reclaim *reclaim);
-/* Calls `each` for everything that is due; one that expired or was replaced is gone when this
- * returns, unless it is kept for its report. `connected`: an acknowledgement can be sent. `each`
- * must not change the table. */
+/* Calls `each` for everything that is due. An expired or replaced order is removed on return,
+ * unless it is kept for its report. `connected`: an acknowledgement can be sent. `each` must not
+ * change the table. */
 void reclaims_step(struct reclaims *reclaims, wall_time now, bool connected, reclaim_due_fn *each,
                    void *context);
-size_t reclaims_running(const struct reclaims *reclaims); /* without those that are over */
-/* Walks in the order they came; *cursor begins at 0; NULL at the end. */
+size_t reclaims_running(const struct reclaims *reclaims); /* number of orders that are not over */
+/* Iterates in order of arrival; *cursor begins at 0; NULL at the end. */
 const struct reclaim *reclaims_next(const struct reclaims *reclaims, size_t *cursor);
-const struct reclaim *reclaims_find(const struct reclaims *reclaims, struct str id); /* or NULL */
+/* Finds an order; NULL: unknown. */
+const struct reclaim *reclaims_find(const struct reclaims *reclaims, struct str id);
 #endif

@@ -22,7 +22,7 @@ struct chore_thread {
 struct chores {
     struct io *io;
     struct list urgent, queued, paused;
-    struct timer pause_timer; /* while a chore pauses */
+    struct timer pause_timer; /* runs while a chore pauses */
     struct chore_thread threads[CHORE_THREADS];
     bool closing;
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls of the API server by a few threads, each repeated until it succeeds.
+/* Runs calls of the API server on a few threads and repeats each until it succeeds.
  *
  * A chore belongs to one object and brings the object to its wanted state. A chore that is wanted
- * twice before it runs runs once; a chore that is wanted while it runs runs once more. So there are
+ * twice before it runs runs once. A chore that is wanted while it runs runs once more. So there are
  * never more chores than objects, and the newest state wins. After a failure a chore pauses, longer
  * each time. */
 #ifndef OPERATOR_KUBE_CHORES_H
@@ -15,12 +15,12 @@ enum { CHORE_THREADS = 8 };
 struct chores;
 struct chore;
 struct chore_ops {
-    /* On the loop: copies into the chore what run() needs. False: there is nothing to do. Never
-     * frees the chore, because chore_want() calls it, also from inside ended(). */
+    /* On the loop: copies the data that run() needs into the chore. False: there is nothing to do.
+     * Never frees the chore, because chore_want() may call prepare() from inside ended(). */
     bool (*prepare)(struct chore *chore);
-    enum err (*run)(struct chore *chore); /* on a thread; reads only what prepare() copied */
-    /* On the loop, after each run; may free the chore if it returns true. False: after an error the
-     * chore pauses and runs again. */
+    enum err (*run)(struct chore *chore); /* on a thread; reads only data copied by prepare() */
+    /* Called on the loop after each run. May free the chore if it returns true. False: after an
+     * error the chore pauses and runs again. */
     bool (*ended)(struct chore *chore, enum err err);
 };
 enum chore_state { CHORE_IDLE, CHORE_QUEUED, CHORE_RUNNING, CHORE_PAUSED };
@@ -30,18 +30,18 @@ struct chore { /* embedded in the object's row; zeroed, then chore_init() */
     struct list link;
     enum chore_state state;
     uint32_t failures;
-    mono_time due; /* of a paused chore */
+    mono_time due; /* when a paused chore runs again */
     bool again;
-    bool urgent; /* set after chore_init(): runs before all others that wait */
+    bool urgent; /* set after chore_init(): runs before all other waiting chores */
 };
 
 enum err chores_open(struct io *io, struct chores **ret_chores);
-/* Waits for the chores that run. ended() is not called any more; the caller frees the rows. NULL is
- * fine. */
+/* Waits for running chores. ended() is not called any more; the caller frees the rows. NULL is
+ * allowed. */
 void chores_close(struct chores *chores);
 void chore_init(struct chore *chore, struct chores *chores, const struct chore_ops *ops);
 void chore_want(struct chore *chore);
-void chore_want_in(struct chore *chore, uint64_t delay_ms); /* of an idle chore */
+void chore_want_in(struct chore *chore, uint64_t delay_ms); /* only for an idle chore */
 /* True: the row may be freed. False: the chore runs; ask again in ended(). */
 bool chore_forget(struct chore *chore);
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A reclaim: cordons the node, then evicts its pods until none is left that moves or the grace
+/* A reclaim: cordons the node, then evicts its pods until no movable pod is left or the grace
  * period is over. An eviction that a disruption budget refuses is repeated.
  *
- * The pods of the node are listed each time, in all namespaces: the followed pods may be of one
- * namespace only, or older than the cordon.
+ * The pods of the node are listed each time, in all namespaces, because the followed pods may be of
+ * one namespace only, or older than the cordon.
  *
- * A machine without a node is drained only if another machine of the cluster has its node, or
- * there are no nodes at all. Otherwise the provider and the kubelets may write names and ids in
- * two forms, and pods may run on a node that is not recognised. */
+ * A machine without a node is drained only if another machine of the cluster has its node, or if
+ * there are no nodes at all. Otherwise the provider and the kubelets may write names and ids in two
+ * forms, and pods may run on a node that is not recognised. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,8 +16,8 @@
 
 enum {
     AGAIN_MS = 2000,
-    NODE_MAX = 2 << 20, /* bytes of a node object */
-    OTHERS_MAX = 64,    /* machines whose nodes are looked for */
+    NODE_MAX = 2 << 20, /* maximum size of a node object */
+    OTHERS_MAX = 64,    /* other machines whose nodes are searched */
     OTHERS_BYTES_MAX = 1 << 20,
 };
 #define NO_NODE "no node belongs to the machine, by name or provider id"
@@ -25,20 +25,20 @@ enum {
 struct drain {
     struct kube_source *source;
     struct chore chore;
-    struct str id; /* of the instruction */
+    struct str id; /* instruction id */
     char *machine;
-    char *node_name;   /* the machine's id where no other name is known */
+    char *node_name;   /* the machine's id if no other name is known */
     char *provider_id; /* NULL: not known yet */
-    char *node;        /* as it is called; NULL before it was found */
-    struct buf others; /* machines that serve: id, node and provider's id, a line each */
-    bool other_found;  /* one of them has a node */
-    bool node_seen;    /* the cluster has nodes */
+    char *node;        /* name of the node; NULL until it is found */
+    struct buf others; /* other serving machines: id, node name and provider id, one per line */
+    bool other_found;  /* at least one of `others` has a node */
+    bool node_seen;    /* the cluster has at least one node */
     bool closed;
-    atomic_bool over; /* evict no more */
-    bool anew;        /* ordered again while it ran out */
-    /* of the last run */
-    size_t left;    /* pods that move, terminating or not */
-    size_t blocked; /* of those, by a budget */
+    atomic_bool over; /* stop evicting */
+    bool anew;        /* ordered again while the earlier drain was stopping */
+    /* results of the last run: */
+    size_t left;    /* movable pods, including terminating ones */
+    size_t blocked; /* pods of `left` that a disruption budget protects */
 };
 
 void kube_drain_free(void *drain)
@@ -61,8 +61,8 @@ static void drain_forget(struct drain *d)
 
 /* -- cordoning the node -- */
 
-/* After a restart an order may be resumed before the shard has reported its machine again; the
- * machine's UpcomingNode has the provider's id, too. */
+/* Reads the machine's UpcomingNode, which also contains the provider id. After a restart an order
+ * may be resumed before the shard has reported its machine again. */
 static enum err drain_read_shown(struct drain *d, struct note *note)
 {
     char name[KUBE_NAME_CAP];
@@ -106,7 +106,7 @@ static enum err drain_check_node(void *owner, const struct json *node, struct no
     return err;
 }
 
-/* Its name, by what is known of it; NULL and ERR_OK: there is no such node. */
+/* Finds the node's name by the known ids; NULL with ERR_OK: there is no such node. */
 static enum err drain_find_node(struct drain *d, struct note *note)
 {
     struct kube_path at = {"", "v1", NULL, "nodes", NULL, NULL};
@@ -146,10 +146,10 @@ static enum err drain_run_cordon(struct drain *d, struct note *note)
     if (err != ERR_NOT_FOUND) return err;
     err = drain_find_node(d, note);
     if (!err && d->node) err = drain_cordon(d, d->node, note);
-    return err == ERR_NOT_FOUND ? ERR_OK : err; /* it left meanwhile */
+    return err == ERR_NOT_FOUND ? ERR_OK : err; /* the node was deleted meanwhile */
 }
 
-/* -- evicting its pods -- */
+/* -- evicting pods -- */
 
 static enum err drain_evict(struct drain *d, const struct pod_view *pod, struct note *note)
 {
@@ -161,7 +161,8 @@ static enum err drain_evict(struct drain *d, const struct pod_view *pod, struct 
     (void)snprintf(name, sizeof name, "%.*s", STR_ARG(pod->name));
     (void)snprintf(uid, sizeof uid, "%.*s", STR_ARG(pod->uid));
     err = kube_evict(s->kube, namespace_, name, uid, KUBE_CALL_MS, NULL, note);
-    if (!err || err == ERR_NOT_FOUND || err == ERR_CONFLICT) { /* or another of that name */
+    /* the pod is gone, or a new pod has its name */
+    if (!err || err == ERR_NOT_FOUND || err == ERR_CONFLICT) {
         if (s->evicted) counter_inc(s->evicted);
     } else if (err == ERR_FULL) {
         d->blocked++;
@@ -171,14 +172,14 @@ static enum err drain_evict(struct drain *d, const struct pod_view *pod, struct 
         kube_chore_failed(s, "eviction", pod->name, err, note);
         if (err == ERR_CANCELLED) return err;
     }
-    return ERR_OK; /* the others may fare better */
+    return ERR_OK; /* the drain continues with the other pods */
 }
 
 static enum err drain_check_pod(void *owner, const struct json *object, struct note *note)
 {
     struct drain *d = owner;
     struct pod_view pod;
-    bool odd = pod_read(object, &pod, note) != ERR_OK; /* in the way, as far as is known */
+    bool odd = pod_read(object, &pod, note) != ERR_OK; /* an unreadable pod counts as movable */
 
     if (!odd && !pod.moves) return ERR_OK;
     d->left++;
@@ -197,9 +198,9 @@ static enum err drain_run_evictions(struct drain *d, struct note *note)
     return kube_each(d->source, &at, &list, drain_check_pod, d, note);
 }
 
-/* -- the chore -- */
+/* -- the chore of a drain -- */
 
-/* Some machines are enough: one of them that is recognised decides. */
+/* Collects some other machines; one with a recognised node is enough. */
 static void drain_take_others(struct drain *d)
 {
     const struct nodes *nodes = d->source->around->nodes;
@@ -225,7 +226,8 @@ static bool drain_prepare(struct chore *chore)
     const struct cluster_node *node =
         d->provider_id ? NULL : nodes_find(d->source->around->nodes, str_from(d->machine));
 
-    if (node) (void)kube_copy(&d->provider_id, node->provider_id); /* or the next time */
+    /* without memory, retried at the next run */
+    if (node) (void)kube_copy(&d->provider_id, node->provider_id);
     if (!d->closed) drain_take_others(d);
     return true;
 }
@@ -249,7 +251,8 @@ static bool drain_finish(struct drain *d)
     return true;
 }
 
-/* The shard then waits until the grace ends: a budget may hold what runs on the machine. */
+/* Reports that the drain cannot continue. The shard then waits until the grace period ends, because
+ * a budget may protect the machine's pods. */
 static bool drain_give_up(struct drain *d)
 {
     LOG_WARN(&d->source->log,
@@ -266,7 +269,7 @@ static bool drain_ended(struct chore *chore, enum err err)
 {
     struct drain *d = CONTAINER_OF(chore, struct drain, chore);
 
-    if (d->anew) { /* nothing of before counts */
+    if (d->anew) { /* a new order: forget the earlier run */
         d->anew = d->closed = false;
         atomic_store(&d->over, false);
         chore_want(chore);
@@ -281,8 +284,8 @@ static bool drain_ended(struct chore *chore, enum err err)
         if (!d->node && d->node_seen && !d->other_found) return drain_give_up(d);
         d->closed = true;
         operator_reclaim_started(d->source->around->host, d->id);
-        if (!d->node)
-            return drain_finish(d); /* no node of this cluster: nothing of it runs there */
+        /* The machine has no node in this cluster, so no pods run on it. */
+        if (!d->node) return drain_finish(d);
         chore_want(chore);
         return false;
     }
@@ -302,7 +305,7 @@ void kube_drain(struct demand_source *source, const struct reclaim_order *order)
     struct drain *d = map_make(&s->drains, order->instruction_id, sizeof *d);
     bool fine;
 
-    if (d && d->source) { /* one that was over is taken up again; one that goes on goes on */
+    if (d && d->source) { /* restart a drain that is over; continue one that is not */
         d->anew = atomic_load(&d->over);
         return;
     }
@@ -319,7 +322,7 @@ void kube_drain(struct demand_source *source, const struct reclaim_order *order)
     d->source = s;
     buf_init(&d->others, OTHERS_BYTES_MAX);
     chore_init(&d->chore, s->chores, &drain_ops);
-    d->chore.urgent = true; /* it has a deadline */
+    d->chore.urgent = true; /* urgent, because it has a deadline */
     chore_want(&d->chore);
 }
 

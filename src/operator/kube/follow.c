@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lists objects page by page, then watches them. The worker's thread runs one call at a time; the
- * loop's thread takes its result, calls the events and submits the next call. */
+ * loop's thread processes the result, calls the events and submits the next call. */
 #include "operator/kube/follow.h"
 
 #include <stdio.h>
@@ -9,10 +9,10 @@
 #include "io/worker.h"
 
 enum {
-    PAGE = 500,          /* objects of one answer */
+    PAGE = 500,          /* objects per answer */
     BATCH = 256,         /* changes in one result of the worker */
-    CALL_MS = 10 * 1000, /* of a page */
-    WAIT_MS = 5 * 1000,  /* for a change, before the loop hears that there was none */
+    CALL_MS = 10 * 1000, /* time limit of a page */
+    WAIT_MS = 5 * 1000,  /* time to wait for a change before reporting that there is none */
     FOLLOW_PAUSE_FIRST_MS = 500,
     FOLLOW_PAUSE_MAX_MS = 30 * 1000,
 };
@@ -22,16 +22,16 @@ struct follow {
     struct loop_worker *worker;
     struct job job;
     struct timer again;
-    struct kube_watch *watch; /* NULL: listing */
+    struct kube_watch *watch; /* NULL: a list is being read */
     char version[KUBE_VERSION_CAP];
-    char *more; /* where the next page begins; NULL: the first */
-    /* of the job; the worker's while it runs */
+    char *more; /* position of the next page; NULL: the first */
+    /* belongs to the worker while the job runs */
     struct kube_answer page;
     struct kube_event batch[BATCH];
     size_t batch_count;
     enum err err;
     struct note note;
-    /* of the loop */
+    /* belongs to the loop */
     uint64_t pause_ms;
     bool listing, whole, closing;
 };
@@ -59,7 +59,7 @@ static void follow_run(struct job *job)
         s->err = kube_list(s->options.kube, &s->options.path, &list, CALL_MS, &s->page, &s->note);
 }
 
-/* -- on the loop's -- */
+/* -- on the loop's thread -- */
 
 static void follow_fetch(struct follow *s)
 {
@@ -72,7 +72,7 @@ static void follow_on_again(struct timer *timer)
     follow_fetch(CONTAINER_OF(timer, struct follow, again));
 }
 
-/* From the first page on, after a pause. */
+/* Starts a new list, after a pause. */
 static void follow_list_again(struct follow *s, const char *why)
 {
     const struct follow_options *o = &s->options;
@@ -143,7 +143,8 @@ static void follow_take_changes(struct follow *s)
             o->events->seen(o->owner, s->batch[i].object);
         kube_event_deinit(&s->batch[i]);
     }
-    if (s->batch_count) s->pause_ms = FOLLOW_PAUSE_FIRST_MS; /* the watch works */
+    /* the watch works, so the pause is reset */
+    if (s->batch_count) s->pause_ms = FOLLOW_PAUSE_FIRST_MS;
     s->batch_count = 0;
     if (s->err)
         follow_list_again(s, "the watch failed");

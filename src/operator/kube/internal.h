@@ -14,61 +14,61 @@
 
 enum {
     KUBE_CALL_MS = 10 * 1000,
-    KUBE_PAGE = 500,           /* objects of one answer */
-    KUBE_PLACES_MAX = 1 << 20, /* pods and requests of a cluster */
+    KUBE_PAGE = 500,           /* objects per answer */
+    KUBE_PLACES_MAX = 1 << 20, /* pods and requests of one cluster */
     KUBE_HINTS_MAX = 4096,
     KUBE_DRAINS_MAX = 1 << 16,
 };
 
 struct pod_place;
-/* All objects of one kind, pods or requests, as the API server lists and changes them. */
+/* All objects of one kind, pods or requests, as the API server reports them. */
 struct followed {
     struct kube_source *source;
     struct follow *follow;
-    uint64_t lists; /* begun */
+    uint64_t lists; /* number of lists begun */
     bool known;     /* a list was completed */
 };
-/* One object of a place: its pod or its request. */
+/* One object of a place: the pod or the request. */
 struct place_object {
-    char *uid;          /* NULL: there is none */
-    int64_t generation; /* of its spec, where the server counts them */
-    uint64_t list;      /* the newest list that contained it */
+    char *uid;          /* NULL: the object does not exist */
+    int64_t generation; /* generation of its spec, if the server counts generations */
+    uint64_t list;      /* the newest list that contained the object */
 };
 /* One namespace and name: a pod, its CapacityRequest, or both. */
 struct pod_place {
     struct kube_source *source;
-    struct chore make;   /* the request exists as long as the pod wants one */
-    struct chore report; /* the request's status says what became of it */
+    struct chore make;   /* creates or deletes the request, as the pod requires */
+    struct chore report; /* writes the result into the request's status */
     const char *key;     /* "namespace/name" */
     struct place_object pod, request;
     bool wants;                  /* the pod wants a request */
-    bool managed;                /* the request was made for a pod; else a person wrote it */
-    char *served_uid;            /* of that pod; NULL: of no pod */
-    int64_t checked[2];          /* the generations of both that were found to agree */
-    bool acknowledged, rejected; /* as the status of the request says */
-    uint64_t change;             /* of demand_put; 0: was refused */
-    char *refusal;               /* why it was refused; NULL: it was accepted */
-    /* of the chore that runs */
+    bool managed;                /* the request was created for a pod; false: a person wrote it */
+    char *served_uid;            /* uid of the pod that the request serves; NULL: none */
+    int64_t checked[2];          /* generations of pod and request that were last found to agree */
+    bool acknowledged, rejected; /* according to the status of the request */
+    uint64_t change;             /* change number from demand_put(); 0: the demand was refused */
+    char *refusal;               /* why the demand was refused; NULL: it was accepted */
+    /* copies for the running chore: */
     int64_t task_generations[2];
     bool task_ack;
     char *task_text;
 };
 
-struct kind; /* of an object that is shown */
-/* A machine or a hint that is shown as an object. */
+struct kind; /* kind of the object that shows a machine or hint */
+/* A machine or a hint that is shown as an object of the cluster. */
 struct shown {
     struct kube_source *source;
     struct chore chore;
-    struct str key; /* machine id, or the hint's */
-    char *hint;     /* body; NULL for a machine */
+    struct str key; /* the machine id, or the key of the hint */
+    char *hint;     /* content of the hint's object; NULL for a machine */
     const struct kind *kind;
     bool gone;
-    /* of the chore that runs */
-    char *body; /* NULL: it goes */
+    /* copy for the running chore: */
+    char *body; /* NULL: delete the object */
 };
 
 struct kube_source {
-    struct demand_source source; /* first */
+    struct demand_source source; /* must be first */
     const struct operator_around *around;
     struct kube *kube;
     struct log_source log;
@@ -77,8 +77,8 @@ struct kube_source {
     char *namespace_;
     bool no_pods;
     struct map places, machines, hints, drains;
-    struct chore sweep; /* finds machines that are shown and have left the cluster */
-    struct buf swept;   /* machine ids it found, a line each */
+    struct chore sweep; /* finds shown machines that have left the cluster */
+    struct buf swept;   /* machine ids that `sweep` found, one per line */
     struct counter *writes_failed, *evicted, *blocked, *eviction_failures;
     struct gauge *rejected;
 };
@@ -88,7 +88,7 @@ static inline struct kube_source *kube_source_of(struct demand_source *source)
     return CONTAINER_OF(source, struct kube_source, source);
 }
 
-/* Functions of a struct demand_source are members of its source_ops. */
+/* Functions with a struct demand_source argument are members of its source_ops. */
 /* -- places.c: pods and their requests -- */
 extern const struct follow_events kube_pod_events, kube_request_events;
 void kube_places_taken(struct demand_source *source, uint64_t change);
@@ -106,15 +106,16 @@ void kube_drain(struct demand_source *source, const struct reclaim_order *order)
 void kube_drain_over(struct demand_source *source, struct str instruction_id);
 void kube_drain_free(void *drain);
 
-/* On a chore's thread: all objects of a list, read page by page; `options` without limit and place.
- * An error of `look` ends the walk. */
+/* On a chore's thread: calls `look` for all objects of a list, read page by page. `options` has no
+ * limit and no continue position. An error of `look` ends the iteration. */
 typedef enum err kube_object_fn(void *owner, const struct json *object, struct note *note);
 enum err kube_each(struct kube_source *s, const struct kube_path *at,
                    const struct kube_list_options *options, kube_object_fn *look, void *owner,
                    struct note *note);
-enum err kube_put_line(struct buf *into, struct str text); /* with its end */
-/* Counts and logs a chore's call that failed and is repeated. */
+enum err kube_put_line(struct buf *into, struct str text); /* appends the text and a newline */
+/* Counts and logs a failed call of a chore that will be repeated. */
 void kube_chore_failed(struct kube_source *s, const char *what, struct str which, enum err err,
                        const struct note *note);
-bool kube_copy(char **to, struct str text); /* replaces; empty: NULL. False: no memory */
+/* Replaces the copy; empty text: NULL. False: no memory. */
+bool kube_copy(char **to, struct str text);
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parts that all objects have: names, labels, heads, members that are copied as they are. Pure. */
+/* Parts that all objects have: names, labels, metadata, members that are copied unchanged. Pure. */
 #include "operator/kube/objects.h"
 
 struct str kube_text(const struct json *object, const char *path)
@@ -45,20 +45,20 @@ bool kube_part_same(const struct json *a, const struct json *b, const char *part
     return left && right && json_same(left, right);
 }
 
-/* A value that was read, as it is. */
+/* Writes a parsed value unchanged. */
 void kube_put(struct ndjson *w, struct str key, const struct json *value)
 {
     struct buf text;
 
     buf_init(&text, KUBE_OBJECT_MAX);
     if (json_write(value, NDJSON_LINE, &text))
-        ndjson_raw(w, key, STR_EMPTY); /* fails the record */
+        ndjson_raw(w, key, STR_EMPTY); /* makes the record invalid */
     else
         ndjson_raw(w, key, str_trim(buf_peek(&text)));
     buf_deinit(&text);
 }
 
-/* All members but those named, each a key of the top. */
+/* Copies all top-level members except `but`. */
 void kube_put_members(struct ndjson *w, const struct json *object, struct str but)
 {
     void *cursor = NULL;

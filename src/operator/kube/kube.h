@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A Kubernetes cluster as a source of demand.
  *
- * Demand is what its CapacityRequests say. For every pod that wants a machine's room the source
- * makes one and keeps it for the pod's whole life; people may write others. Machines are shown as
- * UpcomingNodes, hints as AvailableCapacities. A reclaim closes the node, evicts what runs there
- * within its disruption budgets, and ends when nothing is left that moves.
+ * The demand is the CapacityRequests of the cluster. For every pod that needs a machine the source
+ * creates a CapacityRequest and keeps it for the pod's whole life; people may write others.
+ * Machines are shown as UpcomingNodes, hints as AvailableCapacities. A reclaim cordons the node,
+ * evicts its pods within their disruption budgets, and ends when no movable pod is left.
  *
- * Two threads read (pods, requests), eight write; all state is the loop's. What was done is read
- * from the server, never remembered: a new process goes on from the state of the cluster. */
+ * Two threads read (pods, requests), eight write; all state belongs to the loop. Progress is read
+ * from the server and never stored: a new process continues from the state of the cluster. */
 #ifndef OPERATOR_KUBE_KUBE_H
 #define OPERATOR_KUBE_KUBE_H
 #include "io/io.h"
@@ -16,10 +16,10 @@
 
 struct kube_source_options {
     const struct kube_config *config; /* copied */
-    const char *namespace_;           /* copied; NULL: pods of all of them */
-    bool no_pods;                     /* make no requests: something else writes CapacityRequests */
+    const char *namespace_;           /* copied; NULL: pods of all namespaces */
+    bool no_pods; /* create no requests, because another program writes CapacityRequests */
 };
-/* Connects nowhere yet. ERR_INVALID, ERR_NOMEM. */
+/* Does not connect yet. ERR_INVALID, ERR_NOMEM. */
 enum err kube_source_open(const struct kube_source_options *options,
                           struct demand_source **ret_source, struct note *note);
 #endif

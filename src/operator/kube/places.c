@@ -3,9 +3,10 @@
  * life.
  *
  * A place is one namespace and name, with the pod and the request of that name as the API server
- * last showed them. The chore `make` creates, replaces or deletes the request until it is as the
- * pod wants it; the chore `report` writes what became of the request into its status. All state
- * belongs to the loop's thread; a chore's run() reads the key and what prepare() copied. */
+ * last reported them. The chore `make` creates, replaces or deletes the request until it agrees
+ * with the pod. The chore `report` writes the result into the status of the request. All state
+ * belongs to the loop's thread; a chore's run() reads the key and the data that prepare()
+ * copied. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -15,9 +16,9 @@ enum { REQUEST_ARENA_MAX = 4 << 20, LONG_PAUSE_FAILURES = 10 };
 
 static const struct chore_ops make_ops, report_ops;
 
-/* -- the table -- */
+/* -- the table of places -- */
 
-/* The key with its closing NUL. */
+/* Writes a place's key with its terminating NUL. */
 static struct str place_key(char room[2 * KUBE_NAME_CAP + 1], struct str namespace_,
                             struct str name)
 {
@@ -66,7 +67,7 @@ static bool place_drop(struct pod_place *p)
     return true;
 }
 
-/* The request is not as the pod wants it. */
+/* True if the request does not agree with the pod. */
 static bool place_is_off(const struct pod_place *p)
 {
     const struct kube_source *s = p->source;
@@ -74,7 +75,8 @@ static bool place_is_off(const struct pod_place *p)
     if (!s->pods.known || !s->requests.known || s->no_pods) return false;
     if (!p->pod.uid || !p->wants) return p->request.uid && p->managed;
     if (!p->request.uid) return true;
-    if (!p->managed) return false; /* a person's request under that name is left alone */
+    /* a request that a person wrote under this name is not changed */
+    if (!p->managed) return false;
     return !p->served_uid || strcmp(p->served_uid, p->pod.uid) != 0 ||
            p->pod.generation != p->checked[0] || p->request.generation != p->checked[1];
 }
@@ -84,7 +86,7 @@ static void place_make_if_off(struct pod_place *p)
     if (place_is_off(p)) chore_want(&p->make);
 }
 
-/* -- the request is created, replaced, deleted -- */
+/* -- creating, replacing and deleting requests -- */
 
 static bool make_prepare(struct chore *chore)
 {
@@ -101,7 +103,7 @@ static struct kube_path request_path(char *namespace_, const char *name)
         KUBE_CRD_GROUP, KUBE_CRD_VERSION, namespace_, "capacityrequests", name, NULL};
 }
 
-/* Cuts a key in two; the name follows the slash. */
+/* Splits a key at the slash; returns the name. */
 static const char *split_key(const char *key, char namespace_[KUBE_NAME_CAP])
 {
     size_t len = str_find(str_from(key), '/');
@@ -110,7 +112,7 @@ static const char *split_key(const char *key, char namespace_[KUBE_NAME_CAP])
     return key + len + 1;
 }
 
-/* The request asks for the same as the pod. Either may have been edited. */
+/* True if request and pod ask for the same. Either may have been edited. */
 static bool request_agrees(const struct json *request, struct str body)
 {
     struct json *wanted = NULL;
@@ -122,7 +124,7 @@ static bool request_agrees(const struct json *request, struct str body)
     return same;
 }
 
-/* *generation becomes that of the request on the server. */
+/* Writes the request; *generation becomes the generation of the written request. */
 static enum err request_write(struct kube *kube, const struct kube_path *path,
                               const struct json *pod, const struct kube_answer *there,
                               int64_t *generation, struct note *note)
@@ -150,7 +152,7 @@ static enum err request_write(struct kube *kube, const struct kube_path *path,
     return err;
 }
 
-/* Reads both anew, because what the loop saw may be old by now. */
+/* Reads pod and request again, because the loop's information may be out of date. */
 static enum err make_run(struct chore *chore)
 {
     struct pod_place *p = CONTAINER_OF(chore, struct pod_place, make);
@@ -192,7 +194,7 @@ static bool make_ended(struct chore *chore, enum err err)
 {
     struct pod_place *p = CONTAINER_OF(chore, struct pod_place, make);
 
-    /* These errors do not pass by themselves: the pause is long at once. */
+    /* These errors do not end by themselves, so the first pause is already long. */
     if (err == ERR_PARSE || err == ERR_INVALID || err == ERR_TOO_LARGE)
         chore->failures = LONG_PAUSE_FAILURES;
     if (!err) memcpy(p->checked, p->task_generations, sizeof p->checked);
@@ -201,7 +203,7 @@ static bool make_ended(struct chore *chore, enum err err)
 
 static const struct chore_ops make_ops = {make_prepare, make_run, make_ended};
 
-/* -- its status -- */
+/* -- the status of a request -- */
 
 static bool report_prepare(struct chore *chore)
 {
@@ -255,7 +257,7 @@ void kube_places_taken(struct demand_source *source, uint64_t change)
     }
 }
 
-/* -- objects that appear, change and go -- */
+/* -- objects: new, changed, deleted -- */
 
 static struct place_object *place_object(struct pod_place *p, const struct followed *f)
 {
@@ -281,7 +283,7 @@ static void object_gone(struct pod_place *p, const struct followed *f)
     if (!place_drop(p)) place_make_if_off(p);
 }
 
-/* The demand table checks what the request asks for. */
+/* Puts the request into the demand table, which checks it. */
 static void request_put(struct pod_place *p, const struct json *object)
 {
     struct kube_source *s = p->source;
@@ -369,9 +371,9 @@ static void object_deleted(void *owner, const struct json *object)
     if (p && str_equal(str_from(place_object(p, f)->uid), uid)) object_gone(p, f);
 }
 
-/* -- lists -- */
+/* -- begin and end of a list -- */
 
-/* Of the requests alone: they are the demand. */
+/* Returns the demand for requests, and NULL for pods, because only requests are demand. */
 static struct demand *followed_demand(const struct followed *f)
 {
     return f == &f->source->requests ? f->source->around->demand : NULL;
@@ -385,7 +387,7 @@ static void objects_begin(void *owner)
     if (followed_demand(f)) demand_list_begin(followed_demand(f));
 }
 
-/* Objects that the list did not contain are gone. Places may be dropped during the walks. */
+/* Objects that the list did not contain are deleted. Places may be freed during the iteration. */
 static void objects_end(void *owner)
 {
     struct followed *f = owner;
@@ -401,7 +403,7 @@ static void objects_end(void *owner)
         place_make_if_off(entry->value);
 }
 
-/* The objects that the list contained are known, and no object is gone. */
+/* Keeps all objects after an incomplete list, because a missing object may still exist. */
 static void objects_give_up(void *owner)
 {
     if (followed_demand(owner)) demand_list_give_up(followed_demand(owner));

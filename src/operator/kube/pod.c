@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A pod, and the CapacityRequest that is made of it. */
+/* Reads a pod, and writes its CapacityRequest. */
 #include "model/quantity.h"
 #include "operator/kube/objects.h"
 
@@ -33,7 +33,7 @@ enum err pod_read(const struct json *pod, struct pod_view *ret_view, struct note
     return ERR_OK;
 }
 
-/* -- what a pod needs of a machine: as the scheduler of Kubernetes counts it -- */
+/* -- resources of a pod, computed as the Kubernetes scheduler does -- */
 
 struct pod_amount {
     struct str name;
@@ -92,7 +92,8 @@ static enum err amounts_raise(struct pod_amounts *needs, const struct pod_amount
     return ERR_OK;
 }
 
-/* Containers run together; each that starts them runs beside those before it that stay. */
+/* Containers run together. Each init container runs beside the earlier init containers that keep
+ * running. */
 static enum err pod_needs(const struct json *pod, struct pod_amounts *ret_needs, struct note *note)
 {
     const struct json *containers = json_find(pod, "spec.containers");
@@ -120,7 +121,7 @@ static enum err pod_needs(const struct json *pod, struct pod_amounts *ret_needs,
     return err;
 }
 
-/* -- the request -- */
+/* -- writing the CapacityRequest -- */
 
 static void put_requirements(struct ndjson *w, const struct json *pod)
 {
@@ -141,7 +142,7 @@ static void put_requirements(struct ndjson *w, const struct json *pod)
         ndjson_close_array(w);
         ndjson_close_object(w);
     }
-    /* Terms are alternatives, each of them enough: the first one is asked for. */
+    /* Terms are alternatives and each one is sufficient, so the first one is requested. */
     for (size_t i = 0; terms && i < json_count(terms); i++)
         kube_put(w, NDJSON_ITEM, json_item(terms, i));
     ndjson_close_array(w);
@@ -178,7 +179,8 @@ static void put_colocation(struct ndjson *w, const struct json *pod)
     ndjson_close_object(w);
 }
 
-/* So that the API server's own collector takes it away with the pod, should we be gone. */
+/* Writes an owner reference, so that the API server's garbage collector deletes the request with
+ * the pod, even if no operator runs. */
 static void put_owner(struct ndjson *w, const struct pod_view *pod)
 {
     ndjson_open_array(w, STR("ownerReferences"));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A CapacityRequest: what it asks for, and what became of it. */
+/* Reads the spec of a CapacityRequest, and writes its status. */
 #include <math.h>
 
 #include "operator/kube/objects.h"
@@ -17,9 +17,9 @@ enum err capacity_view_read(const struct json *object, struct capacity_view *ret
     return kube_names(object, &ret_view->namespace_, &ret_view->name, &ret_view->uid, note);
 }
 
-/* -- what it asks for -- */
+/* -- the spec -- */
 
-enum { LIST_MAX = INT32_MAX }; /* demand_put() knows the bounds */
+enum { LIST_MAX = INT32_MAX }; /* demand_put() checks the bounds */
 
 static enum err read_operator(const struct json *value, void *into, struct arena *arena,
                               struct note *note)
@@ -53,7 +53,7 @@ static enum err read_when(const struct json *value, void *into, struct arena *ar
     return ERR_OK;
 }
 
-/* "2.5" dollars, or "pinned". */
+/* Reads "2.5" dollars, or "pinned". */
 static enum err request_read_penalty(const struct json *value, void *into, struct arena *arena,
                                      struct note *note)
 {
@@ -68,9 +68,9 @@ static enum err request_read_penalty(const struct json *value, void *into, struc
     return json_wrong(note, "expected dollars as \"2.5\", or \"pinned\"");
 }
 
-struct capacity { /* the spec */
+struct capacity { /* the spec of a CapacityRequest */
     struct capacity_request request;
-    /* of its coLocation */
+    /* Members of coLocation: */
     struct label *labels;
     struct selector_term *terms;
     size_t label_count, term_count;
@@ -110,7 +110,7 @@ static const struct json_field selector_fields[] = {
      JSON_COUNT(struct capacity, term_count), .most = LIST_MAX, .row = &term_row},
 };
 static const struct json_fields selector_row = {JSON_FIELDS(selector_fields), .loose = true};
-/* Rows that are read into the same struct begin where it does. */
+/* Field tables that read into the same struct use the same base address. */
 #define WHOLE .offset = 0, .size = sizeof(struct capacity)
 static const struct json_field co_location_fields[] = {
     {"topologyKey", JSON_AS_TEXT, JSON_MEMBER(struct capacity, request.same_key), .needed = true},

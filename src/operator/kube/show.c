@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shows machines as UpcomingNodes and hints as AvailableCapacities: creates, updates and deletes
- * the objects by one chore each. A sweep finds machines that left the cluster unnoticed. */
+/* Shows machines as UpcomingNodes and hints as AvailableCapacities: one chore per object creates,
+ * updates or deletes it. A sweep finds machines that left the cluster without a report. */
 #include <stdlib.h>
 
 #include "operator/kube/internal.h"
@@ -41,7 +41,7 @@ void kube_shown_free(void *shown)
     free(row);
 }
 
-/* -- one object -- */
+/* -- writing one object -- */
 
 static bool show_prepare(struct chore *chore)
 {
@@ -65,7 +65,7 @@ static bool show_prepare(struct chore *chore)
     return !err;
 }
 
-/* Replaces what is there, or the status of it, where it differs; *there is what is there then. */
+/* Replaces the object, or its status, if it differs; *there is then the object on the server. */
 static enum err show_part(struct kube *kube, const struct kind *kind, const struct kube_path *path,
                           const struct json *body, const char *part, struct kube_answer *there,
                           struct note *note)
@@ -128,7 +128,8 @@ static enum err show_run(struct chore *chore)
 {
     struct shown *row = CONTAINER_OF(chore, struct shown, chore);
     struct kube *kube = row->source->kube;
-    const struct kind *kind = row->kind; /* a newer hint may be written into the row meanwhile */
+    /* copied, because the loop may write a newer hint into the row meanwhile */
+    const struct kind *kind = row->kind;
     char name[KUBE_NAME_CAP];
     struct kube_path at = {KUBE_CRD_GROUP, KUBE_CRD_VERSION, NULL, kind->resource, name, NULL};
     struct note note = {0};
@@ -179,7 +180,7 @@ void kube_show_hint(struct demand_source *source, const struct available *hint)
     buf_deinit(&body);
 }
 
-/* -- machines that are shown and have left -- */
+/* -- shown machines that have left the cluster -- */
 
 static bool sweep_prepare(struct chore *chore)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the operator shows: machines, hints; and nodes it closes. */
+/* Writes the objects that the operator shows (machines, hints) and the nodes that it cordons. */
 #include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,9 +7,9 @@
 #include "base/hex.h"
 #include "operator/kube/objects.h"
 
-/* -- names -- */
+/* -- names of objects -- */
 
-#define UPCOMING_PREFIX "un-" /* as the wire says */
+#define UPCOMING_PREFIX "un-" /* fixed by the wire format */
 #define NOTE_MACHINE    KUBE_CRD_GROUP "/machine"
 
 bool kube_is_name(struct str id)
@@ -39,8 +39,8 @@ void upcoming_name(struct str machine_id, char ret_name[KUBE_NAME_CAP])
 {
     if (kube_is_name(machine_id) && sizeof UPCOMING_PREFIX - 1 + machine_id.len < KUBE_NAME_CAP)
         (void)snprintf(ret_name, KUBE_NAME_CAP, UPCOMING_PREFIX "%.*s", STR_ARG(machine_id));
-    else
-        digest_name("und-", machine_id, ret_name); /* no id under the prefix can be named so */
+    else /* no machine id with the other prefix can have this name */
+        digest_name("und-", machine_id, ret_name);
 }
 
 void available_name(struct str key, char ret_name[KUBE_NAME_CAP])
@@ -133,7 +133,7 @@ enum err shown_write(const char *kind, const char *name, struct str version,
     return ndjson_end(&w);
 }
 
-/* -- nodes -- */
+/* -- nodes of the cluster -- */
 
 struct str node_machine(const struct json *node)
 {

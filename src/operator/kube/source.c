@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The source's life, and what its files share: paging through lists, counting of failures. */
+/* Opens and closes the source; shared code for paging through lists and counting failures. */
 #include <stdlib.h>
 
 #include "operator/kube/internal.h"
@@ -50,7 +50,8 @@ void kube_chore_failed(struct kube_source *s, const char *what, struct str which
                        const struct note *note)
 {
     if (s->writes_failed) counter_inc(s->writes_failed);
-    if (err == ERR_CONFLICT || err == ERR_EXISTS) return; /* another write was faster; again */
+    /* another write was faster; the chore runs again */
+    if (err == ERR_CONFLICT || err == ERR_EXISTS) return;
     LOG_WARN(&s->log, "API server rejected a write", log_text("what", what),
              log_str("object", which), log_err("err", err), log_text("note", note->text));
 }
@@ -88,7 +89,7 @@ static enum err kube_start(struct demand_source *source, const struct operator_a
 {
     struct kube_source *s = kube_source_of(source);
     struct follow_options follow = {.io = around->io, .log = &s->log, .kube = s->kube};
-    uint64_t seed = entropy_u64(follow.io->entropy); /* names come from outside */
+    uint64_t seed = entropy_u64(follow.io->entropy); /* random, because clients choose the names */
     enum err err;
 
     s->around = around;
@@ -135,7 +136,7 @@ static void kube_source_close(struct demand_source *source)
 {
     struct kube_source *s = kube_source_of(source);
 
-    kube_cancel(s->kube); /* a server that does not answer holds nobody up */
+    kube_cancel(s->kube); /* so that an unresponsive server delays nothing */
     follow_close(s->pods.follow);
     follow_close(s->requests.follow);
     chores_close(s->chores);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The book's tables and the application of changes, which is the only place that changes them. A
- * change is checked and gets its memory first, so that it is applied whole or not at all. Pure. */
+/* The book's tables and the only code that changes them. A change is checked and its memory
+ * allocated first, so that the change is applied whole or not at all. Pure. */
 #include "provider/host/book_internal.h"
 
 #include <stdlib.h>
@@ -9,10 +9,10 @@
 
 enum {
     POOL_MAX = 8 << 20,
-    CHANGE_ROOM = 512, /* of a change's numbers and tags, generously */
+    CHANGE_ROOM = 512, /* upper bound of the numbers and tags of a change */
 };
 
-/* --- life --- */
+/* --- open and close --- */
 
 enum err book_open(const struct book_options *options, struct book **ret_book)
 {
@@ -112,7 +112,7 @@ struct book_stats book_stats(const struct book *book)
     return stats;
 }
 
-/* --- the order of revisions --- */
+/* --- lists of entries by revision or age --- */
 
 void book_order_append(struct entry_order *order, struct book_entry *e)
 {
@@ -158,7 +158,7 @@ static void book_give_slot(struct book *book, struct book_entry *e)
     book->free = e;
 }
 
-/* --- finding --- */
+/* --- finding entries --- */
 
 struct book_entry *book_find(const struct book *book, struct str id)
 {
@@ -212,7 +212,7 @@ static enum err fences_set(struct fences *fences, const struct book_change *chan
     return ERR_OK;
 }
 
-/* A stranger without a mark. ERR_FULL, ERR_NOMEM. */
+/* Adds an unknown id without a fence. ERR_FULL, ERR_NOMEM. */
 static enum err book_add_stranger(struct book *book, struct str id, struct book_entry **ret_entry)
 {
     struct book_entry *e = NULL;
@@ -261,7 +261,7 @@ static enum err book_apply_mark(struct book *book, const struct book_change *cha
     return err;
 }
 
-/* --- counting --- */
+/* --- counts per state --- */
 
 static void book_count_out(struct book *book, const struct book_entry *e)
 {
@@ -269,12 +269,12 @@ static void book_count_out(struct book *book, const struct book_entry *e)
     book->bytes[e->state] -= e->wire_len;
 }
 
-/* --- a machine changes --- */
+/* --- applying MACHINE changes --- */
 
-/* *ret_texts NULL: the machine needs none. */
+/* Builds the texts of a machine; *ret_texts NULL: the machine needs none. */
 static enum err texts_make(const struct book_change *change, struct entry_texts **ret_texts)
 {
-    /* "host-" and the id need not be kept. */
+    /* "host-<id>" is not stored. */
     bool usual =
         str_starts(change->host, STR("host-")) && str_equal(str_tail(change->host, 5), change->id);
     const struct str parts[] = {usual ? STR_EMPTY : change->host, change->error, change->blob};
@@ -354,7 +354,7 @@ static enum err book_apply_machine(struct book *book, const struct book_change *
         if (book->loaded) book_order_remove(&book->by_revision, e);
         book->operations -= entry_under_way(e) != 0;
     }
-    /* Before entry_set: the change may have views of texts that entry_set frees. */
+    /* Before entry_set(), because the change may contain views of texts that entry_set() frees. */
     if (book->loaded) book_put_change(book, change, &book->changes);
     entry_set(book, e, change, texts);
     e->wire_len = entry_wire_len(book, e);
@@ -366,9 +366,10 @@ static enum err book_apply_machine(struct book *book, const struct book_change *
     return ERR_OK;
 }
 
-/* --- a machine goes --- */
+/* --- applying REMOVED --- */
 
-/* Leaves a stranger with the marks: a stale shard stays stale if the id comes back. */
+/* Turns a machine into a stranger with its fences, so that a stale shard stays fenced if the id
+ * comes back. */
 static void book_make_stranger(struct book *book, struct book_entry *e)
 {
     const struct book_entry left = {
@@ -388,7 +389,7 @@ static void book_make_stranger(struct book *book, struct book_entry *e)
     if (e->fences.count == 0) book_drop_stranger(book, e);
 }
 
-/* Past BOOK_TOMBSTONES_MAX the oldest is forgotten. */
+/* Adds a tombstone. Above BOOK_TOMBSTONES_MAX the oldest is dropped. */
 static void book_bury(struct book *book, struct tombstone *own_tombstone)
 {
     struct list *oldest;
@@ -420,7 +421,7 @@ static enum err book_apply_removed(struct book *book, const struct book_change *
     return ERR_OK;
 }
 
-/* --- any change --- */
+/* --- applying any change --- */
 
 static size_t change_size(const struct book_change *change)
 {
@@ -440,7 +441,7 @@ enum err change_room(const struct book_change *change, struct buf *into)
     return buf_reserve(into, change_size(change), &at);
 }
 
-/* Room for the machine on the wire: a host, and what the change has. */
+/* Reserves room to encode the machine: its host and the parts of the change. */
 static enum err book_machine_room(struct book *book, const struct book_change *change)
 {
     size_t host = strlen(book->options.provider) + CHANGE_ROOM;
@@ -459,7 +460,7 @@ enum err book_apply(struct book *book, const struct book_change *change)
     enum err err = ERR_OK;
 
     assert(change->kind != CHANGE_ITEM); /* book_load.c applies items */
-    /* A new journal may not have the machine yet, and so not its fences. */
+    /* A new journal may not contain the machine and its fences yet. */
     if (change->kind == CHANGE_REMOVED && book->loaded && (e = book_find(book, change->id)) != NULL)
         err = snapshot_put_fences(book, change->id, &e->fences, &book->changes);
     if (!err && book->loaded) err = change_room(change, &book->changes);
@@ -468,9 +469,9 @@ enum err book_apply(struct book *book, const struct book_change *change)
     switch (change->kind) {
     case CHANGE_MACHINE: return book_apply_machine(book, change);
     case CHANGE_FENCE:
-        /* The epoch first: a shard that is new here needs memory for it, and without that memory the
-         * token does not pass. A known shard whose machine mark then fails keeps a raised epoch,
-         * which is true: its process has that epoch. */
+        /* The epoch first: a new shard needs memory for it, and without that memory the token is
+         * refused. If recording the fence of a known shard's machine then fails, the raised epoch
+         * stays, which is correct because the shard's process has that epoch. */
         err = book_raise_epoch(book, change->shard, change->epoch);
         if (!err) err = book_apply_mark(book, change);
         break;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests, ends of operations and sightings: each is checked here and becomes changes. A
- * request is judged in the order of wire.md 8.2: arguments, fence, existence, repeat, state,
- * backend. Pure. */
+/* Requests, ends of operations and sightings: each is checked here and becomes changes. A request
+ * is checked in the order of wire.md 8.2: arguments, fence, existence, repeat, state, backend.
+ * Pure. */
 #include <stdio.h>
 #include <string.h>
 
@@ -31,7 +31,7 @@ const char *book_outcome_name(enum book_outcome outcome)
     return names[outcome];
 }
 
-/* A machine for the backend; its views are in the arena or in the entry. */
+/* Decodes a machine for the backend; its views are in the arena or in the entry. */
 static enum err entry_read(const struct book_entry *e, struct arena *arena,
                            struct backend_operation *operation)
 {
@@ -43,7 +43,7 @@ static enum err entry_read(const struct book_entry *e, struct arena *arena,
     return offer_read(pool_text(e->offer), pool_text(e->binding), arena, operation);
 }
 
-/* --- arguments --- */
+/* --- checks of the arguments --- */
 
 static enum err request_check_metadata(const struct book_request *request, struct note *note)
 {
@@ -91,8 +91,8 @@ static struct book_answer answer_refused(enum err err, struct note *note)
     return answer_of(BOOK_REFUSED, GRPC_RESOURCE_EXHAUSTED);
 }
 
-/* The numbers come first, so that a long id cannot push them out of the note; the shard reads the
- * mark back (provider/client.h, provider_fence_epoch). */
+/* True if the token is too old. The numbers come first in the note, so that a long id cannot push
+ * them out; the shard parses the token from the text (provider/client.h, provider_fence_epoch). */
 static bool request_is_fenced(const struct book_request *request, const struct shard_epoch *newest,
                               const struct fence *mark, struct note *note)
 {
@@ -113,7 +113,7 @@ static bool request_is_fenced(const struct book_request *request, const struct s
     return true;
 }
 
-/* True: the request may pass, and its token is recorded. */
+/* True: the request passes the fence, and its token is recorded. */
 static bool book_pass_fence(struct book *book, const struct book_request *request,
                             struct book_answer *ret_answer, struct note *note)
 {
@@ -142,7 +142,7 @@ static bool book_pass_fence(struct book *book, const struct book_request *reques
     return !err;
 }
 
-/* --- acceptance --- */
+/* --- deciding about a request --- */
 
 static enum err book_check_backend(struct book *book, const struct book_request *request,
                                    const struct book_entry *e, struct backend *backend,
@@ -164,8 +164,8 @@ static enum err book_check_backend(struct book *book, const struct book_request 
     return err;
 }
 
-/* The record of the machine with its next revision and in this state, without the members of its
- * earlier state. */
+/* Prepares the record of the machine in this state, with its next revision and without the fields
+ * of its earlier state. */
 static void change_move(const struct book *book, const struct book_entry *e,
                         enum machine_state state, struct change_of *ret_all)
 {
@@ -207,14 +207,15 @@ static enum err book_accept(struct book *book, const struct book_request *reques
     return err;
 }
 
-/* A shard returns a Failed machine by Delete, which removes the rest of its host. */
+/* Checks the state. Delete also applies to a Failed machine, because a shard returns it that way;
+ * the rest of its host is removed. */
 static bool operation_may_begin(enum operation_kind kind, enum machine_state state)
 {
     return state == operation_moves[kind].from ||
            (kind == OPERATION_DELETE && state == MACHINE_FAILED);
 }
 
-/* The machine exists, and the token passed. */
+/* Decides about an existing machine after the token has passed. */
 static struct book_answer book_judge(struct book *book, const struct book_request *request,
                                      struct book_entry *e, struct backend *backend,
                                      struct note *note)
@@ -261,7 +262,7 @@ struct book_answer book_ask(struct book *book, const struct book_request *reques
     snprintf(name, sizeof name, "op-%llu", (unsigned long long)said.operation.number);
     pack_text(&pack, ACK_OPERATION, str_from(name));
     if (!pack.err) pack.err = entry_write(book, e, ACK_MACHINE, into);
-    if (pack.err) { /* accepted, but the answer does not fit: the status must not say "not done" */
+    if (pack.err) { /* accepted, so the status must not mean "not applied" */
         into->len = before;
         note_set(note, "%s", err_text(pack.err));
         said.status = GRPC_UNKNOWN;
@@ -271,7 +272,7 @@ struct book_answer book_ask(struct book *book, const struct book_request *reques
 
 /* --- operations --- */
 
-/* NULL: the operation is over. */
+/* Finds the machine of an operation; NULL: the operation is over. */
 static struct book_entry *book_find_operation(const struct book *book,
                                               struct operation_ticket ticket)
 {
@@ -298,7 +299,7 @@ bool book_operation(struct book *book, struct operation_ticket ticket, struct ar
     return true;
 }
 
-/* A text for last_error: UTF-8 in one line, not too long, never empty. */
+/* Makes a text for last_error: UTF-8 in one line, bounded, never empty. */
 static struct str error_clean(struct str error, char room[ERROR_TEXT_MAX])
 {
     size_t len = utf8_clip(error, ERROR_TEXT_MAX).len;
@@ -341,7 +342,7 @@ bool book_end(struct book *book, struct operation_ticket ticket, const struct op
     return true;
 }
 
-/* --- sightings --- */
+/* --- sightings by the backend --- */
 
 static enum err book_see_offer(struct book *book, struct book_entry *e, struct str id,
                                const struct offer *offer, struct note *note)
@@ -356,7 +357,7 @@ static enum err book_see_offer(struct book *book, struct book_entry *e, struct s
 
     buf_init(&bytes, OFFER_BYTES_MAX);
     err = offer_write(offer, &bytes);
-    /* A known offer was checked when it came first. */
+    /* A known offer was checked before. */
     if (!err && !map_get(&book->pool.items, buf_peek(&bytes))) err = offer_check(offer, note);
     if (!err) err = pool_take(&book->pool, buf_peek(&bytes), 0, &item);
     buf_deinit(&bytes);
@@ -404,7 +405,8 @@ enum err book_each(struct book *book, book_each_fn *each, void *context)
         const struct book_entry *e = at->value;
         struct backend_operation operation;
 
-        if (e->state <= MACHINE_SPECULATIVE) continue; /* or a stranger */
+        /* also skips strangers, whose state is lower */
+        if (e->state <= MACHINE_SPECULATIVE) continue;
         arena_reset(&arena);
         err = entry_read(e, &arena, &operation);
         if (!err) err = each(context, &operation.machine, entry_ticket(e, entry_under_way(e)));

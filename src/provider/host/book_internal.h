@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The book from the inside; only for its own files. */
+/* Internals of the book; only for its own files. */
 #ifndef PROVIDER_HOST_BOOK_INTERNAL_H
 #define PROVIDER_HOST_BOOK_INTERNAL_H
 #include "base/list.h"
@@ -10,11 +10,11 @@
 #include "provider/host/pool.h"
 
 enum {
-    CHUNK = 4096,                             /* entries of one allocation; entries never move */
-    STRANGERS_MOST = 16 * BOOK_STRANGERS_MAX, /* while a journal is read */
+    CHUNK = 4096,                             /* entries per allocation; entries never move */
+    STRANGERS_MOST = 16 * BOOK_STRANGERS_MAX, /* limit while a journal is read */
     CHUNKS_MAX = (BOOK_MACHINES_MAX + STRANGERS_MOST) / CHUNK,
     CHANGES_BYTES_MAX = INT32_MAX,
-    LIST_MACHINES = 1, /* fields of a MachineList and of a Machine */
+    LIST_MACHINES = 1, /* field numbers of MachineList and Machine */
     MACHINE_CLUSTER = 14,
     MACHINE_METADATA = 15,
     ENTRY_HOST_CAP = 264,
@@ -25,36 +25,37 @@ struct fence {
     int64_t epoch, sequence;
 };
 struct shard_epoch {  /* the newest epoch that a shard has used on any machine */
-    struct list link; /* the least recently used first */
+    struct list link; /* ordered by last use, the least recently used first */
     struct pool_item *shard;
     int64_t epoch;
 };
-struct fences { /* of one machine or stranger; nearly always one */
+struct fences { /* fences of one machine or unknown id; nearly always one */
     struct fence *all;
     uint32_t count;
 };
-struct entry_texts { /* of a machine; most machines have none */
+struct entry_texts { /* texts of one machine; most machines need none */
     uint64_t grace_ms;
     uint32_t host_len, error_len, blob_len;
-    char bytes[]; /* host, error, blob */
+    char bytes[]; /* texts of host, error and blob */
 };
-/* A machine; or, with MACHINE_UNSPECIFIED, a stranger: an id that is no machine, with the fences
- * of the shards that named it. A machine that is removed leaves a stranger, so that its fences
- * are still there when the id comes back. */
+/* A machine; or, with MACHINE_UNSPECIFIED, an unknown id (a "stranger") with the fences of the
+ * shards that named it. A removed machine becomes a stranger, so that its fences still hold if the
+ * id comes back. */
 struct book_entry {
     char *id;                             /* NULL: the slot is free */
-    uint64_t revision;                    /* of its last change */
-    uint64_t operations[OPERATION_KINDS]; /* the last accepted of each kind; 0: none */
+    uint64_t revision;                    /* revision of the last change */
+    uint64_t operations[OPERATION_KINDS]; /* the last accepted operation of each kind; 0: none */
     struct pool_item *offer, *binding;
     struct entry_texts *texts; /* NULL: no error, and the host is "host-<id>" */
     struct fences fences;
-    struct book_entry *newer, *older; /* by revision, strangers by age; `newer` chains free slots */
+    /* machines are linked by revision, strangers by age; `newer` also links free slots */
+    struct book_entry *newer, *older;
     uint32_t slot;
-    uint32_t wire_len; /* in a List, with its own tag and length */
+    uint32_t wire_len; /* length in a List, including tag and length prefix */
     uint8_t id_len, state;
-    bool has_host; /* of a Failed machine either; of others the state decides */
+    bool has_host; /* FAILED: whether there is a host; in other states the state decides */
 };
-struct entry_order { /* entries, by newer and older */
+struct entry_order { /* a list of entries, linked by `newer` and `older` */
     struct book_entry *newest, *oldest;
 };
 struct tombstone {
@@ -67,29 +68,29 @@ struct tombstone {
 struct book {
     struct book_options options;
     struct book_entry **chunks;
-    uint32_t slots; /* in use or free, below this */
+    uint32_t slots; /* slots below this number are in use or free */
     struct book_entry *free;
     struct map by_id;    /* struct book_entry */
-    uint64_t operations; /* under way */
+    uint64_t operations; /* number of operations under way */
     struct map shards;   /* struct shard_epoch, by the shard's id */
     struct list shards_by_use;
     struct list tombstones;
     struct entry_order by_revision, strangers;
     size_t stranger_count;
     struct item_pool pool;
-    struct map loading; /* struct loaded, by number; while a journal is read */
+    struct map loading; /* struct loaded, by operation number; only while a journal is read */
     uint64_t identity, revision, operation, forgotten;
     uint64_t blob_bytes;
-    uint64_t count[MACHINE_STATE_COUNT], bytes[MACHINE_STATE_COUNT]; /* bytes: of a List */
+    uint64_t count[MACHINE_STATE_COUNT], bytes[MACHINE_STATE_COUNT]; /* bytes: size in a List */
     size_t tombstone_count;
     struct buf changes;
-    struct buf machine, host; /* book_wire.c: of the machine that is being written */
-    uint64_t rewriting;       /* number of the newest one; items say which file has them */
+    struct buf machine, host; /* book_wire.c: scratch for the machine being written */
+    uint64_t rewriting;       /* number of the newest compaction; items store their file */
     bool loaded;
     struct list walks;
     struct {
         bool marked;
-        uint32_t position; /* slots below it are written */
+        uint32_t position; /* slots below this one are written */
     } snapshot;
 };
 
@@ -97,7 +98,7 @@ static inline struct str entry_id(const struct book_entry *e)
 {
     return str_of(e->id, e->id_len);
 }
-/* The name of the host, where it is not "host-<id>". */
+/* Returns the stored name of the host; empty if the name is "host-<id>". */
 static inline struct str entry_own_host(const struct book_entry *e)
 {
     return e->texts ? str_of(e->texts->bytes, e->texts->host_len) : STR_EMPTY;
@@ -116,7 +117,7 @@ static inline struct book_entry *book_slot(const struct book *book, uint32_t slo
 {
     return &book->chunks[slot / CHUNK][slot % CHUNK];
 }
-/* Of the operation that is under way; 0: none is. */
+/* Returns the operation under way; 0: none. */
 static inline uint64_t entry_under_way(const struct book_entry *e)
 {
     enum operation_kind kind = operation_passing(e->state);
@@ -127,42 +128,45 @@ static inline struct operation_ticket entry_ticket(const struct book_entry *e, u
     return (struct operation_ticket){operation, e->slot};
 }
 
-/* -- book.c: the only place that changes anything -- */
-/* Applies one change; after an error nothing has changed. A book that is loaded appends the change
- * to its journals. ERR_NOMEM, ERR_FULL. */
+/* -- book.c: the only file that changes the book -- */
+/* Applies one change; after an error nothing has changed. A loaded book appends the change to its
+ * journals. ERR_NOMEM, ERR_FULL. */
 enum err book_apply(struct book *book, const struct book_change *change);
 void book_order_append(struct entry_order *order, struct book_entry *e);
 void book_order_remove(struct entry_order *order, struct book_entry *e);
-struct book_entry *book_find(const struct book *book, struct str id); /* NULL: no such machine */
-/* Past BOOK_STRANGERS_MAX the oldest go; while a journal is read, past STRANGERS_MOST. */
+/* Finds a machine; NULL: no machine has this id. */
+struct book_entry *book_find(const struct book *book, struct str id);
+/* Removes the oldest strangers above BOOK_STRANGERS_MAX; while a journal is read, above
+ * STRANGERS_MOST. */
 void book_evict(struct book *book);
-/* Raises the newest epoch of a shard, as a journal says. ERR_NOMEM. */
+/* Raises the newest epoch of a shard, while a journal is read. ERR_NOMEM. */
 enum err book_raise_epoch(struct book *book, struct pool_item *shard, int64_t epoch);
 struct fence *fences_find(const struct fences *fences, struct str shard);
-/* Room for a change and all items it names. ERR_FULL, ERR_NOMEM. */
+/* Reserves room for a change and all items that it names. ERR_FULL, ERR_NOMEM. */
 enum err change_room(const struct book_change *change, struct buf *into);
 
 /* -- book_wire.c -- */
-/* As element of a list: with tag and length. */
+/* Returns the length as an element of a list, including tag and length prefix. */
 uint32_t entry_wire_len(struct book *book, const struct book_entry *e);
-/* As element `field` of a message, e->wire_len bytes; 0: as a message. */
+/* Writes e->wire_len bytes as element `field` of a message; with `field` 0 as a message of its
+ * own. */
 enum err entry_write(struct book *book, const struct book_entry *e, uint32_t field,
                      struct buf *into);
-struct str entry_host(const struct book_entry *e, char room[ENTRY_HOST_CAP]); /* empty: none */
+struct str entry_host(const struct book_entry *e, char room[ENTRY_HOST_CAP]); /* empty: no host */
 enum err binding_write(const struct book_request *request, struct buf *into);
 
-/* -- book_list.c: before an entry changes or goes -- */
+/* -- book_list.c: call before an entry changes or is removed -- */
 void walks_keep(struct book *book, const struct book_entry *e);
 /* -- book_snapshot.c -- */
-struct change_of { /* the record of a machine; views of the entry and of `room` */
+struct change_of { /* the MACHINE record of an entry; views of the entry and of `room` */
     struct book_change change;
     char room[ENTRY_HOST_CAP];
 };
 void change_of(const struct book_entry *e, struct change_of *ret_change);
-/* The fences of an id. ERR_FULL, ERR_NOMEM: only some were written. */
+/* Writes the fences of an id. ERR_FULL, ERR_NOMEM: only some were written. */
 enum err snapshot_put_fences(const struct book *book, struct str id, const struct fences *fences,
                              struct buf *into);
-/* Appends the items that the change names, unless the file has them, then the change. There is room
- * for all of them (change_room), so this cannot fail. */
+/* Appends the items that the change names and the file does not contain, then the change. Cannot
+ * fail, because change_room() has reserved the room. */
 void book_put_change(const struct book *book, const struct book_change *change, struct buf *into);
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists: the book as it was at one moment, written in pieces while the book goes on changing.
+/* Lists: the book at one moment, written in pieces while the book changes.
  *
- * The length of an answer precedes it, so a List must write exactly what it counted. A walk visits
- * the slots of the table in order. An entry that changes or goes before the walk reaches its slot
- * is copied first (walks_keep); entries newer than the List are left out by their revision. Pure.
+ * The length of an answer precedes it, so a List must write exactly what it counted. The iteration
+ * visits the slots of the table in order. An entry that changes or is removed before the iteration
+ * reaches its slot is copied first (walks_keep). Entries newer than the List are skipped by their
+ * revision. Pure.
  *
- * Cursor:      <identity, 16 hex>-<revision>           of a book, for its whole life
- * Page token:  <boot, 16 hex>-<revision>-<slot>        of a process: slots are its own affair
- */
+ * Cursor:      <identity, 16 hex>-<revision>           valid for the life of a book
+ * Page token:  <boot, 16 hex>-<revision>-<slot>        valid for one process, like slots */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,26 +22,26 @@ enum {
     LIST_MORE = 102,
     LIST_NEXT_PAGE = 103,
     TOKEN_CAP = 64,
-    SMALL_DELTA = 4096, /* changes that are encoded at once, without a walk over the table */
+    SMALL_DELTA = 4096, /* changes that are encoded at once, without iterating over the table */
     ASIDE_BYTES_MAX = 256 << 20,
 };
 
 struct book_walk {
     struct list link;
     struct book *book;
-    uint32_t states;          /* a bit for each */
-    uint64_t since, revision; /* machines that last changed after `since`, up to `revision` */
-    uint64_t cursor;          /* the revision that the answer names: of the first page */
-    uint32_t position, end;   /* slots */
+    uint32_t states;          /* one bit per state; 0: all */
+    uint64_t since, revision; /* machines whose last change is after `since`, up to `revision` */
+    uint64_t cursor;          /* the revision in the answer; pages repeat that of the first page */
+    uint32_t position, end;   /* slot numbers */
     uint64_t total;
-    struct map aside; /* struct buf, by slot: entries as they were */
+    struct map aside; /* struct buf, by slot: copies of entries before their change */
     size_t aside_bytes;
-    struct buf tail; /* behind the slots: a small delta, then all that is no machine */
+    struct buf tail; /* after the slots: a small delta, then all fields that are not machines */
     bool tail_written;
-    enum err broken; /* something could not be copied aside */
+    enum err broken; /* an entry could not be copied */
 };
 
-/* --- tokens --- */
+/* --- cursors and page tokens --- */
 
 static void token_write(uint64_t name, uint64_t revision, const uint32_t *slot,
                         char text[TOKEN_CAP])
@@ -51,7 +51,7 @@ static void token_write(uint64_t name, uint64_t revision, const uint32_t *slot,
     if (slot) snprintf(text + len, TOKEN_CAP - (size_t)len, "-%" PRIu32, *slot);
 }
 
-/* "<name>-<number>[-<number>]"; false: not a token of this book or process. */
+/* Parses "<name>-<number>[-<number>]". False: not a token of this book or process. */
 static bool token_read(struct str token, uint64_t name, uint64_t *ret_revision, uint64_t *ret_slot)
 {
     char wanted[TOKEN_CAP];
@@ -66,7 +66,7 @@ static bool token_read(struct str token, uint64_t name, uint64_t *ret_revision, 
     return rest.at != NULL && str_to_u64(rest, ret_slot) == ERR_OK;
 }
 
-/* False: the cursor is not understood, or older than the tombstones. */
+/* Parses a cursor. False: the cursor is malformed, or older than the tombstones. */
 static bool token_read_cursor(const struct book *book, struct str cursor, uint64_t *ret_since)
 {
     uint64_t since;
@@ -77,7 +77,7 @@ static bool token_read_cursor(const struct book *book, struct str cursor, uint64
     return true;
 }
 
-/* --- which machines a List has --- */
+/* --- which machines a List contains --- */
 
 static bool walk_has(const struct book_walk *walk, const struct book_entry *e)
 {
@@ -108,14 +108,14 @@ void walks_keep(struct book *book, const struct book_entry *e)
         struct book_walk *walk = CONTAINER_OF(node, struct book_walk, link);
 
         if (walk->broken || e->slot < walk->position || e->slot >= walk->end) continue;
-        /* Copied at most once: its newer revision then excludes it from this List. */
+        /* Copied at most once, because its newer revision then excludes it from this List. */
         if (walk_has(walk, e)) walk->broken = walk_keep(walk, e);
     }
 }
 
-/* --- counting --- */
+/* --- measuring the answer --- */
 
-/* The slots from `position` on, up to `most` machines; 0: no limit. */
+/* Counts the slots from `position` on, up to `most` machines; 0: no limit. */
 static void walk_count_slots(struct book_walk *walk, uint64_t most)
 {
     const struct book *book = walk->book;
@@ -132,7 +132,8 @@ static void walk_count_slots(struct book_walk *walk, uint64_t most)
     walk->end = slot;
 }
 
-/* Machines of the List are behind the last slot of this page: only then there is a next page. */
+/* True if machines of the List follow the last slot of this page; only then there is a next
+ * page. */
 static bool walk_has_more(const struct book_walk *walk)
 {
     for (uint32_t slot = walk->end; slot < walk->book->slots; slot++)
@@ -159,7 +160,7 @@ static enum err walk_encode_delta(struct book_walk *walk, uint64_t results_max, 
     for (; e && !err; e = e->newer) {
         if (!walk_has(walk, e)) continue;
         err = entry_write(book, e, LIST_MACHINES, &walk->tail);
-        if (++written == results_max && e->newer) { /* the rest is in the delta after this one */
+        if (++written == results_max && e->newer) { /* the next delta contains the rest */
             walk->cursor = e->revision;
             break;
         }
@@ -167,7 +168,7 @@ static enum err walk_encode_delta(struct book_walk *walk, uint64_t results_max, 
     return err;
 }
 
-/* --- the tail --- */
+/* --- the tail of an answer --- */
 
 static void walk_put_removed(struct book_walk *walk, struct pack *pack)
 {
@@ -182,7 +183,7 @@ static void walk_put_removed(struct book_walk *walk, struct pack *pack)
 }
 
 struct tail {
-    bool no_revision; /* the answer was cut, and a cursor would lose the rest */
+    bool no_revision; /* the answer was truncated, and a cursor would lose the rest */
     bool no_tombstones;
     bool removed;
     bool more;
@@ -204,9 +205,10 @@ static enum err walk_write_tail(struct book_walk *walk, struct tail tail)
     return pack.err;
 }
 
-/* --- the walk --- */
+/* --- opening a List and writing it --- */
 
-/* Plans a walk over slots: everything, a page, a part, or more changes than SMALL_DELTA. */
+/* Plans an iteration over slots: for everything, a page, a part, or more changes than
+ * SMALL_DELTA. */
 static void walk_plan_slots(struct book_walk *walk, const struct book_filter *filter,
                             struct tail *tail)
 {

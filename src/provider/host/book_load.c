@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Loads the book from the changes of a journal, then links the machines by revision. An item is
- * held under its number until all changes are read, because later changes refer to it. Pure. */
+ * kept under its number until all changes are read, because later changes refer to the number.
+ * Pure. */
 #include <stdlib.h>
 
 #include "provider/host/book_internal.h"
 
-struct loaded { /* an item under its number in the file; held until all changes are read */
+struct loaded { /* an item by its number in the file; held until all changes are read */
     struct pool_item *item;
 };
 
-/* An item with an epoch is the id of a shard, and the epoch is the newest one of that shard. */
+/* Loads an item. An item with an epoch is the id of a shard, and the epoch is the newest one of
+ * that shard. */
 static enum err load_item(struct book *book, const struct book_change *change, struct note *note)
 {
     struct str number = str_of(&change->number, sizeof change->number);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The book as changes: the record of one machine, and all of the book for a new journal, slot by
- * slot. Changes that happen meanwhile go into both journals. A change has the whole record of its
+/* The book as changes: the record of one machine, and the whole book for a new journal, slot by
+ * slot. Changes made meanwhile go into both journals. A change contains the whole record of its
  * machine, so the last change of a machine counts, whether its slot was written before or after.
  * Pure. */
 #include "provider/host/book_internal.h"
@@ -21,7 +21,7 @@ void change_of(const struct book_entry *e, struct change_of *ret_change)
         .blob = entry_blob(e),
         .grace_ms = e->texts ? e->texts->grace_ms : 0,
     };
-    /* A Failed machine states that it has a host; of others the state says so. */
+    /* A Failed machine states whether it has a host; in other states the state decides. */
     if (e->has_host && e->state == MACHINE_FAILED) change->host = entry_host(e, ret_change->room);
     memcpy(change->operations, e->operations, sizeof change->operations);
 }
@@ -48,7 +48,7 @@ void book_put_change(const struct book *book, const struct book_change *change, 
     assert(!err);
 }
 
-/* Makes room first, so that an item that is marked as written is in the file. */
+/* Reserves the room first, so that an item marked as written is in the file. */
 static enum err snapshot_put(const struct book *book, const struct book_change *change,
                              struct buf *into)
 {
@@ -75,8 +75,8 @@ enum err snapshot_put_fences(const struct book *book, struct str id, const struc
     return err;
 }
 
-/* The newest epoch of each shard, which the fences of machines may no longer hold. The epoch is in
- * the item of the shard's id, where an older release ignores it. */
+/* Writes the newest epoch of each shard, which the fences of machines may no longer contain. The
+ * epoch is stored in the item of the shard's id, where an older release ignores it. */
 static enum err snapshot_put_epochs(struct book *book, struct buf *into)
 {
     enum err err = ERR_OK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Machines as bytes of the wire. The offer and the binding are kept as such, so an answer is a few
- * copies. The bytes are made in the book's own buffers; book_apply() makes room in them for the
- * machine that it changes, so measuring a machine cannot fail. Pure. */
+/* Machines in wire encoding. Offer and binding are stored encoded, so an answer is a few copies.
+ * The bytes are built in buffers of the book. book_apply() reserves room in them for the machine
+ * that it changes, so measuring a machine cannot fail. Pure. */
 #include "model/wire/demand_wire.h"
 #include "provider/host/book_internal.h"
 
@@ -50,7 +50,8 @@ static struct pack entry_pack(struct book *book, const struct book_entry *e)
 uint32_t entry_wire_len(struct book *book, const struct book_entry *e)
 {
     struct pack pack = entry_pack(book, e);
-    uint32_t len = 2 + (uint32_t)pack.into->len; /* a tag and a length of one byte */
+    /* one byte for the tag, at least one for the length */
+    uint32_t len = 2 + (uint32_t)pack.into->len;
 
     assert(!pack.err);
     for (size_t rest = pack.into->len; rest > 0x7f; rest >>= 7) len++;
@@ -63,7 +64,7 @@ enum err entry_write(struct book *book, const struct book_entry *e, uint32_t fie
     struct pack body = entry_pack(book, e), pack = {into, ERR_OK};
     size_t before = into->len;
 
-    assert(field < 16); /* a tag of one byte, as entry_wire_len counts */
+    assert(field < 16); /* a tag of one byte, as entry_wire_len() counts */
     if (field)
         pack_row(&pack, field, &body);
     else
@@ -73,7 +74,7 @@ enum err entry_write(struct book *book, const struct book_entry *e, uint32_t fie
     return pack.err;
 }
 
-/* --- bindings: cluster, then the entries of shard_metadata in the order they came --- */
+/* --- bindings: cluster, then the entries of shard_metadata in their order of arrival --- */
 
 enum err binding_write(const struct book_request *request, struct buf *into)
 {

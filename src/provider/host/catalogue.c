@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads a catalogue: TOML becomes JSON, tables say which key is which member, and the functions
- * below them check what a table cannot. An error names the line of its pool. Pure. */
+/* Reads a catalogue: converts TOML to JSON, maps keys to members by tables, and checks the rest in
+ * the functions below the tables. An error names the line of its pool. Pure. */
 #include "provider/host/catalogue.h"
 
 #include <stdio.h>
@@ -24,7 +24,7 @@ enum {
 extern const unsigned char usual_catalogue[];
 extern const size_t usual_catalogue_len;
 
-/* --- times and chances --- */
+/* --- durations and probabilities --- */
 
 static enum err catalogue_read_duration(struct str text, uint64_t *ret_ms, struct note *note)
 {
@@ -35,7 +35,7 @@ static enum err catalogue_read_duration(struct str text, uint64_t *ret_ms, struc
     return json_wrong(note, "is no time such as \"20s\" or \"5s..20s\", of 30 days at most");
 }
 
-/* "20s" or "5s..20s". */
+/* Reads a duration or a range: "20s" or "5s..20s". */
 static enum err catalogue_read_span(const struct json *value, void *into, struct arena *arena,
                                     struct note *note)
 {
@@ -78,7 +78,7 @@ static enum err catalogue_read_name(const struct json *value, void *into, struct
     return err;
 }
 
-/* --- the tables --- */
+/* --- tables of keys --- */
 
 #define SPAN(kind, at)                                                                             \
     {                                                                                              \
@@ -119,7 +119,7 @@ static const struct json_field pool_fields[] = {
      JSON_COUNT(struct catalogue_pool, offer.allocatable_count), .most = OFFER_RESOURCES_MAX},
     {"labels", JSON_AS_PAIRS, JSON_MEMBER(struct catalogue_pool, offer.labels),
      JSON_COUNT(struct catalogue_pool, offer.label_count),
-     .most = OFFER_LABELS_MAX - 2}, /* room for the rack and the region */
+     .most = OFFER_LABELS_MAX - 2}, /* leaves room for the labels of rack and region */
     {"zones", JSON_AS_TEXTS, JSON_MEMBER(struct catalogue_pool, zones),
      JSON_COUNT(struct catalogue_pool, zone_count), .least = 1, .most = CATALOGUE_ZONES_MAX},
     {"share", JSON_AS_NUMBER, JSON_MEMBER(struct catalogue_pool, share), .most = SHARE_MAX},
@@ -152,7 +152,7 @@ static const struct json_field root_fields[] = {
 };
 static const struct json_fields root_table = {JSON_FIELDS(root_fields)};
 
-/* --- checks beside the tables --- */
+/* --- checks that the tables cannot express --- */
 
 static enum err catalogue_check_zones(const struct str *zones, size_t count, struct note *note)
 {
@@ -266,7 +266,7 @@ struct str catalogue_usual(void)
     return str_of(usual_catalogue, usual_catalogue_len);
 }
 
-/* Rounds the sums instead of the parts, so that the parts add up. */
+/* Rounds cumulative sums instead of parts, so that the parts add up. */
 static uint64_t catalogue_part(uint64_t all, uint64_t before, uint64_t mine, uint64_t total)
 {
     if (total == 0) return 0;
@@ -278,7 +278,8 @@ uint64_t catalogue_count(const struct catalogue *c, uint64_t seed_count, size_t 
     const struct catalogue_pool *p = &c->pools[pool];
     uint64_t before = 0, total = 0, mine;
 
-    seed_count = min_u64(seed_count, CATALOGUE_MACHINES_MAX); /* times all shares: 50 bits */
+    /* keeps the product with all shares below 51 bits */
+    seed_count = min_u64(seed_count, CATALOGUE_MACHINES_MAX);
     for (size_t i = 0; i < c->pool_count; i++) {
         total += c->pools[i].share;
         if (i < pool) before += c->pools[i].share;

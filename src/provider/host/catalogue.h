@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A catalogue: what a simulated cloud sells and how it behaves, read from TOML. Pure.
+/* A catalogue describes what a simulated cloud sells and how it behaves. Read from TOML. Pure.
  *
  * examples/catalogue.toml is the manual, and catalogue_usual() returns the same bytes. A catalogue
  * is checked when it is opened; an unknown key is refused with its line. */
@@ -12,9 +12,9 @@ enum {
     CATALOGUE_BYTES_MAX = 1 << 20,
     CATALOGUE_POOLS_MAX = 256,
     CATALOGUE_ZONES_MAX = 64,
-    CATALOGUE_NAME_MAX = 100, /* pool and zone: an id has both and a number */
+    CATALOGUE_NAME_MAX = 100, /* of a pool or zone name; a machine id contains both */
     CATALOGUE_MACHINES_MAX = 4 << 20,
-    CATALOGUE_MILLION = 1000000, /* shares are parts of it */
+    CATALOGUE_MILLION = 1000000, /* shares are expressed in millionths */
 };
 
 struct catalogue_span {
@@ -22,38 +22,39 @@ struct catalogue_span {
 };
 struct catalogue_behaviour {
     struct catalogue_span latency[OPERATION_KINDS];
-    uint32_t fails[OPERATION_KINDS]; /* per million */
+    uint32_t fails[OPERATION_KINDS]; /* failures per million operations */
 };
 struct catalogue_pool {
     struct str name;
-    struct offer offer; /* without zone and rack */
+    struct offer offer; /* the offer of its machines, without zone and rack */
     const struct str *zones;
     size_t zone_count;
     struct catalogue_behaviour behaviour;
-    uint64_t share, count; /* count UINT64_MAX: by share */
-    uint32_t quota;        /* per million of its machines that may have a host; a million: all */
-    uint32_t rack_size;    /* 0: no racks */
+    uint64_t share, count; /* count UINT64_MAX: the pool gets its share */
+    uint32_t quota; /* share, in millionths, of its machines that may have a host; a million: all */
+    uint32_t rack_size; /* 0: no racks */
     bool deletes;
 };
 struct catalogue {
     uint64_t seed;
     struct str region;
-    struct catalogue_span repair; /* its least counts */
-    const struct str *zones;      /* of pools that name none */
+    struct catalogue_span repair; /* only least_ms is used */
+    const struct str *zones;      /* zones of pools that name none */
     size_t zone_count;
-    struct catalogue_behaviour usual; /* of pools that do not state theirs */
-    const struct json *tables;        /* of the pools, while the catalogue is read */
+    struct catalogue_behaviour usual; /* behaviour of pools that do not state theirs */
+    const struct json *tables; /* the TOML tables of the pools; only while the catalogue is read */
     const struct catalogue_pool *pools;
     size_t pool_count;
     struct arena memory;
 };
-/* ERR_PARSE, ERR_INVALID, ERR_TOO_LARGE with the place in the note; ERR_NOMEM. */
+/* Reads a catalogue. ERR_PARSE, ERR_INVALID, ERR_TOO_LARGE with a note that names the place;
+ * ERR_NOMEM. */
 enum err catalogue_open(struct str toml, struct catalogue **ret_catalogue, struct note *note);
-void catalogue_close(struct catalogue *catalogue); /* NULL is fine */
-struct str catalogue_usual(void);                  /* used without --catalogue */
+void catalogue_close(struct catalogue *catalogue); /* NULL is allowed */
+struct str catalogue_usual(void);                  /* the catalogue used without --catalogue */
 
-/* How many machines the pool has in its zone number `zone`, when `seed_count` are shared out: the
- * counts of all pools and zones add up to it. */
+/* Returns the number of the pool's machines in zone number `zone` when `seed_count` machines are
+ * distributed. The counts of all pools and zones add up to `seed_count`. */
 uint64_t catalogue_count(const struct catalogue *catalogue, uint64_t seed_count, size_t pool,
                          size_t zone);
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes and reads changes by one table of their members, and refuses changes that contradict their
- * state: a file with such a change was not written by this program. Pure. */
+/* Writes and reads changes by one table of their members. Refuses changes that contradict their
+ * state, because such a file was not written by this program. Pure. */
 #include "provider/host/change.h"
 
 #include "base/bytes.h"
@@ -11,13 +11,13 @@
 
 enum {
     CHANGE_FIELD_STATE = 5,
-    LENGTH_BYTES = 4, /* before each change, little-endian */
+    LENGTH_BYTES = 4, /* length field before each change, little-endian */
     TEXT_BYTES_MAX = 1 << 20,
 };
 #define NUMBER_MAX (UINT64_MAX >> 2)
 
-enum member_kind { TEXT /* struct str */, NUMBER /* 64 bits */, ITEM /* its number */ };
-static const struct member { /* of struct book_change, but for the state */
+enum member_kind { TEXT /* struct str */, NUMBER /* 64 bits */, ITEM /* number of an item */ };
+static const struct member { /* the members of struct book_change, except the state */
     uint32_t field;
     enum member_kind kind;
     size_t offset;
@@ -99,7 +99,7 @@ static enum err change_take_field(struct book_change *change, const struct field
     return ERR_OK;
 }
 
-/* The members agree with the state, and numbers have room to grow. */
+/* Checks that the members agree with the state, and that counters cannot overflow. */
 static bool change_fits_state(const struct book_change *change)
 {
     enum machine_state state = change->state;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A change of the book: the journal holds changes, and replaying applies them. Pure.
+/* A change of the book. The journal contains changes, and replaying the journal applies them. Pure.
  *
- * On disk a change is a byte for its kind, then fields as protobuf writes them; zeros are left out.
- * docs/formats/provider-state.md has the numbers.
+ * On disk a change is one byte for its kind, followed by its fields in protobuf encoding without
+ * zero values. docs/formats/provider-state.md lists the field numbers.
  *
  *   ITEM     a text that other changes refer to by its number; with an epoch: the id of a shard
  *   MACHINE  the whole record of a machine, without its fences
- *   FENCE    the token of a shard passed for a machine, or for an id that is no machine
+ *   FENCE    the last token of a shard for a machine, or for an unknown id
  *   REMOVED  a machine is gone for good
- *   MARKS    the counters, at the head of a file: numbers that must not be given out again */
+ *   MARKS    the counters, at the head of a file: numbers that must not be used again */
 #ifndef PROVIDER_HOST_CHANGE_H
 #define PROVIDER_HOST_CHANGE_H
 #include "base/buf.h"
@@ -24,30 +24,30 @@ enum book_change_kind {
 };
 struct book_change {
     enum book_change_kind kind;
-    struct str id;     /* MACHINE, FENCE, REMOVED */
-    uint64_t revision; /* MACHINE, REMOVED: of this change. MARKS: the newest */
-    /* ITEM */
+    struct str id;     /* used by MACHINE, FENCE and REMOVED */
+    uint64_t revision; /* MACHINE, REMOVED: of this change; MARKS: the newest */
+    /* ITEM: */
     uint64_t number;
     struct str bytes;
-    /* MACHINE. What belongs to a state comes and goes with it: no host while Speculative or
-     * Creating, a binding from Configuring to Draining, an error while Failed. */
+    /* MACHINE: Some fields exist only in some states: no host while Speculative or Creating, a
+     * binding from Configuring to Draining, an error while Failed. */
     enum machine_state state;
-    struct pool_item *offer, *binding;    /* borrowed; binding NULL: none */
-    struct str host;                      /* its name; empty: "host-<id>", or FAILED without one */
-    struct str error;                     /* FAILED */
-    uint64_t operations[OPERATION_KINDS]; /* the last accepted of each kind; 0: none */
-    struct str blob;                      /* CONFIGURING */
-    uint64_t grace_ms;                    /* DRAINING */
-    /* FENCE; ITEM: the epoch of a shard, or 0 */
+    struct pool_item *offer, *binding; /* borrowed; binding NULL: none */
+    struct str host;  /* the host's name; empty: "host-<id>", or FAILED without host */
+    struct str error; /* only in state FAILED */
+    uint64_t operations[OPERATION_KINDS]; /* the last accepted operation of each kind; 0: none */
+    struct str blob;                      /* only in state CONFIGURING */
+    uint64_t grace_ms;                    /* only in state DRAINING */
+    /* FENCE: (ITEM uses `epoch` for the epoch of a shard, or 0) */
     struct pool_item *shard; /* borrowed */
     int64_t epoch, sequence;
-    /* MARKS */
-    uint64_t identity, operation, item, forgotten; /* forgotten: tombstones up to this revision */
+    /* MARKS: */
+    uint64_t identity, operation, item, forgotten; /* tombstones up to `forgotten` are removed */
 };
-/* Appends its length and its bytes. ERR_FULL, ERR_NOMEM: nothing was appended. */
+/* Appends the change's length and bytes. ERR_FULL, ERR_NOMEM: nothing was appended. */
 enum err change_write(const struct book_change *change, struct buf *into);
-/* The change at the front of `bytes` and its length; texts are views. `find` returns the item with
- * a number, or NULL. ERR_PARSE; ERR_NOT_FOUND: the change names an item that is missing. */
+/* Reads the first change of `bytes` and its length; texts are views. `find` returns the item with a
+ * number, or NULL. ERR_PARSE; ERR_NOT_FOUND: the change names a missing item. */
 typedef struct pool_item *change_find_fn(const void *context, uint64_t number);
 enum err change_read(struct str bytes, change_find_fn *find, const void *context,
                      struct book_change *ret_change, size_t *ret_size);

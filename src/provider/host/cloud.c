@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The simulated cloud: which machines the catalogue sells, and the events of the machines in use.
+/* The simulated cloud: the machines that the catalogue sells, and the events of machines in use.
  *
- * A machine that is only offered has no record, because its id says its pool, zone and number. A
+ * A machine that is only offered has no record, because its id contains pool, zone and number. A
  * machine with an operation, a host or a repair has a record, and the record is always in the heap
- * of events: it is due when the operation or repair ends, or when the cloud may take the machine
+ * of events. It is due when the operation or repair ends, or when the cloud may take the machine
  * back. All functions run on the loop's thread. */
 #include "provider/host/cloud.h"
 
@@ -39,11 +39,11 @@ struct cloud_machine { /* a machine in use */
     struct pool_zone *zone;
     uint32_t number;
     bool hosted;                       /* counted in zone->hosts */
-    bool lost;                         /* at `loss`: the cloud takes the machine back */
+    bool lost;                         /* true: at time `loss` the cloud takes the machine back */
     struct operation_ticket operation; /* number 0: none */
     enum operation_kind kind;
-    mono_time until; /* the operation ends, or without one the repair */
-    mono_time loss;  /* the next draw of a loss */
+    mono_time until; /* end of the operation, or without an operation of the repair */
+    mono_time loss;  /* time of the next random choice of a loss */
 };
 struct cloud {
     struct backend backend;
@@ -74,7 +74,7 @@ static void machine_id_write(const struct pool_zone *zone, uint32_t number, char
     snprintf(id, ID_MAX + 1, "%.*s-%06u", STR_ARG(zone->key), number);
 }
 
-/* "<pool>-<zone>-<number>". False: the id is not of this cloud. */
+/* Splits "<pool>-<zone>-<number>". False: the id does not belong to this cloud. */
 static bool machine_id_read(struct str id, struct str *ret_key, uint32_t *ret_number)
 {
     size_t dash = id.len;
@@ -89,7 +89,7 @@ static bool machine_id_read(struct str id, struct str *ret_key, uint32_t *ret_nu
     return true;
 }
 
-/* NULL: no memory, or too many. */
+/* Finds or makes a zone; NULL: no memory, or too many zones. */
 static struct pool_zone *zone_make(struct cloud *cloud, struct str key)
 {
     struct pool_zone *zone = map_make(&cloud->zones, key, sizeof *zone);
@@ -98,7 +98,7 @@ static struct pool_zone *zone_make(struct cloud *cloud, struct str key)
     return zone;
 }
 
-/* The record of a machine, also of one that the catalogue no longer sells. */
+/* Finds or makes the record of a machine, also of a machine that is no longer sold. */
 static enum err machine_use(struct cloud *cloud, struct str id, struct cloud_machine **ret_machine)
 {
     struct cloud_machine *m;
@@ -130,7 +130,7 @@ static void machine_schedule(struct cloud *cloud, struct cloud_machine *m)
 {
     enum err err = heap_put(&cloud->events, &m->event, mono_min(m->until, m->loss).ms);
 
-    assert(!err); /* a record is in the heap from its beginning */
+    assert(!err); /* a record is in the heap from the beginning */
     timer_start(&cloud->event_timer, (mono_time){heap_peek(&cloud->events)->due});
 }
 
@@ -141,7 +141,7 @@ static void machine_report(struct cloud *cloud, enum sighting what, struct str i
     (void)cloud->backend.host->seen(cloud->backend.host, what, id, NULL, str_from(why), &note);
 }
 
-/* The machine is Speculative again. One that is no longer sold is removed. */
+/* Makes the machine Speculative again. A machine that is no longer sold is removed. */
 static void machine_release(struct cloud *cloud, struct cloud_machine *m)
 {
     machine_set_hosted(m, false);
@@ -150,7 +150,7 @@ static void machine_release(struct cloud *cloud, struct cloud_machine *m)
     free(map_remove(&cloud->in_use, m->id));
 }
 
-/* --- events --- */
+/* --- repairs and losses --- */
 
 static void machine_repair(struct cloud *cloud, struct cloud_machine *m)
 {
@@ -228,7 +228,7 @@ static void on_events(struct timer *timer)
     if (first) timer_start(timer, (mono_time){first->due});
 }
 
-/* --- what is sold --- */
+/* --- offered machines --- */
 
 static enum err zone_offer(struct cloud *cloud, struct pool_zone *zone, struct note *note)
 {
@@ -297,7 +297,8 @@ static enum err cloud_stock(struct cloud *cloud, struct note *note)
 
         for (uint32_t number = zone->sold + 1; number <= zone->offered; number++) {
             machine_id_write(zone, number, id);
-            if (!map_get(&cloud->in_use, str_from(id))) /* one in use goes when it is released */
+            /* A machine in use is removed when it is released. */
+            if (!map_get(&cloud->in_use, str_from(id)))
                 machine_report(cloud, SEEN_REMOVED, str_from(id), "");
         }
         zone->offered = zone->sold;
@@ -305,7 +306,7 @@ static enum err cloud_stock(struct cloud *cloud, struct note *note)
     return err;
 }
 
-/* --- the file --- */
+/* --- the catalogue file --- */
 
 static enum err cloud_read_catalogue(struct cloud *cloud, struct note *note)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs the script for each operation, at most `running_max` at once and the others in order, and
- * for the list of machines now and then. A script that fails ends its own operation only. All on
+ * periodically for the list of machines. A script that fails ends only its own operation. All on
  * the loop's thread. */
 #include "provider/host/command.h"
 
@@ -20,23 +20,23 @@ enum {
     RUNNING_MAX = 16,
     TIMEOUT_MS = 10 * 60 * 1000,
     LIST_EVERY_MS = 30 * 1000,
-    COMMAND_ANSWER_MAX = 1 << 20, /* bytes a script may print */
+    COMMAND_ANSWER_MAX = 1 << 20, /* bytes that a script may print */
     COMMAND_LIST_MAX = 64 << 20,
-    TASK_MAX = 64 << 20, /* a blob, in base64 */
+    TASK_MAX = 64 << 20, /* large enough for a blob in base64 */
     HOST_MAX = 253,
-    WORDS_MAX = 4096, /* an error, every byte of it escaped */
-    SHOWN_MAX = 80,   /* of what is no JSON */
+    WORDS_MAX = 4096, /* an error text with every byte escaped */
+    SHOWN_MAX = 80,   /* bytes of invalid output shown in a note */
 };
 
-struct operation_run { /* one operation, from its start() to its done() */
-    struct list link;  /* in waiting or running */
+struct operation_run { /* one operation, from start() to done() */
+    struct list link;  /* in `waiting` or `running` */
     struct command *command;
     struct operation_ticket ticket;
     enum operation_kind kind;
     uint64_t timeout_ms;
     struct buf task;
-    struct environment env; /* the task in short, for scripts that read no JSON */
-    struct script *script;  /* while it runs */
+    struct environment env; /* a short form of the task, for scripts that do not parse JSON */
+    struct script *script;  /* NULL unless the script runs */
 };
 struct command {
     struct backend backend;
@@ -46,9 +46,9 @@ struct command {
     uint32_t running_max, running_count;
     uint64_t timeout_ms, list_every_ms;
     struct list waiting, running;
-    struct task work; /* starts what waits */
+    struct task work; /* starts waiting operations */
     struct timer again;
-    struct script *listing; /* a list that runs */
+    struct script *listing; /* a running `list`; NULL: none */
 };
 
 static struct command *command_of(struct backend *backend)
@@ -63,7 +63,7 @@ static void run_free(struct operation_run *r)
     free(r);
 }
 
-/* --- the task --- */
+/* --- encoding the task of a script --- */
 
 static void task_put_pairs(struct ndjson *json, struct str key, const struct label *pairs,
                            size_t count)
@@ -130,9 +130,10 @@ static void task_put_environment(const struct backend_operation *operation, stru
     environment_put(env, "MUSTER_GRACE_SECONDS", str_from(grace));
 }
 
-/* --- the answer --- */
+/* --- decoding the answer of a script --- */
 
-/* The output of a script as an object; NULL: the script printed nothing, which is fine. */
+/* Parses the output of a script as an object; NULL: the script printed nothing, which is
+ * allowed. */
 static enum err answer_read(struct str output, size_t max, struct json **ret_json,
                             struct note *note)
 {
@@ -157,7 +158,8 @@ static enum err answer_read(struct str output, size_t max, struct json **ret_jso
     return ERR_OK;
 }
 
-/* An error of its own words beats what we saw of it. */
+/* Decides how the operation ended. An error in the script's answer takes precedence over how the
+ * script ended. */
 static void answer_judge(const struct operation_run *r, const struct script_end *end,
                          const struct json *answer, struct note *error,
                          struct operation_end *ret_end)
@@ -191,17 +193,18 @@ static void run_report(struct operation_run *r, const struct script_end *end)
     struct buf words;
 
     if (answer_read(end->output, COMMAND_ANSWER_MAX, &answer, &error) && end->error.text[0])
-        error = end->error; /* how it died says more than what it left */
+        error = end->error; /* the way the script ended explains more than its output */
     answer_judge(r, end, answer, &error, &reported);
     buf_init(&words, WORDS_MAX);
+    /* escapes the error, because a script may print any bytes */
     if (reported.failed && printable_append(reported.error, &words) == ERR_OK)
-        reported.error = buf_peek(&words); /* a script may print anything; an error is text */
+        reported.error = buf_peek(&words);
     c->backend.host->done(c->backend.host, r->ticket, &reported);
     buf_deinit(&words);
     json_close(answer);
 }
 
-/* --- running --- */
+/* --- running scripts --- */
 
 static void on_run_done(void *owner, const struct script_end *end)
 {
@@ -236,7 +239,7 @@ static enum err run_start(struct operation_run *r, struct note *note)
     return err;
 }
 
-/* Starts operations that wait while there is room; one that cannot be started fails. */
+/* Starts waiting operations while there is room. An operation that cannot be started fails. */
 static void command_work(struct task *task)
 {
     struct command *c = CONTAINER_OF(task, struct command, work);
@@ -292,9 +295,9 @@ static enum err command_check(struct backend *, enum operation_kind kind,
     return note_fail(note, ERR_UNSUPPORTED, "bare metal stays");
 }
 
-/* --- list --- */
+/* --- the list of machines --- */
 
-struct seen { /* a machine of the list */
+struct seen { /* a machine in the list */
     struct str id, failed;
     bool lost;
     struct offer offer;
@@ -324,7 +327,7 @@ static const struct json_field seen_fields[] = {
 };
 static const struct json_fields seen_machine = {JSON_FIELDS(seen_fields), .loose = true};
 
-/* Here it is; and if it broke or its host is gone, that too. */
+/* Reports a machine of the list as offered, and also if it failed or lost its host. */
 static enum err list_see(struct command *c, const struct json *machine, struct arena *arena,
                          struct str *ret_id, struct note *note)
 {
@@ -425,11 +428,11 @@ static void command_ready(struct backend *backend)
 
 static enum err command_reload(struct backend *backend, struct note *)
 {
-    command_ready(backend); /* the script may know of others now */
+    command_ready(backend); /* the script may know other machines now */
     return ERR_OK;
 }
 
-/* --- life --- */
+/* --- open and close --- */
 
 static void runs_drop(struct list *runs)
 {

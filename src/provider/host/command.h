@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The command backend: every operation runs a user's script, so that a shell script can attach any
+/* The command backend: every operation runs a user's script, so that a shell script can connect any
  * cloud. docs/providers.md has the contract of the script.
  *
- * A bounded number of scripts runs at once, the others wait in order. A script that hangs or prints
- * too much or no JSON fails its own operation only. The script also lists the machines (`list`) at
- * an interval; machines that it omits stay, machines that it names under "removed" go. */
+ * A bounded number of scripts runs at once; the others wait in order. A script that hangs, prints
+ * too much or prints no JSON fails only its own operation. The script also lists the machines
+ * (`list`) at an interval. Machines that the list omits stay; machines that the list names under
+ * "removed" are removed. */
 #ifndef PROVIDER_HOST_COMMAND_H
 #define PROVIDER_HOST_COMMAND_H
 #include "io/io.h"
@@ -14,12 +15,12 @@
 struct command_options { /* copied */
     struct io *io;
     const struct log_source *log; /* may be NULL */
-    const char *script;           /* looked up in PATH when it has no slash */
-    uint32_t running_max;         /* scripts at once; 0: 16 */
-    uint64_t timeout_ms;          /* of one; a drain has its grace beside; 0: 10 min */
-    uint64_t list_every_ms;       /* 0: 30 s */
+    const char *script;           /* looked up in PATH if it contains no slash */
+    uint32_t running_max;         /* scripts that run at once; 0: 16 */
+    uint64_t timeout_ms;          /* per script, plus the grace period of a drain; 0: 10 min */
+    uint64_t list_every_ms;       /* interval between lists; 0: 30 s */
 };
-/* ERR_INVALID (no script), ERR_NOMEM, ERR_FULL. */
+/* Opens the backend. ERR_INVALID (no script), ERR_NOMEM, ERR_FULL. */
 enum err command_backend_open(const struct command_options *options, struct backend **ret_backend,
                               struct note *note);
 #endif

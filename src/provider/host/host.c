@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The host: changes of a turn are written together by a worker, answers and operations wait for that
- * write. One job is with the worker at a time; a new state file is written piece by piece with the
- * jobs. All but write_run() is on the loop's thread. */
+/* The host: a worker writes the changes of a turn together; answers and operations wait for that
+ * write. The worker has one job at a time. A new state file is written piece by piece with the
+ * jobs. Everything except write_run() runs on the loop's thread. */
 #include "provider/host/host.h"
 
 #include <stdlib.h>
@@ -11,38 +11,38 @@
 
 enum {
     COMPACT_BYTES = 64 << 20,
-    COMPACT_FACTOR = 4,      /* a file so many times what it said when it was new is made anew */
-    PIECE_BYTES = 256 << 10, /* of a new file, per sync: a turn stays short */
+    COMPACT_FACTOR = 4,      /* a file is compacted when it is this many times its size when new */
+    PIECE_BYTES = 256 << 10, /* bytes of a new file written per sync, so that a turn stays short */
     CHANGES_MAX = INT32_MAX,
     OPERATION_BYTES_MAX = 4 << 20,
     SEAL_AFTER_MS = 1000,
 };
 
-struct write_job { /* one at a time; the worker's while it runs */
+struct write_job { /* one at a time; belongs to the worker while it runs */
     struct job job;
     struct journal *journal;
     struct clock *clock;
     struct buf changes, piece;
-    uint64_t salt; /* of a new file, to begin; 0: none */
+    uint64_t salt; /* salt of a new file to begin; 0: none */
     bool has_piece, publish, seal;
     enum err err, next_err;
     uint64_t sync_ns, size;
     struct note note;
 };
-struct start { /* an operation that is accepted and not yet durable */
+struct start { /* an accepted operation that is not durable yet */
     uint64_t until;
     struct operation_ticket ticket;
     bool again; /* accepted by an earlier process */
 };
 struct host {
-    struct backend_host face; /* what the backend sees */
+    struct backend_host face; /* the functions for the backend */
     struct host_options options;
     struct log_source log;
     struct book *book;
     struct backend *backend;
     struct host_metrics metrics;
     struct provider_counts counts;
-    struct journal *journal; /* NULL: nothing is kept */
+    struct journal *journal; /* NULL: nothing is stored */
     struct journal_report loaded;
     struct loop_worker *worker;
     struct write_job job;
@@ -50,12 +50,12 @@ struct host {
     struct timer seal_timer;
     struct list waiting; /* struct host_wait, in order */
     struct buf starts;   /* struct start, in order */
-    uint64_t written;    /* turns whose changes are durable */
-    uint64_t writing;    /* ... are on their way; == written: no job runs */
+    uint64_t written;    /* number of the newest turn whose changes are durable */
+    uint64_t writing; /* number of the newest turn being written; equal to `written`: no job runs */
     uint64_t compact_at;
     bool compacting, starting, failed, closing;
     bool busy;     /* the worker has the job */
-    bool orphaned; /* closed while it had: freed when it comes back */
+    bool orphaned; /* closed while the worker had the job: freed when the job returns */
 };
 
 static void host_fail(struct host *host, enum err err, const struct note *note)
@@ -65,7 +65,7 @@ static void host_fail(struct host *host, enum err err, const struct note *note)
     if (host->options.on_failed) host->options.on_failed(host->options.owner, err, note);
 }
 
-/* --- operations --- */
+/* --- ends and starts of operations --- */
 
 static void host_end_operation(struct host *host, struct operation_ticket ticket,
                                const struct operation_end *end)
@@ -108,9 +108,9 @@ static void host_start_operation(struct host *host, struct operation_ticket tick
     host_end_operation(host, ticket, &end);
 }
 
-/* --- waiting --- */
+/* --- waiting for the disk --- */
 
-/* The write after which the whole book is durable; 0: it is durable now. */
+/* Returns the number of the write after which the whole book is durable; 0: it is durable now. */
 static uint64_t host_durable_after(const struct host *host)
 {
     if (book_changes(host->book)->len > 0) return host->writing + 1;
@@ -125,7 +125,7 @@ bool host_wait(struct host *host, struct host_wait *wait, host_wait_fn *fn)
     return wait->until > 0;
 }
 
-/* Starts the operations and sends the answers that have become durable. */
+/* Starts the operations and sends the answers that are durable now. */
 static void host_wake(struct host *host)
 {
     struct start start;
@@ -146,9 +146,9 @@ static void host_wake(struct host *host)
     }
 }
 
-/* --- writing --- */
+/* --- writing the journal --- */
 
-/* On the worker's thread. */
+/* Runs on the worker's thread. */
 static void write_run(struct job *job)
 {
     struct write_job *w = CONTAINER_OF(job, struct write_job, job);
@@ -195,7 +195,7 @@ static void on_written(struct job *job, enum err err)
     struct host *host = CONTAINER_OF(w, struct host, job);
 
     host->busy = false;
-    if (host->closing) { /* nothing is reported any more */
+    if (host->closing) { /* nothing is reported after close */
         if (host->orphaned) host_free(host);
         return;
     }
@@ -217,7 +217,7 @@ static void on_written(struct job *job, enum err err)
     host_wake(host);
 }
 
-/* Takes the next piece of the new file, if a rewriting runs or is due. */
+/* Takes the next piece of the new file, if a compaction runs or is due. */
 static void write_take_piece(struct host *host, struct write_job *w)
 {
     bool more = true;
@@ -234,7 +234,7 @@ static void write_take_piece(struct host *host, struct write_job *w)
         err = buf_append(&w->piece, buf_peek(&w->changes));
     }
     if (!err) err = book_snapshot_next(host->book, PIECE_BYTES, &w->piece, &more);
-    if (err) { /* no memory for a piece: another time */
+    if (err) { /* no memory for a piece: try again later */
         LOG_WARN(&host->log, "state file is not rewritten now", log_err("err", err));
         host->compacting = false;
         host->compact_at = w->size * 2;
@@ -270,7 +270,7 @@ static void host_show_metrics(struct host *host)
     metrics_set_fields(host->metrics.rows, &host->counts);
 }
 
-/* At the end of a turn: its changes are written together. */
+/* Runs at the end of a turn: the turn's changes are written together. */
 static void on_turn(struct turn_hook *hook)
 {
     struct host *host = CONTAINER_OF(hook, struct host, hook);
@@ -279,7 +279,8 @@ static void on_turn(struct turn_hook *hook)
     if (host->failed || host->closing) return;
     host_show_metrics(host);
     if (!host->journal) {
-        while (changes->len > 0) { /* again: an operation that cannot be started is a change */
+        /* repeated, because an operation that cannot be started makes a change */
+        while (changes->len > 0) {
             buf_clear(changes);
             host->written = ++host->writing;
             host_wake(host);
@@ -290,7 +291,7 @@ static void on_turn(struct turn_hook *hook)
         host_submit(host, false);
 }
 
-/* No change for SEAL_AFTER_MS. */
+/* Seals the journal, because there was no change for SEAL_AFTER_MS. */
 static void on_seal(struct timer *timer)
 {
     struct host *host = CONTAINER_OF(timer, struct host, seal_timer);
@@ -299,7 +300,7 @@ static void on_seal(struct timer *timer)
     if (book_changes(host->book)->len == 0 && !host->compacting) host_submit(host, true);
 }
 
-/* --- the backend's side --- */
+/* --- functions for the backend --- */
 
 static void on_done(struct backend_host *face, struct operation_ticket ticket,
                     const struct operation_end *end)
@@ -337,13 +338,13 @@ struct book_answer host_ask(struct host *host, const struct book_request *reques
     if (host->metrics.rows) counter_inc(host->metrics.asked[request->kind][answer.outcome]);
     if (answer.outcome != BOOK_ACCEPTED) return answer;
     start = (struct start){host_durable_after(host), answer.operation, false};
-    assert(start.until > 0); /* what was accepted is a change */
+    assert(start.until > 0); /* an accepted operation is a change */
     err = buf_append(&host->starts, str_of(&start, sizeof start));
     assert(!err);
     return answer;
 }
 
-/* --- life --- */
+/* --- open and close --- */
 
 static enum err host_replay(void *context, struct str payload, struct note *note)
 {
@@ -476,7 +477,7 @@ void host_close(struct host *host)
     host->backend->ops->close(host->backend);
     assert(list_empty(&host->waiting)); /* the service has ended all calls */
     worker_close(host->worker);
-    /* A worker may bring its job back later than this: in the simulator, after its host died. */
+    /* A worker may return its job later than this: in the simulator, after its host has died. */
     if (host->busy)
         host->orphaned = true;
     else

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starts a process that outlives the provider, finds it again by its file, and ends it with all that
- * it started. Blocking calls, each of them short. */
+/* Starts a process that outlives the provider, finds it again by its file, and ends it with
+ * everything it started. The calls block briefly. */
 #include "provider/host/hosted.h"
 
 #include <errno.h>
@@ -38,7 +38,7 @@ static bool write_word(const char *directory, const char *file, const char *word
     return wrote == (ssize_t)strlen(word);
 }
 
-/* Our cgroup, as the line of version 2 names it: "0::/a/b". */
+/* Returns the cgroup of this process, from the line of version 2: "0::/a/b". */
 static struct str own_cgroup(struct str text)
 {
     struct str line;
@@ -48,7 +48,8 @@ static struct str own_cgroup(struct str text)
     return STR_EMPTY;
 }
 
-/* A trial: permissions, delegation and kernels without cgroup.kill in one. */
+/* Tries to create a cgroup, which checks permissions, delegation and the kernel's cgroup.kill
+ * together. */
 static bool can_make_cgroups(const char *root)
 {
     char path[FS_PATH_CAP], kill_file[FS_PATH_CAP + 16];
@@ -80,7 +81,7 @@ void hosted_cgroup_root(char root[FS_PATH_CAP])
     buf_deinit(&text);
 }
 
-/* -- starting -- */
+/* -- starting a process -- */
 
 struct record {
     struct io *io;
@@ -88,7 +89,8 @@ struct record {
     struct hosted hosted;
 };
 
-/* If the kernel refuses (the parent is of another kind, say), the process has only its session. */
+/* Moves the process to its cgroup. If the kernel refuses (for example because the parent is of
+ * another type), the process has only its session. */
 static void join_cgroup(const char *cgroup, int pid)
 {
     char number[16];
@@ -99,7 +101,7 @@ static void join_cgroup(const char *cgroup, int pid)
         (void)rmdir(cgroup);
 }
 
-/* Watched from here on: it has not begun, so it cannot have ended. */
+/* Watches the process before it begins, so that it cannot have ended already. */
 static enum err on_record(void *owner, int pid, struct note *note)
 {
     struct record *record = owner;
@@ -144,7 +146,7 @@ enum err hosted_start(struct io *io, const struct hosted_place *place, const cha
     return err;
 }
 
-/* -- finding again -- */
+/* -- finding a process again -- */
 
 static bool read_name(struct str text, struct process_name *ret_name)
 {
@@ -180,7 +182,7 @@ enum err hosted_find(struct io *io, const struct hosted_place *place, struct hos
     return ERR_OK;
 }
 
-/* -- ending -- */
+/* -- ending a process -- */
 
 bool hosted_runs(const struct hosted *hosted)
 {
@@ -189,7 +191,7 @@ bool hosted_runs(const struct hosted *hosted)
 
 void hosted_signal(const struct hosted *hosted, int signal)
 {
-    /* While it runs the number of its group is its own. */
+    /* While the process runs, the id of its group cannot be reused. */
     if (hosted_runs(hosted)) (void)kill(-hosted->pid, signal);
 }
 
@@ -200,8 +202,8 @@ bool hosted_gone(struct io *io, const struct hosted_place *place, struct hosted 
 
     if (hosted_runs(hosted)) return false;
     if (hosted->pidfd >= 0) {
-        /* Ours: until it is waited for, its number and that of its group are nobody else's. One that
-         * somebody else waited for may have given them away; its cgroup is for that. */
+        /* For a child of this process, pid and group id are not reused until it is waited for. For
+         * other processes they may have been reused, so only the cgroup is killed. */
         if (process_watch_is_child(hosted->pidfd)) (void)kill(-hosted->pid, SIGKILL);
         if (!process_watch_reap(hosted->pidfd, how)) snprintf(how, PROCESS_END_CAP, "it is gone");
         if (path_in(place, "pid", path)) (void)fs_remove(io->fs, path);

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One process that is a machine's host or its node: it outlives the provider, its name is in a file
- * so that a later provider finds it, and it is ended with everything it started.
+/* A process that acts as a machine's host or node. The process outlives the provider. A file
+ * identifies it, so that a later provider finds it. When it ends, everything it started is killed.
  *
  * In the machine's directory:
- *   <role>.pid   "PID START BOOT", before the program runs: docs of io/process_look.h say why three
- *   <role>.log   what it prints
- * And, where cgroups of version 2 can be made, one cgroup for it: what leaves its session does not
- * leave that. */
+ *   <role>.pid   "PID START BOOT", written before the program runs; see io/process_look.h
+ *   <role>.log   the output of the process
+ * The process also gets a cgroup of its own where cgroups of version 2 can be created. A child that
+ * leaves the session of the process stays in the cgroup. */
 #ifndef PROVIDER_HOST_HOSTED_H
 #define PROVIDER_HOST_HOSTED_H
 #include "io/fs.h"
 #include "io/io.h"
 #include "io/process_look.h"
 
-struct hosted_place { /* where it lives; filled by the caller */
+struct hosted_place { /* where the files of the process are; filled by the caller */
     char directory[FS_PATH_CAP];
-    const char *role;         /* "host" */
-    char cgroup[FS_PATH_CAP]; /* to be made; empty: none */
+    const char *role;         /* for example "host" */
+    char cgroup[FS_PATH_CAP]; /* created; empty: no cgroup */
 };
 struct hosted {
     int pid;   /* 0: none */
@@ -24,18 +24,22 @@ struct hosted {
 };
 static const struct hosted hosted_none = {0, -1};
 
-/* The cgroup that is ours, where others may be made below it; empty: there is none. */
+/* Returns the cgroup in which this program can create cgroups; empty: there is none. */
 void hosted_cgroup_root(char root[FS_PATH_CAP]);
-/* `command` is for sh. ERR_INVALID, ERR_IO and what process_start_detached answers, with a note. */
+/* Runs `command` with sh. ERR_INVALID, ERR_IO and the errors of process_start_detached(), with a
+ * note. */
 enum err hosted_start(struct io *io, const struct hosted_place *place, const char *command,
                       const char *const *env, struct hosted *ret_hosted, struct note *note);
-/* The process that the file names, if it runs; else ERR_NOT_FOUND. */
+/* Finds the running process that the file identifies, or returns ERR_NOT_FOUND. */
 enum err hosted_find(struct io *io, const struct hosted_place *place, struct hosted *ret_hosted);
 bool hosted_runs(const struct hosted *hosted);
-void hosted_signal(const struct hosted *hosted, int signal); /* to all of its group */
-/* Once it has ended: what it left behind is killed, and when nothing is left of it this is true and
- * it is hosted_none. `how` is written as soon as it is known. */
+/* Sends the signal to the whole process group. */
+void hosted_signal(const struct hosted *hosted, int signal);
+/* True when the process and everything it started are gone; *hosted is then hosted_none. When the
+ * process has ended, kills what it left behind. `how` is written as soon as the process has
+ * ended. */
 bool hosted_gone(struct io *io, const struct hosted_place *place, struct hosted *hosted,
                  char how[PROCESS_END_CAP]);
-void hosted_let_go(struct hosted *hosted); /* it lives on; fine with hosted_none */
+/* Releases the handle; the process keeps running. hosted_none is allowed. */
+void hosted_let_go(struct hosted *hosted);
 #endif

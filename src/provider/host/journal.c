@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads, appends and rewrites the state file. Every batch is read back with its checksum; the head of
- * each says how much of the file was durable, so a torn tail differs from damage. Blocking: runs on
- * the state worker after journal_open. */
+/* Reads, appends and rewrites the state file. Every batch has a checksum. The head of each batch
+ * states how much of the file was durable, which distinguishes a torn tail from damage. Blocking:
+ * runs on the state worker after journal_open(). */
 #include "provider/host/journal.h"
 
 #include <stdio.h>
@@ -13,21 +13,21 @@
 enum {
     VERSION = 2,
     BATCH_MAGIC = 0x68637442, /* "Btch" */
-    STATE_MODE = 0600,        /* it holds bootstrap blobs */
-    WINDOW = 1 << 20,         /* of a look for what follows damage */
+    STATE_MODE = 0600,        /* private, because the file contains bootstrap blobs */
+    WINDOW = 1 << 20,         /* bytes read at a time when searching behind damage */
     PAYLOAD_MAX = INT32_MAX,
 };
 static const char file_magic[16] = "muster provider\n";
 
-struct source { /* the file that is read */
+struct source { /* the file being read */
     struct fs *fs;
     struct fs_file *file;
     uint64_t size;
 };
-struct part { /* a file that is appended to */
+struct part { /* a file being appended to */
     struct fs_file *file;
     uint64_t salt, at, synced;
-    bool sealed; /* the last batch says that all before it is durable, and holds nothing itself */
+    bool sealed; /* the last batch is empty and declares everything before it durable */
 };
 struct journal {
     struct fs *fs;
@@ -36,7 +36,7 @@ struct journal {
     enum err failed;
 };
 
-/* --- bytes --- */
+/* --- checksums --- */
 
 static uint32_t checksum(uint64_t salt, const void *bytes, size_t len)
 {
@@ -71,7 +71,7 @@ static bool read_batch(const char *head, uint64_t salt, uint64_t offset, struct 
     return true;
 }
 
-/* --- reading --- */
+/* --- reading batches --- */
 
 static enum err read_at(const struct source *source, uint64_t offset, void *into, size_t len)
 {
@@ -82,7 +82,7 @@ static enum err read_at(const struct source *source, uint64_t offset, void *into
     return got == len ? ERR_OK : ERR_CORRUPT;
 }
 
-/* A batch behind `bad` that says `bad` was durable. */
+/* Searches behind `bad` for a batch that declares `bad` durable. */
 static enum err look_behind(const struct source *source, uint64_t salt, uint64_t bad,
                             bool *ret_found)
 {
@@ -105,7 +105,7 @@ static enum err look_behind(const struct source *source, uint64_t salt, uint64_t
     return err;
 }
 
-/* The batch at `offset`. ERR_CORRUPT: there is none that is whole. */
+/* Reads the batch at `offset`. ERR_CORRUPT: there is no complete batch. */
 static enum err load_batch(const struct source *source, uint64_t salt, uint64_t offset,
                            struct buf *payload, struct batch *ret_batch)
 {
@@ -136,7 +136,7 @@ static enum err refuse_at(uint64_t offset, struct note *note)
     return ERR_CORRUPT;
 }
 
-/* All batches; `part` is where the next one goes. */
+/* Reads all batches; *part is then the position of the next batch. */
 static enum err read_all(const struct source *source, journal_batch_fn *each, void *context,
                          struct part *part, struct journal_report *report, struct note *note)
 {
@@ -171,7 +171,7 @@ out:
     return err;
 }
 
-/* --- opening --- */
+/* --- opening the file --- */
 
 static enum err sync_dir_of(struct journal *j)
 {
@@ -181,8 +181,8 @@ static enum err sync_dir_of(struct journal *j)
     return err ? err : fs_sync_dir(j->fs, dir);
 }
 
-/* The bytes that were read may be in this machine's memory only: the process before may have been
- * killed before its sync, or between a rename and the sync of the directory. So all is synced here. */
+/* Reads the file and syncs it. Bytes just read may only be in memory, because the previous process
+ * may have been killed before its sync, or between a rename and the sync of the directory. */
 static enum err load(struct journal *j, journal_batch_fn *each, void *context,
                      struct journal_report *report, struct note *note)
 {
@@ -223,7 +223,7 @@ enum err journal_open(const struct journal_options *options, journal_batch_fn *e
         if (!err) err = load(j, each, context, &report, note);
     }
     if (!err) {
-        err = fs_remove(j->fs, j->next_path); /* of a process that died over it */
+        err = fs_remove(j->fs, j->next_path); /* left by a process that died while writing it */
         if (err == ERR_NOT_FOUND) err = ERR_OK;
     }
     if (err) {
@@ -269,7 +269,7 @@ bool journal_failed(const struct journal *j)
     return j->failed != ERR_OK;
 }
 
-/* --- appending --- */
+/* --- appending batches --- */
 
 static enum err write_part(struct journal *j, struct part *part, struct str payload)
 {
@@ -283,7 +283,8 @@ static enum err write_part(struct journal *j, struct part *part, struct str payl
     store_le64(head + 16, part->synced);
     store_le32(head + 24, checksum(part->salt, payload.at, payload.len));
     store_le32(head + 28, checksum(part->salt, head, 28));
-    /* The head last would not help: without its payload it is as torn as the other way round. */
+    /* Writing the head last would not help: a payload without head is as torn as a head without
+     * payload. */
     err = fs_write_at(j->fs, part->file, part->at, str_of(head, sizeof head));
     if (!err && payload.len > 0)
         err = fs_write_at(j->fs, part->file, part->at + sizeof head, payload);
@@ -310,14 +311,14 @@ enum err journal_seal(struct journal *j, struct note *note)
     return journal_append(j, STR_EMPTY, note);
 }
 
-/* --- the next file --- */
+/* --- the next file (compaction) --- */
 
 static enum err next_begin(struct journal *j, uint64_t salt)
 {
     char head[JOURNAL_HEAD];
     enum err err;
 
-    next_drop(j); /* one that was given up for want of memory */
+    next_drop(j); /* removes a next file that was abandoned for lack of memory */
     err = fs_open(j->fs, j->next_path, FS_READ | FS_WRITE | FS_CREATE | FS_TRUNCATE, STATE_MODE,
                   &j->next.file);
     if (err) return err;
@@ -330,8 +331,8 @@ static enum err next_begin(struct journal *j, uint64_t salt)
     return fs_write_at(j->fs, j->next.file, 0, str_of(head, sizeof head));
 }
 
-/* Sealed, so that damage in it is never taken for a torn tail; nobody reads it before it has the
- * name, so one sync is enough. */
+/* Seals the next file, so that damage in it is never taken for a torn tail. One sync is enough,
+ * because the file is not read before it is renamed. */
 static enum err next_publish(struct journal *j)
 {
     enum err err;
@@ -349,12 +350,11 @@ static enum err next_publish(struct journal *j)
         j->now.synced = j->now.at;
         err = sync_dir_of(j);
     }
-    /* After a rename that may or may not be durable nobody knows which file the next start finds.
-     */
+    /* If a rename may or may not be durable, it is unknown which file the next start finds. */
     return j->failed = err;
 }
 
-/* A next file that cannot be made costs nothing but disk: it is no failure of the journal. */
+/* A next file that cannot be written only wastes disk space; it is not a failure of the journal. */
 enum err journal_rewrite(struct journal *j, uint64_t salt, struct str payload, bool last,
                          struct note *note)
 {

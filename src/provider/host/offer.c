@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Offers: checked as a shard checks a machine, written field by field, and read by the generated
- * decoder of a Machine. Pure. */
+/* Offers: checked with the shard's rules for machines, written field by field, and read by the
+ * generated decoder of a Machine. Pure. */
 #include "provider/host/offer.h"
 
 #include "model/ids.h"
@@ -18,10 +18,10 @@ enum {
     FIELD_RESOURCES = 9,
     FIELD_LABELS = 10,
     FIELD_ALLOCATABLE = 13,
-    ENTRIES = 1, /* of Resources */
+    ENTRIES = 1, /* field number in Resources */
 };
 
-/* --- checking --- */
+/* --- checking an offer --- */
 
 static enum err offer_check_amounts(const char *field, const struct label *pairs, size_t count,
                                     struct note *note)
@@ -68,7 +68,7 @@ enum err offer_check(const struct offer *offer, struct note *note)
     return ERR_OK;
 }
 
-/* --- writing --- */
+/* --- encoding --- */
 
 static void offer_put_pairs(struct pack *pack, struct buf *scratch, uint32_t number,
                             const struct label *pairs, size_t count)
@@ -112,9 +112,9 @@ enum err offer_write(const struct offer *offer, struct buf *into)
     return pack.err;
 }
 
-/* --- reading --- */
+/* --- decoding --- */
 
-/* The entries of all maps from text to text have the same shape. */
+/* Reads the entries of a map; all map<string, string> entries have the same layout. */
 static enum err offer_read_pairs(ProtobufCMessage *const *entries, size_t count,
                                  struct arena *arena, const struct label **ret_pairs)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The offer of a machine as bytes of the wire: checked and made once, copied into every answer.
+/* The offer of a machine in wire encoding: checked and encoded once, copied into every answer.
  *
  * The bytes are the fields of a Machine that do not change with its state: instance_type (4), zone
  * (5), capacity_type (6), price_per_hour (7), interruption_probability (8), resources (9), labels
@@ -12,16 +12,17 @@
 
 enum {
     OFFER_BYTES_MAX = 256 << 10,
-    OFFER_ARENA_MAX = 8 << 20, /* an offer and a binding, decoded */
+    OFFER_ARENA_MAX = 8 << 20, /* memory for a decoded offer and binding */
 };
 
-/* Whether a shard would take such a machine: texts, quantities, no key twice, price, probability.
- * Labels and resources in any order. ERR_INVALID, ERR_TOO_LARGE, the field named. */
+/* Checks whether a shard would accept such a machine: texts, quantities, duplicate keys, price,
+ * probability. Labels and resources may be in any order. ERR_INVALID, ERR_TOO_LARGE; the note names
+ * the field. */
 enum err offer_check(const struct offer *offer, struct note *note);
-/* Appends the bytes of an offer that was checked. ERR_FULL, ERR_NOMEM. */
+/* Appends the bytes of an offer that offer_check() accepted. ERR_FULL, ERR_NOMEM. */
 enum err offer_write(const struct offer *offer, struct buf *into);
-/* The machine's offer and cluster and the metadata of its binding, out of the bytes of both; texts
- * and arrays are in the arena. ERR_PARSE (not made by offer_write), ERR_NOMEM. */
+/* Decodes the machine's offer, and cluster and metadata of its binding; texts and arrays are in the
+ * arena. ERR_PARSE (not written by offer_write), ERR_NOMEM. */
 enum err offer_read(struct str offer, struct str binding, struct arena *arena,
                     struct backend_operation *operation);
 #endif

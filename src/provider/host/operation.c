@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of the operations, and what the states of a machine have. Pure. */
+/* The table of operations, and which states have a host or a binding. Pure. */
 #include "provider/host/operation.h"
 
 #include <assert.h>

@@ -5,14 +5,15 @@
 #include "provider/host/backend.h"
 
 struct operation_move {
-    const char *name; /* "create" */
+    const char *name; /* for example "create" */
     enum machine_state from, passing, final;
 };
 extern const struct operation_move operation_moves[OPERATION_KINDS];
 
-/* Which operation passes through this state; OPERATION_KINDS: none, it is no passing state. */
+/* The operation whose passing state this is; OPERATION_KINDS: none. */
 enum operation_kind operation_passing(enum machine_state state);
-/* Whether a machine in this state has a host, and a binding. A Failed one may have either or not. */
+/* Return whether a machine in this state has a host, and a binding. A Failed machine may have
+ * either, both or neither. */
 bool state_has_host(enum machine_state state);
 bool state_needs_binding(enum machine_state state);
 static inline bool state_keeps_binding(enum machine_state state)

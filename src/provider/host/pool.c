@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared texts with their holders counted; a text without a holder is freed. Pure. */
+/* Shared texts with reference counts; a text is freed with its last reference. Pure. */
 #include "provider/host/pool.h"
 
 #include <stdlib.h>

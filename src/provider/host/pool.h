@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Texts that many machines share, kept once: offers, bindings, ids of shards.
+/* Texts that many machines share, stored once: offers, bindings, ids of shards.
  *
- * Half a million machines have a few thousand offers and a few thousand bindings. An item lives
- * while it has a holder. Its number is never given out twice, so a file may name an item by it.
- * Pure. */
+ * Half a million machines have a few thousand offers and a few thousand bindings. An item is freed
+ * when its last reference is dropped. Its number is never reused, so a file may refer to an item by
+ * its number. Pure. */
 #ifndef PROVIDER_HOST_POOL_H
 #define PROVIDER_HOST_POOL_H
 #include "base/map.h"
 
 struct pool_item {
     uint64_t number;
-    uint64_t written; /* the book's: the newest rewriting whose file has the item */
+    uint64_t written; /* set by the book: the newest compaction whose file contains the item */
     uint32_t refs;
     uint32_t len;
     char bytes[];
 };
 static_assert(offsetof(struct pool_item, bytes) == sizeof(struct pool_item), "see map_make");
 struct item_pool {
-    struct map items;     /* by content */
-    uint64_t next_number; /* from 1 */
+    struct map items;     /* items by content */
+    uint64_t next_number; /* begins at 1 */
 };
-/* One more holder of this text. `number`: of a new item, as an earlier process named it; 0: the
- * next one. A known text keeps its number. ERR_FULL, ERR_TOO_LARGE, ERR_NOMEM. */
+/* Adds a reference to this text. `number`: the number for a new item, as an earlier process chose
+ * it; 0: the next number. A known text keeps its number. ERR_FULL, ERR_TOO_LARGE, ERR_NOMEM. */
 enum err pool_take(struct item_pool *pool, struct str bytes, uint64_t number,
                    struct pool_item **ret_item);
-struct pool_item *pool_hold(struct pool_item *item);            /* one more; NULL is fine */
-void pool_drop(struct item_pool *pool, struct pool_item *item); /* NULL is fine */
+struct pool_item *pool_hold(struct pool_item *item); /* adds a reference; NULL is allowed */
+void pool_drop(struct item_pool *pool, struct pool_item *item); /* NULL is allowed */
 static inline struct str pool_text(const struct pool_item *item)
 {
     return item ? str_of(item->bytes, item->len) : STR_EMPTY;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The process backend: a unit is a machine that has, or had, a process. A timer looks at all units:
- * quickly while an operation is under way, slowly while processes run. All on the loop's thread. */
+/* The process backend: a unit is a machine that has, or had, a process. A timer checks all units:
+ * frequently while an operation is under way, rarely while processes run. All on the loop's
+ * thread. */
 #include "provider/host/process.h"
 
 #include <ftw.h>
@@ -18,14 +19,14 @@
 #include "text/ndjson.h"
 
 enum {
-    TICK_MS = 20,       /* while something is asked for */
-    TICK_IDLE_MS = 200, /* while processes run that may end */
+    TICK_MS = 20,       /* interval while an operation is under way */
+    TICK_IDLE_MS = 200, /* interval while processes run */
     STOP_WITHIN_MS = 5000,
     READY_WITHIN_MS = 5 * 60 * 1000,
     MACHINES_MAX = 1000 * 1000,
-    UNIT_ID_MAX = 200, /* a name of a file, with what we add to it */
+    UNIT_ID_MAX = 200, /* a file name, with room for our suffixes */
     METADATA_MAX = 4 << 20,
-    WIPE_FILES = 16, /* open at once while a directory is emptied */
+    WIPE_FILES = 16, /* files open at once while a directory is emptied */
 };
 static const char sleep_command[] = "exec sleep infinity";
 
@@ -35,16 +36,16 @@ static const char *const role_names[ROLES] = {"host", "node"};
 struct unit { /* a machine that has, or had, a process */
     const char *id;
     struct hosted processes[ROLES];
-    bool wanted[ROLES]; /* its end is a surprise */
-    bool clean[ROLES];  /* nothing is left of it */
+    bool wanted[ROLES]; /* should run, so that its end is a failure */
+    bool clean[ROLES];  /* the process and everything it started are gone */
     char how[ROLES][PROCESS_END_CAP];
-    /* An operation under way. */
+    /* The operation under way: */
     bool busy, killed;
     struct operation_ticket ticket;
     enum operation_kind kind;
     mono_time until;
-    struct note error;  /* it has failed already */
-    struct note broken; /* to be reported as a machine that failed */
+    struct note error;  /* not empty: the operation has failed */
+    struct note broken; /* not empty: to be reported as SEEN_FAILED */
 };
 struct local {
     struct backend backend;
@@ -53,10 +54,10 @@ struct local {
     char *directory;
     const char *commands[ROLES];
     char cgroup_root[FS_PATH_CAP];
-    uint64_t salt; /* of the directory: two providers may use the same ids */
+    uint64_t salt; /* hash of the directory, because two providers may use the same ids */
     struct map units;
     struct timer tick;
-    bool reports; /* local_ready() was called: sightings may be reported */
+    bool reports; /* local_ready() was called, so sightings may be reported */
 };
 
 static struct local *local_of(struct backend *backend)
@@ -69,9 +70,9 @@ static mono_time local_now(const struct local *l)
     return loop_now(l->options.io->loop);
 }
 
-/* -- paths -- */
+/* -- directories of units -- */
 
-/* An id that is safe as the name of a directory. */
+/* True if the id is safe as a directory name. */
 static bool unit_id_fits(struct str id)
 {
     if (id.len == 0 || id.len > UNIT_ID_MAX || id.at[0] == '.') return false;
@@ -89,7 +90,7 @@ static struct hosted_place unit_place(const struct local *l, const struct unit *
 {
     struct hosted_place place = {.role = role_names[role]};
 
-    /* The directory was checked to leave room for an id and a name below it. */
+    /* local_open_directory() has checked that an id and a file name fit. */
     snprintf(place.directory, sizeof place.directory, "%.*s/%s", FS_PATH_CAP - 2 * UNIT_ID_MAX,
              l->directory, unit->id);
     if (l->cgroup_root[0])
@@ -135,7 +136,7 @@ static void unit_free(struct local *l, struct unit *unit)
     free(unit);
 }
 
-/* -- starting a process -- */
+/* -- starting processes -- */
 
 static void unit_put_environment(const struct local *l, const struct unit *unit, enum role role,
                                  const struct backend_machine *machine, struct environment *env)
@@ -155,7 +156,8 @@ static void unit_put_environment(const struct local *l, const struct unit *unit,
     environment_put(env, "MUSTER_METADATA_FILE", str_from(path));
 }
 
-/* A process that runs already is the right one: the provider died after it had started it. */
+/* Starts the process of a role. A process that already runs is the right one: the provider died
+ * after starting it. */
 static void unit_start_process(struct local *l, struct unit *unit, enum role role,
                                const struct backend_machine *machine)
 {
@@ -179,7 +181,7 @@ static void unit_start_process(struct local *l, struct unit *unit, enum role rol
     if (!unit->error.text[0]) note_set(&unit->error, "%s", err_text(err));
 }
 
-/* -- the operations -- */
+/* -- operations -- */
 
 static void unit_begin_create(struct local *l, struct unit *unit,
                               const struct backend_operation *operation)
@@ -285,11 +287,11 @@ static enum err local_start(struct backend *backend, const struct backend_operat
 
     if (!unit) return ERR_INVALID;
     unit_begin(l, unit, operation);
-    timer_start_in(&l->tick, 0); /* never from in here */
+    timer_start_in(&l->tick, 0); /* later, because done() must not be called from inside start() */
     return ERR_OK;
 }
 
-/* -- how it goes on -- */
+/* -- progress of operations -- */
 
 static void unit_report_done(struct local *l, struct unit *unit)
 {
@@ -314,7 +316,7 @@ static int unit_wipe_one(const char *path, const struct stat *, int, struct FTW 
     return remove(path);
 }
 
-/* Nothing depends on the directory, so a failure is only logged. */
+/* Removes the directory. A failure is only logged, because nothing depends on the directory. */
 static void unit_wipe(struct local *l, const struct unit *unit)
 {
     struct hosted_place place = unit_place(l, unit, HOST);
@@ -346,7 +348,7 @@ static bool unit_role_gone(struct local *l, struct unit *unit, enum role role)
     return unit->clean[role];
 }
 
-/* Kills a process that was asked to end and is late. */
+/* Kills a process that was asked to end and did not end in time. */
 static void unit_kill_late(struct local *l, struct unit *unit, enum role role)
 {
     if (unit->killed || !mono_due(unit->until, local_now(l))) return;
@@ -382,7 +384,7 @@ static bool unit_is_over(struct local *l, struct unit *unit)
     return true;
 }
 
-/* Notes processes that ended by themselves. */
+/* Detects processes that ended by themselves. */
 static void unit_check(struct local *l, struct unit *unit)
 {
     for (enum role role = HOST; role < ROLES; role++) {
@@ -434,7 +436,7 @@ static void on_tick(struct timer *timer)
         timer_start_in(&l->tick, TICK_IDLE_MS);
 }
 
-/* -- a new provider over old processes -- */
+/* -- adopting processes of an earlier provider -- */
 
 static void local_adopt(struct backend *backend, const struct backend_machine *machine)
 {
@@ -482,7 +484,7 @@ static void local_ready(struct backend *backend)
     timer_start_in(&l->tick, 0);
 }
 
-/* -- life -- */
+/* -- open and close -- */
 
 static void local_close(struct backend *backend)
 {
@@ -505,7 +507,7 @@ static const struct backend_ops process_ops = {
     .close = local_close,
 };
 
-/* An absolute path: the processes work in theirs, and find their files by it. */
+/* Stores the absolute path, because the processes run in other directories. */
 static enum err local_open_directory(struct local *l, const char *directory, struct note *note)
 {
     enum err err = fs_make_dirs(l->options.io->fs, directory, 0700);

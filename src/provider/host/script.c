@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One run of a script: a process in a group of its own, with a timer that ends it. All on the loop's
- * thread. */
+/* One run of a script: a process in its own process group, with a timer that ends it. All on the
+ * loop's thread. */
 #include "provider/host/script.h"
 
 #include <inttypes.h>
@@ -16,7 +16,7 @@ struct script {
     struct process *process;
     struct timer timer;
     struct buf output;
-    struct note complaint; /* the last line of standard error */
+    struct note complaint; /* the last line written to standard error */
     bool late, flooded;
 };
 
@@ -76,7 +76,8 @@ static void on_time(struct timer *timer)
 
     (void)process_signal(s->process, s->late ? SIGKILL : SIGTERM);
     s->late = true;
-    timer_start_in(&s->timer, SCRIPT_KILL_AFTER_MS); /* again and again: it may be between two */
+    /* repeats the kill, because the group may be forking a new process */
+    timer_start_in(&s->timer, SCRIPT_KILL_AFTER_MS);
 }
 
 enum err script_start(const struct script_options *options, struct script **ret_script,

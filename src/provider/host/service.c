@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests become calls of the host; an answer leaves when what it says is durable. A List is sent in
- * pieces, as fast as its reader takes them. All on the loop's thread. */
+/* Passes requests to the host; an answer is sent when the changes it reports are durable. A List is
+ * sent in pieces, at the speed of its reader. All on the loop's thread. */
 #include "provider/host/service.h"
 
 #include <stdlib.h>
@@ -11,16 +11,16 @@
 enum {
     HOST_SERVICE_ANSWER_MAX = 1 << 20,
     REQUEST_MAX = 64 << 10,
-    CONFIGURE_MAX = BOOK_BLOB_MAX + BOOK_METADATA_BYTES_MAX * 4, /* more is refused by its length */
+    CONFIGURE_MAX = BOOK_BLOB_MAX + BOOK_METADATA_BYTES_MAX * 4, /* longer requests are refused */
     PIECE = 64 << 10,
-    PIECES_A_TURN = 8, /* of one List, then others have their turn */
+    PIECES_A_TURN = 8, /* pieces of one List sent per turn; then other work gets its turn */
     SERVICE_LIST_MAX = INT32_MAX,
     ARENA_MAX = 16 << 20,
 };
 
 struct host_service {
     struct host *host;
-    struct list calls; /* struct answer: those that wait, and Lists on their way */
+    struct list calls; /* struct answer: waiting answers, and Lists being sent */
 };
 struct answer {
     struct list link;
@@ -30,7 +30,7 @@ struct answer {
     struct buf bytes;
     enum grpc_status status;
     struct note note;
-    /* of a List */
+    /* Only for List: */
     struct book_walk *walk;
     struct timer timer;
 };
@@ -84,8 +84,8 @@ static void answer_when_durable(struct answer *a)
 
 /* --- the mutating calls --- */
 
-/* Under TLS a shard speaks for itself, and only so: without a token anybody could pass the fence of
- * another. */
+/* Asks the host. Under TLS a shard may only use its own id. The token is required, because
+ * otherwise any client could pass the fence of another shard. */
 static void call_ask(struct host_service *service, struct rpc_call *call,
                      const struct book_request *request)
 {
@@ -102,7 +102,7 @@ static void call_ask(struct host_service *service, struct rpc_call *call,
     answer_when_durable(a);
 }
 
-/* The fields that all four requests have. */
+/* The fields that all four requests share. */
 #define REQUEST(operation, r)                                                                      \
     (struct book_request)                                                                          \
     {                                                                                              \
@@ -138,7 +138,8 @@ static void on_drain(void *service, struct rpc_call *call, const ProtobufCMessag
     call_ask(service, call, &request);
 }
 
-/* The entries of a map on the wire; of a key given twice the last counts, as everywhere. */
+/* Reads the entries of a map. If a key occurs twice, the last entry counts, as usual in
+ * protobuf. */
 static size_t call_read_metadata(const Bigfleet__V1alpha1__ConfigureRequest *r, struct label *pairs)
 {
     size_t count = 0;
@@ -150,7 +151,8 @@ static size_t call_read_metadata(const Bigfleet__V1alpha1__ConfigureRequest *r, 
         size_t place = 0;
 
         while (place < count && !str_equal(pairs[place].key, pair.key)) place++;
-        if (place == BOOK_METADATA_MAX) return BOOK_METADATA_MAX + 1; /* refused for its number */
+        /* refused because of their number */
+        if (place == BOOK_METADATA_MAX) return BOOK_METADATA_MAX + 1;
         pairs[place] = pair;
         if (place == count) count++;
     }
@@ -200,7 +202,7 @@ static void list_fail(struct answer *a, enum err err)
     rpc_fail(call, err, NULL);
 }
 
-/* Pieces as long as the reader keeps up; then on_writable, or the next turn. */
+/* Sends pieces as long as the reader keeps up; continues in on_writable or in the next turn. */
 static void list_push(struct answer *a)
 {
     for (int i = 0; i < PIECES_A_TURN; i++) {
@@ -209,7 +211,7 @@ static void list_push(struct answer *a)
         if (rpc_reply_waits(a->call)) return;
         buf_clear(&a->bytes);
         err = book_walk_next(a->walk, PIECE, &a->bytes);
-        if (!err && a->bytes.len == 0) { /* all was given: the call ends by itself */
+        if (!err && a->bytes.len == 0) { /* everything was passed on; the call ends by itself */
             answer_free(a);
             return;
         }
@@ -234,7 +236,7 @@ static void on_list_writable(void *, struct rpc_call *call)
     if (a && a->walk) list_push(a);
 }
 
-/* The changes that the answer reports are durable. */
+/* Called when the changes that the answer reports are durable. */
 static void on_durable(struct host_wait *wait)
 {
     struct answer *a = CONTAINER_OF(wait, struct answer, wait);
@@ -302,7 +304,7 @@ static void on_list(void *service, struct rpc_call *call, const ProtobufCMessage
     answer_when_durable(a);
 }
 
-/* --- registering --- */
+/* --- registering the methods --- */
 
 #define METHOD(name, handler_, input_, request_max_)                                               \
     {                                                                                              \
@@ -314,7 +316,7 @@ static void on_list(void *service, struct rpc_call *call, const ProtobufCMessage
             .on_message = on_##handler_, .on_done = on_call_done                                   \
         }                                                                                          \
     }
-/* Answers are bytes: machines are kept as such. */
+/* Answers are bytes, because machines are stored in encoded form. */
 static const struct rpc_method methods[] = {
     METHOD("Create", create, create_request, REQUEST_MAX),
     METHOD("Configure", configure, configure_request, CONFIGURE_MAX),
@@ -347,7 +349,7 @@ enum err host_service_open(struct host *host, struct rpc_server *server,
         method.service = s;
         err = rpc_server_add(server, &method, note);
     }
-    *ret_service = s; /* the server may hold some of it */
+    *ret_service = s; /* the server may have registered some of the methods */
     return err;
 }
 
