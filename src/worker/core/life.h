@@ -1,39 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a worker is towards the service: its phase, when it beats next, and whether it may still
- * act. Pure: keeps no clock and sends nothing.
+/* A worker's relation to the service: its phase, the time of its next heartbeat, and whether it may
+ * still act. Has no clock and sends nothing.
  *
- * An acknowledgement is a promise that nobody else is given our partitions before a certain time;
- * the service counts that time from when it received the beat, we count from when we SENT it,
- * which was earlier. So a worker that obeys life_may_act has stopped before anyone replaces it
+ * An acknowledged heartbeat is a promise: until a certain time the service gives our partitions to
+ * no other worker. The service counts that time from receiving the heartbeat; we count from SENDING
+ * it, which was earlier. So a worker that obeys life_may_act stops before it is replaced
  * (workers.md 8.2).
  *
  * Invariants, asserted with every event and every answer (life.c):
  *   I1 A worker that holds partitions is registered, and a registered one was answered.
  *   I2 A promise counts from when the beat was sent, and is never longer than the fence in force.
- *   I3 The fence in force is at most the configured one. I4 The interval is at least that.
+ *   I3 The fence in force is at most the configured one. I4 The interval in force is
+ *      at least the configured one.
  *   I5 The time and the epoch of the coordinators never go back.
  *
- * All times are of the boot-time clock: it goes on while a process is stopped and while the
- * machine sleeps, when no timer runs. Therefore every call takes the time and looks at the fence
- * FIRST: a process that wakes after a long pause is fenced before it looks at the event that
- * woke it, and an answer that was under way during the pause revives nothing. */
+ * All times are of the boot-time clock, which continues while the process is stopped and while the
+ * machine sleeps; timers do not run then. Therefore every call passes the time and the fence is
+ * checked FIRST. A process that resumes after a long pause is fenced before it handles the event
+ * that woke it, and an answer that was under way during the pause does not lift the fence. */
 #ifndef WORKER_CORE_LIFE_H
 #define WORKER_CORE_LIFE_H
 #include "base/base.h"
 #include "base/prng.h"
 
-/* Since the machine started; never runs back, never stops. */
+/* Time since the machine started; never runs backwards, never stops. */
 typedef struct {
     uint64_t ms;
 } boot_time;
 
-/* What a coordinator said at Register; 0: not said. */
+/* Values that a coordinator sent at Register; 0: not sent. */
 struct life_terms {
-    uint64_t fence_ms;    /* its worker_self_fence_timeout: partitions move by this one */
+    uint64_t fence_ms;    /* its worker_self_fence_timeout, which determines when partitions move */
     uint64_t failure_ms;  /* its coordinator_failure_timeout */
-    uint64_t interval_ms; /* its heartbeat_interval as configured, without any advice */
+    uint64_t interval_ms; /* its configured heartbeat_interval, without advice */
 };
-/* the numbers of the wire */
+/* numbers as on the wire */
 enum life_phase {
     LIFE_INIT = 1,
     LIFE_READY = 2,
@@ -43,21 +44,24 @@ enum life_phase {
 struct life_options {
     uint64_t interval_ms; /* heartbeat_interval; > 0 */
     uint64_t fence_ms;    /* worker_self_fence_timeout; > interval_ms */
-    uint64_t seed;        /* of the jitter */
+    uint64_t seed;        /* seed of the jitter */
 };
 struct worker_life {
     struct life_options options;
     struct prng prng;
-    boot_time seen; /* of the last call */
+    boot_time seen; /* time of the last call */
     boot_time next_beat;
-    boot_time good_until; /* the last moment at which it may act; nothing before the first answer */
-    boot_time good_sent;  /* of the beat that good_until counts from, and its lease */
+    boot_time good_until; /* the last moment at which the worker may act; 0 before the first
+                           * answer */
+    boot_time good_sent;  /* good_sent: when the beat of good_until was sent; good_lease_ms: that
+                           * beat's lease */
     uint64_t good_lease_ms;
-    uint64_t fence_ms; /* in force: min(own, coordinator's) since the last registration */
-    uint64_t coordinator_fence_ms; /* as the coordinators said last; 0: they have not */
+    uint64_t fence_ms; /* in force: the minimum of our own and the coordinator's, since the last
+                        * registration */
+    uint64_t coordinator_fence_ms; /* last value from the coordinators; 0: never sent */
     uint64_t base_ms;     /* interval that fence_ms belongs to; a longer lease extends the fence */
-    uint32_t refusals;    /* in a row: another process has our id */
-    uint64_t interval_ms; /* in force: what the service advised, if that is longer */
+    uint32_t refusals;    /* refusals in a row, because another process has our id */
+    uint64_t interval_ms; /* in force: the interval advised by the service, if longer */
     uint64_t coord_epoch; /* the highest seen */
     bool answered;        /* by somebody whose epoch was acceptable, since the last fence */
     bool registered, holding, draining;
