@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens, starts and stops a shard: its parts are made in the order in which they use each other and
- * closed in the opposite one. Loop's thread. */
+/* Opens, starts and stops a shard. The parts are opened in the order in which they depend on each
+ * other, and closed in reverse order. Loop's thread. */
 #include "shard/shard.h"
 
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static void on_counts(void *owner, const struct core_counts *counts)
     shard_metrics_take(shard->metrics, counts);
 }
 
-/* The sessions count themselves, and come and go without a job. */
+/* The sessions' counters change without jobs, so a timer copies them. */
 static void on_metrics(struct timer *timer)
 {
     struct shard *shard = CONTAINER_OF(timer, struct shard, metrics_timer);

@@ -62,55 +62,62 @@ struct worker_life {
     uint64_t base_ms;     /* interval that fence_ms belongs to; a longer lease extends the fence */
     uint32_t refusals;    /* refusals in a row, because another process has our id */
     uint64_t interval_ms; /* in force: the interval advised by the service, if longer */
-    uint64_t coord_epoch; /* the highest seen */
-    bool answered;        /* by somebody whose epoch was acceptable, since the last fence */
+    uint64_t coord_epoch; /* highest epoch seen */
+    bool answered;        /* a coordinator with an acceptable epoch has answered since the last
+                           * fence */
     bool registered, holding, draining;
 };
 
 void life_init(struct worker_life *life, const struct life_options *options, boot_time now);
 enum life_phase life_phase(const struct worker_life *life);
 
-/* True once for each time the fence falls: drop every grant now. To be called with every event,
- * before anything else is made of it; the calls below assert that it was. */
+/* True once each time the worker is fenced: the caller must then drop every grant. Call with every
+ * event, before handling the event; the functions below assert that. */
 bool life_fence_falls(struct worker_life *life, boot_time now);
-/* May something be done that others can see, under grants that are held? */
+/* True if the worker may perform actions that others can see, under the grants it holds. */
 bool life_may_act(const struct worker_life *life, boot_time now);
-boot_time life_good_until(const struct worker_life *life); /* 0 while it may not act at all */
+boot_time life_good_until(const struct worker_life *life); /* 0 if the worker may not act at all */
 
-/* -- beats -- */
-/* One is on its way; the next is due a jittered interval later, without catching up. */
+/* -- heartbeats -- */
+/* A heartbeat was sent. The next one is due a jittered interval later; missed heartbeats are not
+ * made up for. */
 void life_beat_sent(struct worker_life *life, boot_time now);
-void life_beat_now(struct worker_life *life); /* a phase changed: do not wait for the interval */
-/* What the sender promises: the next one comes before this much time has passed. */
+void life_beat_now(struct worker_life *life); /* a phase changed, so the next heartbeat is due at
+                                               * once */
+/* The lease that the sender promises: the next heartbeat follows within this time. */
 uint64_t life_lease_ms(const struct worker_life *life);
 enum life_answer {
-    LIFE_STALE,    /* a lower epoch than one we saw: as good as no answer */
+    LIFE_STALE,    /* the epoch is lower than one already seen: treated like no answer */
     LIFE_KEPT,     /* acknowledged */
-    LIFE_REGISTER, /* acknowledged, and it is time to register (again) */
+    LIFE_REGISTER, /* acknowledged, and the worker must register (again) */
 };
-/* `sent` and `lease_ms` are those of the beat that is acknowledged. */
+/* `sent` and `lease_ms` must be those of the acknowledged heartbeat. */
 enum life_answer life_answered(struct worker_life *life, boot_time sent, uint64_t lease_ms,
                                uint64_t coord_epoch, boot_time now);
-/* The service asks for beats every so often. Longer than what we registered for: LIFE_REGISTER
- * follows, and only then it is in force. */
-bool life_advised(struct worker_life *life, uint64_t interval_ms); /* true: register anew with it */
-/* The fence time that the coordinators use now, in an answer to a beat. A shorter one holds at once.
- * True: it differs from the one at registration, so register again. */
+/* The service asks for heartbeats at this interval. A longer interval than the registered one takes
+ * effect only after registering again. True: the worker must register again with the interval. */
+bool life_advised(struct worker_life *life, uint64_t interval_ms);
+/* The fence time that the coordinators use now, from the answer to a heartbeat. A shorter fence
+ * takes effect at once. True: it differs from the fence at registration, so the worker must
+ * register again. */
 bool life_fence_changed(struct worker_life *life, uint64_t fence_ms);
 
-/* Another process has our worker id: beat again after a growing pause. Returns the pause. */
+/* Another process has our worker id: the next heartbeat is due after a growing pause. Returns the
+ * pause. */
 uint64_t life_refused(struct worker_life *life);
 
-/* -- standing with the service -- */
-/* The fence that these terms lead to: the shorter one. */
+/* -- registration -- */
+/* The fence that results from these terms: the minimum of both sides. */
 uint64_t life_fence_ms(const struct worker_life *life, const struct life_terms *terms);
-/* Can the worker keep the terms? It must beat, and stop, before the service gives up on it. */
+/* True if the worker can keep the terms. It must send heartbeats, and stop, before the service
+ * declares it dead. */
 bool life_terms_fit(const struct worker_life *life, const struct life_terms *terms);
-/* With the interval that the registration was sent with, and terms that fit. A shorter fence also
- * shortens the time that earlier answers gave. */
+/* `interval_ms` is the interval sent with the registration; the terms must fit. A shorter fence
+ * also shortens the time granted by earlier answers. */
 void life_registered(struct worker_life *life, uint64_t interval_ms,
                      const struct life_terms *terms);
-void life_reset(struct worker_life *life); /* the service says: drop all, register again */
-void life_set_holding(struct worker_life *life, bool holding); /* READY or RUNNING */
-void life_drain(struct worker_life *life);                     /* for good */
+void life_reset(struct worker_life *life); /* the service ordered: drop all grants and register
+                                            * again */
+void life_set_holding(struct worker_life *life, bool holding); /* holding: RUNNING, else READY */
+void life_drain(struct worker_life *life);                     /* cannot be undone */
 #endif
