@@ -32,8 +32,7 @@ void outbox_detach(struct outbox *box, struct out_frame *frame)
 {
     if (frame->key.len > 0) map_remove(&box->by_key, frame->key);
     frame_unlink(box, frame);
-    if (box->count == 0) { /* the box is empty: free the index, because most operators read fast
-                            * enough */
+    if (box->count == 0) { /* free the index of a past backlog */
         uint64_t seed = box->by_key.seed;
         map_deinit(&box->by_key);
         map_init(&box->by_key, box->limits.frames_max, seed);

@@ -6,17 +6,15 @@
  *    "why":"refused","error":"create: ...","refusals":2,"asked":0,"left_seconds":41.5}]}
  *
  *   why        refused   the provider or an operator refused; the next try follows the back-off
- *            doubt     a call was not answered; the provider is asked for its outcome
- *            failed    the provider reports Failed; the machine is deleted
- *   resting    number of machines in back-off among those examined; `all`: every one was examined */
+ *              doubt     a call was not answered; the provider is asked for its outcome
+ *              failed    the provider reports Failed; the machine is deleted
+ *   resting    machines in back-off among those examined; `all`: every machine was examined */
 #include "shard/shard_internal.h"
 #include "text/ndjson.h"
 #include "text/utf8.h"
 
-enum {
-    RESTS_SHOWN = 1000,
-    ERROR_SHOWN = 512 /* so that a thousand machines fit in the page, whatever their texts */
-};
+/* So that a thousand machines fit in the page, whatever their texts. */
+enum { RESTS_SHOWN = 1000, ERROR_SHOWN = 512 };
 
 const char *resting_why_name(enum resting_why why)
 {

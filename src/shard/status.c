@@ -47,9 +47,7 @@ void status_look(struct decide_context *context, bool wanted, struct arena *aren
     for (size_t i = 0; !err && i < count && i < ROWS_MOST; i++)
         pack_holding(&rows, &holdings[i], &context->frames.part);
     ret_cycle->left_out = err || rows.err || count > ROWS_MOST;
-    if (rows.err)
-        buf_clear(&ret_cycle->inventory); /* an incomplete inventory would look
-                                           * complete */
+    if (rows.err) buf_clear(&ret_cycle->inventory); /* a partial inventory would mislead */
 }
 
 /* -- on the loop -- */

@@ -5,14 +5,17 @@
  * in the same directory. A file has two contents: reads see `live`; `durable` is what a power cut
  * preserves. `writes` contains the difference, oldest first.
  *
- *   1. The buffers of both contents can hold the longer content and all of `writes`. Therefore neither a sync nor a power cut allocates memory.
- *   2. Without pending writes both contents are equal, unless a failed sync dropped a write (`diverged`).
+ *   1. The buffers of both contents can hold the longer content and all of `writes`. Therefore
+ *      neither a sync nor a power cut allocates memory.
+ *   2. Without pending writes both contents are equal, unless a failed sync dropped a write
+ *      (`diverged`).
  *
  * The directory tree has the current names only. The journal records how to undo each unsynced
  * change:
  *
  *   3. Operations on the same name are undone newest first and made durable oldest first.
- *   4. An entry is either in its directory or held by one pending operation (`gone`, `replaced`), never both. Either way it owns one reference to its node. */
+ *   4. An entry is either in its directory or held by one pending operation (`gone`, `replaced`),
+ *      never both. Either way it owns one reference to its node. */
 #ifndef SIM_SIM_FS_INT_H
 #define SIM_SIM_FS_INT_H
 #include "base/list.h"

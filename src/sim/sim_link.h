@@ -4,15 +4,15 @@
  * A link carries packets. Streams (io/net.h) behave like TCP: a small transport in sim_tcp.c
  * numbers, acknowledges, resends and reassembles the bytes. The effect of each fault on a stream:
  *   loss         a delay of at least one resend timeout (200 ms, doubling); the connection breaks
- *              when no packet gets through for sim_options.give_up_ms;
+ *                when no packet gets through for sim_options.give_up_ms;
  *   delay        the same delay;
  *   duplication  data is received once and acknowledged twice; a duplicate of the first packet
- *              yields at most one accepted connection, or a half-open one that a reset removes;
+ *                yields at most one accepted connection, or a half-open one that a reset removes;
  *   reordering   data that arrives early is held back until the gap is filled (head-of-line
- *              blocking); connections to the same host overtake each other;
+ *                blocking); connections to the same host overtake each other;
  *   a one-way partition lets data through and drops the acknowledgements, or the reverse: the
- *              window fills and stream_write returns ERR_FULL; finally the sender gives up, while
- *              the receiver keeps a half-open connection without traffic;
+ *                window fills and stream_write returns ERR_FULL; finally the sender gives up, while
+ *                the receiver keeps a half-open connection without traffic;
  *   clogging     holds all packets until the clog ends, then delivers them in one burst;
  *   rate         spreads a burst: a packet leaves when the previous one has left.
  * Without `reorder` a link is first in, first out. A host's link to itself has no faults. */

@@ -163,8 +163,8 @@ void running_list_end(struct core *core);
 /* True if the shard knows nothing or only a part of the machines: too little for a decision. */
 bool reconcile_is_blind(const struct core *core);
 /* -- functions of reconcile.c for the half that acts -- */
-/* Applies the answer of a Get like a List record, even during a back-off. ERR_INVALID: the record is
- * refused, counted and logged, and the old record stays. ERR_NOMEM. */
+/* Applies the answer of a Get like a List record, even during a back-off. ERR_INVALID: the record
+ * is refused, counted and logged, and the old record stays. ERR_NOMEM. */
 enum err reconcile_got(struct core *core, const struct call_answer *answer);
 /* The provider does not know the machine any more. */
 void reconcile_gone(struct core *core, struct str machine);
