@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens and closes the core, with the defaults of its options, and begins its events. Decide thread. */
+/* Opens and closes the core, applies the defaults of its options, and begins its events. Decide
+ * thread. */
 #include "shard/core/running_actions.h"
 
 #include <math.h>
