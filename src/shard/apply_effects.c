@@ -172,7 +172,7 @@ bool effect_apply(void *owner, const struct effect *effect)
 {
     struct shard *shard = owner;
 
-    effect_check(effect); /* I6 of core.h */
+    effect_check(effect); /* invariant I6 of core.h */
     switch (effect->kind) {
     case EFFECT_CREATE:
     case EFFECT_CONFIGURE:
@@ -195,7 +195,9 @@ bool effect_apply(void *owner, const struct effect *effect)
         return true;
     case EFFECT_AUDIT:
         audit_write(shard, effect);
-        if (effect->action) blob_drop(shard, effect->action); /* the action ended */
+        if (effect->action)
+            blob_drop(shard, effect->action); /* the action ended, so its blob is
+                                               * not needed */
         return true;
     case EFFECT_LOG: log_effect(shard, effect); return true;
     case EFFECT_OBSERVE:

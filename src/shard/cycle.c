@@ -447,7 +447,7 @@ static_assert((int)CALL_UNSENT == (int)PROVIDER_UNSENT, "enum call_end is enum p
 struct provider_call {
     struct decide_job job;
     struct shard *shard;
-    uint64_t action;               /* 0: a Get */
+    uint64_t action;               /* action of the call; 0: a Get */
     struct provider_answer answer; /* its texts point into `held` */
     char *held;
     size_t len;

@@ -92,7 +92,8 @@ static enum err payload_read(struct str payload, struct operator_frame *frame, s
     if (!err) err = level_end(&level, note);
     if (!err && frame->kind == FRAME_DRAIN_REPORT)
         err = id_check("machine_id", frame->machine, ID_MAX, note);
-    if (frame->left_seconds > INT64_MAX) frame->left_seconds = 0; /* negative */
+    /* a negative number on the wire */
+    if (frame->left_seconds > INT64_MAX) frame->left_seconds = 0;
     return err;
 }
 
@@ -141,7 +142,7 @@ enum err frame_read(struct str bytes, struct operator_frame *ret_frame, struct n
 
 /* -- writing -- */
 
-/* fields of ShardMessage */
+/* Field numbers of ShardMessage. */
 enum {
     SEND_ACK = 1,
     SEND_BLOB_REQUEST = 2,

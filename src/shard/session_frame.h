@@ -14,7 +14,7 @@ enum {
     /* Fields of one level that the loop accepts. No encoder writes as many, and skipping millions
      * of tiny fields would block the loop. */
     FRAME_FIELDS_MAX = 64,
-    REQUEST_ID_LEN = 16, /* hex digits */
+    REQUEST_ID_LEN = 16, /* number of hex digits */
 };
 
 enum operator_frame_kind {
@@ -32,12 +32,12 @@ struct operator_frame { /* views of the decoded bytes */
     struct str version;    /* HELLO */
     bool reports_drains;   /* HELLO */
     struct str request_id; /* BLOB; for RECLAIM_ACK and DRAIN_REPORT: the instruction id */
-    struct str user_data;  /* BLOB */
+    struct str user_data;  /* BLOB: the bootstrap blob */
     struct str error;      /* BLOB; empty: there is a blob. DRAIN_REPORT: why the operator gave
                             * up */
-    struct str machine;    /* DRAIN_REPORT */
-    bool drained;          /* DRAIN_REPORT */
-    uint64_t left_seconds; /* DRAIN_REPORT */
+    struct str machine;    /* DRAIN_REPORT: the machine id */
+    bool drained;          /* DRAIN_REPORT: the machine is drained */
+    uint64_t left_seconds; /* DRAIN_REPORT: rest of the grace period */
 };
 /* ERR_PARSE: not an OperatorMessage, two payloads, or invalid UTF-8. ERR_TOO_LARGE: more than
  * FRAME_FIELDS_MAX fields. */

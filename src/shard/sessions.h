@@ -46,7 +46,7 @@ struct session_blob { /* owner's memory; used by the sessions until on_blob */
     uint64_t action;  /* action of the owner; no two open requests may have the same */
     struct sessions *sessions;
     struct session *session; /* the session that the request was sent on */
-    struct list link;        /* in its session's blobs */
+    struct list link;        /* in the list of its session's blob requests */
     struct timer timer;
 };
 
@@ -83,7 +83,7 @@ struct sessions_options {
     size_t departed_frames_max; /* 4,096 per cluster; at the bound the oldest frame is dropped */
     size_t departed_bytes_max;  /* 64 MiB for all clusters; at the bound the newest frame is
                                  * dropped */
-    size_t blob_max;            /* 1 MiB */
+    size_t blob_max;            /* 1 MiB for one blob */
     uint64_t hello_timeout_ms;  /* 30 s until the first frame */
     /* Time to send a roll-up while others wait for its memory: 60 s plus 1 s per MiB. */
     uint64_t rollup_timeout_ms;

@@ -39,7 +39,7 @@ struct rollup_lane {
     size_t reserved; /* bytes reserved for the message being received */
     mono_time reserved_at;
     size_t wanted;     /* bytes that the session waits for */
-    struct list queue; /* in sessions.starved, or alone */
+    struct list queue; /* in sessions.starved, or detached */
 };
 
 struct session {

@@ -19,9 +19,9 @@
 #include "shard/sessions.h"
 #include "shard/shard.h"
 
-struct cycles; /* cycle.c */
+struct cycles; /* defined in cycle.c */
 
-struct provider_calls { /* apply_effects.c */
+struct provider_calls { /* state of apply_effects.c */
     struct map blobs;   /* blobs that wait for their Configure, by action */
     size_t blob_bytes, blob_bytes_max;
     uint64_t blobs_refused;
@@ -29,7 +29,7 @@ struct provider_calls { /* apply_effects.c */
 };
 
 enum { AUDIT_KEPT = 40 };
-struct audit { /* audit.c */
+struct audit { /* state of audit.c */
     struct buf line;
     struct buf kept[AUDIT_KEPT]; /* ring of the newest lines */
     size_t written;

@@ -61,8 +61,8 @@ void sim_trace(struct sim *sim, const struct sim_host *host, const char *format,
 enum sim_end {
     SIM_REACHED,   /* the end of the time, or the condition holds */
     SIM_LATE,      /* the time ended before the condition held */
-    SIM_QUIET,     /* nothing is scheduled any more */
-    SIM_EXHAUSTED, /* events_max */
+    SIM_QUIET,     /* no event is scheduled any more */
+    SIM_EXHAUSTED, /* events_max is reached */
 };
 bool sim_step(struct sim *sim); /* runs one event; false if there is none, or at events_max */
 enum sim_end sim_run_for(struct sim *sim, uint64_t ms);
@@ -79,7 +79,7 @@ struct sim_event {
 };
 /* Reserves space in the queue, so that scheduling cannot fail. ERR_FULL, ERR_NOMEM. */
 enum err sim_event_init(struct sim_event *event, struct sim *sim, sim_event_fn *fn);
-void sim_event_deinit(struct sim_event *event);          /* fine on a zeroed one */
+void sim_event_deinit(struct sim_event *event);          /* a zeroed event is allowed */
 void sim_event_at(struct sim_event *event, sim_time at); /* moves an event that is already
                                                           * scheduled */
 void sim_event_in(struct sim_event *event, uint64_t delay_ns);

@@ -21,7 +21,7 @@ enum {
     SIM_FS_SECTOR = 512,              /* a disk writes a sector as a whole */
     SIM_FS_NODE_BYTES = 256,          /* cost of a file or directory in addition to its content */
     SIM_FS_DEPTH_MAX = 64,            /* components of a path */
-    SIM_FS_HANDLES_MAX = 4096,        /* open files; ERR_FULL */
+    SIM_FS_HANDLES_MAX = 4096,        /* open files; further opens fail with ERR_FULL */
     SIM_FS_NAMES_PENDING_MAX = 4096,  /* at the bound the oldest operation is written back, as in a
                                        * kernel */
     SIM_FS_WRITES_PENDING_MAX = 1024, /* per file; at the bound the oldest write is written back */
@@ -64,7 +64,7 @@ struct sim_fs_options {
     uint32_t stall_per_million;
     uint64_t stall_ns;
     struct clock *clock; /* used for file dates; NULL: dates count calls instead */
-    uint64_t pid;        /* written in LOCK files; 0: 1 */
+    uint64_t pid;        /* process id written to LOCK files; 0: 1 */
 };
 
 struct sim_fs;

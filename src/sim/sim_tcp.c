@@ -155,7 +155,8 @@ static void arm(struct sim_socket *s)
 static bool unanswered(const struct sim_socket *s)
 {
     return s->state == SIM_SYN_SENT || s->state == SIM_SYN_RECEIVED || s->next > s->unacked ||
-           (s->state == SIM_ESTABLISHED && data_end(s) > s->next); /* waits for a window */
+           /* data waits for a larger window */
+           (s->state == SIM_ESTABLISHED && data_end(s) > s->next);
 }
 
 static void set_resend(struct sim_socket *s)
@@ -389,7 +390,7 @@ static void keep_early(struct sim_socket *s, struct sim_packet *packet)
             return;
         }
         if (other->sequence == packet->sequence) {
-            sim_packet_free(packet); /* a duplicate */
+            sim_packet_free(packet); /* a duplicate packet */
             return;
         }
     }

@@ -14,7 +14,7 @@ struct sim_worker {
     struct loop_worker base;
     struct list link; /* in host.workers */
     struct sim_host *host;
-    struct list waiting, finished; /* jobs */
+    struct list waiting, finished; /* lists of jobs */
     struct job *running;
     bool ran;    /* the current job has run, and only its cost is left */
     bool parked; /* the job's time came while the process was paused */

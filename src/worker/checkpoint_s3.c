@@ -99,7 +99,8 @@ struct s3_call {
     const char *method;
     struct str path; /* encoded, including the endpoint's path */
     struct str body;
-    const char *condition, *condition_value; /* "if-match"; NULL: none */
+    const char *condition, *condition_value; /* name of the condition's header, for example
+                                              * "if-match"; NULL: none */
 };
 
 /* The headers that libcurl signs in addition to host and date. A header without a value ("expect:")

@@ -73,7 +73,7 @@ struct worker_host {
     struct worker_life life;
     struct tenures tenures;
     struct host_self {               /* identity fields of requests */
-        char instance[INSTANCE_CAP]; /* 32 hex digits */
+        char instance[INSTANCE_CAP]; /* random id, 32 hex digits */
         uint64_t incarnation;        /* 0: unknown */
         uint64_t assignment_epoch;
     } self;

@@ -12,7 +12,7 @@
 #include "worker/tally.h"
 
 enum {
-    INTAKE_BATCH = 1000,         /* records */
+    INTAKE_BATCH = 1000,         /* records per batch */
     INTAKE_CHUNK = 256 << 10,    /* bytes per read */
     INTAKE_LINE_MAX = 128 << 10, /* longer records are rejected */
 };

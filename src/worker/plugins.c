@@ -372,7 +372,7 @@ void plugins_close(struct plugins *set, void (*done)(void *owner), void *owner)
     set->done = done;
     set->done_owner = owner;
     timer_stop(&set->look);
-    set->closing = set->count + 1; /* one more, for this loop itself */
+    set->closing = set->count + 1; /* one more, so that the set is not freed inside the loop */
     for (size_t i = 0, count = set->count; i < count; i++) {
         struct sidecar *sidecar = set->each[i].sidecar;
         set->each[i].sidecar = NULL;

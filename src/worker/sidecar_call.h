@@ -14,8 +14,8 @@ enum { SIDECAR_FRAME_MAX = 64 << 20, SIDECAR_CALL_MS = 10000 };
 
 struct sidecar_line {
     int fd;          /* -1: no connection */
-    char path[108];  /* of the socket */
-    struct buf work; /* frames */
+    char path[108];  /* path of the socket */
+    struct buf work; /* buffer for frames */
 };
 void sidecar_line_init(struct sidecar_line *line, const char *path);
 void sidecar_line_deinit(struct sidecar_line *line);

@@ -10,7 +10,7 @@
 
 enum {
     ATTRIBUTION_EVERY = 20,
-    ATTRIBUTION_MOST = 512, /* reclaims and unsatisfied Needs that are compared */
+    ATTRIBUTION_MOST = 512, /* reclaims and unsatisfied Needs compared */
     ATTRIBUTION_SAMPLES = 5,
     ATTRIBUTION_IDS = 12,
 };

@@ -69,6 +69,6 @@ enum err client_make(struct clients *clients, struct str name, mono_time now,
 enum err waits_update(struct core *core, struct cluster_client *client);
 /* A machine bought for its profile became a node: observes the wait of the profile, once. */
 void waits_over(struct core *core, const struct machine *machine);
-/* capacity.c */
+/* Forgets all hints sent to the client (capacity.c). */
 void hints_forget(struct cluster_client *client);
 #endif

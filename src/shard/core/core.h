@@ -63,7 +63,8 @@ struct core_options {
     uint32_t blobs_max;   /* Actions waiting for a bootstrap blob; 0: 100,000. They do not count
                            * against `concurrency`. An action beyond the bound is undone, and a
                            * later cycle derives it again. */
-    uint64_t execute_timeout_ms, bootstrap_timeout_ms; /* 0: 30 s each */
+    uint64_t execute_timeout_ms, bootstrap_timeout_ms; /* timeouts of provider calls and of blob
+                                                        * requests; 0: 30 s each */
     /* How long a drain waits for an operator whose session has ended. 0: 2 min. */
     uint64_t operator_return_ms;
     /* Calls of an earlier process of this shard may still be executed. Therefore no action begins
@@ -73,10 +74,11 @@ struct core_options {
     /* An operator reported its drains to an earlier process. Until operator_return_ms after the
      * start, drains of every cluster wait for the operator to return. */
     bool operators_reported;
-    uint64_t capacity_interval_ms;              /* 0: 5 s */
+    uint64_t capacity_interval_ms;              /* least time between two hints for a profile; 0: 5
+                                                 * s */
     uint32_t hints_most;                        /* capacity hints repeated in one cycle; 0: 2,500 */
     uint64_t idle_hold_ms[CAPACITY_TYPE_COUNT]; /* 0: the default of the capacity type */
-    uint64_t rest_first_ms, rest_most_ms;       /* 0: 30 s, 1 h */
+    uint64_t rest_first_ms, rest_most_ms;       /* first and longest back-off; 0: 30 s, 1 h */
     /* A machine that stays in a passing state for longer than this is queried by Get, then its call
      * is repeated. 0: 10 min (Creating, Configuring, Deleting), 20 min beyond its grace period
      * (Draining). */
@@ -84,7 +86,7 @@ struct core_options {
     /* A full List that would remove more than this share of the machines (and at least 10) is held
      * until three Lists in a row agree. 0: 0.1 */
     double removal_fraction;
-    bool attribution; /* --phase-attribution-log */
+    bool attribution; /* enables --phase-attribution-log */
 };
 
 enum err core_open(const struct core_options *options, struct core **ret_core); /* ERR_NOMEM */
@@ -161,8 +163,8 @@ enum cycle_phase {
     PHASE_1,
     PHASE_2,
     PHASE_3,
-    PHASE_EMIT,    /* hints, views */
-    PHASE_EXECUTE, /* rails, queue */
+    PHASE_EMIT,    /* capacity hints and views */
+    PHASE_EXECUTE, /* safety limits and queue */
     PHASE_COUNT
 };
 const char *cycle_phase_name(enum cycle_phase phase); /* "phase1" */
@@ -233,12 +235,12 @@ enum err core_serving(struct core *core, const struct label *domain, uint32_t *r
 /* -- reading: view.c -- */
 struct need_view {                  /* a Need of the last cycle */
     const struct need_verdict *row; /* owned by the core until the next cycle */
-    uint32_t parked_age, unmet_age; /* in cycles */
+    uint32_t parked_age, unmet_age; /* ages in cycles */
 };
 struct needs_view {
     uint64_t cycle; /* 0: no cycle has run yet */
     wall_time at;
-    uint64_t total; /* before the limit */
+    uint64_t total; /* number of Needs before applying the limit */
     const struct need_view *needs;
     size_t count;
 };
@@ -265,7 +267,7 @@ struct resting {
     struct rest rest;
 };
 struct resting_view {               /* allocated in the arena */
-    const struct resting *machines; /* by id */
+    const struct resting *machines; /* sorted by id */
     size_t count;                   /* at most `most` */
     uint64_t total;
     bool all; /* false: too many machines, only some of them were examined */
@@ -286,7 +288,7 @@ struct machine_facts {
     bool operator_away;        /* Draining: that operator is not connected */
     uint64_t operator_left_ms; /* until the provider drains the machine without the operator */
 };
-/* ERR_NOT_FOUND, ERR_NOMEM. */
+/* Looks up a machine. ERR_NOT_FOUND, ERR_NOMEM. */
 enum err core_machine(struct core *core, struct str id, mono_time now,
                       struct machine_facts *ret_facts);
 
@@ -297,7 +299,7 @@ struct count_by_name {
 struct core_summary { /* allocated in the arena; texts and shortfalls belong to the core until the
                        * next cycle */
     uint32_t machines, free;
-    const struct count_by_name *types, *zones; /* by name */
+    const struct count_by_name *types, *zones; /* sorted by name */
     size_t type_count, zone_count;
     const struct shortfall *const *shortfalls; /* largest first, at most LEDGER_TOP */
     size_t shortfall_count;
@@ -354,7 +356,7 @@ struct core_counts {
     /* Gauges of the last cycle. */
     uint32_t shortfalls; /* all shortfalls; the next two arrays cover the first LEDGER_TOP */
     uint32_t shortfalls_aged[SHORTFALL_AGES], shortfalls_by_class[SHORTFALL_CLASSES];
-    uint32_t demand_rows[PENALTY_BUCKET_COUNT]; /* by interruption bucket */
+    uint32_t demand_rows[PENALTY_BUCKET_COUNT]; /* demand rows by interruption bucket */
     struct inventory_counts inventory;
     uint32_t inventory_by_bucket[MACHINE_STATE_COUNT][CAPACITY_TYPE_COUNT][PENALTY_BUCKET_COUNT];
 };

@@ -6,7 +6,7 @@
  *   reconcile.c     the content of a List        clients.c   clusters: sessions and bounds
  *   demand.c        roll-ups                     capacity.c  hints about available capacity
  *   scope.c         which machines are ours      view.c      views for people and the coordinator
- *   decide_cycle.c  decide, rails, queue         queue.c     waiting actions; why none may begin
+ *   decide_cycle.c  decide, limits, queue        queue.c     waiting actions; why none may begin
  *   actions.c       answers to calls             work.c      machines to look at again
  *
  * core->scratch holds temporary data of one event. Every public event begins with core_begin(), so
@@ -38,7 +38,7 @@ struct listing { /* the List being read, or the last one */
     size_t left_out;            /* machines missing from all held Lists, counted when the last List
                                  * was held */
 };
-struct scope { /* scope.c */
+struct scope { /* state of scope.c */
     struct arena arena;
     bool given;                  /* false: no domain was ever assigned, and every machine is ours */
     const struct label *domains; /* sorted by key, then value; empty although `given`: no machine is

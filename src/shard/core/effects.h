@@ -81,7 +81,7 @@ enum core_level { CORE_INFO, CORE_WARN, CORE_ERROR };
 struct effect {
     enum effect_kind kind;
     uint64_t action;     /* number of the action; 0: none */
-    struct str machine;  /* id */
+    struct str machine;  /* machine id */
     struct str cluster;  /* the operator's cluster, or the cluster of Configure */
     uint64_t timeout_ms; /* for provider calls and ASK_BLOB */
     struct str frame;    /* NODE_STATE: the encoded frame, added by the driver, in the list's
@@ -104,12 +104,12 @@ struct effect {
             enum action_kind kind;
             enum action_outcome outcome;
             uint64_t grace_ms;
-            const char *reason; /* "phase1.idle"; static */
+            const char *reason; /* for example "phase1.idle"; static */
             struct str error;   /* reason of a failure; else empty */
         } audit;
         struct { /* LOG: texts as in shard.md 20, because alerts search for them */
             enum core_level level;
-            const char *text;   /* static */
+            const char *text;   /* static text */
             struct str details; /* "key=value key=value" */
         } log;
         struct { /* OBSERVE */

@@ -190,14 +190,14 @@ enum work_kind {
 struct machine_work {
     struct table_link link;    /* in running_actions.works, by machine */
     struct machine_task *task; /* NULL: none */
-    struct list ended;         /* in running_actions.ended, or alone */
+    struct list ended;         /* in running_actions.ended, or detached */
     struct heap_node due;      /* the task's deadline while there is a task */
     struct kind *kind_held;    /* Configuring: the profile for requesting a blob; NULL: unknown */
     mono_time since;           /* start of the passing state */
     mono_time until;           /* REFUSED: end of the back-off */
     mono_time may_run; /* DOUBT: until then the unanswered call may still be executed, although the
                         * machine is still as before the call */
-    uint64_t grace_ms; /* Draining */
+    uint64_t grace_ms; /* grace period of a Draining machine */
     enum work_kind kind;
     enum machine_state passed_over; /* state in a record that was ignored because the machine was
                                      * pending; 0: none */
@@ -222,12 +222,12 @@ enum {
     ASKING_LEAST = 64,
     ASKING_MOST = 4096,
     DOUBT_FIRST_MS = 5 * 1000, /* first pause between Gets without a useful answer; doubles up to
-                                 * DOUBT_MOST_MS */
+                                * DOUBT_MOST_MS */
     DOUBT_MOST_MS = 300 * 1000,
     LIST_LATE_CYCLES = 3, /* a List that takes longer: machines in a passing state are queried
-                                 * by Get in the meantime */
+                           * by Get in the meantime */
     DOUBT_TRIES_MOST = 5, /* for a machine that is not in a passing state; then a full List
-                                 * decides */
+                           * decides */
 };
 
 struct machine_work *work_find(const struct core *core, struct str machine); /* NULL: none */
@@ -264,13 +264,13 @@ void works_run(struct core *core);
 
 struct running_actions {
     uint64_t bytes;
-    struct rooms slots; /* by the low half of a task's number */
+    struct rooms slots; /* tasks by the low half of their number */
     struct list ended;  /* work whose task ended while the current List was being read */
     struct list waiting;
     struct list ready; /* held tasks that may continue; they precede `waiting` */
     uint32_t serial;   /* high half of the last task number */
     bool dropped;      /* an action found the queue full: a cycle must follow when the queue has
-                   * drained */
+                        * drained */
     bool list_open;
     uint32_t list_cycles; /* cycles since the current List began */
     bool deltas;          /* the Lists are deltas, with occasional full ones */

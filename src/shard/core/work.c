@@ -184,7 +184,7 @@ static void work_get(struct core *core, struct machine_work *w)
 
 static uint32_t cluster_hash(const struct core *core, struct str cluster)
 {
-    return (uint32_t)str_hash(cluster, core->options.seed) | 1; /* never 0 */
+    return (uint32_t)str_hash(cluster, core->options.seed) | 1; /* never 0, because 0 means none */
 }
 
 /* Stores what outlives the task: the start of a passing state, and the data for repeating its
@@ -615,7 +615,7 @@ void works_run(struct core *core)
         struct machine_work *w;
         if (!node) break;
         w = CONTAINER_OF(node, struct machine_work, due);
-        arena_reset(&core->scratch); /* thousands may be due */
+        arena_reset(&core->scratch); /* thousands of machines may be due in one event */
         if (w->task)
             task_due(core, w->task);
         else

@@ -34,7 +34,7 @@ enum { STACK_BYTES = 512 * 1024, STAND_BACK_ONE_IN = 16, STACKS_KEPT = 64 };
 struct thread {
     struct list of_process, waiting; /* waiting: in ready, or in `waiters` */
     struct sim_threads *process;
-    uint64_t number; /* its pthread_t */
+    uint64_t number; /* the thread's pthread_t */
     ucontext_t context;
     void *stack, *fake_stack;
     void *(*run)(void *arg);
@@ -52,7 +52,7 @@ struct condition { /* stored in a pthread_cond_t */
 static_assert(sizeof(struct lock) <= sizeof(pthread_mutex_t), "a lock fits");
 static_assert(sizeof(struct condition) <= sizeof(pthread_cond_t), "a condition fits");
 
-/* One world runs at a time, in one thread. */
+/* One simulation runs at a time, in one thread. */
 static struct list processes = {&processes, &processes}, waiters = {&waiters, &waiters};
 static struct thread *current;
 static ucontext_t scheduler;

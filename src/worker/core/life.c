@@ -5,7 +5,7 @@
 
 enum {
     JITTER_PARTS = 1000,
-    JITTER_SPREAD = 100, /* interval x uniform(0.9, 1.0) */
+    JITTER_SPREAD = 100, /* jitter: the interval times a random factor from 0.9 to 1.0 */
     REFUSED_MAX_MS = 10000,
     REFUSED_DOUBLINGS = 16,
 };
@@ -23,11 +23,11 @@ static void life_check(const struct worker_life *life)
 {
     uint64_t promised = good_until_ms(life, life->good_sent, life->good_lease_ms);
 
-    assert(!life->holding || life->registered);                 /* I1 */
-    assert(!life->registered || life->answered);                /* I1 */
-    assert(!life->answered || life->good_until.ms <= promised); /* I2 */
-    assert(life->fence_ms <= life->options.fence_ms);           /* I3 */
-    assert(life->interval_ms >= life->options.interval_ms);     /* I4 */
+    assert(!life->holding || life->registered);                 /* invariant I1 of life.h */
+    assert(!life->registered || life->answered);                /* invariant I1 */
+    assert(!life->answered || life->good_until.ms <= promised); /* invariant I2 */
+    assert(life->fence_ms <= life->options.fence_ms);           /* invariant I3 */
+    assert(life->interval_ms >= life->options.interval_ms);     /* invariant I4 */
 }
 
 void life_init(struct worker_life *life, const struct life_options *options, boot_time now)
@@ -52,7 +52,7 @@ enum life_phase life_phase(const struct worker_life *life)
 
 bool life_fence_falls(struct worker_life *life, boot_time now)
 {
-    assert(now.ms >= life->seen.ms); /* I5 */
+    assert(now.ms >= life->seen.ms); /* invariant I5 */
     life_check(life);
     life->seen = now;
     if (!life->answered || now.ms <= life->good_until.ms) return false;
@@ -98,7 +98,7 @@ enum life_answer life_answered(struct worker_life *life, boot_time sent, uint64_
 
     assert(now.ms == life->seen.ms); /* the fence was checked at this time */
     assert(sent.ms <= now.ms);
-    if (coord_epoch < life->coord_epoch) return LIFE_STALE; /* I5 */
+    if (coord_epoch < life->coord_epoch) return LIFE_STALE; /* invariant I5 */
     life->coord_epoch = coord_epoch;
     if (now.ms > good_until) return LIFE_STALE; /* the answer is too old to allow anything */
     if (!life->answered || good_until > life->good_until.ms) {

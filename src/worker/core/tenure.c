@@ -21,9 +21,9 @@ static void tenures_check(const struct tenures *t)
 {
     for (size_t i = 0; i < t->count; i++) {
         const struct tenure *row = &t->rows[i];
-        assert(!i || row[-1].partition < row->partition);          /* I6 */
-        assert(row->state != TENURE_WORK || row->begun);           /* I7 */
-        assert(row->ack == ACK_NONE || row->state == TENURE_GONE); /* I8 */
+        assert(!i || row[-1].partition < row->partition);          /* invariant I6 of tenure.h */
+        assert(row->state != TENURE_WORK || row->begun);           /* invariant I7 */
+        assert(row->ack == ACK_NONE || row->state == TENURE_GONE); /* invariant I8 */
     }
 }
 

@@ -31,7 +31,7 @@ struct tenure {
     enum tenure_state state;
     enum tenure_ack ack; /* GONE: whether the service must be notified that the partition was given
                           * back */
-    uint64_t token;      /* grant epoch */
+    uint64_t token;      /* the grant epoch */
     bool begun;          /* the partition was claimed, so there may be work to write when leaving */
     bool want_write;     /* a checkpoint was requested */
     void *data;          /* the owner's data of the partition */
