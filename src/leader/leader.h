@@ -24,8 +24,8 @@ struct leader_method {       /* must be the first field of the service's own str
     const char *path, *name; /* name: used in error texts */
     const ProtobufCMessageDescriptor *input, *output;
     size_t request_max, response_max; /* 0: the server's limits */
-    enum rpc_kind kind;               /* RPC_UNARY, or RPC_SERVER_STREAM for a kept request that
-                                       * sends messages */
+    enum rpc_kind kind;               /* RPC_UNARY; RPC_SERVER_STREAM: the request is kept and
+                                       * sends */
 };
 /* Initializes the `base` field, the first field of a row in a service's method table. `input_` and
  * `output_` are message names as in protobuf-c. */
@@ -47,14 +47,12 @@ enum request_step {
 struct leader_caller {
     struct arena *arena; /* must live as long as the request */
     struct str actor;
-    /* Called once, possibly from inside leader_ask. Carries the message, or a status and its
-     * text. */
+    /* Called once, maybe from inside leader_ask. Gets the message, or a status and its text. */
     void (*answered)(struct leader_caller *caller, enum grpc_status status, struct str text,
                      struct str message);
 };
 struct leader_request { /* must be the first field of the service's own struct */
-    struct list link;   /* in leader.requests by age, or in the service's list; detached once
-                         * abandoned */
+    struct list link;   /* in leader.requests by age, or in the service's list; may be detached */
     struct leader *leader;
     const struct leader_method *method;
     struct rpc_call *call; /* NULL: the caller is a leader_caller, or the client is gone */
@@ -62,15 +60,13 @@ struct leader_request { /* must be the first field of the service's own struct *
     const ProtobufCMessage *message;
     enum request_step step;
     bool acted;   /* the request had an effect, so no answer may claim that nothing was applied */
-    bool streams; /* a kept stream; not counted here, because the service limits its streams
-                   * itself */
+    bool streams; /* a kept stream; not counted, because the service limits streams */
     mono_time since;
     struct read_ticket ticket;
     struct proposal proposal;
 };
 
-/* Why this code answers a call itself. Only LEADER_UNKNOWN leaves open whether the call was
- * applied. */
+/* Why this code answers a call itself. Only LEADER_UNKNOWN means: may have been applied. */
 enum leader_refusal {
     LEADER_NOT_LEADER,
     LEADER_TOO_MANY,    /* requests_max is reached */
@@ -92,10 +88,8 @@ struct leader_rules {
     /* Texts by refusal, for a service whose clients know certain texts. NULL: the texts of
      * leader.c. */
     const struct leader_text *words;
-    enum grpc_status full, doubt; /* full: the log is full; doubt: the call may or may not have been
-                                   * applied */
-    bool (*admit)(struct leader_request *request); /* answers the call and returns false if it is
-                                                    * not admitted */
+    enum grpc_status full, doubt; /* full: log is full; doubt: may or may not have been applied */
+    bool (*admit)(struct leader_request *request); /* if not admitted: answers, returns false */
     void (*begin)(struct leader_request *request); /* called on a leader that may be asked */
     void (*read)(struct leader_request *request);  /* called when leadership is proved; answers */
     /* Receives the reply of the state machine, or the log's error. Answers the request, or frees a
@@ -105,18 +99,15 @@ struct leader_rules {
     void (*gone)(struct leader_request *request);
     void (*drain)(struct leader_request *request);    /* the server stops; called for a kept
                                                        * request; may be NULL */
-    void (*writable)(struct leader_request *request); /* the peer of a kept request reads again; may
-                                                       * be NULL */
-    void (*freed)(struct leader_request *request);    /* the request is about to be freed; may be
-                                                       * NULL */
+    void (*writable)(struct leader_request *request); /* the peer reads again; may be NULL */
+    void (*freed)(struct leader_request *request);    /* the request is freed; may be NULL */
 };
 
 enum { LEADER_METHODS_MAX = 64, LEADER_WAIT_MS = 5000 /* the usual wait_ms */ };
 struct leader_options {
     const struct leader_rules *rules;
     struct loop *loop;
-    const char *(*address)(void *owner); /* returns the address where the leader serves; may return
-                                          * NULL */
+    const char *(*address)(void *owner); /* the leader's serving address; may return NULL */
     void *owner;
     uint64_t wait_ms;
     uint32_t requests_max;
@@ -141,8 +132,7 @@ struct leader { /* embedded in the service's struct */
 /* -- open and close -- */
 /* ERR_FULL, ERR_NOMEM (timers). Call leader_close() also after an error. */
 enum err leader_open(struct leader *leader, const struct leader_options *options);
-void leader_close(struct leader *leader); /* all requests must have ended; a zeroed struct is
-                                           * allowed */
+void leader_close(struct leader *leader); /* all requests must have ended */
 enum err leader_add(struct leader *leader, struct rpc_server *server,
                     const struct leader_method *method, struct note *note);
 /* For a service that registers the method itself. Pass leader_handler as the handler and this
@@ -156,8 +146,8 @@ enum err leader_ask(struct leader *leader, const struct leader_method *method,
 
 /* -- changes of the replica's status, in this order; each returns true once per change -- */
 bool leader_term_ended(struct leader *leader,
-                       const struct replica_status *status); /* a term ended that this replica
-                                                              * led */
+                       const struct replica_status *status); /* this replica led the term that
+                                                              * ended */
 bool leader_term_began(struct leader *leader, const struct replica_status *status);
 bool leader_ready(struct leader *leader, const struct replica_status *status);
 void leader_resume(struct leader *leader); /* begins or redirects the waiting requests */

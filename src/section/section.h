@@ -46,16 +46,14 @@ void section_init(struct section *section, const char *kinds, section_write_fn *
 /* Call before the state frees its rows. The reader of an open view gets ERR_CLOSED. */
 void section_close(struct section *section);
 void section_row_born(struct section *section, struct section_row *row, unsigned kind);
-/* Call before the row is changed or removed. Without memory the open view fails, never the
- * command. */
+/* Call before a row is changed or removed. Without memory the view fails, never the command. */
 void section_row_keep(struct section *section, struct section_row *row);
 static inline void section_row_gone(struct section_row *row)
 {
     list_remove(&row->link);
 }
 
-/* -- a view: a list of parts; build it with the functions below, finish with section_view_ready()
- * -- */
+/* -- a view: a list of parts, built with these functions, finished with section_view_ready() -- */
 struct section_part {
     /* Appends about `budget` bytes, and at least one byte unless the part is done. */
     enum err (*next)(void *opaque, size_t budget, struct buf *into, bool *ret_done);
@@ -64,8 +62,7 @@ struct section_part {
 };
 /* `section` NULL: the view has no rows. ERR_FULL: a view is open already. ERR_NOMEM. */
 enum err section_view_open(struct section *section, struct section_view **ret_view);
-/* Returns an encoder for bytes that are fixed now and come next in the view. Valid until a part is
- * added. */
+/* Returns an encoder for fixed bytes that come next in the view. Valid until a part is added. */
 struct encoder *section_view_encoder(struct section_view *view);
 void section_view_add(struct section_view *view, struct section_part own_part);
 void section_view_rows(struct section_view *view); /* adds a part for each kind of row */
@@ -73,7 +70,7 @@ void section_view_rows(struct section_view *view); /* adds a part for each kind 
 void section_view_hash(struct section_view *view, char kind, uint64_t hash);
 /* Returns `err`, or the first error of the parts. On an error the view is closed. */
 enum err section_view_ready(struct section_view *own_view, enum err err, void **ret_view);
-/* The callbacks snapshot_next and snapshot_end of the log, for a struct section_view. A failure is
+/* Implement snapshot_next and snapshot_end of the log for a struct section_view. Errors are
  * final. */
 enum err section_view_next(void *view, size_t budget, struct buf *into, bool *ret_done);
 void section_view_close(void *view); /* NULL is fine */
@@ -91,13 +88,11 @@ typedef enum err section_take_fn(void *owner, struct str bytes, size_t *ret_take
 enum err section_feed(struct buf *rest, struct str bytes, section_take_fn *take, void *owner,
                       struct note *note);
 
-/* Called for one head record first, then the rows in the order of their kinds, then the hash
- * record. */
+/* Called for one head record, then the rows in the order of their kinds, then the hash record. */
 typedef enum err section_record_fn(void *owner, char kind, struct decoder *content);
 struct section_reader {
     const char *name,
-        /* `name` of the state machine for error texts; `order`: the record kinds, head first, hash
-         * last */
+        /* name: for error texts; order: the record kinds, head first, hash last */
         *order;
     section_record_fn *record;
     void *owner;

@@ -25,8 +25,7 @@ enum {
     CURSOR_MAX = 4096, /* bytes of a revision or page token; longer ones are not used */
     PAGES_MAX = 16384, /* pages of one List, in case a provider always announces another page */
     CLUSTERS_ARENA_MAX = 64 << 20,
-    TEXT_MAX = ERROR_TEXT_MAX / 2 /* bytes of a provider's text, so that an audit line has room for
-                                   * the text */
+    TEXT_MAX = ERROR_TEXT_MAX / 2 /* bytes of a provider's text: leaves room in an audit line */
 };
 
 struct token { /* opaque bytes from the provider */
@@ -130,8 +129,7 @@ void cycles_wake(struct shard *shard)
 {
     struct cycles *c = shard->cycles;
 
-    /* Before the first List there is nothing to decide, and the end of that List starts a decision
-     * anyway. */
+    /* Before the first List there is nothing to decide; the end of that List starts a decision. */
     if (shard->stopping || !shard->started || c->cycles == 0) return;
     if (c->cycling)
         c->again = true;

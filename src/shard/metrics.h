@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The shard's metrics: the names that existing dashboards use (bigfleet_shard_*), and some new
- * ones. */
+/* The shard's metrics: names that existing dashboards use (bigfleet_shard_*), and some new ones. */
 #ifndef SHARD_METRICS_H
 #define SHARD_METRICS_H
 #include "obs/metrics.h"
@@ -8,8 +7,7 @@
 #include "shard/sessions.h"
 
 struct shard_metrics;
-const char *audit_kind_name(enum action_kind kind); /* "Reclaim"; the audit log uses the same
-                                                     * names */
+const char *audit_kind_name(enum action_kind kind); /* "Reclaim"; also used by the audit log */
 /* ERR_NOMEM and errors of metrics_add. */
 enum err shard_metrics_open(struct metrics *metrics, struct shard_metrics **ret_metrics,
                             struct note *note);

@@ -11,10 +11,8 @@
 
 enum {
     NEED_WIRE_SCRATCH_MAX = 64 * ROLLUP_ROW_BYTES_MAX, /* memory of one decoded row */
-    ENTRIES_MAX = 4 * RESOURCES_MAX,                   /* entries of one map; keys may be
-                                                        * repeated */
-    WRITER_MAX = 8 << 20, /* enough for 64 KiB of requirements, 256 labels and three times 64
-                           * resources */
+    ENTRIES_MAX = 4 * RESOURCES_MAX,                   /* entries of one map; keys may repeat */
+    WRITER_MAX = 8 << 20, /* 64 KiB of requirements, 256 labels and 3 x 64 resources fit */
     SHOWN = 80,           /* bytes of an unknown id shown in a note */
 };
 

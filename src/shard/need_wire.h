@@ -13,10 +13,8 @@
 #include "shard/core/core.h"
 
 enum {
-    ROLLUP_ROWS_MAX = 200000,       /* rows of one roll-up; a row takes about 1.4 KiB while being
-                                     * read */
-    ROLLUP_ROW_BYTES_MAX = 1 << 18, /* size of an encoded row; a row that passes the model's checks
-                                     * is smaller */
+    ROLLUP_ROWS_MAX = 200000,       /* rows of one roll-up; a row being read takes about 1.4 KiB */
+    ROLLUP_ROW_BYTES_MAX = 1 << 18, /* size of an encoded row; valid rows are smaller */
     /* Resource names in the shard's table that demand must leave free, so that a cluster with
      * invented names cannot use up the names for machines. */
     ROLLUP_DIMENSIONS_SPARED = 16,

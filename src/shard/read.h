@@ -29,8 +29,7 @@ struct inspections_options {
     void (*inspect)(void *owner, struct inspection *inspection);
     void *owner;
     uint32_t readers_max;     /* 0: 16; further readers get RESOURCE_EXHAUSTED */
-    size_t bytes_max;         /* size of one answer; 0: 256 MiB; a larger answer ends with
-                               * RESOURCE_EXHAUSTED */
+    size_t bytes_max;         /* size of one answer; 0: 256 MiB; beyond it: RESOURCE_EXHAUSTED */
     uint64_t read_timeout_ms; /* disconnects a reader that reads nothing for this long; 0: 60 s */
 };
 enum err inspections_open(const struct inspections_options *options,

@@ -34,8 +34,7 @@ static void session_over(struct session *session)
     if (session->over) return;
     session->over = true;
     timer_stop(&session->timer);
-    if (cluster && cluster->session == session) { /* otherwise a new session has replaced this
-                                                   * one */
+    if (cluster && cluster->session == session) { /* otherwise a new session replaced this one */
         cluster->session = NULL;
         s->stats.active--;
         s->stats.removed++;

@@ -38,8 +38,7 @@ static void lane_reserve(struct session *session, size_t bytes)
     session->lane.reserved_at = loop_now(s->io->loop);
 }
 
-/* In order of arrival, because a large message must not wait for ever behind later, smaller
- * ones. */
+/* In order of arrival, because a large message must not starve behind later, smaller ones. */
 static void lane_admit(struct sessions *s)
 {
     while (!list_empty(&s->starved)) {

@@ -81,8 +81,7 @@ struct sessions_options {
     size_t outboxes_bytes_max;  /* 512 MiB for all sessions; at the bound the session with the
                                  * longest outbox is closed */
     size_t departed_frames_max; /* 4,096 per cluster; at the bound the oldest frame is dropped */
-    size_t departed_bytes_max;  /* 64 MiB for all clusters; at the bound the newest frame is
-                                 * dropped */
+    size_t departed_bytes_max;  /* 64 MiB for all clusters; at the bound the newest is dropped */
     size_t blob_max;            /* 1 MiB for one blob */
     uint64_t hello_timeout_ms;  /* 30 s until the first frame */
     /* Time to send a roll-up while others wait for its memory: 60 s plus 1 s per MiB. */
@@ -100,8 +99,7 @@ enum err sessions_serve(struct sessions *s, struct rpc_server *server, struct no
 void sessions_drain(struct sessions *s);
 
 /* -- functions for one cluster; without a session they do nothing unless stated otherwise -- */
-void sessions_set_term(struct sessions *s, int64_t term); /* term of the coordinator, for
-                                                           * acknowledgements */
+void sessions_set_term(struct sessions *s, int64_t term); /* term for acknowledgements */
 /* Frees the roll-up. The session's next roll-up follows by on_rollup. */
 void sessions_rollup_done(struct sessions *s, struct rollup *rollup, enum rollup_end end);
 /* Without a session, calls on_blob at once. ERR_FULL, ERR_NOMEM: on_blob is not called. */
@@ -111,9 +109,8 @@ enum err sessions_ask_blob(struct sessions *s, struct str cluster, struct sessio
  * about the instruction carry the action. */
 bool sessions_reclaim(struct sessions *s, struct str cluster, uint64_t action, struct str machine,
                       uint64_t grace_ms, int32_t preemptor_priority);
-/* `frame` is a whole ShardMessage from frame_write_node_state() (session_frame.h), written by the
- * thread that owns the resource names. `departed`: the machine is no longer bound to the
- * cluster. */
+/* `frame` is a ShardMessage from frame_write_node_state() (session_frame.h), written by the thread
+ * that owns the resource names. `departed`: the machine is no longer bound to the cluster. */
 void sessions_node_state(struct sessions *s, struct str cluster, struct str machine, bool departed,
                          struct str frame);
 void sessions_resynced(struct sessions *s, struct str cluster);

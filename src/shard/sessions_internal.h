@@ -22,8 +22,7 @@ struct session;
 struct session_cluster {     /* the id follows in memory: map_make() */
     struct session *session; /* the installed session, or NULL */
     struct outbox departed;
-    uint32_t sessions; /* number of sessions that point here, including replaced ones that are not
-                        * freed yet */
+    uint32_t sessions; /* number of sessions that point here, including replaced ones */
     struct str id;
 };
 
@@ -94,8 +93,7 @@ void cluster_keep_departed(struct sessions *s, struct session_cluster *cluster, 
 extern const struct rpc_handler session_handler;
 /* Sends or queues a frame. */
 void session_send(struct session *session, struct str key, bool departed, struct str frame);
-/* Sends the frame in the sessions' writer. `err` is the writer's result; on an error the session
- * ends. */
+/* Sends the frame in the sessions' writer. `err` of the writer: an error ends the session. */
 void session_send_written(struct session *session, struct str key, enum err err);
 void session_end(struct session *session, enum grpc_status status, const char *text);
 /* Ends the session because of an invalid message, which is counted and logged. */

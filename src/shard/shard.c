@@ -57,8 +57,7 @@ enum err shard_open(const struct shard_options *options, struct shard **ret_shar
     shard->io = options->io;
     if (options->log) shard->log = *options->log;
     if (!shard->options.cycle_ms) shard->options.cycle_ms = SHARD_CYCLE_MS;
-    shard->options.core.restarted = options->epoch > 1; /* the epoch counts the starts, so the first
-                                                         * start has epoch 1 */
+    shard->options.core.restarted = options->epoch > 1; /* the first start has epoch 1 */
     shard->id = strdup(options->id);
     shard->provider_address = strdup(options->provider_address);
     provider_calls_open(shard);

@@ -41,14 +41,13 @@ struct shard_options {
     struct core_options core;
     uint64_t cycle_ms;      /* 0: SHARD_CYCLE_MS */
     bool incremental;       /* request deltas from a provider that also reports removals */
-    size_t blob_bytes_max;  /* bytes of all bootstrap blobs that wait for their Configure; 0: 256
-                             * MiB */
+    size_t blob_bytes_max;  /* bytes of all blobs that wait for their Configure; 0: 256 MiB */
     uint32_t warmup_cycles; /* the durations of the first cycles are not recorded */
     /* The first List was complete, so the shard is ready for work. Called once. */
     void (*on_ready)(void *owner);
     /* An operator reports its drains, and core.operators_reported was not set. Called once. */
     void (*on_reports_drains)(void *owner);
-    /* Called after each cycle with the page /rests (rests.c). Borrowed. NULL: the page is not
+    /* Called after each cycle with the page /rests (rests.c). Borrowed. NULL: no page is
      * created. */
     void (*on_rests)(void *owner, struct str json);
     /* The provider refused a token because a newer process of this shard is active. This process

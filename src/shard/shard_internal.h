@@ -43,8 +43,7 @@ struct hold { /* hold.c; allocated with the shard, so that holding never lacks m
 
 /* -- status.c -- */
 struct status_cycle {                    /* data of a cycle for status.c */
-    double seconds, phases[PHASE_COUNT]; /* seconds: the whole cycle; phases: each phase in
-                                          * seconds */
+    double seconds, phases[PHASE_COUNT]; /* seconds: the whole cycle; phases: seconds by phase */
     struct core_counts counts;
     struct buf inventory; /* encoded rows */
     bool left_out;

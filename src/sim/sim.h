@@ -80,8 +80,7 @@ struct sim_event {
 /* Reserves space in the queue, so that scheduling cannot fail. ERR_FULL, ERR_NOMEM. */
 enum err sim_event_init(struct sim_event *event, struct sim *sim, sim_event_fn *fn);
 void sim_event_deinit(struct sim_event *event);          /* a zeroed event is allowed */
-void sim_event_at(struct sim_event *event, sim_time at); /* moves an event that is already
-                                                          * scheduled */
+void sim_event_at(struct sim_event *event, sim_time at); /* reschedules a scheduled event */
 void sim_event_in(struct sim_event *event, uint64_t delay_ns);
 void sim_event_cancel(struct sim_event *event);
 
@@ -101,8 +100,7 @@ struct sim_host_options {
  * world. ERR_INVALID, ERR_EXISTS (name), ERR_FULL, ERR_NOMEM. */
 enum err sim_host_add(struct sim *sim, const struct sim_host_options *options,
                       struct sim_host **ret_host);
-/* The pointer is valid for the life of the host. The objects that it points to are new after every
- * death. */
+/* The pointer is valid for the life of the host. Its objects are replaced after every death. */
 struct io *sim_host_io(struct sim_host *host);
 struct sim_fs *sim_host_disk(struct sim_host *host); /* for its fault options, see sim_fs.h */
 
@@ -140,10 +138,8 @@ enum sim_pause {
     SIM_PAUSE_MACHINE, /* a frozen virtual machine: packets to the host are lost */
 };
 void sim_host_pause(struct sim_host *host, enum sim_pause pause);
-void sim_host_resume(struct sim_host *host);        /* the host sees a jump in time; fine when
-                                                     * running */
-bool sim_host_running(const struct sim_host *host); /* the host has a process, which may be
-                                                     * paused */
+void sim_host_resume(struct sim_host *host);        /* time jumps; fine when running */
+bool sim_host_running(const struct sim_host *host); /* has a process, maybe paused */
 bool sim_host_paused(const struct sim_host *host);
 
 /* -- clocks -- */
@@ -152,6 +148,5 @@ bool sim_host_paused(const struct sim_host *host);
 void sim_host_clock_rate(struct sim_host *host, int32_t ppm);
 /* Moves only the wall clock. The monotonic clock never jumps and never runs backwards. */
 void sim_host_clock_step(struct sim_host *host, int64_t ms);
-int64_t sim_host_wall_error_ms(const struct sim_host *host); /* difference from the world's true
-                                                              * time */
+int64_t sim_host_wall_error_ms(const struct sim_host *host); /* error against the world's time */
 #endif

@@ -313,8 +313,7 @@ static enum err disk_make_dir(struct fs *fs, const char *path, uint32_t mode)
     return names_create(disk, place_dir(&place), place.name, FS_DIRECTORY, mode, NULL);
 }
 
-/* The target of a link is durable together with the link's name, as in kernels for short
- * targets. */
+/* The target of a link is durable with the link's name, as in kernels for short targets. */
 static enum err disk_make_link(struct fs *fs, const char *target, const char *path)
 {
     struct sim_fs *disk = disk_of(fs);

@@ -22,8 +22,7 @@ enum {
     SIM_FS_NODE_BYTES = 256,          /* cost of a file or directory in addition to its content */
     SIM_FS_DEPTH_MAX = 64,            /* components of a path */
     SIM_FS_HANDLES_MAX = 4096,        /* open files; further opens fail with ERR_FULL */
-    SIM_FS_NAMES_PENDING_MAX = 4096,  /* at the bound the oldest operation is written back, as in a
-                                       * kernel */
+    SIM_FS_NAMES_PENDING_MAX = 4096,  /* beyond it the oldest is written back, as in a kernel */
     SIM_FS_WRITES_PENDING_MAX = 1024, /* per file; at the bound the oldest write is written back */
 };
 #define SIM_FS_CAPACITY_DEFAULT (1ull << 30)
@@ -36,8 +35,7 @@ struct sim_fs_options {
     /* Effects of a power cut on each unsynced write; other writes are kept. The sum is at most
      * 1,000,000. */
     uint32_t write_lost_per_million;
-    uint32_t write_torn_per_million; /* torn at a byte or at a sector, or decided sector by
-                                      * sector */
+    uint32_t write_torn_per_million; /* torn at a byte, at a sector, or sector by sector */
     /* Effect of a power cut on unsynced names. In order: the chance that the journal ends before
      * the next operation. With reorder_names: the chance that each operation is lost. */
     uint32_t name_lost_per_million;
@@ -56,8 +54,7 @@ struct sim_fs_options {
     /* Virtual cost of each call: a fixed part, a part per KiB, and for a sync a random value
      * between two bounds. A stall is added. No cost is charged if `cost` is NULL. */
     sim_fs_cost_fn *cost;
-    /* Called before each call. If false, the call has no effect and fails with ERR_IO. May be
-     * NULL. */
+    /* Called before each call. False: the call has no effect and fails with ERR_IO. May be NULL. */
     bool (*admits)(void *context);
     void *context; /* for both callbacks */
     uint64_t call_ns, kib_ns, sync_ns_min, sync_ns_max;
@@ -86,7 +83,7 @@ void sim_fs_draw_faults(struct prng *prng, struct sim_fs_options *options);
 /* Simulates a power cut. Open handles and locks become invalid: calls on them return ERR_CLOSED.
  * They must still be closed, or are freed with the disk. Never fails. */
 void sim_fs_crash(struct sim_fs *disk);
-/* The process died, but the machine did not. Handles and locks become invalid; all written content
+/* The process died, the machine did not. Handles and locks become invalid; written content
  * stays. */
 void sim_fs_process_died(struct sim_fs *disk);
 /* Frees invalid handles and locks whose owner is gone and will not close them. */

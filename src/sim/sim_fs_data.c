@@ -88,8 +88,7 @@ static void make_durable(struct sim_fs *disk, struct sim_node *node, struct pend
     sim_fs_data_forget(disk, node, write);
 }
 
-/* Writes back when much is pending, as a kernel does. This bounds memory, however rarely a file is
- * synced. */
+/* Writes back when much is pending, as a kernel does. Bounds memory if a file is rarely synced. */
 static void write_back(struct sim_fs *disk, struct sim_node *node)
 {
     LIST_EACH_SAFE(&node->writes, link, following)
@@ -118,8 +117,7 @@ static size_t room_for(struct sim_fs *disk, const struct sim_node *node, uint64_
 {
     uint64_t held = max_size(node->live.len, node->durable.len);
     if (offset + len <= held || disk_has_room(disk, offset + len - held)) return len;
-    held = max_size(node->live.len, node->durable.len); /* disk_settle() may have changed both
-                                                         * lengths */
+    held = max_size(node->live.len, node->durable.len); /* disk_settle() may change both */
     if (offset + len <= held) return len;
     uint64_t free_bytes =
         disk->used < disk->options.capacity ? disk->options.capacity - disk->used : 0;

@@ -54,8 +54,7 @@ struct sim_entry {
     char name[]; /* with a closing NUL */
 };
 
-/* A create has `made`. A remove has `gone`. A rename has both, and `replaced` if the name
- * existed. */
+/* A create has `made`, a remove has `gone`. A rename has both, and `replaced` for an old target. */
 struct name_op {
     struct list link;
     struct sim_node *from, *to; /* directories, with a reference to each; NULL if not involved */
@@ -120,8 +119,7 @@ enum err names_find(struct sim_fs *disk, const char *path, struct sim_path *ret_
 struct sim_node *place_dir(const struct sim_path *place);
 /* Follows a link, one step. Anything else is unchanged. ERR_INVALID: the target is also a link. */
 enum err place_follow(struct sim_path *place);
-bool place_is_misnamed(const struct sim_path *place); /* true for a file whose path ends with a
-                                                       * slash */
+bool place_is_misnamed(const struct sim_path *place); /* a file, but with a trailing slash */
 bool place_is_below(const struct sim_path *place, const struct sim_node *node);
 
 enum err node_open(struct sim_fs *disk, enum fs_kind kind, uint32_t mode,

@@ -13,8 +13,7 @@ enum {
     AFTERLIFE_ROUNDS_MAX = 1000, /* an endless chain of callbacks is a bug in a close path */
     TURN_NS_MIN = 1000,          /* cost of a turn */
     TURN_NS_MAX = 20000,
-    DRAIN_ROUNDS_MAX = 1000000, /* likewise while draining, where each timer up to the last deadline
-                                 * is a round */
+    DRAIN_ROUNDS_MAX = 1000000, /* likewise while draining; each timer is a round */
 };
 static const struct io *io_of_turn;
 
@@ -238,8 +237,8 @@ enum err sim_host_start(struct sim_host *host, const struct sim_process_ops *ops
     sim_mark(host->sim, SIM_MARK_BOOT, host, (uint64_t)err, host->boots);
     end_turn(host);
     if (!err && !host->state)
-        return ERR_UNAVAILABLE;                                 /* the process died during its
-                                                                 * start */
+        return ERR_UNAVAILABLE;                                 /* the process died while
+                                                                 * starting */
     if (err && host->loop_open) sim_host_die(host, SIM_KILLED); /* like a process that exits */
     return err;
 }

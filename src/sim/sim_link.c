@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Packets between hosts. The time of arrival and all faults of a packet are decided when it is
- * sent. */
+/* Packets between hosts. A packet's time of arrival and its faults are decided when it is sent. */
 #include "sim/world.h"
 
 #include <stdlib.h>
@@ -105,8 +104,7 @@ static void schedule(struct sim_packet *packet)
     arrives = leaves + faults->delay_min_ns + exponential(&sim->net_prng, faults->delay_spread_ns);
     if (prng_chance(&sim->net_prng, faults->reorder_ppm) && faults->reorder_ns_max) {
         arrives += prng_below(&sim->net_prng, faults->reorder_ns_max);
-        link->stats.reordered++; /* the packet may overtake others, and later ones may overtake
-                                  * it */
+        link->stats.reordered++; /* the packet may overtake others, and others may overtake it */
     } else {
         arrives = max_u64(arrives, link->last_arrival.ns);
         link->last_arrival.ns = arrives;

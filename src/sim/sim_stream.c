@@ -84,10 +84,7 @@ static void finish(struct sim_stream *stream, enum err why, const struct note *n
     static const struct note orderly = {"closed"};
 
     stream->closing = true; /* refuses further calls from the callback */
-    if (stream->listener)
-        stream->listener->base.stats.open--; /* before on_closed, so that a new
-                                              * connection can be accepted
-                                              * there */
+    if (stream->listener) stream->listener->base.stats.open--; /* on_closed may reuse its slot */
     stream->listener = NULL;
     if (stream->started) stream->events.on_closed(stream->owner, why, note ? note : &orderly);
     sim_stream_free(stream);
@@ -111,8 +108,7 @@ static void feed(struct sim_stream *stream)
     if (len) {
         size_t taken = sim_socket_take(socket, buf_peek(&stream->pending));
         buf_consume(&stream->pending, taken);
-        /* Nothing is in flight, so no answer will continue the output: the kernel had no memory.
-         * Retry. */
+        /* Nothing is in flight, so no answer will continue the output: out of memory. Retry. */
         if (!taken && !socket->out.len) mark_unsent(stream);
     }
     sim_socket_push(socket);
@@ -192,8 +188,7 @@ static void stream_report_failure(struct sim_stream *stream)
     if (stream->failed) {
         finish(stream, stream->why, &stream->note);
     } else if (socket && stream->end_reported && socket->fin_wanted) {
-        finish(stream, ERR_CLOSED, NULL); /* the kernel has all output, and no further event can
-                                           * occur */
+        finish(stream, ERR_CLOSED, NULL); /* the kernel has all output: no event can follow */
     } else if (socket && socket->state == SIM_GONE) {
         note_set(&stream->note, "%s %s: %s", stream->opened ? "read from" : "dial",
                  stream->peer_address, socket->why_text);
@@ -257,8 +252,7 @@ static enum err stream_put(struct stream *base, const struct str *parts, size_t 
     }
     if (!len) return ERR_OK;
     if (len > max - min_size(stream->pending.len, max)) {
-        want_drain(stream, min_size(max / 2, max - len)); /* on_drained is due once this write would
-                                                           * fit */
+        want_drain(stream, min_size(max / 2, max - len)); /* until this write would fit */
         return ERR_FULL;
     }
     for (size_t i = 0; i < count; i++) {

@@ -200,8 +200,7 @@ void sim_socket_push(struct sim_socket *s)
 {
     if (s->state != SIM_ESTABLISHED) return;
     while (send_one(s)) continue; /* ends at the window or the end of the buffer */
-    /* A running timer is not restarted, because with a restart at every write it would never
-     * fire. */
+    /* A running timer is not restarted: with a restart at every write it would never fire. */
     if (unanswered(s) && s->resend_at.ns == UINT64_MAX) set_resend(s);
     check(s);
 }
@@ -213,9 +212,7 @@ size_t sim_socket_take(struct sim_socket *s, struct str bytes)
 
     assert(!s->fin_wanted);
     if (s->state == SIM_GONE || !len) return 0;
-    if (buf_append(&s->out, str_of(bytes.at, len)))
-        return 0; /* out of memory is treated like a
-                   * full buffer */
+    if (buf_append(&s->out, str_of(bytes.at, len))) return 0; /* no memory: like a full buffer */
     return len;
 }
 
@@ -249,8 +246,7 @@ static void resend(struct sim_socket *s)
     case SIM_ESTABLISHED:
         if (s->next > s->unacked) s->next = s->unacked;
         if (!send_one(s))
-            emit(s, SIM_DATA, s->next, 0, false, true); /* asks whether the window is still
-                                                         * closed */
+            emit(s, SIM_DATA, s->next, 0, false, true); /* asks whether the window is closed */
         break;
     case SIM_TIME_WAIT:
     case SIM_GONE: break;
@@ -264,8 +260,7 @@ static void timer_fired(struct sim_event *event)
     uint64_t now = s->host->sim->now.ns, give_up = s->host->sim->options.give_up_ms * NS_PER_MS;
 
     if (s->host->frozen) {
-        sim_event_in(event, SIM_RESEND_NS); /* the clock interrupt is delivered when the machine
-                                             * resumes */
+        sim_event_in(event, SIM_RESEND_NS); /* the clock interrupt comes when the machine resumes */
         return;
     }
     if (now >= s->linger_until.ns) {
@@ -295,8 +290,7 @@ static void send_reset(struct sim_host *from, struct sim_host *to, uint64_t conn
 
 static void answer_reset(const struct sim_packet *packet)
 {
-    if (packet->kind != SIM_RESET) /* a reset is never answered, otherwise both sides would answer
-                                    * for ever */
+    if (packet->kind != SIM_RESET) /* never answered, else both sides would answer for ever */
         send_reset(packet->to, packet->from, packet->connection, packet->side);
 }
 
@@ -469,8 +463,7 @@ void sim_tcp_receive(struct sim_packet *packet)
         sim_packet_free(packet);
         break;
     case SIM_DATA:
-        if (s->state == SIM_SYN_SENT) { /* overtook the answer to the first packet, so wait for that
-                                         * answer */
+        if (s->state == SIM_SYN_SENT) { /* overtook the first answer: wait for that answer */
             sim_packet_free(packet);
             break;
         }
@@ -498,8 +491,7 @@ void sim_socket_read(struct sim_socket *s, size_t len)
     buf_consume(&s->in, len);
     if (s->state != SIM_ESTABLISHED) return;
     absorb_early(s);
-    /* The sender may be waiting for room. If this packet is lost, the sender asks again by
-     * itself. */
+    /* The sender may wait for room. If this packet is lost, the sender asks again by itself. */
     if (s->expected != expected || (was_tight && s->in.len <= SIM_RECEIVE_BUFFER / 2)) {
         send_ack(s);
     }

@@ -105,8 +105,7 @@ void sim_socket_free(struct sim_socket *s); /* sends nothing to the peer; NULL i
  * for the rest. */
 size_t sim_socket_take(struct sim_socket *s, struct str bytes);
 void sim_socket_push(struct sim_socket *s);             /* sends the packets that may be sent */
-void sim_socket_end(struct sim_socket *s);              /* sends the end of the stream after the
-                                                         * accepted output */
+void sim_socket_end(struct sim_socket *s);              /* sends the end after all output */
 void sim_socket_read(struct sim_socket *s, size_t len); /* `len` bytes of `in` were delivered */
 /* The process closes its handle. Accepted output is still sent. If received data was not read, a
  * reset is sent instead. */
@@ -120,8 +119,7 @@ void sim_stream_attach(struct sim_stream *stream, struct sim_socket *socket);
 void sim_stream_free(struct sim_stream *stream); /* frees without calling back */
 
 /* -- sim_net.c and sim_stream.c: reports from the kernel -- */
-void sim_stream_progress(struct sim_stream *stream); /* the state changed; handled in the next
-                                                      * turn */
+void sim_stream_progress(struct sim_stream *stream); /* the state changed: a turn is due */
 struct sim_listener *sim_listener_find(struct sim_host *host, struct str key);
 /* false: count and refuse the connection */
 bool sim_listener_wants(struct sim_listener *listener, bool tls);

@@ -25,8 +25,7 @@ struct sim {
     struct heap queue;
     size_t events_made, events_room;
     uint64_t events_run, hash, next_connection;
-    struct prng net_prng, host_prng; /* separate, so that one user's random values do not change the
-                                      * other's */
+    struct prng net_prng, host_prng; /* separate: each user's random values are its own */
     struct sim_link_faults new_link;
     struct sim_host *hosts[SIM_HOSTS_MAX];
     size_t host_count;
@@ -154,8 +153,7 @@ struct sim_packet {
     struct sim_host *from, *to;
     enum sim_packet_kind kind;
     uint64_t connection;
-    uint8_t side;                   /* side of the connection that receives the packet: 0 dialed, 1
-                                     * accepted */
+    uint8_t side;                   /* receiving side of the connection: 0 dialed, 1 accepted */
     bool tls, fin, probe;           /* probe: requests an answer although it carries no data */
     uint64_t sequence, ack, window; /* window: bytes beyond `ack` that the sender may send */
     size_t len;

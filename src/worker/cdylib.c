@@ -19,8 +19,7 @@ enum err cdylib_load(const char *path, const char *symbol, const struct muster_p
     }
     found = dlsym(library, symbol);
     if (!found) return note_fail(note, ERR_NOT_FOUND, "%s has no symbol '%s'", path, symbol);
-    memcpy(&factory, &found, sizeof factory); /* ISO C has no cast from an object pointer to a
-                                               * function pointer */
+    memcpy(&factory, &found, sizeof factory); /* ISO C cannot cast to function pointers */
     plugin = factory();
     if (!plugin) return note_fail(note, ERR_INVALID, "%s: '%s' returned no plugin", path, symbol);
     if (plugin->abi_version != MUSTER_PLUGIN_ABI)

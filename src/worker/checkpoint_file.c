@@ -40,8 +40,7 @@ static void version_path(const struct file_store *s, uint32_t partition, uint64_
 /* -- the existing versions -- */
 
 struct versions {
-    uint64_t newest[KEEP + 1]; /* in descending order; one more than is kept, and that one is
-                                * removed */
+    uint64_t newest[KEEP + 1]; /* descending; one more than is kept, which is removed */
     size_t count;
 };
 
@@ -95,14 +94,10 @@ static enum err file_read(struct checkpoint_store *store, uint32_t partition, st
         version_path(s, partition, v.newest[i], path);
         err = fs_read_whole(s->fs, path, CHECKPOINT_BYTES_MAX, into);
         if (!err && checkpoint_complete(buf_peek(into))) return ERR_OK;
-        if (err && err != ERR_NOT_FOUND)
-            break; /* not found: another worker removed the file in the
-                    * meantime */
+        if (err && err != ERR_NOT_FOUND) break; /* another worker removed the file */
         note_set(note, "%s is damaged", path);
     }
-    if (!err && v.count)
-        return ERR_CORRUPT; /* no version is complete: an operator must
-                             * investigate */
+    if (!err && v.count) return ERR_CORRUPT; /* all are damaged: investigate */
     if (err && err != ERR_NOT_FOUND) note_set(note, "%s: %s", path, err_text(err));
     return err && err != ERR_NOT_FOUND ? err : v.count ? ERR_CONFLICT : ERR_NOT_FOUND;
 }

@@ -35,8 +35,8 @@ enum {
 struct s3_store {
     struct checkpoint_store base;
     CURL *curl;
-    char scheme[8], host[HOST_CAP], path[HOST_CAP]; /* parts of the endpoint; path without a
-                                                     * trailing '/' */
+    char scheme[8], host[HOST_CAP], path[HOST_CAP]; /* of the endpoint; path without a trailing
+                                                     * '/' */
     char bucket[HOST_CAP], prefix[HOST_CAP], region[REGION_CAP];
     char access_key[CHECKPOINT_S3_KEY_CAP], secret_key[CHECKPOINT_S3_KEY_CAP], token[TOKEN_CAP];
     bool probed;
@@ -182,9 +182,7 @@ static enum err refused(const struct s3_call *call, const struct answer *answer,
     note_set(note, "%s %.*s: HTTP %ld", call->method, STR_ARG(call->path), answer->status);
     switch (answer->status) {
     case 403: return ERR_DENIED;
-    case 404:
-        return writes ? ERR_CONFLICT : ERR_NOT_FOUND; /* if-match on an object that does not
-                                                       * exist */
+    case 404: return writes ? ERR_CONFLICT : ERR_NOT_FOUND; /* if-match on a missing object */
     case 409:
     case 412: return ERR_CONFLICT;    /* the condition does not hold */
     case 503: return ERR_UNAVAILABLE; /* the store asks to slow down */
@@ -292,9 +290,7 @@ static enum err s3_write(struct checkpoint_store *store, uint32_t partition,
     if (!err)
         err = put(s, name, there ? "if-match" : "if-none-match", there ? expected->text : "*",
                   content, &answer, note);
-    if (!err && !answer.etag[0])
-        err = ERR_UNKNOWN; /* the write succeeded, but its version is
-                            * unknown */
+    if (!err && !answer.etag[0]) err = ERR_UNKNOWN; /* written, but with unknown version */
     if (!err) snprintf(ret_version->text, sizeof ret_version->text, "%s", answer.etag);
     return err;
 }

@@ -172,8 +172,7 @@ static void host_take_answer(struct worker_host *h, const struct beat_answer *a)
 /* Another process has our id: stop work on everything we hold, and register less often. */
 static void host_id_in_use(struct worker_host *h, struct str why)
 {
-    /* After a restart some refusals are normal, because the previous process was active a moment
-     * ago. */
+    /* After a restart some refusals are normal: the previous process was active a moment ago. */
     bool usual = h->life.refusals < REFUSALS_USUAL;
     uint64_t pause_ms = life_refused(&h->life);
 
@@ -196,9 +195,7 @@ void host_beat_answered(struct worker_host *h, const struct beat_answer *answer)
         LOG_WARN(h->options.log, "heartbeat was not acknowledged",
                  log_i64("status", answer->status), log_str("why", answer->text));
         h->counts.beats_failed++;
-        if (answer->reset)
-            host_forget(h); /* the heartbeat was refused because of our
-                             * registration */
+        if (answer->reset) host_forget(h); /* refused because of our registration */
     } else {
         host_take_answer(h, answer);
     }

@@ -29,10 +29,8 @@ struct worker_host_options {
     const char *const *coordinators; /* ends with NULL */
     const char *worker_id, *run_id;
     uint64_t heartbeat_interval_ms, self_fence_timeout_ms, drain_deadline_ms;
-    struct checkpoint_store *store; /* borrowed; NULL: no checkpoints, partitions start at their
-                                     * beginning */
-    const char *input;              /* the input directory; NULL: partitions are held without
-                                     * work */
+    struct checkpoint_store *store; /* borrowed; NULL: partitions start at their beginning */
+    const char *input;              /* the input directory; NULL: partitions are held and idle */
     bool use_plugin;                /* call the first plugin for each record */
     uint64_t rate;                  /* maximal records per second; 0: no limit */
     struct plugins *plugins;        /* borrowed; may be NULL */
@@ -50,7 +48,6 @@ enum err worker_host_open(const struct worker_host_options *options, struct work
  * on_drained. */
 void worker_host_drain(struct worker_host *host);
 void worker_host_plugins_changed(struct worker_host *host); /* plugins_ready may have changed */
-/* Waits for the running job, then calls done(). No other callback follows this call. NULL is
- * fine. */
+/* Waits for the running job, then calls done(). No other callback follows. NULL is fine. */
 void worker_host_close(struct worker_host *host, void (*done)(void *owner), void *owner);
 #endif

@@ -21,13 +21,11 @@ enum {
     BACKOFF_FIRST_MS = 50,
     BACKOFF_MAX_MS = 1000, /* a longer pause could fence the worker needlessly */
     DIAL_TIMEOUT_MS = 2000,
-    PING_AFTER_MS = 10000, /* of silence on the spare connection; the other one carries
-                            * heartbeats */
+    PING_AFTER_MS = 10000, /* silence on the spare connection; the other one is in use */
     PING_TIMEOUT_MS = 5000,
     HOST_CALLS_CALL_TIMEOUT_MS = 5000,
     LEAVE_TIMEOUT_MS = 1000,
-    WATCH_AGAIN_FIRST_MS = 500, /* not urgent: the next heartbeats bring the same assignments, only
-                                 * later */
+    WATCH_AGAIN_FIRST_MS = 500, /* not urgent: heartbeats bring the same assignments later */
     WATCH_AGAIN_MAX_MS = 4000,
     SILENCE_TIMEOUTS = 2, /* heartbeat timeouts until a connection without an answer is closed */
     ANSWER_ARENA_MAX = 64 << 20,

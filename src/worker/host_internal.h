@@ -137,8 +137,7 @@ enum err calls_open(struct worker_host *host, struct note *note); /* errors as r
 bool beat_send(struct worker_host *host, enum life_phase phase, uint64_t timeout_ms, double load);
 void call_register(struct worker_host *host, uint64_t interval_ms);
 bool call_leave(struct worker_host *host, uint64_t incarnation, const char *reason);
-/* Starts a request in host->request with the fields that all requests about a registration
- * share. */
+/* Starts a request in host->request with the fields common to requests about a registration. */
 struct pack host_call_begin(struct worker_host *host, uint64_t incarnation);
 /* Packs a RevokedPartition or CheckpointedPartition; `reference` may be empty. */
 void call_pack_checkpoint(struct worker_host *host, struct pack *request, uint32_t field,

@@ -290,8 +290,7 @@ static void job_done(struct job *base, enum err err)
     h->busy_ms += mono_elapsed_ms(h->job_began, now);
     if (h->options.plugins) plugins_busy(h->options.plugins, false);
     if (!h->closing)
-        (void)host_check_fence(h); /* before using the result; the job's partition is still ours
-                                    * here */
+        (void)host_check_fence(h); /* before using the result; the partition is still the job's */
     part->busy = false;
     if (h->closing || err) {
         if (part->dropped) part_free(part); /* otherwise the row keeps the partition */
@@ -371,9 +370,7 @@ static void parts_submit(struct worker_host *h, struct tenure *row, mono_time no
     /* Reading may take long, so a write without reading gets the whole time. */
     if (work && !row->want_write) h->job.records_max = records_max(h, now);
     job_init(&h->job.job, job_run, job_done);
-    if (worker_submit(h->thread, &h->job.job))
-        return; /* cannot be full; closed means the worker is
-                 * ending */
+    if (worker_submit(h->thread, &h->job.job)) return; /* full is impossible; closed: ending */
     part->busy = true;
     h->job_runs = true;
     h->job_began = now;

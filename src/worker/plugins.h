@@ -19,10 +19,8 @@ struct plugins_options {
     const struct log_source *log;
     const char *const *manifests; /* paths; ends with NULL */
     bool hot_reload;
-    uint64_t bind_ms;               /* time until a sidecar must accept connections; 0: the
-                                     * default */
-    const char *storage_path;       /* file that stores the manifests as plugins/<name>:
-                                     * database.h */
+    uint64_t bind_ms;               /* time until a sidecar must accept connections; 0: default */
+    const char *storage_path;       /* file with the manifests as plugins/<name>: database.h */
     void (*on_change)(void *owner); /* the result of plugins_ready may have changed */
     /* A plugin could not be started at all. */
     void (*on_failed)(void *owner, enum err err, const struct note *note);
@@ -33,12 +31,10 @@ struct plugins_options {
  * error *ret_plugins is set, and plugins_close closes the plugins loaded so far. */
 enum err plugins_open(const struct plugins_options *options, struct plugins **ret_plugins,
                       struct note *note);
-bool plugins_ready(const struct plugins *plugins); /* true if all plugins accept calls, or if there
-                                                    * is no plugin */
+bool plugins_ready(const struct plugins *plugins); /* all plugins accept calls, or there is none */
 /* A job that may call plugins is about to run, or has ended. */
 void plugins_busy(struct plugins *plugins, bool busy);
-void plugins_reload(struct plugins *plugins); /* reloads all plugins, as if their files had changed;
-                                               * for SIGHUP */
+void plugins_reload(struct plugins *plugins); /* reloads all plugins, changed or not; SIGHUP */
 void plugins_halt(struct plugins *plugins);   /* the worker is fenced: kills the sidecars */
 void plugins_resume(struct plugins *plugins);
 void plugins_close(struct plugins *plugins, void (*done)(void *owner), void *owner);

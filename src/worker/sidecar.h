@@ -33,13 +33,12 @@ struct sidecar_options { /* texts are copied; the words of the command are borro
     void (*on_failed)(void *owner, enum err err, const struct note *note);
     void *owner;
 };
-/* Starts the process. Errors of process_start with a note, for example if the program does not
- * exist. */
+/* Starts the process. Errors of process_start with a note, for example a missing program. */
 enum err sidecar_open(const struct sidecar_options *options, struct sidecar **ret_sidecar,
                       struct note *note);
 bool sidecar_ready(const struct sidecar *sidecar);
 int sidecar_pid(const struct sidecar *sidecar); /* 0: no process now */
-/* Sends SIGTERM, later SIGKILL, and starts a new process on the same socket. No call may be under
+/* Sends SIGTERM, later SIGKILL, and starts a new process on the socket. No call may be under
  * way. */
 void sidecar_reload(struct sidecar *sidecar);
 /* Kills the process at once. No process is started until sidecar_resume. */

@@ -72,9 +72,7 @@ static enum err line_wait(int fd, short what, uint64_t deadline)
 
     if (now >= deadline) return ERR_TIMEOUT;
     ready = poll(&one, 1, (int)(deadline - now));
-    if (ready < 0 && errno == EINTR)
-        return ERR_OK; /* the caller tries the transfer and waits
-                        * again */
+    if (ready < 0 && errno == EINTR) return ERR_OK; /* the caller tries again */
     if (ready < 0) return ERR_UNAVAILABLE;
     return ready == 0 ? ERR_TIMEOUT : ERR_OK;
 }
@@ -134,9 +132,7 @@ static enum err line_call_once(struct sidecar_line *line, uint64_t deadline, str
 
     if (!err) err = line_move(line->fd, true, line->work.data, line->work.len, deadline);
     if (!err) err = line_receive_frame(line->fd, deadline, reply);
-    if (err)
-        line_hang_up(line); /* close the connection, so that a late answer is not taken for a
-                             * later one */
+    if (err) line_hang_up(line); /* close: a late answer must not be taken for a later one */
     return err;
 }
 

@@ -15,8 +15,8 @@
 
 enum {
     TALLY_KEY_MAX = 256,
-    TALLY_KEYS_MAX = 1 << 20, /* keys of one partition; ERR_FULL stops the partition with an error
-                               * message */
+    TALLY_KEYS_MAX = 1 << 20, /* keys of one partition; ERR_FULL stops the partition with an
+                               * error */
     TALLY_SOURCES_MAX = 4096, /* inputs of one partition */
     TALLY_SOURCE_MAX = 255,
 };
@@ -49,7 +49,6 @@ enum err tally_set_offset(struct partition_tally *tally, struct str source, uint
 /* Writes two JSON members: node_snapshots, {"totals":{"KEY":[COUNT,SUM]},"rejected":N}, and
  * input_offsets, {"SOURCE":OFFSET}. Keys are sorted, so the same totals give the same bytes. */
 enum err tally_write(const struct partition_tally *tally, struct ndjson *into);
-/* Reads a record written by tally_write. After ERR_PARSE and ERR_NOMEM the previous content is
- * lost. */
+/* Reads a record of tally_write. After ERR_PARSE and ERR_NOMEM the previous content is lost. */
 enum err tally_read(struct partition_tally *tally, const struct json *record, struct note *note);
 #endif

@@ -204,8 +204,7 @@ void task_refuse(struct core *core, struct machine_task *task, struct str text, 
 
     if (!task_machine(core, task, &m)) return;
     m.last_error = str_of(error, (size_t)len);
-    if (task->cause == CAUSE_FAILED) { /* keep the record: its original error is more useful than
-                                        * this one */
+    if (task->cause == CAUSE_FAILED) { /* keep the record: its error is more useful than this one */
         work_failed(core, task->work, most);
     } else {
         m.state = MACHINE_FAILED;
@@ -261,8 +260,7 @@ static void task_answered(struct core *core, struct machine_task *task,
         break;
     case CALL_UNKNOWN: task_unknown(core, task, answer->text); break;
     case CALL_UNSENT:
-        if (!core_acts(core)) { /* the call will never be sent: the provider's record is the
-                                 * machine's state */
+        if (!core_acts(core)) { /* the call will never be sent: believe the provider */
             task_suppress(core, task, true);
             break;
         }

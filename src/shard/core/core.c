@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens and closes the core, applies the defaults of its options, and begins its events. Decide
+/* Opens and closes the core, applies the defaults of its options, begins its events. Decide
  * thread. */
 #include "shard/core/running_actions.h"
 

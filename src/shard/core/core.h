@@ -91,8 +91,7 @@ struct core_options {
 
 enum err core_open(const struct core_options *options, struct core **ret_core); /* ERR_NOMEM */
 void core_close(struct core *core);                                             /* NULL is fine */
-/* The table of the shard's resource names. Build machines and needs for the core with this
- * table. */
+/* The table of the shard's resource names, for building the machines and needs of the core. */
 struct dimensions *core_dimensions(struct core *core);
 
 /* -- List: reconcile.c -- */
@@ -113,10 +112,8 @@ void core_list_gone(struct core *core, struct str id, mono_time now, struct effe
 /* `whole`: machines missing from a full List are removed, unless suspiciously many are missing. Not
  * `whole` (the call failed or was cut off): nothing is removed. */
 void core_list_end(struct core *core, bool whole, mono_time now, struct effects *out);
-bool core_listed(const struct core *core); /* true after the first complete List; used for
-                                            * readiness */
-/* The next List must be full: a record of the delta was refused, or the shard was given more
- * domains. */
+bool core_listed(const struct core *core); /* a List was complete; used for readiness */
+/* The next List must be full: a record of the delta was refused, or new domains were assigned. */
 bool core_wants_full_list(const struct core *core);
 
 /* -- demand: demand.c -- */
@@ -131,8 +128,7 @@ enum err core_rollup(struct core *core, struct str cluster, const struct need *r
 void core_rollup_refused(struct core *core, struct str cluster, const char *why,
                          struct effects *out);
 enum operator_link {
-    OPERATOR_AWAY,           /* the session ended; the driver has answered its waiting blob
-                              * requests */
+    OPERATOR_AWAY,           /* the session ended; the driver has answered its blob requests */
     OPERATOR_CONNECTED,      /* a session was installed */
     OPERATOR_REPORTS_DRAINS, /* a session was installed, and the operator reports finished drains */
 };
@@ -296,8 +292,8 @@ struct count_by_name {
     struct str name;
     uint32_t count;
 };
-struct core_summary { /* allocated in the arena; texts and shortfalls belong to the core until the
-                       * next cycle */
+struct core_summary { /* allocated in the arena; texts and shortfalls are the core's until the next
+                       * cycle */
     uint32_t machines, free;
     const struct count_by_name *types, *zones; /* sorted by name */
     size_t type_count, zone_count;
@@ -325,8 +321,7 @@ enum drain_wait {
     DRAIN_WAIT_DRAINED,     /* the operator reported the machine drained */
     DRAIN_WAIT_GRACE_ENDED, /* the grace period ended first */
     DRAIN_WAIT_AWAY,        /* the operator was away and did not return in time */
-    DRAIN_WAIT_NO_OPERATOR, /* no wait, because no operator was connected or it was away for too
-                             * long */
+    DRAIN_WAIT_NO_OPERATOR, /* no wait: no operator was connected, or it was away for too long */
     DRAIN_WAIT_COUNT
 };
 const char *drain_wait_name(enum drain_wait wait); /* "grace_ended" */
@@ -345,13 +340,11 @@ struct core_counts {
     uint64_t doubts;             /* calls with an unknown outcome */
     uint64_t called_again;       /* calls repeated because a machine stayed in a passing state */
     uint64_t given_back;         /* tries to Delete a Failed machine */
-    uint64_t delete_unsupported; /* Deletes of Failed and of released machines that the provider
-                                  * does not support */
+    uint64_t delete_unsupported; /* Deletes that the provider does not support */
     uint64_t drain_waits[DRAIN_WAIT_COUNT]; /* finished waits for an operator, by result */
     uint32_t drains_waiting;                /* drains that wait for an operator now */
     uint32_t blobs_waiting;                 /* actions that wait for a bootstrap blob now */
-    uint32_t queued, inflight;              /* inflight: without actions that wait for an
-                                             * operator */
+    uint32_t queued, inflight;              /* inflight: does not count waits for operators */
     uint32_t in_doubt;                      /* machines with an unanswered call, queried by Get */
     /* Gauges of the last cycle. */
     uint32_t shortfalls; /* all shortfalls; the next two arrays cover the first LEDGER_TOP */

@@ -35,13 +35,12 @@ struct listing { /* the List being read, or the last one */
                                  * until the next full one */
     uint32_t holds, first_held; /* holds: full Lists in a row that left out too many machines;
                                  * first_held: number of the first one */
-    size_t left_out;            /* machines missing from all held Lists, counted when the last List
-                                 * was held */
+    size_t left_out;            /* machines missing from all held Lists, as of the last one */
 };
 struct scope { /* state of scope.c */
     struct arena arena;
     bool given;                  /* false: no domain was ever assigned, and every machine is ours */
-    const struct label *domains; /* sorted by key, then value; empty although `given`: no machine is
+    const struct label *domains; /* sorted by key, then value; empty and `given`: no machine is
                                   * ours */
     const struct str *keys;      /* the distinct keys; often one key for thousands of domains */
     size_t count, key_count;
@@ -69,8 +68,7 @@ struct core {
     struct parking *parking;
     struct ledger *ledger;
     struct core_counts counts;
-    struct arena scratch; /* temporary data of one event; also valid for one event: now, wall and
-                           * out */
+    struct arena scratch; /* temporary data of one event; now, wall and out also change per event */
     mono_time now;
     wall_time wall;
     struct effects *out; /* receives the effects of the event */
@@ -95,8 +93,7 @@ void core_end(const struct core *core); /* asserts the invariants, including tho
 
 /* -- whether an action may begin: queue.c -- */
 bool core_acts(const struct core *core);
-const char *core_hold_text(const struct core *core); /* why no action may begin; "" if actions may
-                                                      * begin */
+const char *core_hold_text(const struct core *core); /* why no action may begin; "" if allowed */
 
 /* -- logging: core.c -- */
 /* Adds a log line. Without memory the line is dropped, because no decision depends on log lines. */

@@ -127,8 +127,7 @@ static uint64_t provider_grace_ms(const struct machine_task *task, mono_time now
     return min_u64(task->grace_ms, max_u64(left, PROVIDER_GRACE_LEAST_MS));
 }
 
-/* For machines that are already drained, by their operator or by the provider, only a Get is
- * sent. */
+/* For machines already drained, by their operator or by the provider, only a Get is sent. */
 static void drain_call(struct core *core, struct machine_task *task)
 {
     uint64_t grace_ms = provider_grace_ms(task, core->now);

@@ -48,8 +48,7 @@ enum effect_kind {
     EFFECT_AUDIT,
     EFFECT_LOG,
     EFFECT_OBSERVE,    /* adds a duration to a histogram */
-    EFFECT_CYCLE_SOON, /* asks for an early cycle, because work that was held back or dropped may
-                        * now proceed */
+    EFFECT_CYCLE_SOON, /* asks for an early cycle, because held or dropped work may now proceed */
 };
 
 /* Histograms of shard.md 18; names without their prefix. */
@@ -84,8 +83,7 @@ struct effect {
     struct str machine;  /* machine id */
     struct str cluster;  /* the operator's cluster, or the cluster of Configure */
     uint64_t timeout_ms; /* for provider calls and ASK_BLOB */
-    struct str frame;    /* NODE_STATE: the encoded frame, added by the driver, in the list's
-                          * arena */
+    struct str frame;    /* NODE_STATE: the encoded frame, from the driver, in the list's arena */
     union {
         struct { /* CONFIGURE: shard_metadata, sorted by key */
             const struct label *metadata;
@@ -95,8 +93,8 @@ struct effect {
             uint64_t grace_ms;
             int32_t preemptor_priority; /* 0: voluntary */
         } drain;
-        const struct profile *profile; /* ASK_BLOB: the profile whose requirements are sent, in
-                                        * canonical order */
+        const struct profile *profile; /* ASK_BLOB: the profile whose sorted requirements are
+                                        * sent */
         const struct machine *node;    /* NODE_STATE: the current record */
         struct capacity_offer capacity;
         struct { /* AUDIT */
@@ -119,8 +117,7 @@ struct effect {
     };
 };
 
-void effect_check(const struct effect *effect); /* asserts that the effect has all fields of its
-                                                 * kind */
+void effect_check(const struct effect *effect); /* asserts that all fields of its kind are set */
 
 struct effects { /* the owner zeroes the struct and calls effects_init() */
     struct arena arena;

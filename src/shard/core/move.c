@@ -32,8 +32,7 @@ enum err core_send_state(struct core *core, struct str cluster, const struct mac
     return ERR_OK;
 }
 
-/* Removes the fields that have no meaning in the machine's state. The inventory does not store
- * them. */
+/* Removes the fields without meaning in the machine's state. The inventory does not store them. */
 static struct machine meaning(const struct machine *given)
 {
     struct machine m = *given;
@@ -46,8 +45,7 @@ static struct machine meaning(const struct machine *given)
     return m;
 }
 
-/* True if nothing that operators see has changed. Prices are ignored, because they change all
- * day. */
+/* True if nothing that operators see has changed. Ignores prices, which change all day. */
 static bool shows_same(const struct machine *a, const struct machine *b)
 {
     return a->state == b->state && str_equal(a->cluster, b->cluster) &&
@@ -73,8 +71,7 @@ enum err core_move(struct core *core, const struct machine *to, enum inventory_s
 
     if (err) return err;
     from = was.machine.state;
-    err = text_copy(&core->scratch, m.host_ref, &m.host_ref); /* both texts may be views of the
-                                                               * replaced record */
+    err = text_copy(&core->scratch, m.host_ref, &m.host_ref); /* may be views of the old record */
     if (!err) err = text_copy(&core->scratch, m.id, &m.id);
     if (err) return err;
     err = tally_find(&core->tally, &was.machine, &from_place);

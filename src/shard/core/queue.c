@@ -313,8 +313,7 @@ void running_list_begin(struct core *core, enum list_kind kind)
     h->list_cycles = 0;
     if (kind == LIST_FULL || h->deltas) return;
     h->deltas = true;
-    /* Records of pending machines in full Lists were left to the next List, which will be a
-     * delta. */
+    /* Records of pending machines in full Lists were left to the next List: it will be a delta. */
     if (h->overlooked) core->full_list_wanted = true;
 }
 
@@ -416,8 +415,7 @@ void running_start(struct core *core)
         arena_reset(&core->scratch); /* thousands of tasks may begin in one event */
         task_begin(core, task);
     }
-    /* Asks for a cycle at a quarter of the queue, so that the queue is refilled before it is
-     * empty. */
+    /* Asks for a cycle at a quarter of the queue, so that it is refilled before it is empty. */
     if (h->dropped && core->counts.queued <= core->options.queue_max / 4 &&
         effects_add(core->out, EFFECT_CYCLE_SOON)) {
         h->dropped = false;

@@ -29,8 +29,8 @@ enum {
     REMOVALS_MIN = 10,         /* fewer removals than this are accepted, whatever their share */
     REMOVAL_CONFIRMATIONS = 3, /* the same number as for roll-ups */
     LIST_LINES_MOST = 20,      /* per kind and List: refused records that are logged individually */
-    SPOILT_MOST = 6,           /* at most 64 Lists between full ones if a provider always sends
-                                * refused records */
+    SPOILT_MOST = 6,           /* at most 64 Lists between full ones if records are always
+                                * refused */
 };
 
 void core_list_begin(struct core *core, enum list_kind kind)
@@ -43,8 +43,7 @@ void core_list_begin(struct core *core, enum list_kind kind)
     l->failed = false;
     l->settles = core->running->settle_due;
     l->records = l->refused = l->surprises = l->nameless = l->untaken = 0;
-    if (kind == LIST_FULL) { /* wanted again until its end, because the domains may change while it
-                              * is read */
+    if (kind == LIST_FULL) { /* wanted again until the end: the domains may change meanwhile */
         l->owed = l->owed || core->full_list_wanted;
         core->full_list_wanted = false;
     }
@@ -93,8 +92,7 @@ void core_list_refused(struct core *core, struct str id, const char *why, struct
     core->listing.records++;
     core->listing.untaken++;
     if (id.len && id.len <= ID_MAX)
-        (void)inventory_list_record(core->inventory, &named); /* the record is invalid, but the
-                                                               * machine exists */
+        (void)inventory_list_record(core->inventory, &named); /* invalid, but the machine exists */
     else
         core->listing.nameless++;
     record_refuse(core, id.len <= ID_MAX ? id : STR_EMPTY, MACHINE_FAULT_STRUCTURAL, why);
@@ -177,8 +175,7 @@ static bool record_bind(struct core *core, const struct record *record, const st
     rebound = to->cluster.len && !str_equal(to->cluster, was->cluster);
     kept = machine_state_keeps_stamp(was->state) && !rebound;
     if (machine_state_keeps_stamp(to->state) && !kept) {
-        /* Bound by us before an answer was lost, or by another process: the metadata names the
-         * Need. */
+        /* Bound by us before an answer was lost, or by another process: metadata names the Need. */
         record_restore(core, to, record->metadata, record->metadata_count);
     } else {
         to->stamp = was->stamp;
@@ -215,9 +212,7 @@ static enum err record_known(struct core *core, const struct record *record)
     (void)snprintf(cluster_was, sizeof cluster_was, "%.*s", STR_ARG(was.machine.cluster));
     err = core_move(core, &to, INVENTORY_OBSERVED, &edge, &note);
     if (err) return err;
-    if (rebound && edge == EDGE_REFUSED)
-        edge = EDGE_FOREIGN; /* only the binding changed, not the
-                              * state */
+    if (rebound && edge == EDGE_REFUSED) edge = EDGE_FOREIGN; /* the state did not change */
     if (edge != EDGE_REFUSED) record_surprise(core, &to, was.machine.state, edge, cluster_was);
     return ERR_OK;
 }
@@ -409,8 +404,7 @@ static void list_remove_missing(struct core *core)
     if (l->holds < REMOVAL_CONFIRMATIONS) {
         l->left_out = list_left_out(core, l->first_held, SIZE_MAX);
         core->counts.lists_held++;
-        core->full_list_wanted = true; /* a delta would neither confirm nor correct the missing
-                                        * machines */
+        core->full_list_wanted = true; /* a delta would not confirm missing machines */
         core_log(core, CORE_WARN, "provider List held back: too many machines are missing from it",
                  "missing=%zu machines=%u records=%u said=%u of=%d", count,
                  inventory_counts(core->inventory).machines, l->records, l->holds,
@@ -423,9 +417,7 @@ static void list_remove_missing(struct core *core)
         core->full_list_wanted = true;
         return;
     }
-    if (count < left_out)
-        core->full_list_wanted = true; /* a delta would not leave these machines
-                                        * out */
+    if (count < left_out) core->full_list_wanted = true; /* a delta would not repeat this */
     core_log(core, CORE_WARN, "held provider List accepted", "missing=%zu in every one of %d",
              count, REMOVAL_CONFIRMATIONS);
     machines_remove(core, ids, count);

@@ -25,8 +25,8 @@
 
 enum task_step {
     STEP_WAITING,
-    STEP_OPERATOR, /* Draining: the operator evicts pods; the provider was not called yet. Not
-                    * counted as running */
+    STEP_OPERATOR, /* Draining: the operator evicts pods before the provider is called. Not
+                    * running */
     STEP_CREATE,   /* the provider was called and has not answered; the next steps likewise */
     STEP_BLOB,     /* the operator was asked for a bootstrap blob. Not counted as running */
     STEP_CONFIGURE,
@@ -55,7 +55,7 @@ struct machine_task {
     int32_t priority;
     double interruption_dollars, reclamation_dollars;
     uint64_t grace_ms;
-    mono_time since, asked; /* since: the passing state began; asked: the step's effect was
+    mono_time since, asked; /* since: start of the passing state; asked: when the effect was
                              * created */
     struct str machine, cluster;
     struct need_key key; /* as in struct action */
@@ -110,8 +110,7 @@ struct effect *task_effect(struct core *core, const struct machine_task *task,
  * may begin any more. Then the task is ended, the machine stays in its passing state, and a later
  * Get resolves that state. */
 struct effect *task_call(struct core *core, struct machine_task *task, enum task_step step);
-/* Reads the live record of the task's machine. If there is no record, ends the task and returns
- * false. */
+/* Reads the live record of the task's machine. Without a record ends the task and returns false. */
 bool task_machine(struct core *core, struct machine_task *task, struct machine *ret_machine);
 /* If the machine's domain was taken away after the decision, the machine belongs to another shard.
  * Then ends the task and returns false. */
@@ -178,8 +177,7 @@ void drain_due(struct core *core, struct machine_task *task);
 
 enum work_kind {
     WORK_QUIET,   /* nothing to do; only remembers refusals for a while */
-    WORK_PASSING, /* the provider works on the machine; if that takes too long: Get, then the call
-                   * again */
+    WORK_PASSING, /* the provider works on the machine; if too long: Get, then the call again */
     WORK_DOUBT,   /* the outcome of a call is unknown; Get until the provider reports a state */
     WORK_REFUSED, /* in back-off; then a Get, whose answer is accepted */
     WORK_FAILED,  /* the provider reports Failed; Delete, with growing pauses */
@@ -269,8 +267,8 @@ struct running_actions {
     struct list waiting;
     struct list ready; /* held tasks that may continue; they precede `waiting` */
     uint32_t serial;   /* high half of the last task number */
-    bool dropped;      /* an action found the queue full: a cycle must follow when the queue has
-                        * drained */
+    bool dropped;      /* an action found the queue full: when it has drained, a cycle must
+                        * follow */
     bool list_open;
     uint32_t list_cycles; /* cycles since the current List began */
     bool deltas;          /* the Lists are deltas, with occasional full ones */

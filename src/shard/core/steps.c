@@ -192,8 +192,7 @@ void bootstrap_blob(struct core *core, struct machine_task *task, enum blob_end 
     case BLOB_NO_ROOM:
         roll_back(core, task, OUTCOME_BLOB_ERROR, STR("no room for the blob: too many wait"));
         break;
-    case BLOB_ERROR: /* the machine is sound; with a back-off another machine would be bought in its
-                      * place */
+    case BLOB_ERROR: /* the machine is sound; a back-off would make the shard buy another one */
         roll_back(core, task, OUTCOME_BLOB_ERROR, text);
         break;
     }
@@ -211,8 +210,7 @@ static void ack_bind(const struct machine_task *task, struct machine *m, bool do
         machine_unbind(m);
         if (task->step == STEP_DELETE) m->host_provider = m->host_ref = STR_EMPTY;
         if (task->step == STEP_CREATE && task->cause == CAUSE_STUCK)
-            m->promised = task_promise(task); /* the machine is kept for the Need it was bought
-                                               * for */
+            m->promised = task_promise(task); /* kept for the Need it was bought for */
     }
 }
 
@@ -251,8 +249,7 @@ void call_acked(struct core *core, struct machine_task *task, const struct call_
         ack_of_failed(core, task, answer);
         return;
     }
-    if (configure && said->state == MACHINE_IDLE) { /* harmless: the next cycle uses the machine
-                                                     * again */
+    if (configure && said->state == MACHINE_IDLE) { /* harmless: the next cycle retries */
         task_believe(core, task, answer, OUTCOME_RACED_TO_IDLE);
         return;
     }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Counts of machines per instance type and zone, and the lowest price of an Idle machine per type.
- * The counts follow every change, so that no query walks all machines. Real states, not planned
- * ones. */
+ * The counts follow every change, so that no query walks all machines. They count real states. */
 #ifndef SHARD_CORE_TALLY_H
 #define SHARD_CORE_TALLY_H
 #include "base/map.h"
@@ -9,8 +8,7 @@
 #include "model/penalty.h"
 #include "shard/state/inventory.h"
 
-struct tally_entry { /* counts of one type or zone; the name follows in memory; freed with its last
-                      * machine */
+struct tally_entry { /* counts of one type or zone; the name follows; freed with its last machine */
     struct str name;
     uint32_t machines, idle, speculative;
     /* The lowest price of an Idle machine, and how many Idle machines have that price. If the count
@@ -25,8 +23,7 @@ struct tally {
 void tally_init(struct tally *tally, uint64_t seed);
 void tally_deinit(struct tally *tally);
 
-/* The entries that count a machine. Contains no text of the machine, so it can outlive the
- * record. */
+/* The entries that count a machine. Contains no text of the machine, so can outlive the record. */
 struct tally_place {
     struct tally_entry *type, *zone; /* NULL: the machine has none */
     uint32_t *bucket;

@@ -134,8 +134,7 @@ static uint64_t rest_ms(const struct core *core, const struct machine_work *w, b
     return ms - str_hash(work_id(w), w->refusals) % (ms / 4 + 1);
 }
 
-/* Returns when a passing state has lasted too long. A drain gets additional time beyond its grace
- * period. */
+/* Returns when a passing state has lasted too long. A drain gets time beyond its grace period. */
 static mono_time stuck_at(const struct core *core, const struct machine_work *w,
                           enum machine_state state)
 {
@@ -167,8 +166,7 @@ static void work_get(struct core *core, struct machine_work *w)
     struct effect *effect;
 
     assert(!w->asked);
-    work_due(core, w, mono_after(core->now, 1)); /* if the Get cannot be sent now, a later cycle
-                                                  * tries again */
+    work_due(core, w, mono_after(core->now, 1)); /* without a Get a later cycle tries again */
     if (h->asking >= asking_most(core) || text_copy(&core->out->arena, work_id(w), &id)) return;
     effect = effects_add(core->out, EFFECT_GET);
     if (!effect) return;
@@ -187,8 +185,7 @@ static uint32_t cluster_hash(const struct core *core, struct str cluster)
     return (uint32_t)str_hash(cluster, core->options.seed) | 1; /* never 0, because 0 means none */
 }
 
-/* Stores what outlives the task: the start of a passing state, and the data for repeating its
- * call. */
+/* Stores what outlives the task: start of the passing state, and data for repeating its call. */
 static void work_remember(struct core *core, struct machine_work *w,
                           const struct machine_task *task)
 {
@@ -313,8 +310,7 @@ void work_quiet(struct core *core, struct machine_work *w)
 
 void work_unplan(struct core *core, struct machine_work *w)
 {
-    /* Usually no plan exists any more. Without memory the plan stays until the machine is looked at
-     * again. */
+    /* Usually no plan exists any more. Without memory the plan stays until the next look. */
     if (inventory_unplan(core->inventory, work_id(w)) != ERR_NOMEM || w->kind != WORK_QUIET) return;
     work_become(core, w, WORK_DOUBT);
     if (!w->asked) work_due(core, w, core->now);
@@ -459,8 +455,7 @@ void core_got(struct core *core, struct str machine, const struct call_answer *a
     if (w->kind == WORK_QUIET) {
         work_quiet(core, w);
     } else if (stale) {
-        if (w->kind == WORK_DOUBT || w->kind == WORK_DRAINED) /* the other kinds keep their
-                                                               * deadline */
+        if (w->kind == WORK_DOUBT || w->kind == WORK_DRAINED) /* other kinds keep their deadline */
             work_due(core, w, w->kind == WORK_DOUBT ? now : w->until);
     } else if (answer->end == CALL_NOT_FOUND) {
         reconcile_gone(core, machine);
@@ -526,8 +521,7 @@ static void work_give_back(struct core *core, struct machine_work *w, const stru
     struct action action = {.kind = ACTION_DELETE, .machine = m->id, .cluster = m->cluster};
     struct machine_task *task;
 
-    if (task_open(core, &action, NULL, CAUSE_FAILED, &task)) /* the queue is full; derived again
-                                                              * later */
+    if (task_open(core, &action, NULL, CAUSE_FAILED, &task)) /* full: derived again later */
         work_due(core, w, mono_after(core->now, 1));
 }
 

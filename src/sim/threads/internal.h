@@ -24,8 +24,7 @@ struct sim_threads {
 };
 #define SIM_THREADS_FOREVER UINT64_MAX
 
-struct sim_threads *threads_here(void); /* the threads of the process whose turn it is; NULL:
-                                         * none */
+struct sim_threads *threads_here(void); /* the threads of the process in its turn; NULL: none */
 uint64_t threads_now_ns(const struct sim_threads *threads);
 /* Blocks the calling fiber until `what` is woken or the process's monotonic clock reaches
  * `until_ns`. False: the time was reached. */

@@ -195,8 +195,7 @@ static void threads_run_ready(struct post *post)
 
     p->posted = false;
     list_init(&batch);
-    list_splice(&batch, &p->ready); /* threads that become ready now run after the loop's own
-                                     * turn */
+    list_splice(&batch, &p->ready); /* threads that become ready run after the loop's own turn */
     for (struct thread *t; (t = draw_ready(&batch, p));) threads_run_one(t);
     LIST_EACH_SAFE(&p->threads, node, following)
     {

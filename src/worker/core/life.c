@@ -116,9 +116,7 @@ bool life_advised(struct worker_life *life, uint64_t interval_ms)
 {
     uint64_t wanted = max_u64(interval_ms, life->options.interval_ms);
 
-    if (wanted < life->interval_ms)
-        life->interval_ms = wanted; /* a shorter interval is always
-                                     * safe */
+    if (wanted < life->interval_ms) life->interval_ms = wanted; /* a shorter one is always safe */
     return wanted > life->interval_ms && life->registered;
 }
 
@@ -167,9 +165,7 @@ void life_registered(struct worker_life *life, uint64_t interval_ms, const struc
     life->fence_ms = life_fence_ms(life, terms);
     life->coordinator_fence_ms = terms->fence_ms;
     life->base_ms = max_u64(life->options.interval_ms, terms->interval_ms);
-    if (!life->answered)
-        return; /* fenced in the meantime: the next answer asks to register
-                 * again */
+    if (!life->answered) return; /* fenced: a later answer asks again */
     life->good_until.ms =
         min_u64(life->good_until.ms, good_until_ms(life, life->good_sent, life->good_lease_ms));
     life->registered = true;

@@ -51,20 +51,16 @@ struct worker_life {
     struct prng prng;
     boot_time seen; /* time of the last call */
     boot_time next_beat;
-    boot_time good_until; /* the last moment at which the worker may act; 0 before the first
-                           * answer */
-    boot_time good_sent;  /* good_sent: when the beat of good_until was sent; good_lease_ms: that
-                           * beat's lease */
+    boot_time good_until; /* last moment at which the worker may act; 0 before the first answer */
+    boot_time good_sent;  /* when the heartbeat of good_until was sent, and its lease */
     uint64_t good_lease_ms;
-    uint64_t fence_ms; /* in force: the minimum of our own and the coordinator's, since the last
-                        * registration */
+    uint64_t fence_ms; /* in force: minimum of ours and the coordinator's, since registration */
     uint64_t coordinator_fence_ms; /* last value from the coordinators; 0: never sent */
     uint64_t base_ms;     /* interval that fence_ms belongs to; a longer lease extends the fence */
     uint32_t refusals;    /* refusals in a row, because another process has our id */
     uint64_t interval_ms; /* in force: the interval advised by the service, if longer */
     uint64_t coord_epoch; /* highest epoch seen */
-    bool answered;        /* a coordinator with an acceptable epoch has answered since the last
-                           * fence */
+    bool answered;        /* a coordinator with an acceptable epoch answered since the last fence */
     bool registered, holding, draining;
 };
 
@@ -82,8 +78,7 @@ boot_time life_good_until(const struct worker_life *life); /* 0 if the worker ma
 /* A heartbeat was sent. The next one is due a jittered interval later; missed heartbeats are not
  * made up for. */
 void life_beat_sent(struct worker_life *life, boot_time now);
-void life_beat_now(struct worker_life *life); /* a phase changed, so the next heartbeat is due at
-                                               * once */
+void life_beat_now(struct worker_life *life); /* makes the next heartbeat due at once */
 /* The lease that the sender promises: the next heartbeat follows within this time. */
 uint64_t life_lease_ms(const struct worker_life *life);
 enum life_answer {
@@ -102,8 +97,7 @@ bool life_advised(struct worker_life *life, uint64_t interval_ms);
  * register again. */
 bool life_fence_changed(struct worker_life *life, uint64_t fence_ms);
 
-/* Another process has our worker id: the next heartbeat is due after a growing pause. Returns the
- * pause. */
+/* Another process has our worker id: the next heartbeat is due after a growing pause, returned. */
 uint64_t life_refused(struct worker_life *life);
 
 /* -- registration -- */
@@ -116,8 +110,7 @@ bool life_terms_fit(const struct worker_life *life, const struct life_terms *ter
  * also shortens the time granted by earlier answers. */
 void life_registered(struct worker_life *life, uint64_t interval_ms,
                      const struct life_terms *terms);
-void life_reset(struct worker_life *life); /* the service ordered: drop all grants and register
-                                            * again */
+void life_reset(struct worker_life *life); /* drop all grants and register again */
 void life_set_holding(struct worker_life *life, bool holding); /* holding: RUNNING, else READY */
 void life_drain(struct worker_life *life);                     /* cannot be undone */
 #endif

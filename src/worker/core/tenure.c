@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rows of a worker's partitions, sorted by partition. Each assignment creates a new array. No
+/* The rows of a worker's partitions, sorted by partition. Each assignment makes a new array. No
  * I/O. */
 #include "worker/core/tenure.h"
 
@@ -117,9 +117,7 @@ static struct tenure row_after(const struct tenure *held, const struct grant *gr
         if (newer || row.state != TENURE_GONE) row.state = TENURE_LEAVE;
         return row;
     }
-    if (newer)
-        row.state = TENURE_CLAIM; /* the token must be in the store before the worker
-                                   * writes */
+    if (newer) row.state = TENURE_CLAIM; /* store the token before writing */
     return row;
 }
 
@@ -156,8 +154,7 @@ enum err tenures_assign(struct tenures *t, uint64_t assignment_epoch, struct gra
 void tenures_drop_all(struct tenures *t, tenure_drop_fn *drop, void *owner)
 {
     for (size_t i = 0; i < t->count; i++) drop(owner, &t->rows[i]);
-    tenures_deinit(t); /* also resets the epoch, because the next assignment is the first of a new
-                        * registration */
+    tenures_deinit(t); /* resets the epoch too: the next assignment is of a new registration */
 }
 
 void tenures_leave_all(struct tenures *t)

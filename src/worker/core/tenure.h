@@ -29,8 +29,7 @@ enum tenure_ack { ACK_NONE, ACK_DUE, ACK_SENT };
 struct tenure {
     uint32_t partition;
     enum tenure_state state;
-    enum tenure_ack ack; /* GONE: whether the service must be notified that the partition was given
-                          * back */
+    enum tenure_ack ack; /* GONE: state of the acknowledgement that the partition was given back */
     uint64_t token;      /* the grant epoch */
     bool begun;          /* the partition was claimed, so there may be work to write when leaving */
     bool want_write;     /* a checkpoint was requested */
