@@ -66,7 +66,7 @@ struct leader_request { /* must be the first field of the service's own struct *
     struct proposal proposal;
 };
 
-/* Why this code answers a call itself. Only LEADER_UNKNOWN means: may have been applied. */
+/* Why this code answers a call itself. Only after LEADER_UNKNOWN may the call have been applied. */
 enum leader_refusal {
     LEADER_NOT_LEADER,
     LEADER_TOO_MANY,    /* requests_max is reached */

@@ -53,7 +53,7 @@ struct cycles {
     struct provider_fetch *fetch; /* NULL: no List is being read */
     mono_ns list_began;
     double list_seconds; /* duration of the last List */
-    bool listing;        /* from the request of the first page to the end of the last page */
+    bool listing;        /* true from the request of the first page to the end of the last page */
     bool delta, cut;     /* cut: a part of the page was lost in this process */
     bool arrived;        /* the provider has sent the whole page */
     uint64_t failed;     /* incomplete Lists in a row */

@@ -25,7 +25,7 @@ struct report_job {
     void *context;
     enum err err;
     bool scoped;       /* a domain was ever assigned to the shard */
-    struct buf fields; /* the domains are first */
+    struct buf fields; /* encoded fields, the domains first */
 };
 
 static void report_pack_counts(struct pack *pack, uint32_t field,

@@ -71,7 +71,7 @@ struct sessions_options {
     const struct sessions_events *events;
     void *owner;
     int64_t epoch; /* epoch of the shard, for acknowledgements */
-    /* 0: the default given in the comment. */
+    /* In each of these fields 0 selects the default in its comment. */
     uint32_t sessions_max;      /* 10,000; further sessions get RESOURCE_EXHAUSTED */
     uint32_t blobs_max;         /* 100,000 open blob requests */
     size_t rollup_max;          /* 256 MiB for one roll-up message */

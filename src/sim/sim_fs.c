@@ -12,7 +12,7 @@ static const uint32_t MILLION = 1000000;
 
 static struct sim_fs *disk_of(struct fs *fs)
 {
-    return (struct sim_fs *)fs; /* the first member */
+    return (struct sim_fs *)fs; /* `fs` is its first member */
 }
 
 /* -- cost and failure of a call -- */
@@ -138,7 +138,7 @@ static enum err disk_open(struct fs *fs, const char *path, uint32_t flags, uint3
     list_init(&file->link);
     list_append(&disk->files, &file->link);
     disk->files_live++;
-    *ret_file = (struct fs_file *)file; /* the first member */
+    *ret_file = (struct fs_file *)file; /* `base` is its first member */
     return ERR_OK;
 }
 

@@ -10,10 +10,10 @@
 #include <string.h>
 
 enum {
-    AFTERLIFE_ROUNDS_MAX = 1000, /* an endless chain of callbacks is a bug in a close path */
+    AFTERLIFE_ROUNDS_MAX = 1000, /* more rounds mean that a close path never ends */
     TURN_NS_MIN = 1000,          /* cost of a turn */
     TURN_NS_MAX = 20000,
-    DRAIN_ROUNDS_MAX = 1000000, /* likewise while draining; each timer is a round */
+    DRAIN_ROUNDS_MAX = 1000000, /* bound while draining, where each timer is a round */
 };
 static const struct io *io_of_turn;
 

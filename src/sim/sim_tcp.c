@@ -463,7 +463,7 @@ void sim_tcp_receive(struct sim_packet *packet)
         sim_packet_free(packet);
         break;
     case SIM_DATA:
-        if (s->state == SIM_SYN_SENT) { /* overtook the first answer: wait for that answer */
+        if (s->state == SIM_SYN_SENT) { /* the answer to our first packet is still under way */
             sim_packet_free(packet);
             break;
         }

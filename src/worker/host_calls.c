@@ -41,7 +41,7 @@ static bool beat_text(const struct rpc_client_call *call, struct str name, struc
     return rpc_call_trailer(call, name, ret_text) || rpc_call_header(call, name, ret_text);
 }
 
-/* False, and 0: the field is missing. */
+/* False and *ret_number 0: the field is missing. */
 static bool beat_number(const struct rpc_client_call *call, struct str name, uint64_t *ret_number)
 {
     struct str text;

@@ -264,7 +264,7 @@ struct resting {
 };
 struct resting_view {               /* allocated in the arena */
     const struct resting *machines; /* sorted by id */
-    size_t count;                   /* at most `most` */
+    size_t count;                   /* at most the requested number */
     uint64_t total;
     bool all; /* false: too many machines, only some of them were examined */
 };

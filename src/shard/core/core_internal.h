@@ -149,7 +149,7 @@ bool running_call_may_run(const struct core *core, struct str machine, enum mach
  * passing state or Failed. */
 /* call before the change; ERR_NOMEM */
 enum err running_reserve(struct core *core, const struct machine *machine);
-/* the change did not happen */
+/* the change failed: undo the reservation */
 void running_unreserve(struct core *core, struct str machine);
 void running_changed(struct core *core, const struct machine *machine, enum machine_state from);
 void running_gone(struct core *core, struct str machine);

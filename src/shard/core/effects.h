@@ -85,11 +85,11 @@ struct effect {
     uint64_t timeout_ms; /* for provider calls and ASK_BLOB */
     struct str frame;    /* NODE_STATE: the encoded frame, from the driver, in the list's arena */
     union {
-        struct { /* CONFIGURE: shard_metadata, sorted by key */
+        struct { /* fields of CONFIGURE; the metadata is shard_metadata, sorted by key */
             const struct label *metadata;
             size_t metadata_count;
         } configure;
-        struct { /* DRAIN, RECLAIM */
+        struct { /* fields of DRAIN and RECLAIM */
             uint64_t grace_ms;
             int32_t preemptor_priority; /* 0: voluntary */
         } drain;
@@ -97,7 +97,7 @@ struct effect {
                                         * sent */
         const struct machine *node;    /* NODE_STATE: the current record */
         struct capacity_offer capacity;
-        struct { /* AUDIT */
+        struct { /* fields of AUDIT */
             uint64_t cycle;
             enum action_kind kind;
             enum action_outcome outcome;
@@ -110,7 +110,7 @@ struct effect {
             const char *text;   /* static text */
             struct str details; /* "key=value key=value" */
         } log;
-        struct { /* OBSERVE */
+        struct { /* fields of OBSERVE */
             enum core_histogram histogram;
             double seconds;
         } observe;

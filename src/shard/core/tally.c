@@ -114,8 +114,8 @@ const struct tally_entry *tally_type(const struct tally *tally, struct str type)
     return map_get(&tally->types, type);
 }
 
-/* Walks the cohorts of Idle machines with this type. A cohort without members only has machines
- * with a queued action, which are still Idle. */
+/* Walks the cohorts of Idle machines with this type. A cohort may be empty because all its machines
+ * have a queued action; these machines are still Idle. */
 static void cheapest_find(struct tally_entry *entry, const struct inventory *inventory)
 {
     const struct posting *posting = inventory_posting(inventory, LABEL_INSTANCE_TYPE, entry->name);
