@@ -179,7 +179,7 @@ void request_reply_packed(struct leader_request *request, const struct pack *pac
 void request_end(struct leader_request *request, enum grpc_status status, bool applied_no,
                  const char *format, ...) __attribute__((format(printf, 4, 5)));
 void request_redirect(struct leader_request *request); /* redirects the caller to the leader */
-/* Refuses with the text of the rules. */
+/* Refuses with the service's text for `why`. */
 void request_refuse_as(struct leader_request *request, enum leader_refusal why);
 /* Answers with the log's error. Only ERR_UNKNOWN leaves open whether the proposal was applied. */
 void request_log_failed(struct leader_request *request, enum err err);

@@ -28,9 +28,9 @@ enum operator_frame_kind {
 struct operator_frame { /* views of the decoded bytes */
     enum operator_frame_kind kind;
     struct str payload;    /* encoded; for ROLLUP: the ClusterCapacityNeeds */
-    struct str cluster;    /* HELLO */
-    struct str version;    /* HELLO */
-    bool reports_drains;   /* HELLO */
+    struct str cluster;    /* HELLO: the operator's cluster */
+    struct str version;    /* HELLO: the operator's version */
+    bool reports_drains;   /* HELLO: the operator reports its drains */
     struct str request_id; /* BLOB; for RECLAIM_ACK and DRAIN_REPORT: the instruction id */
     struct str user_data;  /* BLOB: the bootstrap blob */
     struct str error;      /* BLOB: empty if there is a blob. DRAIN_REPORT: why the operator gave

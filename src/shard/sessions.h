@@ -42,7 +42,7 @@ static inline struct str action_key(const uint64_t *action)
     return str_of((const char *)action, sizeof *action);
 }
 
-struct session_blob { /* owner's memory; used by the sessions until on_blob */
+struct session_blob { /* memory of the owner; used by the sessions until on_blob */
     uint64_t action;  /* action of the owner; no two open requests may have the same */
     struct sessions *sessions;
     struct session *session; /* the session that the request was sent on */

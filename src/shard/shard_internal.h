@@ -122,8 +122,8 @@ void hold_fenced(struct shard *shard, struct str text); /* `text`: the provider'
 
 /* -- report.c -- */
 /* Passes the shard's domains to the core. `written`: result of writing the domain file, ERR_OK or
- * ERR_UNKNOWN. `left`: a domain that was taken away; `done` is called when no machine there serves
- * a cluster. An empty key: none. `done` may be NULL. ERR_NOMEM: `done` is not called. */
+ * ERR_UNKNOWN. `left`: a domain that was taken away; the result is ERR_BUSY while the core acts on
+ * machines there. An empty key: none. `done` may be NULL. ERR_NOMEM: `done` is not called. */
 enum err report_scope(struct shard *shard, enum err written, const struct label *left,
                       shard_domain_fn *done, void *context);
 void report_scope_owed(struct shard *shard); /* retries report_scope if needed */

@@ -59,7 +59,7 @@ void sim_trace(struct sim *sim, const struct sim_host *host, const char *format,
 
 /* -- running -- */
 enum sim_end {
-    SIM_REACHED,   /* the end of the time, or the condition holds */
+    SIM_REACHED,   /* the time has passed, or the condition holds */
     SIM_LATE,      /* the time ended before the condition held */
     SIM_QUIET,     /* no event is scheduled any more */
     SIM_EXHAUSTED, /* events_max is reached */

@@ -97,7 +97,7 @@ static enum err file_read(struct checkpoint_store *store, uint32_t partition, st
         if (err && err != ERR_NOT_FOUND) break; /* another worker removed the file */
         note_set(note, "%s is damaged", path);
     }
-    if (!err && v.count) return ERR_CORRUPT; /* all are damaged: investigate */
+    if (!err && v.count) return ERR_CORRUPT; /* all versions are damaged */
     if (err && err != ERR_NOT_FOUND) note_set(note, "%s: %s", path, err_text(err));
     return err && err != ERR_NOT_FOUND ? err : v.count ? ERR_CONFLICT : ERR_NOT_FOUND;
 }

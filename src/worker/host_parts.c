@@ -370,7 +370,7 @@ static void parts_submit(struct worker_host *h, struct tenure *row, mono_time no
     /* Reading may take long, so a write without reading gets the whole time. */
     if (work && !row->want_write) h->job.records_max = records_max(h, now);
     job_init(&h->job.job, job_run, job_done);
-    if (worker_submit(h->thread, &h->job.job)) return; /* full is impossible; closed: ending */
+    if (worker_submit(h->thread, &h->job.job)) return; /* fails only when closing */
     part->busy = true;
     h->job_runs = true;
     h->job_began = now;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --phase-attribution-log: logs every 20th cycle whether released machines would serve another
- * cluster's unsatisfied Need. In a healthy steady state both `matches` stay 0, except for machines
- * outside the domain of a gang that cannot be served. Bounded: of very many machines or Needs only
- * the first are compared, and the log line says so. */
+/* Implements --phase-attribution-log: every 20th cycle logs whether released machines would serve
+ * another cluster's unsatisfied Need. In a healthy steady state both `matches` stay 0, except for
+ * machines outside the domain of a gang that cannot be served. Bounded: of very many machines or
+ * Needs only the first are compared, and the log line says so. */
 #include <stdio.h>
 
 #include "shard/core/core_internal.h"

@@ -208,7 +208,7 @@ static enum err record_known(struct core *core, const struct record *record)
         return ERR_OK;
     if (!record->got && running_call_may_run(core, to.id, to.state)) return ERR_OK;
     rebound = record_bind(core, record, &was.machine, &to);
-    if (!record_is_sound(core, &to)) return ERR_OK; /* the metadata also comes from outside */
+    if (!record_is_sound(core, &to)) return ERR_OK; /* metadata may be invalid too */
     (void)snprintf(cluster_was, sizeof cluster_was, "%.*s", STR_ARG(was.machine.cluster));
     err = core_move(core, &to, INVENTORY_OBSERVED, &edge, &note);
     if (err) return err;

@@ -97,7 +97,8 @@ bool life_advised(struct worker_life *life, uint64_t interval_ms);
  * register again. */
 bool life_fence_changed(struct worker_life *life, uint64_t fence_ms);
 
-/* Another process has our worker id: the next heartbeat is due after a growing pause, returned. */
+/* Delays the next heartbeat by a growing pause, because another process has our worker id. Returns
+ * the pause. */
 uint64_t life_refused(struct worker_life *life);
 
 /* -- registration -- */
