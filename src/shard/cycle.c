@@ -452,7 +452,7 @@ struct provider_call {
     char machine[];
 };
 
-/* An unreadable answer does not tell what was done. */
+/* An unreadable answer does not show what was done. */
 static void call_read_record(const struct provider_call *call, struct decide_context *context,
                              struct machine_record *record, struct call_answer *answer,
                              struct note *note)

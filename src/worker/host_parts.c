@@ -243,7 +243,7 @@ static void job_failed(struct worker_host *h, struct tenure *row, const struct p
     if (job->late) return; /* the job took too long, but the worker itself may be healthy */
     row->want_write = false;
     if (job->err == ERR_FENCED && row->token == part->token) {
-        row->state = TENURE_GONE; /* the next assignment tells which worker has the partition */
+        row->state = TENURE_GONE; /* the next assignment shows which worker has the partition */
         return;
     }
     if (job->err != ERR_UNKNOWN && job->err != ERR_NOMEM && job->err != ERR_FULL)

@@ -60,7 +60,7 @@ struct views {
 };
 
 struct core {
-    struct core_options options; /* after applying defaults: no 0 stands for a default */
+    struct core_options options; /* after applying defaults: no field is 0 to select a default */
     struct dimensions dimensions;
     struct inventory *inventory;
     struct needs *needs;
