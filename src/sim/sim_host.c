@@ -236,9 +236,7 @@ enum err sim_host_start(struct sim_host *host, const struct sim_process_ops *ops
     assert(!!err == !host->state);
     sim_mark(host->sim, SIM_MARK_BOOT, host, (uint64_t)err, host->boots);
     end_turn(host);
-    if (!err && !host->state)
-        return ERR_UNAVAILABLE;                                 /* the process died while
-                                                                 * starting */
+    if (!err && !host->state) return ERR_UNAVAILABLE;           /* died while starting */
     if (err && host->loop_open) sim_host_die(host, SIM_KILLED); /* like a process that exits */
     return err;
 }

@@ -84,9 +84,7 @@ static void finish(struct sim_stream *stream, enum err why, const struct note *n
     static const struct note orderly = {"closed"};
 
     stream->closing = true; /* refuses further calls from the callback */
-    if (stream->listener)
-        stream->listener->base.stats.open--; /* before on_closed, which may
-                                              * accept */
+    if (stream->listener) stream->listener->base.stats.open--; /* on_closed may accept */
     stream->listener = NULL;
     if (stream->started) stream->events.on_closed(stream->owner, why, note ? note : &orderly);
     sim_stream_free(stream);

@@ -220,9 +220,7 @@ static enum err s3_call(struct s3_store *s, struct s3_call *call, const char *na
     call->path = buf_peek(&path);
     if (!err) err = headers_of(s, call, &headers);
     if (!err) err = perform(s, call, headers, answer, note);
-    if (err == ERR_UNKNOWN && !writes)
-        err = ERR_UNAVAILABLE; /* a read has no effect, so its
-                                * outcome is not in doubt */
+    if (err == ERR_UNKNOWN && !writes) err = ERR_UNAVAILABLE; /* reads change nothing */
     if (!err && answer->status != 200) err = refused(call, answer, writes, note);
     curl_slist_free_all(headers);
     buf_deinit(&path);

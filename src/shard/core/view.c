@@ -274,10 +274,7 @@ enum err core_holdings(const struct core *core, size_t cohorts_max, struct arena
 
 /* --- machines in back-off --- */
 
-enum {
-    LOOKED_MOST = 65536
-}; /* work records examined; in a larger fleet the first ones show
-    * enough */
+enum { LOOKED_MOST = 65536 }; /* work records examined; enough of a larger fleet */
 
 static int resting_compare(const void *a, const void *b)
 {
