@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests between the server, the log and the service. A request is on the list of its leader, by
- * age, or on a list of the service once it is kept. Everything runs on the loop's thread. */
+/* Requests between the server, the log and the service. A request is in its leader's list, sorted
+ * by age, or in a list of the service once the service keeps it. Everything runs on the loop's
+ * thread. */
 #include "leader/leader.h"
 
 #include <stdarg.h>
@@ -11,14 +12,14 @@
 
 enum { TEXT_MAX = 1024 };
 
-/* -- who leads -- */
+/* -- leadership -- */
 
 bool leader_here(const struct leader *leader)
 {
     return leader->replica && replica_status(leader->replica).role == REPLICA_LEADER;
 }
 
-/* The replica may have lost the term already, before the service hears of it. */
+/* The replica may already have lost the term without the service having been notified. */
 bool leader_leads(const struct leader *leader)
 {
     return leader->ready && replica_status(leader->replica).term == leader->term;
@@ -30,7 +31,7 @@ void leader_redirect(const struct leader *leader, struct rpc_call *call)
         call, leader->options.address ? leader->options.address(leader->options.owner) : "");
 }
 
-/* -- ends -- */
+/* -- ends of requests -- */
 
 void request_free(struct leader_request *request)
 {
@@ -64,7 +65,7 @@ void request_end(struct leader_request *request, enum grpc_status status, bool a
     char text[TEXT_MAX];
     va_list args;
 
-    if (applied_no && request->acted) { /* RESOURCE_EXHAUSTED alone says "not applied" already */
+    if (applied_no && request->acted) { /* RESOURCE_EXHAUSTED already implies "not applied" */
         applied_no = false;
         status = GRPC_UNAVAILABLE;
     }
@@ -76,12 +77,12 @@ void request_end(struct leader_request *request, enum grpc_status status, bool a
     request_answer(request, status, str_from(text), STR_EMPTY);
 }
 
-/* `number`: of the leader's own text. */
+/* `number`: used in the text of leader.c. */
 static void request_refuse_with(struct leader_request *request, enum leader_refusal why,
                                 uint64_t number)
 {
     static const struct {
-        const char *text, *behind; /* behind the number; NULL: there is none */
+        const char *text, *behind; /* text behind the number; NULL: the text has no number */
     } own[LEADER_REFUSALS] = {
         [LEADER_TOO_MANY] = {"", " calls are under way; try again"},
         [LEADER_NOT_READY] = {"the leader is not ready yet", NULL},
@@ -154,7 +155,7 @@ void request_log_failed(struct leader_request *request, enum err err)
     }
 }
 
-/* -- reading, writing, being kept -- */
+/* -- reading, writing, keeping -- */
 
 static void on_read(struct read_ticket *ticket, enum err err)
 {
@@ -204,7 +205,7 @@ void request_keep(struct leader_request *request, struct list *list)
     if (list_empty(&leader->requests)) timer_stop(&leader->overdue);
 }
 
-/* -- the replica's changes -- */
+/* -- changes of the replica's status -- */
 
 bool leader_term_ended(struct leader *leader, const struct replica_status *status)
 {
@@ -253,7 +254,7 @@ void leader_follow(struct leader *leader, const struct replica_status *status)
     leader_resume(leader);
 }
 
-/* -- too late -- */
+/* -- age limit -- */
 
 static void start_overdue_timer(struct leader *leader)
 {
@@ -273,11 +274,11 @@ static void request_give_up(struct leader_request *request)
         replica_read_cancel(leader->replica, &request->ticket);
         request_refuse_with(request, LEADER_NO_MAJORITY, leader->options.wait_ms);
         break;
-    case REQUEST_WRITES: /* ends by its done(), in this turn */
+    case REQUEST_WRITES: /* ends when its done() is called, in this turn */
         list_remove(&request->link);
         replica_abandon(leader->replica, &request->proposal);
         break;
-    case REQUEST_KEPT: assert(false); /* not among those that can be overdue */
+    case REQUEST_KEPT: assert(false); /* kept requests have no age limit */
     }
 }
 
@@ -298,7 +299,7 @@ static void on_overdue(struct timer *timer)
 
 /* -- new requests -- */
 
-/* NULL: no memory. */
+/* NULL: out of memory. */
 static struct leader_request *request_new(struct leader *leader, const struct leader_method *method,
                                           const ProtobufCMessage *message)
 {
@@ -359,7 +360,7 @@ static void on_done(void *, struct rpc_call *call)
 {
     struct leader_request *request = rpc_call_data(call);
 
-    if (!request) return; /* answered */
+    if (!request) return; /* already answered */
     request->call = NULL;
     request->message = NULL;
     if (request->step == REQUEST_WRITES) return;
@@ -391,7 +392,7 @@ static void on_writable(void *, struct rpc_call *call)
 const struct rpc_handler leader_handler = {
     .on_message = on_message, .on_writable = on_writable, .on_drain = on_drain, .on_done = on_done};
 
-/* -- life -- */
+/* -- open and close -- */
 
 enum err leader_open(struct leader *leader, const struct leader_options *options)
 {

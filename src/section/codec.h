@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers and texts as bytes, little-endian: of commands and of snapshot sections. */
+/* Encodes and decodes numbers and texts, little-endian, for commands and snapshot sections. */
 #ifndef SECTION_CODEC_H
 #define SECTION_CODEC_H
 #include "base/buf.h"
 #include "base/bytes.h"
 
-struct encoder { /* the first failure stays and makes the rest do nothing */
+struct encoder { /* after the first failure all further calls do nothing */
     struct buf *into;
     enum err err;
 };
@@ -38,7 +38,7 @@ static inline void encode_text(struct encoder *out, struct str text)
     encode_bytes(out, text.at, text.len);
 }
 
-struct decoder { /* what is not there reads as zero, and `good` is false from then on */
+struct decoder { /* missing bytes read as zero, and `good` stays false from then on */
     struct str left;
     bool good;
 };

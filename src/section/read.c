@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading a section: bytes in any portions become whole records, in order. Pure; the caller's
- * thread. */
+/* Reads a section: portions of any size become whole records, in order. No I/O; runs on the
+ * caller's thread. */
 #include <string.h>
 
 #include "section/section.h"

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writing a section: rows, the copies of rows that changed before their turn, and the view that
- * puts its parts one after the other. Pure; runs on the state's thread.
+/* Writes a section: rows, copies of rows that changed before they were written, and the view, which
+ * writes its parts one after the other. No I/O; runs on the state's thread.
  *
- * Invariant: a row has the section's stamp if and only if the open view has written it, has a copy
- * of it, or is older than it. Those rows come last on their list. */
+ * Invariant: a row has the section's stamp if and only if the open view has written it or has a
+ * copy of it, or the row was created after the view was opened. Such rows are kept at the end of
+ * their list. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,21 +12,22 @@
 
 enum { PARTS_MAX = 8 };
 
-struct kept { /* a record as it was; kept whole, so that no large buffer is ever moved */
+struct kept { /* a record copied before its row changed; each copy is a block of its own, so that no
+               * large buffer is moved */
     struct kept *next;
     size_t len, at;
     char bytes[];
 };
-struct rows { /* of one kind, in a view */
+struct rows { /* the rows of one kind in a view */
     struct section_view *view;
-    struct kept *first, *last; /* first come, first written */
+    struct kept *first, *last; /* in the order of copying */
     unsigned kind;
 };
 struct section_view {
-    struct section *section; /* NULL: it has no rows, or its state is gone */
+    struct section *section; /* NULL: the view has no rows, or its state was closed */
     struct section_part parts[PARTS_MAX];
     size_t count, at;
-    struct encoder encoder; /* into the part of bytes that is being added; NULL: none is */
+    struct encoder encoder; /* appends to the part of fixed bytes being added; NULL: no such part */
     struct rows rows[SECTION_KINDS_MAX];
     struct buf scratch;
     enum err failed;
@@ -117,7 +119,7 @@ static void kept_drop(struct rows *rows)
     free(first);
 }
 
-/* Copies come last, when there can be no more of them, and may be cut anywhere. */
+/* Copies are written last, when no more can be added. A slice may end inside a copy. */
 static enum err rows_next(void *opaque, size_t budget, struct buf *into, bool *ret_done)
 {
     struct rows *rows = opaque;
@@ -154,7 +156,7 @@ static void rows_end(void *opaque)
     while (rows->first) kept_drop(rows);
 }
 
-/* -- bytes that were fixed when the view was opened -- */
+/* -- bytes fixed when the view was opened -- */
 static enum err bytes_next(void *opaque, size_t budget, struct buf *into, bool *ret_done)
 {
     struct buf *bytes = opaque;

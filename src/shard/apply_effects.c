@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Effects carried out, on the loop: what operators are sent, audit, log. Calls of the provider are
- * made in cycle.c.
+/* Executes effects on the loop: messages to operators, audit, log. Provider calls are made in
+ * cycle.c.
  *
  * A blob is kept here from the operator's answer until its Configure is sent, or until the audit
- * says that its action ended. From there it waits in the provider's client for its turn. All of
- * them together have a bound: past it a blob is not taken, and its action ends by name. */
+ * effect reports the end of its action. From then on the blob waits in the provider's client. The
+ * bytes of all blobs are bounded. A blob beyond the bound is refused, and its action ends with
+ * BLOB_NO_ROOM. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,16 +39,16 @@ void blob_drop(struct shard *shard, uint64_t action)
 
 /* -- operators -- */
 
-/* Made with the question, so that no answer finds no memory: its action would never end, and its
- * machine be lost to everybody. */
+/* Allocated with the request, so that the answer never lacks memory. Otherwise the action would
+ * never end and its machine would be lost. */
 struct blob_job {
     struct decide_job job;
     struct shard *shard;
     struct session_blob request;
     enum blob_end end;
-    bool kept; /* its Configure waits for a place */
+    bool kept; /* the Configure waits for a free slot */
     size_t len;
-    char *text; /* of an error; NULL: none, or no memory for it */
+    char *text; /* an error text; NULL: none, or no memory for it */
 };
 
 static void blob_run(struct decide_job *job, struct decide_context *context, struct effects *out)
@@ -83,7 +84,7 @@ static bool apply_effects_blob_ask(struct shard *shard, const struct effect *eff
     return false;
 }
 
-/* The client of a shard that stops may be gone. */
+/* The provider's client may already be gone while the shard stops. */
 size_t blob_bytes(const struct shard *shard)
 {
     size_t held = shard->calls.blob_bytes;
@@ -126,8 +127,8 @@ void blob_answered(void *owner, struct session_blob *request, enum blob_end end,
 
 /* -- people -- */
 
-/* Repeats are counted by what is said: each text of the core is a place of its own. Static, as the
- * places in source code are: the log knows them until it is closed. */
+/* The log counts repeats per site, so each text of the core has its own site. Sites are static,
+ * because the log refers to them until it is closed. */
 static struct log_site *log_site_of(const char *text)
 {
     static struct {
@@ -152,9 +153,10 @@ static void log_effect(struct shard *shard, const struct effect *effect)
         log_write(&shard->log, log_site_of(effect->log.text), level, effect->log.text, fields);
 }
 
-/* -- all of them -- */
+/* -- all effects -- */
 
-/* Without memory for it operators hear late: of the next change, or by their next session. */
+/* Without memory the effect is dropped. Operators learn the state from the next change, or in their
+ * next session. */
 void effect_prepare(struct effect *effect, struct decide_context *context, struct arena *arena)
 {
     if (effect->kind != EFFECT_NODE_STATE ||
@@ -164,13 +166,13 @@ void effect_prepare(struct effect *effect, struct decide_context *context, struc
     (void)text_copy(arena, buf_peek(&context->frames.frame), &effect->frame);
 }
 
-/* A shard that stops begins nothing: nobody would hear the answer, and the provider's client is
- * closed before the decide thread is. */
+/* A stopping shard makes no calls: no one would handle the answer, and the provider's client is
+ * closed before the decide thread. */
 bool effect_apply(void *owner, const struct effect *effect)
 {
     struct shard *shard = owner;
 
-    effect_check(effect); /* I6 of core.h */
+    effect_check(effect); /* invariant I6 of core.h */
     switch (effect->kind) {
     case EFFECT_CREATE:
     case EFFECT_CONFIGURE:
@@ -193,7 +195,7 @@ bool effect_apply(void *owner, const struct effect *effect)
         return true;
     case EFFECT_AUDIT:
         audit_write(shard, effect);
-        if (effect->action) blob_drop(shard, effect->action); /* the action ended */
+        if (effect->action) blob_drop(shard, effect->action); /* the blob is not needed any more */
         return true;
     case EFFECT_LOG: log_effect(shard, effect); return true;
     case EFFECT_OBSERVE:
@@ -213,6 +215,6 @@ void provider_calls_open(struct shard *shard)
 
 void provider_calls_close(struct shard *shard)
 {
-    assert(shard->calls.under_way == 0); /* the provider's client is closed first */
+    assert(shard->calls.under_way == 0); /* the provider's client must be closed first */
     map_free(&shard->calls.blobs);
 }

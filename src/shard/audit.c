@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The audit: one JSON object a line for every action that was carried out, suppressed or only
- * reported, to the sink and to the newest lines that are kept for people. Loop's thread.
+/* The audit log: one line of JSON for every action that was executed, suppressed or only reported.
+ * Lines go to the sink, and the newest lines are kept for people. Loop's thread.
  *
  *   {"time":"...","level":"INFO","msg":"action","shard":"s","epoch":3,"cycle":7,"kind":"Reclaim",
  *    "machine":"m-1","cluster":"a","reason":"phase3.excess","grace_seconds":600,
- *    "outcome":"success"}, and "error" when there was one */
+ *    "outcome":"success"}, and "error" if there was one */
 #include "shard/shard_internal.h"
 #include "text/ndjson.h"
 #include "text/rfc3339.h"
 
 enum {
     LINE_BYTES_MAX = 32 << 10,
-    KEPT_BYTES_MAX = 4 << 10, /* a longer one is not kept */
+    KEPT_BYTES_MAX = 4 << 10, /* longer lines are not kept */
 };
 
 void audit_open(struct audit *audit)
@@ -72,6 +72,6 @@ void audit_write(struct shard *shard, const struct effect *effect)
     if (ndjson_end(&line)) return;
     text = str_of(audit->line.data, audit->line.len - 1);
     audit_keep(audit, text);
-    /* A sink that does not take the line counts it and makes the process not ready. */
+    /* If the sink cannot write the line, the sink counts that and makes the process not ready. */
     if (shard->options.audit) (void)events_write(shard->options.audit, EVENT_KEEP, text);
 }

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A cycle from its tick to the provider's answers, in the order in which it happens. The loop's
- * thread; what a `_run` function does, and what `listing` marks, is the decide thread's.
+/* A cycle, from its tick to the provider's answers, in the order of execution. Runs on the loop's
+ * thread. `_run` functions run on the decide thread, and fields under `listing` belong to it as
+ * marked.
  *
  *   tick -> List -> its end -> decision -> effects (apply_effects.c) -> calls -> answers
  *   wake --------------------> decision
  *
- * Every interval the provider is asked for its machines; when the answer is read, or has failed, a
- * cycle decides. An answer that takes longer than the interval is not waited for: the tick decides
- * over what is known. Demand that changed wakes a cycle of its own, which does not ask again.
- * Cycles never overlap, wakes that come meanwhile are one, and between woken cycles lies at least
- * as much time as the last one took, so that a storm of roll-ups takes half of the thread at most.
+ * Every interval the shard asks the provider for its machines (List). When the answer was read or
+ * has failed, the shard decides. If the answer takes longer than the interval, the next tick
+ * decides with the known state. Changed demand wakes an extra cycle without a List. Cycles never
+ * overlap, and wakes during a cycle are merged. The pause between woken cycles is at least as long
+ * as the last cycle, so that a storm of roll-ups uses at most half of the thread.
  *
- * The bytes of a List go to the decide thread piece by piece and are read there; when it is behind,
- * the provider is held. */
+ * The bytes of a List are sent to the decide thread in pieces and decoded there. If the decide
+ * thread is behind, reading from the provider is paused. */
 #include <stdlib.h>
 
 #include "provider/list.h"
@@ -20,14 +21,14 @@
 #include "text/utf8.h"
 
 enum {
-    WAKE_GAP_MS = 20,  /* between woken cycles, at least */
-    CURSOR_MAX = 4096, /* bytes of a revision or a page's name; longer ones are not used */
-    PAGES_MAX = 16384, /* of one List; a provider that always has one more is not followed */
+    WAKE_GAP_MS = 20,  /* least pause between woken cycles */
+    CURSOR_MAX = 4096, /* bytes of a revision or page token; longer ones are not used */
+    PAGES_MAX = 16384, /* pages of one List, in case a provider always announces another page */
     CLUSTERS_ARENA_MAX = 64 << 20,
-    TEXT_MAX = ERROR_TEXT_MAX / 2 /* of a provider, so that a line of the audit has room for it */
+    TEXT_MAX = ERROR_TEXT_MAX / 2 /* bytes of a provider's text: leaves room in an audit line */
 };
 
-struct token { /* opaque bytes of the provider */
+struct token { /* opaque bytes from the provider */
     size_t len;
     char bytes[CURSOR_MAX];
 };
@@ -40,7 +41,7 @@ struct decision_job {
     struct arena arena;
     struct cluster_counts *clusters;
     size_t cluster_count;
-    struct buf rests; /* empty: not wanted, or no memory */
+    struct buf rests; /* empty: not wanted, or out of memory */
     struct status_cycle status;
     bool status_wanted;
 };
@@ -49,27 +50,27 @@ struct cycles {
     struct shard *shard;
     struct timer tick, wake;
     /* -- the List: one page at a time -- */
-    struct provider_fetch *fetch; /* NULL: none runs */
+    struct provider_fetch *fetch; /* NULL: no List is being read */
     mono_ns list_began;
-    double list_seconds; /* of the last one */
-    bool listing;        /* from the request of the first page to the end of the last one */
-    bool delta, cut;     /* cut: a part of the page was lost here */
-    bool arrived;        /* the provider has sent all of the page */
-    uint64_t failed;     /* Lists in a row that were not whole */
-    mono_ns failing;     /* since */
-    /* Here, so that no List finds no memory for its beginning or its end. */
+    double list_seconds; /* duration of the last List */
+    bool listing;        /* true from the request of the first page to the end of the last page */
+    bool delta, cut;     /* cut: a part of the page was lost in this process */
+    bool arrived;        /* the provider has sent the whole page */
+    uint64_t failed;     /* incomplete Lists in a row */
+    mono_ns failing;     /* time of the first of them */
+    /* Allocated here, so that the begin and the end of a List never lack memory. */
     struct decide_job begins, ends;
-    /* The decide thread's, until `ends` is done. */
+    /* Owned by the decide thread until `ends` is done. */
     struct provider_list *reading;
-    struct decide_context *context; /* of the job that runs, as the next one */
+    struct decide_context *context; /* set while a job runs; `out` likewise */
     struct effects *out;
-    bool given_up; /* the rest of this List is not read ... */
+    bool given_up; /* the rest of this List is ignored */
     struct note why;
-    bool whole; /* so were all its pages so far; in the end, the List */
+    bool whole; /* all pages so far were complete; at the end: the List was */
     uint32_t pages;
     uint64_t machines;
-    struct token cursor; /* of the next List; empty: a full one */
-    struct token page;   /* the one that is asked for; empty: the first one */
+    struct token cursor; /* for the next List; empty: request a full List */
+    struct token page;   /* the requested page; empty: the first page */
     bool listed;
     /* -- the decision -- */
     struct decision_job decision;
@@ -87,7 +88,7 @@ static double seconds_since(const struct cycles *c, mono_ns since)
     return (double)(clock_mono_ns(c->shard->io->clock).ns - since.ns) / 1e9;
 }
 
-/* Of the cycle that is to come, or runs. */
+/* For the cycle that runs or comes next. */
 static bool is_observed(const struct cycles *c)
 {
     return c->cycles + !c->cycling > c->shard->options.warmup_cycles;
@@ -104,7 +105,7 @@ static struct str token_bytes(const struct token *token)
     return str_of(token->bytes, token->len);
 }
 
-/* -- a cycle is due -- */
+/* -- ticks -- */
 
 static void on_tick(struct timer *timer)
 {
@@ -128,7 +129,7 @@ void cycles_wake(struct shard *shard)
 {
     struct cycles *c = shard->cycles;
 
-    /* Before the first List there is nothing to decide over, and its end decides anyway. */
+    /* Before the first List there is nothing to decide; the end of that List starts a decision. */
     if (shard->stopping || !shard->started || c->cycles == 0) return;
     if (c->cycling)
         c->again = true;
@@ -220,7 +221,7 @@ static void on_chunk(void *context, struct provider_chunk *own_chunk)
     struct cycles *c = context;
     struct list_piece *piece = malloc(sizeof *piece);
 
-    if (!piece) { /* the rest makes no sense without it */
+    if (!piece) { /* the following pieces cannot be decoded without this one */
         c->cut = true;
         provider_chunk_done(own_chunk);
         provider_fetch_cancel(c->fetch);
@@ -232,7 +233,7 @@ static void on_chunk(void *context, struct provider_chunk *own_chunk)
 
 /* -- round trip 3: the end of the page, and of the List -- */
 
-/* Why no page can follow the one that was read; NULL: it can. */
+/* Returns why no page can follow the one just read. NULL: a page can follow. */
 static const char *lost_after(const struct cycles *c, struct str next)
 {
     if (next.len > CURSOR_MAX) return "next_page: too long";
@@ -277,7 +278,7 @@ static void list_failed(struct cycles *c, struct str why)
     LOG_WARN(&c->shard->log, "reconcile failed", log_str("why", why));
 }
 
-/* The log that shows the failures shows that they are over, too. */
+/* The log that shows the failures must also show their end. */
 static void list_note_failures(struct cycles *c)
 {
     if (c->whole && c->failed)
@@ -331,7 +332,7 @@ static void on_list_end(void *context, const struct provider_answer *answer)
     list_end(c, arrived);
 }
 
-/* Asks for the first page, or for the next one. */
+/* Requests the first page or the next page. */
 static void list_begin(struct cycles *c)
 {
     static const struct provider_fetch_events events = {.on_chunk = on_chunk,
@@ -418,7 +419,7 @@ static void decision_done(struct decide_job *job, enum err err)
     }
 }
 
-/* `since`: when it began, its List counted. */
+/* `since`: start of the cycle including its List. */
 static void decision_begin(struct cycles *c, mono_ns since)
 {
     if (c->shard->stopping) return;
@@ -437,21 +438,21 @@ static void decision_begin(struct cycles *c, mono_ns since)
     decide_thread_submit(c->shard->decide_thread, &c->decision.job);
 }
 
-/* -- round trip 5: a call of the provider, and its answer -- */
+/* -- round trip 5: a provider call and its answer -- */
 
 static_assert((int)CALL_UNSENT == (int)PROVIDER_UNSENT, "enum call_end is enum provider_end");
 
 struct provider_call {
     struct decide_job job;
     struct shard *shard;
-    uint64_t action;               /* 0: a Get */
-    struct provider_answer answer; /* its texts are `held` */
+    uint64_t action;               /* action of the call; 0: a Get */
+    struct provider_answer answer; /* its texts point into `held` */
     char *held;
     size_t len;
     char machine[];
 };
 
-/* An answer that cannot be read says nothing about what was done. */
+/* An unreadable answer does not show what was done. */
 static void call_read_record(const struct provider_call *call, struct decide_context *context,
                              struct machine_record *record, struct call_answer *answer,
                              struct note *note)
@@ -495,7 +496,7 @@ static void call_done(struct decide_job *job, enum err)
     free(call);
 }
 
-/* The answer's bytes are the call's; one that finds no memory to be kept is not known. */
+/* Copies the answer's bytes into the call. Without memory for the copy the outcome is unknown. */
 static void call_keep_answer(struct provider_call *call, const struct provider_answer *answer)
 {
     struct str text = utf8_clip(answer->text, TEXT_MAX);
@@ -571,7 +572,7 @@ bool call_provider(struct shard *shard, const struct effect *effect)
     return true;
 }
 
-/* -- life -- */
+/* -- open and close -- */
 
 enum err cycles_open(struct shard *shard)
 {
@@ -600,7 +601,7 @@ void cycles_stop(struct shard *shard)
 void cycles_close(struct shard *shard)
 {
     if (!shard->cycles) return;
-    assert(!shard->cycles->fetch); /* the provider's client is closed first */
+    assert(!shard->cycles->fetch); /* the provider's client must be closed first */
     timer_deinit(&shard->cycles->tick);
     timer_deinit(&shard->cycles->wake);
     provider_list_close(shard->cycles->reading);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Jobs in batches to the decide thread, their effects back to the loop. A batch is the thread's
- * while it runs, and the loop's before and after; effects are carried out in the order of the jobs. */
+/* Sends jobs in batches to the decide thread, and their effects back to the loop. The thread owns a
+ * batch while it runs; otherwise the loop owns it. Effects are executed in the order of the
+ * jobs. */
 #include "shard/decide_thread.h"
 
 #include <stdlib.h>
@@ -11,20 +12,20 @@
 enum {
     JOBS_PER_BATCH_MAX = 1024,
     EFFECTS_PER_BATCH_MAX = 16384, /* a reconnecting operator is sent all of its machines at once */
-    BATCHES_IN_FLIGHT_MAX = 4,     /* past it the thread waits */
+    BATCHES_IN_FLIGHT_MAX = 4,     /* at the bound the thread waits */
     EFFECTS_PER_SLICE = 512,
     EFFECT_RETRY_MS = 10,
-    DECIDE_THREAD_SCRATCH_MAX = 1 << 30 /* of one job: the largest roll-up, decoded */
+    DECIDE_THREAD_SCRATCH_MAX = 1 << 30 /* memory of one job: the largest roll-up, decoded */
 };
 
 struct batch {
     struct job work;
-    struct list link;                    /* of decide_thread->ready, in the order they ran */
-    struct decide_thread *decide_thread; /* NULL: free */
+    struct list link;                    /* in decide_thread->ready, in the order of execution */
+    struct decide_thread *decide_thread; /* NULL: this batch is unused */
     struct list jobs;
-    struct list *left; /* the first that has to wait for the next batch */
+    struct list *left; /* the first job that must wait for the next batch */
     struct effects effects;
-    size_t next; /* effect to carry out */
+    size_t next; /* index of the next effect to execute */
     struct core_counts counts;
 };
 
@@ -32,8 +33,8 @@ struct decide_thread {
     struct decide_thread_options options;
     struct loop_worker *worker;
     struct decide_context context;
-    struct list waiting; /* jobs */
-    struct list ready;   /* batches whose effects are not all carried out, oldest first */
+    struct list waiting; /* queued jobs */
+    struct list ready;   /* batches with effects left to execute, oldest first */
     size_t backlog;
     bool batch_running, closing;
     struct batch batches[BATCHES_IN_FLIGHT_MAX];
@@ -102,7 +103,7 @@ static void batch_finish(struct decide_thread *t, struct batch *batch)
     batch_free(batch);
 }
 
-/* False: an effect must wait. */
+/* False: the next effect must wait. */
 static bool carry_out_slice(struct decide_thread *t)
 {
     for (size_t left = EFFECTS_PER_SLICE; left && !list_empty(&t->ready);) {
@@ -139,7 +140,7 @@ static void on_later(struct timer *timer)
     batches_go_on(CONTAINER_OF(timer, struct decide_thread, later));
 }
 
-/* Jobs that were not run come before those that were submitted since. */
+/* Jobs that were not run are queued before those submitted since. */
 static void batch_give_back(struct decide_thread *t, struct batch *batch)
 {
     struct list left;
@@ -201,7 +202,7 @@ static void begin_batch(struct decide_thread *t)
     batch->left = batch->jobs.next;
     t->batch_running = true;
     err = worker_submit(t->worker, &batch->work);
-    assert(!err); /* one work at a time, of a worker that takes one */
+    assert(!err); /* the worker accepts one work, and only one is submitted at a time */
 }
 
 void decide_thread_submit(struct decide_thread *decide_thread, struct decide_job *job)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The decide thread owns the core and runs every job that reads or changes it.
+/* The decide thread owns the core and runs every job that reads or changes the core.
  *
- * A job is an event with what it needs in it. The loop submits jobs; the thread runs them in order,
- * many in a batch; the effects of a batch are carried out on the loop, in order, a slice per turn so
- * that forty thousand calls do not hold the loop. Only then the jobs of the batch are done: at done()
- * everything that the job caused is on its way.
+ * A job is an event with its data. The loop submits jobs and the thread runs them in order, in
+ * batches. The effects of a batch are executed on the loop, in order, a slice per turn, so that
+ * forty thousand calls do not block the loop. The jobs of a batch are done only after all effects
+ * of the batch were executed.
  *
- * Nothing is shared: a job and its bytes are the thread's from decide_thread_submit() to done(). */
+ * No data is shared: from decide_thread_submit() to done() a job and its bytes belong to the
+ * thread. */
 #ifndef SHARD_DECIDE_THREAD_H
 #define SHARD_DECIDE_THREAD_H
 #include "io/io.h"
@@ -16,48 +17,48 @@
 
 struct decide_thread;
 
-/* What the thread works with; nobody else sees it while a job runs. */
+/* The data of the thread. No other thread uses it while a job runs. */
 struct decide_context {
     struct core *core;
-    struct machine_reader *reader; /* of records and acks */
+    struct machine_reader *reader; /* decodes records and answers */
     struct arena scratch;          /* emptied before every job */
-    struct frame_writer frames;    /* of the job that runs, or of prepare() */
+    struct frame_writer frames;    /* for the job that runs, or for prepare() */
     struct clock *clock;
-    mono_time now; /* when this batch began */
+    mono_time now; /* time when this batch began */
     wall_time wall;
-    mono_time slack; /* what the allocator kept was given back then */
+    mono_time slack; /* when slack_return() last returned memory */
 };
 struct decide_job {
     struct list link;
     void (*run)(struct decide_job *job, struct decide_context *context, struct effects *out);
-    /* ERR_CANCELLED: never run. May be NULL. */
+    /* Called on the loop. ERR_CANCELLED: the job was not run. May be NULL. */
     void (*done)(struct decide_job *job, enum err err);
 };
 
 struct decide_thread_options {
     struct io *io;
-    struct core *core; /* the decide_thread's from now on; closed with it */
-    /* On the decide thread, after a batch: what an effect needs of the core's resource names is
-     * written into it (NODE_STATE: its frame, in the arena). */
+    struct core *core; /* owned by the decide thread from now on, and closed with it */
+    /* Called on the decide thread after a batch. Adds to an effect the data that depends on the
+     * core's resource names (NODE_STATE: its frame, in the arena). */
     void (*prepare)(struct effect *effect, struct decide_context *context, struct arena *arena);
-    /* Carries out one effect. False: it cannot be done now, for memory or a
-     * bound; it is asked again a moment later, and what comes behind it waits. */
+    /* Executes one effect. False: not possible now, because of memory or a bound. The call is
+     * repeated a moment later, and the effects behind it wait. */
     bool (*carry_out)(void *owner, const struct effect *effect);
-    /* After each batch, with the numbers as they were at its end. */
+    /* Called after each batch, with the counters as of its end. */
     void (*on_counts)(void *owner, const struct core_counts *counts);
     void *owner;
 };
-/* ERR_NOMEM, ERR_UNAVAILABLE (no thread). The core stays the caller's then. */
+/* ERR_NOMEM, ERR_UNAVAILABLE (no thread). On an error the caller still owns the core. */
 enum err decide_thread_open(const struct decide_thread_options *options,
                             struct decide_thread **ret_decide_thread);
-/* Waits for the job that runs; every other one is done with ERR_CANCELLED, effects that were
- * not carried out are dropped. NULL is fine. */
+/* Waits for the job that runs. All other jobs end with ERR_CANCELLED, and pending effects are
+ * dropped. NULL is fine. */
 void decide_thread_close(struct decide_thread *decide_thread);
 void decide_thread_submit(struct decide_thread *decide_thread, struct decide_job *job);
 
-/* What the allocator keeps though nobody uses it: all demand at once, or ten thousand calls, leave
- * holes of whole pages between the blocks that stay, and the C library gives back only what lies at
- * the end. Gives it back, a few milliseconds every SLACK_EVERY_MS; `last` is 0 at first. */
+/* Returns unused memory of the allocator to the system. Bursts (all demand at once, ten thousand
+ * calls) leave holes of whole pages between used blocks, but the C library returns only memory at
+ * the end of the heap. Works for a few milliseconds every SLACK_EVERY_MS. `last` starts at 0. */
 enum { SLACK_EVERY_MS = 30 * 1000 };
 void slack_return(mono_time *last, mono_time now);
 #endif

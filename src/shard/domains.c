@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The domains of a shard. The set is the text of its file and an index of the lines: a change
- * makes the next text, reads it, publishes it, and only then replaces the set. Loop's thread. */
+/* The domains of a shard. The set consists of the text of its file and an index of the lines. A
+ * change creates the new text, parses it, publishes it, and only then replaces the set. Loop's
+ * thread. */
 #include "shard/domains.h"
 
 #include <stdio.h>
@@ -16,7 +17,7 @@ enum {
 
 struct domain_set {
     struct buf text;
-    struct label *each; /* views of the text, sorted, each once; NULL: no text was read */
+    struct label *each; /* views of the text, sorted, without duplicates; NULL: no text was read */
     size_t count;
 };
 struct domains {
@@ -24,7 +25,7 @@ struct domains {
     char path[FS_PATH_CAP];
     struct domain_set set;
     bool given;
-    bool unsynced; /* the file has what the set has, and a power cut may take it back */
+    bool unsynced; /* the file equals the set, but a power cut may revert the file */
 };
 
 static enum err domain_check(struct label domain, struct note *note)
@@ -71,7 +72,7 @@ static void set_sort(struct domain_set *set)
     set->count = kept;
 }
 
-/* Makes the index of the text. */
+/* Creates the index of the text. */
 static enum err set_read(struct domain_set *set, const char *path, struct note *note)
 {
     struct str text = buf_peek(&set->text), line = STR_EMPTY;
@@ -86,14 +87,14 @@ static enum err set_read(struct domain_set *set, const char *path, struct note *
     if (!set->each) return ERR_NOMEM;
     while (!err && str_split(&text, '\n', &line) && text.at)
         err = line_read(line, &set->each[set->count++], note);
-    if (!err && line.len) err = note_fail(note, ERR_PARSE, "cut short"); /* no end of the line */
+    if (!err && line.len) err = note_fail(note, ERR_PARSE, "cut short"); /* the line has no end */
     if (err) note_prefix(note, "%s: line %zu", path, set->count + 1);
     set_sort(set);
     if (err || set->count <= DOMAINS_MAX) return err;
     return note_fail(note, ERR_FULL, "%s: more than %d domains", path, DOMAINS_MAX);
 }
 
-/* The text of `set` with the domain, or without it. */
+/* Creates the text of `set` with the domain added or removed. */
 static enum err set_change(const struct domain_set *set, struct label domain, bool there,
                            struct domain_set *ret_next)
 {
@@ -186,7 +187,8 @@ enum err domains_set(struct domains *domains, struct str key, struct str value, 
         set_free(&next);
         return err;
     }
-    /* What a restart would read counts, although a power cut may take it back. */
+    /* A restart would read the new file, so the new set is used, although a power cut may revert
+     * the file. */
     set_free(&domains->set);
     domains->set = next;
     domains->given = true;

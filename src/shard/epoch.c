@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The epoch's file: read, raised and published before any call uses the number. It never goes back.
- * Main thread, before the loop runs. */
+/* Reads, increments and publishes the epoch before any call uses the number. The epoch never
+ * decreases. Main thread, before the loop runs. */
 #include "shard/epoch.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
 enum { EPOCH_FILE_MAX = 64, EPOCH_MODE = 0600 };
-#define EPOCH_LAST     ((uint64_t)INT64_MAX) /* of the wire's int64 */
+#define EPOCH_LAST     ((uint64_t)INT64_MAX) /* the largest int64, because the wire uses int64 */
 #define EPOCH_SET_MOST (EPOCH_LAST / 2)
 
 static enum err read_text(struct str text, uint64_t *ret_epoch)
@@ -23,7 +23,7 @@ static enum err epoch_path(const char *dir, char path[FS_PATH_CAP], struct note 
     return note_fail(note, ERR_INVALID, "data-dir: too long a path");
 }
 
-/* 0: no start was counted yet. */
+/* Returns 0 if no start was counted yet. */
 static enum err epoch_read(struct fs *fs, const char *path, uint64_t *ret_epoch, struct note *note)
 {
     struct buf held;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A running shard that stops acting, for good: the kill switch by reload, or a provider that
- * refuses its token because a newer process of this shard acts. Loop's thread.
+/* Stops the actions of a running shard for good: by the kill switch at a reload, or because a
+ * provider refuses the shard's token and a newer process of this shard is active. Loop's thread.
  *
- * The provider's client is held first, in the same turn of the loop, so that no call leaves after
- * this; then the core hears of it, behind the jobs that wait already. Effects of those that
- * come out meanwhile end as unsent. Sessions, Lists, Gets, decisions and reads go on. */
+ * First the provider's client is held, in the same turn of the loop, so that no call leaves
+ * afterwards. Then the core is notified by a job, behind the jobs already queued. Effects that
+ * these jobs still produce end as unsent. Sessions, Lists, Gets, decisions and reads continue. */
 #include "shard/shard_internal.h"
 
 static void hold_run(struct decide_job *job, struct decide_context *context, struct effects *out)
@@ -32,15 +32,16 @@ bool shard_holds(const struct shard *shard)
 
 void shard_pause(struct shard *shard)
 {
-    if (shard->options.core.paused) return; /* from the start, or by an earlier reload */
+    if (shard->options.core.paused) return; /* paused at the start, or by an earlier reload */
     if (!hold_begin(shard, CORE_PAUSED, "actuation is paused")) return;
     shard->options.core.paused = true;
     shard_metrics_hold(shard->metrics, true, shard->holds[CORE_FENCED].begun);
 }
 
-/* A mark of our own epoch is no newer process: something between us and the provider sent a call
- * twice, or another process has the same number. Get shows what the machine is. A provider that
- * names no epoch is believed: the client sent the call twice, each time with a newer token. */
+/* If the provider names our own epoch, no newer process exists: something between us and the
+ * provider sent a call twice, or another process has the same number. A Get then shows the
+ * machine's state. A provider that names no epoch is believed, because the client sent the call
+ * twice, each time with a newer token. */
 void hold_fenced(struct shard *shard, struct str text)
 {
     struct shard_fence fence = {.text = text};

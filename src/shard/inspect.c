@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* InspectNeeds and ShardView/Machine: a question becomes a job, which writes down what the core
- * knows. To a machine the loop adds what was done with it lately. */
+/* InspectNeeds and ShardView/Machine. A request becomes a job that writes down what the core knows.
+ * For a machine the loop adds the recent actions on it. */
 #include <string.h>
 
 #include "shard/shard_internal.h"
@@ -99,8 +99,8 @@ static void machine_run(struct decide_job *job, struct decide_context *context, 
     q->err = pack.err;
 }
 
-/* The lines are our own, so the member is as audit.c writes it. An id that JSON has to escape finds
- * none. */
+/* Searches the line for the member as audit.c writes it, because the lines are our own. An id that
+ * JSON must escape is not found. */
 static bool is_about(struct str line, struct str id)
 {
     static const char member[] = "\"machine\":\"";

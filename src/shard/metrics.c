@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The shard's metrics: rows over the structs in which the core, the sessions and this file count,
- * and the families with labels that come and go. Loop's thread. */
+/* The shard's metrics: rows over the counters of the core, the sessions and this file, and families
+ * with labels that come and go. Loop's thread. */
 #include "shard/metrics.h"
 
 #include <stdlib.h>
@@ -17,7 +17,7 @@ enum {
         3 * KINDS + FAULTS + DRAIN_WAIT_COUNT + BUCKETS + SHORTFALL_AGES + SHORTFALL_CLASSES,
 };
 
-struct own_counts { /* what only this file counts */
+struct own_counts { /* counters that exist only in this file */
     uint64_t lists, lists_failed, listed;
     uint32_t paused, fenced;
     uint64_t blobs_refused;
@@ -26,7 +26,7 @@ struct own_counts { /* what only this file counts */
 
 struct shard_metrics {
     struct own_counts counts;
-    struct metric_field arrays[ARRAY_ROWS]; /* of core_counts, a row for each element */
+    struct metric_field arrays[ARRAY_ROWS]; /* arrays of core_counts, with a row per element */
     size_t array_count;
     struct metric_fields *core, *core_arrays, *sessions, *own;
     struct counter *outcomes[KINDS][OUTCOME_COUNT];
@@ -134,7 +134,7 @@ static const struct metric_field own_rows[] = {
 enum values { BY_KIND, BY_WAIT, BY_FAULT, BY_BUCKET, BY_AGE, BY_CLASS, VALUES_COUNT };
 static const struct {
     enum values values;
-    struct metric_field row; /* of the first element */
+    struct metric_field row; /* row of the first element */
 } array_rows[] = {
     {BY_KIND,
      {PREFIX "actions_total", "actions queued for execution", COUNTER(core_counts, actions[0]),
@@ -218,7 +218,7 @@ static const struct {
 struct opening {
     struct metrics *metrics;
     struct note *note;
-    enum err err; /* the first */
+    enum err err; /* the first error */
 };
 
 static struct metric_family *family_add(struct opening *o, struct metric_options options)
@@ -326,9 +326,9 @@ void shard_metrics_close(struct shard_metrics *m)
     free(m);
 }
 
-/* -- taking -- */
+/* -- updating -- */
 
-/* A set of labels that became empty goes: it must not keep its last value. */
+/* A set of labels without machines is removed, because it must not keep its last value. */
 static void take_inventory(struct shard_metrics *m, const struct core_counts *counts)
 {
     char state_text[MACHINE_NAME_CAP], type_text[MACHINE_NAME_CAP];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The shard's numbers under the names that dashboards know (bigfleet_shard_*), and some of ours. */
+/* The shard's metrics: names that existing dashboards use (bigfleet_shard_*), and some new ones. */
 #ifndef SHARD_METRICS_H
 #define SHARD_METRICS_H
 #include "obs/metrics.h"
@@ -7,24 +7,26 @@
 #include "shard/sessions.h"
 
 struct shard_metrics;
-const char *audit_kind_name(enum action_kind kind); /* "Reclaim", as the audit has it, too */
-/* ERR_NOMEM and what metrics_add answers. */
+const char *audit_kind_name(enum action_kind kind); /* "Reclaim"; also used by the audit log */
+/* ERR_NOMEM and errors of metrics_add. */
 enum err shard_metrics_open(struct metrics *metrics, struct shard_metrics **ret_metrics,
                             struct note *note);
 void shard_metrics_close(struct shard_metrics *m); /* NULL is fine */
 
-/* Everything the core counts; after each batch of jobs. */
+/* Copies the core's counters. Call after each batch of jobs. */
 void shard_metrics_take(struct shard_metrics *m, const struct core_counts *counts);
-/* The inventory, and per cluster; after each cycle. What is gone loses its gauge. */
+/* Updates inventory and per-cluster metrics. Call after each cycle. Gauges of clusters that are
+ * gone are removed. */
 void shard_metrics_cycle_end(struct shard_metrics *m, const struct core_counts *counts,
                              const struct cluster_counts *clusters, size_t count);
-/* Beside enum core_histogram. */
+/* Histograms in addition to enum core_histogram. */
 enum { OBSERVE_LIST = OBSERVE_COUNT, OBSERVE_CYCLE, SHARD_HISTOGRAMS };
 void shard_metrics_observe(struct shard_metrics *m, unsigned histogram, double seconds);
 void shard_metrics_phase(struct shard_metrics *m, enum cycle_phase phase, double seconds);
-/* Why no action begins. */
+/* Sets the gauges that say why no action begins. */
 void shard_metrics_hold(struct shard_metrics *m, bool paused, bool fenced);
-/* `blob_bytes` are held until their Configure goes out; refused for that bound, or memory. */
+/* `blob_bytes`: bytes of blobs that wait for their Configure. `blobs_refused`: blobs refused
+ * because of that bound or for lack of memory. */
 void shard_metrics_sessions(struct shard_metrics *m, const struct sessions_stats *stats,
                             size_t blob_bytes, uint64_t blobs_refused);
 void shard_metrics_list(struct shard_metrics *m, bool whole, uint64_t machines, double seconds);

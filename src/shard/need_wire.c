@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Roll-ups from the wire to rows, and the inspection's rows to frames. A roll-up is read into a copy
- * of the resource names, so that one that is refused leaves no name behind. Decide thread. */
+/* Converts roll-ups to rows, and the inspection's rows to frames. A roll-up is read with a copy of
+ * the resource names, so that a refused roll-up adds no names. Decide thread. */
 #include "shard/need_wire.h"
 
 #include "model/penalty.h"
@@ -10,21 +10,21 @@
 #include "wire/pb/bigfleet_v1alpha1_capacity.pb-c.h"
 
 enum {
-    NEED_WIRE_SCRATCH_MAX = 64 * ROLLUP_ROW_BYTES_MAX, /* of one row, decoded */
-    ENTRIES_MAX = 4 * RESOURCES_MAX,                   /* of one map; a key may come again */
-    WRITER_MAX = 8 << 20, /* 64 KiB of requirements, 256 labels, 64 resources thrice are less */
-    SHOWN = 80,           /* bytes of a strange id in a note */
+    NEED_WIRE_SCRATCH_MAX = 64 * ROLLUP_ROW_BYTES_MAX, /* memory of one decoded row */
+    ENTRIES_MAX = 4 * RESOURCES_MAX,                   /* entries of one map; keys may repeat */
+    WRITER_MAX = 8 << 20, /* 64 KiB of requirements, 256 labels and 3 x 64 resources fit */
+    SHOWN = 80,           /* bytes of an unknown id shown in a note */
 };
 
 /* -- a roll-up -- */
 
-struct top { /* the fields beside the rows */
+struct top { /* the fields other than the rows */
     struct str cluster;
     int64_t at_unix_ns;
     size_t rows;
 };
 
-/* As protobuf has it: of a field that comes twice the last one counts. */
+/* As in protobuf, the last of repeated fields counts. */
 static enum err read_top(struct str bytes, size_t rows_max, struct top *ret_top, struct note *note)
 {
     struct fields fields = fields_of(bytes);
@@ -45,7 +45,7 @@ static enum err read_top(struct str bytes, size_t rows_max, struct top *ret_top,
     return ERR_OK;
 }
 
-/* Pairs of a map; a key that comes again replaces the earlier one. */
+/* Reads the pairs of a map. A repeated key replaces the earlier one. */
 static enum err take_pairs(struct arena *scratch, const char *field,
                            ProtobufCMessage *const *entries, size_t count,
                            const struct label **ret_pairs, size_t *ret_count, struct note *note)
@@ -58,7 +58,7 @@ static enum err take_pairs(struct arena *scratch, const char *field,
         return note_fail(note, ERR_TOO_LARGE, "%s: %zu names, at most %d are allowed", field, count,
                          RESOURCES_MAX);
     for (size_t i = 0; i < count; i++) {
-        /* The entries of all maps from text to text have the same shape. */
+        /* All map entries from text to text have the same layout. */
         const Bigfleet__V1alpha1__CapacityNeed__MinUnitEntry *entry = (const void *)entries[i];
         struct label pair = {str_from(entry->key), str_from(entry->value)};
         size_t at = 0;
@@ -114,8 +114,8 @@ static enum err take_profile(struct arena *scratch, const Bigfleet__V1alpha1__Ca
 struct reading {
     const struct top *top;
     struct arena *arena;
-    struct arena scratch;         /* of the row that is read */
-    struct dimensions dimensions; /* the shard's, and the names that are new */
+    struct arena scratch;         /* memory of the row being read */
+    struct dimensions dimensions; /* the shard's names, and new ones */
 };
 
 static enum err read_row(struct reading *r, struct str bytes, struct need *ret_need,
@@ -146,7 +146,7 @@ static enum err read_row(struct reading *r, struct str bytes, struct need *ret_n
     return need_build(r->arena, &r->dimensions, &input, ret_need, note);
 }
 
-/* One that no machine can satisfy is left out. */
+/* Rows that no machine can satisfy are left out. */
 static enum err read_rows(struct reading *r, struct str bytes, struct need *rows,
                           struct rollup_rows *ret_rows, struct note *note)
 {
@@ -170,8 +170,8 @@ static enum err read_rows(struct reading *r, struct str bytes, struct need *rows
     return ERR_OK;
 }
 
-/* The names that were new, now that nothing can be refused any more; in the same order they get the
- * same numbers. */
+/* Adds the new names, after nothing can be refused any more. They are added in the same order and
+ * so get the same numbers. */
 static enum err keep_names(struct dimensions *into, const struct dimensions *from,
                            struct note *note)
 {
@@ -232,7 +232,7 @@ enum err rollup_apply(struct core *core, struct str cluster, struct str bytes,
                        &note);
 }
 
-/* -- the other direction -- */
+/* -- encoding -- */
 
 void frame_writer_init(struct frame_writer *writer)
 {
@@ -250,7 +250,7 @@ void frame_writer_deinit(struct frame_writer *writer)
     buf_deinit(&writer->piece);
 }
 
-/* The wire counts in int32. */
+/* The wire uses int32 for counts. */
 static void pack_count(struct pack *pack, uint32_t field, uint64_t count)
 {
     pack_u64(pack, field, min_u64(count, INT32_MAX));
@@ -294,7 +294,7 @@ static void pack_supply(struct pack *pack, uint32_t field, const struct shortage
 static void pack_preemption(struct pack *pack, uint32_t field, const struct shortage *s,
                             const struct dimensions *dimensions, struct frame_writer *w)
 {
-    struct pack freed = pack_begin(&w->part); /* the amounts first: a message of one field */
+    struct pack freed = pack_begin(&w->part); /* the amounts first, as a message with one field */
     struct pack preemption;
     struct resource_sum sum;
 

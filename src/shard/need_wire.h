@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Demand between the wire and the model: a roll-up's bytes to rows, rows to the frames of the
+/* Converts demand: from the bytes of a roll-up to rows, and from rows to the frames of the
  * inspection.
  *
- * A roll-up is taken whole or not at all, and a refusal names the row and the field as the wire
- * calls them ("needs[3].aggregate_resources[cpu]: ..."). It is read row by row: memory follows the
- * rows, not what protobuf-c makes of 256 MiB. Runs on the thread that owns `dimensions`. */
+ * A roll-up is accepted or refused as a whole. An error names the row and the field as on the wire
+ * ("needs[3].aggregate_resources[cpu]: ..."). The roll-up is decoded row by row, so memory depends
+ * on the rows and not on protobuf-c's form of 256 MiB. Runs on the thread that owns
+ * `dimensions`. */
 #ifndef SHARD_NEED_WIRE_H
 #define SHARD_NEED_WIRE_H
 #include "model/need.h"
@@ -12,42 +13,43 @@
 #include "shard/core/core.h"
 
 enum {
-    ROLLUP_ROWS_MAX = 200000,       /* of one roll-up; a row takes about 1.4 KiB while it is read */
-    ROLLUP_ROW_BYTES_MAX = 1 << 18, /* encoded; what passes the checks of the model is smaller */
-    /* Resource names that demand leaves free in the shard's table: a cluster that invents names
-     * must not take those of the machines. */
+    ROLLUP_ROWS_MAX = 200000,       /* rows of one roll-up; a row being read takes about 1.4 KiB */
+    ROLLUP_ROW_BYTES_MAX = 1 << 18, /* size of an encoded row; valid rows are smaller */
+    /* Resource names in the shard's table that demand must leave free, so that a cluster with
+     * invented names cannot use up the names for machines. */
     ROLLUP_DIMENSIONS_SPARED = 16,
 };
 
-struct rollup_rows { /* in the arena */
+struct rollup_rows { /* allocated in the arena */
     const struct need *rows;
     size_t count;
-    size_t contradictions; /* rows left out: no machine can ever satisfy them, and one careless pod
-                              must not cost its cluster the roll-up */
-    struct note contradiction; /* the first of them, with its row */
+    size_t contradictions; /* Rows left out because no machine can ever satisfy them. One careless
+                            * pod must not cost its cluster the whole roll-up. */
+    struct note contradiction; /* describes the first such row */
 };
-/* Reads a ClusterCapacityNeeds that must name `cluster`. `rows_max` 0: ROLLUP_ROWS_MAX. ERR_PARSE,
- * ERR_INVALID, ERR_TOO_LARGE, ERR_FULL (resource names), ERR_NOMEM: refused, and `dimensions` is
- * what it was. */
+/* Decodes a ClusterCapacityNeeds that must name `cluster`. `rows_max` 0: ROLLUP_ROWS_MAX. After
+ * ERR_PARSE, ERR_INVALID, ERR_TOO_LARGE, ERR_FULL (resource names) and ERR_NOMEM the roll-up is
+ * refused and `dimensions` is unchanged. */
 enum err rollup_read(struct str bytes, struct str cluster, size_t rows_max, struct arena *arena,
                      struct dimensions *dimensions, struct rollup_rows *ret_rows,
                      struct note *note);
 
-/* Reads it and gives it to the core. Refused by either: ERR_*, the last good demand stays, and it
- * is counted and logged once, by the core. `ret_rows` is set as soon as it was read. */
+/* Decodes a roll-up and passes it to the core. If either refuses it, returns the error and the last
+ * good demand stays. The core counts and logs the error once. `ret_rows` is set as soon as decoding
+ * succeeded. */
 enum err rollup_apply(struct core *core, struct str cluster, struct str bytes,
                       struct arena *scratch, mono_time now, enum rollup_verdict *ret_verdict,
                       struct rollup_rows *ret_rows, struct effects *out);
 
-/* -- the other direction -- */
+/* -- encoding -- */
 
-/* Memory for one frame after the other: the last one is in `frame`. */
+/* Reusable buffers for frames. `frame` holds the last frame. */
 struct frame_writer {
     struct buf frame, body, part, piece;
 };
 void frame_writer_init(struct frame_writer *writer);
 void frame_writer_deinit(struct frame_writer *writer);
-/* InspectNeedsResponse. Presence as wire.md § 7 says. ERR_FULL (8 MiB), ERR_NOMEM. */
+/* Writes an InspectNeedsResponse. Field presence as in wire.md § 7. ERR_FULL (8 MiB), ERR_NOMEM. */
 enum err need_write_header(struct frame_writer *writer, const struct needs_view *view);
 enum err need_write_view(struct frame_writer *writer, const struct need_view *view,
                          const struct dimensions *dimensions);

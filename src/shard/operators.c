@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What operators say, as jobs: a session that came or went, a roll-up, a blob, a drain report.
- */
+/* Turns events from operators into jobs: sessions, roll-ups, blobs, drain reports. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,8 +22,8 @@ static struct str cluster_of(const struct cluster_job *t)
     return str_of(t->cluster, t->len);
 }
 
-/* What finds no memory here is not lost: the operator's roll-ups and the next changes are heard all
- * the same, and a cluster the core does not know as connected gets no hints. */
+/* Out of memory is harmless here. The operator's roll-ups and later changes are still handled; only
+ * hints are not sent to a cluster that the core does not know as connected. */
 static void cluster_run(struct decide_job *job, struct decide_context *context, struct effects *out)
 {
     struct cluster_job *t = CONTAINER_OF(job, struct cluster_job, job);
@@ -63,7 +62,7 @@ static void on_open(void *owner, struct str cluster, bool reports_drains)
 
     submit_link(shard, cluster, reports_drains ? OPERATOR_REPORTS_DRAINS : OPERATOR_CONNECTED);
     if (!reports_drains || shard->options.core.operators_reported) return;
-    shard->options.core.operators_reported = true; /* the core has a copy of its own */
+    shard->options.core.operators_reported = true; /* the core has its own copy */
     if (shard->options.on_reports_drains) shard->options.on_reports_drains(shard->options.owner);
 }
 
@@ -112,7 +111,7 @@ static void on_rollup(void *owner, struct rollup *rollup)
     struct shard *shard = owner;
     struct rollup_job *t = calloc(1, sizeof *t);
 
-    if (!t) { /* not acknowledged: it comes again */
+    if (!t) { /* not acknowledged, so the operator sends the roll-up again */
         sessions_rollup_done(shard->sessions, rollup, ROLLUP_REFUSED);
         return;
     }
@@ -124,14 +123,14 @@ static void on_rollup(void *owner, struct rollup *rollup)
 
 /* -- drains -- */
 
-/* Reports that wait for the decide thread. One that finds no room is lost: the operator repeats
- * it. */
+/* Reports that wait for the decide thread. A report beyond the bound is dropped, because the
+ * operator repeats it. */
 enum { DRAIN_REPORTS_MAX = 16384, DRAIN_ERROR_MAX = 512 };
 
 struct drain_job {
     struct decide_job job;
     struct shard *shard;
-    struct drain_report report; /* its texts are `texts` */
+    struct drain_report report; /* its texts point into `texts` */
     char texts[];
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames in the order in which they were put, an index of those that have a key, and the totals of
- * all boxes. Pure. */
+/* Frames in the order of their addition, an index of the frames with a key, and totals over all
+ * boxes. No I/O. */
 #include "shard/outbox.h"
 
 #include <stdlib.h>
@@ -32,7 +32,7 @@ void outbox_detach(struct outbox *box, struct out_frame *frame)
 {
     if (frame->key.len > 0) map_remove(&box->by_key, frame->key);
     frame_unlink(box, frame);
-    if (box->count == 0) { /* most operators read: nothing is kept for those who did not once */
+    if (box->count == 0) { /* free the index of a past backlog */
         uint64_t seed = box->by_key.seed;
         map_deinit(&box->by_key);
         map_init(&box->by_key, box->limits.frames_max, seed);

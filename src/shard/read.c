@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Questions that the decide thread answers. A question has two ends, its job's and its call's, and
- * is freed when both have come. */
+/* Requests that the decide thread answers. An inspection is freed when both its job and its call
+ * have ended. */
 #include "shard/read.h"
 
 #include <stdlib.h>
@@ -9,20 +9,20 @@
 #include "shard/need_wire.h"
 #include "wire/pb/bigfleet_v1alpha1_shardread.pb-c.h"
 
-enum { LENGTH_BYTES = 4 }; /* before each frame in `frames` */
+enum { LENGTH_BYTES = 4 }; /* length prefix of each frame in `frames` */
 
 struct inspections {
     struct io *io;
-    struct inspections_options options; /* settled */
+    struct inspections_options options; /* with defaults applied */
     uint32_t readers;
 };
 
 struct reader {
     struct inspection inspection;
     struct inspections *inspections;
-    struct timer timer; /* while it must read */
+    struct timer timer; /* read timeout */
     size_t at;
-    bool answered; /* it is ours again */
+    bool answered; /* the job has ended, so the loop owns the inspection */
     char text[];
 };
 
@@ -34,7 +34,7 @@ static void reader_free(struct reader *r)
     free(r);
 }
 
-/* -- on the deciding thread -- */
+/* -- on the decide thread -- */
 
 static enum err frame_keep(struct inspection *inspection, struct str frame)
 {

@@ -1,54 +1,56 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ShardRead.InspectNeeds: what the last cycle decided for each Need, and why.
  *
- * The rows are copied on the thread that decides, as the frames they will be sent as, and sent from
- * there as fast as the reader reads. So a reader never holds up the shard, and holds nothing of it
- * but its own copy. Copies are bounded in number and size, and a reader that stops reading is ended
- * after a while. The table of access names the roles that may ask. On the loop's thread but for
- * inspection_write. */
+ * The decide thread copies the rows as encoded frames. The loop then sends the copy as fast as the
+ * reader reads. So a reader never delays the shard, and uses no memory but its own copy. Copies are
+ * bounded in number and size. A reader that stops reading is disconnected after a timeout. The
+ * access table names the roles that may read. All on the loop's thread, except inspection_write. */
 #ifndef SHARD_READ_H
 #define SHARD_READ_H
 #include "rpc/server.h"
 #include "shard/decide_thread.h"
 
 struct inspections;
-struct inspection {        /* one request; the fields are for its answer */
-    struct decide_job job; /* zeroed */
-    void *owner;           /* of the inspections */
-    struct rpc_call *call; /* the loop's; NULL: nobody reads any more */
-    struct str text;       /* of the request: the cluster, empty: all; or the machine */
-    uint32_t limit;        /* 0: none */
-    bool unary;            /* `answer` is the one message */
-    struct buf answer;     /* else frames, each behind its length */
+struct inspection {        /* one request; the fields serve its answer */
+    struct decide_job job; /* zeroed by inspection_new */
+    void *owner;           /* the inspections' owner */
+    struct rpc_call *call; /* used on the loop only; NULL: the client is gone */
+    struct str text;       /* argument of the request: the cluster (empty: all), or the machine */
+    uint32_t limit;        /* limit of Needs; 0: none */
+    bool unary;            /* true: `answer` is a single message */
+    struct buf answer;     /* if not `unary`: frames, each with a length prefix */
     enum err err;
 };
 
 struct inspections_options {
     struct io *io;
-    /* Asks for an answer: core_inspect() and inspection_write() on the deciding thread, then
-     * inspection_done() on the loop, also when the shard is closing. */
+    /* Asks the owner for an answer. The owner calls core_inspect() and inspection_write() on the
+     * decide thread, then inspection_done() on the loop, also when the shard is closing. */
     void (*inspect)(void *owner, struct inspection *inspection);
     void *owner;
-    uint32_t readers_max;     /* 0: 16; more get RESOURCE_EXHAUSTED */
-    size_t bytes_max;         /* 0: 256 MiB, of one answer; more ends it with RESOURCE_EXHAUSTED */
-    uint64_t read_timeout_ms; /* 0: 60 s in which a reader takes nothing */
+    uint32_t readers_max;     /* 0: 16; further readers get RESOURCE_EXHAUSTED */
+    size_t bytes_max;         /* size of one answer; 0: 256 MiB; beyond it: RESOURCE_EXHAUSTED */
+    uint64_t read_timeout_ms; /* disconnects a reader that reads nothing for this long; 0: 60 s */
 };
 enum err inspections_open(const struct inspections_options *options,
                           struct inspections **ret_inspections); /* ERR_NOMEM */
-/* After the server is closed and every inspection done. NULL is fine. */
+/* Call after the server is closed and every inspection is done. NULL is fine. */
 void inspections_close(struct inspections *inspections);
 /* Errors as rpc_server_add. */
 enum err inspections_serve(struct inspections *inspections, struct rpc_server *server,
                            struct note *note);
-/* Once, on any thread, between `inspect` and inspection_done. The view is copied, its texts by
- * `dimensions`; `err`, if there is one, is core_inspect's, and both may be NULL then. */
+/* Call once, on any thread, between `inspect` and inspection_done. Copies the view, with resource
+ * names from `dimensions`. `err` is the result of core_inspect(); after an error `view` and
+ * `dimensions` may be NULL. */
 void inspection_write(struct inspection *inspection, enum err err, const struct needs_view *view,
                       const struct dimensions *dimensions);
-/* Once. The inspection is not the owner's any more. */
+/* Call once. The owner must not use the inspection afterwards. */
 void inspection_done(struct inspection *inspection);
 
-/* For other methods whose requests a job answers. NULL: no memory, and the call has failed. */
+/* For other methods whose requests are answered by a job. NULL: out of memory, and the call was
+ * ended with an error. */
 struct inspection *inspection_new(struct inspections *inspections, struct rpc_call *call,
                                   struct str text, size_t bytes_max);
-void inspection_call_done(void *service, struct rpc_call *call); /* their on_done */
+/* on_done handler of such methods */
+void inspection_call_done(void *service, struct rpc_call *call);
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The view of the shard: its numbers for a report, its domains, the term for operators.
+/* The view of the shard: its numbers for a report, its domains, and the term for operators.
  *
- * Numbers are encoded where the resource names are, on the decide thread. A domain is on disk
- * before the core hears of it, so that what was acknowledged is still so after a crash. When the
- * core has no memory for it that is answered, and tried until it has.
+ * Numbers are encoded on the decide thread, which owns the resource names. A domain is written to
+ * disk before the core receives it, so that an acknowledged domain survives a crash. If the core
+ * lacks memory for the domain, the answer says so, and the change is retried until it succeeds.
  *
- * That a domain was taken away is ERR_OK only when the core acts on no machine there any more: the
- * coordinator gives the domain to another shard then. */
+ * Removing a domain returns ERR_OK only when the core acts on no machine there any more, because
+ * the coordinator then gives the domain to another shard. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -24,8 +24,8 @@ struct report_job {
     shard_report_fn *done;
     void *context;
     enum err err;
-    bool scoped;       /* a domain was given to the shard, at any time */
-    struct buf fields; /* the domains come first */
+    bool scoped;       /* a domain was ever assigned to the shard */
+    struct buf fields; /* encoded fields, the domains first */
 };
 
 static void report_pack_counts(struct pack *pack, uint32_t field,
@@ -95,8 +95,8 @@ static void report_done(struct decide_job *job, enum err err)
     free(t);
 }
 
-/* As many as one report carries, from where the last one ended, so that the coordinator has seen
- * each of them after a few reports. */
+/* Packs as many domains as one report may have, starting where the last report ended. So the
+ * coordinator has seen all domains after a few reports. */
 static enum err report_pack_domains(struct shard *shard, struct buf *into, struct buf *scratch)
 {
     size_t count;
@@ -132,7 +132,7 @@ static void report_make(void *shard, shard_report_fn *done, void *context)
     };
     buf_init(&t->fields, REPORT_BYTES_MAX);
     if (report_pack_domains(s, &t->fields, &s->status.row))
-        buf_clear(&t->fields); /* they are optional */
+        buf_clear(&t->fields); /* the domains are optional */
     decide_thread_submit(s->decide_thread, &t->job);
 }
 
@@ -143,15 +143,15 @@ struct scope_job {
     struct shard *shard;
     shard_domain_fn *done;
     void *context;
-    enum err written; /* of the file: ERR_OK or ERR_UNKNOWN */
+    enum err written; /* result of writing the file: ERR_OK or ERR_UNKNOWN */
     enum err err;
     struct arena arena;
     bool given;
     struct label *domains;
     size_t count;
-    struct label *left; /* taken away just now, or earlier; its key empty: none was */
-    uint32_t serving;   /* machines there that the core acts on */
-    bool more;          /* it may be more */
+    struct label *left; /* the removed domain, now or by an earlier call; empty key: none */
+    uint32_t serving;   /* machines of `left` that the core still acts on */
+    bool more;          /* `serving` is a lower bound */
 };
 
 static void scope_run(struct decide_job *job, struct decide_context *context, struct effects *out)
@@ -177,7 +177,8 @@ static void scope_done(struct decide_job *job, enum err err)
 {
     struct scope_job *t = CONTAINER_OF(job, struct scope_job, job);
 
-    /* Nobody asked: these are the domains of the start. Without them everything would be ours. */
+    /* Without `done` these are the domains of the start. Without them all machines would be
+     * ours. */
     assert(t->done || !t->err);
     if (!err && t->err) t->shard->scope_owed = true;
     if (!err) err = t->err ? t->err : t->written;
@@ -220,7 +221,7 @@ enum err report_scope(struct shard *shard, enum err written, const struct label 
 
 static void on_scope_retried(void *, enum err, struct str) {}
 
-/* What is on disk is what a restart would find: the core gets it as soon as there is memory. */
+/* A restart would read the domains from disk, so the core gets them as soon as there is memory. */
 void report_scope_owed(struct shard *shard)
 {
     const struct label none = {STR_EMPTY, STR_EMPTY};

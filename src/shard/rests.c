@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The page /rests: which machines are left alone for now, and why, as JSON. Of more than
- * RESTS_SHOWN some are shown. Decide thread.
+/* The page /rests: the machines in back-off and the reasons, as JSON. At most RESTS_SHOWN machines
+ * are shown. Decide thread.
  *
  *   {"cycle":7,"resting":1,"all":true,"machines":[{"machine":"m-1","state":"Failed","cluster":"",
  *    "why":"refused","error":"create: ...","refusals":2,"asked":0,"left_seconds":41.5}]}
  *
- *   why        refused   the provider, or an operator, said no; tried again when the rest is over
- *              doubt     a call was not answered; the provider is being asked what became of it
- *              failed    the provider calls it Failed; it is given back by Delete
- *   resting    how many there are, of those that were looked at; `all`: those were all */
+ *   why        refused   the provider or an operator refused; the next try follows the back-off
+ *              doubt     a call was not answered; the provider is asked for its outcome
+ *              failed    the provider reports Failed; the machine is deleted
+ *   resting    machines in back-off among those examined; `all`: every machine was examined */
 #include "shard/shard_internal.h"
 #include "text/ndjson.h"
 #include "text/utf8.h"
 
-enum { RESTS_SHOWN = 1000, ERROR_SHOWN = 512 /* so that a thousand fit, whatever is in them */ };
+/* So that a thousand machines fit in the page, whatever their texts. */
+enum { RESTS_SHOWN = 1000, ERROR_SHOWN = 512 };
 
 const char *resting_why_name(enum resting_why why)
 {

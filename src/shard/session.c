@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The life of one stream: Hello, identity, replacement, frames in, frames out, its end. Loop's
- * thread.
+/* One stream: Hello, identity, replacement, frames in, frames out, its end. Loop's thread.
  *
- * A session ends once, in session_over(): its cluster has no session then, its blob requests are
- * answered, and the owner has heard on_close(). Its memory goes later in the same turn of the loop,
- * after its call is done, so that a verb may end the session it works on. */
+ * A session ends once, in session_over(): the cluster then has no session, its blob requests are
+ * answered, and on_close() was called. The memory is freed later in the same turn of the loop,
+ * after the call is done. Therefore a function may end the session it is working on. */
 #include "shard/sessions_internal.h"
 
 #include <stdio.h>
@@ -12,7 +11,7 @@
 
 /* -- the end -- */
 
-/* What waited and no resync repeats is kept for the next session. */
+/* Keeps for the next session those waiting frames that no resync repeats. */
 static void outbox_over(struct session *session)
 {
     struct sessions *s = session->sessions;
@@ -26,7 +25,7 @@ static void outbox_over(struct session *session)
     outbox_deinit(box);
 }
 
-/* For its cluster it is over; the call may still be there. */
+/* Ends the session for its cluster. The call may still exist. */
 static void session_over(struct session *session)
 {
     struct sessions *s = session->sessions;
@@ -35,7 +34,7 @@ static void session_over(struct session *session)
     if (session->over) return;
     session->over = true;
     timer_stop(&session->timer);
-    if (cluster && cluster->session == session) { /* else a new session replaces it */
+    if (cluster && cluster->session == session) { /* otherwise a new session replaced this one */
         cluster->session = NULL;
         s->stats.active--;
         s->stats.removed++;
@@ -84,7 +83,7 @@ static void end_unread(struct session *session)
     session_end(session, GRPC_RESOURCE_EXHAUSTED, note.text);
 }
 
-/* Past what all of them may hold together the one that holds most goes. */
+/* If all outboxes together exceed their bound, ends the session with the longest outbox. */
 static void end_longest(struct sessions *s)
 {
     struct session *longest = NULL;
@@ -106,7 +105,7 @@ void session_send(struct session *session, struct str key, bool departed, struct
     if (session->over) return;
     if (session->outbox.count == 0) err = rpc_send_bytes(session->call, frame);
     if (!err) return;
-    /* ERR_CLOSED: its end is on the way, and knows what to keep. */
+    /* ERR_CLOSED: the call is already ending, and that end keeps the frames. */
     if (err == ERR_FULL || err == ERR_CLOSED)
         err = outbox_put(&session->outbox, key, frame, departed);
     if (err == ERR_FULL)
@@ -180,12 +179,12 @@ static void acknowledge_hello(struct session *session)
                                          session->reports_drains));
 }
 
-/* The owner hears of the old session's end before it hears of the new one. */
+/* The owner is notified of the old session's end before the new session's start. */
 static void session_replace(struct sessions *s, struct session_cluster *cluster)
 {
     struct session *old = cluster->session;
 
-    cluster->session = NULL; /* so that it is not counted as removed */
+    cluster->session = NULL; /* so that the session is not counted as removed */
     s->stats.active--;
     s->stats.replaced++;
     session_end(old, GRPC_ABORTED, "replaced by a new session of the cluster");
@@ -279,7 +278,7 @@ static void on_frame(struct session *session, const struct operator_frame *frame
     }
     switch (frame->kind) {
     case FRAME_HELLO: on_hello(session, frame); break;
-    case FRAME_ROLLUP: lane_rollup(session, frame); return; /* keeps what was reserved */
+    case FRAME_ROLLUP: lane_rollup(session, frame); return; /* keeps the reservation */
     case FRAME_BLOB: blobs_answer(session, frame); break;
     case FRAME_RECLAIM_ACK: s->stats.reclaim_acks++; break;
     case FRAME_DRAIN_REPORT: session_on_drain_report(session, frame); break;
@@ -346,7 +345,8 @@ static void on_start(void *service, struct rpc_call *call)
 
     if (s->draining) {
         rpc_finish(call, GRPC_UNAVAILABLE, STR("the shard is stopping"), STR_EMPTY);
-    } else if (s->stats.streams / 2 >= s->limits.sessions_max) { /* a reconnect counts twice */
+        /* during a reconnect a cluster has two streams */
+    } else if (s->stats.streams / 2 >= s->limits.sessions_max) {
         rpc_finish(call, GRPC_RESOURCE_EXHAUSTED, STR("too many sessions"), STR_EMPTY);
     } else {
         session = session_new(s, call);

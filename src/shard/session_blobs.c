@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Requests for a bootstrap blob. Loop's thread.
  *
- * A request belongs to the session it was sent on: it is not sent again on the next one, and it is
- * answered at once when its session ends, so that the machine is rolled back without waiting for a
- * deadline. An answer counts if it comes on that session, in time, and once. */
+ * A request belongs to the session on which it was sent. It is not sent again in the next session.
+ * It is answered at once when its session ends, so that the machine is rolled back without waiting
+ * for a timeout. An answer counts only if it is the first one, in time and on the same session. */
 #include "shard/sessions_internal.h"
 #include "text/utf8.h"
 
-/* The request is its owner's again. */
+/* Returns the request to its owner. */
 static void blob_end(struct session_blob *request, enum blob_end end, struct str content)
 {
     struct sessions *s = request->sessions;
@@ -57,7 +57,7 @@ void blobs_answer(struct session *session, const struct operator_frame *frame)
     struct session_blob *request = map_get(&s->requests, action_key(&action));
     struct note note;
 
-    if (!request || request->session != session) { /* late, unknown, or given twice */
+    if (!request || request->session != session) { /* late, unknown or repeated */
         s->stats.blobs_stray++;
     } else if (frame->error.len > 0) {
         blob_end(request, BLOB_ERROR, utf8_clip(frame->error, ERROR_TEXT_MAX / 2));

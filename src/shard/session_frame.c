@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The frames of a session's stream, read by a table of their fields and written by hand. Pure: the
- * loop reads, the loop and the decide thread write, each with a writer of its own. */
+/* The frames of a session's stream, decoded by a table of fields and encoded directly. No I/O. The
+ * loop decodes; the loop and the decide thread encode, each with its own writer. */
 #include "shard/session_frame.h"
 
 #include "wire/field.h"
 
 /* -- reading -- */
 
-/* A level of a message that is looked through, at most FRAME_FIELDS_MAX fields of it. */
+/* One level of a message being scanned, at most FRAME_FIELDS_MAX fields. */
 struct level {
     struct fields fields;
     size_t seen;
@@ -18,7 +18,7 @@ static bool level_next(struct level *level, struct field *ret_field)
     return level->seen++ < FRAME_FIELDS_MAX && fields_next(&level->fields, ret_field);
 }
 
-/* After level_next has said no: was that the end? */
+/* After level_next has returned false: ERR_OK if the level ended there. */
 static enum err level_end(const struct level *level, struct note *note)
 {
     if (level->fields.problem) return note_fail(note, ERR_PARSE, "%s", level->fields.problem);
@@ -27,7 +27,7 @@ static enum err level_end(const struct level *level, struct note *note)
     return ERR_OK;
 }
 
-/* What a payload is called, and its number in OperatorMessage. */
+/* Payload names and their field numbers in OperatorMessage. */
 static const struct {
     const char *name;
     uint32_t number;
@@ -39,8 +39,8 @@ static const struct {
     [FRAME_DRAIN_REPORT] = {"drain_report", 100},
 };
 
-/* The fields that are read of a payload, and where they are kept. Of a roll-up none: the deciding
- * thread reads it. */
+/* The fields that are decoded from each payload, and their destination. No fields of a roll-up are
+ * decoded here; the decide thread decodes it. */
 static const struct payload_field {
     enum operator_frame_kind kind;
     uint32_t number;
@@ -92,11 +92,12 @@ static enum err payload_read(struct str payload, struct operator_frame *frame, s
     if (!err) err = level_end(&level, note);
     if (!err && frame->kind == FRAME_DRAIN_REPORT)
         err = id_check("machine_id", frame->machine, ID_MAX, note);
-    if (frame->left_seconds > INT64_MAX) frame->left_seconds = 0; /* negative */
+    /* a negative number on the wire */
+    if (frame->left_seconds > INT64_MAX) frame->left_seconds = 0;
     return err;
 }
 
-/* FRAME_UNSET: of a newer operator. */
+/* FRAME_UNSET: a payload of a newer operator. */
 static enum operator_frame_kind kind_of(uint32_t number)
 {
     for (enum operator_frame_kind kind = FRAME_HELLO; kind < ARRAY_LEN(payloads); kind++)
@@ -141,7 +142,7 @@ enum err frame_read(struct str bytes, struct operator_frame *ret_frame, struct n
 
 /* -- writing -- */
 
-/* fields of ShardMessage */
+/* Field numbers of ShardMessage. */
 enum {
     SEND_ACK = 1,
     SEND_BLOB_REQUEST = 2,
@@ -193,7 +194,7 @@ enum err frame_write_reclaim(struct frame_writer *w, struct str instruction_id, 
     return frame_wrap(w, SEND_RECLAIM, &body);
 }
 
-/* "<before><after>" as a text field, without a copy in between. */
+/* Packs "<before><after>" as one text field without an intermediate copy. */
 static void pack_joined(struct pack *pack, uint32_t field, struct str before, struct str after)
 {
     pack_varint(pack, field << 3 | 2);
@@ -202,7 +203,7 @@ static void pack_joined(struct pack *pack, uint32_t field, struct str before, st
     if (!pack->err) pack->err = buf_append(pack->into, after);
 }
 
-/* Type and zone are labels to a cluster; where the machine has them, they win over labels of the
+/* A cluster sees type and zone as labels. The machine's own type and zone override labels of the
  * same name. */
 static void pack_labels(struct frame_writer *w, struct pack *body, const struct attributes *a)
 {

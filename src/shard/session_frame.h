@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The frames of Shard.Session (proto/bigfleet/v1alpha1/shard.proto) as bytes.
+/* Encodes and decodes the frames of Shard.Session (proto/bigfleet/v1alpha1/shard.proto).
  *
- * Reading never decodes a roll-up: it finds which payload a frame carries, and of a roll-up no more
- * than its bytes. Their reader compares the cluster that they name with the session's.
- * Writing appends by hand (wire/pack.h), since texts are views and frames are many. Pure. */
+ * Decoding never decodes a roll-up: it finds the payload of a frame and, for a roll-up, only the
+ * payload's bytes. rollup_read() compares the cluster in the roll-up with the session's cluster.
+ * Encoding writes fields directly (wire/pack.h), because texts are views and frames are many. No
+ * I/O and no state. */
 #ifndef SHARD_SESSION_FRAME_H
 #define SHARD_SESSION_FRAME_H
 #include "model/machine.h"
 #include "shard/need_wire.h"
 
 enum {
-    /* Fields of one level that are looked at on the loop: no encoder writes as many, and skipping
-     * millions of tiny ones would hold everybody up. */
+    /* Fields of one level that the loop accepts. No encoder writes as many, and skipping millions
+     * of tiny fields would block the loop. */
     FRAME_FIELDS_MAX = 64,
-    REQUEST_ID_LEN = 16, /* hex digits */
+    REQUEST_ID_LEN = 16, /* number of hex digits */
 };
 
 enum operator_frame_kind {
@@ -24,26 +25,27 @@ enum operator_frame_kind {
     FRAME_RECLAIM_ACK,
     FRAME_DRAIN_REPORT
 };
-struct operator_frame { /* views of the bytes that were read */
+struct operator_frame { /* views of the decoded bytes */
     enum operator_frame_kind kind;
-    struct str payload;    /* encoded; ROLLUP: the ClusterCapacityNeeds */
-    struct str cluster;    /* HELLO */
-    struct str version;    /* HELLO */
-    bool reports_drains;   /* HELLO */
-    struct str request_id; /* BLOB; RECLAIM_ACK, DRAIN_REPORT: the instruction's */
-    struct str user_data;  /* BLOB */
-    struct str error;      /* BLOB; empty: there is a blob. DRAIN_REPORT: why it gave up */
-    struct str machine;    /* DRAIN_REPORT */
-    bool drained;          /* DRAIN_REPORT */
-    uint64_t left_seconds; /* DRAIN_REPORT */
+    struct str payload;    /* encoded; for ROLLUP: the ClusterCapacityNeeds */
+    struct str cluster;    /* HELLO: the operator's cluster */
+    struct str version;    /* HELLO: the operator's version */
+    bool reports_drains;   /* HELLO: the operator reports its drains */
+    struct str request_id; /* BLOB; for RECLAIM_ACK and DRAIN_REPORT: the instruction id */
+    struct str user_data;  /* BLOB: the bootstrap blob */
+    struct str error;      /* BLOB: empty if there is a blob. DRAIN_REPORT: why the operator gave
+                            * up */
+    struct str machine;    /* DRAIN_REPORT: the machine id */
+    bool drained;          /* DRAIN_REPORT: the machine is drained */
+    uint64_t left_seconds; /* DRAIN_REPORT: rest of the grace period */
 };
-/* ERR_PARSE: no OperatorMessage, two payloads, text that is not UTF-8; ERR_TOO_LARGE: past
- * FRAME_FIELDS_MAX. */
+/* ERR_PARSE: not an OperatorMessage, two payloads, or invalid UTF-8. ERR_TOO_LARGE: more than
+ * FRAME_FIELDS_MAX fields. */
 enum err frame_read(struct str bytes, struct operator_frame *ret_frame, struct note *note);
 
-/* -- to the operator: a whole ShardMessage in writer->frame, until the next one -- */
-/* All of them: ERR_FULL (a frame past 8 MiB), ERR_NOMEM. */
-/* `drain_reports`: the answer to a Hello that announced them. */
+/* -- frames to the operator: a whole ShardMessage in writer->frame, valid until the next call -- */
+/* Errors of all of them: ERR_FULL (the frame exceeds 8 MiB), ERR_NOMEM. */
+/* `drain_reports`: the operator's Hello announced drain reports. */
 enum err frame_write_ack(struct frame_writer *writer, struct str echo, int64_t term, int64_t epoch,
                          bool drain_reports);
 enum err frame_write_blob_request(struct frame_writer *writer, struct str request_id,

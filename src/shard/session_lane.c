@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Roll-ups of a session: read, waiting, at work, all of them under one budget.
+/* The roll-ups of a session: being received, waiting, being processed, all within one budget.
  *
- * A message is charged with its announced size before a byte of it is kept. One that does not fit
- * waits unread at its peer, in turn with others that wait; small ones are let in past the budget,
- * so that an answer to a blob request never waits behind a roll-up. Who was let in and
- * does not send what was announced, while others wait, is ended: a minute, and a second more for
- * each MiB. That some of it came in between gives no more time, or a byte a minute would hold the
- * budget for ever. */
+ * A message is charged with its announced size before any byte is stored. A message that does not
+ * fit stays unread at its peer, in order with other waiting messages. Small messages are admitted
+ * beyond the budget, so that the answer to a blob request never waits behind a roll-up. A session
+ * is closed if its admitted message does not arrive in time while others wait. The time is a minute
+ * plus a second per MiB. Partial progress does not extend it, because otherwise one byte per minute
+ * would hold the budget for ever. */
 #include <stdlib.h>
 
 #include "shard/sessions_internal.h"
@@ -38,7 +38,7 @@ static void lane_reserve(struct session *session, size_t bytes)
     session->lane.reserved_at = loop_now(s->io->loop);
 }
 
-/* In turn: a large one must not wait for ever behind smaller ones that came later. */
+/* In order of arrival, because a large message must not starve behind later, smaller ones. */
 static void lane_admit(struct sessions *s)
 {
     while (!list_empty(&s->starved)) {
@@ -64,7 +64,7 @@ void lane_announced(struct session *session, size_t bytes)
 {
     struct sessions *s = session->sessions;
 
-    if (!session->cluster && bytes > SMALL) { /* nobody is let in to the budget before Hello */
+    if (!session->cluster && bytes > SMALL) { /* before Hello no session may use the budget */
         session_refuse(session, GRPC_INVALID_ARGUMENT, "the first frame must be hello");
         return;
     }
@@ -123,7 +123,7 @@ static void rollup_free(struct sessions *s, struct own_rollup *own)
     lane_give_back(s, bytes);
 }
 
-/* Takes the message that is being delivered, and turns its reservation into what it really has. */
+/* Takes ownership of the message being delivered, and changes its reservation to its real size. */
 static struct own_rollup *rollup_take(struct session *session, const struct operator_frame *frame)
 {
     struct sessions *s = session->sessions;
@@ -140,7 +140,7 @@ static struct own_rollup *rollup_take(struct session *session, const struct oper
     return own;
 }
 
-/* Gives the owner the roll-up that waits, if none is at work. */
+/* Passes the waiting roll-up to the owner, unless one is being processed. */
 static void lane_next_rollup(struct session *session)
 {
     struct sessions *s = session->sessions;
@@ -165,7 +165,7 @@ void lane_rollup(struct session *session, const struct operator_frame *frame)
         return;
     }
     if (lane->waiting) {
-        rollup_free(s, lane->waiting); /* the newer one is all of the demand */
+        rollup_free(s, lane->waiting); /* the newer roll-up contains the whole demand */
         s->stats.rollups_superseded++;
     }
     lane->waiting = own;
@@ -189,7 +189,7 @@ void sessions_rollup_done(struct sessions *s, struct rollup *rollup, enum rollup
     if (session) lane_next_rollup(session);
 }
 
-/* What is at work stays the owner's, and charged, until it is done. */
+/* The roll-up being processed stays with the owner, and is charged until it is done. */
 void lane_over(struct session *session)
 {
     struct sessions *s = session->sessions;

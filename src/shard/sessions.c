@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening and closing, the verbs, and what is kept of a cluster between its sessions. A cluster is
- * known as long as it has a session or a frame that its next session must get. Loop's thread. */
+/* Open and close, the functions for a cluster, and the data kept between a cluster's sessions. A
+ * cluster is known as long as it has a session or frames for its next session. Loop's thread. */
 #include "shard/sessions.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 enum {
     KEY_MAX = FINGERPRINT_MAX + 1,
-    INFLATED_MAX = 4 << 20, /* about 10 ms of the loop; stock operators do not compress */
+    INFLATED_MAX = 4 << 20, /* about 10 ms of the loop; standard operators do not compress */
 };
 
 static void free_ended(struct sessions *s)
@@ -64,7 +64,7 @@ void cluster_keep_departed(struct sessions *s, struct session_cluster *cluster, 
     if (err) s->stats.departed_dropped++;
 }
 
-/* -- life -- */
+/* -- open and close -- */
 
 #define DEFAULT(field, value)                                                                      \
     if (!l.field) l.field = (value)
@@ -126,12 +126,12 @@ void sessions_close(struct sessions *s)
 
     if (!s) return;
     free_ended(s);
-    assert(list_empty(&s->all) && map_count(&s->requests) == 0); /* the server was closed */
+    assert(list_empty(&s->all) && map_count(&s->requests) == 0); /* the server is closed first */
     map_deinit(&s->requests);
     while ((entry = map_next(&s->clusters, &cursor)))
         outbox_deinit(&((struct session_cluster *)entry->value)->departed);
     map_free(&s->clusters);
-    assert(s->stats.rollup_bytes == 0); /* the owner has given back what it worked on */
+    assert(s->stats.rollup_bytes == 0); /* the owner has returned every roll-up */
     task_cancel(&s->free_ended);
     timer_deinit(&s->stall);
     frame_writer_deinit(&s->writer);
@@ -144,7 +144,8 @@ void sessions_server_limits(const struct sessions *s, struct rpc_server_limits *
     size_t window = limits->stream_window ? limits->stream_window : 256 << 10;
 
     limits->connections_max = s->limits.sessions_max * 2 + 1000;
-    limits->connections_per_identity_max = limits->connections_max; /* plaintext: one address */
+    /* without TLS all peers may have the same address */
+    limits->connections_per_identity_max = limits->connections_max;
     limits->buffered_max = s->limits.rollup_budget + s->limits.sessions_max * window;
     limits->buffered_per_identity_max = limits->buffered_max;
 }
@@ -170,7 +171,7 @@ void sessions_drain(struct sessions *s)
                 "the shard is stopping");
 }
 
-/* -- verbs -- */
+/* -- functions for a cluster -- */
 
 struct session *session_of(const struct sessions *s, struct str cluster)
 {
@@ -197,8 +198,8 @@ bool sessions_reclaim(struct sessions *s, struct str cluster, uint64_t action, s
     return true;
 }
 
-/* What a frame is superseded by: one letter for the kind, then the machine or fingerprint. Empty
- * when there is no memory: then it is not superseded. */
+/* The key under which a frame is superseded: a letter for the kind, followed by the machine or
+ * fingerprint. Empty if out of memory: the frame is then not superseded. */
 static struct str key_of(struct sessions *s, char kind, struct str what)
 {
     buf_clear(&s->key);
@@ -217,7 +218,7 @@ void sessions_node_state(struct sessions *s, struct str cluster, struct str mach
         s->stats.departed_dropped += departed;
         return;
     }
-    outbox_drop_key(&known->departed, key); /* it is not the last word any more */
+    outbox_drop_key(&known->departed, key); /* the kept frame is no longer the latest state */
     if (known->session)
         session_send(known->session, key, departed, frame);
     else if (departed)

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the sessions share. Nothing outside them includes this.
+/* Internals shared by the files of the sessions. No other file includes this header.
  *
- *   sessions.c       opening, verbs, what is kept of a cluster between its sessions
- *   session.c        the life of one stream: Hello, identity, replacement, frames in and out
- *   session_lane.c   roll-ups: the budget, one at work, one that waits
+ *   sessions.c       open, functions for a cluster, data kept between a cluster's sessions
+ *   session.c        one stream: Hello, identity, replacement, frames in and out
+ *   session_lane.c   roll-ups: the budget, one being processed, one waiting
  *   session_blobs.c  requests for a blob
  *
- * A session has two ends: its cluster's (session_over), which the owner hears of at once, and its
- * call's (on_done), after which it waits in `ended` and is freed later in the same turn. */
+ * A session ends in two steps. First it ends for its cluster (session_over), and the owner is
+ * notified at once. Then its call ends (on_done); the session is moved to `ended` and freed later
+ * in the same turn. */
 #ifndef SHARD_SESSIONS_INTERNAL_H
 #define SHARD_SESSIONS_INTERNAL_H
 #include "shard/outbox.h"
@@ -16,40 +17,40 @@
 
 struct session;
 
-/* Everything of one cluster that outlives a session. Goes when it has neither a session nor
- * anything to say to the next one. */
-struct session_cluster {     /* behind it its id: map_make() */
-    struct session *session; /* the installed one, or NULL */
+/* The data of a cluster that outlives a session. Freed when the cluster has no session and no
+ * frames are kept for its next session. */
+struct session_cluster {     /* the id follows in memory: map_make() */
+    struct session *session; /* the installed session, or NULL */
     struct outbox departed;
-    uint32_t sessions; /* that point here, the replaced ones that are not gone yet included */
+    uint32_t sessions; /* number of sessions that point here, including replaced ones */
     struct str id;
 };
 
 struct own_rollup {
-    struct rollup rollup;    /* what the owner sees */
-    struct session *session; /* NULL: it is over */
+    struct rollup rollup;    /* the part visible to the owner */
+    struct session *session; /* NULL: the session is over */
     struct buf message;
     char cluster[];
 };
 
 struct rollup_lane {
     struct own_rollup *working, *waiting;
-    size_t reserved; /* for the message that is being read */
+    size_t reserved; /* bytes reserved for the message being received */
     mono_time reserved_at;
-    size_t wanted;     /* it waits for this much */
-    struct list queue; /* in sessions.starved, or alone */
+    size_t wanted;     /* bytes that the session waits for */
+    struct list queue; /* in sessions.starved, or detached */
 };
 
 struct session {
-    struct list link; /* in sessions.all; once its call is done, in sessions.ended */
+    struct list link; /* in sessions.all; in sessions.ended once the call is done */
     struct sessions *sessions;
-    struct rpc_call *call;           /* NULL once it is done */
+    struct rpc_call *call;           /* NULL once the call is done */
     struct session_cluster *cluster; /* NULL before Hello */
     struct outbox outbox;
     struct rollup_lane lane;
-    struct list blobs;  /* its requests that are not answered yet */
-    struct timer timer; /* Hello is awaited */
-    bool opened;        /* the owner knows of it */
+    struct list blobs;  /* open blob requests of the session */
+    struct timer timer; /* runs while Hello is awaited */
+    bool opened;        /* the owner was notified of the session */
     bool reports_drains;
     bool over;
 };
@@ -59,19 +60,19 @@ struct sessions {
     struct log_source log;
     const struct sessions_events *events;
     void *owner;
-    struct sessions_options limits; /* settled */
+    struct sessions_options limits; /* with defaults applied */
     int64_t term;
     struct map clusters;
-    struct map requests; /* for blobs, by action */
+    struct map requests; /* blob requests by action */
     struct list all, ended, starved;
     struct task free_ended;
     struct timer stall;
     struct frame_writer writer;
-    struct buf key; /* of the frame that is being put */
+    struct buf key; /* key of the frame being added */
     struct sessions_stats stats;
     uint64_t seed;
-    uint64_t first_instruction; /* its id is this and the action, so that no two processes of a
-                                   shard give the same one */
+    uint64_t first_instruction; /* An instruction id is this number plus the action, so that no two
+                                 * processes of a shard use the same id. */
     struct outbox_totals outboxes, departed;
     bool draining;
 };
@@ -79,32 +80,34 @@ struct sessions {
 /* -- sessions.c -- */
 struct session *session_of(const struct sessions *s, struct str cluster); /* NULL: none */
 struct session_cluster *known_cluster(struct sessions *s,
-                                      struct str id); /* finds or makes; NULL: no room */
+                                      /* Finds or creates the cluster. NULL: no room. */
+                                      struct str id);
 void cluster_settle(struct sessions *s,
-                    struct session_cluster *cluster); /* frees it if nothing needs it */
-/* For an operator who is away: supersedes what is kept under the key. */
+                    /* Frees the cluster if nothing needs it. */
+                    struct session_cluster *cluster);
+/* Keeps a frame for an operator that is away. Supersedes the frame kept under the key. */
 void cluster_keep_departed(struct sessions *s, struct session_cluster *cluster, struct str key,
                            struct str frame);
 
 /* -- session.c -- */
 extern const struct rpc_handler session_handler;
-/* Queues or sends. `err` of the writer: a frame that could not be made ends the session. */
+/* Sends or queues a frame. */
 void session_send(struct session *session, struct str key, bool departed, struct str frame);
-/* The frame in the sessions' writer. */
+/* Sends the frame in the sessions' writer. `err` of the writer: an error ends the session. */
 void session_send_written(struct session *session, struct str key, enum err err);
 void session_end(struct session *session, enum grpc_status status, const char *text);
-/* Ends it for what it sent, which is counted and logged. */
+/* Ends the session because of an invalid message, which is counted and logged. */
 void session_refuse(struct session *session, enum grpc_status status, const char *why);
 void session_free(struct session *session);
-/* The id of an instruction or a blob request: 16 hex digits, the action added to the first one. Of
- * any other text action_of() is a number that no action has. */
+/* The id of an instruction or blob request: 16 hex digits, first_instruction plus the action. For
+ * any other text action_of() returns a number that no action has. */
 struct str action_id(const struct sessions *s, uint64_t action, char id[REQUEST_ID_LEN + 1]);
 uint64_t action_of(const struct sessions *s, struct str id);
 
 /* -- session_lane.c -- */
 void lane_init(struct rollup_lane *lane);
 void lane_announced(struct session *session, size_t bytes);
-/* The message that was read is not kept. */
+/* Releases the reservation of a message that is not kept. */
 void lane_release(struct session *session);
 void lane_rollup(struct session *session, const struct operator_frame *frame);
 void lane_over(struct session *session);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens, starts and stops a shard: its parts are made in the order in which they use each other and
- * closed in the opposite one. Loop's thread. */
+/* Opens, starts and stops a shard. The parts are opened in the order in which they depend on each
+ * other, and closed in reverse order. Loop's thread. */
 #include "shard/shard.h"
 
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static void on_counts(void *owner, const struct core_counts *counts)
     shard_metrics_take(shard->metrics, counts);
 }
 
-/* The sessions count themselves, and come and go without a job. */
+/* The sessions' counters change without jobs, so a timer copies them. */
 static void on_metrics(struct timer *timer)
 {
     struct shard *shard = CONTAINER_OF(timer, struct shard, metrics_timer);
@@ -57,7 +57,7 @@ enum err shard_open(const struct shard_options *options, struct shard **ret_shar
     shard->io = options->io;
     if (options->log) shard->log = *options->log;
     if (!shard->options.cycle_ms) shard->options.cycle_ms = SHARD_CYCLE_MS;
-    shard->options.core.restarted = options->epoch > 1; /* the epoch counts the starts */
+    shard->options.core.restarted = options->epoch > 1; /* the first start has epoch 1 */
     shard->id = strdup(options->id);
     shard->provider_address = strdup(options->provider_address);
     provider_calls_open(shard);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ShardView: the last cycle, for people. What the decide thread knows is written down at the end of
- * each cycle; who asks is answered from that copy, on the loop, at once. Looking at every cohort is
- * for a shard that has few; one with many looks only while somebody asks. */
+/* ShardView: the last cycle, for people. At the end of each cycle the decide thread writes down its
+ * data, and the loop answers requests from that copy at once. A shard with few cohorts writes all
+ * of them. A shard with many cohorts does so only while clients ask. */
 #include <stdlib.h>
 
 #include "shard/shard_internal.h"
@@ -47,7 +47,7 @@ void status_look(struct decide_context *context, bool wanted, struct arena *aren
     for (size_t i = 0; !err && i < count && i < ROWS_MOST; i++)
         pack_holding(&rows, &holdings[i], &context->frames.part);
     ret_cycle->left_out = err || rows.err || count > ROWS_MOST;
-    if (rows.err) buf_clear(&ret_cycle->inventory); /* a part would look like the whole */
+    if (rows.err) buf_clear(&ret_cycle->inventory); /* a partial inventory would mislead */
 }
 
 /* -- on the loop -- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The queue of events and what runs them. */
+/* The queue of events, and the functions that run them. */
 #include "sim/world.h"
 
 #include <inttypes.h>
@@ -45,7 +45,7 @@ uint64_t sim_hash(const struct sim *sim)
     return sim->hash;
 }
 
-/* -- the hash: each fact is folded in with its time, so order, place and moment all count -- */
+/* -- the hash: each fact is hashed with its time, so order, place and moment all count -- */
 
 static uint64_t fold(uint64_t hash, uint64_t fact)
 {
@@ -118,7 +118,7 @@ void sim_event_at(struct sim_event *event, sim_time at)
 {
     struct sim *sim = event->sim;
     enum err err = heap_put(&sim->queue, &event->node, max_u64(at.ns, sim->now.ns));
-    assert(!err); /* room was taken in sim_event_init */
+    assert(!err); /* the room was reserved in sim_event_init */
 }
 
 void sim_event_in(struct sim_event *event, uint64_t delay_ns)
@@ -140,7 +140,7 @@ bool sim_step(struct sim *sim)
     if (sim->events_run >= sim->options.events_max) return false;
     node = heap_pop_due(&sim->queue, UINT64_MAX - 1);
     if (!node) return false;
-    assert(node->due >= sim->now.ns); /* time never runs back */
+    assert(node->due >= sim->now.ns); /* time never runs backwards */
     sim->now.ns = node->due;
     sim->events_run++;
     struct sim_event *event = CONTAINER_OF(node, struct sim_event, node);

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What time it is on a host: its monotonic clock runs a little fast or slow and starts anywhere;
- * its wall clock shares the rate, and is wrong by an offset that steps. */
+/* The clocks of a host. The monotonic clock runs slightly fast or slow and starts at a random
+ * value. The wall clock has the same rate and an offset, which can be changed in steps. */
 #include "sim/world.h"
 
 enum { PPM = 1000000, PPM_MAX = 500000 };
 #define MONO_START_NS_MAX (3600ull * MS_PER_SECOND * NS_PER_MS)
 
-/* `ns` of the world, as this host's crystal counts them. Split so that no product overflows. */
+/* Converts `ns` of the world to ns on this host's clock. Split so that no product overflows. */
 static uint64_t counted(const struct sim_clock *clock, uint64_t ns)
 {
     int64_t millions = (int64_t)(ns / PPM), rest = (int64_t)(ns % PPM);
     return (uint64_t)((int64_t)ns + millions * clock->ppm + rest * clock->ppm / PPM);
 }
 
-/* Since the last rebase, plus `ahead`. */
+/* Time on the host's clock since the last change of rate, plus `ahead`. */
 static uint64_t since(const struct sim_host *host, uint64_t ahead)
 {
     return counted(&host->clock, host->sim->now.ns - host->clock.since.ns + ahead);
@@ -29,9 +29,9 @@ static int64_t wall_in(const struct sim_host *host, uint64_t ahead)
     return host->clock.wall_ns + (int64_t)since(host, ahead);
 }
 
-/* Blocking calls inside a turn take time that the world has not seen yet; the loop's thread sees
- * it, and the host's next turn starts no earlier. A job is another thread: it reads the plain
- * time. */
+/* Blocking calls inside a turn take time that has not passed in the world yet. The loop's thread
+ * sees that time, and the host's next turn starts no earlier. A job runs on another thread and
+ * reads the plain time. */
 static uint64_t ahead(const struct sim_host *host)
 {
     return host->in_job ? 0 : host->spent_ns;
@@ -58,7 +58,7 @@ void sim_clock_boot(struct sim_host *host)
         clock->base = (struct clock){clock_mono_read, clock_wall_read};
         clock->wall_ns = (int64_t)(SIM_WALL_START_NS + host->sim->now.ns);
     } else {
-        clock->wall_ns = wall_in(host, 0); /* the battery kept it going */
+        clock->wall_ns = wall_in(host, 0); /* the battery kept the wall clock running */
     }
     clock->mono_ns = prng_below(&host->entropy.prng, MONO_START_NS_MAX);
     clock->since = host->sim->now;
@@ -83,14 +83,14 @@ sim_time sim_clock_when(const struct sim_host *host, mono_time due)
     if (due.ms >= UINT64_MAX / NS_PER_MS / 4) return SIM_NEVER;
     due_ns = due.ms * NS_PER_MS;
     if (due_ns <= mono_in(host, 0)) return host->sim->now;
-    wait = due_ns - clock->mono_ns; /* exact at rate 0; otherwise approach it */
+    wait = due_ns - clock->mono_ns; /* exact at rate 0; otherwise approximated in steps */
     while (counted(clock, wait) < due_ns - clock->mono_ns) {
         step = due_ns - clock->mono_ns - counted(clock, wait);
         wait += step;
     }
     while (clock->ppm > 0) {
         uint64_t over = counted(clock, wait) - (due_ns - clock->mono_ns);
-        step = over / 2; /* at most 1.5 counted per ns: never too far */
+        step = over / 2; /* the clock counts at most 1.5 per ns, so this step is never too long */
         if (step == 0) break;
         wait -= step;
     }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What joins a process to its disk: calls of a dead process do nothing, calls of a live one are
- * charged to the turn or the job that made them, and the power may be planned to fail at one of
- * them. */
+/* Connects a process to its disk. Calls of a dead process have no effect. Calls of a live process
+ * are charged to their turn or job. A power cut may be planned for one of the calls. */
 #include "sim/world.h"
 
 #define CALL_NS_DEFAULT     3000ull
@@ -9,7 +8,7 @@
 #define SYNC_NS_MIN_DEFAULT 50000ull
 #define SYNC_NS_MAX_DEFAULT 500000ull
 
-/* False: the process is dead, and nothing may be done any more. */
+/* False: the process is dead, so the call must have no effect. */
 static bool disk_admits(void *context)
 {
     struct sim_host *host = context;
@@ -23,7 +22,7 @@ static bool disk_admits(void *context)
 static void disk_charge(void *context, uint64_t ns)
 {
     struct sim_host *host = context;
-    if (host->turning || host->in_job) host->spent_ns += ns; /* elsewhere nobody waits for it */
+    if (host->turning || host->in_job) host->spent_ns += ns; /* else no turn or job waits */
 }
 
 enum err sim_disk_open(struct sim_host *host)

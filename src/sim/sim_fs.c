@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The calls of the simulated disk: each finds its file, pays its price, perhaps fails, and leaves
- * the work to sim_fs_data.c and sim_fs_names.c. */
+/* The calls of the simulated disk. Each call finds its file, charges its cost, may fail, and then
+ * uses sim_fs_data.c and sim_fs_names.c. */
 #include "sim/sim_fs.h"
 
 #include <stdlib.h>
@@ -12,10 +12,10 @@ static const uint32_t MILLION = 1000000;
 
 static struct sim_fs *disk_of(struct fs *fs)
 {
-    return (struct sim_fs *)fs; /* its first member */
+    return (struct sim_fs *)fs; /* `fs` is its first member */
 }
 
-/* -- price and failure of a call -- */
+/* -- cost and failure of a call -- */
 
 static void pay(struct sim_fs *disk, enum sim_fs_call call, uint64_t bytes)
 {
@@ -59,7 +59,7 @@ static bool is_admitted(const struct sim_fs *disk)
     return !disk->options.admits || disk->options.admits(disk->options.context);
 }
 
-/* A call about a path begins here. */
+/* Start of every call with a path. */
 static enum err begin_path(struct sim_fs *disk, enum sim_fs_call call)
 {
     return is_admitted(disk) ? begin(disk, call, 0) : ERR_IO;
@@ -67,7 +67,7 @@ static enum err begin_path(struct sim_fs *disk, enum sim_fs_call call)
 
 /* -- files -- */
 
-/* A call about an open file begins here. ERR_CLOSED: the handle is dead. */
+/* Start of every call with an open file. ERR_CLOSED: the handle is invalid. */
 static enum err file_node(struct fs *fs, struct fs_file *file, struct sim_node **ret_node)
 {
     if (!is_admitted(disk_of(fs))) return ERR_IO;
@@ -75,7 +75,7 @@ static enum err file_node(struct fs *fs, struct fs_file *file, struct sim_node *
     return *ret_node ? ERR_OK : ERR_CLOSED;
 }
 
-/* The node of a path that must be there. */
+/* Finds the node of a path that must exist. */
 static enum err find_node(struct sim_fs *disk, const char *path, struct sim_node **ret_node)
 {
     struct sim_path place;
@@ -138,7 +138,7 @@ static enum err disk_open(struct fs *fs, const char *path, uint32_t flags, uint3
     list_init(&file->link);
     list_append(&disk->files, &file->link);
     disk->files_live++;
-    *ret_file = (struct fs_file *)file; /* its first member */
+    *ret_file = (struct fs_file *)file; /* `base` is its first member */
     return ERR_OK;
 }
 
@@ -158,7 +158,7 @@ static void disk_close(struct fs *fs, struct fs_file *base)
     free(file);
 }
 
-/* Damage that lay in the synced part of what is being read: it stays. */
+/* Damages synced content that is being read. The damage is permanent. */
 static void flip_bit(struct sim_fs *disk, struct sim_node *node, uint64_t offset, size_t len)
 {
     uint64_t end = min_u64(offset + len, min_size(node->live.len, node->durable.len));
@@ -202,7 +202,7 @@ static enum err disk_write_at(struct fs *fs, struct fs_file *file, uint64_t offs
     if (file->flags & FS_APPEND) offset = node->live.len;
     err = begin(disk, SIM_FS_WRITE, bytes.len);
     if (!err) return data_write(disk, node, offset, bytes);
-    /* "After an error any part may be there." */
+    /* fs.h: after an error any part may have been written. */
     size_t part = (size_t)prng_below(&disk->prng, bytes.len + 1);
     (void)data_write(disk, node, offset, str_of(bytes.at, part));
     return err;
@@ -260,10 +260,10 @@ static enum err disk_stat(struct fs *fs, const char *path, struct fs_info *ret_i
     return ERR_OK;
 }
 
-/* In the order in which a kernel finds fault. */
+/* Checks in the same order as a kernel. */
 static enum err may_rename(const struct sim_path *from, const struct sim_path *to)
 {
-    if (!from->entry) return from->node ? ERR_BUSY : ERR_NOT_FOUND; /* the root stays */
+    if (!from->entry) return from->node ? ERR_BUSY : ERR_NOT_FOUND; /* the root cannot be renamed */
     if (to->node && !to->entry) return ERR_BUSY;
     if (place_is_misnamed(from)) return ERR_INVALID;
     bool dir = from->node->kind == FS_DIRECTORY;
@@ -313,7 +313,7 @@ static enum err disk_make_dir(struct fs *fs, const char *path, uint32_t mode)
     return names_create(disk, place_dir(&place), place.name, FS_DIRECTORY, mode, NULL);
 }
 
-/* What a link says is on disk with its name, as kernels keep short ones. */
+/* The target of a link is durable with the link's name, as in kernels for short targets. */
 static enum err disk_make_link(struct fs *fs, const char *target, const char *path)
 {
     struct sim_fs *disk = disk_of(fs);
@@ -334,7 +334,7 @@ static enum err disk_make_link(struct fs *fs, const char *target, const char *pa
     return err;
 }
 
-/* Begins anywhere: nobody may come to rely on an order. */
+/* Starts at a random entry, so that no caller depends on an order. */
 static enum err disk_list(struct fs *fs, const char *path, fs_list_fn *each, void *context)
 {
     struct sim_fs *disk = disk_of(fs);
@@ -377,7 +377,7 @@ static enum err disk_free_bytes(struct fs *fs, const char *path, uint64_t *ret_b
 
 /* -- locks -- */
 
-/* A courtesy, as on the real one: the lock holds on a full disk too. */
+/* For information only, as on the real disk: the lock is valid on a full disk too. */
 static void write_holder(struct sim_fs *disk, struct sim_node *file)
 {
     char text[FS_LOCK_TEXT_CAP];
@@ -437,7 +437,7 @@ static void disk_unlock(struct fs *fs, struct fs_lock *lock)
     free(lock);
 }
 
-/* -- life of a disk -- */
+/* -- open and close a disk -- */
 
 static const struct fs disk_table = {
     .open = disk_open,
@@ -509,7 +509,7 @@ void sim_fs_close(struct sim_fs *disk)
     sim_fs_reclaim(disk);
     names_sync_all(disk);
     node_unref(disk, disk->root);
-    assert(list_empty(&disk->nodes)); /* the tree held the rest */
+    assert(list_empty(&disk->nodes)); /* the tree held all other nodes */
     free(disk);
 }
 
@@ -569,8 +569,8 @@ void sim_fs_crash(struct sim_fs *disk)
     LIST_EACH(&disk->nodes, link) data_crash(disk, CONTAINER_OF(link, struct sim_node, link));
 }
 
-/* Half of the seeds have a given fault at all; its rate is drawn over orders of magnitude, because
- * a fault that is always there hides what one at the wrong moment would show. */
+/* Half of the seeds have a given fault. The rate of the fault is drawn over orders of magnitude,
+ * because a fault that always occurs hides bugs that need a fault at one moment. */
 static uint32_t draw_rate(struct prng *prng, uint32_t max)
 {
     if (prng_below(prng, 2)) return 0;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A disk in memory behind the same struct fs as the kernel's: one per simulated host.
+/* A disk in memory with the same struct fs as the kernel's. One per simulated host.
  *
- * It decides what a power cut leaves. Content that was synced always survives; a write that was not
- * is kept, lost or torn on its own, whatever is beside it. Names (create, rename, remove) are
- * kept in the order of the journal: a power cut keeps a beginning of what sync_dir had not yet
- * covered; with `reorder_names` each name goes its own way and only operations on the same name
- * stay in order. A rename is kept or lost whole. Syncing a file says nothing about its name, which
- * is harsher than most real file systems and what fs.h promises.
+ * The disk decides what a power cut leaves. Synced content always survives. An unsynced write is
+ * kept, lost or torn, independently of its neighbours. Names (create, rename, remove) are
+ * journaled: a power cut keeps the operations up to some point after the last sync_dir. With
+ * `reorder_names` each name operation is kept or lost on its own, and only operations on the same
+ * name stay in order. A rename is kept or lost as a whole. Syncing a file does not sync its name.
+ * This is harsher than most real file systems, and is what fs.h promises.
  *
- * Purely a function of the options, the generator given in, and the sequence of calls. A zeroed
- * options struct is a perfect disk: nothing fails, and a power cut keeps everything. One thread. */
+ * The disk depends only on the options, the given generator and the sequence of calls. With zeroed
+ * options no call fails, and a power cut keeps everything. One thread. */
 #ifndef SIM_SIM_FS_H
 #define SIM_SIM_FS_H
 #include "base/buf.h"
@@ -18,77 +18,78 @@
 #include "io/fs.h"
 
 enum {
-    SIM_FS_SECTOR = 512,              /* what a disk writes whole */
-    SIM_FS_NODE_BYTES = 256,          /* what a file or directory costs besides its content */
-    SIM_FS_DEPTH_MAX = 64,            /* parts of a path */
-    SIM_FS_HANDLES_MAX = 4096,        /* open files; ERR_FULL */
-    SIM_FS_NAMES_PENDING_MAX = 4096,  /* past these the oldest is written back, as a kernel does */
-    SIM_FS_WRITES_PENDING_MAX = 1024, /* per file; likewise */
+    SIM_FS_SECTOR = 512,              /* a disk writes a sector as a whole */
+    SIM_FS_NODE_BYTES = 256,          /* cost of a file or directory in addition to its content */
+    SIM_FS_DEPTH_MAX = 64,            /* components of a path */
+    SIM_FS_HANDLES_MAX = 4096,        /* open files; further opens fail with ERR_FULL */
+    SIM_FS_NAMES_PENDING_MAX = 4096,  /* beyond it the oldest is written back, as in a kernel */
+    SIM_FS_WRITES_PENDING_MAX = 1024, /* per file; at the bound the oldest write is written back */
 };
 #define SIM_FS_CAPACITY_DEFAULT (1ull << 30)
 
-/* Called with the cost of a call, in virtual time, before the call returns. */
+/* Called before a call returns, with the call's cost in virtual time. */
 typedef void sim_fs_cost_fn(void *context, uint64_t ns);
 
 struct sim_fs_options {
-    uint64_t capacity; /* bytes, and so the bound on memory; 0: the default */
-    /* What a power cut does to each un-synced write; the rest is kept. Together at most
+    uint64_t capacity; /* bytes of the disk, which also bounds its memory; 0: the default */
+    /* Effects of a power cut on each unsynced write; other writes are kept. The sum is at most
      * 1,000,000. */
     uint32_t write_lost_per_million;
-    uint32_t write_torn_per_million; /* cut at a byte or a sector, or sector by sector */
-    /* What it does to un-synced names: in order, the chance that the journal ends before the next
-     * one; with reorder_names, the chance of each one. */
+    uint32_t write_torn_per_million; /* torn at a byte, at a sector, or sector by sector */
+    /* Effect of a power cut on unsynced names. In order: the chance that the journal ends before
+     * the next operation. With reorder_names: the chance that each operation is lost. */
     uint32_t name_lost_per_million;
-    bool reorder_names; /* also lets a write outlive the truncation before it */
-    /* Failures, ERR_IO. A failed write leaves any beginning of it. */
+    bool reorder_names; /* also lets a write survive an earlier truncation that is lost */
+    /* Failures with ERR_IO. A failed write leaves some prefix of the data. */
     uint32_t read_fails_per_million;
-    uint32_t write_fails_per_million; /* truncation too */
-    uint32_t sync_fails_per_million;  /* of files and directories */
-    /* For each un-synced write under a failed sync: dropped although reads still show it, as
-     * kernels do. A later sync through another handle succeeds without it. */
+    uint32_t write_fails_per_million; /* includes truncations */
+    uint32_t sync_fails_per_million;  /* syncs of files and directories */
+    /* Chance for each unsynced write that a failed sync drops it although reads still show it, as
+     * kernels do. A later sync through another handle succeeds without the write. */
     uint32_t failed_sync_drops_per_million;
-    /* Damage in synced content, found by a read: a bit that stays flipped; another place's bytes,
-     * once. */
+    /* Damage in synced content, seen by a read. Flips: a bit stays flipped. Misdirected: one read
+     * returns the bytes of another place. */
     uint32_t read_flips_per_million;
     uint32_t read_misdirected_per_million;
-    /* Virtual cost of each call: fixed, per KiB moved, and for a sync a draw between two ends; a
-     * stall comes on top. Nothing is charged when cost is NULL. */
+    /* Virtual cost of each call: a fixed part, a part per KiB, and for a sync a random value
+     * between two bounds. A stall is added. No cost is charged if `cost` is NULL. */
     sim_fs_cost_fn *cost;
-    /* Asked before each call; false: nothing is done, and the call fails with ERR_IO. May be NULL. */
+    /* Called before each call. False: the call has no effect and fails with ERR_IO. May be NULL. */
     bool (*admits)(void *context);
-    void *context; /* of both */
+    void *context; /* for both callbacks */
     uint64_t call_ns, kib_ns, sync_ns_min, sync_ns_max;
     uint32_t stall_per_million;
     uint64_t stall_ns;
-    struct clock *clock; /* dates files; NULL: they count calls instead */
-    uint64_t pid;        /* written in LOCK files; 0: 1 */
+    struct clock *clock; /* used for file dates; NULL: dates count calls instead */
+    uint64_t pid;        /* process id written to LOCK files; 0: 1 */
 };
 
 struct sim_fs;
-/* Forks `prng`, so that other consumers' draws do not shift the disk's. ERR_INVALID, ERR_NOMEM. */
+/* Forks `prng`, so that other users of the generator do not change the disk's random values.
+ * ERR_INVALID, ERR_NOMEM. */
 enum err sim_fs_open(const struct sim_fs_options *options, struct prng *prng,
                      struct sim_fs **ret_disk);
-/* Frees everything, handles and locks that are still open too. NULL is fine. */
+/* Frees everything, including open handles and locks. NULL is fine. */
 void sim_fs_close(struct sim_fs *disk);
 struct fs *sim_fs_fs(struct sim_fs *disk);
-/* From now on: heal a disk, fill it up (a capacity below what is used), make it slow.
- * ERR_INVALID. */
+/* Changes the options from now on: repairs a disk, fills it (a capacity below the used bytes), or
+ * slows it. ERR_INVALID. */
 enum err sim_fs_set_options(struct sim_fs *disk, const struct sim_fs_options *options);
 struct sim_fs_options sim_fs_options(const struct sim_fs *disk);
-/* Faults drawn anew for each seed, some of them off entirely; costs, clock and pid are
- * untouched. */
+/* Draws the fault options for a seed, and disables some of them. Costs, clock and pid are
+ * unchanged. */
 void sim_fs_draw_faults(struct prng *prng, struct sim_fs_options *options);
 
-/* The power is cut and comes back. Handles and locks are dead: calls on them answer ERR_CLOSED, and
- * they must still be closed, or are freed with the disk. Never fails. */
+/* Simulates a power cut. Open handles and locks become invalid: calls on them return ERR_CLOSED.
+ * They must still be closed, or are freed with the disk. Never fails. */
 void sim_fs_crash(struct sim_fs *disk);
-/* The process died and the machine did not: handles and locks are dead, all written content
+/* The process died, the machine did not. Handles and locks become invalid; written content
  * stays. */
 void sim_fs_process_died(struct sim_fs *disk);
-/* Frees dead handles and locks that nobody will close any more, because their owner is gone. */
+/* Frees invalid handles and locks whose owner is gone and will not close them. */
 void sim_fs_reclaim(struct sim_fs *disk);
 
-/* The nth call of that kind from now fails, once, whatever the rates say; nth 0 disarms. */
+/* The nth call of that kind from now fails, once, regardless of the rates. nth 0 disarms. */
 enum sim_fs_call {
     SIM_FS_OPEN,
     SIM_FS_READ,
@@ -101,7 +102,7 @@ void sim_fs_fail_once(struct sim_fs *disk, enum sim_fs_call call, uint64_t nth, 
 
 struct sim_fs_stats {
     uint64_t calls, failures, crashes;
-    uint64_t writes_kept, writes_lost, writes_torn; /* by power cuts */
+    uint64_t writes_kept, writes_lost, writes_torn; /* at power cuts */
     uint64_t names_kept, names_lost;
     uint64_t writes_dropped, flips, misdirected, stalls;
 };

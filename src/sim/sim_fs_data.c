@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The content of files on the simulated disk: what was written, what was synced, and what a power
- * cut makes of the difference. */
+/* The content of files on the simulated disk: the written content, the synced content, and the
+ * effect of a power cut on the difference. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "sim/sim_fs_int.h"
 
-enum { SHRINK_FROM = 64 * 1024 }; /* bytes; below it giving back is not worth a move */
+enum { SHRINK_FROM = 64 * 1024 }; /* bytes; freeing less is not worth a copy */
 
 void data_init(struct sim_node *node)
 {
@@ -29,7 +29,7 @@ static enum err content_reserve(struct content *content, uint64_t size)
 
 static void content_resize(struct content *content, size_t size)
 {
-    assert(size <= content->cap); /* room was taken when the write came in */
+    assert(size <= content->cap); /* the room was reserved by the write */
     if (size > content->len) memset(content->at + content->len, 0, size - content->len);
     content->len = size;
 }
@@ -68,7 +68,7 @@ int64_t disk_now_ns(struct sim_fs *disk)
     return (int64_t)++disk->ticks;
 }
 
-/* -- writes on their way to the disk -- */
+/* -- pending writes -- */
 
 static void sim_fs_data_forget(struct sim_fs *disk, struct sim_node *node,
                                struct pending_write *write)
@@ -88,8 +88,7 @@ static void make_durable(struct sim_fs *disk, struct sim_node *node, struct pend
     sim_fs_data_forget(disk, node, write);
 }
 
-/* A kernel writes back when much is dirty; so memory stays bounded however rarely a file is
- * synced. */
+/* Writes back when much is pending, as a kernel does. Bounds memory if a file is rarely synced. */
 static void write_back(struct sim_fs *disk, struct sim_node *node)
 {
     LIST_EACH_SAFE(&node->writes, link, following)
@@ -112,13 +111,13 @@ static void remember(struct sim_fs *disk, struct sim_node *node, struct pending_
     recharge(disk, node);
 }
 
-/* How many of `len` bytes at `offset` the disk has room for. */
+/* Returns how many of `len` bytes at `offset` fit on the disk. */
 static size_t room_for(struct sim_fs *disk, const struct sim_node *node, uint64_t offset,
                        size_t len)
 {
     uint64_t held = max_size(node->live.len, node->durable.len);
     if (offset + len <= held || disk_has_room(disk, offset + len - held)) return len;
-    held = max_size(node->live.len, node->durable.len); /* settling may have changed it */
+    held = max_size(node->live.len, node->durable.len); /* disk_settle() may change both */
     if (offset + len <= held) return len;
     uint64_t free_bytes =
         disk->used < disk->options.capacity ? disk->options.capacity - disk->used : 0;
@@ -126,7 +125,7 @@ static size_t room_for(struct sim_fs *disk, const struct sim_node *node, uint64_
     return end > offset ? (size_t)min_u64(end - offset, len) : 0;
 }
 
-/* With room for `end` bytes in both contents. NULL: no memory. */
+/* Allocates a write, and room for `end` bytes in both contents. NULL: out of memory. */
 static struct pending_write *write_make(struct sim_node *node, uint64_t end, size_t len)
 {
     struct pending_write *write = malloc(sizeof *write + len);
@@ -166,7 +165,7 @@ enum err data_truncate(struct sim_fs *disk, struct sim_node *node, uint64_t size
 
 /* -- sync -- */
 
-/* Gives back what a file that became much shorter holds; losing the chance is no failure. */
+/* Frees memory of a file that became much shorter. A failure is ignored. */
 static void content_shrink(struct content *content, size_t want)
 {
     if (content->cap < SHRINK_FROM || content->cap / 4 <= want) return;
@@ -212,17 +211,17 @@ static enum fate draw_fate(struct sim_fs *disk, const struct pending_write *writ
     if (draw < disk->options.write_lost_per_million) return LOST;
     draw -= disk->options.write_lost_per_million;
     if (draw >= disk->options.write_torn_per_million) return KEPT;
-    return write->truncation ? LOST : TORN; /* a size has no halves */
+    return write->truncation ? LOST : TORN; /* the new size cannot be torn */
 }
 
-/* Where the sector that holds `offset` ends. */
+/* The end of the sector that contains `offset`. */
 static uint64_t sector_end(uint64_t offset)
 {
     return (offset / SIM_FS_SECTOR + 1) * SIM_FS_SECTOR;
 }
 
-/* Three ways a write is seen to be torn: a beginning of it to any byte (a length written before its
- * data), a beginning in whole sectors, or any of its sectors without the others. */
+/* Tears a write in one of three ways: a prefix up to any byte (a length written before its data), a
+ * prefix of whole sectors, or any subset of its sectors. */
 static void tear(struct sim_fs *disk, struct sim_node *node, const struct pending_write *write)
 {
     uint64_t way = prng_below(&disk->prng, 3);
@@ -244,8 +243,8 @@ static void tear(struct sim_fs *disk, struct sim_node *node, const struct pendin
     }
 }
 
-/* In the journal's order a truncation that was lost takes with it what was written past the new
- * end: those blocks were given out by later entries of the same journal. */
+/* If names are lost in the journal's order, a lost truncation also loses the later writes beyond
+ * its new size, because later entries of the same journal allocated their blocks. */
 void data_crash(struct sim_fs *disk, struct sim_node *node)
 {
     uint64_t limit = UINT64_MAX;
@@ -268,7 +267,7 @@ void data_crash(struct sim_fs *disk, struct sim_node *node)
         else
             sim_fs_data_forget(disk, node, write);
     }
-    if (!wrote && !node->diverged) return; /* the two are equal */
+    if (!wrote && !node->diverged) return; /* both contents are equal */
     assert(node->durable.len <= node->live.cap);
     node->live.len = node->durable.len;
     if (node->live.len > 0) memcpy(node->live.at, node->durable.at, node->live.len);

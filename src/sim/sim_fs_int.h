@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the simulated disk share. Nothing outside src/sim/sim_fs*.c includes this.
+/* Internals shared by the files of the simulated disk. Only src/sim/sim_fs*.c includes this header.
  *
- * A node is a file, a directory or a link (FS_OTHER), whose content is the name beside it that it
- * leads to. A file has its content twice: `live` is what reads see,
- * `durable` what a power cut would find, and `writes` is what lies between the two, oldest first.
+ * A node is a file, a directory or a link (FS_OTHER). The content of a link is its target, a name
+ * in the same directory. A file has two contents: reads see `live`; `durable` is what a power cut
+ * preserves. `writes` contains the difference, oldest first.
  *
- *   1. Both contents have room for the longer of the two, and for all of `writes`: neither a sync
- *      nor a power cut takes memory, so neither can fail for lack of it.
- *   2. Without writes pending the two are equal, unless a failed sync dropped some (`diverged`).
+ *   1. The buffers of both contents can hold the longer content and all of `writes`. Therefore
+ *      neither a sync nor a power cut allocates memory.
+ *   2. Without pending writes both contents are equal, unless a failed sync dropped a write
+ *      (`diverged`).
  *
- * Names exist once, as they are now; the journal remembers how to take each un-synced change back:
+ * The directory tree has the current names only. The journal records how to undo each unsynced
+ * change:
  *
  *   3. Operations on the same name are undone newest first and made durable oldest first.
- *   4. An entry is in its directory or held by one pending operation (`gone`, `replaced`), never
- *      both, and owns one reference on its node either way. */
+ *   4. An entry is either in its directory or held by one pending operation (`gone`, `replaced`),
+ *      never both. Either way it owns one reference to its node. */
 #ifndef SIM_SIM_FS_INT_H
 #define SIM_SIM_FS_INT_H
 #include "base/list.h"
@@ -26,19 +28,19 @@ struct content {
 
 struct pending_write {
     struct list link;
-    uint64_t offset; /* of a truncation: the new size */
+    uint64_t offset; /* for a truncation: the new size */
     size_t len;
     bool truncation;
-    bool dropped; /* a failed sync lost it: only `live` will ever have it */
+    bool dropped; /* a failed sync lost the write: it will stay in `live` only */
     char bytes[];
 };
 
 struct sim_node {
     struct list link;    /* in disk->nodes, by age */
-    struct list entries; /* of a directory */
-    struct list writes;  /* of a file */
+    struct list entries; /* entries of a directory */
+    struct list writes;  /* pending writes of a file */
     struct content live, durable;
-    uint64_t number, charged; /* inode number; bytes counted in disk->used */
+    uint64_t number, charged; /* number: inode number; charged: bytes counted in disk->used */
     int64_t modified_ns;
     uint32_t mode, refs, write_count;
     enum fs_kind kind;
@@ -52,26 +54,26 @@ struct sim_entry {
     char name[]; /* with a closing NUL */
 };
 
-/* A create has `made`, a remove has `gone`, a rename both and perhaps `replaced`. */
+/* A create has `made`, a remove has `gone`. A rename has both, and `replaced` for an old target. */
 struct name_op {
     struct list link;
-    struct sim_node *from, *to; /* directories; a reference each; NULL where nothing changed */
+    struct sim_node *from, *to; /* directories, with a reference to each; NULL if not involved */
     struct sim_entry *gone, *made, *replaced;
-    bool lost, wanted; /* scratch of a power cut, of a sync */
+    bool lost, wanted; /* temporary marks of a power cut and of a sync */
 };
 
 struct sim_file {
     struct fs_file base;
     struct list link;
-    struct sim_node *node; /* NULL: dead */
+    struct sim_node *node; /* NULL: the handle is invalid */
 };
 struct fs_lock {
     struct list link;
-    struct sim_node *node; /* the LOCK file; NULL: dead */
+    struct sim_node *node; /* the LOCK file; NULL: the lock is invalid */
 };
 
 struct sim_fs {
-    struct fs fs; /* first */
+    struct fs fs; /* must be the first field */
     struct sim_fs_options options;
     struct prng prng;
     struct sim_node *root;
@@ -88,7 +90,7 @@ struct sim_fs {
 /* -- sim_fs_data.c: content -- */
 void data_init(struct sim_node *node);
 void data_deinit(struct sim_fs *disk, struct sim_node *node);
-/* ERR_NO_SPACE leaves the part that fits, ERR_NOMEM nothing. */
+/* ERR_NO_SPACE: the part that fits is written. ERR_NOMEM: nothing is written. */
 enum err data_write(struct sim_fs *disk, struct sim_node *node, uint64_t offset, struct str bytes);
 enum err data_truncate(struct sim_fs *disk, struct sim_node *node, uint64_t size);
 void data_sync(struct sim_fs *disk, struct sim_node *node);
@@ -98,25 +100,26 @@ bool disk_has_room(struct sim_fs *disk, uint64_t bytes);
 int64_t disk_now_ns(struct sim_fs *disk);
 
 /* -- sim_fs.c -- */
-/* Makes room as a kernel does before it says "full": writes back all that is pending. */
+/* Writes back all pending data to gain space, as a kernel does before ERR_NO_SPACE. */
 void disk_settle(struct sim_fs *disk);
 
 /* -- sim_fs_names.c: the tree and its journal -- */
 struct sim_path {
     struct sim_node
-        *above[SIM_FS_DEPTH_MAX + 1]; /* directories from the root down to the last one */
+        /* Directories from the root down to the last one. */
+        *above[SIM_FS_DEPTH_MAX + 1];
     size_t above_count;
     struct str name;         /* empty for the root */
-    struct sim_entry *entry; /* NULL: absent */
-    struct sim_node *node;   /* NULL: absent */
-    bool as_dir;             /* written with a slash at the end */
+    struct sim_entry *entry; /* NULL: does not exist */
+    struct sim_node *node;   /* NULL: does not exist */
+    bool as_dir;             /* the path ends with a slash */
 };
-/* ERR_NOT_FOUND when a directory on the way is missing; the last part may be. */
+/* ERR_NOT_FOUND: a directory of the path does not exist. The last component need not exist. */
 enum err names_find(struct sim_fs *disk, const char *path, struct sim_path *ret_place);
 struct sim_node *place_dir(const struct sim_path *place);
-/* Where a link leads, one step; what is no link stays. ERR_INVALID: to another link. */
+/* Follows a link, one step. Anything else is unchanged. ERR_INVALID: the target is also a link. */
 enum err place_follow(struct sim_path *place);
-bool place_is_misnamed(const struct sim_path *place); /* a file, with a slash at the end */
+bool place_is_misnamed(const struct sim_path *place); /* a file, but with a trailing slash */
 bool place_is_below(const struct sim_path *place, const struct sim_node *node);
 
 enum err node_open(struct sim_fs *disk, enum fs_kind kind, uint32_t mode,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names on the simulated disk: the tree, and the journal of changes that sync_dir has not covered.
+/* Names on the simulated disk: the tree, and the journal of changes that no sync_dir has covered.
  *
- * The tree is kept once, as it is now. Each pending operation knows how to take itself back, so a
- * power cut chooses which are lost and undoes those, newest first. Losing an operation loses the
- * later ones that build on it (depends_on), so what remains is always a tree. */
+ * The tree has only the current state. Each pending operation can be undone, so a power cut selects
+ * the lost operations and undoes them, newest first. A lost operation also loses the later
+ * operations that depend on it (depends_on), so the result is always a tree. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,7 +50,8 @@ void node_unref(struct sim_fs *disk, struct sim_node *node)
     if (!node) return;
     assert(node->refs > 0);
     if (--node->refs > 0) return;
-    /* A directory that a power cut took back may still hold entries: they go with it. */
+    /* A directory whose creation was undone by a power cut may have entries. They are removed
+     * too. */
     LIST_EACH_SAFE(&node->entries, link, following)
     {
         entry_free(disk, CONTAINER_OF(link, struct sim_entry, link));
@@ -116,11 +117,11 @@ enum err names_find(struct sim_fs *disk, const char *path, struct sim_path *ret_
     place.node = disk->root;
     while (str_split(&rest, '/', &part)) {
         if (part.len == 0 || str_equal(part, STR("."))) {
-            place.as_dir = true; /* unless another part follows */
+            place.as_dir = true; /* unless another component follows */
             continue;
         }
         if (str_equal(part, STR(".."))) return ERR_UNSUPPORTED;
-        if (place.name.len > 0) { /* the part before this one was not the last */
+        if (place.name.len > 0) { /* the previous component was not the last */
             enum err err = place_follow(&place);
             if (err) return err;
             if (!place.node) return ERR_NOT_FOUND;
@@ -199,9 +200,9 @@ static bool moves_dir(const struct name_op *op)
     return op->gone && op->made && takes_dir(op->made);
 }
 
-/* True when `later` cannot be on disk without `earlier`: they have the same name; or `later`
- * removes a directory that `earlier` emptied; or both move directories, which out of order could
- * make a ring. */
+/* True if `later` cannot be on disk without `earlier`. Either both have the same name, or `later`
+ * removes a directory that `earlier` emptied, or both move directories, which could form a cycle if
+ * reordered. */
 static bool depends_on(const struct name_op *later, const struct name_op *earlier)
 {
     if (shares_name(later, earlier)) return true;
@@ -281,7 +282,7 @@ enum err names_rename(struct sim_fs *disk, struct sim_node *from, struct sim_ent
 
 /* -- sync -- */
 
-/* In order: everything up to the last change in `dir`. */
+/* In order: syncs all changes up to the last one in `dir`. */
 static void sync_in_order(struct sim_fs *disk, const struct sim_node *dir)
 {
     struct list *last = &disk->journal;
@@ -303,7 +304,7 @@ static bool wanted_by_later(const struct sim_fs *disk, const struct name_op *op)
     return false;
 }
 
-/* Out of order: the changes in `dir` and what they build on, nothing else. */
+/* Out of order: syncs only the changes in `dir` and those that they depend on. */
 static void sync_alone(struct sim_fs *disk, const struct sim_node *dir)
 {
     for (struct list *link = disk->journal.prev; link != &disk->journal; link = link->prev) {

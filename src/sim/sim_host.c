@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hosts: when a process gets its turn, how it is born, and how it dies without leaving memory
- * behind.
+/* Hosts: turns, start and death of processes. The memory of a dead process is freed.
  *
- * A turn delivers what became ready (posts, jobs, connections, bytes), then loop_core_run does
- * timers, tasks and hooks exactly as over libuv, then what was written leaves. */
+ * A turn first delivers what became ready (posts, jobs, connections, bytes). Then loop_core_run
+ * runs timers, tasks and hooks exactly as with libuv. At the end the output of the turn is sent. */
 #include "sim/world.h"
 
 #include <stdio.h>
@@ -11,15 +10,14 @@
 #include <string.h>
 
 enum {
-    AFTERLIFE_ROUNDS_MAX =
-        1000,           /* callbacks that keep causing callbacks are a bug in a close path */
-    TURN_NS_MIN = 1000, /* what a turn costs */
+    AFTERLIFE_ROUNDS_MAX = 1000, /* more rounds mean that a close path never ends */
+    TURN_NS_MIN = 1000,          /* cost of a turn */
     TURN_NS_MAX = 20000,
-    DRAIN_ROUNDS_MAX = 1000000, /* the same, where each timer to the last deadline is one */
+    DRAIN_ROUNDS_MAX = 1000000, /* bound while draining, where each timer is a round */
 };
 static const struct io *io_of_turn;
 
-/* -- the loop's other half -- */
+/* -- functions that the loop calls -- */
 
 static void host_wake(struct loop *loop)
 {
@@ -135,7 +133,7 @@ static void turn(struct sim_event *event)
     end_turn(host);
 }
 
-/* -- adding -- */
+/* -- adding hosts -- */
 
 static bool name_ok(const char *name)
 {
@@ -207,7 +205,7 @@ enum err sim_host_add(struct sim *sim, const struct sim_host_options *options,
     sim_net_init(host);
     boot(host);
     err = sim_event_init(&host->turn, sim, turn);
-    if (!err) err = sim_disk_open(host); /* dates its files by the clock that boot set */
+    if (!err) err = sim_disk_open(host); /* after boot, because file dates come from the clock */
     if (err) goto discard;
     open_loop(host);
     host->io = (struct io){&host->loop, &host->clock.base, &host->entropy.base, &host->net,
@@ -222,7 +220,7 @@ discard:
     return err;
 }
 
-/* -- birth -- */
+/* -- start -- */
 
 enum err sim_host_start(struct sim_host *host, const struct sim_process_ops *ops, void *context)
 {
@@ -238,8 +236,8 @@ enum err sim_host_start(struct sim_host *host, const struct sim_process_ops *ops
     assert(!!err == !host->state);
     sim_mark(host->sim, SIM_MARK_BOOT, host, (uint64_t)err, host->boots);
     end_turn(host);
-    if (!err && !host->state) return ERR_UNAVAILABLE;           /* died while it started */
-    if (err && host->loop_open) sim_host_die(host, SIM_KILLED); /* as a process that exits */
+    if (!err && !host->state) return ERR_UNAVAILABLE;           /* died while starting */
+    if (err && host->loop_open) sim_host_die(host, SIM_KILLED); /* like a process that exits */
     return err;
 }
 
@@ -263,7 +261,7 @@ static void stop_timers_and_hooks(struct sim_host *host)
     while (list_pop(&host->loop.hooks)) continue;
 }
 
-/* The time of a dead process that drains goes on to its next timer; false: there is none. */
+/* Advances the time of a dead process that drains to its next timer. False: there is none. */
 static bool drain_on(struct sim_host *host)
 {
     uint64_t due_ms = loop_core_next_due(&host->loop).ms, now_ms = clock_mono(&host->clock.base).ms;
@@ -288,7 +286,7 @@ static void afterlife(struct sim_host *host)
     }
 }
 
-/* Nothing is heard from this process any more; what is left is giving back its memory. */
+/* Destroys a process: its actions have no effect from here on, and its memory is freed. */
 static void bury(struct sim_host *host, enum sim_death death)
 {
     const struct io *before = io_of_turn;
@@ -300,7 +298,7 @@ static void bury(struct sim_host *host, enum sim_death death)
     sim_event_cancel(&host->turn);
     sim_workers_death(host);
     sim_net_death(host, death);
-    host->turning = true; /* wakes mean nothing here */
+    host->turning = true; /* wakes are ignored */
     host->spent_ns = 0;
     io_of_turn = &host->io;
     if (!host->drains) stop_timers_and_hooks(host);
@@ -376,7 +374,7 @@ void sim_close(struct sim *sim)
     free(sim);
 }
 
-/* -- looking -- */
+/* -- state -- */
 
 struct io *sim_host_io(struct sim_host *host)
 {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Packets between hosts: each is given its moment of arrival when it is sent, and every fault there
- * is happens to it here. */
+/* Packets between hosts. A packet's time of arrival and its faults are decided when it is sent. */
 #include "sim/world.h"
 
 #include <stdlib.h>
@@ -69,8 +68,9 @@ static struct sim_link *link_of(const struct sim_packet *packet)
     return &packet->from->links[packet->to->index];
 }
 
-/* The number of leading zeros of a random word is exponential in base 2, in whole units; a second
- * draw spreads it within the unit. No floating point, so every machine draws the same. */
+/* The number of leading zeros of a random word has an exponential distribution of base 2, in whole
+ * units. A second random value spreads it within the unit. No floating point is used, so the result
+ * is the same on every machine. */
 static uint64_t exponential(struct prng *prng, uint64_t unit_ns)
 {
     uint64_t word;
@@ -104,7 +104,7 @@ static void schedule(struct sim_packet *packet)
     arrives = leaves + faults->delay_min_ns + exponential(&sim->net_prng, faults->delay_spread_ns);
     if (prng_chance(&sim->net_prng, faults->reorder_ppm) && faults->reorder_ns_max) {
         arrives += prng_below(&sim->net_prng, faults->reorder_ns_max);
-        link->stats.reordered++; /* later ones may pass it, it may pass earlier ones */
+        link->stats.reordered++; /* the packet may overtake others, and others may overtake it */
     } else {
         arrives = max_u64(arrives, link->last_arrival.ns);
         link->last_arrival.ns = arrives;
@@ -163,7 +163,7 @@ static void arrive(struct sim_event *event)
     }
 }
 
-/* -- switches -- */
+/* -- settings -- */
 
 void sim_links_init(struct sim_host *host)
 {
@@ -216,8 +216,8 @@ struct sim_link_stats sim_link_stats(const struct sim_host *from, const struct s
     return from->links[to->index].stats;
 }
 
-/* All packets that exist are in the queue, and at the end nothing else is: hosts took out their
- * own. */
+/* Frees all packets. At the end the queue contains only packets, because the hosts removed their
+ * own events. */
 void sim_links_drop(struct sim *sim)
 {
     for (struct heap_node *node; (node = heap_pop_due(&sim->queue, UINT64_MAX));) {

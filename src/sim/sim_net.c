@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Addresses, dialing and listening: struct net of io/net.h.
  *
- * A host is reached by its name or its address 10.0.0.N, and by itself also as localhost, 127.0.0.1
- * or [::1]. Names that no host has do not resolve. */
+ * A host is reached by its name or by its address 10.0.0.N, and by itself also as localhost,
+ * 127.0.0.1 or [::1]. Unknown names do not resolve. */
 #include "sim/tcp.h"
 
 #include <stdio.h>
@@ -114,7 +114,7 @@ static bool port_taken(struct sim_host *host, uint16_t port)
 {
     char key[SIM_KEY_CAP];
     snprintf(key, sizeof key, "lo:%u", (unsigned)port);
-    return sim_listener_find(host, str_from(key)) != NULL; /* finds "lo:7000" and "7000" */
+    return sim_listener_find(host, str_from(key)) != NULL; /* matches "lo:7000" and "7000" */
 }
 
 bool sim_listener_wants(struct sim_listener *listener, bool tls)
@@ -211,7 +211,7 @@ static void listener_stop(struct listener *base)
 
 static const struct listener_ops listener_ops = {.close = listener_stop};
 
-/* Fills in where it listens. ERR_BUSY, ERR_UNAVAILABLE. */
+/* Sets the listener's key and address. ERR_BUSY, ERR_UNAVAILABLE. */
 static enum err choose_key(struct sim_listener *listener, const struct address_parts *parts,
                            struct note *note)
 {
@@ -271,7 +271,7 @@ static enum err listen_on(struct net *net, const struct listen_options *options,
     return ERR_OK;
 }
 
-/* -- the host's life -- */
+/* -- start and death of a host's network -- */
 
 void sim_net_init(struct sim_host *host)
 {

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams: the process's side of a connection. What the kernel's side did is reported in a turn, in
- * the order open, drained, bytes, end, closed; what the process writes leaves when its turn ends. */
+/* Streams: the process's side of a connection. Events of the kernel's side are reported in a turn,
+ * in the order open, drained, bytes, end, closed. The process's output is sent at the end of its
+ * turn. */
 #include "sim/tcp.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    READ_MAX = 64 * 1024, /* bytes in one on_bytes */
+    READ_MAX = 64 * 1024, /* bytes per on_bytes */
     OUTPUT_MAX_DEFAULT = 1024 * 1024,
 };
 
@@ -16,7 +17,7 @@ static struct sim_stream *stream_of(const struct stream *stream)
     return CONTAINER_OF(stream, struct sim_stream, base);
 }
 
-/* -- streams: life -- */
+/* -- streams: creation and end -- */
 
 static void stream_turn(struct sim_ready *ready);
 static const struct stream_ops stream_ops;
@@ -77,13 +78,13 @@ void sim_stream_free(struct sim_stream *stream)
     free(stream);
 }
 
-/* The last word. */
+/* Ends the stream and calls on_closed, the last callback. */
 static void finish(struct sim_stream *stream, enum err why, const struct note *note)
 {
     static const struct note orderly = {"closed"};
 
-    stream->closing = true; /* refuses whatever the callback still tries */
-    if (stream->listener) stream->listener->base.stats.open--; /* its place is free in on_closed */
+    stream->closing = true; /* refuses further calls from the callback */
+    if (stream->listener) stream->listener->base.stats.open--; /* on_closed may accept */
     stream->listener = NULL;
     if (stream->started) stream->events.on_closed(stream->owner, why, note ? note : &orderly);
     sim_stream_free(stream);
@@ -97,7 +98,7 @@ static void mark_unsent(struct sim_stream *stream)
     sim_host_schedule(stream->host);
 }
 
-/* Gives the kernel what it has room for. */
+/* Passes as much output to the kernel as it has room for. */
 static void feed(struct sim_stream *stream)
 {
     struct sim_socket *socket = stream->socket;
@@ -107,13 +108,13 @@ static void feed(struct sim_stream *stream)
     if (len) {
         size_t taken = sim_socket_take(socket, buf_peek(&stream->pending));
         buf_consume(&stream->pending, taken);
-        /* Nothing in flight, so no answer will call us: the kernel had no memory; try again. */
+        /* Nothing is in flight, so no answer will continue the output: out of memory. Retry. */
         if (!taken && !socket->out.len) mark_unsent(stream);
     }
     sim_socket_push(socket);
     if (stream->ended && !stream->pending.len) sim_socket_end(socket);
     if (stream->drain_wanted && stream->pending.len <= stream->drain_at) {
-        sim_host_ready(stream->host, &stream->ready); /* on_drained, in the next turn */
+        sim_host_ready(stream->host, &stream->ready); /* for on_drained, in the next turn */
     }
 }
 
@@ -122,7 +123,7 @@ void sim_net_flush(struct sim_host *host)
     struct list batch;
 
     list_init(&batch);
-    list_splice(&batch, &host->unsent); /* one that stays behind waits for the next turn */
+    list_splice(&batch, &host->unsent); /* a stream that is added again waits for the next turn */
     for (struct list *node; (node = list_pop(&batch));) {
         feed(CONTAINER_OF(node, struct sim_stream, unsent));
     }
@@ -150,13 +151,13 @@ static bool readable(const struct sim_stream *stream)
     return !stream->closing && !stream->paused && stream->socket && stream->socket->in.len;
 }
 
-/* Copied out first, as a read would: the callback may close the stream and still look at its
- * bytes. */
+/* Copies the bytes first, as a read would, because the callback may close the stream and still use
+ * the bytes. */
 static void stream_report_bytes(struct sim_stream *stream)
 {
     static char room[READ_MAX];
 
-    while (readable(stream)) { /* ends: nothing arrives during a turn */
+    while (readable(stream)) { /* ends, because nothing arrives during a turn */
         size_t len = min_size(stream->socket->in.len, READ_MAX);
         memcpy(room, stream->socket->in.data, len);
         sim_socket_read(stream->socket, len);
@@ -187,7 +188,7 @@ static void stream_report_failure(struct sim_stream *stream)
     if (stream->failed) {
         finish(stream, stream->why, &stream->note);
     } else if (socket && stream->end_reported && socket->fin_wanted) {
-        finish(stream, ERR_CLOSED, NULL); /* the kernel has the rest; nothing more can happen */
+        finish(stream, ERR_CLOSED, NULL); /* the kernel has all output: no event can follow */
     } else if (socket && socket->state == SIM_GONE) {
         note_set(&stream->note, "%s %s: %s", stream->opened ? "read from" : "dial",
                  stream->peer_address, socket->why_text);
@@ -223,7 +224,7 @@ static void stream_begin(struct stream *base, const struct stream_events *events
 {
     struct sim_stream *stream = stream_of(base);
 
-    assert(!stream->started); /* accepted ones only, and once */
+    assert(!stream->started); /* only for accepted streams, and only once */
     assert(events->on_bytes && events->on_closed);
     stream->started = true;
     stream->events = *events;
@@ -251,7 +252,7 @@ static enum err stream_put(struct stream *base, const struct str *parts, size_t 
     }
     if (!len) return ERR_OK;
     if (len > max - min_size(stream->pending.len, max)) {
-        want_drain(stream, min_size(max / 2, max - len)); /* when this very write fits */
+        want_drain(stream, min_size(max / 2, max - len)); /* until this write would fit */
         return ERR_FULL;
     }
     for (size_t i = 0; i < count; i++) {
@@ -292,7 +293,7 @@ static void stream_half_close(struct stream *base)
     if (stream->closing || stream->ended) return;
     stream->ended = true;
     mark_unsent(stream);
-    sim_host_ready(stream->host, &stream->ready); /* it may be over when this has left */
+    sim_host_ready(stream->host, &stream->ready); /* the stream may be finished after this output */
 }
 
 static void stream_stop(struct stream *base)
@@ -303,8 +304,8 @@ static void stream_stop(struct stream *base)
     stream->closing = true;
     buf_consume(&stream->pending, stream->pending.len);
     sim_event_cancel(&stream->deadline);
-    /* The doomed still hold their sockets: what the kernel does with them is decided at the
-     * burial. */
+    /* The sockets of a process that is about to be destroyed stay open. The kernel closes them when
+     * the process is destroyed. */
     if (stream->socket && sim_host_heard(stream->host)) {
         sim_socket_abandon(stream->socket);
         stream->socket = NULL;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A small transport: in order, once, or not at all.
+/* A small transport: delivers bytes in order and once, or not at all.
  *
- * Per direction bytes are numbered from 0, and the end of the stream takes one number of its own. A
- * receiver acknowledges the next number it expects and says how much more it has room for. A sender
- * keeps what is not acknowledged; when nothing was acknowledged for a while it goes back and sends
- * one packet, then goes on as answers come. There is no congestion control and no fast resend: a
- * lost packet costs a timeout, which is the harsher choice. Invariants, checked in check():
+ * Per direction bytes are numbered from 0, and the end of the stream has a number too. A receiver
+ * acknowledges the next expected number and announces its free buffer. A sender keeps
+ * unacknowledged bytes. After a time without acknowledgements it goes back and sends one packet,
+ * then continues as answers arrive. There is no congestion control and no fast resend: a lost
+ * packet costs a timeout, which is the harsher choice. Invariants, checked in check():
  *   1. unacked <= next <= sent <= unacked + length of `out` + 1
  *   2. `early` holds numbers above `expected` only, sorted, within the window
  *   3. the timer runs exactly when something is unanswered, waits for a window, or lingers */
@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* -- life -- */
+/* -- creation and end -- */
 
 static void timer_fired(struct sim_event *event);
 
@@ -70,7 +70,7 @@ static void drop_early(struct sim_socket *s)
     }
 }
 
-/* The network forgets it. */
+/* Removes the socket from the network. */
 static void sim_tcp_forget(struct sim_socket *s)
 {
     if (s->state == SIM_GONE) return;
@@ -92,7 +92,7 @@ void sim_socket_free(struct sim_socket *s)
     free(s);
 }
 
-/* It is over; the process hears of it if it still holds the handle. */
+/* Ends the connection. The process is notified if it still has the handle. */
 static void fail(struct sim_socket *s, enum err why, const char *text)
 {
     sim_tcp_forget(s);
@@ -124,7 +124,7 @@ static void emit(struct sim_socket *s, enum sim_packet_kind kind, uint64_t seque
     struct sim_packet *packet =
         sim_packet_new(s->host, s->peer, kind, kind == SIM_SYN ? str_from(s->key) : bytes);
 
-    if (!packet) return; /* lost; the timer resends */
+    if (!packet) return; /* treated as lost; the timer resends it */
     packet->connection = s->connection;
     packet->side = !s->side;
     packet->tls = s->tls;
@@ -155,7 +155,8 @@ static void arm(struct sim_socket *s)
 static bool unanswered(const struct sim_socket *s)
 {
     return s->state == SIM_SYN_SENT || s->state == SIM_SYN_RECEIVED || s->next > s->unacked ||
-           (s->state == SIM_ESTABLISHED && data_end(s) > s->next); /* waits for a window */
+           /* data waits for a larger window */
+           (s->state == SIM_ESTABLISHED && data_end(s) > s->next);
 }
 
 static void set_resend(struct sim_socket *s)
@@ -181,7 +182,7 @@ static bool fin_next(const struct sim_socket *s, uint64_t sequence)
     return s->fin_wanted && sequence == data_end(s);
 }
 
-/* One packet of data or the end, if the window lets it; false when there is nothing to send. */
+/* Sends a packet of data or the end, if the window allows it. False: nothing to send. */
 static bool send_one(struct sim_socket *s)
 {
     uint64_t end = min_u64(data_end(s), s->window_end);
@@ -199,7 +200,7 @@ void sim_socket_push(struct sim_socket *s)
 {
     if (s->state != SIM_ESTABLISHED) return;
     while (send_one(s)) continue; /* ends at the window or the end of the buffer */
-    /* A timer that runs is left alone: begun anew by every write it would never fire. */
+    /* A running timer is not restarted: with a restart at every write it would never fire. */
     if (unanswered(s) && s->resend_at.ns == UINT64_MAX) set_resend(s);
     check(s);
 }
@@ -211,7 +212,7 @@ size_t sim_socket_take(struct sim_socket *s, struct str bytes)
 
     assert(!s->fin_wanted);
     if (s->state == SIM_GONE || !len) return 0;
-    if (buf_append(&s->out, str_of(bytes.at, len))) return 0; /* no memory: as a full buffer */
+    if (buf_append(&s->out, str_of(bytes.at, len))) return 0; /* no memory: like a full buffer */
     return len;
 }
 
@@ -245,7 +246,7 @@ static void resend(struct sim_socket *s)
     case SIM_ESTABLISHED:
         if (s->next > s->unacked) s->next = s->unacked;
         if (!send_one(s))
-            emit(s, SIM_DATA, s->next, 0, false, true); /* is the window still shut? */
+            emit(s, SIM_DATA, s->next, 0, false, true); /* asks whether the window is closed */
         break;
     case SIM_TIME_WAIT:
     case SIM_GONE: break;
@@ -259,7 +260,7 @@ static void timer_fired(struct sim_event *event)
     uint64_t now = s->host->sim->now.ns, give_up = s->host->sim->options.give_up_ms * NS_PER_MS;
 
     if (s->host->frozen) {
-        sim_event_in(event, SIM_RESEND_NS); /* the machine's clock interrupt comes when it thaws */
+        sim_event_in(event, SIM_RESEND_NS); /* the clock interrupt comes when the machine resumes */
         return;
     }
     if (now >= s->linger_until.ns) {
@@ -275,7 +276,7 @@ static void timer_fired(struct sim_event *event)
 
 /* -- receiving -- */
 
-/* To the other side of a connection, of which this one is `side`. */
+/* Sends a reset to the peer of the socket with this `side` of the connection. */
 static void send_reset(struct sim_host *from, struct sim_host *to, uint64_t connection,
                        uint8_t side)
 {
@@ -289,7 +290,7 @@ static void send_reset(struct sim_host *from, struct sim_host *to, uint64_t conn
 
 static void answer_reset(const struct sim_packet *packet)
 {
-    if (packet->kind != SIM_RESET) /* never answered, or two ends would play tennis */
+    if (packet->kind != SIM_RESET) /* never answered, else both sides would answer for ever */
         send_reset(packet->to, packet->from, packet->connection, packet->side);
 }
 
@@ -299,7 +300,7 @@ static void receive_syn(struct sim_packet *packet)
     struct sim_listener *listener = sim_listener_find(host, str_of(packet->bytes, packet->len));
     struct sim_socket *s = sim_tcp_find(host, packet->connection, 1);
 
-    if (s) { /* a repeat: our answer was lost, or is on its way */
+    if (s) { /* a repeated packet: our answer was lost, or is under way */
         if (s->state == SIM_SYN_RECEIVED) emit(s, SIM_SYN_ACK, 0, 0, false, false);
         return;
     }
@@ -307,7 +308,7 @@ static void receive_syn(struct sim_packet *packet)
         answer_reset(packet);
         return;
     }
-    if (listener->backlog_count >= SIM_BACKLOG_MAX) return; /* silence; the dialer tries again */
+    if (listener->backlog_count >= SIM_BACKLOG_MAX) return; /* no answer; the dialer retries */
     s = socket_new(host, packet->from, packet->connection, 1);
     if (!s) return;
     s->state = SIM_SYN_RECEIVED;
@@ -333,8 +334,10 @@ static void receive_ack(struct sim_socket *s, const struct sim_packet *packet)
 {
     uint64_t acked = packet->ack - s->unacked;
 
-    if (packet->ack < s->unacked || packet->ack > s->sent) return; /* old, or not ours to know */
-    if (data_end(s) > s->window_end) s->waiting_since = SIM_NEVER; /* it lives, and has no room */
+    /* an old packet, or an invalid number */
+    if (packet->ack < s->unacked || packet->ack > s->sent) return;
+    /* the peer is alive but has no room */
+    if (data_end(s) > s->window_end) s->waiting_since = SIM_NEVER;
     if (packet->ack + packet->window > s->window_end) s->window_end = packet->ack + packet->window;
     if (acked) {
         size_t data = min_size((size_t)acked, s->out.len);
@@ -349,7 +352,7 @@ static void receive_ack(struct sim_socket *s, const struct sim_packet *packet)
     }
 }
 
-/* Appends what is new of the packet. False when there is no room or memory: as if it was lost. */
+/* Appends the new bytes of the packet. False: no room or no memory, treated as lost. */
 static bool absorb(struct sim_socket *s, const struct sim_packet *packet)
 {
     size_t known = (size_t)min_u64(s->expected - packet->sequence, packet->len);
@@ -365,7 +368,7 @@ static bool absorb(struct sim_socket *s, const struct sim_packet *packet)
     return true;
 }
 
-/* Keeps a packet that came before its turn. Takes it. */
+/* Stores a packet that arrived ahead of its turn, and takes ownership of it. */
 static void keep_early(struct sim_socket *s, struct sim_packet *packet)
 {
     if (packet->sequence + packet->len > s->expected + SIM_RECEIVE_BUFFER) {
@@ -381,7 +384,7 @@ static void keep_early(struct sim_socket *s, struct sim_packet *packet)
             return;
         }
         if (other->sequence == packet->sequence) {
-            sim_packet_free(packet); /* a duplicate */
+            sim_packet_free(packet); /* a duplicate packet */
             return;
         }
     }
@@ -397,7 +400,7 @@ static void absorb_early(struct sim_socket *s)
     }
 }
 
-/* Both sides ended and all of it was acknowledged: only the peer's doubts are left. */
+/* Both sides ended, and everything was acknowledged. Only repeated packets are answered now. */
 static void maybe_finished(struct sim_socket *s)
 {
     if (s->state != SIM_ESTABLISHED || !s->fin_received || !s->fin_acked) return;
@@ -408,7 +411,7 @@ static void maybe_finished(struct sim_socket *s)
     if (s->stream) sim_stream_progress(s->stream);
 }
 
-/* Takes the packet. */
+/* Takes ownership of the packet. */
 static void receive_data(struct sim_socket *s, struct sim_packet *packet)
 {
     bool carries = packet->len || packet->fin, wants_answer = carries || packet->probe;
@@ -418,7 +421,7 @@ static void receive_data(struct sim_socket *s, struct sim_packet *packet)
     receive_ack(s, packet);
     if (carries && packet->len && !s->stream && !s->listener && s->state == SIM_ESTABLISHED &&
         packet->sequence + packet->len > s->expected) {
-        answer_reset(packet); /* bytes for a process that has gone */
+        answer_reset(packet); /* the process has closed its handle */
         sim_packet_free(packet);
         fail(s, ERR_IO, "");
         return;
@@ -460,7 +463,7 @@ void sim_tcp_receive(struct sim_packet *packet)
         sim_packet_free(packet);
         break;
     case SIM_DATA:
-        if (s->state == SIM_SYN_SENT) { /* overtook the answer to the opening: wait for that */
+        if (s->state == SIM_SYN_SENT) { /* the answer to our first packet is still under way */
             sim_packet_free(packet);
             break;
         }
@@ -478,7 +481,7 @@ void sim_tcp_receive(struct sim_packet *packet)
     }
 }
 
-/* -- the process's wishes -- */
+/* -- calls from the process -- */
 
 void sim_socket_read(struct sim_socket *s, size_t len)
 {
@@ -488,7 +491,7 @@ void sim_socket_read(struct sim_socket *s, size_t len)
     buf_consume(&s->in, len);
     if (s->state != SIM_ESTABLISHED) return;
     absorb_early(s);
-    /* The sender may be waiting for room; if this is lost it asks again by itself. */
+    /* The sender may wait for room. If this packet is lost, the sender asks again by itself. */
     if (s->expected != expected || (was_tight && s->in.len <= SIM_RECEIVE_BUFFER / 2)) {
         send_ack(s);
     }
@@ -523,7 +526,7 @@ void sim_sockets_power_cut(struct sim_host *host)
         {
             struct sim_socket *s = CONTAINER_OF(node, struct sim_socket, link);
             if (s->stream) {
-                sim_tcp_forget(s); /* freed with the handle */
+                sim_tcp_forget(s); /* freed together with the handle */
                 s->why = ERR_IO;
                 s->why_text = "power cut";
             } else {

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Workers without threads: a job runs at one moment of virtual time and is handed back at a later
- * one.
+/* Workers without threads: a job runs at one moment of virtual time and is returned at a later one.
  *
- * Between the two lies what its disk calls cost. A death before the first moment means it never
- * ran, a death between them that it ran and nobody heard of it: both happen. */
+ * The difference is the cost of its disk calls. A death before the first moment means that the job
+ * never ran. A death between the two means that the job ran but its result was lost. Both cases
+ * occur. */
 #include "sim/world.h"
 
 #include <stdlib.h>
 
-enum { JOB_NS_MIN = 5000, JOB_NS_MAX = 50000 }; /* of a job apart from its disk calls */
+enum { JOB_NS_MIN = 5000, JOB_NS_MAX = 50000 }; /* cost of a job without its disk calls */
 
 struct sim_worker {
     struct loop_worker base;
-    struct list link; /* on its host */
+    struct list link; /* in host.workers */
     struct sim_host *host;
-    struct list waiting, finished; /* jobs */
+    struct list waiting, finished; /* lists of jobs */
     struct job *running;
-    bool ran;    /* the running one has; what is left is its cost */
-    bool parked; /* its moment came while the process was paused */
+    bool ran;    /* the current job has run, and only its cost is left */
+    bool parked; /* the job's time came while the process was paused */
     bool delivering, closed;
     size_t count, jobs_max;
     struct sim_event event;
@@ -52,7 +52,7 @@ static void sim_worker_advance(struct sim_event *event)
         sim_event_in(event,
                      host->spent_ns + prng_between(&host->cost_prng, JOB_NS_MIN, JOB_NS_MAX) / 2);
         host->spent_ns = 0;
-        sim_host_bury_doomed(host); /* the power may have gone at one of its disk calls */
+        sim_host_bury_doomed(host); /* a disk call of the job may have been the planned power cut */
         return;
     }
     list_append(&w->finished, &w->running->link);
@@ -92,7 +92,7 @@ static enum err submit(struct loop_worker *worker, struct job *job)
 {
     struct sim_worker *w = CONTAINER_OF(worker, struct sim_worker, base);
 
-    if (w->closed) return ERR_CLOSED; /* from a done() of worker_close */
+    if (w->closed) return ERR_CLOSED; /* called from a done() during worker_close */
     if (w->count >= w->jobs_max) return ERR_FULL;
     w->count++;
     list_append(&w->waiting, &job->link);
@@ -100,7 +100,7 @@ static enum err submit(struct loop_worker *worker, struct job *job)
     return ERR_OK;
 }
 
-/* On a dead host nothing runs any more; what had run ends as done. */
+/* On a dead host no job runs any more. Jobs that have run end normally. */
 static void worker_end(struct loop_worker *worker)
 {
     struct sim_worker *w = CONTAINER_OF(worker, struct sim_worker, base);
@@ -156,7 +156,7 @@ void sim_workers_death(struct sim_host *host)
     {
         struct sim_worker *w = CONTAINER_OF(node, struct sim_worker, link);
         sim_event_cancel(&w->event);
-        list_remove(&w->ready.link); /* what it finished ends in worker_close, or never */
+        list_remove(&w->ready.link); /* its finished jobs end in worker_close, or never */
     }
 }
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The two halves of a connection's end, shared by sim_tcp.c, sim_stream.c and sim_net.c; nobody
- * else includes it.
+/* The kernel's and the process's part of a connection's end. Only sim_tcp.c, sim_stream.c and
+ * sim_net.c include this header.
  *
- * A socket is the kernel's: numbered bytes, acknowledgements, timers. It outlives the process's
- * handle (what was taken is still sent after a close) and dies with the power. A stream is the
- * process's handle: callbacks, pause, output that the kernel has not taken yet. Kernel code never
- * calls back; it marks the stream ready, and the process hears of it in its next turn. */
+ * A socket is the kernel's part: numbered bytes, acknowledgements, timers. A socket outlives the
+ * process's handle (accepted output is still sent after a close) and is lost in a power cut. A
+ * stream is the process's handle: callbacks, pause, and output that the kernel has not accepted
+ * yet. Kernel code never calls back; it marks the stream ready, and the process is notified in its
+ * next turn. */
 #ifndef SIM_TCP_H
 #define SIM_TCP_H
 #include "base/buf.h"
@@ -13,45 +14,45 @@
 
 enum {
     SIM_SEGMENT_MAX = 1448,         /* bytes of a stream in one packet */
-    SIM_SEND_BUFFER = 64 * 1024,    /* taken by the kernel, not yet acknowledged */
-    SIM_RECEIVE_BUFFER = 64 * 1024, /* acknowledged, not yet read: the window */
-    SIM_BACKLOG_MAX = 128,          /* connections of a listener that wait for accept */
-    SIM_SOCKETS_MAX = 65536,        /* per host; further ones are refused */
+    SIM_SEND_BUFFER = 64 * 1024,    /* bytes accepted by the kernel but not acknowledged yet */
+    SIM_RECEIVE_BUFFER = 64 * 1024, /* bytes acknowledged but not read yet: the window */
+    SIM_BACKLOG_MAX = 128,          /* connections of a listener that wait to be accepted */
+    SIM_SOCKETS_MAX = 65536,        /* per host; further connections are refused */
     SIM_ADDRESS_CAP = 160,
     SIM_KEY_CAP = 128, /* "7000", "lo:7000" or "unix:/path" */
 };
-#define SIM_RESEND_NS            (200 * NS_PER_MS) /* first; doubles */
+#define SIM_RESEND_NS            (200 * NS_PER_MS) /* the first timeout, which doubles */
 #define SIM_RESEND_DOUBLINGS_MAX 5
 #define SIM_SYN_RESEND_NS        (1000 * NS_PER_MS)
-#define SIM_LINGER_NS            (10000 * NS_PER_MS) /* of a socket whose process closed it */
+#define SIM_LINGER_NS            (10000 * NS_PER_MS) /* lifetime after the process closed it */
 
 struct sim_socket;
 
 struct sim_listener {
     struct listener base;
-    struct list link; /* on its host */
+    struct list link; /* in host.listeners */
     struct sim_host *host;
     char key[SIM_KEY_CAP], address[SIM_ADDRESS_CAP];
     struct listen_options options;
-    struct list backlog; /* sockets, half open or waiting for accept */
+    struct list backlog; /* sockets, half open or waiting to be accepted */
     size_t backlog_count;
     struct sim_ready ready;
     bool accepting, closed;
 };
 struct sim_stream {
     struct stream base;
-    struct list link, unsent; /* on its host */
+    struct list link, unsent; /* link: in host.streams; unsent: in host.unsent */
     struct sim_host *host;
-    struct sim_socket *socket;     /* NULL: never had one, or the process closed it */
-    struct sim_listener *listener; /* that counts it as open */
+    struct sim_socket *socket;     /* NULL: never had a socket, or the process closed it */
+    struct sim_listener *listener; /* the listener that counts the stream as open */
     struct stream_events events;
     void *owner;
-    bool started; /* it has events; an accepted one gets them later */
+    bool started; /* the stream has events; an accepted stream gets them later */
     bool opened, paused, ended, end_reported, closing, failed;
-    struct buf pending;          /* written, not yet taken by the kernel */
-    size_t output_max, drain_at; /* on_drained is due when no more than drain_at is pending */
+    struct buf pending;          /* written by the process, not accepted by the kernel yet */
+    size_t output_max, drain_at; /* on_drained is called when at most drain_at bytes are pending */
     bool drain_wanted;
-    struct sim_event deadline; /* of a dial */
+    struct sim_event deadline; /* timeout of a dial */
     struct sim_ready ready;
     enum err why;
     struct note note;
@@ -60,65 +61,68 @@ struct sim_stream {
 
 enum sim_socket_state {
     SIM_SYN_SENT,
-    SIM_SYN_RECEIVED, /* answered, not yet confirmed: half open */
+    SIM_SYN_RECEIVED, /* the first packet was answered but not confirmed: half open */
     SIM_ESTABLISHED,
-    SIM_TIME_WAIT, /* both ended; only repeats of the last acknowledgement */
-    SIM_GONE,      /* no longer known to the network; the stream reads the rest */
+    SIM_TIME_WAIT, /* both sides have ended; only repeats the last acknowledgement */
+    SIM_GONE,      /* unknown to the network; the stream reads the remaining data */
 };
 struct sim_socket {
-    struct list link;    /* in its host's bucket */
-    struct list waiting; /* in its listener's backlog */
+    struct list link;    /* in a bucket of its host */
+    struct list waiting; /* in the backlog of its listener */
     struct sim_host *host, *peer;
     uint64_t connection;
     uint8_t side;
     bool tls;
     enum sim_socket_state state;
     struct sim_stream *stream;     /* NULL: closed by the process, or not accepted yet */
-    struct sim_listener *listener; /* until accepted */
-    char key[SIM_KEY_CAP];         /* dialed; for resending the first packet */
+    struct sim_listener *listener; /* NULL once accepted */
+    char key[SIM_KEY_CAP];         /* the dialed address, for resending the first packet */
 
-    struct buf out;                           /* from `unacked` on */
-    uint64_t unacked, next, sent, window_end; /* numbers of bytes; the end of the stream is one too;
-                                                   next goes back for a resend, sent does not */
+    struct buf out;                           /* output, starting at byte number `unacked` */
+    uint64_t unacked, next, sent, window_end; /* Byte numbers. The end of the stream has a number
+                                               * too. A resend moves `next` back, but not `sent`. */
     bool fin_wanted, fin_acked;
     unsigned resends;
-    sim_time waiting_since; /* for an answer, without progress */
+    sim_time waiting_since; /* since when an answer is awaited without progress */
     sim_time resend_at, linger_until;
     struct sim_event timer;
 
     struct buf in;
-    struct list early; /* packets that came before their turn, by number */
+    struct list early; /* packets received ahead of their turn, by number */
     uint64_t expected;
     bool fin_received;
 
     bool was_open;
-    enum err why; /* when SIM_GONE */
+    enum err why; /* the reason, if SIM_GONE */
     const char *why_text;
 };
 
-/* -- sim_tcp.c: what the process's side may ask of the kernel -- */
+/* -- sim_tcp.c: calls from the process to the kernel -- */
 enum err sim_socket_dial(struct sim_host *host, struct sim_host *peer, const char *key, bool tls,
                          struct sim_socket **ret_socket);
-void sim_socket_free(struct sim_socket *s); /* silently; NULL is fine */
-/* Takes what fits. Returns how much; the rest waits for sim_stream_progress. */
+void sim_socket_free(struct sim_socket *s); /* sends nothing to the peer; NULL is fine */
+/* Accepts output that fits into the buffer and returns its size. sim_stream_progress announces room
+ * for the rest. */
 size_t sim_socket_take(struct sim_socket *s, struct str bytes);
-void sim_socket_push(struct sim_socket *s);             /* sends what may be sent */
-void sim_socket_end(struct sim_socket *s);              /* after what was taken */
-void sim_socket_read(struct sim_socket *s, size_t len); /* that much of `in` was delivered */
-/* The process's handle goes; what was taken is still sent, or a reset when something was not
- * read. */
+void sim_socket_push(struct sim_socket *s);             /* sends the packets that may be sent */
+void sim_socket_end(struct sim_socket *s);              /* sends the end after all output */
+void sim_socket_read(struct sim_socket *s, size_t len); /* `len` bytes of `in` were delivered */
+/* The process closes its handle. Accepted output is still sent. If received data was not read, a
+ * reset is sent instead. */
 void sim_socket_abandon(struct sim_socket *s);
-void sim_socket_reset(struct sim_socket *s); /* sends a reset to the peer, then frees */
+void sim_socket_reset(struct sim_socket *s); /* sends a reset to the peer, then frees the socket */
 void sim_sockets_power_cut(struct sim_host *host);
 
 /* -- sim_stream.c -- */
 struct sim_stream *sim_stream_new(struct sim_host *host, size_t output_max); /* NULL: no memory */
 void sim_stream_attach(struct sim_stream *stream, struct sim_socket *socket);
-void sim_stream_free(struct sim_stream *stream); /* without a callback */
+void sim_stream_free(struct sim_stream *stream); /* frees without calling back */
 
-/* -- sim_net.c and sim_stream.c: what the kernel reports -- */
-void sim_stream_progress(struct sim_stream *stream); /* something changed; look at it in a turn */
+/* -- sim_net.c and sim_stream.c: reports from the kernel -- */
+void sim_stream_progress(struct sim_stream *stream); /* the state changed: a turn is due */
 struct sim_listener *sim_listener_find(struct sim_host *host, struct str key);
-bool sim_listener_wants(struct sim_listener *listener, bool tls); /* false: count and refuse */
-void sim_listener_drop(struct sim_socket *s);                     /* leaves the backlog */
+/* false: count and refuse the connection */
+bool sim_listener_wants(struct sim_listener *listener, bool tls);
+/* removes the socket from the backlog */
+void sim_listener_drop(struct sim_socket *s);
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The inside of the world: what the files of src/sim share. Nobody else includes it.
+/* Internals shared by the files of src/sim. No other file includes this header.
  *
  *   sim.c           the queue, the hash, running
- *   sim_host.c      turns, birth and death of processes
- *   sim_clock.c     what time it is on a host
+ *   sim_host.c      turns, start and death of processes
+ *   sim_clock.c     the clocks of a host
  *   sim_worker.c    jobs that take virtual time
- *   sim_disk.c      what joins a process to its disk: costs, and silence after death
- *   sim_link.c      packets between hosts, and every fault that can happen to them
- *   sim_tcp.c       the kernel's side of a connection: bytes out of packets
+ *   sim_disk.c      connects a process to its disk: costs, and no effects after death
+ *   sim_link.c      packets between hosts, and all their faults
+ *   sim_tcp.c       the kernel's side of a connection: bytes from packets
  *   sim_stream.c    the process's side of a connection
  *   sim_net.c       addresses, dialing, listening */
 #ifndef SIM_WORLD_H
@@ -25,13 +25,13 @@ struct sim {
     struct heap queue;
     size_t events_made, events_room;
     uint64_t events_run, hash, next_connection;
-    struct prng net_prng, host_prng; /* one consumer's draws shift no other's */
+    struct prng net_prng, host_prng; /* separate: each user's random values are its own */
     struct sim_link_faults new_link;
     struct sim_host *hosts[SIM_HOSTS_MAX];
     size_t host_count;
 };
 
-/* Something that waits for a turn of its host's process. */
+/* Work that waits for a turn of the host's process. */
 struct sim_ready;
 typedef void sim_ready_fn(struct sim_ready *ready);
 struct sim_ready {
@@ -50,7 +50,7 @@ struct sim_link {
 
 struct sim_clock {
     struct clock base;
-    sim_time since; /* of the world, when the next three were true */
+    sim_time since; /* world time at which the next three fields were valid */
     uint64_t mono_ns;
     int64_t wall_ns;
     int64_t ppm;
@@ -72,13 +72,13 @@ struct sim_host {
     struct prng cost_prng;
     struct net net;
     struct sim_fs *disk;
-    uint64_t disk_calls_left; /* until disk_death; 0: no such plan */
+    uint64_t disk_calls_left; /* until disk_death happens; 0: not planned */
     enum sim_death disk_death;
     bool powered, loop_open;
     bool paused, frozen;
-    bool turning; /* inside a turn: wakes are looked at when it ends */
-    bool dead;    /* of the process: nothing it does is seen any more */
-    bool doomed;  /* died inside its turn; buried when that ends */
+    bool turning; /* inside a turn: wakes are handled when the turn ends */
+    bool dead;    /* the process is dead: its actions have no effect any more */
+    bool doomed;  /* the process died inside its turn, and is destroyed when the turn ends */
     enum sim_death doom;
     bool stop_wanted, drains;
     uint64_t boots;
@@ -86,19 +86,19 @@ struct sim_host {
     void *context, *state;
     struct sim_event turn;
     sim_time busy_until;
-    uint64_t spent_ns; /* in this turn or job, by blocking calls */
+    uint64_t spent_ns; /* time spent by blocking calls in this turn or job */
     bool in_job;
     struct list ready, posts;
-    struct list streams, listeners, workers; /* what the process has open */
+    struct list streams, listeners, workers; /* objects that the process has open */
     struct list unsent;                      /* streams with output of this turn */
-    struct list sockets[SIM_BUCKETS];        /* the kernel's, by connection */
+    struct list sockets[SIM_BUCKETS];        /* sockets of the kernel, by connection */
     size_t socket_count;
     uint16_t next_port;
-    struct sim_link links[SIM_HOSTS_MAX]; /* to the host of that index */
+    struct sim_link links[SIM_HOSTS_MAX]; /* indexed by the target host */
 };
 
 /* -- sim.c -- */
-/* What a hashed event was; the numbers are part of no format. */
+/* Kinds of hashed events. The numbers are part of no format. */
 enum sim_mark {
     SIM_MARK_TURN = 1,
     SIM_MARK_ARRIVE,
@@ -116,15 +116,19 @@ void sim_mark(struct sim *sim, enum sim_mark mark, const struct sim_host *host, 
               uint64_t b);
 
 /* -- sim_clock.c -- */
-void sim_clock_boot(struct sim_host *host);                          /* a new monotonic start */
-sim_time sim_clock_when(const struct sim_host *host, mono_time due); /* first moment it is due */
+/* starts a new monotonic clock */
+void sim_clock_boot(struct sim_host *host);
+/* first moment at which `due` is reached */
+sim_time sim_clock_when(const struct sim_host *host, mono_time due);
 
 /* -- sim_host.c -- */
-void sim_host_schedule(struct sim_host *host); /* a turn, if there is a reason for one */
+void sim_host_schedule(struct sim_host *host); /* schedules a turn if there is a reason for one */
 void sim_ready_init(struct sim_ready *ready, sim_ready_fn *fn);
-void sim_host_ready(struct sim_host *host, struct sim_ready *ready); /* waiting ones stay */
-void sim_host_bury_doomed(struct sim_host *host); /* after a turn or a job: if it died in it */
-/* A live process: what it asks for is done. */
+/* no change if it waits already */
+void sim_host_ready(struct sim_host *host, struct sim_ready *ready);
+void sim_host_bury_doomed(struct sim_host *host); /* call after a turn or a job: destroys the
+                                                   * process if it died there */
+/* True if the process is alive and its actions have effect. */
 static inline bool sim_host_heard(const struct sim_host *host)
 {
     return !host->dead && !host->doomed;
@@ -133,8 +137,8 @@ static inline bool sim_host_heard(const struct sim_host *host)
 /* -- sim_worker.c -- */
 enum err sim_worker_open(struct loop *loop, const struct worker_options *options,
                          struct loop_worker **ret_worker);
-void sim_workers_death(struct sim_host *host); /* jobs that run or wait never go on */
-void sim_workers_thaw(struct sim_host *host);  /* after a pause */
+void sim_workers_death(struct sim_host *host); /* running and waiting jobs never continue */
+void sim_workers_thaw(struct sim_host *host);  /* call after a pause */
 void sim_workers_reclaim(struct sim_host *host);
 
 /* -- sim_disk.c -- */
@@ -144,29 +148,29 @@ void sim_disk_death(struct sim_host *host, enum sim_death death);
 /* -- sim_link.c -- */
 enum sim_packet_kind { SIM_SYN, SIM_SYN_ACK, SIM_DATA, SIM_RESET };
 struct sim_packet {
-    struct sim_event event; /* its arrival */
-    struct list link;       /* held by a clog, or in a reassembly list */
+    struct sim_event event; /* arrival of the packet */
+    struct list link;       /* in the list of a clog, or in a reassembly list */
     struct sim_host *from, *to;
     enum sim_packet_kind kind;
     uint64_t connection;
-    uint8_t side;                   /* of the connection, which it is for: 0 dialed, 1 accepted */
-    bool tls, fin, probe;           /* probe: wants an answer though it carries nothing */
-    uint64_t sequence, ack, window; /* window: bytes past ack that may come */
+    uint8_t side;                   /* receiving side of the connection: 0 dialed, 1 accepted */
+    bool tls, fin, probe;           /* probe: requests an answer although it carries no data */
+    uint64_t sequence, ack, window; /* window: bytes beyond `ack` that the sender may send */
     size_t len;
     char bytes[]; /* for SIM_SYN: the listener's key */
 };
-/* NULL when there is no memory: as if the packet was lost. */
+/* NULL: out of memory; treated like a lost packet. */
 struct sim_packet *sim_packet_new(struct sim_host *from, struct sim_host *to,
                                   enum sim_packet_kind kind, struct str bytes);
 void sim_packet_free(struct sim_packet *packet); /* NULL is fine */
 void sim_packet_send(struct sim_packet *own_packet);
 void sim_links_init(struct sim_host *host);
-void sim_links_drop(struct sim *sim); /* everything in flight, at the end */
+void sim_links_drop(struct sim *sim); /* frees all packets in flight at the end of the world */
 void sim_tcp_receive(struct sim_packet *own_packet);
 
 /* -- sim_net.c and sim_stream.c -- */
 void sim_net_init(struct sim_host *host);
-void sim_net_flush(struct sim_host *host); /* at the end of a turn: what it wrote leaves */
+void sim_net_flush(struct sim_host *host); /* at the end of a turn: sends the output of the turn */
 void sim_net_death(struct sim_host *host, enum sim_death death);
 void sim_net_reclaim(struct sim_host *host);
 #endif

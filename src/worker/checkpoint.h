@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checkpoints of partitions: one current record for each, replaced in one step, and guarded by
+/* Checkpoints of partitions: one current record per partition, replaced atomically and guarded by
  * the grant epoch, the token.
  *
- * A store knows bytes and versions and nothing else: it reads what a partition has, and
- * replaces it only if it is still what the writer last saw. On top of that: who is granted a
- * partition first CLAIMS it, which writes its token beside the newest checkpoint; from then on
- * every write of an older owner finds another version than it expects, looks, sees the higher
- * token and is refused, however late it wakes. So a successor that has loaded a checkpoint knows
- * that nobody adds to it.
+ * A store only knows bytes and versions. It reads the content of a partition, and replaces the
+ * content only if its version is still the one that the writer saw last. The protocol on top: a
+ * worker that is granted a partition first CLAIMS it, by writing its token next to the newest
+ * checkpoint. From then on a write of an older owner finds an unexpected version, reads the record,
+ * sees the higher token and is refused, however late that owner resumes. Therefore a new owner that
+ * has loaded a checkpoint knows that nobody else adds to it.
  *
- * Done, not done, don't know: a write whose answer was lost is looked up before it counts as
- * either.
+ * A write can succeed, fail or have an unknown outcome. If the answer was lost, the record is read
+ * back to find out.
  *
- * Calls block: for the processing thread only. */
+ * Calls block. Processing thread only. */
 #ifndef WORKER_CHECKPOINT_H
 #define WORKER_CHECKPOINT_H
 #include "base/buf.h"
@@ -28,65 +28,67 @@ enum {
     CHECKPOINT_VERSION_CAP = 128,
 };
 
-/* -- what a store is -- */
+/* -- the interface of a store -- */
 struct checkpoint_version {
-    char text[CHECKPOINT_VERSION_CAP]; /* empty: there is nothing */
+    char text[CHECKPOINT_VERSION_CAP]; /* empty: there is no content */
 };
 struct checkpoint_store;
 struct checkpoint_store_ops {
-    /* The newest complete content. ERR_NOT_FOUND: there is none, and *ret_version says so. */
+    /* Reads the newest complete content. ERR_NOT_FOUND: there is none, and *ret_version is the
+     * version of no content. */
     enum err (*read)(struct checkpoint_store *store, uint32_t partition, struct buf *into,
                      struct checkpoint_version *ret_version, struct note *note);
-    /* Replaces the content that `expected` names. ERR_CONFLICT: something else is there now;
-     * ERR_UNKNOWN: may have been done. */
+    /* Replaces the content of version `expected`. ERR_CONFLICT: the store has a different version.
+     * ERR_UNKNOWN: the write may have been applied. */
     enum err (*write)(struct checkpoint_store *store, uint32_t partition,
                       const struct checkpoint_version *expected, struct str content,
                       struct checkpoint_version *ret_version, struct note *note);
     void (*close)(struct checkpoint_store *store);
 };
-struct checkpoint_store { /* first in every store's own */
+struct checkpoint_store { /* must be the first field of every store's struct */
     const struct checkpoint_store_ops *ops;
     char url[CHECKPOINT_REFERENCE_CAP];
 };
 
-/* By the address: "file:///dir" or "s3://bucket/prefix" (keys and endpoint from the environment,
- * see docs/workers.md). Nothing is reached for yet. ERR_INVALID with a note that says what would
- * do. */
+/* Opens a store by its URL: "file:///dir" or "s3://bucket/prefix" (keys and endpoint from the
+ * environment, see docs/workers.md). Does not access the store yet. ERR_INVALID with a note that
+ * says what would be valid. */
 enum err checkpoint_store_open(struct fs *fs, const char *url, struct checkpoint_store **ret_store,
                                struct note *note);
 void checkpoint_store_close(struct checkpoint_store *store); /* NULL is fine */
 
-/* -- a partition as its owner has it -- */
+/* -- a partition, as its owner sees it -- */
 struct checkpoint {
     uint32_t partition;
-    uint64_t token;             /* of the owner; never falls */
-    uint64_t number;            /* of checkpoints written for the partition so far, by whomever */
-    char id[CHECKPOINT_ID_CAP]; /* "ckpt-<worker>-<n>"; empty: none was written yet */
+    uint64_t token;             /* token of the owner; never decreases */
+    uint64_t number;            /* checkpoints written for the partition so far, by all owners */
+    char id[CHECKPOINT_ID_CAP]; /* "ckpt-<worker>-<n>"; empty: no checkpoint yet */
     struct checkpoint_version version;
 };
-/* Takes the partition under `token` and loads the newest checkpoint into `tally` (empty when there
- * is none). ERR_FENCED: it was claimed under a higher one; ERR_CORRUPT: what is there cannot be
- * read; else what the store answers. */
+/* Claims the partition under `token` and loads the newest checkpoint into `tally` (empty if there
+ * is none). ERR_FENCED: the partition is claimed under a higher token. ERR_CORRUPT: the record is
+ * unreadable. Other errors come from the store. */
 enum err checkpoint_claim(struct checkpoint_store *store, uint32_t partition, uint64_t token,
                           const char *worker, wall_time now, struct partition_tally *tally,
                           struct checkpoint *ret_checkpoint, struct note *note);
-/* Asked just before the bytes go out, and again before each further try: false ends it with
+/* Called just before the bytes are sent, and again before each retry. False aborts the write with
  * ERR_FENCED. */
 typedef bool checkpoint_may_fn(void *owner);
-/* The next checkpoint. ERR_FENCED: somebody else has the partition, or may() said no; nothing was
- * written, or it does not count. ERR_UNKNOWN: not even looking helped; claim again. */
+/* Writes the next checkpoint. ERR_FENCED: another worker has the partition, or may() returned
+ * false; nothing was written, or the write does not count. ERR_UNKNOWN: the outcome could not be
+ * read back; claim the partition again. */
 enum err checkpoint_commit(struct checkpoint_store *store, struct checkpoint *checkpoint,
                            const char *worker, wall_time now, const struct partition_tally *tally,
                            checkpoint_may_fn *may, void *owner, struct note *note);
-/* What the service is sent: "file:///dir/00000007#ckpt-<worker>-<n>". */
+/* The reference sent to the service: "file:///dir/00000007#ckpt-<worker>-<n>". */
 void checkpoint_reference(const struct checkpoint_store *store, const struct checkpoint *checkpoint,
                           char text[CHECKPOINT_REFERENCE_CAP]);
 
-/* -- for the stores -- */
+/* -- for the implementations of stores -- */
 enum err checkpoint_file_open(struct fs *fs, const char *dir, struct checkpoint_store **ret_store,
                               struct note *note);
 enum err checkpoint_s3_open(struct str bucket_and_prefix, struct checkpoint_store **ret_store,
                             struct note *note);
-/* A record and its checksum, two lines; false: cut short or damaged. */
+/* Checks a record and its checksum, two lines. False: cut off or damaged. */
 bool checkpoint_complete(struct str content);
 #endif

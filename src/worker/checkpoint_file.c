@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checkpoints in a directory that all workers see: DIR/<8 digits>/<20 digits>.ckpt, one file for
- * each version of a partition, the highest number counts.
+/* Checkpoints in a directory shared by all workers: DIR/<8 digits>/<20 digits>.ckpt, one file per
+ * version of a partition. The highest number is the current version.
  *
- * A version is written beside, synced, and then given its name by link(2), which fails where the
- * name is taken: of two writers that saw the same version one wins, and neither waits for the
- * other. A lock would do too, but a worker that is stopped while it holds one would stop its
- * successor. The two versions before the newest stay; a newest one that is damaged is passed
- * over, and the next version still gets a number above it. A temporary (".*.tmp") that a killed
- * worker left is nobody's checkpoint. */
+ * A version is written to a temporary file, synced, and then named by link(2), which fails if the
+ * name exists. Of two writers that saw the same version one wins, and neither waits for the other.
+ * A lock would also work, but a worker stopped while it holds the lock would block its successor.
+ * The two versions before the newest are kept. A damaged newest version is skipped, and the next
+ * version still gets a higher number. A temporary file (".*.tmp") left by a killed worker is never
+ * read. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -37,10 +37,10 @@ static void version_path(const struct file_store *s, uint32_t partition, uint64_
     snprintf(path, FS_PATH_CAP, "%s/%08" PRIu32 "/%020" PRIu64 ".ckpt", s->dir, partition, number);
 }
 
-/* -- which versions there are -- */
+/* -- the existing versions -- */
 
 struct versions {
-    uint64_t newest[KEEP + 1]; /* descending; one more than is kept: that one goes */
+    uint64_t newest[KEEP + 1]; /* descending; one more than is kept, which is removed */
     size_t count;
 };
 
@@ -94,10 +94,10 @@ static enum err file_read(struct checkpoint_store *store, uint32_t partition, st
         version_path(s, partition, v.newest[i], path);
         err = fs_read_whole(s->fs, path, CHECKPOINT_BYTES_MAX, into);
         if (!err && checkpoint_complete(buf_peek(into))) return ERR_OK;
-        if (err && err != ERR_NOT_FOUND) break; /* not found: cleared away meanwhile */
+        if (err && err != ERR_NOT_FOUND) break; /* another worker removed the file */
         note_set(note, "%s is damaged", path);
     }
-    if (!err && v.count) return ERR_CORRUPT; /* none of them is whole: somebody has to look */
+    if (!err && v.count) return ERR_CORRUPT; /* all versions are damaged */
     if (err && err != ERR_NOT_FOUND) note_set(note, "%s: %s", path, err_text(err));
     return err && err != ERR_NOT_FOUND ? err : v.count ? ERR_CONFLICT : ERR_NOT_FOUND;
 }
@@ -140,7 +140,7 @@ static enum err publish(struct file_store *s, uint32_t partition, uint64_t numbe
     if (err != ERR_EXISTS) (void)fs_remove(s->fs, temp);
     if (err && err != ERR_CONFLICT) note_set(note, "%s: %s", path, err_text(err));
     if (err) return err;
-    return fs_sync_dir(s->fs, dir) ? ERR_UNKNOWN : ERR_OK; /* visible, perhaps not durable */
+    return fs_sync_dir(s->fs, dir) ? ERR_UNKNOWN : ERR_OK; /* visible, but possibly not durable */
 }
 
 static enum err file_write(struct checkpoint_store *store, uint32_t partition,
@@ -157,8 +157,8 @@ static enum err file_write(struct checkpoint_store *store, uint32_t partition,
     number = seen + 1;
     err = publish(s, partition, number, content, note);
     if (err && err != ERR_UNKNOWN) return err;
-    /* A number that was free may be one that was cleared away long ago: the highest counts, so look
-     * who has it. */
+    /* The name may be free only because an old version was removed. The highest number counts, so
+     * check which version has it. */
     if (list_versions(s, partition, &v)) return ERR_UNKNOWN;
     if (v.count == 0 || v.newest[0] != number) {
         version_path(s, partition, number, path);
@@ -168,7 +168,7 @@ static enum err file_write(struct checkpoint_store *store, uint32_t partition,
     if (!err) set_version(ret_version, number);
     if (!err && v.count > KEEP) {
         version_path(s, partition, v.newest[KEEP], path);
-        (void)fs_remove(s->fs, path); /* the next one tries again */
+        (void)fs_remove(s->fs, path); /* on failure the next write retries the removal */
     }
     return err;
 }

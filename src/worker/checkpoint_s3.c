@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checkpoints in an object store that speaks S3: one object for each partition,
- * s3://BUCKET/PREFIX/<8 digits>.ckpt, replaced by conditional PUTs (If-Match, If-None-Match).
+/* Checkpoints in an S3 object store: one object per partition, s3://BUCKET/PREFIX/<8 digits>.ckpt,
+ * replaced by conditional PUTs (If-Match, If-None-Match).
  *
- * Without conditions two owners could overwrite each other unseen, so before its first write a
- * store is asked for something it must refuse: a second creation of one object. A store that
- * takes it is not used.
+ * Without conditions two owners could overwrite each other unnoticed. So before the first write the
+ * store is tested with a request that it must refuse: creating an object that exists. A store that
+ * accepts the request is not used.
  *
- * Who we are and where it is comes from the environment, under the names every S3 tool uses:
+ * Credentials and endpoint come from the environment, under the names that all S3 tools use:
  * AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION, AWS_ENDPOINT_URL_S3 or
- * AWS_ENDPOINT_URL. Plain http is taken for this machine only. */
+ * AWS_ENDPOINT_URL. Plain http is accepted for the local machine only. */
 #include <curl/curl.h>
 #include <inttypes.h>
 #include <openssl/evp.h>
@@ -35,7 +35,8 @@ enum {
 struct s3_store {
     struct checkpoint_store base;
     CURL *curl;
-    char scheme[8], host[HOST_CAP], path[HOST_CAP]; /* of the endpoint; path without its last '/' */
+    char scheme[8], host[HOST_CAP], path[HOST_CAP]; /* of the endpoint; path without a trailing
+                                                     * '/' */
     char bucket[HOST_CAP], prefix[HOST_CAP], region[REGION_CAP];
     char access_key[CHECKPOINT_S3_KEY_CAP], secret_key[CHECKPOINT_S3_KEY_CAP], token[TOKEN_CAP];
     bool probed;
@@ -50,7 +51,7 @@ static void start_curl(void)
 /* -- one request -- */
 
 struct answer {
-    struct buf *body; /* NULL: thrown away */
+    struct buf *body; /* NULL: the body is discarded */
     long status;
     char etag[CHECKPOINT_VERSION_CAP];
     bool too_large;
@@ -96,13 +97,14 @@ static enum err add_line(struct curl_slist **list, const char *name, struct str 
 
 struct s3_call {
     const char *method;
-    struct str path; /* encoded, with the endpoint's own */
+    struct str path; /* encoded, including the endpoint's path */
     struct str body;
-    const char *condition, *condition_value; /* "if-match"; NULL: none */
+    const char *condition, *condition_value; /* name of the condition's header, for example
+                                              * "if-match"; NULL: none */
 };
 
-/* What libcurl signs beside the host and the date. A header without a value ("expect:") would be
- * signed and not sent, so there is none. */
+/* The headers that libcurl signs in addition to host and date. A header without a value ("expect:")
+ * would be signed but not sent, so none is used. */
 static enum err headers_of(const struct s3_store *s, const struct s3_call *call,
                            struct curl_slist **ret_list)
 {
@@ -128,7 +130,7 @@ static bool never_sent(CURLcode code)
            code == CURLE_SSL_CONNECT_ERROR || code == CURLE_PEER_FAILED_VERIFICATION;
 }
 
-/* ERR_OK: there is an answer, whatever it says. */
+/* ERR_OK: an answer arrived, with any status. */
 static enum err perform(struct s3_store *s, const struct s3_call *call, struct curl_slist *headers,
                         struct answer *answer, struct note *note)
 {
@@ -139,7 +141,7 @@ static enum err perform(struct s3_store *s, const struct s3_call *call, struct c
 
     snprintf(url, sizeof url, "%s://%s%.*s", s->scheme, s->host, STR_ARG(call->path));
     snprintf(signer, sizeof signer, "aws:amz:%s:s3", s->region);
-    curl_easy_reset(curl); /* keeps connections */
+    curl_easy_reset(curl); /* keeps the connections */
     bad |= curl_easy_setopt(curl, CURLOPT_URL, url);
     bad |= curl_easy_setopt(curl, CURLOPT_PATH_AS_IS, 1L);
     bad |= curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
@@ -149,7 +151,8 @@ static enum err perform(struct s3_store *s, const struct s3_call *call, struct c
     bad |= curl_easy_setopt(curl, CURLOPT_PASSWORD, s->secret_key);
     bad |= curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, call->method);
     bad |= curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
-    bad |= curl_easy_setopt(curl, CURLOPT_EXPECT_100_TIMEOUT_MS, 1L); /* do not wait for it */
+    /* do not wait for "100 Continue" */
+    bad |= curl_easy_setopt(curl, CURLOPT_EXPECT_100_TIMEOUT_MS, 1L);
     bad |= curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
     bad |= curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_TIMEOUT_MS);
     bad |= curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)CHECKPOINT_S3_CALL_TIMEOUT_MS);
@@ -172,17 +175,17 @@ static enum err perform(struct s3_store *s, const struct s3_call *call, struct c
     return never_sent(code) ? ERR_UNAVAILABLE : ERR_UNKNOWN;
 }
 
-/* What a status other than 200 means. */
+/* Converts a status other than 200 to an error. */
 static enum err refused(const struct s3_call *call, const struct answer *answer, bool writes,
                         struct note *note)
 {
     note_set(note, "%s %.*s: HTTP %ld", call->method, STR_ARG(call->path), answer->status);
     switch (answer->status) {
     case 403: return ERR_DENIED;
-    case 404: return writes ? ERR_CONFLICT : ERR_NOT_FOUND; /* if-match of what is gone */
+    case 404: return writes ? ERR_CONFLICT : ERR_NOT_FOUND; /* if-match on a missing object */
     case 409:
     case 412: return ERR_CONFLICT;    /* the condition does not hold */
-    case 503: return ERR_UNAVAILABLE; /* slow down */
+    case 503: return ERR_UNAVAILABLE; /* the store asks to slow down */
     default: break;
     }
     if (answer->status >= 500) return writes ? ERR_UNKNOWN : ERR_UNAVAILABLE;
@@ -191,7 +194,7 @@ static enum err refused(const struct s3_call *call, const struct answer *answer,
 
 /* -- the two calls -- */
 
-/* The path of an object with every byte but A-Z a-z 0-9 - . _ ~ and '/' as %XX. */
+/* The path of an object. All bytes except A-Z a-z 0-9 - . _ ~ and '/' are encoded as %XX. */
 static enum err path_of(const struct s3_store *s, const char *name, struct buf *into)
 {
     const char *const parts[] = {s->path, "/", s->bucket, "/", s->prefix, s->prefix[0] ? "/" : "",
@@ -203,7 +206,7 @@ static enum err path_of(const struct s3_store *s, const char *name, struct buf *
     return err;
 }
 
-/* One call about an object, with its answer; a status other than 200 is an error. */
+/* Makes one call about an object. A status other than 200 is an error. */
 static enum err s3_call(struct s3_store *s, struct s3_call *call, const char *name,
                         struct answer *answer, struct note *note)
 {
@@ -217,7 +220,7 @@ static enum err s3_call(struct s3_store *s, struct s3_call *call, const char *na
     call->path = buf_peek(&path);
     if (!err) err = headers_of(s, call, &headers);
     if (!err) err = perform(s, call, headers, answer, note);
-    if (err == ERR_UNKNOWN && !writes) err = ERR_UNAVAILABLE; /* a read did nothing */
+    if (err == ERR_UNKNOWN && !writes) err = ERR_UNAVAILABLE; /* reads change nothing */
     if (!err && answer->status != 200) err = refused(call, answer, writes, note);
     curl_slist_free_all(headers);
     buf_deinit(&path);
@@ -241,7 +244,7 @@ static enum err probe(struct s3_store *s, struct note *note)
         struct answer answer = {0};
         err = put(s, "conditional-writes", "if-none-match", "*", STR("{}"), &answer, note);
     }
-    if (err == ERR_CONFLICT) { /* refused as it must be */
+    if (err == ERR_CONFLICT) { /* the store refused the request as required */
         s->probed = true;
         return ERR_OK;
     }
@@ -285,7 +288,7 @@ static enum err s3_write(struct checkpoint_store *store, uint32_t partition,
     if (!err)
         err = put(s, name, there ? "if-match" : "if-none-match", there ? expected->text : "*",
                   content, &answer, note);
-    if (!err && !answer.etag[0]) err = ERR_UNKNOWN; /* done, but not known as what */
+    if (!err && !answer.etag[0]) err = ERR_UNKNOWN; /* written, but with unknown version */
     if (!err) snprintf(ret_version->text, sizeof ret_version->text, "%s", answer.etag);
     return err;
 }
@@ -299,7 +302,7 @@ static void s3_close(struct checkpoint_store *store)
     free(s);
 }
 
-/* -- where and who -- */
+/* -- endpoint and credentials -- */
 
 static const char *first_of(const char *name, const char *other)
 {

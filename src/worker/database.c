@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The worker's file: all records are read, one is replaced, and the whole is written again. Loop's
+/* The worker's file. An update reads all records, replaces one, and writes the whole file. Loop's
  * thread, at start. */
 #include "worker/database.h"
 

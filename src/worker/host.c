@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When the worker beats and registers, what follows from each answer, the fence, and draining.
+/* Sends heartbeats and registers, handles the answers, and implements the fence and draining.
  *
- * Every event checks the fence before anything else. Loop's thread. */
+ * Every event first checks the fence. Loop's thread. */
 #include "worker/host.h"
 
 #include <inttypes.h>
@@ -12,7 +12,7 @@
 
 enum {
     BEAT_TIMEOUT_MAX_MS = 1000,
-    FENCE_LOOK_MS = 1, /* past the last good moment */
+    FENCE_LOOK_MS = 1, /* delay of the check after the last valid moment */
     REFUSALS_USUAL = 2,
     JOBS_MAX = 2,
     BEHIND_MAX = 4,
@@ -37,7 +37,7 @@ static void host_new_instance(struct worker_host *h)
     snprintf(h->self.instance, sizeof h->self.instance, "%016" PRIx64 "%016" PRIx64, high, low);
 }
 
-/* Everything that was held under the registration before. */
+/* Drops everything that was held under the previous registration. */
 static void host_drop_all(struct worker_host *h)
 {
     parts_drop_all(h);
@@ -75,13 +75,13 @@ static void host_schedule(struct worker_host *h)
     uint64_t now = host_now(h).ms, next = h->life.next_beat.ms;
     uint64_t good_until = life_good_until(&h->life).ms;
 
-    if (h->beating) next = UINT64_MAX; /* its answer, or its time limit, comes first */
+    if (h->beating) next = UINT64_MAX; /* the answer or its timeout comes first */
     if (good_until) next = min_u64(next, good_until + FENCE_LOOK_MS);
     if (next == UINT64_MAX) next = now + BEAT_TIMEOUT_MAX_MS;
     timer_start_in(&h->tick, next > now ? next - now : 0);
 }
 
-/* -- beats -- */
+/* -- heartbeats -- */
 
 static double host_load(struct worker_host *h)
 {
@@ -98,7 +98,7 @@ static double host_load(struct worker_host *h)
 
 static void host_beat(struct worker_host *h)
 {
-    /* Several beats must fit into the fence in force. */
+    /* Several heartbeats must fit into the current fence. */
     uint64_t timeout_ms = min_u64(BEAT_TIMEOUT_MAX_MS, max_u64(h->life.fence_ms / 4, 1));
 
     if (h->beating) return;
@@ -119,8 +119,8 @@ static void host_on_tick(struct timer *timer)
     host_schedule(h);
 }
 
-/* A stream that broke is opened again by itself. One that stays behind the epoch in the beats'
- * answers is connected to a coordinator that receives nothing: it is opened at another one. */
+/* A broken stream reopens by itself. If a stream stays behind the epoch in the heartbeat answers,
+ * its coordinator receives no updates, so the stream is opened at another coordinator. */
 static void host_check_stream(struct worker_host *h, const struct beat_answer *a)
 {
     if (h->legacy || !h->life.registered || !h->self.incarnation) return;
@@ -143,14 +143,15 @@ static void host_take_answer(struct worker_host *h, const struct beat_answer *a)
                  log_u64("coord_epoch", a->coord_epoch), log_u64("seen", h->life.coord_epoch));
         return;
     }
-    if (a->reset && h->life.registered) { /* else there is nothing to drop */
+    if (a->reset && h->life.registered) { /* otherwise there is nothing to drop */
         LOG_WARN(h->options.log, "the service ordered a reset: all partitions are dropped, and "
                                  "this worker registers again");
         bool admitted = a->incarnation > h->self.incarnation;
 
         life_reset(&h->life);
         host_drop_all(h);
-        /* Admitted anew under the instance that we sent: another one would be a second process. */
+        /* If the service admitted the instance that we sent, keep it. A new instance would count as
+         * a second process. */
         if (!admitted) host_new_instance(h);
         verdict = h->drain ? LIFE_KEPT : LIFE_REGISTER;
     }
@@ -168,10 +169,10 @@ static void host_take_answer(struct worker_host *h, const struct beat_answer *a)
     if (a->drain) worker_host_drain(h);
 }
 
-/* Another process has our id: nothing that we hold may be worked on, and we register more rarely. */
+/* Another process has our id: stop work on everything we hold, and register less often. */
 static void host_id_in_use(struct worker_host *h, struct str why)
 {
-    /* After a restart the first refusals are usual: the process before was heard a moment ago. */
+    /* After a restart some refusals are normal: the previous process was active a moment ago. */
     bool usual = h->life.refusals < REFUSALS_USUAL;
     uint64_t pause_ms = life_refused(&h->life);
 
@@ -194,7 +195,7 @@ void host_beat_answered(struct worker_host *h, const struct beat_answer *answer)
         LOG_WARN(h->options.log, "heartbeat was not acknowledged",
                  log_i64("status", answer->status), log_str("why", answer->text));
         h->counts.beats_failed++;
-        if (answer->reset) host_forget(h); /* not acknowledged, because of what we are */
+        if (answer->reset) host_forget(h); /* refused because of our registration */
     } else {
         host_take_answer(h, answer);
     }
@@ -207,7 +208,7 @@ void host_beat_answered(struct worker_host *h, const struct beat_answer *answer)
     if (!h->closing) host_schedule(h);
 }
 
-/* Refuses terms that the worker cannot keep, and logs which keys contradict each other. */
+/* Refuses terms that the worker cannot keep, and logs which settings contradict each other. */
 static bool host_terms_fit(struct worker_host *h, const struct life_terms *terms)
 {
     const struct worker_host_options *o = &h->options;
@@ -231,8 +232,9 @@ static bool host_terms_fit(struct worker_host *h, const struct life_terms *terms
     return true;
 }
 
-/* The service believes that we are registered: leave again, unless work of an earlier registration
- * may still be under way. Then silence under the old instance lets its fence time pass. */
+/* The service believes that we are registered, so leave, unless work of an earlier registration may
+ * still be running. In that case stay silent under the old instance until its fence time has
+ * passed. */
 static void host_refuse_terms(struct worker_host *h, uint64_t incarnation)
 {
     bool worked = h->life.registered || h->job_runs;
@@ -243,7 +245,8 @@ static void host_refuse_terms(struct worker_host *h, uint64_t incarnation)
     host_schedule(h);
 }
 
-/* A coordinator without our interface sends no terms: the worker's own apply, with beats only. */
+/* A coordinator without our interface sends no terms. The worker then uses its own, and only
+ * heartbeats. */
 void host_registered(struct worker_host *h, const struct rpc_outcome *outcome,
                      const Muster__V1__RegisterResponse *response)
 {
@@ -264,7 +267,7 @@ void host_registered(struct worker_host *h, const struct rpc_outcome *outcome,
     if (!response && !foreign) {
         LOG_WARN(h->options.log, "registration failed: retrying",
                  log_i64("status", outcome->status), log_str("why", outcome->text));
-        return; /* the next answer to a beat asks again */
+        return; /* the next heartbeat answer asks to register again */
     }
     if (!foreign && a->coord_epoch < h->life.coord_epoch) return;
     if (!host_terms_fit(h, &terms)) {
@@ -273,7 +276,7 @@ void host_registered(struct worker_host *h, const struct rpc_outcome *outcome,
     }
     h->legacy = foreign;
     life_registered(&h->life, h->register_interval_ms, &terms);
-    if (!h->life.registered) return; /* fenced meanwhile */
+    if (!h->life.registered) return; /* fenced in the meantime */
     if (!foreign && a->incarnation != h->self.incarnation) {
         parts_drop_all(h);
         h->self.incarnation = a->incarnation;
@@ -325,11 +328,11 @@ void host_answered(struct worker_host *h, enum host_call call, enum err err)
     if (call == CALL_LEAVE && h->drain == DRAIN_LEAVE) host_drained(h, true);
     if (call == CALL_ACK_CHECKPOINT) rounds_acked(h, err);
     if (call != CALL_ACK_REVOKE) return;
-    /* Partitions that the service refused came too late, and count as acknowledged. While draining
-     * a lost AckRevoke is not repeated: Leave has the same effect. */
+    /* Partitions that the service refused came too late, and count as acknowledged. While draining,
+     * a lost AckRevoke is not repeated, because Leave has the same effect. */
     if (h->drain == DRAIN_ACK) err = ERR_OK;
     tenures_acked(&h->tenures, !err);
-    if (!err) acks_send(h); /* else the next beat does */
+    if (!err) acks_send(h); /* after an error the next heartbeat sends them */
     host_drain_step(h);
 }
 
@@ -343,7 +346,8 @@ void host_drain_step(struct worker_host *h)
     if (h->closing || h->drain == DRAIN_NO || h->drain == DRAIN_DONE) return;
     if (h->drain == DRAIN_WORK) {
         if (!h->drain_beat_over || tenures_held(&h->tenures) || h->job_runs) return;
-        if (!h->drain_beat_ok || !h->self.incarnation) { /* nobody there, or nobody to leave */
+        if (!h->drain_beat_ok || !h->self.incarnation) { /* no coordinator answers, or there is no
+                                                          * registration to leave */
             host_drained(h, true);
             return;
         }
@@ -376,7 +380,7 @@ void worker_host_plugins_changed(struct worker_host *h)
     host_pump_soon(h);
 }
 
-/* -- life -- */
+/* -- open and close -- */
 
 #define COUNTER(member) METRIC_COUNTER, METRIC_FIELD(struct host_counts, member)
 static const struct metric_field metric_rows[] = {
@@ -440,7 +444,7 @@ enum err worker_host_open(const struct worker_host_options *options, struct work
         host_free(h);
         return err;
     }
-    host_schedule(h); /* the first beat, at once */
+    host_schedule(h); /* sends the first heartbeat at once */
     *ret_host = h;
     return ERR_OK;
 }
@@ -458,7 +462,7 @@ void worker_host_close(struct worker_host *h, void (*done)(void *owner), void *o
     timer_stop(&h->idle);
     timer_stop(&h->drain_timer);
     timer_stop(&h->watch_again);
-    worker_close(h->thread); /* waits for the job; its end frees what it had */
+    worker_close(h->thread); /* waits for the job, whose end frees its data */
     parts_drop_all(h);
     rpc_channel_close(h->channel, host_free, h);
 }

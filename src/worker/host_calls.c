@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The worker's calls to the service: beats, registration, assignments, acknowledgements, over one
- * channel that keeps a second connection warm at another coordinator.
+/* The worker's calls to the service: heartbeats, registration, assignments, acknowledgements. One
+ * channel, which keeps a spare connection to another coordinator.
  *
- * Knows the wire and nothing of what it means. Every call has a time limit: a beat that is not
- * answered within it counts as lost, and the next one goes to another coordinator. Any coordinator
- * answers for the leader. Loop's thread. */
+ * This file encodes and decodes messages only. Every call has a timeout. A heartbeat without an
+ * answer in time counts as lost, and the next one goes to another coordinator. Any coordinator
+ * forwards to the leader. Loop's thread. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,29 +19,29 @@
 
 enum {
     BACKOFF_FIRST_MS = 50,
-    BACKOFF_MAX_MS = 1000, /* a worker that waits longer fences itself for nothing */
+    BACKOFF_MAX_MS = 1000, /* a longer pause could fence the worker needlessly */
     DIAL_TIMEOUT_MS = 2000,
-    PING_AFTER_MS = 10000, /* of silence on the spare; the other has beats */
+    PING_AFTER_MS = 10000, /* silence on the spare connection; the other one is in use */
     PING_TIMEOUT_MS = 5000,
     HOST_CALLS_CALL_TIMEOUT_MS = 5000,
     LEAVE_TIMEOUT_MS = 1000,
-    WATCH_AGAIN_FIRST_MS = 500, /* the stream only brings sooner what the next beats bring too */
+    WATCH_AGAIN_FIRST_MS = 500, /* not urgent: heartbeats bring the same assignments later */
     WATCH_AGAIN_MAX_MS = 4000,
-    SILENCE_TIMEOUTS = 2, /* of a beat, until a connection without an answer is given up */
+    SILENCE_TIMEOUTS = 2, /* heartbeat timeouts until a connection without an answer is closed */
     ANSWER_ARENA_MAX = 64 << 20,
     REQUEST_MAX = 64 << 20,
     RESPONSE_MAX = 32 << 20,
     NUMBER_CAP = 24,
 };
 
-/* -- beats -- */
+/* -- heartbeats -- */
 
 static bool beat_text(const struct rpc_client_call *call, struct str name, struct str *ret_text)
 {
     return rpc_call_trailer(call, name, ret_text) || rpc_call_header(call, name, ret_text);
 }
 
-/* False: it is not there, and 0. */
+/* False and *ret_number 0: the field is missing. */
 static bool beat_number(const struct rpc_client_call *call, struct str name, uint64_t *ret_number)
 {
     struct str text;
@@ -50,7 +50,7 @@ static bool beat_number(const struct rpc_client_call *call, struct str name, uin
     return beat_text(call, name, &text) && !str_to_u64(text, ret_number);
 }
 
-/* The answer as a message of the arena; NULL: it cannot be read. */
+/* Decodes the answer into the arena. NULL: unreadable. */
 static const void *answer_read(struct arena *arena, const ProtobufCMessageDescriptor *descriptor,
                                struct str bytes)
 {
@@ -94,8 +94,8 @@ static void beat_on_answer(void *owner, const struct rpc_client_call *call,
 
     h->beating = false;
     if (h->closing) return;
-    /* A coordinator that does not answer may be busy, stopped or cut off: the next beat goes to the
-     * warm connection. (A connection that broke is replaced by the channel itself.) */
+    /* A coordinator that does not answer may be busy, stopped or cut off, so the next heartbeat
+     * uses the spare connection. (The channel itself replaces a broken connection.) */
     if (!outcome->answered && outcome->status == GRPC_DEADLINE_EXCEEDED)
         rpc_channel_answer_late(h->channel, SILENCE_TIMEOUTS * h->beat_timeout_ms);
     answer.has_epoch = beat_number(call, STR("x-coord-epoch"), &answer.coord_epoch);
@@ -123,8 +123,8 @@ bool beat_send(struct worker_host *h, enum life_phase phase, uint64_t timeout_ms
         {.name = STR("x-worker-load"), .value = STR_EMPTY},
         {.name = STR("x-worker-incarnation"), .value = STR_EMPTY},
     };
-    /* One attempt: the next beat is the repeat. More would multiply the load of a fleet in the very
-     * moment in which its coordinators are too busy to answer. */
+    /* One attempt, because the next heartbeat is the retry. More attempts would multiply the load
+     * of a fleet exactly when its coordinators are too busy to answer. */
     struct rpc_call_options call = {.path = "/rollout.transport.v1.Heartbeat/Beat",
                                     .timeout_ms = timeout_ms,
                                     .attempts_max = 1,
@@ -213,7 +213,7 @@ void call_register(struct worker_host *h, uint64_t interval_ms)
     pack_text(&request, 2, str_from(h->options.run_id));
     pack_text(&request, 3, str_from(h->self.instance));
     pack_u64(&request, 4, 2 * interval_ms); /* the lease */
-    pack_u64(&request, 7, true);            /* it fences itself */
+    pack_u64(&request, 7, true);            /* the worker fences itself */
     pack_u64(&request, 8, h->life.coord_epoch);
     if (call_send(h, CALL_REGISTER, &request)) h->register_interval_ms = interval_ms;
 }
@@ -253,7 +253,7 @@ static void watch_take(struct worker_host *h, const Muster__V1__AssignmentRespon
     size_t count = response->n_granted + response->n_revoking;
     struct grant *grants = calloc(count + 1, sizeof *grants), *next = grants;
 
-    if (!grants) return; /* the next beats bring it too */
+    if (!grants) return; /* the next heartbeats bring the assignment too */
     for (size_t i = 0; i < response->n_granted; i++)
         *next++ = (struct grant){response->granted[i]->partition, response->granted[i]->grant_epoch,
                                  false};
@@ -270,7 +270,7 @@ static void watch_on_message(void *owner, struct rpc_client_call *call, struct s
     const Muster__V1__AssignmentResponse *response;
     struct arena arena;
 
-    if (h->closing || call != h->watch) return; /* of one that was given up */
+    if (h->closing || call != h->watch) return; /* an answer of a stream that was closed */
     response = answer_read(&arena, &muster__v1__assignment_response__descriptor, bytes);
     if (response) {
         h->watch_failures = 0;
@@ -291,7 +291,7 @@ static void watch_on_end(void *owner, struct rpc_client_call *call, const struct
 {
     struct worker_host *h = owner;
 
-    if (call != h->watch) return; /* one that was given up */
+    if (call != h->watch) return; /* the stream was closed */
     h->watch = NULL;
     if (!h->closing && h->watch_wanted) watch_later(h);
 }
@@ -307,7 +307,8 @@ static void watch_open(struct worker_host *h)
 
     if (h->watch || h->closing || !h->watch_wanted) return;
     request = host_call_begin(h, h->self.incarnation);
-    /* Without known_epoch, field 3: grants may change within one epoch, so begin with all of them. */
+    /* known_epoch (field 3) is not set: grants may change within an epoch, so the stream must begin
+     * with all of them. */
     pack_u64(&request, 4, h->life.coord_epoch);
     err = request.err;
     if (!err) err = rpc_call_start(h->channel, &call, &events, h, &h->watch);
@@ -341,7 +342,7 @@ void watch_end(struct worker_host *h)
     if (watch) rpc_call_cancel(watch);
 }
 
-/* -- life -- */
+/* -- open and close -- */
 
 enum err calls_open(struct worker_host *h, struct note *note)
 {

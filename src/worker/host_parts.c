@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The partitions that a worker holds, what it acknowledges to the service (partitions that it gave
- * back, and checkpoint rounds), and the one job that runs for partitions at a time.
+/* The partitions that a worker holds, the acknowledgements to the service (partitions given back,
+ * and checkpoint rounds), and the job. One job runs at a time, for one partition.
  *
- * A job runs on the processing thread and owns its partition meanwhile; everything else is the
- * loop's thread. */
+ * A job runs on the processing thread and owns its partition while it runs. Everything else runs on
+ * the loop's thread. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,10 +12,10 @@
 #include "worker/host_internal.h"
 
 enum {
-    IDLE_MS = 500, /* input that had nothing new is looked at again */
+    IDLE_MS = 500, /* pause until an input without new data is read again */
     AGAIN_FIRST_MS = 100,
     AGAIN_MAX_MS = 5000,
-    RATE_SLICES = 10, /* of a second */
+    RATE_SLICES = 10, /* slices per second */
     ACKS_AT_ONCE_MAX = 65536,
 };
 
@@ -31,7 +31,7 @@ static void part_release(struct held_partition *part)
 {
     if (!part) return;
     if (part->busy)
-        part->dropped = true; /* the job's end frees it */
+        part->dropped = true; /* the end of the job frees it */
     else
         part_free(part);
 }
@@ -75,9 +75,9 @@ void parts_assign(struct worker_host *h, uint64_t assignment_epoch, struct grant
     host_pump_soon(h);
 }
 
-/* -- acknowledgements: sent until they are answered; the service recognises a repeat -- */
+/* -- acknowledgements: repeated until answered; the service recognises repeats -- */
 
-/* Of the checkpoint under the row's own token; empty: none was written or read. */
+/* The reference of the checkpoint under the row's own token. Empty: none was written or read. */
 static void row_reference(const struct worker_host *h, const struct tenure *row,
                           char text[CHECKPOINT_REFERENCE_CAP])
 {
@@ -105,7 +105,7 @@ void acks_send(struct worker_host *h)
     }
     pack_u64(&request, 4, h->life.coord_epoch);
     if (count && !call_send(h, CALL_ACK_REVOKE, &request))
-        tenures_acked(&h->tenures, false); /* the next beat tries again */
+        tenures_acked(&h->tenures, false); /* the next heartbeat tries again */
 }
 
 /* -- checkpoint rounds -- */
@@ -114,7 +114,7 @@ void rounds_begin(struct worker_host *h, uint64_t round)
 {
     if (round == 0 || round <= h->round_acked) return;
     if (round == h->round) {
-        rounds_check(h); /* ordered again: our acknowledgement was lost */
+        rounds_check(h); /* ordered again, so our acknowledgement was lost */
         return;
     }
     h->round = round;
@@ -156,7 +156,7 @@ void rounds_acked(struct worker_host *h, enum err err)
 {
     if (!err) h->round_acked = max_u64(h->round_acked, h->round_sent);
     h->round_sent = 0;
-    if (!err) rounds_check(h); /* another was ordered meanwhile */
+    if (!err) rounds_check(h); /* another round was ordered in the meantime */
 }
 
 /* -- on the processing thread -- */
@@ -229,7 +229,7 @@ static void part_back_off(struct worker_host *h, struct held_partition *part)
         mono_after(loop_now(h->options.io->loop), backoff_bound_ms(backoff, part->failures));
 }
 
-/* The partition is claimed anew from the store where what is held of it may be wrong. */
+/* If our state of the partition may be wrong, it is claimed again from the store. */
 static void job_failed(struct worker_host *h, struct tenure *row, const struct part_job *job)
 {
     struct held_partition *part = job->part;
@@ -240,14 +240,14 @@ static void job_failed(struct worker_host *h, struct tenure *row, const struct p
     h->counts.checkpoints_failed += job->write;
     if (job->write && !job->late) rounds_failed(h, &job->note);
     part_back_off(h, part);
-    if (job->late) return; /* it took so long; the worker itself may be well */
+    if (job->late) return; /* the job took too long, but the worker itself may be healthy */
     row->want_write = false;
     if (job->err == ERR_FENCED && row->token == part->token) {
-        row->state = TENURE_GONE; /* the next assignment says which worker has it */
+        row->state = TENURE_GONE; /* the next assignment shows which worker has the partition */
         return;
     }
     if (job->err != ERR_UNKNOWN && job->err != ERR_NOMEM && job->err != ERR_FULL)
-        return; /* nothing changed: the same again, later */
+        return; /* nothing changed: retry the same job later */
     if (row->state == TENURE_WORK) row->state = TENURE_CLAIM;
     row->begun = false;
 }
@@ -290,10 +290,10 @@ static void job_done(struct job *base, enum err err)
     h->busy_ms += mono_elapsed_ms(h->job_began, now);
     if (h->options.plugins) plugins_busy(h->options.plugins, false);
     if (!h->closing)
-        (void)host_check_fence(h); /* before anything is made of it; the part is still ours */
+        (void)host_check_fence(h); /* before using the result; the partition is still the job's */
     part->busy = false;
     if (h->closing || err) {
-        if (part->dropped) part_free(part); /* else its row has it */
+        if (part->dropped) part_free(part); /* otherwise the row keeps the partition */
         return;
     }
     row = part->dropped ? NULL : tenures_find(&h->tenures, part->partition);
@@ -310,7 +310,7 @@ static void job_done(struct job *base, enum err err)
     host_pump_soon(h);
 }
 
-/* -- what to do next -- */
+/* -- choosing the next job -- */
 
 static bool parts_may_read(const struct worker_host *h, mono_time now)
 {
@@ -320,7 +320,7 @@ static bool parts_may_read(const struct worker_host *h, mono_time now)
            (!o->use_plugin || (o->plugins && plugins_ready(o->plugins)));
 }
 
-/* Is there something to be done now for a row that is not GONE? */
+/* True if a row that is not GONE has work to do now. */
 static bool parts_has_work(const struct worker_host *h, const struct tenure *row, mono_time now)
 {
     const struct held_partition *part = row->data;
@@ -367,17 +367,17 @@ static void parts_submit(struct worker_host *h, struct tenure *row, mono_time no
                                .state = row->state,
                                .good_until = life_good_until(&h->life),
                                .write = row->state == TENURE_LEAVE || (work && row->want_write)};
-    /* Reading may take long; a write starts with all the time there is. */
+    /* Reading may take long, so a write without reading gets the whole time. */
     if (work && !row->want_write) h->job.records_max = records_max(h, now);
     job_init(&h->job.job, job_run, job_done);
-    if (worker_submit(h->thread, &h->job.job)) return; /* full is not possible; closed is the end */
+    if (worker_submit(h->thread, &h->job.job)) return; /* fails only when closing */
     part->busy = true;
     h->job_runs = true;
     h->job_began = now;
     if (h->options.plugins) plugins_busy(h->options.plugins, true);
 }
 
-/* One that was never claimed under its token has nothing to write. */
+/* A row that was never claimed under its token has nothing to write. */
 static bool part_leave_at_once(struct tenure *row)
 {
     const struct held_partition *part = row->data;

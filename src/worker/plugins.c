@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Plugins by their manifests: loading, watching their files, reloading between jobs, stopping at the
- * fence. Loop's thread, but for plugins_call. */
+/* Loads plugins by their manifests, watches their files, reloads them between jobs, and stops them
+ * when the worker is fenced. Loop's thread, except plugins_call. */
 #include "worker/plugins.h"
 
 #include <stdio.h>
@@ -23,22 +23,22 @@ enum {
 #define SOCKET_TEMPLATE "./data/sidecars/{name}-{pid}.sock"
 
 struct watched_file {
-    const char *path;    /* borrowed of the plugin */
-    struct fs_info seen; /* all 0: it is not there */
+    const char *path;    /* borrowed from the plugin */
+    struct fs_info seen; /* all 0: the file does not exist */
 };
 struct plugin {
     struct plugins *set;
-    char *path;                     /* of the manifest */
-    char library_path[FS_PATH_CAP]; /* of a shared object */
+    char *path;                     /* path of the manifest */
+    char library_path[FS_PATH_CAP]; /* path of a shared object */
     struct manifest *manifest;
     const struct manifest_facts *facts;
-    const struct muster_plugin *library; /* a shared object */
-    struct sidecar *sidecar;             /* or a process */
-    struct sidecar_line line;            /* the processing thread's */
+    const struct muster_plugin *library; /* set for a shared object */
+    struct sidecar *sidecar;             /* set for a process */
+    struct sidecar_line line;            /* used by the processing thread */
     struct watched_file files[FILES_MAX];
     size_t file_count;
-    mono_time changed; /* MONO_NEVER: nothing to reload */
-    bool waits;        /* for the end of a job, to be reloaded */
+    mono_time changed; /* time of the last change; MONO_NEVER: nothing to reload */
+    bool waits;        /* the reload waits for the end of a job */
 };
 struct plugins {
     struct plugins_options options;
@@ -52,7 +52,7 @@ struct plugins {
 
 /* -- paths -- */
 
-/* The template with the plugin's name and our process number in it. */
+/* The template with the plugin's name and our process id filled in. */
 static enum err socket_path(const struct plugin *p, char **ret_path)
 {
     const struct str name = p->facts->socket_template;
@@ -78,7 +78,7 @@ static enum err socket_path(const struct plugin *p, char **ret_path)
     return err;
 }
 
-/* A shared object is named from its manifest's directory. */
+/* The path of a shared object is relative to its manifest's directory. */
 static void plugin_name_library(struct plugin *p)
 {
     const char *slash = strrchr(p->path, '/'), *library = p->facts->library.at;
@@ -204,8 +204,8 @@ static void plugin_watch(struct plugin *p, const char *path)
         (struct watched_file){path, file_look(p->set->options.io->fs, path)};
 }
 
-/* The manifest, and the plugin's own file: the library, or each word of a command that is a
- * file. */
+/* Watches the manifest and the plugin's files: the library, or each file among the command's
+ * words. */
 static void plugin_watch_files(struct plugin *p)
 {
     struct fs *fs = p->set->options.io->fs;
@@ -247,7 +247,7 @@ static void look_at_plugin(struct plugin *p, mono_time now)
         struct fs_info now_seen = file_look(p->set->options.io->fs, p->files[i].path);
         if (fs_same(&now_seen, &p->files[i].seen)) continue;
         p->files[i].seen = now_seen;
-        p->changed = now; /* and wait until it is quiet */
+        p->changed = now; /* reload after the files have been quiet for a while */
     }
     if (p->changed.ms != MONO_NEVER.ms && mono_elapsed_ms(p->changed, now) >= PLUGINS_QUIET_MS)
         plugin_reload(p);
@@ -262,7 +262,7 @@ static void plugins_on_look(struct timer *timer)
     timer_start_in(&set->look, LOOK_MS);
 }
 
-/* -- life -- */
+/* -- open and close -- */
 
 static enum err plugin_load(struct plugins *set, const char *path, struct note *note)
 {
@@ -372,7 +372,7 @@ void plugins_close(struct plugins *set, void (*done)(void *owner), void *owner)
     set->done = done;
     set->done_owner = owner;
     timer_stop(&set->look);
-    set->closing = set->count + 1; /* one for this loop */
+    set->closing = set->count + 1; /* one more, so that the set is not freed inside the loop */
     for (size_t i = 0, count = set->count; i < count; i++) {
         struct sidecar *sidecar = set->each[i].sidecar;
         set->each[i].sidecar = NULL;
@@ -381,7 +381,7 @@ void plugins_close(struct plugins *set, void (*done)(void *owner), void *owner)
     plugins_one_closed(set);
 }
 
-/* -- the processing thread -- */
+/* -- on the processing thread -- */
 
 enum err plugins_call(struct plugins *set, struct str method, struct str payload,
                       struct buf *answer, struct note *note)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A sidecar's process: started, looked for at its socket, restarted with growing pauses, stopped.
- * `halted` and `closing` forbid a start, whatever event asks for it. Loop's thread. */
+/* The process of a sidecar: start, check of its socket, restart with growing pauses, stop. `halted`
+ * and `closing` forbid a start, whatever the event. Loop's thread. */
 #include "worker/sidecar.h"
 
 #include <stdio.h>
@@ -12,11 +12,11 @@
 #include "worker/sidecar_call.h"
 
 struct sidecar {
-    struct sidecar_options options; /* name, command, socket_path: our own below */
+    struct sidecar_options options; /* name, command, socket_path: replaced by the copies below */
     char name[128], path[108], address[128];
     const char *words[SIDECAR_WORDS_MAX + 2];
     struct process *process;
-    struct stream *look; /* a connection that shows whether it is there, or says Shutdown */
+    struct stream *look; /* a connection that checks the socket, or sends Shutdown */
     struct timer timer;
     mono_time started, give_up;
     uint32_t failures;
@@ -108,7 +108,7 @@ static enum err sidecar_spawn(struct sidecar *s, struct note *note)
         .argv = s->words, .die_with_parent = true, .on_exit = on_exit_of, .owner = s};
     enum err err;
 
-    remove_socket(s); /* of one that was killed */
+    remove_socket(s); /* the socket of a process that was killed */
     err = process_start(s->options.io->loop, &options, &s->process, note);
     if (err) return err;
     s->started = loop_now(s->options.io->loop);
@@ -128,7 +128,7 @@ static void sidecar_start(struct sidecar *s)
     sidecar_start_later(s);
 }
 
-/* -- is it there? -- */
+/* -- check of the socket -- */
 
 static void on_look_open(void *owner)
 {
@@ -163,7 +163,7 @@ static void sidecar_look(struct sidecar *s)
         timer_start_in(&s->timer, SIDECAR_LOOK_MS);
 }
 
-/* It runs, and nobody answers at its socket. */
+/* The process runs, but nothing accepts connections on its socket. */
 static void sidecar_never_bound(struct sidecar *s)
 {
     struct note note;
@@ -195,7 +195,7 @@ static void sidecar_on_timer(struct timer *timer)
         sidecar_look(s);
 }
 
-/* -- life -- */
+/* -- open and close -- */
 
 enum err sidecar_open(const struct sidecar_options *options, struct sidecar **ret_sidecar,
                       struct note *note)
@@ -270,7 +270,7 @@ void sidecar_resume(struct sidecar *s)
     if (!s->halted || s->closing) return;
     s->halted = s->reloading = false;
     s->failures = 0;
-    timer_start_in(&s->timer, 0); /* one that is still dying is looked at, and ends, and pauses */
+    timer_start_in(&s->timer, 0); /* a killed process that still exists is replaced at its end */
 }
 
 static void sidecar_send_shutdown(struct sidecar *s)

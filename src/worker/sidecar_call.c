@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames over a blocking connection whose every wait has a deadline. Processing thread. */
+/* Frames over a blocking connection. Every wait has a deadline. Processing thread. */
 #include "worker/sidecar_call.h"
 
 #include <errno.h>
@@ -51,13 +51,13 @@ enum err sidecar_frame(struct str method, const struct str *payload, struct buf 
         into->len = start;
         return err;
     }
-    into->len--; /* without the line's end */
+    into->len--; /* without the line end */
     len = into->len - start - PREFIX;
     for (int i = 0; i < PREFIX; i++) into->data[start + (size_t)i] = (char)(len >> (24 - 8 * i));
     return ERR_OK;
 }
 
-/* -- bytes, with a limit -- */
+/* -- transfer with a deadline -- */
 
 static uint64_t line_now_ms(void)
 {
@@ -72,12 +72,12 @@ static enum err line_wait(int fd, short what, uint64_t deadline)
 
     if (now >= deadline) return ERR_TIMEOUT;
     ready = poll(&one, 1, (int)(deadline - now));
-    if (ready < 0 && errno == EINTR) return ERR_OK; /* the caller tries, and waits again */
+    if (ready < 0 && errno == EINTR) return ERR_OK; /* the caller tries again */
     if (ready < 0) return ERR_UNAVAILABLE;
     return ready == 0 ? ERR_TIMEOUT : ERR_OK;
 }
 
-/* All of `len` bytes in one direction. */
+/* Transfers all of `len` bytes in one direction. */
 static enum err line_move(int fd, bool sends, char *at, size_t len, uint64_t deadline)
 {
     enum err err = ERR_OK;
@@ -132,7 +132,7 @@ static enum err line_call_once(struct sidecar_line *line, uint64_t deadline, str
 
     if (!err) err = line_move(line->fd, true, line->work.data, line->work.len, deadline);
     if (!err) err = line_receive_frame(line->fd, deadline, reply);
-    if (err) line_hang_up(line); /* what comes late belongs to nobody */
+    if (err) line_hang_up(line); /* close: a late answer must not be taken for a later one */
     return err;
 }
 

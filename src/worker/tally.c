@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Totals by key and offsets by source, both as one kind of map. Processing thread. */
+/* Totals by key and offsets by source, in maps of the same type. Processing thread. */
 #include "worker/tally.h"
 
 #include <stdlib.h>
@@ -53,7 +53,7 @@ enum err tally_parse(struct str line, struct tally_record *ret_record)
     return ERR_OK;
 }
 
-/* Made where it is not there yet. */
+/* Finds or creates the total. */
 static enum err total_of(struct map *map, struct str key, struct tally_total **ret_total)
 {
     *ret_total = map_make(map, key, sizeof **ret_total);
@@ -103,7 +103,7 @@ static int by_key(const void *left, const void *right)
     return str_compare(a->key, b->key);
 }
 
-/* The entries by key; the caller frees. NULL: no memory. */
+/* The entries sorted by key; the caller frees the array. NULL: out of memory. */
 static struct map_entry *sorted(const struct map *map)
 {
     struct map_entry *list = calloc(map_count(map) + 1, sizeof *list), *entry;

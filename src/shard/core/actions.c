@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How tasks go: answers find their task, and every way a task can end is here, so that none ends
- * without being counted, audited and closed, nor leaves a passing machine that nobody looks at. */
+/* Matches answers to their tasks and ends tasks. Every end of a task is in this file, so that each
+ * task is counted, audited and closed, and no machine stays in a passing state unattended. */
 #include <stdio.h>
 
 #include "shard/core/running_actions.h"
@@ -204,7 +204,7 @@ void task_refuse(struct core *core, struct machine_task *task, struct str text, 
 
     if (!task_machine(core, task, &m)) return;
     m.last_error = str_of(error, (size_t)len);
-    if (task->cause == CAUSE_FAILED) { /* as it was: why it failed says more than this */
+    if (task->cause == CAUSE_FAILED) { /* keep the record: its error is more useful than this one */
         work_failed(core, task->work, most);
     } else {
         m.state = MACHINE_FAILED;
@@ -222,7 +222,8 @@ static void task_unknown(struct core *core, struct machine_task *task, struct st
     task_end(core, task, OUTCOME_CTX_CANCELED, text.len ? text : STR("no answer"));
 }
 
-/* An ack whose record nobody can use. Of Create it is a refusal: what we would buy is not sound. */
+/* An answer whose record is invalid. For Create this is a refusal, because the machine would be
+ * unusable. */
 static void task_garbled(struct core *core, struct machine_task *task, enum machine_fault fault,
                          struct note *note)
 {
@@ -259,7 +260,7 @@ static void task_answered(struct core *core, struct machine_task *task,
         break;
     case CALL_UNKNOWN: task_unknown(core, task, answer->text); break;
     case CALL_UNSENT:
-        if (!core_acts(core)) { /* and will not be sent: the machine is what the provider says */
+        if (!core_acts(core)) { /* the call will never be sent: believe the provider */
             task_suppress(core, task, true);
             break;
         }
@@ -267,7 +268,7 @@ static void task_answered(struct core *core, struct machine_task *task,
         task_end(core, task, OUTCOME_PROVIDER_ERROR,
                  answer->text.len ? answer->text : STR("not sent"));
         break;
-    case CALL_FENCED: /* the machine has not failed: it is what the newer process made of it */
+    case CALL_FENCED: /* the machine has not failed; the newer process determines its state */
         work_ask(core, task);
         task_end(core, task, OUTCOME_FENCED, answer->text);
         break;
@@ -311,7 +312,7 @@ bool core_blob_waits(const struct core *core, uint64_t action)
 
 void task_due(struct core *core, struct machine_task *task)
 {
-    if (task->step == STEP_WAITING) return; /* of what was to be done before the task */
+    if (task->step == STEP_WAITING) return; /* the answer belongs to an earlier effect */
     if (task->step == STEP_OPERATOR)
         drain_due(core, task);
     else if (task->step == STEP_BLOB)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --phase-attribution-log: is what we let go what somebody else lacks? Every 20th cycle, to the
- * log. In a healthy steady state the two `matches` stay 0, but for what a gang that cannot be
- * served leaves outside of its domain. Bounded: of very many the first are looked at, and it says
- * so. */
+/* Implements --phase-attribution-log: every 20th cycle logs whether released machines would serve
+ * another cluster's unsatisfied Need. In a healthy steady state both `matches` stay 0, except for
+ * machines outside the domain of a gang that cannot be served. Bounded: of very many machines or
+ * Needs only the first are compared, and the log line says so. */
 #include <stdio.h>
 
 #include "shard/core/core_internal.h"
@@ -10,7 +10,7 @@
 
 enum {
     ATTRIBUTION_EVERY = 20,
-    ATTRIBUTION_MOST = 512, /* reclaims and unsatisfied Needs that are compared */
+    ATTRIBUTION_MOST = 512, /* reclaims and unsatisfied Needs compared */
     ATTRIBUTION_SAMPLES = 5,
     ATTRIBUTION_IDS = 12,
 };
@@ -20,7 +20,7 @@ struct unmet {
     size_t count;
 };
 
-/* By what a gang is known. */
+/* The name of a gang in the log. */
 static struct str gang_name(const struct need_key *key)
 {
     return key->group.len ? key->group
@@ -51,7 +51,7 @@ static void deficit_text(const struct core *core, const struct need_verdict *v, 
     buf_deinit(&buf);
 }
 
-struct first_ids { /* smallest first */
+struct first_ids { /* in ascending order */
     struct str at[ATTRIBUTION_IDS];
     size_t count;
 };
@@ -67,7 +67,7 @@ static void first_add(struct first_ids *ids, struct str id)
     if (ids->count < ATTRIBUTION_IDS) ids->count++;
 }
 
-/* With its first own machines: what it holds, not only how many. */
+/* Also logs the ids of the Need's first machines, in addition to their number. */
 static void served_log(const struct core *core, const struct need_verdict *v)
 {
     const struct need_key *key = &v->need->key;

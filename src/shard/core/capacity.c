@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hints to operators: if you asked for this profile now, would there be machines?
+/* Hints to operators: would machines be available now for this profile?
  *
- * Coarse on purpose: machines of the types that the profile names (or all, when it names none) that
- * are Idle or could be created, even if others want them. HIGH: some are Idle. MEDIUM: some could be
- * created. NONE: neither; a cost only where it is known, the cheapest Idle one. Said again only
- * when it changed, and not more often than capacity_interval_ms. What there is changes with every
- * cycle, and where fifty thousand profiles are wanted all would be said again at once and hold up
- * what is urgent: so it is said by turns, hints_most in a cycle.
+ * The hints are coarse on purpose. They count machines of the types that the profile names (all
+ * types if it names none) that are Idle or could be created, even if other Needs want them. HIGH:
+ * some are Idle. MEDIUM: some could be created. NONE: neither. The cost is that of the cheapest
+ * Idle machine, if known. A hint is repeated only if it changed, and at most every
+ * capacity_interval_ms. Capacity changes with every cycle. With fifty thousand profiles, sending
+ * all hints at once would delay urgent messages, so at most hints_most are sent per cycle, in turn.
  *
- * What a cluster wants seldom changes, what there is changes all the time: so the Needs of a
- * cluster are walked when its demand is new, and else only what was last said is compared, set of
- * requirements by set. Whether gangs fold depends on machines, so those of clusters with gangs are
- * walked every HINTS_ANEW_EVERY cycles, other clusters in each of them: all in one cycle took
- * twenty milliseconds. */
+ * A cluster's demand rarely changes, but capacity changes all the time. Therefore the Needs of a
+ * cluster are walked only when its demand is new. Otherwise only the last hints are compared, per
+ * set of requirements. Whether gangs can be folded depends on machines, so clusters with gangs are
+ * walked every HINTS_ANEW_EVERY cycles, different clusters in different cycles, because walking all
+ * of them in one cycle took twenty milliseconds. */
 #include <stdlib.h>
 
 #include "shard/core/core_internal.h"
 
 enum {
-    HINTS_NEW_MOST = 20 * 1000, /* first words in a cycle; more wait for the next */
+    HINTS_NEW_MOST = 20 * 1000, /* first hints in one cycle; further ones wait for the next cycle */
     HINTS_ANEW_EVERY = 16,
 };
 
-/* --- what was said --- */
+/* --- stored hints --- */
 
 void hints_forget(struct cluster_client *client)
 {
@@ -49,7 +49,7 @@ static enum err hint_make(struct hints *hints, const struct kind *kind,
     return ERR_OK;
 }
 
-/* --- what is so --- */
+/* --- current capacity --- */
 
 static struct capacity_offer offer_find(struct core *core, const struct profile *profile)
 {
@@ -80,17 +80,18 @@ static struct capacity_offer offer_find(struct core *core, const struct profile 
     return a;
 }
 
-/* --- saying it --- */
+/* --- sending hints --- */
 
 struct hints_round {
     struct core *core;
-    struct capacity_offer *offers; /* by slot of the set: the same for every profile that has it; no
-                                      confidence: not known yet */
-    const struct profile **copies; /* by slot of the kind: in the effects; NULL: not copied yet */
-    struct cluster_client *
-        *anew; /* by slot of the demand's cluster: whose demand is new; NULL: nobody */
+    struct capacity_offer *offers; /* By slot of the set, shared by all profiles with this set.
+                                    * Confidence 0: not computed yet. */
+    const struct profile **copies; /* By slot of the kind, copied into the effects. NULL: no copy
+                                    * yet. */
+    /* By slot of the demand's cluster: clients with new demand; other entries are NULL. */
+    struct cluster_client **anew;
     uint32_t round;
-    size_t first, again; /* so many were said */
+    size_t first, again; /* numbers of first and of repeated hints sent so far */
 };
 
 static enum err hint_send(struct hints_round *s, struct cluster_client *client,
@@ -122,7 +123,7 @@ static bool hint_due(const struct hints_round *s, const struct capacity_hint *hi
     return mono_elapsed_ms(hint->sent, s->core->now) >= s->core->options.capacity_interval_ms;
 }
 
-/* Its turn is over; what is due beyond it waits for the next cycle. */
+/* True if this cycle has sent its share of hints. Further hints wait for the next cycle. */
 static bool is_full(const struct hints_round *s)
 {
     return s->again >= s->core->options.hints_most;
@@ -138,7 +139,8 @@ static enum err hint_update(struct hints_round *s, struct cluster_client *client
 
     if (a->confidence && !hint_due(s, hint, a)) return ERR_OK;
     kind = rooms_get(&s->core->needs->kind_slots, hint->kind_slot);
-    if (!kind || kind->birth != hint->kind_birth) return ERR_OK; /* nobody wants it any more */
+    /* the profile is not in any demand any more */
+    if (!kind || kind->birth != hint->kind_birth) return ERR_OK;
     if (!a->confidence) *a = offer_find(s->core, &kind->profile);
     if (!hint_due(s, hint, a)) return ERR_OK;
     if (hint->said.confidence ? is_full(s) : s->first >= HINTS_NEW_MOST) return ERR_OK;
@@ -151,7 +153,7 @@ static enum err hint_update(struct hints_round *s, struct cluster_client *client
     return ERR_OK;
 }
 
-/* What is wanted is what was wanted. */
+/* Updates a client whose demand has not changed. */
 static enum err client_update(struct hints_round *s, struct cluster_client *client)
 {
     struct hints *hints = &client->hints;
@@ -159,10 +161,10 @@ static enum err client_update(struct hints_round *s, struct cluster_client *clie
     bool open = !is_full(s);
     enum err err = ERR_OK;
 
-    if (!open && !hints->unsaid) return ERR_OK; /* its turn is to come */
+    if (!open && !hints->unsaid) return ERR_OK; /* the client's turn comes in a later cycle */
     for (size_t left = map_count(&hints->by_kind); left && !err; left--) {
         struct map_entry *entry = map_next(&hints->by_kind, &cursor);
-        if (!entry) { /* from the first again */
+        if (!entry) { /* start again with the first hint */
             cursor = 0;
             entry = map_next(&hints->by_kind, &cursor);
         }
@@ -183,14 +185,14 @@ static enum err need_update(struct hints_round *s, const struct demand *need)
     if (!client) return ERR_OK;
     err = hint_make(&client->hints, need->kind, &hint);
     if (err) return err;
-    if (hint->round == s->round) return ERR_OK; /* another row of the same profile */
+    if (hint->round == s->round) return ERR_OK; /* this profile was handled with an earlier row */
     hint->round = s->round;
     hint->set_slot = need->kind->set->slot;
     client->hints.met++;
     return hint_update(s, client, hint);
 }
 
-/* Those with new demand are noted in `anew`, the others said at once. */
+/* Collects clients with new demand in `anew`, and sends hints to the others at once. */
 static enum err clients_update(struct hints_round *s, bool *ret_any_anew)
 {
     const struct map *clients = &s->core->clients.by_name;
@@ -203,7 +205,7 @@ static enum err clients_update(struct hints_round *s, bool *ret_any_anew)
         struct map_entry *entry = map_next(clients, &cursor);
         const struct demand_cluster *demand;
         struct cluster_client *client;
-        if (!entry) { /* from the first again */
+        if (!entry) { /* start again with the first client */
             cursor = 0;
             entry = map_next(clients, &cursor);
         }
@@ -225,7 +227,7 @@ static enum err clients_update(struct hints_round *s, bool *ret_any_anew)
     return err;
 }
 
-/* Drops what nobody wants any more. */
+/* Removes hints for profiles that are no longer in the demand. */
 static void clients_trim(struct hints_round *s)
 {
     struct needs *needs = s->core->needs;
@@ -258,7 +260,7 @@ void capacity_note(struct core *core, const struct decision *decision)
         arena_calloc(&core->scratch, needs->cluster_slots.used, sizeof(struct cluster_client *));
     s.offers = arena_calloc(&core->scratch, needs->set_slots.used, sizeof *s.offers);
     s.copies = arena_calloc(&core->scratch, needs->kind_slots.used, sizeof(struct profile *));
-    if (!s.anew || !s.offers || !s.copies) return; /* the next cycle says it */
+    if (!s.anew || !s.offers || !s.copies) return; /* the next cycle sends the hints */
     err = clients_update(&s, &any_anew);
     if (err || !any_anew) return;
     for (size_t i = 0; i < decision->verdict_count && !err; i++)

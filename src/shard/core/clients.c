@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Clusters: made with their first session or roll-up, forgotten an hour after the last sign of them.
- * A new session gets the state of every machine that is bound to its cluster. Decide thread. */
+/* Clusters: created with their first session or roll-up, and forgotten an hour after their last
+ * activity. A new session is sent the state of every machine bound to its cluster. Decide
+ * thread. */
 #include "shard/core/clients.h"
 
 #include <stdlib.h>
@@ -76,7 +77,8 @@ void clients_sweep(struct core *core)
     size_t cursor = 0;
 
     if (mono_elapsed_ms(core->clients.swept, core->now) < CLIENTS_SWEEP_MS) return;
-    /* The views point to names of clusters: only of ones that the last cycle saw without demand. */
+    /* Views point to names of clusters, so only clusters without demand in the last cycle may
+     * go. */
     if (core->views.cycle + 1 < core->counts.cycles) return;
     core->clients.swept = core->now;
     while ((entry = map_next(&core->clients.by_name, &cursor))) {
@@ -91,7 +93,7 @@ void clients_sweep(struct core *core)
     }
 }
 
-/* The state of every machine that is bound to the cluster: a new session knows nothing. */
+/* Sends the state of every machine bound to the cluster, because a new session has no state. */
 static enum err resync(struct core *core, struct str cluster)
 {
     struct inventory_entry entry;
@@ -122,13 +124,13 @@ enum err core_session(struct core *core, struct str cluster, enum operator_link 
     client->seen = now;
     client->session = open;
     if (open) err = resync(core, cluster);
-    if (err) { /* it did not happen */
+    if (err) { /* undo the event */
         out->count = before;
         client->session = had;
         if (!known) client_drop(&core->clients, client);
         return err;
     }
-    hints_forget(client); /* another stream: what the last one heard does not count */
+    hints_forget(client); /* a new stream: its operator has received no hints yet */
     if (open) {
         client->met = true;
         client->reports_drains = link == OPERATOR_REPORTS_DRAINS;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens and closes the core, with the defaults of its options, and begins its events. Decide thread. */
+/* Opens and closes the core, applies the defaults of its options, begins its events. Decide
+ * thread. */
 #include "shard/core/running_actions.h"
 
 #include <math.h>
@@ -7,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { DETAILS_MAX = 1024 }; /* bytes of one line of the log; more is cut */
+enum { DETAILS_MAX = 1024 }; /* bytes of one log line; longer lines are cut */
 #define SCRATCH_BYTES_MAX ((size_t)1 << 30)
 
 static void default_u32(uint32_t *option, uint32_t value)
@@ -50,7 +51,7 @@ static struct core_options options_filled(const struct core_options *given)
     return o;
 }
 
-/* What the configuration's own bounds refuse. */
+/* Asserts the bounds that the configuration already checks. */
 static void options_check(const struct core_options *o)
 {
     assert(o->removal_fraction > 0 && o->removal_fraction <= 1);
@@ -130,7 +131,8 @@ const struct core_counts *core_counts(const struct core *core)
     return &core->counts;
 }
 
-/* Invariants of core.h. A walk over all tasks would cost too much: each cycle looks at another. */
+/* Checks the invariants of core.h. Each cycle checks another task, because walking all tasks would
+ * cost too much. */
 static void core_check(const struct core *core)
 {
     const struct running_actions *h = core->running;

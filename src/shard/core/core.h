@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The shard as a state machine: (state, event, time) in, effects out.
  *
- * Everything a shard knows and every choice it makes is here: machines, demand, decisions, which
- * actions are queued and under way, which sessions exist, what is reported. No clock, no I/O, no
- * thread. The driver feeds it events, one at a time, on the decide thread, and carries out the
- * effects on the loop; the simulator and the tests drive the very same code.
+ * The core contains all state and all decisions of a shard: machines, demand, decisions, queued and
+ * running actions, sessions, and the content of reports. The core has no clock, no I/O and no
+ * thread. The driver passes one event at a time to the core on the decide thread, and executes the
+ * effects on the loop. The simulator and the tests run the same code.
  *
  *   provider  List records, tombstones, the end of a List     core_list_*
- *             how a call of an action ended, what Get said     core_answered, core_got
+ *             result of an action's call, result of a Get      core_answered, core_got
  *   operator  a session began or ended, a roll-up, a blob      core_session, core_rollup, core_blob
- *             how far it has drained a machine                 core_drain_report
+ *             progress of a drain                              core_drain_report
  *   time      the cycle                                        core_cycle
- *   above     which domains are ours                           core_scope
+ *   above     the domains of this shard                        core_scope
  *
  * The surprising rules:
- *   - one action per machine: from the moment it is queued until its last effect was answered the
- *     machine is *pending*, and what a List says of it is not looked at;
- *   - a call that was not answered in time is "don't know", never "failed": the machine keeps its
- *     passing state, is asked for by Get, and whatever the provider then says is believed; one that
- *     was not even sent needs no asking, and is made again after a while;
- *   - a machine of which something was said that we could not look at is asked for, too, and is not
- *     acted on until the provider has shown what it is;
- *   - a queued action counts as begun in the next decision (inventory_plan);
- *   - nothing is retried inside: what was dropped or undone the next cycle derives again;
- *   - a machine whose action was refused rests before anybody tries again (`rest_*`), and one that
- *     the provider itself calls Failed is given back by Delete, with growing pauses.
+ * - One action per machine. A machine is *pending* from the moment its action is queued until the
+ *   action's last effect is answered. List records of a pending machine are ignored.
+ * - A call without a timely answer has an unknown outcome; it has not failed. The machine keeps its
+ *   passing state and the shard sends a Get. The shard accepts the state that the provider then
+ *   reports. A call that was never sent needs no Get and is repeated later.
+ * - A machine whose List record was ignored is also queried by Get. No action begins on the machine
+ *   until the provider has answered.
+ * - The next decision treats a queued action as begun (inventory_plan).
+ * - The core does not retry. The next cycle derives dropped or undone actions again.
+ * - After a refused action the machine is in back-off before the next try (`rest_*`). A machine
+ *   that the provider reports as Failed is deleted, with growing pauses between the tries.
  *
  * Invariants, asserted when an event begins and when it ends (core.c):
  *   I1 A machine has at most one action, and the action has the machine's work record.
@@ -34,8 +34,8 @@
  *   I5 A call belongs to the only action of its machine, in the step that waits for its answer.
  *   I6 Every effect is complete (effect_check). I7 The time of events never goes back.
  *
- * Any ERR_NOMEM leaves the core consistent: the event did not happen, or what it could not do is
- * derived again by a later cycle. */
+ * The core stays consistent after any ERR_NOMEM: either the event had no effect, or a later cycle
+ * derives the missing work again. */
 #ifndef SHARD_CORE_CORE_H
 #define SHARD_CORE_CORE_H
 #include "model/need.h"
@@ -48,147 +48,153 @@ struct core; /* opaque, one owner */
 
 struct core_options {
     uint32_t machines_max, rows_max; /* 0: INVENTORY_MACHINES_MOST, NEEDS_ROWS_MOST */
-    uint32_t clusters_max;           /* with a session or demand; 0: 10,000 */
-    uint64_t seed;                   /* of the hash tables */
-    bool paused, dry_run;            /* the kill switch wins over shadow mode */
-    bool rollup_guard;               /* the quarantine of rails.h */
+    uint32_t clusters_max;           /* clusters with a session or demand; 0: 10,000 */
+    uint64_t seed;                   /* seed of the hash tables */
+    bool paused, dry_run;            /* paused: the kill switch; dry_run: shadow mode; the kill
+                                      * switch has precedence */
+    bool rollup_guard;               /* enables the quarantine of rails.h */
     struct rails_options rails;
-    struct victim_weights weights; /* all zero: those of docs/decision.md */
-    uint32_t concurrency; /* actions under way at once; 0: 64. A provider that takes 7 s for each of
-                             the two calls of a purchase gives 5 machines a second then */
-    uint32_t queue_max;   /* actions that wait for their turn; 0: 65,536. At the bound the rest is
-                             dropped, counted, and derived again by a cycle that follows soon */
-    uint32_t blobs_max;   /* actions that wait for a bootstrap blob; 0: 100,000. They hold no place
-                           among those under way. At the bound an action is undone, and derived
-                           again by a later cycle */
-    uint64_t execute_timeout_ms, bootstrap_timeout_ms; /* 0: 30 s each */
-    /* How long a drain waits for an operator that was connected and is away. 0: 2 min. */
+    struct victim_weights weights; /* all zero: the weights of docs/decision.md */
+    uint32_t concurrency; /* Actions under way at once; 0: 64. Example: a provider that needs 7 s
+                           * for each of the two calls of a purchase then delivers 5 machines per
+                           * second. */
+    uint32_t queue_max;   /* Actions waiting for their turn; 0: 65,536. Actions beyond the bound are
+                           * dropped and counted. A cycle that follows soon derives them again. */
+    uint32_t blobs_max;   /* Actions waiting for a bootstrap blob; 0: 100,000. They do not count
+                           * against `concurrency`. An action beyond the bound is undone, and a
+                           * later cycle derives it again. */
+    uint64_t execute_timeout_ms, bootstrap_timeout_ms; /* timeouts of provider calls and of blob
+                                                        * requests; 0: 30 s each */
+    /* How long a drain waits for an operator whose session has ended. 0: 2 min. */
     uint64_t operator_return_ms;
-    /* An earlier process of this shard made calls that may still be carried out: no action begins
-     * before execute_timeout_ms after the start are over and a List that began later was whole. */
+    /* Calls of an earlier process of this shard may still be executed. Therefore no action begins
+     * until execute_timeout_ms after the start have passed and a List that began after that is
+     * complete. */
     bool restarted;
-    /* An operator reported its drains to an earlier process: until operator_return_ms after the
-     * start every cluster counts as one whose operator is away. */
+    /* An operator reported its drains to an earlier process. Until operator_return_ms after the
+     * start, drains of every cluster wait for the operator to return. */
     bool operators_reported;
-    uint64_t capacity_interval_ms;              /* 0: 5 s */
-    uint32_t hints_most;                        /* of capacity, said again in one cycle; 0: 2,500 */
-    uint64_t idle_hold_ms[CAPACITY_TYPE_COUNT]; /* 0: the kind's own */
-    uint64_t rest_first_ms, rest_most_ms;       /* 0: 30 s, 1 h */
-    /* A machine that stays in a passing state longer than this is asked for by Get, then its call
-     * is made again. 0: 10 min (Creating, Configuring, Deleting), 20 min beyond its grace
+    uint64_t capacity_interval_ms;              /* least time between two hints for a profile; 0: 5
+                                                 * s */
+    uint32_t hints_most;                        /* capacity hints repeated in one cycle; 0: 2,500 */
+    uint64_t idle_hold_ms[CAPACITY_TYPE_COUNT]; /* 0: the default of the capacity type */
+    uint64_t rest_first_ms, rest_most_ms;       /* first and longest back-off; 0: 30 s, 1 h */
+    /* A machine that stays in a passing state for longer than this is queried by Get, then its call
+     * is repeated. 0: 10 min (Creating, Configuring, Deleting), 20 min beyond its grace period
      * (Draining). */
     uint64_t stuck_ms;
-    /* A full List that would remove more than this share of the machines (and at least 10) is
-     * held until it was said three times in a row. 0: 0.1 */
+    /* A full List that would remove more than this share of the machines (and at least 10) is held
+     * until three Lists in a row agree. 0: 0.1 */
     double removal_fraction;
-    bool attribution; /* --phase-attribution-log */
+    bool attribution; /* enables --phase-attribution-log */
 };
 
 enum err core_open(const struct core_options *options, struct core **ret_core); /* ERR_NOMEM */
 void core_close(struct core *core);                                             /* NULL is fine */
-/* The resource names of this shard: machines and needs for the core are built with it. */
+/* The table of the shard's resource names, for building the machines and needs of the core. */
 struct dimensions *core_dimensions(struct core *core);
 
 /* -- List: reconcile.c -- */
 enum list_kind {
-    LIST_FULL,  /* every machine: what is not in it is gone (guarded) */
-    LIST_DELTA, /* what changed: only tombstones remove */
+    LIST_FULL,  /* all machines: a machine missing from the List is removed (guarded) */
+    LIST_DELTA, /* changes only: only tombstones remove machines */
 };
 void core_list_begin(struct core *core, enum list_kind kind);
-/* One record; `metadata` is its shard_metadata. A record that is refused is counted and logged, and
- * the old one stays; it still counts as seen. ERR_NOMEM, ERR_FULL (machines_max): the List is to be
- * given up. */
+/* One record; `metadata` is its shard_metadata. A refused record is counted and logged; the old
+ * record stays, and the machine still counts as listed. ERR_NOMEM, ERR_FULL (machines_max): the
+ * caller must abandon the List. */
 enum err core_list_machine(struct core *core, const struct machine *machine,
                            const struct label *metadata, size_t metadata_count, mono_time now,
                            struct effects *out);
-/* A record that could not even be read as a machine; `id` may be empty. */
+/* A record that could not be decoded as a machine. `id` may be empty. */
 void core_list_refused(struct core *core, struct str id, const char *why, struct effects *out);
 void core_list_gone(struct core *core, struct str id, mono_time now, struct effects *out);
-/* Whole: what a full List left out goes, unless that is suspiciously much. Not whole (the call
- * failed or was cut): nothing goes. */
+/* `whole`: machines missing from a full List are removed, unless suspiciously many are missing. Not
+ * `whole` (the call failed or was cut off): nothing is removed. */
 void core_list_end(struct core *core, bool whole, mono_time now, struct effects *out);
-bool core_listed(const struct core *core); /* a List was whole at least once: readiness */
-/* A delta would not do next time: one of its records was not taken, or more machines are ours. */
+bool core_listed(const struct core *core); /* a List was complete; used for readiness */
+/* The next List must be full: a record of the delta was refused, or new domains were assigned. */
 bool core_wants_full_list(const struct core *core);
 
 /* -- demand: demand.c -- */
 enum rollup_verdict { ROLLUP_APPLIED, ROLLUP_HELD };
-/* The rows are of this cluster, built with core_dimensions(), and do not contradict themselves
- * (need_build). ERR_FULL (rows_max, clusters_max), ERR_NOMEM: the last good demand stays; counted
- * and logged, so not by the caller. */
+/* The rows must belong to this cluster, be built with core_dimensions(), and be consistent
+ * (need_build). ERR_FULL (rows_max, clusters_max), ERR_NOMEM: the last good demand stays. The core
+ * counts and logs the error, so the caller must not. */
 enum err core_rollup(struct core *core, struct str cluster, const struct need *rows, size_t count,
                      mono_time now, enum rollup_verdict *ret_verdict, struct effects *out,
                      struct note *note);
-/* One that could not be read. */
+/* A roll-up that could not be decoded. */
 void core_rollup_refused(struct core *core, struct str cluster, const char *why,
                          struct effects *out);
 enum operator_link {
-    OPERATOR_AWAY,           /* the session is gone; the driver answered its waiting blobs */
+    OPERATOR_AWAY,           /* the session ended; the driver has answered its blob requests */
     OPERATOR_CONNECTED,      /* a session was installed */
-    OPERATOR_REPORTS_DRAINS, /* likewise, and the operator reports when it has drained a machine */
+    OPERATOR_REPORTS_DRAINS, /* a session was installed, and the operator reports finished drains */
 };
-/* After a session was installed the state of every machine bound to the cluster follows, and every
- * reclaim that waits for its operator. */
+/* After a session is installed, the core sends the state of every machine bound to the cluster, and
+ * every reclaim that waits for the operator. */
 enum err core_session(struct core *core, struct str cluster, enum operator_link link, mono_time now,
                       struct effects *out);
-/* What an operator says of a reclaim. */
+/* An operator's report about a reclaim. */
 struct drain_report {
-    struct str cluster; /* the session's */
+    struct str cluster; /* cluster of the session */
     struct str machine;
-    uint64_t action;  /* of the RECLAIM effect; a number this process never gave: the reclaim is an
-                         earlier process's */
-    bool drained;     /* false: the operator still drains the machine, or gave up */
-    uint64_t left_ms; /* of the grace; when not drained */
-    struct str error; /* not empty: the operator gave up */
+    uint64_t action;  /* Action of the RECLAIM effect. A number that this process never used belongs
+                       * to a reclaim of an earlier process. */
+    bool drained;     /* false: the operator is still draining the machine, or gave up */
+    uint64_t left_ms; /* remaining grace period, if not drained */
+    struct str error; /* not empty: the operator gave up, for this reason */
 };
-/* A report about a machine that is not drained for this cluster is ignored. */
+/* Reports about a machine that is not being drained for this cluster are ignored. */
 void core_drain_report(struct core *core, const struct drain_report *report, mono_time now,
                        wall_time wall, struct effects *out);
 
 /* -- the cycle: decide_cycle.c -- */
 /* The parts of a cycle, as cycle_phase_duration_seconds names them. */
 enum cycle_phase {
-    PHASE_RECONCILE, /* the driver's: from List asked to List read */
-    PHASE_SNAPREAD,  /* demand normalised: DECIDE_READ of decide.h, and the next three likewise */
+    PHASE_RECONCILE, /* measured by the driver: from the List request to its last record */
+    PHASE_SNAPREAD,  /* DECIDE_READ of decide.h: demand is normalised. The next three are also
+                      * phases of decide.h. */
     PHASE_1,
     PHASE_2,
     PHASE_3,
-    PHASE_EMIT,    /* hints, views */
-    PHASE_EXECUTE, /* rails, queue */
+    PHASE_EMIT,    /* capacity hints and views */
+    PHASE_EXECUTE, /* safety limits and queue */
     PHASE_COUNT
 };
 const char *cycle_phase_name(enum cycle_phase phase); /* "phase1" */
-/* Decides, passes the rails, queues, starts what there is room for. `mark` (may be NULL) is called
- * at the end of each part: the driver's clock, for the histograms. */
+/* Decides, applies the safety limits, queues actions, and starts as many as there is room for.
+ * `mark` (may be NULL) is called at the end of each part, so that the driver can time the parts. */
 typedef void core_mark_fn(void *context, enum cycle_phase phase);
 enum err core_cycle(struct core *core, mono_time now, wall_time wall, core_mark_fn *mark,
                     void *context, struct effects *out);
 
-/* -- acting ends, for good: queue.c -- */
+/* -- stopping all actions for good: queue.c -- */
 enum core_hold {
-    CORE_PAUSED, /* the kill switch */
-    CORE_FENCED, /* a newer process of this shard acts */
+    CORE_PAUSED, /* by the kill switch */
+    CORE_FENCED, /* a newer process of this shard is active */
 };
-/* From now on no action begins: cycles decide and suppress, actions that wait for their turn end as
- * suppressed, and an action under way asks for no further call. A call that the driver does not
- * send any more ends by CALL_UNSENT. */
+/* From now on no action begins. Cycles still decide, but their actions are suppressed. Waiting
+ * actions end as suppressed, and running actions make no further call. The driver answers a call
+ * that it no longer sends with CALL_UNSENT. */
 void core_hold(struct core *core, enum core_hold why, mono_time now, wall_time wall,
                struct effects *out);
 
-/* -- how effects ended: actions.c -- */
+/* -- results of effects: actions.c -- */
 enum call_end {
-    CALL_DONE,          /* `machine` is what the ack carried */
-    CALL_UNKNOWN,       /* no answer in time, lost, or one that cannot be read */
-    CALL_REFUSED,       /* a definite no; `text` says why */
-    CALL_FENCED,        /* nothing was done: the provider knows a newer token of this shard */
+    CALL_DONE,          /* `machine` is the record in the answer */
+    CALL_UNKNOWN,       /* no answer in time, connection lost, or unreadable answer */
+    CALL_REFUSED,       /* a definite refusal; `text` gives the reason */
+    CALL_FENCED,        /* nothing was applied: the provider knows a newer token of this shard */
     CALL_NOT_FOUND,     /* the provider does not know the machine */
     CALL_NOT_SUPPORTED, /* the provider does not offer the call */
-    CALL_UNSENT,        /* the provider never heard of it: no connection, or no turn in time */
+    CALL_UNSENT,        /* never sent to the provider: no connection, or no free slot in time */
 };
 struct call_answer {
     enum call_end end;
-    struct str text;               /* for last_error and the audit */
-    const struct machine *machine; /* CALL_DONE; NULL: the ack carried none that can be read */
+    struct str text;               /* for last_error and the audit log */
+    const struct machine *machine; /* for CALL_DONE; NULL: the answer carried no readable machine */
     const struct label *metadata;
     size_t metadata_count;
 };
@@ -197,86 +203,88 @@ void core_answered(struct core *core, uint64_t action, const struct call_answer 
 void core_got(struct core *core, struct str machine, const struct call_answer *answer,
               mono_time now, struct effects *out);
 enum blob_end {
-    BLOB_READY,      /* the driver keeps it for the Configure that follows */
-    BLOB_NO_SESSION, /* none, or it ended while we waited */
+    BLOB_READY,      /* the driver keeps the blob for the Configure that follows */
+    BLOB_NO_SESSION, /* no session, or the session ended during the wait */
     BLOB_TIMEOUT,
-    BLOB_ERROR,   /* the operator said why */
-    BLOB_NO_ROOM, /* it came, and the driver holds as many bytes of others as it may */
+    BLOB_ERROR,   /* the operator reported an error */
+    BLOB_NO_ROOM, /* the blob arrived, but the driver already holds as many blob bytes as it may */
 };
 void core_blob(struct core *core, uint64_t action, enum blob_end end, struct str text,
                mono_time now, wall_time wall, struct effects *out);
-/* The blob of this action waits for its turn: the driver keeps it until a CONFIGURE or the AUDIT of
- * the action. False: the driver drops it when the effects so far are carried out. */
+/* True: the action still needs its blob, and the driver keeps the blob until the action's CONFIGURE
+ * or AUDIT effect. False: the driver drops the blob after executing the effects so far. */
 bool core_blob_waits(const struct core *core, uint64_t action);
 
-/* -- which machines are ours: scope.c -- */
-/* Domains (label key, value). Not `given`: no domain ever was, and everything is ours. Given, and
- * none: the last one was taken away, and nothing is. A machine outside is neither counted nor
- * bought; one that is bound to a cluster already stays until it is drained. */
+/* -- the domains of this shard: scope.c -- */
+/* `domains` are pairs of label key and value. `given` false: no domain was ever assigned, and every
+ * machine is ours. `given` with an empty list: the last domain was taken away, and no machine is
+ * ours. Machines outside our domains are neither counted nor bought; a machine that is already
+ * bound to a cluster stays until it is drained. */
 enum err core_scope(struct core *core, bool given, const struct label *domains, size_t count,
                     mono_time now, struct effects *out);
-/* Machines of this domain that are in none of ours and are not let go yet: they serve, or an action
- * of them is under way. At least so many when *ret_more. ERR_NOMEM: nobody knows. */
+/* Counts the machines of this domain that are in none of our domains but are still in use: they
+ * serve a cluster, or have a running action. *ret_more: the count is a lower bound. ERR_NOMEM:
+ * unknown. */
 enum err core_serving(struct core *core, const struct label *domain, uint32_t *ret_count,
                       bool *ret_more);
 
 /* -- reading: view.c -- */
-struct need_view {                  /* one Need of the last cycle */
-    const struct need_verdict *row; /* the core's until the next one */
-    uint32_t parked_age, unmet_age; /* in cycles */
+struct need_view {                  /* a Need of the last cycle */
+    const struct need_verdict *row; /* owned by the core until the next cycle */
+    uint32_t parked_age, unmet_age; /* ages in cycles */
 };
 struct needs_view {
-    uint64_t cycle; /* 0: nothing computed yet */
+    uint64_t cycle; /* 0: no cycle has run yet */
     wall_time at;
-    uint64_t total; /* before the limit */
+    uint64_t total; /* number of Needs before applying the limit */
     const struct need_view *needs;
     size_t count;
 };
-/* By priority descending, arrival, cluster. In the arena, with texts of the core's. `cluster`
- * empty: all; limit 0: no limit. ERR_NOMEM. */
+/* Sorted by priority descending, arrival, cluster. Allocated in the arena; texts belong to the
+ * core. Empty `cluster`: all clusters. `limit` 0: no limit. ERR_NOMEM. */
 enum err core_inspect(const struct core *core, struct str cluster, uint32_t limit,
                       struct arena *arena, struct needs_view *ret_view);
 
-/* Machines that nobody acts on for now. */
+/* Machines in back-off. */
 enum resting_why {
-    RESTING_REFUSED, /* an action of it was; nobody tries again before its rest is over */
-    RESTING_DOUBT,   /* a call was not answered: the provider is being asked */
-    RESTING_FAILED,  /* the provider calls it so; Delete is tried when its rest is over */
+    RESTING_REFUSED, /* an action of the machine was refused; no new try until the back-off ends */
+    RESTING_DOUBT,   /* a call had no answer; the shard queries the provider by Get */
+    RESTING_FAILED,  /* the provider reports Failed; Delete is tried when the back-off ends */
 };
 struct rest {
     enum resting_why why;
-    uint32_t refusals; /* in a row */
-    uint32_t asked;    /* Gets in a row that said nothing */
+    uint32_t refusals; /* refused actions in a row */
+    uint32_t asked;    /* Gets in a row without a useful answer */
     uint64_t left_ms;  /* until the shard looks at the machine again */
 };
 struct resting {
-    struct str machine, cluster, error; /* of the record: borrowed until the next event */
+    struct str machine, cluster, error; /* from the machine record; borrowed until the next event */
     enum machine_state state;
     struct rest rest;
 };
-struct resting_view {               /* in the arena */
-    const struct resting *machines; /* by id */
-    size_t count;                   /* at most as many as were asked for */
+struct resting_view {               /* allocated in the arena */
+    const struct resting *machines; /* sorted by id */
+    size_t count;                   /* at most the requested number */
     uint64_t total;
-    bool all; /* false: there are very many, and a part of them was looked at */
+    bool all; /* false: too many machines, only some of them were examined */
 };
-/* ERR_NOMEM. */
+/* Lists the machines in back-off. ERR_NOMEM. */
 enum err core_resting(struct core *core, size_t most, mono_time now, struct arena *arena,
                       struct resting_view *ret_view);
-/* One machine, for who asks after it. */
+/* Everything the shard knows about one machine. */
 struct machine_facts {
-    struct machine machine;           /* as it really is; borrowed until the next event */
-    mono_time idle_since;             /* when Idle */
-    enum machine_state planned_state; /* the real one when nothing is planned */
-    bool pending;                     /* an action of it is queued or under way */
-    bool outside;                     /* of our domains: it goes once it serves nobody */
+    struct machine machine;           /* real state; borrowed until the next event */
+    mono_time idle_since;             /* only while Idle */
+    enum machine_state planned_state; /* equal to the real state when nothing is planned */
+    bool pending;                     /* an action of the machine is queued or under way */
+    bool outside;                     /* outside our domains: removed once it serves no cluster */
     bool rests;
-    struct rest rest;          /* when it rests */
-    bool operator_drains;      /* Draining: the provider's drain waits for the operator */
-    bool operator_away;        /* ... which is not connected */
-    uint64_t operator_left_ms; /* until the provider drains the machine anyway */
+    struct rest rest;          /* only if `rests` */
+    bool operator_drains;      /* Draining: the provider's Drain waits for the operator */
+    bool operator_away;        /* Draining: that operator is not connected */
+    uint64_t operator_left_ms; /* until the provider drains the machine without the operator */
 };
-/* ERR_NOT_FOUND, ERR_NOMEM. */
+/* Looks up a machine. ERR_NOT_FOUND, ERR_NOMEM. */
 enum err core_machine(struct core *core, struct str id, mono_time now,
                       struct machine_facts *ret_facts);
 
@@ -284,67 +292,69 @@ struct count_by_name {
     struct str name;
     uint32_t count;
 };
-struct core_summary { /* in the arena; texts and shortfalls are the core's until the next cycle */
+struct core_summary { /* allocated in the arena; texts and shortfalls are the core's until the next
+                       * cycle */
     uint32_t machines, free;
-    const struct count_by_name *types, *zones; /* by name */
+    const struct count_by_name *types, *zones; /* sorted by name */
     size_t type_count, zone_count;
-    const struct shortfall *const *shortfalls; /* worst first, at most LEDGER_TOP */
+    const struct shortfall *const *shortfalls; /* largest first, at most LEDGER_TOP */
     size_t shortfall_count;
 };
 enum err core_summary(const struct core *core, struct arena *arena,
                       struct core_summary *ret_summary);
 
-/* Machines that are alike in all of this, sorted; texts are borrowed until the next change. */
+/* A number of machines that agree in all these fields. Texts are borrowed until the next change. */
 struct holding {
-    enum machine_state state; /* as planned */
+    enum machine_state state; /* planned state */
     enum capacity_type capacity_type;
     struct str type, zone; /* may be empty */
-    double price;          /* of one, an hour */
+    double price;          /* per machine and hour */
     uint32_t count;
 };
-/* In the arena. ERR_TOO_LARGE: more cohorts than that have to be looked at. ERR_NOMEM. */
+/* Sorted, in the arena. ERR_TOO_LARGE: more than `cohorts_max` cohorts would have to be examined.
+ * ERR_NOMEM. */
 enum err core_holdings(const struct core *core, size_t cohorts_max, struct arena *arena,
                        struct holding **ret_rows, size_t *ret_count);
 
-/* How the wait of a drain for its operator ended. */
+/* How a drain's wait for the operator ended. */
 enum drain_wait {
     DRAIN_WAIT_DRAINED,     /* the operator reported the machine drained */
-    DRAIN_WAIT_GRACE_ENDED, /* the grace ended first */
+    DRAIN_WAIT_GRACE_ENDED, /* the grace period ended first */
     DRAIN_WAIT_AWAY,        /* the operator was away and did not return in time */
     DRAIN_WAIT_NO_OPERATOR, /* no wait: no operator was connected, or it was away for too long */
     DRAIN_WAIT_COUNT
 };
 const char *drain_wait_name(enum drain_wait wait); /* "grace_ended" */
 
-/* Plain numbers since the start; the driver copies them to the metrics after every event. */
+/* Counters since the start, and gauges. The driver copies them to the metrics after every event. */
 struct core_counts {
     uint64_t cycles;
-    uint64_t actions[ACTION_DELETE + 1]; /* after the guards: queued */
+    uint64_t actions[ACTION_DELETE + 1]; /* queued actions, after the safety limits */
     uint64_t outcomes[ACTION_DELETE + 1][OUTCOME_COUNT];
     uint64_t suppressed[ACTION_DELETE + 1], dryrun[ACTION_DELETE + 1];
     uint64_t deferred, dropped, deduped, capped, idle_releases;
     uint64_t machines_rejected[MACHINE_FAULT_PRICE + 1];
-    uint64_t duplicate_records; /* also rejected as structural */
+    uint64_t duplicate_records; /* these records are also counted as rejected (structural) */
     uint64_t rollups_rejected;
     uint64_t observed_edges, foreign_edges, lists_held;
-    uint64_t doubts;             /* calls of which nobody knew how they ended */
-    uint64_t called_again;       /* calls made again because a passing state lasted */
-    uint64_t given_back;         /* Failed machines that Delete was tried on */
-    uint64_t delete_unsupported; /* of those and of releases: the provider does not offer it */
-    uint64_t drain_waits[DRAIN_WAIT_COUNT]; /* how they ended */
-    uint32_t drains_waiting;                /* for an operator, now */
-    uint32_t blobs_waiting;                 /* actions that wait for a bootstrap blob, now */
-    uint32_t queued, inflight;              /* inflight: not those that wait for an operator */
-    uint32_t in_doubt;                      /* machines that the provider is asked for */
-    /* gauges, of the last cycle */
-    uint32_t shortfalls; /* all; the next two of the first LEDGER_TOP */
+    uint64_t doubts;             /* calls with an unknown outcome */
+    uint64_t called_again;       /* calls repeated because a machine stayed in a passing state */
+    uint64_t given_back;         /* tries to Delete a Failed machine */
+    uint64_t delete_unsupported; /* Deletes that the provider does not support */
+    uint64_t drain_waits[DRAIN_WAIT_COUNT]; /* finished waits for an operator, by result */
+    uint32_t drains_waiting;                /* drains that wait for an operator now */
+    uint32_t blobs_waiting;                 /* actions that wait for a bootstrap blob now */
+    uint32_t queued, inflight;              /* inflight: does not count waits for operators */
+    uint32_t in_doubt;                      /* machines with an unanswered call, queried by Get */
+    /* Gauges of the last cycle. */
+    uint32_t shortfalls; /* all shortfalls; the next two arrays cover the first LEDGER_TOP */
     uint32_t shortfalls_aged[SHORTFALL_AGES], shortfalls_by_class[SHORTFALL_CLASSES];
-    uint32_t demand_rows[PENALTY_BUCKET_COUNT]; /* by interruption bucket */
+    uint32_t demand_rows[PENALTY_BUCKET_COUNT]; /* demand rows by interruption bucket */
     struct inventory_counts inventory;
     uint32_t inventory_by_bucket[MACHINE_STATE_COUNT][CAPACITY_TYPE_COUNT][PENALTY_BUCKET_COUNT];
 };
 const struct core_counts *core_counts(const struct core *core);
-/* Per cluster, for `rollup_quarantined` and `rollups_rejected_total`. */
+/* Counters of a cluster, for `rollup_quarantined` and `rollups_rejected_total`. */
 struct cluster_counts {
     struct str cluster;
     uint32_t holds;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cycle: what is due, decide, the rails, and into the queue. Nothing here waits for anything.
+/* The cycle: due work, the decision, the safety limits, and queueing. Nothing here waits.
  *
- * A decision is borrowed until the inventory changes, so all that reads it (ages, views, hints,
- * gauges, the copies of actions) comes first, and machines move after that.
+ * A decision is valid until the inventory changes. Therefore everything that reads the decision
+ * (ages, views, hints, gauges, copies of actions) comes first, and machines are changed afterwards.
  *
- * Before the first whole List nothing is decided: the machines that serve may be in the part that
- * did not come, and would be bought a second time. */
+ * Before the first complete List nothing is decided. Otherwise machines that already serve but are
+ * in the missing part would be bought a second time. */
 #include "shard/core/running_actions.h"
 #include "shard/state/cohort.h"
 
-struct turn { /* one cycle */
+struct turn { /* data of one cycle */
     const struct decision *decision;
     struct rails_passed passed;
-    core_mark_fn *mark; /* the driver's clock; NULL: nobody measures */
+    core_mark_fn *mark; /* lets the driver time the phases; NULL: not timed */
     void *mark_context;
 };
 
@@ -46,15 +46,16 @@ static enum err decide_now(struct core *core, struct turn *turn)
     input.mark_context = turn;
     input.parked = parking_parked(core->parking, &input.parked_count);
     err = decide(core->decider, &input, &turn->decision);
-    /* Without memory for them ages stay what they were: a cycle late, nothing worse. */
+    /* Without memory the ages stay as they were and are a cycle late, which is harmless. */
     if (!err) (void)parking_note(core->parking, turn->decision);
     if (!err) (void)ledger_note(core->ledger, turn->decision);
     return err;
 }
 
-/* --- the rails --- */
+/* --- safety limits --- */
 
-/* Nothing is held back where nothing is done: a held action would ask for a cycle without end. */
+/* The limits are not applied when no action is executed, because every held action would request
+ * another cycle, without end. */
 static enum err rails_now(struct core *core, struct turn *turn)
 {
     static const struct rails_options open = {0};
@@ -71,7 +72,7 @@ static enum err rails_now(struct core *core, struct turn *turn)
     return ERR_OK;
 }
 
-/* --- nothing is done: paused, fenced, shadow mode --- */
+/* --- no actions: paused, fenced, shadow mode --- */
 
 static void actions_hold(struct core *core, struct turn *turn)
 {
@@ -100,10 +101,11 @@ static void actions_hold(struct core *core, struct turn *turn)
                  (unsigned long long)core->counts.cycles);
 }
 
-/* --- into the queue --- */
+/* --- queueing --- */
 
-/* The machine is not any more, or not yet again, what the action begins with, nobody knows whether
- * it is, or it rests. An unknown one passes: the executor has the last word. */
+/* True if the action must not be queued: the machine is no longer, or not yet again, in the
+ * action's first state, its state is in doubt, or it is in back-off. For an unknown machine returns
+ * false, because the action itself checks that. */
 static bool moot(struct core *core, const struct action *action)
 {
     const struct machine_row *row = inventory_row(core->inventory, action->machine);
@@ -115,8 +117,8 @@ static bool moot(struct core *core, const struct action *action)
             row_actual(core->inventory, row)->traits.state != call_rule_of(action->kind)->before);
 }
 
-/* Phase 1 lists its actions Need by Need, as many of each as its verdict counts: `end` is where the
- * actions of verdict `at` - 1 end. */
+/* Phase 1 lists its actions Need by Need, as many for each as its verdict counts. `end` is the end
+ * of the actions of verdict `at` - 1. */
 struct buyers {
     size_t at, end;
 };
@@ -154,7 +156,7 @@ static void enqueue(struct core *core, struct turn *turn)
     }
 }
 
-/* --- to people --- */
+/* --- log --- */
 
 static void shortfalls_warn(struct core *core)
 {
@@ -166,13 +168,13 @@ static void shortfalls_warn(struct core *core)
     if (!count) return;
     for (size_t i = 0; i < NAMED && i < count; i++) {
         top[i] = all[i]->profile.fingerprint;
-        top[i].len = min_size(top[i].len, 256); /* room for three in a line */
+        top[i].len = min_size(top[i].len, 256); /* so that three names fit into a line */
     }
     core_log(core, CORE_WARN, "shortfalls detected", "count=%zu top=%.*s %.*s %.*s", count,
              STR_ARG(top[0]), STR_ARG(top[1]), STR_ARG(top[2]));
 }
 
-/* --- all of it --- */
+/* --- the whole cycle --- */
 
 static enum err dispatch(struct core *core, struct turn *turn)
 {
@@ -184,7 +186,8 @@ static enum err dispatch(struct core *core, struct turn *turn)
     else if (core->running->settled)
         enqueue(core, turn);
     if (!turn->passed.actions_held) return ERR_OK;
-    /* What the limit held may go in the next cycle. What the cap held may not: time has to pass. */
+    /* Actions held by the limit may run in the next cycle. Actions held by the cap may not, because
+     * time has to pass. */
     core->counts.deferred += turn->passed.actions_held;
     (void)effects_add(core->out, EFFECT_CYCLE_SOON);
     return ERR_OK;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Roll-ups: what a cluster wants, its whole demand at once, and for how long it has wanted it. */
+/* Roll-ups: the whole demand of a cluster, and how long each profile has been waiting. */
 #include <stdlib.h>
 
 #include "shard/core/core_internal.h"
@@ -47,10 +47,12 @@ enum err core_rollup(struct core *core, struct str cluster, const struct need *r
     before = after = client->quarantine;
     verdict = rollup_admit(core, &after, count);
     if (verdict == QUARANTINE_HELD) {
-        err = needs_mark_reported(core->needs, cluster); /* it has reported all the same */
+        err = needs_mark_reported(core->needs, cluster); /* a held roll-up also counts as
+                                                          * reported */
     } else {
         err = needs_replace(core->needs, client->name, rows, count, &own);
-        /* Without memory a wait may go unobserved until the next roll-up; the demand counts. */
+        /* Without memory a wait may be unmeasured until the next roll-up. The demand is applied
+         * anyway. */
         if (!err) (void)waits_update(core, client);
     }
     if (err) goto rejected;
@@ -122,7 +124,7 @@ void waits_over(struct core *core, const struct machine *machine)
 
     if (direct && direct->kind_birth == kind->birth) wait_end(core, direct);
     if (!kind || kind->same) return;
-    /* Gangs that were folded: the machine was bought for their profile without Same. */
+    /* Folded gangs: the machine was bought for their profile without Same. */
     while ((entry = map_next(&client->waits, &cursor))) {
         struct latency_wait *wait = entry->value;
         const struct kind *gang = rooms_get(&core->needs->kind_slots, wait->kind_slot);

@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reclaim and Preempt: Configured -> Draining -> Idle. For whom the machine is drained stays on it
- * as a promise.
+/* Reclaim and Preempt: Configured -> Draining -> Idle. The machine stores the Need for which it is
+ * drained as a promise.
  *
  *   Reclaim to the operator --> waits (STEP_OPERATOR) --> the provider's Drain --> Idle
  *
- * The operator hears first: it cordons the node and evicts. An operator that reports its drains
- * is waited for until it says that the machine is drained, at most until the grace ends; the wait
- * holds no place among the running actions. An operator that was connected and is away has
- * operator_return_ms from the end of its session to return, never beyond the grace; when it
- * returns it gets the reclaim again, under the same number. Operators that do not report their
- * drains are not waited for, and without any operator the provider drains at once.
+ * The operator is notified first. It cordons the node and evicts the pods. If the operator reports
+ * its drains, the shard waits until the operator reports the machine drained, at most until the
+ * grace period ends. The wait uses no slot of the running actions. An operator whose session has
+ * ended has operator_return_ms to return, but never longer than the grace period. When it returns,
+ * the same reclaim is sent again with the same number. The shard does not wait for operators that
+ * do not report their drains. Without any operator the provider drains at once.
  *
- * The provider hears nothing of the machine before the wait is over. A process that starts
- * meanwhile finds the machine Configured; the operator reports the reclaim that it still carries
- * out, and the drain goes on from there (CAUSE_RESUMED).
+ * The provider is not called before the wait is over. A process that starts during the wait finds
+ * the machine Configured. The operator reports the reclaim that it is still executing, and the
+ * drain continues from there (CAUSE_RESUMED).
  *
- * A machine that its operator has drained takes no pod any more. When the provider's Drain was
- * refused or not carried out and the machine is Configured as before, it is drained again, even if
- * a cluster wants it meanwhile (WORK_DRAINED, drain_repeat). */
+ * A machine drained by its operator takes no pods any more. If the provider's Drain was refused or
+ * not executed, the machine is Configured as before. It is then drained again, even if a cluster
+ * wants it in the meantime (WORK_DRAINED, drain_repeat). */
 #include "shard/core/running_actions.h"
 
-/* What a provider gets to shut an empty machine down, when the operator used up the grace. */
+/* The least time that a provider gets to shut an empty machine down, even if the operator used up
+ * the grace period. */
 enum { PROVIDER_GRACE_LEAST_MS = 30 * 1000 };
 
 const char *drain_wait_name(enum drain_wait wait)
@@ -41,9 +42,10 @@ static mono_time grace_end(const struct machine_task *task)
     return mono_after(task->since, task->grace_ms);
 }
 
-/* --- whom to wait for --- */
+/* --- the operator to wait for --- */
 
-/* Until when an operator without a session may return. False: there is none to wait for. */
+/* Returns the time until which an operator without a session may return. False: no operator is
+ * expected. */
 static bool operator_returns_until(const struct core *core, struct str cluster,
                                    mono_time *ret_until)
 {
@@ -57,7 +59,7 @@ static bool operator_returns_until(const struct core *core, struct str cluster,
     return core->options.restarted && core->options.operators_reported;
 }
 
-/* Until when the drain that begins now waits for the operator. False: it does not. */
+/* Returns the time until which a new drain waits for the operator. False: no wait. */
 static bool operator_wait(struct core *core, struct machine_task *task, mono_time *ret_until)
 {
     const struct cluster_client *client = client_find(&core->clients, task->cluster);
@@ -82,7 +84,7 @@ static bool operator_wait(struct core *core, struct machine_task *task, mono_tim
     return false;
 }
 
-/* False: no memory. Without a session no reclaim is sent, and that is fine. */
+/* False: out of memory. Without a session no reclaim is sent, which is not an error. */
 static bool operator_reclaim(struct core *core, struct machine_task *task, uint64_t grace_ms)
 {
     struct effect *effect;
@@ -95,13 +97,13 @@ static bool operator_reclaim(struct core *core, struct machine_task *task, uint6
     return true;
 }
 
-/* --- the beginning --- */
+/* --- start --- */
 
 static bool drain_start(struct core *core, struct machine_task *task, struct machine *m)
 {
-    /* An operator that reported the reclaim knows of it. */
+    /* An operator that reported the reclaim already has it. */
     if (task->cause != CAUSE_RESUMED && !operator_reclaim(core, task, task->grace_ms)) {
-        /* nothing began: derived again */
+        /* nothing began; a later cycle derives the action again */
         task_end(core, task, OUTCOME_OTHER, STR("out of memory"));
         return false;
     }
@@ -114,7 +116,8 @@ static bool drain_start(struct core *core, struct machine_task *task, struct mac
     return task_move(core, task, m, false);
 }
 
-/* The grace that is left, but time enough to shut the machine down, unless there never was. */
+/* The remaining grace period, but at least enough time to shut the machine down, unless the whole
+ * grace period was shorter. */
 static uint64_t provider_grace_ms(const struct machine_task *task, mono_time now)
 {
     uint64_t left = mono_elapsed_ms(now, grace_end(task));
@@ -124,14 +127,14 @@ static uint64_t provider_grace_ms(const struct machine_task *task, mono_time now
     return min_u64(task->grace_ms, max_u64(left, PROVIDER_GRACE_LEAST_MS));
 }
 
-/* Machines that are drained already, by their operator or by the provider, are asked for only. */
+/* For machines already drained, by their operator or by the provider, only a Get is sent. */
 static void drain_call(struct core *core, struct machine_task *task)
 {
     uint64_t grace_ms = provider_grace_ms(task, core->now);
     struct effect *effect;
 
     task->work->passed_over =
-        MACHINE_UNSPECIFIED; /* what a List said of it before says nothing now */
+        MACHINE_UNSPECIFIED; /* earlier List records of the machine no longer matter */
     effect = task_call(core, task, STEP_DRAIN);
     if (!effect) return;
     effect->drain.grace_ms = grace_ms;
@@ -146,7 +149,7 @@ void drain_begin(struct core *core, struct machine_task *task)
     struct machine m;
 
     if (again && core_get(core, task->machine, &entry) == ERR_NOMEM) {
-        /* it stays Draining, and is called again */
+        /* the machine stays Draining, and the call is repeated */
         work_unsent(core, task);
         task_end(core, task, OUTCOME_OTHER, STR("out of memory"));
         return;
@@ -197,8 +200,8 @@ void drain_due(struct core *core, struct machine_task *task)
 
 /* --- operators that come and go --- */
 
-/* An operator that returned gets the reclaim again: it may have been away when the drain began, or
- * have lost the reclaim, which it knows by its number. */
+/* An operator that returned is sent the reclaim again, because it may have been away when the drain
+ * began, or may have lost the reclaim. The operator recognises the reclaim by its number. */
 static void operator_is_back(struct core *core, struct machine_task *task, enum operator_link link)
 {
     uint64_t left_ms = mono_elapsed_ms(core->now, grace_end(task));
@@ -234,8 +237,8 @@ void drains_session(struct core *core, struct str cluster, enum operator_link li
 
 /* --- reports --- */
 
-/* Was this number given by this process? One of an earlier process hits both bounds by an accident
- * of one in some billions. */
+/* True if this process assigned this number. A number of an earlier process is within both bounds
+ * only by an accident of one in some billions. */
 static bool number_is_ours(const struct core *core, uint64_t number)
 {
     uint32_t serial = (uint32_t)(number >> 32), slot = (uint32_t)number;
@@ -243,8 +246,9 @@ static bool number_is_ours(const struct core *core, uint64_t number)
     return serial && serial <= core->running->serial && slot < core->running->slots.used;
 }
 
-/* May an order of an earlier process still be under way? The longest grace and the time to return
- * after our start it is over, and its operator gets a new reclaim if the machine must go. */
+/* True if an order of an earlier process may still be active. Such orders end with the longest
+ * grace period plus the return time after our start. After that, the operator gets a new reclaim if
+ * the machine must be drained. */
 static bool earlier_orders_count(const struct core *core)
 {
     const struct running_actions *h = core->running;
@@ -254,7 +258,7 @@ static bool earlier_orders_count(const struct core *core)
            (!h->opened || mono_elapsed_ms(h->opened_at, core->now) < most_ms);
 }
 
-/* A drain that goes on where it was: its operator knows of it already. */
+/* Creates a drain that continues an earlier one. The operator already has the reclaim. */
 static enum err drain_open(struct core *core, struct str machine, struct str cluster,
                            uint64_t grace_ms, bool drained)
 {
@@ -269,7 +273,7 @@ static enum err drain_open(struct core *core, struct str machine, struct str clu
     return err;
 }
 
-/* An earlier process of this shard ordered the reclaim, and found no time to drain the machine. */
+/* An earlier process of this shard ordered the reclaim, but ended before draining the machine. */
 static void drain_resume(struct core *core, const struct drain_report *report)
 {
     const struct machine_work *w = work_find(core, report->machine);
@@ -277,12 +281,12 @@ static void drain_resume(struct core *core, const struct drain_report *report)
     struct inventory_entry entry;
 
     if (!core_acts(core) || !earlier_orders_count(core)) return;
-    if (w && w->kind != WORK_QUIET) return; /* it is not known what the machine is */
+    if (w && w->kind != WORK_QUIET) return; /* the machine's state is unknown */
     if (core_get(core, report->machine, &entry) || entry.machine.state != MACHINE_CONFIGURED ||
         !str_equal(entry.machine.cluster, report->cluster))
         return;
     if (drain_open(core, report->machine, report->cluster, left_ms, report->drained))
-        return; /* reported again */
+        return; /* the operator repeats the report */
     core_log(core, CORE_WARN, "drain resumed: its operator has the reclaim of an earlier process",
              "machine=%.*s cluster=%.*s drained=%s left_ms=%llu", STR_ARG(report->machine),
              STR_ARG(report->cluster), report->drained ? "true" : "false",
@@ -331,7 +335,7 @@ void drain_facts(const struct core *core, struct str machine, mono_time now,
     facts->operator_left_ms = mono_elapsed_ms(now, (mono_time){task->work->due.due});
 }
 
-/* --- what the provider says meanwhile --- */
+/* --- records from the provider during the wait --- */
 
 bool running_waits_for_operator(const struct core *core, struct str machine)
 {
@@ -344,8 +348,8 @@ bool running_overtaken(struct core *core, struct str machine, const struct machi
 
     if (!task || task_ended_in_list(core, machine)) return false;
     if (said && said->state == MACHINE_CONFIGURED && str_equal(said->cluster, task->cluster))
-        return false;         /* as it was when the wait began */
-    work_passing(core, task); /* until the record is taken: it may find no memory */
+        return false;         /* unchanged since the wait began */
+    work_passing(core, task); /* in case the record cannot be applied for lack of memory */
     task_end(core, task, OUTCOME_STALE_STATE,
              said ? STR("the machine changed while its operator drained it")
                   : STR("the machine went while its operator drained it"));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The only place that changes a machine. Every change, arrival and departure goes from here to the
- * operator, the counts and the running actions, so that no change can forget one of them.
+/* The only place that changes a machine. Every change, arrival and removal is passed on from here
+ * to the operator, the counts and the running actions, so that none of them misses a change.
  *
- * All or nothing: what may run out of memory is done before the inventory changes. */
+ * All or nothing: everything that may run out of memory happens before the inventory changes. */
 #include "shard/core/core_internal.h"
 
 enum err core_get(struct core *core, struct str id, struct inventory_entry *ret_entry)
@@ -17,8 +17,8 @@ enum err core_send_state(struct core *core, struct str cluster, const struct mac
     struct str name;
     enum err err;
 
-    /* An operator that is away hears by the resync what is bound to its cluster; the state of a
-     * machine that left is sent now, and kept for it. */
+    /* An operator without a session learns the machines of its cluster from the resync. The state
+     * of a machine that left the cluster is sent now, and the sessions keep it for the operator. */
     if (!core_has_session(core, cluster) && str_equal(machine->cluster, cluster)) return ERR_OK;
     err = text_copy(&core->out->arena, cluster, &name);
     if (err) return err;
@@ -32,7 +32,7 @@ enum err core_send_state(struct core *core, struct str cluster, const struct mac
     return ERR_OK;
 }
 
-/* What of a record means something in its state; the inventory keeps no more. */
+/* Removes the fields without meaning in the machine's state. The inventory does not store them. */
 static struct machine meaning(const struct machine *given)
 {
     struct machine m = *given;
@@ -45,7 +45,7 @@ static struct machine meaning(const struct machine *given)
     return m;
 }
 
-/* What an operator is shown of a machine is as before: prices change all day. */
+/* True if nothing that operators see has changed. Ignores prices, which change all day. */
 static bool shows_same(const struct machine *a, const struct machine *b)
 {
     return a->state == b->state && str_equal(a->cluster, b->cluster) &&
@@ -65,12 +65,13 @@ enum err core_move(struct core *core, const struct machine *to, enum inventory_s
     struct machine m = meaning(to);
     struct inventory_entry was;
     enum machine_state from;
-    bool inside = scope_has(core, &m.attributes); /* views of what is replaced, perhaps */
+    bool inside = scope_has(core, &m.attributes); /* before the change, because the attributes may
+                                                   * be views of the replaced record */
     enum err err = core_get(core, m.id, &was);
 
     if (err) return err;
     from = was.machine.state;
-    err = text_copy(&core->scratch, m.host_ref, &m.host_ref); /* may be views of what is replaced */
+    err = text_copy(&core->scratch, m.host_ref, &m.host_ref); /* may be views of the old record */
     if (!err) err = text_copy(&core->scratch, m.id, &m.id);
     if (err) return err;
     err = tally_find(&core->tally, &was.machine, &from_place);
@@ -126,7 +127,7 @@ enum err core_drop(struct core *core, struct str id, const char *why)
 
     if (!err) err = tally_find(&core->tally, &was.machine, &place);
     if (err) return err;
-    failed = was.machine; /* its operator would wait for it for ever */
+    failed = was.machine; /* so that the operator does not wait for the machine for ever */
     failed.state = MACHINE_FAILED;
     failed.last_error = str_from(why);
     err = core_send_state(core, failed.cluster, &failed);
@@ -134,6 +135,6 @@ enum err core_drop(struct core *core, struct str id, const char *why)
     running_gone(core, id);
     tally_move(&core->tally, &place, NULL);
     err = inventory_remove(core->inventory, id);
-    assert(!err); /* it was there */
+    assert(!err); /* the machine was in the inventory */
     return ERR_OK;
 }

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tasks: made, waiting, started, closed. A bounded queue, first in first out; nothing in it is ever
- * tried again by itself, because the next cycle derives anew what was dropped.
+/* Tasks: create, wait, start, close. A bounded queue, first in, first out. The queue retries
+ * nothing, because the next cycle derives dropped actions again.
  *
- *   waiting --place--> running --operator or blob is waited for--> held
- *                         ^                                         |
- *                         +---place--- ready <--it has come---------+
+ *   waiting --free slot--> running --waits for operator or blob--> held
+ *                             ^                                      |
+ *                             +--free slot--- ready <--it arrived----+
  *
- * A held task has no place among the running ones, so an operator that is silent delays nobody but
- * its own cluster.
+ * A held task uses no slot of the running tasks, so a silent operator delays only its own cluster.
  *
- * Nothing begins under the kill switch, in shadow mode, or when a newer process of this shard acts.
- * The first and the last may come while actions wait and run; neither ends before the process does.
- * Nor for a while after a restart, because of the calls of the earlier process: a provider shows the
- * state before a call until the call is done, so a machine that looks untouched in the first List
- * may be under way. A call ends at the latest execute_timeout_ms after its caller has gone. */
+ * No task begins under the kill switch, in shadow mode, or when a newer process of this shard is
+ * active. The kill switch and the newer process may appear while actions wait and run; both last
+ * until this process ends. No task begins for a while after a restart either, because of calls of
+ * the earlier process. A provider shows the state before a call until the call is done, so a
+ * machine that looks untouched in the first List may have a call under way. A call ends at most
+ * execute_timeout_ms after its caller is gone. */
 #include <stdlib.h>
 
 #include "base/memory.h"
 #include "shard/core/running_actions.h"
 
-/* --- may anything begin? --- */
+/* --- whether an action may begin --- */
 
 bool core_acts(const struct core *core)
 {
@@ -62,7 +62,7 @@ void core_hold(struct core *core, enum core_hold why, mono_time now, wall_time w
              core_hold_text(core), (unsigned)waiting, (unsigned)core->counts.inflight);
 }
 
-/* --- life --- */
+/* --- open and close --- */
 
 enum err running_open(struct core *core)
 {
@@ -78,7 +78,8 @@ enum err running_open(struct core *core)
     return ERR_OK;
 }
 
-static void task_free(struct core *core, struct machine_task *task) /* it is in no list */
+/* the task must not be in a list */
+static void task_free(struct core *core, struct machine_task *task)
 {
     task->work->task = NULL;
     kind_release(core->needs, task->kind);
@@ -105,7 +106,7 @@ void running_close(struct core *core)
     core->running = NULL;
 }
 
-/* --- finding --- */
+/* --- lookup --- */
 
 struct machine_task *task_find(const struct core *core, struct str machine)
 {
@@ -146,9 +147,9 @@ void running_listed(struct core *core, struct str machine, enum machine_state sa
     core->running->overlooked = true;
 }
 
-/* --- making --- */
+/* --- creation --- */
 
-/* A block with the task and its texts; in no table yet. */
+/* Allocates a block with the task and its texts. The task is in no table yet. */
 static struct machine_task *task_make(struct core *core, const struct action *action)
 {
     size_t size = sizeof(struct machine_task) + action->machine.len + action->cluster.len +
@@ -173,7 +174,7 @@ static struct machine_task *task_make(struct core *core, const struct action *ac
     return task;
 }
 
-/* What starts at once need not find room among those that wait. */
+/* A task that can start at once needs no room in the queue. */
 static bool queue_full(const struct core *core)
 {
     uint64_t room = (uint64_t)core->options.queue_max;
@@ -203,14 +204,15 @@ enum err task_open(struct core *core, const struct action *action, const struct 
     if (!err) err = rooms_take(&h->slots, task, &slot, &h->bytes);
     if (err) goto no_number;
     work->task = task;
-    h->serial += h->serial == UINT32_MAX ? 2 : 1; /* never 0: no action has the number 0 */
+    h->serial += h->serial == UINT32_MAX ? 2 : 1; /* never 0, because 0 means no action */
     task->number = (uint64_t)h->serial << 32 | slot;
     task->cause = cause;
-    task->planned = cause != CAUSE_DECIDED; /* it is in a passing state, or Failed */
+    task->planned = cause != CAUSE_DECIDED; /* the machine is in a passing state or Failed, so the
+                                             * inventory needs no plan */
     list_append(&h->waiting, &task->place);
     core->counts.queued++;
     core->counts.actions[task->action]++;
-    work_quiet(core, work); /* what was to be done about the machine is moot */
+    work_quiet(core, work); /* the new task replaces the pending work of the machine */
     *ret_task = task;
     return ERR_OK;
 
@@ -251,11 +253,12 @@ void tasks_plan(struct core *core)
     for (struct list *place = h->waiting.prev, *next; place != &h->waiting; place = next) {
         struct machine_task *task = CONTAINER_OF(place, struct machine_task, place);
         struct plan plan = task_plan(task);
-        if (task->planned) break; /* all before it are */
+        if (task->planned) break; /* all earlier tasks are planned */
         next = place->prev;
         task->planned = true;
         if (inventory_plan(core->inventory, task->machine, &plan, NULL) == ERR_OK) continue;
-        /* Not counted as begun the next decision would plan it twice: derived again instead. */
+        /* Without a plan the next decision would not count the action and would queue it twice. The
+         * task is dropped instead, and derived again. */
         core->counts.dropped++;
         core->counts.actions[task->action]--;
         core->counts.queued--;
@@ -266,14 +269,14 @@ void tasks_plan(struct core *core)
 
 /* --- closing --- */
 
-/* The task has ended, and nothing that a List says of its machine is older than its end. */
+/* The task has ended. List records that are read from now on are newer than its end. */
 static void work_task_ended(struct core *core, struct machine_work *w)
 {
     enum machine_state said = w->passed_over;
 
-    if (w->task) return; /* another one */
+    if (w->task) return; /* a new task exists already */
     w->passed_over = MACHINE_UNSPECIFIED;
-    /* Where all Lists are full the next one says it again. */
+    /* If all Lists are full, the next List repeats the record. */
     if (said && core->running->deltas) work_look(core, str_of(w->id, w->id_len), said);
     if (w->kind == WORK_QUIET) work_quiet(core, w);
 }
@@ -294,7 +297,7 @@ void task_close(struct core *core, struct machine_task *task)
     task_wait_end(core, task);
     list_remove(&task->place);
     task_free(core, task);
-    if (w->asked && !w->due.place) /* the task's waits took the place of the Get's */
+    if (w->asked && !w->due.place) /* the deadlines of the task replaced that of the Get */
         work_due(core, w, mono_after(core->now, core->options.execute_timeout_ms + OVERDUE_MS));
     if (!h->list_open)
         work_task_ended(core, w);
@@ -310,7 +313,7 @@ void running_list_begin(struct core *core, enum list_kind kind)
     h->list_cycles = 0;
     if (kind == LIST_FULL || h->deltas) return;
     h->deltas = true;
-    /* What full Lists said of pending machines was left to the next, and that is no full one. */
+    /* Records of pending machines in full Lists were left to the next List: it will be a delta. */
     if (h->overlooked) core->full_list_wanted = true;
 }
 
@@ -350,7 +353,7 @@ void task_unhold(struct core *core, struct machine_task *task)
     task_wait_end(core, task);
     heap_remove(&core->running->due, &task->work->due);
     task->step = STEP_WAITING;
-    task->planned = true; /* the machine is Draining or Configuring: there is nothing to plan */
+    task->planned = true; /* the machine is Draining or Configuring, so there is nothing to plan */
     list_append(&core->running->ready, &task->place);
     core->counts.queued++;
 }
@@ -370,7 +373,7 @@ static void task_begin(struct core *core, struct machine_task *task)
     }
 }
 
-/* The next that may begin or go on; NULL: there is none. */
+/* Returns the next task that may begin or continue. NULL: none. */
 static struct machine_task *task_next(const struct running_actions *h)
 {
     const struct list *from = list_empty(&h->ready) ? &h->waiting : &h->ready;
@@ -378,7 +381,7 @@ static struct machine_task *task_next(const struct running_actions *h)
     return list_empty(from) ? NULL : CONTAINER_OF(from->next, struct machine_task, place);
 }
 
-/* Nothing may begin any more: what waits ends without having asked for anything. */
+/* No action may begin any more: waiting tasks end without any call. */
 static void tasks_suppress(struct core *core)
 {
     struct running_actions *h = core->running;
@@ -389,10 +392,11 @@ static void tasks_suppress(struct core *core)
         core->counts.queued--;
         core->counts.inflight++;
         if (task->blob) {
-            bootstrap_configure(core, task); /* which takes the machine back */
+            bootstrap_configure(core, task); /* moves the machine back to Idle */
             continue;
         }
-        /* A machine that is passing, Failed or drained by its operator is looked at again. */
+        /* A Get follows for a machine that is in a passing state, Failed or drained by its
+         * operator. */
         task_suppress(core, task, task->cause != CAUSE_DECIDED || task->draining);
     }
 }
@@ -408,10 +412,10 @@ void running_start(struct core *core)
         list_remove(&task->place);
         core->counts.queued--;
         core->counts.inflight++;
-        arena_reset(&core->scratch); /* thousands may begin in one event */
+        arena_reset(&core->scratch); /* thousands of tasks may begin in one event */
         task_begin(core, task);
     }
-    /* A quarter, so that a cycle has refilled it before it runs dry. */
+    /* Asks for a cycle at a quarter of the queue, so that it is refilled before it is empty. */
     if (h->dropped && core->counts.queued <= core->options.queue_max / 4 &&
         effects_add(core->out, EFFECT_CYCLE_SOON)) {
         h->dropped = false;

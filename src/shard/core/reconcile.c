@@ -1,32 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the provider says is so: a List record by record, and single machines (Get).
+/* Accepts the provider's records: a List record by record, and single machines (Get).
  *
- * Most records say what is known, and cost one look (inventory_list_record). The others, in this order:
+ * Most records match the known state and cost one lookup (inventory_list_record). The other records
+ * are handled in this order:
  *
- *   1. a machine with an action of ours is not looked at: a List lags behind the calls it runs
- *      beside, and what it says of the machine is older than what the answer will say. A drain that
- *      waits for its operator made no call yet: it ends when the provider says that the machine is
- *      not Configured any more;
- *   2. a record that breaks its invariant is refused and counted; the old one stays;
- *   3. a machine that rests after a refusal is not made available again before its time;
- *      nor is one whose call was not answered, while the call may still be carried out;
- *   4. a known machine takes what the provider owns, and keeps what is ours as long as the binding
- *      is the same. Any change of state is believed; one that is not ours is counted and logged;
- *   5. an unknown one, if it is in our domains, is inserted with what its metadata says.
+ *   1. A record of a machine with an action of ours is ignored. A List lags behind the calls that
+ *      run at the same time, so the record is older than the call's answer. Exception: a drain that
+ *      waits for its operator has made no call yet. It ends when the provider reports that the
+ *      machine is not Configured any more.
+ *   2. A record that violates its invariant is refused and counted. The old record stays.
+ *   3. A machine in back-off after a refusal is not made available early. The same applies to a
+ *      machine with an unanswered call while that call may still be executed.
+ *   4. A known machine takes the fields that the provider owns, and keeps our fields as long as the
+ *      binding is the same. Every change of state is accepted. A change that is not ours is counted
+ *      and logged.
+ *   5. An unknown machine in our domains is inserted with the data from its metadata.
  *
- * What a full List leaves out goes, unless that is suspiciously much: a provider that lost its
- * table, or a List cut short, must not take the fleet. Then it goes when three whole Lists in a row
- * have left it out, and no cut List between them has named a part of it. */
+ * Machines missing from a full List are removed, unless suspiciously many are missing, because a
+ * provider that lost its table, or a List cut short, must not remove the fleet. Such machines are
+ * removed when three complete Lists in a row left them out and no incomplete List in between
+ * contained any of them. */
 #include <stdio.h>
 
 #include "model/metadata.h"
 #include "shard/core/running_actions.h"
 
 enum {
-    REMOVALS_MIN = 10,         /* fewer than this and any share is taken */
-    REMOVAL_CONFIRMATIONS = 3, /* as of roll-ups */
-    LIST_LINES_MOST = 20,      /* of each kind and List that are logged one by one */
-    SPOILT_MOST = 6,           /* 64 Lists between full ones, of a provider that errs for ever */
+    REMOVALS_MIN = 10,         /* fewer removals than this are accepted, whatever their share */
+    REMOVAL_CONFIRMATIONS = 3, /* the same number as for roll-ups */
+    LIST_LINES_MOST = 20,      /* per kind and List: refused records that are logged individually */
+    SPOILT_MOST = 6,           /* at most 64 Lists between full ones if records are always
+                                * refused */
 };
 
 void core_list_begin(struct core *core, enum list_kind kind)
@@ -39,7 +43,7 @@ void core_list_begin(struct core *core, enum list_kind kind)
     l->failed = false;
     l->settles = core->running->settle_due;
     l->records = l->refused = l->surprises = l->nameless = l->untaken = 0;
-    if (kind == LIST_FULL) { /* wanted anew until its end: the domains may change meanwhile */
+    if (kind == LIST_FULL) { /* wanted again until the end: the domains may change meanwhile */
         l->owed = l->owed || core->full_list_wanted;
         core->full_list_wanted = false;
     }
@@ -56,8 +60,8 @@ static bool is_bare(const struct core *core)
     return inventory_counts(core->inventory).machines == 0;
 }
 
-/* After a List without any machine the next one is as the first: who knows a part of it buys the
- * rest again. */
+/* After a List without any machine the next List is treated like the first. With partial knowledge
+ * the shard would buy the remaining machines again. */
 bool reconcile_is_blind(const struct core *core)
 {
     return !core->listing.listed || (core->listing.empty && !is_bare(core));
@@ -88,7 +92,7 @@ void core_list_refused(struct core *core, struct str id, const char *why, struct
     core->listing.records++;
     core->listing.untaken++;
     if (id.len && id.len <= ID_MAX)
-        (void)inventory_list_record(core->inventory, &named); /* garbled, but there */
+        (void)inventory_list_record(core->inventory, &named); /* invalid, but the machine exists */
     else
         core->listing.nameless++;
     record_refuse(core, id.len <= ID_MAX ? id : STR_EMPTY, MACHINE_FAULT_STRUCTURAL, why);
@@ -107,7 +111,7 @@ static bool record_is_sound(struct core *core, const struct machine *machine)
 
 /* --- one record --- */
 
-/* What its metadata says it was bought for. Bad entries are left out. */
+/* Restores from the metadata the Need for which the machine was bought. Bad entries are ignored. */
 static void record_restore(struct core *core, struct machine *machine, const struct label *metadata,
                            size_t count)
 {
@@ -122,11 +126,11 @@ static void record_restore(struct core *core, struct machine *machine, const str
     machine->promised = ours.promised;
 }
 
-/* A move of a machine without an action of ours that we did not order: it is believed, and said. */
+/* Counts and logs a change of state that we did not order. The change is accepted. */
 static void record_surprise(struct core *core, const struct machine *is, enum machine_state was,
                             enum machine_edge edge, const char *cluster_was)
 {
-    /* A stable state is left by an order only, and we gave none. */
+    /* A machine leaves a stable state only by an order, and we gave none. */
     bool foreign = edge == EDGE_FOREIGN || (edge == EDGE_DRIVEN && machine_state_stable(was));
     char from[MACHINE_NAME_CAP], to[MACHINE_NAME_CAP];
 
@@ -145,40 +149,41 @@ static void record_surprise(struct core *core, const struct machine *is, enum ma
              is->last_error.at);
 }
 
-struct record { /* as it was said */
+struct record { /* a record as the provider sent it */
     const struct machine *machine;
     const struct label *metadata;
     size_t metadata_count;
-    bool got; /* by Get, which is asked when a rest is over */
+    bool got; /* from a Get, which is sent at the end of a back-off */
 };
 
-/* What makes a machine available again: a refusal would come at once. */
+/* True for states that make a machine available. An available machine in back-off would be refused
+ * again at once. */
 static bool reconcile_is_free(enum machine_state state)
 {
     return state == MACHINE_IDLE || state == MACHINE_SPECULATIVE;
 }
 
-/* What is ours of the new record. True when the binding is not the one we know. */
+/* Fills our fields of the new record. True if the binding differs from the known one. */
 static bool record_bind(struct core *core, const struct record *record, const struct machine *was,
                         struct machine *to)
 {
     bool rebound, kept;
 
-    /* A provider may show the cluster of a Configure only when it is done. */
+    /* A provider may report the cluster of a Configure only when the Configure is done. */
     if (to->state == MACHINE_CONFIGURING && was->state == MACHINE_CONFIGURING && !to->cluster.len)
         to->cluster = was->cluster;
     rebound = to->cluster.len && !str_equal(to->cluster, was->cluster);
     kept = machine_state_keeps_stamp(was->state) && !rebound;
     if (machine_state_keeps_stamp(to->state) && !kept) {
-        /* Ours, from before an answer was lost, or another's: its metadata says for whom. */
+        /* Bound by us before an answer was lost, or by another process: metadata names the Need. */
         record_restore(core, to, record->metadata, record->metadata_count);
     } else {
         to->stamp = was->stamp;
         to->destination = was->destination;
         to->promised = was->promised;
     }
-    /* Created, and the answer did not wait for it: kept for whom it was bought (decision.md §
-     * 2). */
+    /* Created, but the answer did not wait for the end: kept for the Need it was bought for
+     * (decision.md § 2). */
     if (was->state == MACHINE_CREATING && to->state == MACHINE_IDLE)
         to->promised = (struct machine_promise){.cluster = was->destination,
                                                 .fingerprint = was->stamp.fingerprint,
@@ -203,11 +208,11 @@ static enum err record_known(struct core *core, const struct record *record)
         return ERR_OK;
     if (!record->got && running_call_may_run(core, to.id, to.state)) return ERR_OK;
     rebound = record_bind(core, record, &was.machine, &to);
-    if (!record_is_sound(core, &to)) return ERR_OK; /* what metadata says is from outside too */
+    if (!record_is_sound(core, &to)) return ERR_OK; /* metadata may be invalid too */
     (void)snprintf(cluster_was, sizeof cluster_was, "%.*s", STR_ARG(was.machine.cluster));
     err = core_move(core, &to, INVENTORY_OBSERVED, &edge, &note);
     if (err) return err;
-    if (rebound && edge == EDGE_REFUSED) edge = EDGE_FOREIGN; /* the state stayed */
+    if (rebound && edge == EDGE_REFUSED) edge = EDGE_FOREIGN; /* the state did not change */
     if (edge != EDGE_REFUSED) record_surprise(core, &to, was.machine.state, edge, cluster_was);
     return ERR_OK;
 }
@@ -222,8 +227,8 @@ static enum err record_unknown(struct core *core, const struct record *record)
     return core_admit(core, &to, NULL);
 }
 
-/* The rules leave the cluster of an Idle and of a Deleting machine open, but nobody is served by
- * one: then the record is of a copy without, in `room`. */
+/* The rules allow a cluster on an Idle or Deleting machine, but such a machine serves no cluster.
+ * The record then refers to a copy without cluster, in `room`. */
 static struct record record_of(const struct machine *said, const struct label *metadata,
                                size_t metadata_count, bool got, struct machine *room)
 {
@@ -235,7 +240,7 @@ static struct record record_of(const struct machine *said, const struct label *m
     return (struct record){said, metadata, metadata_count, got};
 }
 
-/* The machine has an action of ours, and the record is believed all the same. */
+/* True if the record is accepted although the machine has an action of ours. */
 static bool record_overtakes(struct core *core, const struct record *record)
 {
     enum machine_fault fault;
@@ -290,7 +295,7 @@ enum err reconcile_got(struct core *core, const struct call_answer *answer)
     return err ? err : record_known(core, &record);
 }
 
-/* --- machines that are gone --- */
+/* --- removed machines --- */
 
 void reconcile_gone(struct core *core, struct str machine)
 {
@@ -302,7 +307,7 @@ void core_list_gone(struct core *core, struct str id, mono_time now, struct effe
     core_begin(core, now, out);
     core->listing.records++;
     if (core_is_pending(core, id) && !running_overtaken(core, id, NULL)) {
-        core->full_list_wanted = true; /* a delta says it once; a full List says it again */
+        core->full_list_wanted = true; /* a delta does not repeat the removal; a full List does */
         return;
     }
     reconcile_gone(core, id);
@@ -321,7 +326,7 @@ static enum err machines_missing(struct core *core, uint32_t since, struct str *
         if (!core_is_pending(core, ids[i]) || running_waits_for_operator(core, ids[i]))
             ids[kept++] = ids[i];
         else
-            core->full_list_wanted = true; /* a delta would not leave it out again */
+            core->full_list_wanted = true; /* a delta would not leave the machine out again */
     *ret_ids = ids;
     *ret_count = kept;
     return ERR_OK;
@@ -345,14 +350,15 @@ static void machines_remove(struct core *core, const struct str *ids, size_t cou
         (void)running_overtaken(core, ids[i], NULL);
         if (core_drop(core, ids[i], "gone: the provider does not list it any more")) {
             core_log(core, CORE_WARN, "inventory remove failed", "left=%zu", count - i);
-            return; /* the next List finds them missing again */
+            return; /* the next List finds the missing machines again */
         }
     }
     if (count > LIST_LINES_MOST)
         core_log(core, CORE_INFO, "machines gone from the provider's List", "count=%zu", count);
 }
 
-/* Machines that no List from number `since` on has named, pending ones too. Without memory: `unknown`. */
+/* Returns the number of machines that no List from number `since` on contained, including pending
+ * ones. Out of memory: `unknown`. */
 static size_t list_left_out(struct core *core, uint32_t since, size_t unknown)
 {
     struct str *ids;
@@ -362,8 +368,8 @@ static size_t list_left_out(struct core *core, uint32_t since, size_t unknown)
     return count;
 }
 
-/* A List that was cut says nothing of what it does not name. When it names a machine that the held
- * Lists left out, they were wrong: the row of three begins anew. */
+/* An incomplete List proves nothing about missing machines. But if it contains a machine that the
+ * held Lists left out, those Lists were wrong, and the count of three starts again. */
 static void list_cut(struct core *core)
 {
     struct listing *l = &core->listing;
@@ -371,7 +377,7 @@ static void list_cut(struct core *core)
     if (l->holds && list_left_out(core, l->first_held, 0) < l->left_out) l->holds = 0;
 }
 
-/* A full List was read to its end. */
+/* Called when a full List was read to its end. */
 static void list_remove_missing(struct core *core)
 {
     struct listing *l = &core->listing;
@@ -398,7 +404,7 @@ static void list_remove_missing(struct core *core)
     if (l->holds < REMOVAL_CONFIRMATIONS) {
         l->left_out = list_left_out(core, l->first_held, SIZE_MAX);
         core->counts.lists_held++;
-        core->full_list_wanted = true; /* a delta would neither say it again nor take it back */
+        core->full_list_wanted = true; /* a delta would not confirm missing machines */
         core_log(core, CORE_WARN, "provider List held back: too many machines are missing from it",
                  "missing=%zu machines=%u records=%u said=%u of=%d", count,
                  inventory_counts(core->inventory).machines, l->records, l->holds,
@@ -411,14 +417,14 @@ static void list_remove_missing(struct core *core)
         core->full_list_wanted = true;
         return;
     }
-    if (count < left_out) core->full_list_wanted = true; /* a delta would not leave them out */
+    if (count < left_out) core->full_list_wanted = true; /* a delta would not repeat this */
     core_log(core, CORE_WARN, "held provider List accepted", "missing=%zu in every one of %d",
              count, REMOVAL_CONFIRMATIONS);
     machines_remove(core, ids, count);
 }
 
-/* What was refused may be sound next time, but only a full List says it again: the next one, and
- * ever more rarely while full Lists have such records, too. */
+/* Refused records may be valid next time, but only a full List repeats them. So a full List is
+ * requested, and ever more rarely while full Lists contain refused records too. */
 static void list_ask_again(struct core *core)
 {
     struct listing *l = &core->listing;
@@ -449,15 +455,15 @@ void core_list_end(struct core *core, bool whole, mono_time now, struct effects 
         if (l->kind == LIST_FULL) list_remove_missing(core);
         if (l->kind == LIST_FULL) l->owed = false;
         if (l->kind == LIST_FULL) l->empty = !l->records && is_bare(core);
-        /* A provider that has not found its table yet has nothing to say; what changed since then
-         * would never be all of it. */
+        /* An empty full List may come from a provider that has not loaded its table yet. Deltas
+         * based on it would never be complete. */
         if (l->empty) core->full_list_wanted = true;
         list_ask_again(core);
         if (!l->holds) l->listed = true; /* else it is not believed yet */
         if (!l->holds && l->settles) core->running->settled = true;
     } else {
         if (l->kind == LIST_FULL) list_cut(core);
-        if (l->owed) core->full_list_wanted = true; /* still */
+        if (l->owed) core->full_list_wanted = true; /* the full List is still wanted */
     }
     running_list_end(core);
     core_end(core);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which machines are this shard's: those in any of the domains it was given; all, as long as it
- * never was given one.
+/* The machines of this shard: those in the domains assigned to it, or all machines if no domain was
+ * ever assigned.
  *
- * A machine outside is neither inserted nor decided over. One that serves a cluster when its domain
- * is taken away goes on serving it; once it is free it is dropped, before the next decision. So
- * that this costs nothing while all is quiet, the machines outside are kept by name. */
+ * A machine outside our domains is neither inserted nor used in decisions. A machine that serves a
+ * cluster when its domain is taken away continues to serve. Once it is free, it is removed before
+ * the next decision. The ids of the machines outside are stored, so that this costs nothing when
+ * there are none. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -120,7 +121,7 @@ enum err core_scope(struct core *core, bool given, const struct label *domains, 
     if (err) goto discard;
     scope_deinit(&core->scope);
     core->scope = next;
-    core->full_list_wanted = true; /* what is ours now may be known to the provider only */
+    core->full_list_wanted = true; /* the provider may know machines that are ours now */
     core_log(core, CORE_INFO, "domains of this shard changed", "domains=%zu outside=%zu", count,
              map_count(&core->scope.outside));
     if (given && !count)
@@ -135,7 +136,7 @@ discard:
     return err;
 }
 
-/* Serves nobody and is not on its way to. */
+/* True if the machine serves no cluster and is not being prepared for one. */
 static bool scope_is_free(const struct core *core, const struct machine_row *row)
 {
     uint32_t state = row_actual(core->inventory, row)->traits.state;
@@ -143,7 +144,7 @@ static bool scope_is_free(const struct core *core, const struct machine_row *row
     return state == MACHINE_SPECULATIVE || state == MACHINE_IDLE || state == MACHINE_FAILED;
 }
 
-/* Domains may leave by the thousand, so that once one machine was found the walk has a bound. */
+/* Bound on the walk once one machine was found, because thousands of domains may be taken away. */
 enum { SERVING_WALK_MAX = 10000 };
 
 enum err core_serving(struct core *core, const struct label *domain, uint32_t *ret_count,

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The calls of the provider: what each makes of a machine, and what an ack makes of the task.
+/* The provider calls: how each call changes a machine, and how its answer changes the task.
  *
  *   Create      Speculative -> Creating -> Idle, then Bootstrap in the same action
  *   Configure   Idle -> Configuring -> Configured, with a blob from the operator in between
  *   Drain       Configured -> Draining -> Idle (begins in drain.c)
- *   Delete      Idle -> Deleting -> Speculative; a machine that the provider calls Failed stays
- *               Failed until the provider says otherwise
+ *   Delete      Idle -> Deleting -> Speculative; a machine reported as Failed stays Failed
+ *               until the provider reports another state
  *
- * A provider that acks before it is done is left to it: reconciling sees the end. Decide thread. */
+ * If a provider answers before the operation is done, the task ends, and reconciliation detects the
+ * end of the operation. Decide thread. */
 #include "model/metadata.h"
 #include "shard/core/running_actions.h"
 
@@ -77,11 +78,11 @@ void call_begin(struct core *core, struct machine_task *task)
 
 /* --- Bootstrap --- */
 
-/* The stamp is put on before the provider is asked, so that the next decision counts the machine
- * for its Need, and so that an answer that is lost loses no protection. Until the blob is there
- * nothing was asked of the provider, and the way back is to Idle, with nothing left on the machine.
- * The task holds no place while it waits for the blob (STEP_BLOB). With the blob it waits in
- * `ready` for a place, and then asks the provider. */
+/* The stamp is set before the provider is called, so that the next decision counts the machine for
+ * its Need, and a lost answer does not lose the protection. Until the blob arrives, the provider is
+ * not called, and a rollback to Idle leaves nothing on the machine. The task uses no slot while it
+ * waits for the blob (STEP_BLOB). With the blob it waits in `ready` for a slot, and then calls the
+ * provider. */
 
 static bool steps_blob_ask(struct core *core, struct machine_task *task)
 {
@@ -94,8 +95,8 @@ static bool steps_blob_ask(struct core *core, struct machine_task *task)
     return effect != NULL;
 }
 
-/* Nothing was asked of the provider: back to Idle, for the next cycle to derive again. One that was
- * stuck stays what the provider says it is. */
+/* The provider was not called: the machine goes back to Idle, and the next cycle derives the action
+ * again. For a repeated call the machine keeps the provider's state. */
 static void roll_back(struct core *core, struct machine_task *task, enum action_outcome outcome,
                       struct str text)
 {
@@ -125,7 +126,7 @@ void bootstrap_begin(struct core *core, struct machine_task *task)
     if (!task_machine(core, task, &m)) return;
     if (m.state == MACHINE_CONFIGURED && str_equal(m.cluster, task->cluster) &&
         str_equal(m.stamp.fingerprint, task->key.fingerprint)) {
-        task_done(core, task, false); /* it is what was wished for already */
+        task_done(core, task, false); /* the machine is already in the desired state */
         return;
     }
     if (m.state == MACHINE_IDLE) {
@@ -191,25 +192,25 @@ void bootstrap_blob(struct core *core, struct machine_task *task, enum blob_end 
     case BLOB_NO_ROOM:
         roll_back(core, task, OUTCOME_BLOB_ERROR, STR("no room for the blob: too many wait"));
         break;
-    case BLOB_ERROR: /* the machine is sound: if it rested, another would be bought in its place */
+    case BLOB_ERROR: /* the machine is sound; a back-off would make the shard buy another one */
         roll_back(core, task, OUTCOME_BLOB_ERROR, text);
         break;
     }
 }
 
-/* --- acks --- */
+/* --- answers to calls --- */
 
-/* What of ours is on the machine in the state that the ack says. */
+/* Sets our fields of the machine for the state in the answer. */
 static void ack_bind(const struct machine_task *task, struct machine *m, bool done)
 {
     if (task->step == STEP_CONFIGURE) {
         m->cluster = task->cluster;
         m->stamp = task_stamp(task);
-    } else if (done) { /* a promise stays: the machine is kept for that Need for a while */
+    } else if (done) { /* the promise stays: the machine is kept for its Need for a while */
         machine_unbind(m);
         if (task->step == STEP_DELETE) m->host_provider = m->host_ref = STR_EMPTY;
         if (task->step == STEP_CREATE && task->cause == CAUSE_STUCK)
-            m->promised = task_promise(task); /* kept for whom it was bought */
+            m->promised = task_promise(task); /* kept for the Need it was bought for */
     }
 }
 
@@ -220,12 +221,12 @@ static void ack_done(struct core *core, struct machine_task *task)
     if (task->step == STEP_DRAIN) effects_observe(core->out, OBSERVE_DRAIN, task->since, core->now);
     if (task->step == STEP_CREATE && task->cause == CAUSE_DECIDED && core_acts(core))
         bootstrap_begin(core, task);
-    else /* Create: held meanwhile, or made again long after the decision; a later cycle knows who
-            wants the machine */
+    else /* Create: the action was held, or repeated long after the decision. A later cycle decides
+          * who gets the machine. */
         task_done(core, task, task->step != STEP_CREATE);
 }
 
-/* Of a Delete that gives a Failed machine back. */
+/* The answer of a Delete of a Failed machine. */
 static void ack_of_failed(struct core *core, struct machine_task *task,
                           const struct call_answer *answer)
 {
@@ -248,7 +249,7 @@ void call_acked(struct core *core, struct machine_task *task, const struct call_
         ack_of_failed(core, task, answer);
         return;
     }
-    if (configure && said->state == MACHINE_IDLE) { /* benign: the next cycle claims it again */
+    if (configure && said->state == MACHINE_IDLE) { /* harmless: the next cycle retries */
         task_believe(core, task, answer, OUTCOME_RACED_TO_IDLE);
         return;
     }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How many machines there are of each instance type and in each zone, and what the cheapest Idle
- * one of a type costs; counted as machines change, so that nobody walks them to answer. Real
- * states. */
+/* Counts of machines per instance type and zone, and the lowest price of an Idle machine per type.
+ * The counts follow every change, so that no query walks all machines. They count real states. */
 #ifndef SHARD_CORE_TALLY_H
 #define SHARD_CORE_TALLY_H
 #include "base/map.h"
@@ -9,11 +8,11 @@
 #include "model/penalty.h"
 #include "shard/state/inventory.h"
 
-struct tally_entry { /* of one type or zone, its name behind it; gone with its last machine */
+struct tally_entry { /* counts of one type or zone; the name follows; freed with its last machine */
     struct str name;
     uint32_t machines, idle, speculative;
-    /* The lowest price of an Idle one and how many have it; 0 of them while some are Idle: it is
-     * not known, and looked for when somebody asks. */
+    /* The lowest price of an Idle machine, and how many Idle machines have that price. If the count
+     * is 0 although machines are Idle, the price is unknown, and the next query computes it. */
     double cheapest;
     uint32_t cheapest_count;
 };
@@ -24,23 +23,24 @@ struct tally {
 void tally_init(struct tally *tally, uint64_t seed);
 void tally_deinit(struct tally *tally);
 
-/* Where a machine is counted. Holds no text of it, so it outlives the record. */
+/* The entries that count a machine. Contains no text of the machine, so can outlive the record. */
 struct tally_place {
-    struct tally_entry *type, *zone; /* NULL: it has none */
+    struct tally_entry *type, *zone; /* NULL: the machine has none */
     uint32_t *bucket;
     enum machine_state state;
     double price;
 };
-/* Makes room for the machine where there is none, so that counting cannot fail. ERR_NOMEM. */
+/* Finds or creates the entries of a machine, so that counting cannot fail. ERR_NOMEM. */
 enum err tally_find(struct tally *tally, const struct machine *machine,
                     struct tally_place *ret_place);
-/* Counts it here instead of there; NULL: it appears, it goes. */
+/* Moves a machine's count from one place to another. `from` NULL: the machine is new. `to` NULL:
+ * the machine is removed. */
 void tally_move(struct tally *tally, const struct tally_place *from, const struct tally_place *to);
-/* It was looked for and is not counted here after all. */
+/* The entries were found with tally_find(), but the machine is not counted there. */
 void tally_leave(struct tally *tally, const struct tally_place *place);
 
-/* NULL: no machine of that type. */
+/* NULL: no machine has that type. */
 const struct tally_entry *tally_type(const struct tally *tally, struct str type);
-/* Of the Idle machines of a type; 0 when there is none. */
+/* Lowest price of the Idle machines of a type; 0 if none is Idle. */
 double tally_cheapest(struct tally *tally, const struct inventory *inventory, struct str type);
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What people and the coordinator read: the verdicts of the last cycle, gauges, the summary. */
+/* The data for people and the coordinator: verdicts of the last cycle, gauges, the summary. */
 #include <stdlib.h>
 
 #include "shard/core/running_actions.h"
@@ -27,7 +27,8 @@ static bool amounts_copy(struct arena *arena, const struct amounts *from, struct
     return true;
 }
 
-/* The row itself when the needs table has it; a folded one is the engine's, and is copied. */
+/* Returns the row itself if it is in the needs table. A folded row belongs to the decision engine
+ * and is copied. */
 static const struct demand *need_keep(struct arena *arena, const struct demand *need)
 {
     const struct demand_set *set = &need->cluster->set;
@@ -124,7 +125,7 @@ static int compare_rows(const void *left, const void *right)
         return x->arrival_unix_ns < y->arrival_unix_ns ? -1 : 1;
     order = str_compare(x->key.cluster, y->key.cluster);
     if (order) return order;
-    return a < b ? -1 : 1; /* the order of Needs */
+    return a < b ? -1 : 1; /* the order of the Needs */
 }
 
 enum err core_inspect(const struct core *core, struct str cluster, uint32_t limit,
@@ -201,7 +202,7 @@ enum err core_summary(const struct core *core, struct arena *arena,
     return ERR_OK;
 }
 
-/* --- machines that are alike to who pays for them: the cohorts, with fewer differences --- */
+/* --- holdings: cohorts merged by what matters for cost --- */
 
 static struct str posting_name(const struct inventory *inv, uint32_t slot)
 {
@@ -271,9 +272,9 @@ enum err core_holdings(const struct core *core, size_t cohorts_max, struct arena
     return ERR_OK;
 }
 
-/* --- machines that nobody acts on for now --- */
+/* --- machines in back-off --- */
 
-enum { LOOKED_MOST = 65536 }; /* works; in a fleet where so many rest the first show enough */
+enum { LOOKED_MOST = 65536 }; /* work records examined; enough of a larger fleet */
 
 static int resting_compare(const void *a, const void *b)
 {
@@ -282,7 +283,7 @@ static int resting_compare(const void *a, const void *b)
     return str_compare(x->machine, y->machine);
 }
 
-/* False: nothing keeps the shard from acting on the machine, or the provider works on it. */
+/* False: the shard may act on the machine, or the provider works on it. */
 static bool work_rests(const struct machine_work *w, mono_time now, struct rest *ret_rest)
 {
     mono_time end = {w->due.due};
@@ -324,7 +325,7 @@ enum err core_resting(struct core *core, size_t most, mono_time now, struct aren
             if (!work_rests(w, now, &rest)) continue;
             view.total++;
             if (view.count == most) continue;
-            arena_reset(&core->scratch); /* a thousand records at most, each of its own */
+            arena_reset(&core->scratch); /* at most a thousand records, one at a time */
             if (core_get(core, str_of(w->id, w->id_len), &entry)) continue;
             machines[view.count++] = (struct resting){.machine = entry.machine.id,
                                                       .cluster = entry.machine.cluster,

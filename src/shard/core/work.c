@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the shard has to do with machines that have no task: why and when it looks at them again.
- * Decide thread.
+/* The pending work for machines without a task: why and when the shard looks at them again. Decide
+ * thread.
  *
- *           async ack          lasts           still passes
+ *           async ack          lasts           still passing
  *   task ------------> PASSING -----> (Get) ----------------> the call again
  *    |   no answer                      | answered
- *    +----------------> DOUBT --> (Get) +--> what it says is believed
+ *    +----------------> DOUBT --> (Get) +--> the reported state is accepted
  *    |   not sent                       |
  *    +----------------> PASSING ---------------------------> the call again
  *    |   refused                        |
- *    +----------------> REFUSED ..rests..> (Get)
+ *    +----------------> REFUSED ..back-off..> (Get)
  *
- *   the provider says Failed --> FAILED ..rests..> Delete --> refused: FAILED, a longer rest
+ *   the provider reports Failed --> FAILED ..back-off..> Delete --> refused: FAILED again
+ *   drained by its operator, Drain refused or not done, still Configured
+ *                               --> DRAINED ..back-off..> Drain
  *
- *   drained by its operator, Drain refused or not done, still Configured --> DRAINED ..rests..> Drain
- *
- * Back-off doubles with every refusal in a row and is forgotten when an action of the machine came
- * to its end, or after a time without any. It is spread by the machine's id, so that a thousand
- * machines that failed together are not tried together. */
+ * The back-off doubles with every refusal in a row. It is reset when an action of the machine
+ * succeeds, or after a time without refusals. It is spread by the machine's id, so that a thousand
+ * machines that failed together are not retried together. */
 #include <stdlib.h>
 
 #include "base/memory.h"
@@ -85,11 +85,11 @@ void work_due(struct core *core, struct machine_work *w, mono_time due)
 {
     enum err err = heap_put(&core->running->due, &w->due, due.ms);
 
-    assert(!err); /* room was taken with the machine_work */
+    assert(!err); /* the room was reserved with the machine_work */
     (void)err;
 }
 
-/* A new reason; what the old one remembered for itself goes. */
+/* Changes the kind of work and clears the data of the previous kind. */
 static void work_become(struct core *core, struct machine_work *w, enum work_kind kind)
 {
     kind_release(core->needs, w->kind_held);
@@ -115,9 +115,9 @@ void work_forget(struct core *core, struct machine_work *w)
     work_settle(core, w);
 }
 
-/* --- pauses --- */
+/* --- back-off --- */
 
-/* Doubles with every time in a row. */
+/* Doubles with each time in a row. */
 static uint64_t backoff_ms(uint64_t first_ms, uint64_t most_ms, uint8_t times)
 {
     uint64_t ms = first_ms;
@@ -134,7 +134,7 @@ static uint64_t rest_ms(const struct core *core, const struct machine_work *w, b
     return ms - str_hash(work_id(w), w->refusals) % (ms / 4 + 1);
 }
 
-/* When a passing state has lasted too long. A drain may take its grace and then some. */
+/* Returns when a passing state has lasted too long. A drain gets time beyond its grace period. */
 static mono_time stuck_at(const struct core *core, const struct machine_work *w,
                           enum machine_state state)
 {
@@ -166,7 +166,7 @@ static void work_get(struct core *core, struct machine_work *w)
     struct effect *effect;
 
     assert(!w->asked);
-    work_due(core, w, mono_after(core->now, 1)); /* whatever keeps us from asking, a cycle tries */
+    work_due(core, w, mono_after(core->now, 1)); /* without a Get a later cycle tries again */
     if (h->asking >= asking_most(core) || text_copy(&core->out->arena, work_id(w), &id)) return;
     effect = effects_add(core->out, EFFECT_GET);
     if (!effect) return;
@@ -178,14 +178,14 @@ static void work_get(struct core *core, struct machine_work *w)
     work_due(core, w, mono_after(core->now, effect->timeout_ms + OVERDUE_MS));
 }
 
-/* --- how a task leaves its machine --- */
+/* --- work left by a task --- */
 
 static uint32_t cluster_hash(const struct core *core, struct str cluster)
 {
-    return (uint32_t)str_hash(cluster, core->options.seed) | 1; /* never 0 */
+    return (uint32_t)str_hash(cluster, core->options.seed) | 1; /* never 0, because 0 means none */
 }
 
-/* What lasts: the start of a passing state, and what its call needs when it is made again. */
+/* Stores what outlives the task: start of the passing state, and data for repeating its call. */
 static void work_remember(struct core *core, struct machine_work *w,
                           const struct machine_task *task)
 {
@@ -194,7 +194,7 @@ static void work_remember(struct core *core, struct machine_work *w,
     w->grace_ms = task->grace_ms;
     if (task->drained) w->drained_for = cluster_hash(core, task->cluster);
     if (task->kind && kind_hold(core->needs, &task->kind->profile, &w->kind_held))
-        w->kind_held = NULL; /* then it is looked for in the demand */
+        w->kind_held = NULL; /* the demand is searched for the profile instead */
 }
 
 void work_passing(struct core *core, const struct machine_task *task)
@@ -203,7 +203,7 @@ void work_passing(struct core *core, const struct machine_task *task)
 
     work_become(core, w, WORK_PASSING);
     work_remember(core, w, task);
-    /* Made again it has its time again. */
+    /* A repeated call gets the full time again. */
     work_due(core, w,
              task->cause == CAUSE_STUCK ? mono_after(core->now, core->options.stuck_ms)
                                         : stuck_at(core, w, call_rules[task->step].passing));
@@ -242,8 +242,8 @@ bool running_call_may_run(const struct core *core, struct str machine, enum mach
 
 void work_unsent(struct core *core, const struct machine_task *task)
 {
-    /* Half as long again as it has tried, so that a provider that is away for an hour is not asked
-     * for everything with every cycle. */
+    /* Half the time it has already tried, so that a provider that is away for an hour is not called
+     * for all machines in every cycle. */
     uint64_t ms = mono_elapsed_ms(task->since, core->now) / 2;
     struct machine_work *w = task->work;
 
@@ -277,7 +277,7 @@ static bool work_is_drained(const struct core *core, const struct machine_work *
            w->drained_for == cluster_hash(core, machine->cluster);
 }
 
-/* It rests as long as a refusal asks for. */
+/* The back-off is that of a refusal. */
 static void work_drained(struct core *core, struct machine_work *w)
 {
     uint32_t cluster = w->drained_for;
@@ -294,12 +294,13 @@ void work_failed(struct core *core, struct machine_work *w, bool most)
     work_due(core, w, mono_after(core->now, rest_ms(core, w, most)));
 }
 
-/* Nothing is to be done about it. Refusals are remembered for as long as the longest rest. */
+/* Nothing is to be done about the machine. Refusals are remembered for as long as the longest
+ * back-off. */
 void work_quiet(struct core *core, struct machine_work *w)
 {
     work_become(core, w, WORK_QUIET);
     if (w->task) return;
-    if (w->asked) /* its answer ends it */
+    if (w->asked) /* the answer of the Get ends the work */
         work_due(core, w, mono_after(core->now, core->options.execute_timeout_ms + OVERDUE_MS));
     else if (w->refusals)
         work_due(core, w, mono_after(core->now, core->options.rest_most_ms));
@@ -309,8 +310,7 @@ void work_quiet(struct core *core, struct machine_work *w)
 
 void work_unplan(struct core *core, struct machine_work *w)
 {
-    /* Usually nothing is planned any more. Without memory it stays planned until the machine is
-     * looked at again. */
+    /* Usually no plan exists any more. Without memory the plan stays until the next look. */
     if (inventory_unplan(core->inventory, work_id(w)) != ERR_NOMEM || w->kind != WORK_QUIET) return;
     work_become(core, w, WORK_DOUBT);
     if (!w->asked) work_due(core, w, core->now);
@@ -321,12 +321,13 @@ void work_look(struct core *core, struct str machine, enum machine_state said)
     struct inventory_entry entry;
     struct machine_work *w;
 
-    if (state_passes(said)) return; /* the end of it will be said, too */
+    if (state_passes(said)) return; /* a later record will report the end of the passing state */
     if (core_get(core, machine, &entry) || entry.machine.state == said) return;
     w = work_make(core, machine);
-    if (!w) core->full_list_wanted = true;                              /* which says it again */
+    /* a full List repeats the record */
+    if (!w) core->full_list_wanted = true;
     if (!w || w->kind == WORK_REFUSED || w->kind == WORK_DOUBT) return; /* it is asked for */
-    work_kind_set(core, w, WORK_DOUBT); /* what else is remembered stays */
+    work_kind_set(core, w, WORK_DOUBT);                                 /* the other fields stay */
     if (!w->asked) work_due(core, w, core->now);
 }
 
@@ -359,12 +360,12 @@ void running_unreserve(struct core *core, struct str machine)
     if (w) work_settle(core, w);
 }
 
-/* A passing state that nobody of us began, or whose beginning we do not remember. */
+/* A passing state that no task of ours started, or whose start was forgotten. */
 static void work_passing_seen(struct core *core, struct machine_work *w, enum machine_state state)
 {
     work_become(core, w, WORK_PASSING);
     w->since = core->now;
-    if (state == MACHINE_DRAINING) w->grace_ms = RECLAIM_GRACE_MS; /* the longest there is */
+    if (state == MACHINE_DRAINING) w->grace_ms = RECLAIM_GRACE_MS; /* the longest grace period */
     work_due(core, w, stuck_at(core, w, state));
 }
 
@@ -372,8 +373,8 @@ void running_changed(struct core *core, const struct machine *machine, enum mach
 {
     struct machine_work *w = work_find(core, machine->id);
 
-    if (!w) return;      /* of a passing or Failed one there is room: running_reserve() */
-    w->stale = w->asked; /* what Get has seen may be older than this */
+    if (!w) return;      /* for a passing or Failed machine running_reserve() has made room */
+    w->stale = w->asked; /* the result of the Get may be older than this record */
     if (state_passes(machine->state)) {
         work_passing_seen(core, w, machine->state);
         return;
@@ -390,13 +391,13 @@ void running_changed(struct core *core, const struct machine *machine, enum mach
         work_drained(core, w);
     else if (machine->state == MACHINE_CONFIGURED && from != MACHINE_FAILED)
         work_forget(core, w);
-    else /* what a refused drain left Failed serves on, and rests all the same */
+    else /* a machine left Failed by a refused drain may still serve, but keeps its back-off */
         work_quiet(core, w);
 }
 
 /* --- answers of Get --- */
 
-/* The record is believed and in the tables; what is left to do about the machine? */
+/* The record was accepted. Decides what is left to do about the machine. */
 static void got_settle(struct core *core, struct str machine)
 {
     struct machine_work *w = work_find(core, machine);
@@ -413,7 +414,7 @@ static void got_settle(struct core *core, struct str machine)
             work_due(core, w, stuck_at(core, w, entry.machine.state));
         }
     } else if (w->kind == WORK_REFUSED && entry.machine.state == MACHINE_FAILED) {
-        /* It has rested, and the provider calls it Failed as well: given back now. */
+        /* The back-off is over and the provider also reports Failed: the machine is deleted now. */
         work_become(core, w, WORK_FAILED);
         work_due(core, w, core->now);
     } else if (entry.machine.state == MACHINE_FAILED) {
@@ -425,7 +426,7 @@ static void got_settle(struct core *core, struct str machine)
     }
 }
 
-/* Get said nothing we can use. */
+/* The Get returned no usable answer. */
 static void got_nothing(struct core *core, struct machine_work *w)
 {
     struct inventory_entry entry;
@@ -433,7 +434,7 @@ static void got_nothing(struct core *core, struct machine_work *w)
     if (w->tries < UINT8_MAX) w->tries++;
     if (w->kind == WORK_DOUBT && w->tries >= DOUBT_TRIES_MOST &&
         !core_get(core, work_id(w), &entry) && machine_state_stable(entry.machine.state)) {
-        core->full_list_wanted = true; /* until then nothing acts on the machine */
+        core->full_list_wanted = true; /* until then no action begins on the machine */
         work_quiet(core, w);
         return;
     }
@@ -447,14 +448,14 @@ void core_got(struct core *core, struct str machine, const struct call_answer *a
     bool stale;
 
     core_begin(core, now, out);
-    if (!w || !w->asked) return; /* too late, or nobody asked */
+    if (!w || !w->asked) return; /* too late, or no Get was sent */
     stale = w->stale || task_find(core, machine);
     w->asked = w->stale = false;
     core->running->asking--;
     if (w->kind == WORK_QUIET) {
         work_quiet(core, w);
     } else if (stale) {
-        if (w->kind == WORK_DOUBT || w->kind == WORK_DRAINED) /* the others have their time */
+        if (w->kind == WORK_DOUBT || w->kind == WORK_DRAINED) /* other kinds keep their deadline */
             work_due(core, w, w->kind == WORK_DOUBT ? now : w->until);
     } else if (answer->end == CALL_NOT_FOUND) {
         reconcile_gone(core, machine);
@@ -473,8 +474,8 @@ void core_got(struct core *core, struct str machine, const struct call_answer *a
 
 /* --- what is due --- */
 
-/* What the machine was bought for: remembered, demanded, or, after a restart and with nobody who
- * demands it any more, as its stamp names it. NULL: unknown. */
+/* The profile that the machine was bought for: stored, or from the demand. After a restart without
+ * such demand, from the machine's stamp. NULL: unknown. */
 static const struct profile *work_profile(struct core *core, const struct machine_work *w,
                                           const struct machine *m)
 {
@@ -503,7 +504,7 @@ static void work_call_again(struct core *core, struct machine_work *w, const str
 
     w->again = false;
     action.key.cluster = action.cluster;
-    /* Nobody knows any more what to ask a blob for: looked at again in a while. */
+    /* The profile for the blob request is unknown: look at the machine again later. */
     if ((action.kind == ACTION_BOOTSTRAP && !profile) ||
         task_open(core, &action, profile, CAUSE_STUCK, &task)) {
         w->since = core->now;
@@ -520,7 +521,7 @@ static void work_give_back(struct core *core, struct machine_work *w, const stru
     struct action action = {.kind = ACTION_DELETE, .machine = m->id, .cluster = m->cluster};
     struct machine_task *task;
 
-    if (task_open(core, &action, NULL, CAUSE_FAILED, &task)) /* full: derived again */
+    if (task_open(core, &action, NULL, CAUSE_FAILED, &task)) /* full: derived again later */
         work_due(core, w, mono_after(core->now, 1));
 }
 
@@ -529,7 +530,7 @@ static void work_run(struct core *core, struct machine_work *w)
     bool may_act = core_acts(core);
     struct inventory_entry entry;
 
-    if (w->asked) { /* not even the driver's deadline was heard of */
+    if (w->asked) { /* the driver did not even report a timeout */
         w->asked = false;
         core->running->asking--;
         if (w->kind != WORK_QUIET) {
@@ -541,7 +542,7 @@ static void work_run(struct core *core, struct machine_work *w)
         work_forget(core, w);
         return;
     }
-    if (core_get(core, work_id(w), &entry)) { /* no memory to look at it */
+    if (core_get(core, work_id(w), &entry)) { /* no memory to read the record */
         work_due(core, w, mono_after(core->now, DOUBT_FIRST_MS));
         return;
     }
@@ -576,9 +577,10 @@ static int compare_since(const void *left, const void *right)
     return str_compare(work_id(a), work_id(b));
 }
 
-/* A List that takes long says nothing meanwhile, and a provider that acks before it is done says
- * the end by List only: what passes is asked for, the longest first, so that what is created can
- * serve. Without memory the List is waited for. */
+/* A List that takes long provides no news in the meantime, but a provider that answers before the
+ * operation is done reports the end by List only. So machines in a passing state are queried by
+ * Get, the longest first, so that created machines can serve. Without memory the List is
+ * awaited. */
 static void works_get_instead_of_list(struct core *core)
 {
     struct running_actions *h = core->running;
@@ -607,7 +609,7 @@ void works_run(struct core *core)
         struct machine_work *w;
         if (!node) break;
         w = CONTAINER_OF(node, struct machine_work, due);
-        arena_reset(&core->scratch); /* thousands may be due */
+        arena_reset(&core->scratch); /* thousands of machines may be due in one event */
         if (w->task)
             task_due(core, w->task);
         else

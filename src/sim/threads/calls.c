@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What blocking code asks of the system beside threads: time, chance, descriptors of events and
- * timers, and a loop of its own, which here is the process's. */
+/* System calls of blocking code other than threads: time, randomness, event and timer descriptors,
+ * and a real_io loop, which in the simulation is the loop of the process. */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "io/real.h"
 #include "sim/threads/internal.h"
 
-enum { DESCRIPTOR_FIRST = 1 << 20 }; /* above every real one */
+enum { DESCRIPTOR_FIRST = 1 << 20 }; /* above all real descriptors */
 
 /* -- time and chance -- */
 int __real_clock_gettime(clockid_t, struct timespec *);
@@ -53,7 +53,7 @@ struct descriptor {
     struct list link;
     struct sim_threads *process;
     int number;
-    uint64_t count; /* of an event; of a timer, 1 when it rang */
+    uint64_t count; /* value of an event; for a timer, 1 when it has fired */
     struct timer rings;
 };
 
@@ -129,7 +129,7 @@ int __wrap_timerfd_settime(int number, int flags, const struct itimerspec *at,
     uint64_t ns = (uint64_t)at->it_value.tv_sec * 1000000000u + (uint64_t)at->it_value.tv_nsec;
 
     if (!d) return __real_timerfd_settime(number, flags, at, ret_old);
-    if (!(flags & TFD_TIMER_ABSTIME)) abort(); /* nobody asks for another kind */
+    if (!(flags & TFD_TIMER_ABSTIME)) abort(); /* no caller uses another kind */
     d->count = 0;
     timer_stop(&d->rings);
     if (ns) timer_start(&d->rings, (mono_time){(ns + NS_PER_MS - 1) / NS_PER_MS});
@@ -198,8 +198,8 @@ int __wrap_close(int number)
     return 0;
 }
 
-/* -- a loop of its own -- */
-struct loop_here { /* what a struct real_io is in a world */
+/* -- a real_io loop -- */
+struct loop_here { /* the simulated struct real_io */
     struct sim_threads *process;
     bool stopped;
 };
@@ -224,7 +224,7 @@ struct io *__wrap_real_io_io(struct real_io *real)
     return threads_here() ? ((struct loop_here *)real)->process->io : __real_real_io_io(real);
 }
 
-/* The world turns the loop; its thread only waits for the end. */
+/* The simulation runs the loop; the loop's thread only waits for the end. */
 void __real_real_io_run(struct real_io *);
 void __wrap_real_io_run(struct real_io *real)
 {
@@ -254,7 +254,7 @@ void __real_real_io_turn(struct real_io *, bool);
 void __wrap_real_io_turn(struct real_io *real, bool wait)
 {
     if (threads_here())
-        threads_loop_passes(); /* it turns anyway */
+        threads_loop_passes(); /* the loop runs anyway */
     else
         __real_real_io_turn(real, wait);
 }
@@ -266,7 +266,7 @@ void __wrap_real_io_close(struct real_io *real)
         __real_real_io_close(real);
         return;
     }
-    /* What was posted and deferred before is done first, as the real one does it. */
+    /* Runs everything posted and deferred so far, as the real function does. */
     for (int i = 0; real && i < 2; i++) threads_loop_passes();
     free(real);
 }

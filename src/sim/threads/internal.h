@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What threads.c and calls.c share. */
+/* Declarations shared by threads.c and calls.c. */
 #ifndef SIM_THREADS_INTERNAL_H
 #define SIM_THREADS_INTERNAL_H
 #include <time.h>
@@ -10,13 +10,13 @@
 struct thread;
 struct descriptor;
 struct sim_threads {
-    struct list link; /* of all processes */
+    struct list link; /* in the list of all processes */
     struct io *io;
     struct list threads, ready;
     uint64_t threads_made;
-    struct post post; /* ready ones are run by it */
+    struct post post; /* runs the ready threads */
     bool posted;
-    struct thread *loop_thread; /* in real_io_run */
+    struct thread *loop_thread; /* the thread in real_io_run */
     struct list descriptors;
     int next_descriptor;
     void (*ended)(void *owner);
@@ -24,13 +24,13 @@ struct sim_threads {
 };
 #define SIM_THREADS_FOREVER UINT64_MAX
 
-struct sim_threads *threads_here(void); /* of the process whose turn it is; NULL: none such */
+struct sim_threads *threads_here(void); /* the threads of the process in its turn; NULL: none */
 uint64_t threads_now_ns(const struct sim_threads *threads);
-/* The calling fiber: until `what` is woken, or that moment of the process's monotonic clock. False:
- * the moment came. */
+/* Blocks the calling fiber until `what` is woken or the process's monotonic clock reaches
+ * `until_ns`. False: the time was reached. */
 bool thread_wait(const void *what, uint64_t until_ns);
 void thread_wake(const void *what, bool all);
-struct thread *thread_self(void); /* NULL: it is the loop's own turn, which may not wait */
-void threads_loop_passes(void);   /* until what is posted now has run */
+struct thread *thread_self(void); /* NULL: the loop's own turn, which must not block */
+void threads_loop_passes(void);   /* waits until everything posted so far has run */
 void descriptors_free(struct sim_threads *threads);
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fibers, and what pthread_* means among them.
+/* Fibers, and the pthread_* functions for them.
  *
- * A mutex's own memory holds who has it, and a condition's which clock its deadlines are of; zeroed
- * ones are new ones, as PTHREAD_*_INITIALIZER makes them. A pthread_t is a number. A fiber that waits is
- * found by the address it waits for, in the order of arrival. */
+ * The memory of a mutex stores its owner, and the memory of a condition stores the clock of its
+ * deadlines. Zeroed memory is a new object, as with PTHREAD_*_INITIALIZER. A pthread_t is a number.
+ * Waiting fibers are found by the address that they wait for, in the order of arrival. */
 #include "sim/threads/threads.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include "sim/sim.h"
 #include "sim/threads/internal.h"
 
-/* A sanitizer that looks at stacks has to know of each. */
+/* A sanitizer that checks stacks must be notified of each stack. */
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
@@ -34,7 +34,7 @@ enum { STACK_BYTES = 512 * 1024, STAND_BACK_ONE_IN = 16, STACKS_KEPT = 64 };
 struct thread {
     struct list of_process, waiting; /* waiting: in ready, or in `waiters` */
     struct sim_threads *process;
-    uint64_t number; /* its pthread_t */
+    uint64_t number; /* the thread's pthread_t */
     ucontext_t context;
     void *stack, *fake_stack;
     void *(*run)(void *arg);
@@ -43,16 +43,16 @@ struct thread {
     struct timer alarm;
     bool late, over, detached;
 };
-struct lock { /* in a pthread_mutex_t */
+struct lock { /* stored in a pthread_mutex_t */
     const void *owner;
 };
-struct condition { /* in a pthread_cond_t */
+struct condition { /* stored in a pthread_cond_t */
     clockid_t clock;
 };
 static_assert(sizeof(struct lock) <= sizeof(pthread_mutex_t), "a lock fits");
 static_assert(sizeof(struct condition) <= sizeof(pthread_cond_t), "a condition fits");
 
-/* One world runs at a time, in one thread. */
+/* One simulation runs at a time, in one thread. */
 static struct list processes = {&processes, &processes}, waiters = {&waiters, &waiters};
 static struct thread *current;
 static ucontext_t scheduler;
@@ -102,7 +102,7 @@ static void *stack_take(void)
 
 static void stack_give_back(void *stack)
 {
-    FORGET_STACK(stack, STACK_BYTES); /* its frames never returned */
+    FORGET_STACK(stack, STACK_BYTES); /* the frames on the stack never returned */
     if (stack_count < STACKS_KEPT)
         stacks[stack_count++] = stack;
     else
@@ -146,7 +146,7 @@ static void enter(void)
     switch_to_scheduler(t);
 }
 
-/* -- who goes on -- */
+/* -- waking -- */
 static void ready(struct thread *t)
 {
     struct sim_threads *p = t->process;
@@ -184,7 +184,7 @@ static void threads_run_one(struct thread *t)
     if (!t->over) return;
     stack_give_back(t->stack);
     t->stack = NULL;
-    thread_wake(t, true); /* who joins it */
+    thread_wake(t, true); /* wakes the threads that join this thread */
 }
 
 static void threads_run_ready(struct post *post)
@@ -195,7 +195,7 @@ static void threads_run_ready(struct post *post)
 
     p->posted = false;
     list_init(&batch);
-    list_splice(&batch, &p->ready); /* what these make ready has its turn after the loop's own */
+    list_splice(&batch, &p->ready); /* threads that become ready run after the loop's own turn */
     for (struct thread *t; (t = draw_ready(&batch, p));) threads_run_one(t);
     LIST_EACH_SAFE(&p->threads, node, following)
     {
@@ -279,7 +279,7 @@ void thread_wake(const void *what, bool all)
 }
 
 /* -- threads of a process -- */
-/* Its number is the next. */
+/* Creates a thread with the next number. */
 static void make(struct sim_threads *p, bool detached, void *(*run)(void *), void *arg)
 {
     struct thread *t = calloc(1, sizeof *t);
@@ -343,7 +343,7 @@ void sim_threads_free(struct sim_threads *p)
     free(p);
 }
 
-/* -- pthread_*: the names are the linker's -- */
+/* -- pthread_*: the linker defines these names (--wrap) -- */
 
 int __real_pthread_create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 int __wrap_pthread_create(pthread_t *ret, const pthread_attr_t *a, void *(*run)(void *), void *arg)
@@ -404,7 +404,7 @@ static const void *who(void)
     return current ? (const void *)current : &the_loop;
 }
 
-/* The loop's turn waits by letting others go on, which have to be ready. */
+/* The loop's turn waits by running other threads, of which at least one must be ready. */
 static void let_others_run(void)
 {
     struct sim_threads *p = threads_here();

@@ -4,13 +4,14 @@
 #define SIM_THREADS_THREADS_H
 #include "io/io.h"
 
-/* Opens in a turn of the process. `ended` comes in a turn, or after the process died, when its last
- * thread is over; it frees what is left, sim_threads_free() included. Aborts without memory. */
+/* Call in a turn of the process. `ended` is called when the last thread has ended, in a turn or
+ * after the process died. `ended` frees everything, including this struct (sim_threads_free()).
+ * Aborts if out of memory. */
 struct sim_threads *sim_threads_open(struct io *io, void (*ended)(void *owner), void *owner);
 void sim_threads_free(struct sim_threads *threads);
-/* What pthread_create does, for the first one. */
+/* Starts the first thread, like pthread_create. */
 void sim_threads_start(struct sim_threads *threads, void *(*run)(void *arg), void *arg);
-/* For those who write tests of blocking code: sleeps, or until somebody wakes `what`. */
+/* For tests of blocking code: sleeps for `ms`, or until `what` is woken. */
 void sim_thread_sleep(const void *what, uint64_t ms);
 void sim_thread_wake(const void *what);
 #endif

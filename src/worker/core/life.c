@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Times of a worker: its next beat, how long the last answer is good, and the fence. Every function
- * that takes a time asserts that the fence was looked at. Pure. */
+/* Times of a worker: the next heartbeat, the validity of the last answer, and the fence. Every
+ * function with a time asserts that the fence was checked. No I/O. */
 #include "worker/core/life.h"
 
 enum {
     JITTER_PARTS = 1000,
-    JITTER_SPREAD = 100, /* interval x uniform(0.9, 1.0) */
+    JITTER_SPREAD = 100, /* jitter: the interval times a random factor from 0.9 to 1.0 */
     REFUSED_MAX_MS = 10000,
     REFUSED_DOUBLINGS = 16,
 };
 
-/* A longer lease moves the service's verdict by as much, so the fence may move too; the margin
- * between the two stays what the configuration made it. */
+/* A longer lease delays the service's verdict by the same time, so the fence may be later too. The
+ * margin between verdict and fence stays as configured. */
 static uint64_t good_until_ms(const struct worker_life *life, boot_time sent, uint64_t lease_ms)
 {
     uint64_t usual = 2 * life->base_ms;
@@ -23,11 +23,11 @@ static void life_check(const struct worker_life *life)
 {
     uint64_t promised = good_until_ms(life, life->good_sent, life->good_lease_ms);
 
-    assert(!life->holding || life->registered);                 /* I1 */
-    assert(!life->registered || life->answered);                /* I1 */
-    assert(!life->answered || life->good_until.ms <= promised); /* I2 */
-    assert(life->fence_ms <= life->options.fence_ms);           /* I3 */
-    assert(life->interval_ms >= life->options.interval_ms);     /* I4 */
+    assert(!life->holding || life->registered);                 /* invariant I1 of life.h */
+    assert(!life->registered || life->answered);                /* invariant I1 */
+    assert(!life->answered || life->good_until.ms <= promised); /* invariant I2 */
+    assert(life->fence_ms <= life->options.fence_ms);           /* invariant I3 */
+    assert(life->interval_ms >= life->options.interval_ms);     /* invariant I4 */
 }
 
 void life_init(struct worker_life *life, const struct life_options *options, boot_time now)
@@ -52,7 +52,7 @@ enum life_phase life_phase(const struct worker_life *life)
 
 bool life_fence_falls(struct worker_life *life, boot_time now)
 {
-    assert(now.ms >= life->seen.ms); /* I5 */
+    assert(now.ms >= life->seen.ms); /* invariant I5 */
     life_check(life);
     life->seen = now;
     if (!life->answered || now.ms <= life->good_until.ms) return false;
@@ -70,7 +70,7 @@ boot_time life_good_until(const struct worker_life *life)
     return life->answered && life->registered ? life->good_until : (boot_time){0};
 }
 
-/* -- beats -- */
+/* -- heartbeats -- */
 
 void life_beat_sent(struct worker_life *life, boot_time now)
 {
@@ -96,11 +96,11 @@ enum life_answer life_answered(struct worker_life *life, boot_time sent, uint64_
 {
     uint64_t good_until = good_until_ms(life, sent, lease_ms);
 
-    assert(now.ms == life->seen.ms); /* the fence was looked at */
+    assert(now.ms == life->seen.ms); /* the fence was checked at this time */
     assert(sent.ms <= now.ms);
-    if (coord_epoch < life->coord_epoch) return LIFE_STALE; /* I5 */
+    if (coord_epoch < life->coord_epoch) return LIFE_STALE; /* invariant I5 */
     life->coord_epoch = coord_epoch;
-    if (now.ms > good_until) return LIFE_STALE; /* too old to promise anything */
+    if (now.ms > good_until) return LIFE_STALE; /* the answer is too old to allow anything */
     if (!life->answered || good_until > life->good_until.ms) {
         life->good_until.ms = good_until;
         life->good_sent = sent;
@@ -116,7 +116,7 @@ bool life_advised(struct worker_life *life, uint64_t interval_ms)
 {
     uint64_t wanted = max_u64(interval_ms, life->options.interval_ms);
 
-    if (wanted < life->interval_ms) life->interval_ms = wanted; /* shorter is always safe */
+    if (wanted < life->interval_ms) life->interval_ms = wanted; /* a shorter one is always safe */
     return wanted > life->interval_ms && life->registered;
 }
 
@@ -143,7 +143,7 @@ uint64_t life_refused(struct worker_life *life)
     return pause;
 }
 
-/* -- standing with the service -- */
+/* -- registration -- */
 
 uint64_t life_fence_ms(const struct worker_life *life, const struct life_terms *terms)
 {
@@ -165,12 +165,12 @@ void life_registered(struct worker_life *life, uint64_t interval_ms, const struc
     life->fence_ms = life_fence_ms(life, terms);
     life->coordinator_fence_ms = terms->fence_ms;
     life->base_ms = max_u64(life->options.interval_ms, terms->interval_ms);
-    if (!life->answered) return; /* fenced meanwhile: the next answer asks again */
+    if (!life->answered) return; /* fenced: a later answer asks again */
     life->good_until.ms =
         min_u64(life->good_until.ms, good_until_ms(life, life->good_sent, life->good_lease_ms));
     life->registered = true;
     life_check(life);
-    life_beat_now(life); /* READY */
+    life_beat_now(life); /* sends the phase READY at once */
 }
 
 void life_reset(struct worker_life *life)

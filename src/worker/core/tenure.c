@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rows of a worker's partitions, sorted by partition, each assignment a new array. Pure. */
+/* The rows of a worker's partitions, sorted by partition. Each assignment makes a new array. No
+ * I/O. */
 #include "worker/core/tenure.h"
 
 #include <stdlib.h>
@@ -20,13 +21,13 @@ static void tenures_check(const struct tenures *t)
 {
     for (size_t i = 0; i < t->count; i++) {
         const struct tenure *row = &t->rows[i];
-        assert(!i || row[-1].partition < row->partition);          /* I6 */
-        assert(row->state != TENURE_WORK || row->begun);           /* I7 */
-        assert(row->ack == ACK_NONE || row->state == TENURE_GONE); /* I8 */
+        assert(!i || row[-1].partition < row->partition);          /* invariant I6 of tenure.h */
+        assert(row->state != TENURE_WORK || row->begun);           /* invariant I7 */
+        assert(row->ack == ACK_NONE || row->state == TENURE_GONE); /* invariant I8 */
     }
 }
 
-/* Where it is, or where it would be. */
+/* The index of the partition's row, or the index where it would be inserted. */
 static size_t place_of(const struct tenures *t, uint32_t partition)
 {
     size_t low = 0, high = t->count;
@@ -108,7 +109,7 @@ static struct tenure row_after(const struct tenure *held, const struct grant *gr
 
     if (!newer && grant->token < held->token) return row; /* an old message */
     row.token = grant->token;
-    if (newer) { /* nothing was begun under this token */
+    if (newer) { /* no work was begun under the new token */
         row.begun = false;
         row.ack = ACK_NONE;
     }
@@ -116,7 +117,7 @@ static struct tenure row_after(const struct tenure *held, const struct grant *gr
         if (newer || row.state != TENURE_GONE) row.state = TENURE_LEAVE;
         return row;
     }
-    if (newer) row.state = TENURE_CLAIM; /* the store must hear of the token before we write */
+    if (newer) row.state = TENURE_CLAIM; /* store the token before writing */
     return row;
 }
 
@@ -137,7 +138,7 @@ enum err tenures_assign(struct tenures *t, uint64_t assignment_epoch, struct gra
     for (size_t i = 0; i < count; i++)
         rows[i] = row_after(tenures_find(t, grants[i].partition), &grants[i]);
     for (size_t i = 0; i < t->count;
-         i++) { /* both are sorted: a row that is not among the grants goes */
+         i++) { /* both lists are sorted; a row without a grant is dropped */
         while (at < count && rows[at].partition < t->rows[i].partition) at++;
         if (at == count || rows[at].partition != t->rows[i].partition) drop(owner, &t->rows[i]);
     }
@@ -153,7 +154,7 @@ enum err tenures_assign(struct tenures *t, uint64_t assignment_epoch, struct gra
 void tenures_drop_all(struct tenures *t, tenure_drop_fn *drop, void *owner)
 {
     for (size_t i = 0; i < t->count; i++) drop(owner, &t->rows[i]);
-    tenures_deinit(t); /* the epoch too: the next assignment is the first of another admission */
+    tenures_deinit(t); /* resets the epoch too: the next assignment is of a new registration */
 }
 
 void tenures_leave_all(struct tenures *t)
