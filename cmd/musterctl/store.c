@@ -259,7 +259,7 @@ const struct command store_command = COMMAND_TREE(
                     CTL_FILL({"key", NULL}), .prepare = store_del_prepare,
                     .check = store_outcome_check, .answer_only = true,
                     .done = "deleted {live}, revision {revision}")),
-    COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_STORE_LS, store_get, "[PREFIX]", 0, 1),
+    COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_STORE_LS, store_ls, "[PREFIX]", 0, 1),
             CTL_ACT(0, store_ls_act)),
     COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_STORE_WATCH, store_get, "[PREFIX]", 0, 1),
             CTL_ACT(BIT(5), store_watch_act)),

@@ -159,7 +159,7 @@ enum err ctl_rpc_fetch(struct ctl *ctl, const struct ctl_rpc *rpc, ProtobufCMess
 void ctl_rpc_print(struct ctl *ctl, const struct ctl_rpc *rpc, const ProtobufCMessage *answer);
 
 /* The action of a command: `act`, or else `rpc`. With an option --watch that is given it is done again
- * with every change of worker membership, --count times or until somebody interrupts it. */
+ * every second and printed when it changed, --count times or until somebody interrupts it. */
 struct ctl_action {
     ctl_fn *act;
     struct ctl_rpc rpc;

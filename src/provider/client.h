@@ -56,6 +56,7 @@ struct provider_options { /* its texts outlive the client */
     size_t kept_max;                      /* bytes of large requests kept; 0: 16 MiB */
     size_t list_max;                      /* bytes of one answer to List; 0: 2 GiB */
     uint64_t backoff_first_ms, backoff_max_ms; /* between dials; 0: as rpc/client.h */
+    uint64_t dial_timeout_ms;                  /* 0: as rpc/client.h */
     struct rpc_client_metrics *metrics;        /* may be NULL */
 };
 /* ERR_INVALID with a note (no address, or one that is none; no shard id; no epoch), ERR_NOMEM,

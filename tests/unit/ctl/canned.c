@@ -35,7 +35,7 @@ static const struct option options[] = {
     {.name = "number", .kind = OPTION_U64, .help = "x"},
     {.name = "standing", .kind = OPTION_ENUM, .choices = outputs, .fallback = "ANY", .help = "x"},
     {.name = "shards", .kind = OPTION_LIST, .help = "x"},
-    {.name = "shard", .kind = OPTION_STRING, .fallback = "s:7780", .help = "x"},
+    {.name = "shard", .kind = OPTION_STRING, .help = "x"},
     {.name = "cluster", .kind = OPTION_STRING, .help = "x"},
     {.name = "limit", .kind = OPTION_U64, .fallback = "0", .help = "x"},
     {.name = "prefix", .kind = OPTION_STRING, .fallback = "", .help = "x"},
@@ -202,9 +202,9 @@ enum err remote_open(const struct conf *conf, const char *request_id, struct rem
 }
 
 enum err remote_open_at(const struct conf *conf, enum remote_callee callee, const char *address,
-                        struct remote **ret_remote, struct note *note)
+                        size_t among, struct remote **ret_remote, struct note *note)
 {
-    (void)conf, (void)callee, (void)address, (void)note;
+    (void)conf, (void)callee, (void)address, (void)among, (void)note;
     return canned_remote(ret_remote);
 }
 
