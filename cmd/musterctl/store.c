@@ -196,6 +196,7 @@ static enum err store_watch_act(struct ctl *ctl)
     request.scope = ctl_bytes(conf_argument(ctl->conf, 0));
     request.raw = true;
     request.start_revision = conf_number(ctl->conf, "revision");
+    ctl_end_when_interrupted();
     return remote_stream(ctl->remote, REMOTE_READ_OF(STORE_PATH "Watch", muster__v1__watch),
                          &request.base, store_watch_on_message, ctl, &ctl->note);
 }

@@ -166,6 +166,8 @@ struct ctl_action {
     bool offline; /* it opens its connections itself */
 };
 enum err ctl_do(struct ctl *ctl);
+/* From now on Ctrl-C and SIGTERM end the process at once, with 0. For what has no other end. */
+void ctl_end_when_interrupted(void);
 
 /* Exit codes of every command that calls a coordinator. */
 #define CTL_EXITS (BIT(3) | BIT(6))

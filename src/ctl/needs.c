@@ -150,7 +150,6 @@ static void needs_add_json(struct needs_view *l, const Bigfleet__V1alpha1__NeedV
 static void needs_take_header(struct needs_view *l, const Bigfleet__V1alpha1__InspectNeedsHeader *h)
 {
     char time[RFC3339_CAP];
-
     const char *shard = l->shard ? l->shard : "", *colon = l->shard ? ": " : "";
 
     l->headed = true;

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "conf/nearest.h"
+#include "ctl/explain.h"
 
 #define CLAIMS_END "muster0" /* the byte after the slash */
 
@@ -197,7 +197,8 @@ static bool survey_is_address(const char *text)
 static enum err survey_look_up(struct ctl_survey *survey, const char *wanted, struct note *note)
 {
     enum err err = survey_ask_part(survey, SURVEY_SHARDS);
-    struct nearest nearest;
+    struct nearest_names near = {.wanted = wanted};
+    char hint[EXPLAIN_HINT_CAP];
 
     if (err) {
         *note = survey->why[SURVEY_SHARDS];
@@ -211,18 +212,14 @@ static enum err survey_look_up(struct ctl_survey *survey, const char *wanted, st
         survey_take_list(survey, survey->listed);
         return ERR_OK;
     }
-    nearest_init(&nearest, str_from(wanted));
     for (size_t i = 0; i < survey->listed->n_shards; i++) {
         const Bigfleet__V1alpha1__ShardRegistryEntry *e = survey->listed->shards[i];
-        nearest_offer(&nearest, str_from(e->shard_id), i);
+        nearest_names_offer(&near, e->shard_id);
         if (strcmp(e->shard_id, wanted) == 0) survey_add(survey, e->shard_id, e->address);
     }
     if (survey->shard_count) return ERR_OK;
-    if (nearest_found(&nearest))
-        return note_fail(note, ERR_NOT_FOUND, "no shard %s is registered (did you mean %s?)",
-                         wanted, survey->listed->shards[nearest.place]->shard_id);
-    return note_fail(note, ERR_NOT_FOUND, "no shard %s is registered; see `musterctl shard list`",
-                     wanted);
+    return note_fail(note, ERR_NOT_FOUND, "no shard %s is registered%s", wanted,
+                     nearest_names_hint(&near, hint));
 }
 
 bool ctl_survey_answers(const struct survey_shard *shard)

@@ -11,6 +11,19 @@
 
 enum { WATCH_EVERY_US = 1000 * 1000 };
 
+static void watch_on_signal(int)
+{
+    _exit(0);
+}
+
+void ctl_end_when_interrupted(void)
+{
+    struct sigaction end = {.sa_handler = watch_on_signal};
+
+    (void)sigaction(SIGINT, &end, NULL);
+    (void)sigaction(SIGTERM, &end, NULL);
+}
+
 struct watching {
     struct ctl *ctl;
     struct buf shown; /* what was printed last */
@@ -73,19 +86,13 @@ static enum err watch_round(struct watching *w)
     return err;
 }
 
-static void watch_on_signal(int)
-{
-    _exit(0);
-}
-
 static enum err watch_changes(struct ctl *ctl)
 {
-    struct sigaction stop = {.sa_handler = watch_on_signal};
     struct watching w = {.ctl = ctl, .left = conf_number(ctl->conf, "count")};
     enum err err;
 
     buf_init(&w.shown, ctl->out.max);
-    (void)sigaction(SIGINT, &stop, NULL);
+    ctl_end_when_interrupted();
     while (!(err = watch_round(&w)) && !w.over) (void)usleep(WATCH_EVERY_US);
     buf_deinit(&w.shown);
     return err;

@@ -46,6 +46,8 @@ static const struct option options[] = {
     {.name = "tls.key-file", .kind = OPTION_STRING, .help = "x"},
     {.name = "tls.ca-file", .kind = OPTION_STRING, .help = "x"},
 };
+static const struct command program = {.name = "canned"};
+static const struct command_call canned_call = {.path = {&program}, .depth = 1};
 static const struct option_table table = {options, ARRAY_LEN(options)};
 
 static int canned_print(struct str text)
@@ -67,7 +69,8 @@ void canned_open(struct canned *canned, const char *const *words)
     answer_count = 0;
     memset(asked, 0, sizeof asked);
     warned[0] = '\0';
-    *canned = (struct canned){.ctl = {.print = canned_print, .warn = canned_warn}};
+    *canned =
+        (struct canned){.ctl = {.call = &canned_call, .print = canned_print, .warn = canned_warn}};
     while (words[count]) count++;
     CHECK_OK("options", conf_open(&table, &canned->conf));
     CHECK_OK("flags", conf_add_flags(canned->conf, count, words));
@@ -206,6 +209,12 @@ enum err remote_open_at(const struct conf *conf, enum remote_callee callee, cons
 {
     (void)conf, (void)callee, (void)address, (void)among, (void)note;
     return canned_remote(ret_remote);
+}
+
+uint64_t remote_dial_ms(const struct conf *conf, size_t among)
+{
+    (void)conf, (void)among;
+    return 1;
 }
 
 enum err remote_tls_open(const struct conf *conf, struct tls_context **ret_tls, struct note *note)
