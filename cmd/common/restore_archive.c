@@ -3,6 +3,9 @@
  * verified with all of them. Runs in one thread, and blocks. */
 #include "common/restore_archive.h"
 
+#include <stdio.h>
+#include <unistd.h>
+
 #include "common/tables_ctl.h"
 #include "member/machine.h"
 #include "store/machine.h"
@@ -46,6 +49,7 @@ enum err restore_archive(const struct conf *conf, const char *name, bool replace
     struct machines machines = {.store = NULL};
     enum err err = machines_open(&machines);
 
+    if (isatty(STDERR_FILENO)) fprintf(stderr, "restoring %s into %s\n", wish.archive, wish.to.dir);
     if (!err) err = archive_tool_restore(&wish, machines.all, out, note);
     machines_close(&machines);
     program_give_to_owner(wish.to.dir);

@@ -11,16 +11,16 @@
     each(worker_run) each(force_config) each(rejoin) each(set_epoch) each(plan) each(cert_ca) \
     each(cert_rotate) each(cert_retire) each(cert_issue) each(cert_renew) each(cert_show) \
     each(config_check) each(config_reference) each(ctl) each(ctl_offline) each(removal) \
-    each(list_shard_reports) each(needs) each(top) each(doctor) each(explain) \
+    each(list_shard_reports) each(needs) each(top) each(doctor) each(explain) each(explain_worker) \
     each(assign_domain) each(unassign_domain) each(remove_shard) each(add_shard) \
     each(bind_cluster) each(set_quota) each(upsert_provider) each(provider_verify) \
-    each(member_list) each(status) each(workers) each(partitions) each(work) each(drain) \
+    each(list) each(status) each(workers) each(partitions) each(work) each(drain) \
     each(test_fence) each(mock_run) each(coordinator_ledger) each(instruction_list) \
     each(instruction_queue) each(replica_add) each(coordinator_restore) each(snapshot_restore) \
-    each(coord) each(coord_create) each(coord_cas) each(coord_get) each(coord_delete) \
-    each(coord_acquire) each(coord_lease) each(coord_release) each(coord_resize) \
-    each(coord_watch) each(coord_exec) each(store_get) each(store_write) each(store_del) \
-    each(store_import) each(store_export)
+    each(coord) each(coord_holders) each(coord_create) each(coord_cas) each(coord_get) \
+    each(coord_delete) each(coord_acquire) each(coord_lease) each(coord_release) each(coord_resize) \
+    each(coord_watch) each(coord_exec) each(store_get) each(store_ls) each(store_write) \
+    each(store_del) each(store_import) each(store_export)
 /* clang-format on */
 #define DECLARE_TABLE(name) extern const struct option_table name##_table;
 OPTION_TABLES(DECLARE_TABLE)

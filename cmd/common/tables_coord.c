@@ -41,6 +41,7 @@
                             "restarted program that must not wait for its own TTL")
 
 TABLE(coord, COORD_OPTIONS);
+TABLE(coord_holders, OPTIONS_WATCH, COORD_OPTIONS);
 
 TABLE(coord_create, OPTION_TTL("0", "the entry ends after this unless renewed; 0: it stays"),
       OPTION_OWNER,

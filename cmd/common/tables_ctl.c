@@ -15,20 +15,21 @@ const char *const ctl_outputs[] = {"table", "json", "yaml", "wide", "name", NULL
     FLAG(option_name, STRING, .placeholder = (shown), .example = (sample), .help = (what))
 
 TABLE(ctl, CTL_OPTIONS);
+TABLE(list, OPTIONS_WATCH, CTL_OPTIONS);
 TABLE(removal, OPTION_YES, CTL_OPTIONS);
 TABLE(ctl_offline, OPTION_OUTPUT);
 
-TABLE(list_shard_reports, WANTED("shard", "ID", "shard-0", "only this one's report"), CTL_OPTIONS);
+TABLE(list_shard_reports, WANTED("shard", "ID", "shard-0", "only this one's report"), OPTIONS_WATCH,
+      CTL_OPTIONS);
 
-TABLE(needs,
-      FLAG_TEXT("shard", "127.0.0.1:7780", "ADDRESS",
-                "gRPC address of the shard, as `musterctl shard list` shows it"),
-      WANTED("cluster", "ID", "prod-eu-1", "only this one's Needs"),
+#define OPTION_SHARD                                                                               \
+    WANTED("shard", "NAME|ADDRESS", "shard-0.example:7780",                                        \
+           "ask this shard alone: its gRPC address, which needs no coordinator, or its name; "     \
+           "without it, all that the coordinators list")
+TABLE(needs, OPTION_SHARD, WANTED("cluster", "ID", "prod-eu-1", "only this one's Needs"),
       FLAG_NUMBER("limit", U64, "0", 0, INT32_MAX,
-                  "at most so many, the most important first; 0: all"),
-      OPTIONS_OUTPUT,
-      NUMBER("timeout", DURATION, "10s", 1, DAY_MS, "how long it may take to reach the shard"),
-      OPTIONS_CTL_TLS("readonly", "the shard's"));
+                  "at most so many of a shard, the most important first; 0: all"),
+      OPTIONS_WATCH, CTL_OPTIONS);
 
 TABLE(top,
       FLAG_SWITCH(
@@ -42,7 +43,8 @@ TABLE(doctor,
       FLAG("data-dir", LIST, .placeholder = "DIR,...", .example = "/var/lib/muster",
            .help = "directories of this machine whose free room is looked at, too"),
       OPTION_OUTPUT, CTL_CONNECTION_OPTIONS("5s"));
-TABLE(explain, CTL_CONNECTION_OPTIONS("10s"));
+TABLE(explain, OPTION_SHARD, CTL_CONNECTION_OPTIONS("10s"));
+TABLE(explain_worker, CTL_CONNECTION_OPTIONS("10s"));
 
 TABLE(assign_domain,
       NEEDED("key", "KEY", "topology.kubernetes.io/zone", "topology key of the domain"),
@@ -106,7 +108,7 @@ static const char *const instruction_kinds[] = {"assign-domain",        "unassig
                                                 "reassign-speculative", "cross-shard-drain",
                                                 "transfer-ownership",   NULL};
 TABLE(instruction_list, WANTED("shard", "ID", "shard-0", "only what waits for this one"),
-      CTL_OPTIONS);
+      OPTIONS_WATCH, CTL_OPTIONS);
 
 TABLE(instruction_queue,
       OPTION("shards", LIST, .flags = OPTION_FLAG_ONLY | OPTION_REQUIRED, .placeholder = "ID,...",
@@ -124,10 +126,11 @@ TABLE(instruction_queue,
       WANTED("id", "ID", NULL, "instruction id; without it, the request id"), OPTION_REQUEST_ID,
       CTL_OPTIONS);
 
-TABLE(store_get,
-      FLAG("revision", U64, .fallback = "0", .max = INT64_MAX, .placeholder = "N",
-           .help = "as of this revision; 0: as of now"),
-      CTL_OPTIONS);
+#define OPTION_REVISION                                                                            \
+    FLAG("revision", U64, .fallback = "0", .max = INT64_MAX, .placeholder = "N",                   \
+         .help = "as of this revision; 0: as of now")
+TABLE(store_get, OPTION_REVISION, CTL_OPTIONS);
+TABLE(store_ls, OPTION_REVISION, OPTIONS_WATCH, CTL_OPTIONS);
 
 TABLE(store_write, OPTION_REQUEST_ID, CTL_OPTIONS);
 
@@ -179,10 +182,6 @@ TABLE(replica_add,
 
 /* -- workers -- */
 
-#define OPTIONS_WATCH                                                                              \
-    FLAG_SWITCH("watch", "again with every change, until it is interrupted"),                      \
-        FLAG_NUMBER("count", U64, "0", 0, 0, "with --watch: end after so many times; 0: never")
-TABLE(member_list, OPTIONS_WATCH, CTL_OPTIONS);
 TABLE(status, FLAG_SWITCH("json", "the same as --output json"), OPTIONS_WATCH, CTL_OPTIONS);
 static const char *const standings[] = {"all", "active", "suspected", "dead", "removed", NULL};
 TABLE(workers,

@@ -104,7 +104,8 @@ TABLE(
 
 TABLE(
     coordinator_run, OPTION_CONFIG, OPTION_PRINT_CONFIG,
-    OPTION("id", STRING, .also_key = "cluster.id", .fallback = "node-0", .placeholder = "NAME",
+    OPTION("id", STRING, .alias = "--node-id", .also_key = "cluster.id", .fallback = "node-0",
+           .placeholder = "NAME",
            .help = "name of this replica, the same for its whole life. With join addresses it ends "
                    "in an ordinal, as the pods of a stateful set do; ordinal 0 founds the cluster"),
     TEXT("data-dir", "coord-data", "DIR",
@@ -212,9 +213,10 @@ TABLE(
 
 TABLE(
     shard_run, OPTION_CONFIG, OPTION_PRINT_CONFIG,
-    TEXT("id", "shard-0", "NAME",
-         "name of this shard, the same for its whole life; under TLS its certificate is for "
-         "bigfleet://shard/NAME"),
+    OPTION("id", STRING, .alias = "--shard-id", .fallback = "shard-0", .placeholder = "NAME",
+           .help =
+               "name of this shard, the same for its whole life; under TLS its certificate is for "
+               "bigfleet://shard/NAME"),
     TEXT("data-dir", "shard-data", "DIR",
          "where its epoch and its domains are kept; made when it is not there. Machines and demand "
          "are not: they are asked for again"),

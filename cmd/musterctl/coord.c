@@ -228,7 +228,7 @@ const struct command coord_command = COMMAND_TREE(
             COORD_ACT(BIT(5), coord_ctl_renew)),
     COMMAND(COMMAND_ROW(HELP_MUSTERCTL_COORD_RELEASE, coord_release),
             COORD_ACT(BIT(5), coord_ctl_release)),
-    COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_COORD_HOLDERS, coord, "GROUP", 1, 1),
+    COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_COORD_HOLDERS, coord_holders, "GROUP", 1, 1),
             COORD_ACT(BIT(5), coord_ctl_holders)),
     COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_COORD_RESIZE, coord_resize, "GROUP SLOTS", 2, 2),
             COORD_ACT(BIT(5), coord_ctl_resize)),

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* musterctl coord watch: what is there, then every change, until somebody interrupts it. */
-#include <errno.h>
 #include <inttypes.h>
-#include <poll.h>
-#include <signal.h>
-#include <sys/signalfd.h>
-#include <unistd.h>
 
 #include "common/help.h"
 #include "common/tables.h"
@@ -13,8 +8,6 @@
 
 static const char *const names[] = {"?",      "snapshot", "entry",  "end",      "put",
                                     "delete", "expired",  "resync", "progress", "closed"};
-
-static sigset_t watch_stop; /* signals that end the command */
 
 static const char *watch_event_name(int type)
 {
@@ -46,31 +39,26 @@ static void watch_print_event(struct ctl *ctl, const coord_event *event)
 }
 
 /* Line by line as they come: a reader in a pipe waits for each. */
-static enum err watch_follow(struct ctl *ctl, coord_watch *watch, int signals)
+static enum err watch_follow(struct ctl *ctl, coord_watch *watch)
 {
-    struct pollfd wait[2] = {{.fd = coord_watch_fd(watch), .events = POLLIN},
-                             {.fd = signals, .events = POLLIN}};
     uint64_t left = conf_number(ctl->conf, "count");
     bool counted = left > 0;
     coord_event event;
-    enum err err = ERR_OK;
 
-    for (;;) {
-        while (coord_watch_next(watch, 0, &event)) {
-            watch_print_event(ctl, &event);
-            err = ctl_flush(ctl);
-            if (err) return err;
-            if (event.type == COORD_CLOSED) {
-                return ctl_fail(ctl, ERR_CLOSED, "the watch ended: %s",
-                                coord_reason_name(event.reason));
-            }
-            bool change =
-                event.type == COORD_PUT || event.type == COORD_DELETE || event.type == COORD_EXPIRE;
-            if (counted && change && --left == 0) return ERR_OK;
-        }
-        if (poll(wait, ARRAY_LEN(wait), -1) < 0 && errno != EINTR) return ERR_IO;
-        if (wait[1].revents != 0) return ERR_OK;
+    while (coord_watch_next(watch, -1, &event)) {
+        bool change =
+            event.type == COORD_PUT || event.type == COORD_DELETE || event.type == COORD_EXPIRE;
+        enum err err;
+
+        watch_print_event(ctl, &event);
+        err = ctl_flush(ctl);
+        if (err) return err;
+        if (event.type == COORD_CLOSED)
+            return ctl_fail(ctl, ERR_CLOSED, "the watch ended: %s",
+                            coord_reason_name(event.reason));
+        if (counted && change && --left == 0) break;
     }
+    return ERR_OK;
 }
 
 static enum err watch_scope(struct coord_ctl *coord)
@@ -83,27 +71,13 @@ static enum err watch_scope(struct coord_ctl *coord)
     enum err err = coord_ctl_error(ctl, &opened);
 
     if (err) return err;
-    int signals = signalfd(-1, &watch_stop, SFD_CLOEXEC);
-    err = signals < 0 ? ERR_IO : watch_follow(ctl, watch, signals);
-    if (signals >= 0) (void)close(signals);
+    ctl_end_when_interrupted();
+    err = watch_follow(ctl, watch);
     coord_watch_close(watch);
     return err;
 }
 
-static int watch_run(void *context, const struct command_call *call)
-{
-    /* Before the store's threads are made, so that they inherit it: else one of them would take
-     * the signal and end us. */
-    sigemptyset(&watch_stop);
-    sigaddset(&watch_stop, SIGINT);
-    sigaddset(&watch_stop, SIGTERM);
-    (void)sigprocmask(SIG_BLOCK, &watch_stop, NULL);
-    return ctl_run(context, call);
-}
-
 const struct command coord_watch_command = {
     COMMAND_ROW_WITH(HELP_MUSTERCTL_COORD_WATCH, coord_watch, "SCOPE", 1, 1),
-    .exits = COORD_EXITS,
-    .run = watch_run,
-    COORD_DATA(watch_scope),
+    COORD_ACT(0, watch_scope),
 };

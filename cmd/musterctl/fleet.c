@@ -13,7 +13,7 @@
 #include "wire/pb/muster_v1_fleet.pb-c.h"
 
 const struct command list_shards_command = {
-    COMMAND_ROW(HELP_MUSTERCTL_LIST_SHARDS, ctl),
+    COMMAND_ROW(HELP_MUSTERCTL_LIST_SHARDS, list),
     CTL_RPC(0, CTL_READ(COORDINATOR_PATH "ListShards", bigfleet__v1alpha1__list_shards),
             CTL_COLUMNS(CTL_COLUMN("SHARD", "shard_id"), CTL_COLUMN("ADDRESS", "address"),
                         CTL_COLUMN("REGISTERED", "registered_at_unix_ns", .cell = CTL_TIME),
@@ -21,7 +21,7 @@ const struct command list_shards_command = {
 };
 
 const struct command list_domain_assignments_command = {
-    COMMAND_ROW(HELP_MUSTERCTL_LIST_DOMAIN_ASSIGNMENTS, ctl),
+    COMMAND_ROW(HELP_MUSTERCTL_LIST_DOMAIN_ASSIGNMENTS, list),
     CTL_RPC(0,
             CTL_READ(COORDINATOR_PATH "ListDomainAssignments",
                      bigfleet__v1alpha1__list_domain_assignments),
@@ -55,7 +55,7 @@ static void quota_rows(struct text_table *table, const ProtobufCMessage *answer)
 }
 
 const struct command list_quotas_command = {
-    COMMAND_ROW(HELP_MUSTERCTL_LIST_QUOTAS, ctl),
+    COMMAND_ROW(HELP_MUSTERCTL_LIST_QUOTAS, list),
     CTL_RPC(0, CTL_READ(COORDINATOR_PATH "ListQuotas", bigfleet__v1alpha1__list_quotas),
             .rows = quota_rows,
             CTL_COLUMNS(CTL_COLUMN("PROVIDER", NULL), CTL_COLUMN("REGION", NULL),
@@ -159,7 +159,7 @@ const struct command shard_command = COMMAND_GROUP(
 
 const struct command domain_command = COMMAND_GROUP(
     HELP_MUSTERCTL_DOMAIN, &list_domain_assignments_command,
-    COMMAND(COMMAND_ROW(HELP_MUSTERCTL_LIST_LEAVING_DOMAINS, ctl),
+    COMMAND(COMMAND_ROW(HELP_MUSTERCTL_LIST_LEAVING_DOMAINS, list),
             CTL_RPC(0,
                     CTL_READ(FLEET_PATH "ListOwnershipIssues", muster__v1__list_ownership_issues),
                     .more_rows = "contested", /* that a shard acts on against the tables */
@@ -172,7 +172,7 @@ const struct command domain_command = COMMAND_GROUP(
 
 const struct command cluster_command =
     COMMAND_GROUP(HELP_MUSTERCTL_CLUSTER,
-                  COMMAND(COMMAND_ROW(HELP_MUSTERCTL_LIST_CLUSTERS, ctl),
+                  COMMAND(COMMAND_ROW(HELP_MUSTERCTL_LIST_CLUSTERS, list),
                           CTL_RPC(0, CTL_READ(FLEET_PATH "ListClusters", muster__v1__list_clusters),
                                   CTL_COLUMNS(CTL_COLUMN("CLUSTER", "cluster_id"),
                                               CTL_COLUMN("SHARD", "shard_id")))),
@@ -194,7 +194,7 @@ const struct command quota_command = COMMAND_GROUP(
 
 const struct command provider_command = COMMAND_GROUP(
     HELP_MUSTERCTL_PROVIDER,
-    COMMAND(COMMAND_ROW(HELP_MUSTERCTL_LIST_PROVIDERS, ctl),
+    COMMAND(COMMAND_ROW(HELP_MUSTERCTL_LIST_PROVIDERS, list),
             CTL_RPC(0,
                     CTL_READ(COORDINATOR_PATH "ListProviders", bigfleet__v1alpha1__list_providers),
                     CTL_COLUMNS(CTL_COLUMN("PROVIDER", "name"), CTL_COLUMN("ADDRESS", "address"),

@@ -23,7 +23,7 @@ static const struct command explain_command = COMMAND_TREE(
             CTL_OFFLINE(CTL_EXITS | BIT(5), explain_need)),
     COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_EXPLAIN_MACHINE, explain, "MACHINE", 1, 1),
             CTL_OFFLINE(CTL_EXITS | BIT(5), explain_machine)),
-    COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_EXPLAIN_WORKER, explain, "WORKER", 1, 1),
+    COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_EXPLAIN_WORKER, explain_worker, "WORKER", 1, 1),
             CTL_ACT(BIT(5), explain_worker)));
 
 static const struct command main_program = COMMAND_TREE(

@@ -130,7 +130,7 @@ static const char *const work_states[] = {"PENDING", "RUNNING", "DONE", "FAILED"
 
 const struct command checkpoint_command = COMMAND_GROUP(
     HELP_MUSTERCTL_CHECKPOINT,
-    COMMAND(COMMAND_ROW(HELP_MUSTERCTL_CHECKPOINTS, member_list),
+    COMMAND(COMMAND_ROW(HELP_MUSTERCTL_CHECKPOINTS, list),
             CTL_RPC(0, CTL_READ(MEMBERSHIP_PATH "ListCheckpoints", muster__v1__list_checkpoints),
                     .head = checkpoints_head, .page_request = "from", .page_row = "partition",
                     CTL_COLUMNS(CTL_COLUMN("PARTITION", "partition"),
@@ -150,7 +150,7 @@ const struct command worker_command = COMMAND_GROUP(
             .data = &workers_action),
     COMMAND(COMMAND_ROW(HELP_MUSTERCTL_STATUS, status), .run = run_status,
             .data = &(const struct ctl_action){.act = member_status_show}),
-    COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_ASSIGNMENT, member_list, "WORKER", 1, 1),
+    COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_ASSIGNMENT, list, "WORKER", 1, 1),
             CTL_RUN(0, .rpc = PARTITIONS_RPC(NULL))),
     COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_DRAIN, drain, "WORKER", 1, 1),
             CTL_RPC(BIT(4) | BIT(5),

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/help.h"
 #include "common/program.h"
@@ -14,18 +15,41 @@
 #include "musterctl/run.h"
 #include "wire/pb/bigfleet_v1alpha1_coordinator.pb-c.h"
 
+enum { PROGRESS_MS = 500 };
+
 /* -- saving -- */
+
+struct saving {
+    struct save_file *file;
+    uint64_t bytes, shown_ms;
+};
+
+/* For a person at a terminal, twice a second; the command's own line replaces it. */
+static void snapshot_show_progress(struct saving *saving, size_t bytes)
+{
+    uint64_t now = clock_mono(clock_real()).ms;
+
+    saving->bytes += bytes;
+    if (now - saving->shown_ms < PROGRESS_MS || !isatty(STDERR_FILENO)) return;
+    saving->shown_ms = now;
+    fprintf(stderr, "\r%" PRIu64 " KiB received\r", saving->bytes / 1024);
+}
 
 /* A chunk of a backup is on the wire what a chunk of a saved snapshot is. */
 static enum err snapshot_on_chunk(void *owner, const ProtobufCMessage *message, struct note *note)
 {
     const Bigfleet__V1alpha1__SnapshotSaveChunk *chunk = (const void *)message;
+    struct saving *saving = owner;
 
+    snapshot_show_progress(saving, chunk->payload_case ==
+                                           BIGFLEET__V1ALPHA1__SNAPSHOT_SAVE_CHUNK__PAYLOAD_DATA
+                                       ? chunk->data.len
+                                       : 0);
     if (chunk->payload_case == BIGFLEET__V1ALPHA1__SNAPSHOT_SAVE_CHUNK__PAYLOAD_META_JSON)
-        return save_meta(owner, ctl_view(chunk->meta_json), note);
+        return save_meta(saving->file, ctl_view(chunk->meta_json), note);
     if (chunk->payload_case == BIGFLEET__V1ALPHA1__SNAPSHOT_SAVE_CHUNK__PAYLOAD_DATA)
-        return save_data(owner, ctl_view(chunk->data), note);
-    return save_data(owner, STR_EMPTY, note);
+        return save_data(saving->file, ctl_view(chunk->data), note);
+    return save_data(saving->file, STR_EMPTY, note);
 }
 
 static void snapshot_print_saved(struct ctl *ctl, const char *what, const char *path,
@@ -55,16 +79,17 @@ static enum err snapshot_save_as(struct ctl *ctl, enum save_kind kind, const cha
                          REMOTE_READ, NULL},
     };
     struct save_facts facts;
-    struct save_file *file;
-    enum err err = save_open(fs_real(), path, kind, entropy_u64(entropy_real()), &file, &ctl->note);
+    struct saving saving = {.file = NULL};
+    enum err err =
+        save_open(fs_real(), path, kind, entropy_u64(entropy_real()), &saving.file, &ctl->note);
 
     if (err) return err;
-    err = remote_stream(ctl->remote, &methods[kind], NULL, snapshot_on_chunk, file, &ctl->note);
+    err = remote_stream(ctl->remote, &methods[kind], NULL, snapshot_on_chunk, &saving, &ctl->note);
     if (err) {
-        save_abandon(file);
+        save_abandon(saving.file);
         return err;
     }
-    err = save_finish(file, &facts, &ctl->note);
+    err = save_finish(saving.file, &facts, &ctl->note);
     if (!err)
         snapshot_print_saved(ctl, kind == SAVE_SNAPSHOT ? "snapshot" : "backup", path, &facts);
     return err;

@@ -196,6 +196,7 @@ static enum err store_watch_act(struct ctl *ctl)
     request.scope = ctl_bytes(conf_argument(ctl->conf, 0));
     request.raw = true;
     request.start_revision = conf_number(ctl->conf, "revision");
+    ctl_end_when_interrupted();
     return remote_stream(ctl->remote, REMOTE_READ_OF(STORE_PATH "Watch", muster__v1__watch),
                          &request.base, store_watch_on_message, ctl, &ctl->note);
 }
@@ -259,7 +260,7 @@ const struct command store_command = COMMAND_TREE(
                     CTL_FILL({"key", NULL}), .prepare = store_del_prepare,
                     .check = store_outcome_check, .answer_only = true,
                     .done = "deleted {live}, revision {revision}")),
-    COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_STORE_LS, store_get, "[PREFIX]", 0, 1),
+    COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_STORE_LS, store_ls, "[PREFIX]", 0, 1),
             CTL_ACT(0, store_ls_act)),
     COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_STORE_WATCH, store_get, "[PREFIX]", 0, 1),
             CTL_ACT(BIT(5), store_watch_act)),

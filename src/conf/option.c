@@ -30,7 +30,8 @@ bool option_is_flag(const struct option *option, struct str name)
 
     option_flag_name(option, spelled);
     return str_equal(str_from(spelled), name) ||
-           (option->also && str_equal(str_from(option->also), name));
+           (option->also && str_equal(str_from(option->also), name)) ||
+           (option->alias && str_equal(str_from(option->alias), name));
 }
 
 void option_environment_name(const struct option *option, char name[OPTION_NAME_CAP])

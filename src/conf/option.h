@@ -73,6 +73,7 @@ struct option {
     const char *help;           /* what it does, in a sentence or two, lower case */
     const char *example;        /* a value somebody might give; NULL: none */
     const char *also;           /* one more spelling of the flag, "--tls-cert", "-o", or NULL */
+    const char *alias;          /* one that works and is not in help or completion, or NULL */
     const char *also_key;       /* one more name in a file, "cluster.id", or NULL */
     enum option_file file;
 };

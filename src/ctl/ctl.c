@@ -99,6 +99,8 @@ void ctl_line(struct ctl *ctl, const char *format, ...)
 void ctl_print_table(struct ctl *ctl, const struct text_table *table)
 {
     ctl_printed(ctl, table_print(table, ctl->table_flags, &ctl->out));
+    if (table->cells == 0 && !table->err && !ctl->call->path[0]->says_name_only)
+        ctl->warn(ctl->call, STR("the list is empty"));
 }
 
 struct ndjson *ctl_json_begin(struct ctl *ctl)

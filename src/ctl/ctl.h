@@ -159,13 +159,15 @@ enum err ctl_rpc_fetch(struct ctl *ctl, const struct ctl_rpc *rpc, ProtobufCMess
 void ctl_rpc_print(struct ctl *ctl, const struct ctl_rpc *rpc, const ProtobufCMessage *answer);
 
 /* The action of a command: `act`, or else `rpc`. With an option --watch that is given it is done again
- * with every change of worker membership, --count times or until somebody interrupts it. */
+ * every second and printed when it changed, --count times or until somebody interrupts it. */
 struct ctl_action {
     ctl_fn *act;
     struct ctl_rpc rpc;
     bool offline; /* it opens its connections itself */
 };
 enum err ctl_do(struct ctl *ctl);
+/* From now on Ctrl-C and SIGTERM end the process at once, with 0. For what has no other end. */
+void ctl_end_when_interrupted(void);
 
 /* Exit codes of every command that calls a coordinator. */
 #define CTL_EXITS (BIT(3) | BIT(6))

@@ -61,11 +61,8 @@ enum err explain_with_shards(struct ctl *ctl, explain_look_fn *look)
     static struct ctl_survey survey; /* it is large */
     enum err err = ctl_survey_open(&survey, ctl->conf, &ctl->note);
 
-    if (!err) {
-        ctl_survey_ask_shards(&survey);
-        ctl->note = survey.why[SURVEY_SHARDS];
-        err = survey.listed ? look(ctl, &survey, conf_argument(ctl->conf, 0)) : ERR_UNAVAILABLE;
-    }
+    if (!err) err = ctl_survey_ask_shards(&survey, &ctl->note);
+    if (!err) err = look(ctl, &survey, conf_argument(ctl->conf, 0));
     ctl_survey_close(&survey);
     return err;
 }

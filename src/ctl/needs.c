@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* musterctl need list: what each Need of a shard's last cycle got, and why it lacks the rest. Asks the
- * shard itself: what a coordinator knows is a summary. */
+ * shards themselves: what a coordinator knows is a summary. One thread. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,9 @@ struct needs_view {
     struct ctl *ctl;
     struct text_table table;
     struct ndjson *json;
-    bool headed; /* the header came */
+    const char *shard; /* that is asked, of several; NULL: there is one */
+    Bigfleet__V1alpha1__InspectNeedsHeader *header; /* of each shard, for after the Needs */
+    bool headed;                                    /* it came */
 };
 
 /* -- cells; the messages are gone when the table is printed, so each is a copy -- */
@@ -132,6 +134,15 @@ static void needs_add_row(struct needs_view *l, const Bigfleet__V1alpha1__NeedVi
     table_number(&l->table, v->age_cycles_unmet);
     needs_why_cell(l, v);
     needs_supply_cell(l, v->matching_supply);
+    if (l->shard) table_text(&l->table, l->shard);
+}
+
+static void needs_add_json(struct needs_view *l, const Bigfleet__V1alpha1__NeedView *v)
+{
+    ndjson_open_object(l->json, NDJSON_ITEM);
+    if (l->shard) ndjson_c_string(l->json, STR("shard_id"), l->shard);
+    message_json_fields(l->json, &v->base);
+    ndjson_close_object(l->json);
 }
 
 /* -- the stream: a header, then rows -- */
@@ -139,19 +150,21 @@ static void needs_add_row(struct needs_view *l, const Bigfleet__V1alpha1__NeedVi
 static void needs_take_header(struct needs_view *l, const Bigfleet__V1alpha1__InspectNeedsHeader *h)
 {
     char time[RFC3339_CAP];
+    const char *shard = l->shard ? l->shard : "", *colon = l->shard ? ": " : "";
 
     l->headed = true;
+    *l->header = *h;
     if (l->ctl->json) {
+        if (l->shard) return; /* those of all follow the Needs */
         message_json_fields(l->json, &h->base);
         ndjson_open_array(l->json, STR("needs"));
-        return;
+    } else if (h->cycle == 0) {
+        ctl_line(l->ctl, "%s%sno cycle was decided yet: /readyz says why", shard, colon);
+    } else {
+        wall_text((wall_time){(uint64_t)h->computed_at_unix_nanos / 1000000}, time);
+        ctl_line(l->ctl, "%s%scycle %" PRId64 " at %s: %" PRId32 " needs", shard, colon, h->cycle,
+                 time, h->total_needs);
     }
-    if (h->cycle == 0) {
-        ctl_line(l->ctl, "no cycle was decided yet: /readyz says why");
-        return;
-    }
-    wall_text((wall_time){(uint64_t)h->computed_at_unix_nanos / 1000000}, time);
-    ctl_line(l->ctl, "cycle %" PRId64 " at %s: %" PRId32 " needs", h->cycle, time, h->total_needs);
 }
 
 static enum err needs_on_frame(void *owner, const ProtobufCMessage *message, struct note *note)
@@ -167,7 +180,7 @@ static enum err needs_on_frame(void *owner, const ProtobufCMessage *message, str
     case BIGFLEET__V1ALPHA1__INSPECT_NEEDS_RESPONSE__FRAME_NEED:
         if (!l->headed) break;
         if (l->ctl->json)
-            message_json(l->json, NDJSON_ITEM, &frame->need->base);
+            needs_add_json(l, frame->need);
         else
             needs_add_row(l, frame->need);
         return ERR_OK;
@@ -176,35 +189,109 @@ static enum err needs_on_frame(void *owner, const ProtobufCMessage *message, str
     return note_fail(note, ERR_PARSE, "the shard's answer has no header, or more than one");
 }
 
-enum err needs_act(struct ctl *ctl)
+/* -- one shard, or all of them -- */
+
+static enum err needs_of_shard(struct needs_view *l, struct survey_shard *shard)
 {
     Bigfleet__V1alpha1__InspectNeedsRequest request =
         BIGFLEET__V1ALPHA1__INSPECT_NEEDS_REQUEST__INIT;
-    struct needs_view l = {.ctl = ctl};
-    enum err err = remote_open_at(ctl->conf, REMOTE_SHARD, conf_text(ctl->conf, "shard"),
-                                  &ctl->remote, &ctl->note);
 
-    if (err) return err;
-    request.cluster_id = ctl_text(conf_text(ctl->conf, "cluster"));
-    request.limit = (int32_t)conf_number(ctl->conf, "limit");
-    table_init(&l.table,
-               TABLE_COLUMNS("CLUSTER", "PRIORITY", "MACHINES_THAT", "WANTS", "HAS", "COMING",
-                             "LACKS", "CYCLES_UNMET", "WHY", "SUPPLY"),
-               &ctl->memory);
-    if (ctl->json) l.json = ctl_json_begin(ctl);
-    err = remote_stream(ctl->remote,
-                        REMOTE_READ_OF("/bigfleet.v1alpha1.ShardRead/InspectNeeds",
-                                       bigfleet__v1alpha1__inspect_needs),
-                        &request.base, needs_on_frame, &l, &ctl->note);
-    if (!err && !l.headed)
-        err = ctl_fail(ctl, ERR_PARSE, "the shard ended its answer before it began");
-    if (err) {
-        buf_clear(&ctl->out); /* half a document is none */
-    } else if (ctl->json) {
-        ndjson_close_array(l.json);
-        ctl_json_end(ctl);
-    } else {
-        ctl_print_table(ctl, &l.table);
+    l->headed = false;
+    if (!ctl_survey_answers(shard)) return shard->err;
+    shard->why = (struct note){""};
+    request.cluster_id = ctl_text(conf_text(l->ctl->conf, "cluster"));
+    request.limit = (int32_t)conf_number(l->ctl->conf, "limit");
+    shard->err = remote_stream(shard->remote,
+                               REMOTE_READ_OF("/bigfleet.v1alpha1.ShardRead/InspectNeeds",
+                                              bigfleet__v1alpha1__inspect_needs),
+                               &request.base, needs_on_frame, l, &shard->why);
+    if (!shard->err && !l->headed)
+        shard->err =
+            note_fail(&shard->why, ERR_PARSE, "the shard ended its answer before it began");
+    return shard->err;
+}
+
+static void needs_json_shards(struct needs_view *l, const struct ctl_survey *survey)
+{
+    ndjson_open_array(l->json, STR("shards"));
+    for (size_t i = 0; i < survey->shard_count; i++) {
+        const struct survey_shard *shard = &survey->shards[i];
+
+        ndjson_open_object(l->json, NDJSON_ITEM);
+        ndjson_c_string(l->json, STR("shard_id"), shard->id);
+        ndjson_c_string(l->json, STR("error"), shard->err ? shard->why.text : NULL);
+        if (!shard->err) message_json_fields(l->json, &l->header[i].base);
+        ndjson_close_object(l->json);
     }
+    ndjson_close_array(l->json);
+}
+
+/* Every shard is asked, whatever another one says. The error is the first one's. */
+static enum err needs_of_all(struct needs_view *l, struct ctl_survey *survey)
+{
+    Bigfleet__V1alpha1__InspectNeedsHeader *headers = l->header;
+    struct ctl *ctl = l->ctl;
+    size_t silent = 0;
+    enum err first = ERR_OK;
+
+    for (size_t i = 0; i < survey->shard_count; i++) {
+        struct survey_shard *shard = &survey->shards[i];
+
+        l->header = &headers[i];
+        l->shard = shard->id;
+        if (!needs_of_shard(l, shard) || silent++ > 0) continue;
+        first = ctl_fail(ctl, shard->err, "shard %s: %s", shard->id, shard->why.text);
+    }
+    l->header = headers;
+    if (first)
+        note_prefix(&ctl->note, "%zu of %zu shards answered", survey->shard_count - silent,
+                    survey->shard_count);
+    else if (survey->shards_left_out)
+        first = ctl_fail(ctl, ERR_TOO_LARGE, "%zu more shards are not asked here; --shard asks one",
+                         survey->shards_left_out);
+    return first;
+}
+
+/* Of one shard half an answer is none; of all, what is known is printed beside the error. */
+static enum err needs_list(struct needs_view *l, struct ctl_survey *survey)
+{
+    static const char *const columns[] = {"CLUSTER", "PRIORITY", "MACHINES_THAT", "WANTS",
+                                          "HAS",     "COMING",   "LACKS",         "CYCLES_UNMET",
+                                          "WHY",     "SUPPLY",   "SHARD",         NULL};
+    bool all = !conf_text(l->ctl->conf, "shard");
+    struct ctl *ctl = l->ctl;
+    enum err err;
+
+    l->header = arena_calloc(&ctl->memory, survey->shard_count + 1, sizeof *l->header);
+    if (!l->header) return ERR_NOMEM;
+    table_init(&l->table, columns, &ctl->memory);
+    if (!all) l->table.column_count--;
+    if (ctl->json) l->json = ctl_json_begin(ctl);
+    if (ctl->json && all) ndjson_open_array(l->json, STR("needs"));
+    err = all ? needs_of_all(l, survey) : needs_of_shard(l, &survey->shards[0]);
+    if (err && !all) {
+        ctl->note = survey->shards[0].why;
+        buf_clear(&ctl->out);
+        return err;
+    }
+    if (!ctl->json) {
+        ctl_print_table(ctl, &l->table);
+        return err;
+    }
+    ndjson_close_array(l->json);
+    if (all) needs_json_shards(l, survey);
+    ctl_json_end(ctl);
+    return err;
+}
+
+enum err needs_act(struct ctl *ctl)
+{
+    static struct ctl_survey survey; /* it is large */
+    struct needs_view l = {.ctl = ctl};
+    enum err err = ctl_survey_open(&survey, ctl->conf, &ctl->note);
+
+    if (!err) err = ctl_survey_ask_shards(&survey, &ctl->note);
+    if (!err) err = needs_list(&l, &survey);
+    ctl_survey_close(&survey);
     return err;
 }

@@ -61,6 +61,7 @@ static enum err probe_open_parts(struct probe *probe, const struct probe_options
         .connections_max = 1,
         .timeout_ms = options->timeout_ms,
         .list_timeout_ms = options->timeout_ms * LIST_SLOWER,
+        .dial_timeout_ms = options->dial_timeout_ms,
         .backoff_first_ms = REMOTE_BACKOFF_FIRST_MS,
         .backoff_max_ms = REMOTE_BACKOFF_MAX_MS,
     };

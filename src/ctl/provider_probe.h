@@ -19,6 +19,7 @@ struct probe_options {
     const char *address, *shard;
     struct tls_context *tls; /* NULL: plaintext; held by reference */
     uint64_t timeout_ms;     /* of a call */
+    uint64_t dial_timeout_ms;
 };
 /* ERR_INVALID with a note (the address), ERR_NOMEM, ERR_IO. */
 enum err probe_open(const struct probe_options *options, struct probe **ret_probe,

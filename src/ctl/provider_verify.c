@@ -144,7 +144,8 @@ static enum err verify_settle(struct ctl *ctl, struct provider_facts *facts, str
 enum err provider_verify(struct ctl *ctl)
 {
     struct probe_options options = {.address = conf_argument(ctl->conf, 0),
-                                    .timeout_ms = conf_number(ctl->conf, "timeout")};
+                                    .timeout_ms = conf_number(ctl->conf, "timeout"),
+                                    .dial_timeout_ms = remote_dial_ms(ctl->conf, 1)};
     struct provider_facts facts = {.probe = NULL};
     struct buf blob;
     enum err err;

@@ -14,8 +14,9 @@
 #include "wire/grpc.h"
 
 enum {
+    REACH_MS = 1900, /* without --timeout: for the dials of all addresses, so that 2 s suffice */
     DIAL_MS_MIN = 250,
-    DIAL_MS_MAX = 5000,
+    DIAL_MS_MAX = 30000,
     ATTEMPTS_MAX = 6, /* in one go; then the leader is looked for again */
     LEADER_WAIT_MS = 100,
     PING_AFTER_MS = 10000, /* a stream has no deadline: this is how a dead peer is noticed */
@@ -24,14 +25,18 @@ enum {
     MESSAGE_MEMORY_MAX = 64 * 1024 * 1024, /* of one message of a stream, decoded */
     WHERE_CAP = 160,
     WHERE_NAMED = 3,
+    TRIED_MAX = 5, /* addresses whose failures are named */
+    TRIED_CAP = 96,
 };
 
 struct callee { /* in words */
-    const char *who, *option, *look;
+    const char *who, *option, *look, *refused;
 };
 static const struct callee callees[] = {
-    [REMOTE_COORDINATOR] = {"coordinator", "--coordinator", "--coordinator says where to look"},
-    [REMOTE_SHARD] = {"shard", "--shard", "--shard says where to look"},
+    [REMOTE_COORDINATOR] = {"coordinator", "--coordinator", "--coordinator says where to look",
+                            "is one running there? --coordinator says where to look"},
+    [REMOTE_SHARD] = {"shard", "--shard", "--shard says where to look",
+                      "is one running there? --shard says where to look"},
 };
 
 struct remote {
@@ -42,7 +47,12 @@ struct remote {
     struct timer timer;
     char request_id[REMOTE_REQUEST_ID_CAP];
     char where[WHERE_CAP]; /* the addresses, for messages */
+    struct {
+        char address[RPC_ADDRESS_CAP], why[TRIED_CAP];
+    } tried[TRIED_MAX]; /* that could not be reached at their last dial */
+    size_t tried_count, address_count;
     uint64_t timeout_ms;
+    bool reach_only; /* --timeout is not given: an answer may take long, reaching a server not */
     bool woken, closed;
 };
 
@@ -66,6 +76,16 @@ struct answer {
 };
 
 /* -- opening -- */
+
+uint64_t remote_dial_ms(const struct conf *conf, size_t among)
+{
+    uint64_t timeout_ms = conf_number(conf, "timeout");
+    uint64_t share = conf_source(conf, "timeout") == CONF_DEFAULT
+                         ? min_u64(REACH_MS, timeout_ms) / among
+                         : timeout_ms / (among + 1);
+
+    return min_u64(DIAL_MS_MAX, max_u64(DIAL_MS_MIN, share));
+}
 
 static void remote_put_where(struct remote *remote, const struct str *addresses, size_t count)
 {
@@ -134,8 +154,24 @@ static enum err remote_settle_request_id(struct remote *remote, const char *give
     return ERR_OK;
 }
 
+/* "ADDRESS: dial ADDRESS: connection refused", of which the end is kept. */
+static void remote_on_dial_failed(void *owner, const char *address, const struct note *why)
+{
+    struct remote *remote = owner;
+    const char *text = why->text, *at;
+    size_t i = 0;
+
+    while ((at = strstr(text, address)) && str_starts(str_from(at + strlen(address)), STR(": ")))
+        text = at + strlen(address) + 2;
+    while (i < remote->tried_count && strcmp(remote->tried[i].address, address) != 0) i++;
+    if (i == TRIED_MAX) return;
+    remote->tried_count = max_size(remote->tried_count, i + 1);
+    snprintf(remote->tried[i].address, sizeof remote->tried[i].address, "%s", address);
+    snprintf(remote->tried[i].why, sizeof remote->tried[i].why, "%.*s", TRIED_CAP - 1, text);
+}
+
 static enum err remote_open_channel(struct remote *remote, const struct str *addresses,
-                                    size_t count, bool follow, struct note *note)
+                                    size_t count, uint64_t dial_ms, bool follow, struct note *note)
 {
     const char *list[OPTION_LIST_MAX + 1] = {NULL};
 
@@ -147,9 +183,9 @@ static enum err remote_open_channel(struct remote *remote, const struct str *add
         .follow_leader = follow,
         .backoff_first_ms = REMOTE_BACKOFF_FIRST_MS,
         .backoff_max_ms = REMOTE_BACKOFF_MAX_MS,
-        /* One that swallows packets must leave time for the others. */
-        .dial_timeout_ms =
-            min_u64(DIAL_MS_MAX, max_u64(DIAL_MS_MIN, remote->timeout_ms / (count + 1))),
+        .dial_timeout_ms = dial_ms,
+        .on_dial_failed = remote_on_dial_failed,
+        .owner = remote,
         .ping_after_ms = PING_AFTER_MS,
         .ping_timeout_ms = PING_TIMEOUT_MS,
     };
@@ -159,9 +195,10 @@ static enum err remote_open_channel(struct remote *remote, const struct str *add
     return err;
 }
 
+/* `among` 0: any of the addresses leads to the leader. */
 static enum err remote_open_with(const struct conf *conf, enum remote_callee callee,
                                  const char *request_id, const struct str *addresses, size_t count,
-                                 bool follow, struct remote **ret_remote, struct note *note)
+                                 size_t among, struct remote **ret_remote, struct note *note)
 {
     struct remote *remote = calloc(1, sizeof *remote);
     enum err err;
@@ -169,12 +206,17 @@ static enum err remote_open_with(const struct conf *conf, enum remote_callee cal
     if (!remote) return ERR_NOMEM;
     remote->callee = &callees[callee];
     remote->timeout_ms = conf_number(conf, "timeout");
+    remote->reach_only = conf_source(conf, "timeout") == CONF_DEFAULT;
+    remote->address_count = count;
     remote_put_where(remote, addresses, count);
     err = remote_settle_request_id(remote, request_id, note);
     if (!err) err = remote_tls_open(conf, &remote->tls, note);
     if (!err) err = real_io_open(&remote->real);
     if (!err) err = timer_init(&remote->timer, real_io_io(remote->real)->loop, remote_on_timer);
-    if (!err) err = remote_open_channel(remote, addresses, count, follow, note);
+    if (!err)
+        err = remote_open_channel(remote, addresses, count,
+                                  remote_dial_ms(conf, among ? among : max_size(count, 1)),
+                                  among == 0, note);
     if (err)
         remote_close(remote);
     else
@@ -187,16 +229,16 @@ enum err remote_open(const struct conf *conf, const char *request_id, struct rem
 {
     struct option_value list = conf_list(conf, "coordinator");
 
-    return remote_open_with(conf, REMOTE_COORDINATOR, request_id, list.items, list.item_count, true,
+    return remote_open_with(conf, REMOTE_COORDINATOR, request_id, list.items, list.item_count, 0,
                             ret_remote, note);
 }
 
 enum err remote_open_at(const struct conf *conf, enum remote_callee callee, const char *address,
-                        struct remote **ret_remote, struct note *note)
+                        size_t among, struct remote **ret_remote, struct note *note)
 {
     struct str one = str_from(address);
 
-    return remote_open_with(conf, callee, NULL, &one, 1, false, ret_remote, note);
+    return remote_open_with(conf, callee, NULL, &one, 1, among, ret_remote, note);
 }
 
 static void remote_on_closed(void *owner)
@@ -229,19 +271,38 @@ static const char *remote_text_or_status(const struct answer *a)
     return a->text.text[0] ? a->text.text : grpc_status_name(a->status);
 }
 
+/* "A (connection refused), B (the server did not speak within 633 ms)" */
+static void remote_say_tried(const struct remote *remote, const struct answer *a, struct note *note)
+{
+    for (size_t i = 0; i < remote->tried_count; i++) {
+        struct note before = *note;
+        note_set(note, "%s%s%s (%s)", before.text, i ? ", " : "", remote->tried[i].address,
+                 remote->tried[i].why);
+    }
+    if (!remote->tried_count)
+        note_set(note, "%s (%s)", remote->where, remote_text_or_status(a));
+    else if (remote->address_count > TRIED_MAX) {
+        struct note before = *note;
+        note_set(note, "%s and %zu more", before.text, remote->address_count - TRIED_MAX);
+    }
+}
+
 static void remote_say_unavailable(const struct remote *remote, const struct answer *a,
                                    struct note *note)
 {
-    bool refused = strstr(a->text.text, "connection refused") != NULL;
-    const char *text = remote_text_or_status(a),
-               *dial = strstr(text, ": dial "); /* "A: dial A: ..." */
-    bool http = strstr(text, "speaks HTTP/1.1") != NULL;
+    struct note tried = {""};
+    const char *advice = "if it speaks TLS give --tls-cert, --tls-key and --tls-ca";
 
-    note_set(note, "no %s answers at %s (%s); %s%s", remote->callee->who, remote->where,
-             dial ? dial + 2 : text, refused ? "is one running there? " : "",
-             refused || http ? remote->callee->look
-             : remote->tls   ? "--tls-cert, --tls-key and --tls-ca must be of its authority"
-                             : "if it speaks TLS give --tls-cert, --tls-key and --tls-ca");
+    remote_say_tried(remote, a, &tried);
+    if (strstr(tried.text, "speaks HTTP/1.1"))
+        advice = remote->callee->look;
+    else if (strstr(tried.text, "connection refused"))
+        advice = remote->callee->refused;
+    else if (remote->tls)
+        advice = "--tls-cert, --tls-key and --tls-ca must be of its authority";
+    note_set(note, "no %s answers at %s; %s%s", remote->callee->who, tried.text, advice,
+             remote->reach_only && strstr(tried.text, " within ") ? "; --timeout waits longer"
+                                                                  : "");
 }
 
 static void remote_say_unknown(const struct remote *remote, const struct answer *a,

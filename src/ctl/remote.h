@@ -9,7 +9,8 @@
  * identify is sent once.
  *
  * The surprising rule: --timeout bounds one call, everything in it included (dialing, elections,
- * repeats), and not the command. */
+ * repeats), and not the command. Servers that nobody reaches are given up within 2 s, unless
+ * --timeout is given. */
 #ifndef CTL_REMOTE_H
 #define CTL_REMOTE_H
 #include "conf/conf.h"
@@ -51,11 +52,14 @@ struct remote_method {
  * with a note. */
 enum err remote_open(const struct conf *conf, const char *request_id, struct remote **ret_remote,
                      struct note *note);
-/* The same for one address: this process alone answers, also when another one leads. Errors name the
- * callee and its option. */
+/* The same for one address: this process alone answers, also when another one leads. `among`: how many
+ * such are asked one after the other. Errors name the callee and its option. */
 enum remote_callee { REMOTE_COORDINATOR, REMOTE_SHARD };
 enum err remote_open_at(const struct conf *conf, enum remote_callee callee, const char *address,
-                        struct remote **ret_remote, struct note *note);
+                        size_t among, struct remote **ret_remote, struct note *note);
+/* How long a server may take to accept a connection and to speak, where `among` addresses are tried one
+ * after the other: all within 2 s, or within --timeout where that is given. At least 250 ms. */
+uint64_t remote_dial_ms(const struct conf *conf, size_t among);
 /* The three TLS files of the options, for a client that is none of these. NULL: plaintext.
  * ERR_INVALID (a part of them), and what tls_context_open answers, with a note. */
 enum err remote_tls_open(const struct conf *conf, struct tls_context **ret_tls, struct note *note);

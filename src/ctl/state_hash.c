@@ -64,7 +64,7 @@ static void state_hash_ask(struct inquiry *inquiry, struct witness *witness, uin
 
     if (!witness->remote)
         err = remote_open_at(inquiry->ctl->conf, REMOTE_COORDINATOR, witness->address,
-                             &witness->remote, &witness->why);
+                             inquiry->count, &witness->remote, &witness->why);
     request.at_least = at_least;
     if (!err)
         err = remote_call(witness->remote,

@@ -16,6 +16,7 @@ struct store_side {
     const char *name;
     struct etcd_client client;
     int64_t timeout_ns;
+    bool reached; /* or --timeout says how long to wait for that */
 };
 
 /* -- opening -- */
@@ -31,6 +32,7 @@ static enum err store_side_open_side(struct ctl *ctl, const char *name,
     side->ctl = ctl;
     side->name = name;
     side->timeout_ns = (int64_t)(conf_number(ctl->conf, "timeout") * NS_PER_MS);
+    side->reached = conf_source(ctl->conf, "timeout") != CONF_DEFAULT;
     err = etcd_client_open(&side->client, options, &ctl->note);
     if (err) {
         free(side);
@@ -148,9 +150,11 @@ static enum err store_side_ask(struct store_side *side, const char *path,
 
     etcd_op_init(&op, path, grpc_now(&side->client.grpc_thread) + side->timeout_ns);
     op.idempotent = true;
+    op.hurried = !side->reached;
     err = message_write(request, &op.request, &side->ctl->note);
     if (!err) {
         grpc_op_run(&side->client.grpc_thread, &op);
+        side->reached = true;
         if (op.err) {
             err = store_side_failed(side, &op);
         } else {

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ctl/explain.h"
+
 #define CLAIMS_END "muster0" /* the byte after the slash */
 
 enum { CLAIMS_MAX = 200 };
@@ -102,6 +104,22 @@ static bool survey_is_known(const struct ctl_survey *survey,
     return false;
 }
 
+static void survey_add(struct ctl_survey *survey, const char *id, const char *address)
+{
+    struct survey_shard *shard = &survey->shards[survey->shard_count];
+
+    if (survey->shard_count == SURVEY_SHARDS_MAX || strlen(id) >= SURVEY_ID_CAP ||
+        strlen(address) >= SURVEY_ADDRESS_CAP) {
+        survey->shards_left_out++;
+        return;
+    }
+    *shard = (struct survey_shard){.conf = survey->conf};
+    arena_init(&shard->memory, survey_memory_max / SURVEY_SHARDS_MAX);
+    snprintf(shard->id, sizeof shard->id, "%s", id);
+    snprintf(shard->address, sizeof shard->address, "%s", address);
+    survey->shard_count++;
+}
+
 static void survey_take_list(struct ctl_survey *survey,
                              const Bigfleet__V1alpha1__ListShardsResponse *list)
 {
@@ -115,21 +133,9 @@ static void survey_take_list(struct ctl_survey *survey,
     }
     survey->shard_count = kept;
     survey->shards_left_out = 0;
-    for (size_t i = 0; i < list->n_shards; i++) {
-        const Bigfleet__V1alpha1__ShardRegistryEntry *e = list->shards[i];
-        struct survey_shard *shard = &survey->shards[survey->shard_count];
-        if (survey_is_known(survey, e)) continue;
-        if (survey->shard_count == SURVEY_SHARDS_MAX || strlen(e->shard_id) >= SURVEY_ID_CAP ||
-            strlen(e->address) >= SURVEY_ADDRESS_CAP) {
-            survey->shards_left_out++;
-            continue;
-        }
-        *shard = (struct survey_shard){0};
-        arena_init(&shard->memory, survey_memory_max / SURVEY_SHARDS_MAX);
-        snprintf(shard->id, sizeof shard->id, "%s", e->shard_id);
-        snprintf(shard->address, sizeof shard->address, "%s", e->address);
-        survey->shard_count++;
-    }
+    for (size_t i = 0; i < list->n_shards; i++)
+        if (!survey_is_known(survey, list->shards[i]))
+            survey_add(survey, list->shards[i]->shard_id, list->shards[i]->address);
 }
 
 static void *survey_ask_shard(void *argument)
@@ -141,17 +147,18 @@ static void *survey_ask_shard(void *argument)
     shard->said = NULL;
     arena_reset(&shard->memory);
     if (!shard->address[0]) {
-        note_set(&shard->why, "its address is not known");
+        shard->err = note_fail(&shard->why, ERR_UNAVAILABLE, "its address is not known");
         return NULL;
     }
     if (!shard->remote)
-        err =
-            remote_open_at(shard->conf, REMOTE_SHARD, shard->address, &shard->remote, &shard->why);
+        err = remote_open_at(shard->conf, REMOTE_SHARD, shard->address, 1, &shard->remote,
+                             &shard->why);
     if (!err)
         err = remote_call(shard->remote,
                           REMOTE_READ_OF("/muster.v1.ShardView/Status", muster__v1__shard_status),
                           NULL, &shard->memory, &answer, &shard->why);
     if (!err) shard->said = (const void *)answer;
+    shard->err = err;
     return NULL;
 }
 
@@ -160,11 +167,8 @@ static void survey_ask_listed(struct ctl_survey *survey)
     pthread_t threads[SURVEY_SHARDS_MAX];
     bool begun[SURVEY_SHARDS_MAX];
 
-    if (survey->listed) survey_take_list(survey, survey->listed);
-    for (size_t i = 0; i < survey->shard_count; i++) {
-        survey->shards[i].conf = survey->conf;
+    for (size_t i = 0; i < survey->shard_count; i++)
         begun[i] = pthread_create(&threads[i], NULL, survey_ask_shard, &survey->shards[i]) == 0;
-    }
     for (size_t i = 0; i < survey->shard_count; i++)
         if (begun[i])
             (void)pthread_join(threads[i], NULL);
@@ -176,14 +180,70 @@ void ctl_survey_ask(struct ctl_survey *survey)
 {
     arena_reset(&survey->memory);
     survey_ask_coordinators(survey);
+    if (survey->listed) survey_take_list(survey, survey->listed);
     survey_ask_listed(survey);
 }
 
-void ctl_survey_ask_shards(struct ctl_survey *survey)
+/* "host:port" or "unix:/path"; anything else is a name. */
+static bool survey_is_address(const char *text)
 {
+    const char *colon = strrchr(text, ':');
+
+    return colon && (strncmp(text, "unix:/", 6) == 0 ||
+                     (colon[1] && strspn(colon + 1, "0123456789") == strlen(colon + 1)));
+}
+
+/* `wanted`: a name; NULL: every shard. */
+static enum err survey_look_up(struct ctl_survey *survey, const char *wanted, struct note *note)
+{
+    enum err err = survey_ask_part(survey, SURVEY_SHARDS);
+    struct nearest_names near = {.wanted = wanted};
+    char hint[EXPLAIN_HINT_CAP];
+
+    if (err) {
+        *note = survey->why[SURVEY_SHARDS];
+        note_prefix(note,
+                    wanted ? "only coordinators know the address of --shard %s; give the address"
+                           : "only coordinators know the shards; --shard ADDRESS needs none",
+                    wanted);
+        return err;
+    }
+    if (!wanted) {
+        survey_take_list(survey, survey->listed);
+        return ERR_OK;
+    }
+    for (size_t i = 0; i < survey->listed->n_shards; i++) {
+        const Bigfleet__V1alpha1__ShardRegistryEntry *e = survey->listed->shards[i];
+        nearest_names_offer(&near, e->shard_id);
+        if (strcmp(e->shard_id, wanted) == 0) survey_add(survey, e->shard_id, e->address);
+    }
+    if (survey->shard_count) return ERR_OK;
+    return note_fail(note, ERR_NOT_FOUND, "no shard %s is registered%s", wanted,
+                     nearest_names_hint(&near, hint));
+}
+
+bool ctl_survey_answers(const struct survey_shard *shard)
+{
+    return shard->said || shard->err == ERR_UNSUPPORTED;
+}
+
+enum err ctl_survey_ask_shards(struct ctl_survey *survey, struct note *note)
+{
+    const char *wanted = conf_text(survey->conf, "shard");
+    enum err err = ERR_OK;
+
     arena_reset(&survey->memory);
-    (void)survey_ask_part(survey, SURVEY_SHARDS);
+    if (wanted && survey_is_address(wanted))
+        survey_add(survey, wanted, wanted);
+    else
+        err = survey_look_up(survey, wanted, note);
+    if (err) return err;
     survey_ask_listed(survey);
+    for (size_t i = 0; i < survey->shard_count; i++)
+        if (ctl_survey_answers(&survey->shards[i])) return ERR_OK;
+    if (survey->shard_count == 0) return ERR_OK;
+    *note = survey->shards[0].why;
+    return survey->shards[0].err;
 }
 
 /* -- small facts -- */

@@ -37,7 +37,8 @@ struct survey_shard {
     struct remote *remote;                       /* kept from one round to the next */
     struct arena memory;                         /* of its answer: shards are asked side by side */
     const Muster__V1__ShardStatusResponse *said; /* NULL: it did not answer */
-    struct note why;                             /* then */
+    enum err err;                                /* then */
+    struct note why;
 };
 struct ctl_survey {
     const struct conf *conf;
@@ -65,7 +66,12 @@ enum err ctl_survey_open(struct ctl_survey *survey, const struct conf *conf, str
 void ctl_survey_close(struct ctl_survey *survey);
 /* Asks everybody once. Answers of the round before are gone. */
 void ctl_survey_ask(struct ctl_survey *survey);
-void ctl_survey_ask_shards(struct ctl_survey *survey); /* only which there are, and each of them */
+/* Only shards: the one of the option "shard", an address or a name that the coordinators know, or all
+ * that they list. ERR_NOT_FOUND: no shard has that name. What the coordinators, or the first shard,
+ * failed with when they, or no shard at all, answered; each with a note. */
+enum err ctl_survey_ask_shards(struct ctl_survey *survey, struct note *note);
+/* It can be asked more; a shard of the original has no status. */
+bool ctl_survey_answers(const struct survey_shard *shard);
 
 /* -- small facts of the answers -- */
 uint64_t ctl_survey_count(size_t count, Muster__V1__NamedCount *const *counts, const char *name);

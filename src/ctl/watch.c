@@ -1,21 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Does a command once, or, with --watch, again with every change of worker membership.
+/* Does a command once, or, with --watch, every second, and prints what is not the same as before.
  *
- * The changes come over a connection of their own, because the command makes calls while they
- * come. A stream that was cut (another leader) is begun again; one without any message ends the
- * command. One thread. */
+ * Once something was printed, a server that does not answer for a while ends nothing: standard error
+ * says so once, and it is asked again. Ctrl-C is the regular end, and may come at any time. One
+ * thread. */
+#include <signal.h>
 #include <unistd.h>
 
 #include "ctl/ctl.h"
-#include "wire/pb/muster_v1_member.pb-c.h"
 
-enum { AGAIN_AFTER_US = 200 * 1000 };
+enum { WATCH_EVERY_US = 1000 * 1000 };
+
+static void watch_on_signal(int)
+{
+    _exit(0);
+}
+
+void ctl_end_when_interrupted(void)
+{
+    struct sigaction end = {.sa_handler = watch_on_signal};
+
+    (void)sigaction(SIGINT, &end, NULL);
+    (void)sigaction(SIGTERM, &end, NULL);
+}
 
 struct watching {
     struct ctl *ctl;
-    uint64_t left; /* 0: for ever */
-    bool shown;
-    bool over;
+    struct buf shown; /* what was printed last */
+    uint64_t left;    /* 0: for ever */
+    bool printed, away, over;
 };
 
 static enum err watch_do_once(struct ctl *ctl)
@@ -25,56 +38,64 @@ static enum err watch_do_once(struct ctl *ctl)
     return action->act ? action->act(ctl) : ctl_rpc_run(ctl, &action->rpc);
 }
 
-/* On a terminal the new picture takes the place of the old one; in a pipe a blank line parts them,
- * or the line end where each is one line. */
-static enum err watch_show_again(struct watching *w)
+/* On a terminal the new picture takes the place of the old one; in a pipe a blank line parts tables,
+ * the line end JSON, and "---" YAML. */
+static enum err watch_print(struct watching *w)
 {
     struct ctl *ctl = w->ctl;
-    bool terminal = isatty(STDOUT_FILENO);
+    bool terminal = isatty(STDOUT_FILENO) && !ctl->json;
+    struct str between = terminal      ? STR("\033[H\033[2J")
+                         : !w->printed ? STR_EMPTY
+                         : ctl->yaml   ? STR("---\n")
+                         : ctl->json   ? STR_EMPTY
+                                       : STR("\n");
     enum err err;
 
-    if (!ctl->json && (terminal || w->shown))
-        ctl_append(ctl, terminal ? STR("\033[H\033[2J") : STR("\n"));
-    err = watch_do_once(ctl);
+    buf_clear(&w->shown);
+    err = buf_append(&w->shown, buf_peek(&ctl->out));
+    if (!err && between.len > 0 && ctl->print(between)) err = ERR_CANCELLED;
     if (!err) err = ctl_flush(ctl);
-    buf_clear(&ctl->out);
-    arena_reset(&ctl->memory);
-    w->shown = true;
+    w->printed = true;
+    w->over = w->left && --w->left == 0;
     return err;
 }
 
-static enum err watch_on_change(void *owner, const ProtobufCMessage *, struct note *note)
+static bool watch_may_pass(enum err err)
 {
-    struct watching *w = owner;
-    enum err err = watch_show_again(w);
+    return err_exit_code(err) == 3 || err_exit_code(err) == 6;
+}
 
-    if (err) {
-        *note = w->ctl->note;
-    } else if (w->left && --w->left == 0) {
-        w->over = true;
-        err = ERR_CANCELLED; /* ends the stream */
+static enum err watch_round(struct watching *w)
+{
+    struct ctl *ctl = w->ctl;
+    enum err err = watch_do_once(ctl);
+    bool same = w->printed && str_equal(buf_peek(&ctl->out), buf_peek(&w->shown));
+
+    if (!err) err = ctl->print_err;
+    if (watch_may_pass(err) && (w->printed || ctl->out.len > 0)) {
+        if (!w->away) ctl->warn(ctl->call, str_from(ctl->note.text));
+        w->away = true;
+        err = ERR_OK;
+        same = same || ctl->out.len == 0;
+    } else {
+        w->away = false;
     }
+    if (!err && !same) err = watch_print(w);
+    if (!err) buf_clear(&ctl->out);
+    arena_reset(&ctl->memory);
     return err;
 }
 
 static enum err watch_changes(struct ctl *ctl)
 {
     struct watching w = {.ctl = ctl, .left = conf_number(ctl->conf, "count")};
-    struct remote *remote = NULL;
-    enum err err = remote_open(ctl->conf, NULL, &remote, &ctl->note);
+    enum err err;
 
-    while (!err || err == ERR_CLOSED || err == ERR_UNAVAILABLE) {
-        bool before = w.shown;
-        w.shown = false;
-        err = remote_stream(
-            remote, REMOTE_READ_OF(MEMBERSHIP_PATH "WatchChanges", muster__v1__watch_changes), NULL,
-            watch_on_change, &w, &ctl->note);
-        if (w.over || (err && !w.shown)) break;
-        w.shown = before || w.shown;
-        (void)usleep(AGAIN_AFTER_US);
-    }
-    remote_close(remote);
-    return w.over ? ERR_OK : err;
+    buf_init(&w.shown, ctl->out.max);
+    ctl_end_when_interrupted();
+    while (!(err = watch_round(&w)) && !w.over) (void)usleep(WATCH_EVERY_US);
+    buf_deinit(&w.shown);
+    return err;
 }
 
 enum err ctl_do(struct ctl *ctl)

@@ -131,6 +131,7 @@ static enum err channel_open(struct provider *p, struct rpc_channel **ret_channe
         .tls_name = p->options.tls_name,
         .backoff_first_ms = p->options.backoff_first_ms,
         .backoff_max_ms = p->options.backoff_max_ms,
+        .dial_timeout_ms = p->options.dial_timeout_ms,
         .calls_max = p->options.calls_max,
         .metrics = p->options.metrics,
         .on_change = on_change,

@@ -56,7 +56,8 @@ struct provider_options { /* the texts must outlive the client */
     size_t kept_max; /* bytes of large requests kept for sending again; 0: 16 MiB */
     size_t list_max; /* bytes of one List answer; 0: 2 GiB */
     uint64_t backoff_first_ms, backoff_max_ms; /* between connection attempts; 0: as rpc/client.h */
-    struct rpc_client_metrics *metrics;        /* may be NULL */
+    uint64_t dial_timeout_ms; /* time limit of one connection attempt; 0: as rpc/client.h */
+    struct rpc_client_metrics *metrics; /* may be NULL */
 };
 /* Opens a client. ERR_INVALID with a note (missing or bad address, no shard id, no epoch),
  * ERR_NOMEM, ERR_FULL (timers). */

@@ -120,6 +120,8 @@ static void extra_lost(struct client_connection *n)
 static void dial_failed(struct rpc_channel *c, const char *address)
 {
     CHANNEL_COUNT(c, dials_failed);
+    if (c->options.on_dial_failed)
+        c->options.on_dial_failed(c->options.owner, address, &c->last_failure);
     if (c->following) {
         c->following = false;
         return;

@@ -75,6 +75,8 @@ struct rpc_channel_options {
      * place: what rpc_channel_room and its like say may have changed. Never from inside a call of
      * this header. May be NULL. */
     void (*on_change)(void *owner);
+    /* A dial that would have made the connection for calls failed. May be NULL. */
+    void (*on_dial_failed)(void *owner, const char *address, const struct note *why);
     void *owner;
 };
 /* ERR_INVALID with a note (no address, or one that is none), ERR_NOMEM, ERR_FULL (timers). */

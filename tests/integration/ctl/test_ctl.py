@@ -56,6 +56,12 @@ def good(where, *words):
     return done.stdout
 
 
+def empty(where, *words):
+    done = ctl(where, *words)
+    check(done.returncode == 0 and done.stderr.endswith(": the list is empty\n"), f"{words}: {done}")
+    return done.stdout
+
+
 def good_json(where, *words):
     return json.loads(good(where, *words, "-o", "json"))
 
@@ -88,7 +94,7 @@ def tables():
     """Every table is what the coordinator holds, in the columns of the specification."""
     with alone() as cluster:
         node = cluster.leader()
-        same("nothing yet", good(node, "list-shards"), "SHARD  ADDRESS  REGISTERED  LAST_HEARTBEAT\n")
+        same("nothing yet", empty(node, "list-shards"), "SHARD  ADDRESS  REGISTERED  LAST_HEARTBEAT\n")
         same("add-shard", good(node, "add-shard", "--shard", "shard-a", "--address", "h:1"),
              "added shard shard-a at h:1\n")
         shards = node.call(COORDINATOR + "ListShards").shards
@@ -142,10 +148,10 @@ def tables():
             "still acts on its machines")
         same("remove-shard", good(node, "remove-shard", "--shard", "shard-bbb", "--force-two-owners"),
              "removed shard shard-bbb\n")
-        same("with all it owned", good(node, "list-domain-assignments"), "TOPOLOGY_KEY  TOPOLOGY_VALUE  SHARD\n")
+        same("with all it owned", empty(node, "list-domain-assignments"), "TOPOLOGY_KEY  TOPOLOGY_VALUE  SHARD\n")
         same("no slice", good(node, "set-quota", "--provider", "aws", "--region", "eu-west-1", "--none"),
              "set quota aws/eu-west-1: 0 slices\n")
-        same("none listed", good(node, "list-quotas"), "PROVIDER  REGION  SHARD  SLICE\n")
+        same("none listed", empty(node, "list-quotas"), "PROVIDER  REGION  SHARD  SLICE\n")
 
 
 def formats():
@@ -190,7 +196,7 @@ def asks():
         code, text = at_a_terminal(node, "n", "shard", "remove", "--shard", "b", "--yes")
         check(code == 0 and "Continue?" not in text, (code, text))
         good(node, "shard", "remove", "--shard", "c")
-        same("none is left", good(node, "shard", "list", "-o", "name"), "")
+        same("none is left", empty(node, "shard", "list", "-o", "name"), "")
 
 
 def exit_codes():
@@ -209,7 +215,7 @@ def exit_codes():
         good(node, "bind-cluster", "--cluster", "c", "--shard", "a")
         bad(node, 4, "ALREADY_EXISTS", "bind-cluster", "--cluster", "c", "--shard", "b")
         # An HTTP port is recognised by its first answer, not by a timeout of ten seconds.
-        text = bad([node.http], 6, f"{node.http}: the server speaks HTTP/1.1, not gRPC", "list-shards", "--timeout", "1d")
+        text = bad([node.http], 6, f"{node.http} (the server speaks HTTP/1.1, not gRPC", "list-shards", "--timeout", "1d")
         has("what would be right", text, "--coordinator says where to look")
         bad([f"http://{node.grpc}"], 2, "is a URL; write host:port", "list-shards")
         bad(node, 5, f"(NOT_FOUND from {node.grpc})", *ASSIGN, "nobody")

@@ -143,7 +143,7 @@ def columns_are_as_wide_as_they_must_be_and_nothing_follows_the_last():
 
 
 @test
-def an_empty_table_is_its_heading():
+def an_empty_table_is_its_heading_and_says_so():
     with canned(ListShards={}, ListDomainAssignments={}, ListQuotas={}, ListProviders={}, ListClusters={},
                 ListShardReports={}, ListInstructions={}, ListReplicas={}) as server:
         for words, heading in ((("list-shards",), "SHARD  ADDRESS  REGISTERED  LAST_HEARTBEAT\n"),
@@ -156,7 +156,9 @@ def an_empty_table_is_its_heading():
                                (("instruction", "list"), "SHARD  TERM  SEQUENCE  ID  KIND  DELIVERIES\n"),
                                (("replica", "list"), "NAME  ID  ROLE  RAFT_ADDRESS  GRPC_ADDRESS  HTTP_ADDRESS"
                                                      "  MATCH  SILENT  LEVEL\n")):
-            same(words, good(server, *words), heading)
+            done = ctl(server, *words)
+            same(words, (done.returncode, done.stdout), (0, heading))
+            has("it says so", done.stderr, ": the list is empty\n")
 
 
 @test
@@ -440,7 +442,7 @@ def nobody_there_is_6_and_says_where_it_looked():
     done = run("list-shards", "--coordinator", f"{one},{two}")
     same("exit", (done.returncode, done.stdout), (6, ""))
     same("says", done.stderr,
-         f"musterctl shard list: no coordinator answers at {one}, {two} (dial {two}: connection refused); "
+         f"musterctl shard list: no coordinator answers at {one} (connection refused), {two} (connection refused); "
          "is one running there? --coordinator says where to look\n")
 
 

@@ -35,7 +35,7 @@ static const struct option options[] = {
     {.name = "number", .kind = OPTION_U64, .help = "x"},
     {.name = "standing", .kind = OPTION_ENUM, .choices = outputs, .fallback = "ANY", .help = "x"},
     {.name = "shards", .kind = OPTION_LIST, .help = "x"},
-    {.name = "shard", .kind = OPTION_STRING, .fallback = "s:7780", .help = "x"},
+    {.name = "shard", .kind = OPTION_STRING, .help = "x"},
     {.name = "cluster", .kind = OPTION_STRING, .help = "x"},
     {.name = "limit", .kind = OPTION_U64, .fallback = "0", .help = "x"},
     {.name = "prefix", .kind = OPTION_STRING, .fallback = "", .help = "x"},
@@ -46,6 +46,8 @@ static const struct option options[] = {
     {.name = "tls.key-file", .kind = OPTION_STRING, .help = "x"},
     {.name = "tls.ca-file", .kind = OPTION_STRING, .help = "x"},
 };
+static const struct command program = {.name = "canned"};
+static const struct command_call canned_call = {.path = {&program}, .depth = 1};
 static const struct option_table table = {options, ARRAY_LEN(options)};
 
 static int canned_print(struct str text)
@@ -67,7 +69,8 @@ void canned_open(struct canned *canned, const char *const *words)
     answer_count = 0;
     memset(asked, 0, sizeof asked);
     warned[0] = '\0';
-    *canned = (struct canned){.ctl = {.print = canned_print, .warn = canned_warn}};
+    *canned =
+        (struct canned){.ctl = {.call = &canned_call, .print = canned_print, .warn = canned_warn}};
     while (words[count]) count++;
     CHECK_OK("options", conf_open(&table, &canned->conf));
     CHECK_OK("flags", conf_add_flags(canned->conf, count, words));
@@ -202,10 +205,16 @@ enum err remote_open(const struct conf *conf, const char *request_id, struct rem
 }
 
 enum err remote_open_at(const struct conf *conf, enum remote_callee callee, const char *address,
-                        struct remote **ret_remote, struct note *note)
+                        size_t among, struct remote **ret_remote, struct note *note)
 {
-    (void)conf, (void)callee, (void)address, (void)note;
+    (void)conf, (void)callee, (void)address, (void)among, (void)note;
     return canned_remote(ret_remote);
+}
+
+uint64_t remote_dial_ms(const struct conf *conf, size_t among)
+{
+    (void)conf, (void)among;
+    return 1;
 }
 
 enum err remote_tls_open(const struct conf *conf, struct tls_context **ret_tls, struct note *note)

@@ -41,7 +41,7 @@ TEST(a_need_is_a_row)
     Bigfleet__V1alpha1__MatchingSupply supply = BIGFLEET__V1ALPHA1__MATCHING_SUPPLY__INIT;
     char *zones[] = {ctl_text("a"), ctl_text("b")};
 
-    some_need(CANNED_WORDS(NULL));
+    some_need(CANNED_WORDS("--shard", "s:7780"));
     for (size_t i = 0; i < 2; i++)
         bigfleet__v1alpha1__capacity_need__aggregate_resources_entry__init(&amount[i]);
     amount[0].key = ctl_text("memory");
@@ -80,7 +80,7 @@ TEST(a_need_is_a_row)
 
 TEST(what_is_not_known_is_a_dash_and_any_machine_will_do)
 {
-    some_need(CANNED_WORDS(NULL));
+    some_need(CANNED_WORDS("--shard", "s:7780"));
     view.need = NULL;
     view.unmet_reason = (Bigfleet__V1alpha1__UnmetReason)42;
     header.cycle = 0;
@@ -96,7 +96,7 @@ TEST(what_is_not_known_is_a_dash_and_any_machine_will_do)
 
 TEST(for_programs_it_is_one_document)
 {
-    some_need(CANNED_WORDS("--json"));
+    some_need(CANNED_WORDS("--json", "--shard", "s:7780"));
     canned_answer(path, &head.base);
     canned_answer(path, &frame.base);
     CHECK_OK("it runs", needs_act(&canned.ctl));
@@ -107,17 +107,17 @@ TEST(for_programs_it_is_one_document)
 
 TEST(half_an_answer_is_none)
 {
-    some_need(CANNED_WORDS(NULL));
+    some_need(CANNED_WORDS("--shard", "s:7780"));
     CHECK_ERR("no header", needs_act(&canned.ctl), ERR_PARSE);
     CHECK_TEXT("why", canned.ctl.note.text, "the shard ended its answer before it began");
     canned_close(&canned);
-    some_need(CANNED_WORDS(NULL));
+    some_need(CANNED_WORDS("--shard", "s:7780"));
     canned_answer(path, &head.base);
     canned_answer(path, &head.base);
     CHECK_ERR("two headers", needs_act(&canned.ctl), ERR_PARSE);
     CHECK_SIZE("nothing is printed", canned.ctl.out.len, 0);
     canned_close(&canned);
-    some_need(CANNED_WORDS(NULL));
+    some_need(CANNED_WORDS("--shard", "s:7780"));
     canned_answer(path, &frame.base);
     canned_answer(path, &head.base);
     CHECK_ERR("a row first", needs_act(&canned.ctl), ERR_PARSE);
