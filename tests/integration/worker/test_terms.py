@@ -100,7 +100,7 @@ def the_second_of_one_id_is_refused():
         check(row.standing == ACTIVE and row.incarnation == 1, f"standing {row.standing} incarnation {row.incarnation}")
         check("worker_failed" not in events and "worker_restarted" not in events and "worker_identity_conflict" not in events,
               str(events))
-        check("reset" not in first.text() and first.text().count("msg=registered") == 1, first.text()[-2000:])
+        check("reset" not in first.text() and first.text().count('msg="worker registered') == 1, first.text()[-2000:])
         scene.owned_by(first)
         first.kill()
         second.wait_says("msg=registered")
