@@ -4,10 +4,10 @@
 #define LOG_ENTRY_H
 #include "base/str.h"
 
-/* The numbers are the engine's, and are used on disk and in frames. */
+/* The numbers equal the engine's, and are used on disk and in frames. */
 enum entry_kind {
     ENTRY_COMMAND = 1, /* an envelope (log/envelope.h) */
-    ENTRY_BARRIER = 2, /* of a new leader: no bytes */
+    ENTRY_BARRIER = 2, /* written by a new leader; no bytes */
     ENTRY_CHANGE = 3,  /* a configuration, in the engine's encoding */
 };
 struct entry {
