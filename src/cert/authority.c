@@ -15,9 +15,7 @@
 
 #define DEFAULT_NAME "muster-dev-ca"
 #define ROLLOUT_NAME "rollout-dev-ca"
-#define MAKING                                                                                     \
-    ".ca.making" /* exists while an authority is being created, and after a
-                                     crash */
+#define MAKING       ".ca.making" /* exists during a creation, and after a crash */
 /* The development CA of workers.md 17.1: 1975-01-01 to 4096-01-01. */
 static const struct cert_validity rollout_validity = {157766400, 67090118400};
 
