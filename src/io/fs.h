@@ -36,7 +36,7 @@ enum fs_kind { FS_REGULAR, FS_DIRECTORY, FS_OTHER };
 struct fs_info {
     enum fs_kind kind;
     uint64_t size, inode; /* size is undefined for a directory */
-    int64_t modified_ns;  /* since 1970 */
+    int64_t modified_ns;  /* nanoseconds since 1970 */
     uint32_t mode;        /* permission bits */
 };
 /* Called per entry; must not change the directory being listed. */
@@ -55,7 +55,7 @@ enum err fs_read_at(struct fs *fs, struct fs_file *file, uint64_t offset, void *
 /* Writes everything or fails; after an error any part may have been written. A write past the end
  * fills the gap with zeros. */
 enum err fs_write_at(struct fs *fs, struct fs_file *file, uint64_t offset, struct str bytes);
-enum err fs_sync(struct fs *fs, struct fs_file *file); /* content and size: fdatasync */
+enum err fs_sync(struct fs *fs, struct fs_file *file); /* syncs content and size (fdatasync) */
 /* Fills with zeros when growing. */
 enum err fs_truncate(struct fs *fs, struct fs_file *file, uint64_t size);
 enum err fs_file_size(struct fs *fs, struct fs_file *file, uint64_t *ret_size);
@@ -70,7 +70,8 @@ enum err fs_make_dir(struct fs *fs, const char *path, uint32_t mode); /* ERR_EXI
  * exist. ERR_EXISTS. To swap a link atomically, rename a new link over the old link. fs_list
  * reports links as FS_OTHER. */
 enum err fs_make_link(struct fs *fs, const char *target, const char *path);
-enum err fs_list(struct fs *fs, const char *path, fs_list_fn *each, void *context); /* no order */
+/* Entries in no particular order. */
+enum err fs_list(struct fs *fs, const char *path, fs_list_fn *each, void *context);
 enum err fs_sync_dir(struct fs *fs, const char *path);
 enum err fs_free_bytes(struct fs *fs, const char *path, uint64_t *ret_bytes);
 /* Locks a directory until fs_unlock or the death of the process. ERR_BUSY for a second holder, also
@@ -149,7 +150,7 @@ struct fs {
     enum err (*lock_dir)(struct fs *, const char *, struct fs_lock **, struct note *);
     void (*unlock)(struct fs *, struct fs_lock *);
 };
-/* The content of a LOCK file, and the note for a second process. */
+/* The content of a LOCK file, and the note for a second process that finds the lock taken. */
 #define FS_LOCK_NAME "LOCK"
 enum { FS_LOCK_TEXT_CAP = 96 };
 /* Returns the length. */

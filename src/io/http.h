@@ -21,7 +21,7 @@ struct http_channel;
 enum http_method { HTTP_GET = BIT(0), HTTP_POST = BIT(1), HTTP_HEAD = BIT(2) };
 struct http_request {
     enum http_method method;
-    struct str path, query; /* decoded path; raw query */
+    struct str path, query; /* decoded path; raw query string */
     struct str body;        /* complete; at most body_max */
     struct str content_type, authorization;
     struct str host, origin; /* pages that accept POST compare these headers to reject cross-site

@@ -183,7 +183,8 @@ static bool chunks_size(struct str line, uint64_t *ret_size)
     return true;
 }
 
-/* Takes a line of the chunk format. *ret_there: the line was complete. False: malformed. */
+/* Takes one line of the chunk framing. *ret_there: a complete line was taken. False: the line is
+ * too long. */
 static bool chunks_line(struct str *input, struct str *ret_line, bool *ret_there)
 {
     const char *end = memmem(input->at, input->len, "\r\n", 2);

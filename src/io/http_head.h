@@ -28,7 +28,7 @@ enum http_field {
 struct http_head {
     struct str method, target;
     struct str fields[FIELD_COUNT]; /* first occurrence of each header, trimmed; empty if absent */
-    bool old;                       /* HTTP/1.0 */
+    bool old;                       /* the request is HTTP/1.0 */
     bool chunked;
     bool close;        /* the connection closes after this request */
     bool continues;    /* the client waits for "100 Continue" before it sends the body */

@@ -27,7 +27,7 @@ enum {
     HTTP_BODY_MAX = 64 * 1024,
     HTTP_RESPONSE_MAX = 16 << 20,
     HTTP_KEEPALIVE_MS = 15 * 1000,
-    HTTP_PATH_MAX = 1024,          /* of a route */
+    HTTP_PATH_MAX = 1024,          /* longest path of a route */
     HTTP_DRAIN_MAX = 1 << 20,      /* body bytes discarded before a 413 is sent */
     HTTP_INPUT_MAX = 256 * 1024,   /* received but not parsed: a head and the bytes after it */
     HTTP_OUTPUT_MAX = 256 * 1024,  /* written but not yet accepted by the kernel */
@@ -82,7 +82,7 @@ struct http_connection {
     struct http_server *server;
     struct stream *stream;
     enum http_connection_state state;
-    bool last;                /* no further request is read */
+    bool last;                /* no further request is read after this one */
     bool expired;             /* the certificate that admitted the peer no longer counts: the peer
                                  has no identity */
     bool paused;              /* the stream is paused */
@@ -110,7 +110,7 @@ struct http_connection {
     struct str answer_left;
 
     /* Position of a reader of `channel`. */
-    struct list in_channel; /* empty: not a reader */
+    struct list in_channel; /* empty: the connection is no reader */
     uint64_t position;      /* the next event to send */
     struct event *event;    /* the referenced event, or NULL */
     size_t event_at;

@@ -37,7 +37,7 @@ struct tls_context *http_tls_now(struct http_server *server)
     if (next) {
         tls_context_unref(server->tls);
         server->tls = next;
-        server->tls_loads = 0; /* a context that was never loaded has 0 */
+        server->tls_loads = 0; /* 0 differs from the load count of every context */
     }
     return server->tls;
 }

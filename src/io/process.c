@@ -42,7 +42,7 @@ enum {
 
 struct output {
     struct process *process;
-    int number; /* 1 or 2 */
+    int number; /* fd number: 1 or 2 */
     uv_pipe_t pipe;
     struct buf line; /* an incomplete line */
     bool cut;        /* the rest of this line is dropped */

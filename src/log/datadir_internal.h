@@ -101,9 +101,7 @@ void datadir_scan_deinit(struct datadir_scan *scan);
 /* Reads the newest snapshot's head. Call this before the log is read. */
 enum err datadir_scan_snapshot(struct datadir_scan *scan, struct fs *fs, const char *dir,
                                struct note *note);
-enum err datadir_scan_found(void *scan, const struct wal_found *found); /* implements
-                                                                           wal_found_fn */
+enum err datadir_scan_found(void *scan, const struct wal_found *found); /* a wal_found_fn */
 enum datadir_join datadir_scan_join(const struct datadir_scan *scan);
-const char *datadir_scan_address(const struct datadir_scan *scan); /* address of `self`; NULL:
-                                                                      unknown */
+const char *datadir_scan_address(const struct datadir_scan *scan); /* NULL: unknown */
 #endif

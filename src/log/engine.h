@@ -26,7 +26,7 @@ struct engine_options {
     uint64_t id;
     const char *address; /* copied */
     uint32_t election_ms, heartbeat_ms;
-    uint32_t in_flight_entries; /* per follower */
+    uint32_t in_flight_entries; /* limit per follower */
     uint32_t seed;              /* must differ between replicas */
 };
 /* A configuration in our own terms. The order of members is kept, because the engine's progress
@@ -59,7 +59,7 @@ enum engine_flag {
     ENGINE_ENTRIES = BIT(1),
     ENGINE_INSTALL = BIT(2),
     ENGINE_MESSAGES = BIT(3),
-    ENGINE_ROLE = BIT(4), /* role, term, leader or configuration may have changed */
+    ENGINE_ROLE = BIT(4), /* set if role, term, leader or configuration may have changed */
     ENGINE_COMMIT = BIT(5),
 };
 struct engine_effects {
@@ -121,7 +121,7 @@ enum err engine_persisted(struct engine *engine, mono_time now, uint64_t index,
  * 1 (guard 21); remove the file. */
 enum err engine_compacted(struct engine *engine, mono_time now, const struct snapshot_mark *mark,
                           uint32_t trailing, struct engine_effects *ret_effects);
-/* The applied entry at `index` was a configuration. */
+/* The entry at `index` was applied and is a configuration. */
 enum err engine_configuration(struct engine *engine, mono_time now, uint64_t index,
                               struct str bytes, struct engine_effects *ret_effects);
 /* Leader: appends entries. *ret_first is the index of the first one. ERR_NOT_LEADER; ERR_NOT_READY
@@ -148,10 +148,11 @@ uint64_t engine_leader(const struct engine *engine); /* id, or 0; reset after a 
                                                         contact */
 uint64_t engine_transferee(const struct engine *engine);
 bool engine_installing(const struct engine *engine);
-uint64_t engine_match(const struct engine *engine, uint64_t id);  /* leader only; 0 if unknown */
-mono_time engine_heard(const struct engine *engine, uint64_t id); /* leader: time of the last
-                                                                     response; 0: never */
-/* The newest configuration, and the index of its entry when it is not committed yet, else 0. */
+/* Last replicated index; leader only; 0: unknown id. */
+uint64_t engine_match(const struct engine *engine, uint64_t id);
+/* Last response; leader only; 0: never. */
+mono_time engine_heard(const struct engine *engine, uint64_t id);
+/* The newest configuration. Also the index of its entry if the entry is not committed, else 0. */
 void engine_members(const struct engine *engine, struct members *ret_members,
                     uint64_t *ret_uncommitted);
 uint64_t engine_members_committed(const struct engine *engine, struct members *ret_members);

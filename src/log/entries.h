@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The log as the loop's thread sees it: every live index with its place on disk, the newest ones
- * with their bytes. Pure memory, bounded.
+/* The log in memory, for the loop's thread: every live index with its place on disk, and the bytes
+ * of the newest entries. Pure, bounded memory.
  *
- * Entries enter when the engine returns them, get their place when the disk thread reports, lose
- * their bytes when the cache is over its bound and they are durable and applied, and leave by
- * compaction or replacement. */
+ * Entries are added when the engine returns them, and get their place when the disk thread reports.
+ * Durable and applied entries lose their bytes when the cache exceeds its bound. Entries are
+ * removed by compaction or replacement. */
 #ifndef LOG_ENTRIES_H
 #define LOG_ENTRIES_H
 #include "base/err.h"
@@ -31,10 +31,8 @@ void entries_placed(struct entries *entries, uint64_t index, const struct wal_pl
 bool entries_get(const struct entries *entries, uint64_t index, struct entry *ret_entry,
                  struct wal_place *ret_place);
 uint64_t entries_term(const struct entries *entries, uint64_t index); /* 0: no such entry */
-void entries_forget_to(struct entries *entries, uint64_t index);      /* compaction: drops entries
-                                                                         <= index */
-void entries_reset(struct entries *entries, uint64_t index); /* empties the log; the next entry is
-                                                                index + 1 */
+void entries_forget_to(struct entries *entries, uint64_t index);      /* compaction up to `index` */
+void entries_reset(struct entries *entries, uint64_t index); /* continues after `index`, empty */
 /* Drops cached bytes from the oldest entries on while the cache exceeds its bound. Only entries <=
  * durable_applied are dropped. */
 void entries_trim(struct entries *entries, uint64_t durable_applied);

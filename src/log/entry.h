@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An entry of the log, as every file of src/log passes it around. */
+/* An entry of the log, the type that all files of src/log share. */
 #ifndef LOG_ENTRY_H
 #define LOG_ENTRY_H
 #include "base/str.h"

@@ -34,7 +34,7 @@ struct frame_field {
     uint16_t at;
     uint8_t size; /* 0: reserved, written as zeros */
     uint8_t wire; /* 0: end of the list */
-    bool is_flag; /* 0 or 1 */
+    bool is_flag; /* the value is 0 or 1 */
 };
 #define FRAME_OF  ((const struct peer_frame *)NULL)
 #define WHERE(of) .at = offsetof(struct peer_frame, u.of), .size = sizeof FRAME_OF->u.of

@@ -25,7 +25,7 @@ struct guards {
 /* Queries of the library's table of terms. */
 uint64_t guards_last_index(const struct raft *raft);
 uint64_t guards_term_at(const struct raft *raft, uint64_t index); /* 0: unknown */
-bool guards_is_voter(const struct raft *raft, uint64_t id);       /* in the newest configuration */
+bool guards_is_voter(const struct raft *raft, uint64_t id);       /* by the newest configuration */
 
 /* -- before a step -- */
 /* 17. The term to start in; `members` is the newest configuration. A result above `term` means that
@@ -47,9 +47,9 @@ bool guards_settles_change(const struct raft *raft, const struct raft_append_ent
 /* 1, 4, 6, 8, 15. False: drop the message. May change the message. */
 bool guards_admit(struct guards *guards, const struct raft *raft, struct raft_message *message,
                   mono_time now);
-bool guards_admit_install(const struct raft *raft); /* 9 */
+bool guards_admit_install(const struct raft *raft); /* guard 9 */
 bool guards_admit_snapshot(uint64_t index);         /* 21: a snapshot that this replica took */
-/* 11. ERR_INVALID, ERR_BUSY. */
+/* Guard 11. ERR_INVALID, ERR_BUSY. */
 enum err guards_submit(const struct raft *raft, const struct entry *entries, size_t count);
 
 /* -- after a step -- */
@@ -62,12 +62,12 @@ struct guards_step {                      /* which step ran: at most one of thes
  * vote of this replica must become durable before the messages are sent. */
 bool guards_after(struct guards *guards, const struct raft *raft, const struct guards_step *step,
                   mono_time now, struct raft_message *messages, size_t *count);
-/* 15. The vote to make durable together with raft_current_term(). */
+/* Guard 15. The vote to make durable together with raft_current_term(). */
 uint64_t guards_vote(const struct guards *guards, const struct raft *raft);
 /* 10, 18. The index up to which entries may be applied. `before` is the result of the previous
  * step. */
 uint64_t guards_commit(const struct raft *raft, uint64_t before);
-/* 7. When engine_timeout must be called. */
+/* Guard 7. When engine_timeout must be called. */
 mono_time guards_due(const struct guards *guards, mono_time library_due);
 /* The leader to report to others: 0 after an election time-out without contact. */
 uint64_t guards_leader(const struct guards *guards, const struct raft *raft, mono_time now);

@@ -32,12 +32,12 @@ enum {
     REPLICA_VOTERS_MAX = 7,
     REPLICA_ADDRESS_MAX = 255, /* voters and learners together, per cluster */
     REPLICA_NAME_MAX = 63,     /* of a node: a label, not its identity */
-    REPLICA_ACTOR_MAX = 255,   /* identity that asked for a command */
+    REPLICA_ACTOR_MAX = 255,   /* identity of the caller who sent a command */
     REPLICA_REQUEST_ID_MAX = 64,
     REPLICA_COMMAND_MAX = 4 << 20, /* label of a node, not its identity */
-    /* The highest cluster level this release can apply. Level 1: fleet tables. Level 2: the store.
-     * Level 3: the store's transactions. Level 4: domains that wait for their last owner's
-     * acknowledgement, and native store commands that are checked against the lease's token. */
+    /* The highest cluster level this release can apply. 1: fleet tables. 2: the store. 3: store
+     * transactions. 4: domains that wait for their last owner's acknowledgement, and native store
+     * commands checked against the lease's token. */
     CLUSTER_LEVEL = 4,
 };
 
@@ -50,16 +50,15 @@ struct machine_entry { /* input of apply; views are valid until the entry is app
     struct str actor, request_id, command;
 };
 struct machine_recovery {
-    uint64_t index, clock_ns; /* as in machine_entry */
+    uint64_t index, clock_ns; /* index, clock_ns: as in machine_entry */
     uint64_t floor;           /* see base/recovery.h */
     uint8_t identity[16];     /* random, drawn once */
 };
 struct machine_ops {
-    /* Applies the entry and writes the proposer's response into `reply`. `reply` has a ceiling; the
-     * machine itself shortens a longer response and does not fail. ERR_VERSION with a note: this
-     * program knows the command's version but not the command. Nothing was changed, and the replica
-     * stops before the entry and names the entry, because its state would differ from replicas that
-     * know the command. */
+    /* Applies the entry and writes the response to `reply`, which has a ceiling: the machine
+     * shortens a longer response and does not fail. ERR_VERSION with a note: this program knows the
+     * command's version but not the command. Nothing was changed, and the replica stops before the
+     * entry and names the entry, because its state would differ from other replicas. */
     enum err (*apply)(void *state, const struct machine_entry *entry, struct buf *reply,
                       struct note *note);
     /* Continues an expensive entry. Called after each apply, and again in later turns until it
@@ -94,13 +93,12 @@ struct machine_ops {
     uint64_t (*work)(const void *state);
 };
 struct state_machine {
-    uint32_t id;      /* 1..REPLICA_MACHINES_MAX; part of the format, never reused */
+    uint32_t id;      /* 1..REPLICA_MACHINES_MAX; part of the on-disk format, never reused */
     const char *name; /* static text, also the name of the snapshot section */
-    uint32_t version; /* highest command version it can apply; at least 1 */
+    uint32_t version; /* highest command version the machine can apply; at least 1 */
     const struct machine_ops *ops;
     void *state;
-    uint64_t quota;         /* while size() is larger, proposals that grow the state are refused; 0:
-                               no quota */
+    uint64_t quota;         /* while size() exceeds it, proposals that grow the state are refused */
     size_t in_flight_share; /* bytes of proposals reserved for this machine; 0: none reserved */
 };
 
@@ -115,9 +113,8 @@ struct replica_limits {            /* 0 selects the default in the field's comme
     uint32_t in_flight_entries;    /* 65,536 */
     size_t cache_bytes;            /* 64 MiB of recent entries kept in memory */
     uint64_t segment_bytes;        /* 64 MiB */
-    uint64_t disk_reserve_bytes;   /* 256 MiB or 5% of the space at the start (free, or used by this
-                                      replica), whichever is less; with less free space, proposals
-                                      get ERR_NO_SPACE */
+    uint64_t disk_reserve_bytes;   /* 256 MiB, or 5% of the free and own space at the start if less;
+                                      below it: ERR_NO_SPACE */
     uint32_t snapshot_entries_min; /* 1,024: a snapshot needs this many entries since the last one,
                                       and log bytes of at least the last snapshot's size */
     uint64_t snapshot_every_ms;    /* 30,000: interval between checks of that rule */
@@ -160,7 +157,7 @@ struct replica_options {
     const struct log_source *log; /* may be NULL; copied */
     struct metrics *metrics;      /* may be NULL; a registry can serve one replica */
     const char *dir;              /* a data directory made by datadir_format (log/datadir.h) */
-    const char *listen;           /* of the Raft port; port 0 for tests */
+    const char *listen;           /* address of the Raft port; port 0 for tests */
     const char *address;          /* of the Raft port, as other replicas reach it; NULL: the
                                      listener's own */
     const char *name;             /* node name (a label); NULL: "" */
@@ -257,7 +254,7 @@ struct replica_member {
 size_t replica_members(const struct replica *replica,
                        struct replica_member members[REPLICA_MEMBERS_MAX]);
 enum member_change_kind {
-    CHANGE_ADD,     /* as a learner; id and address */
+    CHANGE_ADD,     /* adds a learner with this id and address */
     CHANGE_PROMOTE, /* a learner that has caught up becomes a voter */
     CHANGE_REMOVE,
     CHANGE_ADDRESS, /* of a member; id and role stay */
@@ -282,7 +279,7 @@ struct member_change { /* owned by the caller again when done() begins */
  * new leader. */
 void replica_change(struct replica *replica, struct member_change *change);
 struct transfer {
-    uint64_t to; /* 0: the voter with the longest log */
+    uint64_t to; /* 0: the responsive voter with the highest match index */
     void (*done)(struct transfer *transfer, enum err err, const struct note *note);
     struct list link; /* used by the replica */
 };

@@ -14,7 +14,7 @@
 
 struct meta {
     uint64_t clock_ns;
-    uint32_t level; /* starts at 1 */
+    uint32_t level; /* cluster level; starts at 1 */
 };
 /* kinds of commands of machine 0 */
 enum {

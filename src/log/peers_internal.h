@@ -26,7 +26,7 @@ enum {
     BACKOFF_MIN_MS = 20,
     BACKOFF_MAX_MS = 1000,
     DIAL_STALE_MS = 300, /* a dial older than this is restarted when the peer connects to us */
-    DIAL_MS = 2000,      /* resolve, connect, handshake */
+    DIAL_MS = 2000,      /* time limit for resolve, connect and handshake */
     HELLO_MS = 2000,     /* from connect or accept to the peer's hello */
     IDLE_MS_DEFAULT = 3000,
     BEATS_PER_IDLE = 3,
@@ -48,7 +48,7 @@ enum {
 enum refusal {
     REFUSED_FRAME,    /* invalid frame */
     REFUSED_VERSION,  /* unknown protocol version */
-    REFUSED_CLUSTER,  /* another cluster */
+    REFUSED_CLUSTER,  /* the hello names another cluster */
     REFUSED_RECEIVER, /* addressed to another replica, or sent by this replica */
     REFUSED_IDENTITY, /* the certificate does not name the sender */
     REFUSED_TLS,      /* the TLS handshake failed */
@@ -82,10 +82,10 @@ struct peer_line {
     bool connected;        /* DIALING: connected, the peer's hello has not come */
     bool quiet;            /* closing because the file was sent: do not log it */
     bool reported;         /* the failure is logged: once, not for every dial */
-    uint64_t nonce;        /* our half of the session */
+    uint64_t nonce;        /* this side's half of the session */
     struct frame_link in, out;
     struct buf input;  /* hello and beats of the peer; always small */
-    struct buf output; /* frames of this turn */
+    struct buf output; /* frames written in this turn */
     struct list dirty; /* member of peers->dirty while `output` is not empty */
     mono_time heard;
     struct note why; /* why this side closed the connection; empty if the peer closed it */
@@ -95,7 +95,7 @@ struct sending { /* written by peers_file.c only */
     struct peer *peer; /* NULL after peers_close */
     struct loop_worker *worker;
     struct frame_snap_begin begin;
-    uint64_t sent; /* bytes of the file handed to the stream */
+    uint64_t sent; /* bytes of the file given to the stream */
     bool begun, ended;
     bool over; /* the result is known and is reported soon */
     enum err result;
@@ -163,7 +163,7 @@ struct peers {
     size_t queue_bytes;
     uint64_t idle_ms;
     struct listener *listener;
-    struct list list, gone; /* of struct peer */
+    struct list list, gone; /* lists of struct peer; gone: removed by peers_set, not freed yet */
     size_t count;
     struct list strangers, incoming;
     size_t stranger_count;
@@ -189,7 +189,7 @@ const char *peers_refusal_name(enum refusal refusal);
 /* Returns the hello of this replica. */
 struct peer_frame peers_hello(const struct peers *peers, enum frame_lane lane, uint64_t to,
                               uint64_t nonce);
-/* Whether the certificate of the stream's peer names the sender of the hello. True without TLS. */
+/* True if the certificate of the stream's peer names the sender of the hello, or without TLS. */
 bool peers_identity_ok(const struct peers *peers, const struct stream *stream,
                        const struct frame_hello *hello, struct note *note);
 void peer_free_if_over(struct peer *peer); /* frees a removed peer that nothing refers to */
@@ -229,6 +229,7 @@ size_t peer_line_queued(const struct peer_line *line);
 /* -- peers_file.c -- */
 /* Call when the line is open or has room. */
 void peer_file_pump(struct sending *sending);
-void peer_file_over(struct sending *sending, enum err err); /* on_snap_sent follows, later */
-void peer_file_shut(struct sending *sending);               /* ends for good, without callbacks */
+/* Ends the transfer; on_snap_sent follows later. */
+void peer_file_over(struct sending *sending, enum err err);
+void peer_file_shut(struct sending *sending); /* ends for good, without callbacks */
 #endif

@@ -32,8 +32,8 @@ struct log_record {
     uint64_t serial, synced, index, term;
     struct str bytes;
 };
-size_t record_size(size_t bytes); /* on disk, padding included */
-/* `room` holds record_size(record->bytes.len). */
+size_t record_size(size_t bytes); /* size on disk, including padding */
+/* `room` must have record_size(record->bytes.len) bytes. */
 void record_write(const struct log_record *record, uint64_t salt, void *room);
 /* Decodes the record at the start of `bytes`. ERR_OK sets *ret_size. ERR_CORRUPT: no valid record
  * of this segment starts here. ERR_TOO_LARGE: the head is valid, but the record needs *ret_size
@@ -53,5 +53,6 @@ struct segment_head {
                                         later */
 };
 void segment_head_write(const struct segment_head *head, char room[SEGMENT_HEAD]);
-enum err segment_head_read(struct str bytes, struct segment_head *ret_head); /* CORRUPT, VERSION */
+/* ERR_CORRUPT, ERR_VERSION. */
+enum err segment_head_read(struct str bytes, struct segment_head *ret_head);
 #endif

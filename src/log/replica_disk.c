@@ -20,10 +20,10 @@ enum {
     SEAL_AFTER_MS = 250, /* seal after this time without an append */
     PAUSE_MS = 10,       /* and write a slice of a spare after this time */
     SPARE_EVERY = 256 << 10,
-    LOOK_EVERY_MS = 1000, /* interval between checks of free space */
+    LOOK_EVERY_MS = 1000, /* also check after writing this fraction (1/8) of the reserve */
     LOOK_SHARE = 8,       /* also check after writing this share of the reserve */
     REPLICA_DISK_RESERVE_BYTES = 256 << 20,
-    RESERVE_SHARE = 20, /* the default reserve is at most this share of the space at start */
+    RESERVE_SHARE = 20, /* the default reserve is at most 1/20 of the space at start */
 };
 
 static void disk_failed(struct replica *replica, enum err err, struct note *note, const char *what)

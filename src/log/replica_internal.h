@@ -54,7 +54,7 @@
 enum {
     REPLICA_TERMS_KEPT = 4,      /* leaderships whose proposals may be undecided at once */
     REPLICA_READS_MAX = 65536,   /* waiting tickets; then ERR_FULL */
-    REPLICA_HASHES_KEPT = 8,     /* indexes whose state hashes are compared */
+    REPLICA_HASHES_KEPT = 8,     /* number of indexes whose state hashes are compared */
     REPLICA_APPLY_ENTRIES = 256, /* entries per slice: each may answer a call */
     REPLICA_APPLY_BYTES = 1 << 20,
     REPLICA_APPLY_WORK = 1024,    /* records per slice, as counted by the machines */
@@ -68,8 +68,7 @@ enum {
     REPLICA_CLOCK_CAP_MS = 2000,
     REPLICA_DISK_JOBS = 64,
     REPLICA_BULK_JOBS = 64,
-    REPLICA_KNOWN_MAX = 16, /* replicas that said hello: every member, and others while there is
-                               room */
+    REPLICA_KNOWN_MAX = 16, /* replicas that said hello: members first, then others */
 };
 
 struct replica_metrics;   /* replica_metrics.c */
@@ -124,10 +123,10 @@ struct replica_disk {  /* replica_disk.c */
     uint64_t upkeep_free, upkeep_release;
     bool upkeep_wants_spare, upkeep_free_known, upkeep_full;
 
-    struct wal_stats stats;            /* as of the last job */
+    struct wal_stats stats;            /* statistics after the last job */
     uint64_t release_wanted, released; /* log segments below these sequences */
     uint64_t free_bytes, reserve_bytes;
-    struct timer timer; /* the next upkeep */
+    struct timer timer; /* time of the next upkeep */
     mono_time timer_due, appended_at, looked_at;
     uint64_t sliced_at, looked_bytes; /* time of the last slice; stats.bytes at the last look */
 };
@@ -142,7 +141,7 @@ struct replica_propose { /* replica_propose.c */
     struct buf bytes;      /* envelopes of the gathered proposals */
     struct entry *entries; /* one per gathered proposal; bytes.at is an offset until submission */
     size_t count, cap;
-    struct replica_pending pending[REPLICA_TERMS_KEPT]; /* [0]: of the newest leadership */
+    struct replica_pending pending[REPLICA_TERMS_KEPT]; /* [0]: the newest leadership */
     uint64_t used_bytes[REPLICA_MACHINES_MAX + 1];      /* in flight, by machine */
     uint64_t used_entries;
     uint64_t shared_bytes; /* in flight, of the space not reserved for one machine */
@@ -207,7 +206,7 @@ struct replica_change_state {      /* replica_change.c */
     struct members newest;         /* configuration last given to peers */
     uint64_t uncommitted;          /* index of the entry of `newest`; 0 if committed */
     bool members_dirty, level_dirty;
-    uint64_t level_index; /* of a META_LEVEL entry in flight, or 0 */
+    uint64_t level_index; /* index of a META_LEVEL entry in flight; 0: none */
     uint32_t level_asked; /* level in that entry */
 };
 struct replica_hash { /* state hashes at one index */
@@ -244,7 +243,7 @@ struct replica {
     struct replica_events events;
     struct fs_lock *lock;
     struct loop_worker *disk_worker; /* wal and vote file, one job at a time */
-    struct loop_worker *bulk_worker; /* snapshots, old entries */
+    struct loop_worker *bulk_worker; /* for snapshots and old entries */
     struct wal *wal;                 /* owned by the disk worker after open */
     struct vote_file *vote_file;
     struct engine *engine;
@@ -330,7 +329,8 @@ void replica_send_close(struct replica *replica);
 enum err replica_disk_open(struct replica *replica);
 void replica_disk_close(struct replica *replica); /* after the workers are closed */
 void replica_disk_pump(struct replica *replica);
-void replica_disk_vote(struct replica *replica, struct vote vote); /* closes the gate until done */
+/* Closes the gate until the vote is durable. */
+void replica_disk_vote(struct replica *replica, struct vote vote);
 /* Entries from `from` on were replaced. */
 void replica_disk_replaced(struct replica *replica, uint64_t from);
 /* Empties the log in memory, which continues after `index`: calls entries_reset and forgets entries
@@ -345,7 +345,7 @@ void replica_disk_release(struct replica *replica);
 void replica_propose_open(struct replica *replica);
 void replica_propose_close(struct replica *replica); /* ends all proposals with ERR_UNKNOWN */
 void replica_propose_pump(struct replica *replica);
-void replica_propose_role(struct replica *replica); /* leadership began or ended */
+void replica_propose_role(struct replica *replica); /* call when leadership began or ended */
 /* The entry at `index` was applied: decides the proposals at that index. */
 void replica_propose_applied(struct replica *replica, uint64_t index, uint64_t term,
                              struct str reply);
@@ -441,7 +441,8 @@ void replica_snapshot_took_over(struct replica *replica, const struct snapshot_m
 enum err replica_install_open(struct replica *replica);
 void replica_install_stop(struct replica *replica);
 void replica_install_close(struct replica *replica); /* after the workers are closed; frees */
-void replica_install_pump(struct replica *replica);  /* engine_offer, restore, engine_installed */
+/* Calls engine_offer, restores, calls engine_installed. */
+void replica_install_pump(struct replica *replica);
 /* The engine wants `message->server_id` to get a snapshot: sends replica->snapshot. */
 void replica_install_send(struct replica *replica, const struct raft_message *message);
 /* ENGINE_INSTALL: the offered snapshot must be installed. Called inside replica_effects, so it only
@@ -465,7 +466,7 @@ enum replica_counter {
     COUNT_SNAPSHOTS_SENT,
     COUNT_SNAPSHOTS_INSTALLED,
     COUNT_SNAPSHOTS_FAILED,
-    COUNT_OLD_READS, /* jobs that read entries back from disk */
+    COUNT_OLD_READS, /* jobs that read old entries from disk */
     COUNT_MESSAGES_DROPPED,
     REPLICA_COUNTERS
 };

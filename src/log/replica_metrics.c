@@ -60,7 +60,7 @@ struct replica_metrics {
     bool on;
     struct counter *counters[REPLICA_COUNTERS];
     struct gauge *gauges[ARRAY_LEN(gauge_names)];
-    struct counter *proposals[ERR_COUNT]; /* by result */
+    struct counter *proposals[ERR_COUNT]; /* by result of the proposal */
     struct metric_family *results;
     struct histogram *sync_seconds, *batch_entries;
     mono_time updated_at;

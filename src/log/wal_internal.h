@@ -29,7 +29,7 @@ enum {
     WAL_SPARES_MAX = 16,
     WAL_BATCH_KEEP = 4 << 20, /* buffer memory kept between appends */
     WAL_BATCH_MAX = 8 << 20,  /* the most bytes of one write; at least the largest record */
-    WAL_SLICE = 1 << 20,      /* written by one wal_prepare */
+    WAL_SLICE = 1 << 20,      /* bytes written by one wal_prepare */
     WAL_NAME_CAP = 64,
 };
 #define WAL_SEGMENT_DEFAULT (64ull << 20)
@@ -38,7 +38,7 @@ enum {
 
 struct wal_segment {
     uint64_t sequence, salt;
-    uint64_t size; /* of the file */
+    uint64_t size; /* size of the segment file */
 };
 struct wal {
     struct fs *fs;
@@ -59,7 +59,7 @@ struct wal {
 
     struct fs_file *file; /* the current segment */
     uint64_t offset;      /* of the next record */
-    uint64_t serial;      /* of the last record written or gathered */
+    uint64_t serial;      /* serial of the last record written or gathered */
     uint64_t synced;      /* serial of the last durable record */
     uint64_t next_index;  /* 0: any index is accepted */
     bool sealed;          /* the last record states that all records before it are durable */

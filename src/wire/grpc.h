@@ -38,7 +38,7 @@ bool grpc_reader_between(const struct grpc_reader *r); /* true if no message is 
 enum err grpc_gunzip(struct str compressed, size_t max, struct buf *into);
 
 /* -- grpc-timeout: 1 to 8 digits and a unit of H M S m u n -- */
-enum err grpc_timeout_parse(struct str text, uint64_t *ret_us); /* nanoseconds round up */
+enum err grpc_timeout_parse(struct str text, uint64_t *ret_us); /* rounds nanoseconds up */
 void grpc_timeout_text(uint64_t us, char out[16]);              /* rounds up; at most 8 digits */
 
 /* -- grpc-message: percent-encoding of all but printable ASCII and '%' -- */

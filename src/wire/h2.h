@@ -39,9 +39,9 @@ struct h2_limits { /* 0 selects the default in the comment; ERR_INVALID for valu
                       limits */
     uint32_t streams_max;       /* 1,024 open streams, announced to the peer; more are refused */
     uint32_t header_bytes_max;  /* 64 KiB per header block, RFC 9113 accounting */
-    uint32_t headers_max;       /* 128 fields per block */
+    uint32_t headers_max;       /* 128 fields per header block */
     uint32_t stream_window;     /* 256 KiB: bytes a peer may send before the owner consumes them */
-    uint32_t connection_window; /* 4 MiB */
+    uint32_t connection_window; /* 4 MiB for the whole connection */
     uint32_t stream_output_max; /* 256 KiB: pending output per stream */
     uint32_t output_max;        /* 2 MiB: pending output of all streams of the connection */
     uint32_t memory_max;        /* 16 MiB in total, including nghttp2; past this: GOAWAY */
@@ -54,9 +54,8 @@ struct h2_limits { /* 0 selects the default in the comment; ERR_INVALID for valu
      * gRPC; two strikes are allowed. 0: no limit. */
     uint64_t ping_min_interval_ms;
     uint32_t settings_per_minute_max;    /* 60 */
-    uint32_t idle_frames_per_minute_max; /* 2,000: empty DATA, PRIORITY, unknown types, window
-                                            updates beyond the data sent, resets of closed
-                                            streams */
+    uint32_t idle_frames_per_minute_max; /* 2,000: empty DATA, PRIORITY, unknown types, surplus
+                                            window updates, resets of closed streams */
 };
 struct h2_events { /* on_goaway, on_ping_ack and on_writable may be NULL */
     /* Request headers (server), response headers or trailers (client: `trailers`). Views are valid

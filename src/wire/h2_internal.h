@@ -116,10 +116,10 @@ struct h2_block {
     size_t count, cap, bytes;
     bool over;    /* a limit was exceeded: fields are counted but not kept */
     bool interim; /* a 1xx response */
-    /* server, see h2_request.c */
+    /* server only, see h2_request.c */
     bool trailers, malformed;
     unsigned seen;
-    uint64_t length; /* content-length, or H2_ANY_LENGTH */
+    uint64_t length; /* value of content-length, or H2_ANY_LENGTH */
 };
 /* h2_request.c: checks each field of a request or its trailers, then decides whether the request
  * may be reported. */
@@ -169,7 +169,7 @@ struct h2 {
     int32_t last_accepted; /* streams above this number came after the final GOAWAY */
     enum err failed;       /* final; ERR_OK while the connection works */
     bool mute;             /* failed without GOAWAY: nothing more can be sent */
-    bool busy;             /* inside h2_feed or h2_take_output */
+    bool busy;             /* a call of h2_feed or h2_take_output is running */
     bool gathering;        /* inside nghttp2's send functions: no events may be called */
     bool drained;          /* a queue became shorter: call on_writable where due */
     bool announced, final; /* the two steps of h2_go_away */

@@ -57,7 +57,7 @@ static enum err walk(struct search *s, const ProtobufCMessageDescriptor *type, c
         const char *problem = NULL;
         const uint8_t *payload;
         enum head_state state = head_read(at, end, &head, &problem);
-        assert(state == HEAD_WHOLE); /* protobuf-c wrote it */
+        assert(state == HEAD_WHOLE); /* because protobuf-c encoded the message */
         (void)state;
         payload = at + head.len;
         at = payload + head.payload;
