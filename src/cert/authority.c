@@ -161,8 +161,7 @@ const char *cert_result_text(enum cert_result result)
     return texts[result];
 }
 
-/* True for text that is safe on a terminal: UTF-8 without control characters, including U+0080 to
- * U+009F. */
+/* True for text that is safe on a terminal: UTF-8 without control characters (C0, DEL, C1). */
 static bool authority_name_is_printable(struct str text)
 {
     for (size_t i = 0; i < text.len; i++) {
@@ -322,8 +321,7 @@ enum err cert_ca_ensure(struct fs *fs, const struct cert_ca_options *options, wa
     if (err) return err;
     err = cert_authority_load(fs, options->dir, &authority, note);
     if (err == ERR_NOT_FOUND || err == ERR_CONFLICT) {
-        /* Another process may be creating the authority, so a missing file means nothing without
-         * the lock. */
+        /* Another process may be creating the authority, so one missing file says nothing yet. */
         err = fs_make_dirs(fs, options->dir, CERT_MODE_DIR);
         if (err) note_set(note, "make %s: %s", options->dir, err_text(err));
         if (!err) err = cert_lock(fs, options->dir, &lock, note);
@@ -395,8 +393,7 @@ enum err cert_ca_rotate(struct fs *fs, const struct cert_ca_options *options, wa
 
 /* -- retiring ---------------------------------------------------------------------------------- */
 
-/* Checks whether the file contains a leaf that would lose its root. Files without certificate do
- * not. */
+/* True if the file contains a leaf that would lose its root. */
 static enum err authority_check_leaf(struct fs *fs, const char *path,
                                      const struct cert_authority *authority, struct note *note)
 {

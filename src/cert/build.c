@@ -22,8 +22,7 @@ enum { SERIAL_OCTETS = 20 }; /* RFC 5280's maximum; 158 bits are random */
 
 /* The content of a kind of certificate. "<id>" is replaced by the request's id. */
 struct recipe {
-    const char *name, *id_means; /* of the kind, for command lines; no id_means: the kind has no
-                                    id */
+    const char *name, *id_means; /* for command lines; no id_means: the kind has no id */
     const char *common_name;
     const char *uri, *second_uri;
     const char *dns; /* always included, before the requested names */

@@ -63,7 +63,7 @@ struct cert_report {
     bool key_exposed;                /* other users can read the key: print a warning */
     bool key_made;                   /* the leaf has a new key */
     size_t roots;                    /* in ca.pem: more than one during a rotation; 0 for a leaf */
-    struct note renew_soon;          /* not empty if less than a third of the root's lifetime is
+    struct note renew_soon;          /* not empty if a third of the root's lifetime or less is
                                         left */
 };
 
@@ -101,8 +101,7 @@ struct cert_request {
     enum cert_kind kind;
     struct str id;                    /* for kinds with an id; A-Z a-z 0-9 - . _ ~ */
     struct str names[CERT_NAMES_MAX]; /* DNS names and IP addresses; the text decides which */
-    size_t name_count;                /* 0: localhost, 127.0.0.1 and ::1 for kinds with server
-                                         use */
+    size_t name_count;                /* 0: localhost, 127.0.0.1, ::1 for kinds with server use */
     uint32_t days;                    /* 0: CERT_LEAF_DAYS; limited to the root's lifetime */
 };
 struct cert_leaf_options {

@@ -381,8 +381,7 @@ static enum err leaf_look(struct fs *fs, const struct cert_leaf_options *options
         (void)snprintf(report.why, sizeof report.why, "%s", fault ? fault : "");
     }
     if (!err && !request) {
-        /* The same lifetime as the old leaf, unless the old leaf was cut short by the end of its
-         * root. */
+        /* The old leaf's lifetime, unless the end of its root had shortened that. */
         wall_time root_until = cert_not_after(state.authority.roots[state.signer]);
         life_s = report.not_after.ms == root_until.ms
                      ? (int64_t)CERT_LEAF_DAYS * CERT_DAY_S
@@ -408,8 +407,7 @@ enum err cert_leaf_ensure(struct fs *fs, const struct cert_leaf_options *options
     enum err err = request ? cert_request_check(request, note) : ERR_OK;
 
     if (!err) err = leaf_look(fs, options, request, false, now, &must_write, &report, note);
-    if (!err && must_write) { /* check again under the lock, because two processes may want the same
-                                 leaf */
+    if (!err && must_write) { /* check again under the lock: two processes may want the leaf */
         err = cert_lock(fs, options->ca_dir, &lock, note);
         if (err) return err;
         err = leaf_look(fs, options, request, true, now, &must_write, &report, note);

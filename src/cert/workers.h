@@ -22,8 +22,7 @@ struct cert_workers_options {
     const char *tls_dir;                        /* unused if the three files are set */
     const char *ca_file, *cert_file, *key_file; /* all three or none */
     bool strict_permissions; /* refuse a CA key that other users can read, instead of warning */
-    /* NULL: certificate of the listener. Otherwise a client certificate with the name
-     * worker-<ULID>. */
+    /* NULL: certificate of the listener. Otherwise a client certificate named worker-<ULID>. */
     const struct ulid *worker;
 };
 

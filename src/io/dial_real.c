@@ -18,8 +18,7 @@ struct dial {
     mono_time deadline;
     uv_getaddrinfo_t lookup;
     bool looking;
-    struct addrinfo *found, *next; /* found: result of the lookup, to be freed; next: the next
-                                      address to try */
+    struct addrinfo *found, *next; /* found: result of the lookup; next: the next address to try */
     struct addrinfo numeric;       /* the only address if no lookup was needed */
     struct sockaddr_storage numeric_address;
     int code; /* error of the last address */
@@ -211,8 +210,7 @@ static enum err dial_unix(struct dial *dial)
     return ERR_OK;
 }
 
-/* From here on failures are reported by on_closed, except a lack of memory that is noticed at
- * once. */
+/* From here on on_closed reports failures, except a lack of memory that is noticed at once. */
 static enum err dial_begin(struct dial *dial)
 {
     static const struct addrinfo hints = {

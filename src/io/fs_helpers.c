@@ -26,8 +26,7 @@ static enum err read_open_file(struct fs *fs, struct fs_file *file, size_t max, 
     enum err err = fs_file_size(fs, file, &size);
     if (err) return err;
     if (size > max) return ERR_TOO_LARGE;
-    /* The file may grow during the read; each round at least doubles the buffer, so rounds are
-     * few. */
+    /* The file may grow during the read. Each round doubles the buffer, so rounds are few. */
     for (size_t want = (size_t)size;;) {
         char *room = NULL, probe;
         size_t got = 0, more = 0;
@@ -199,8 +198,7 @@ enum err fs_sweep_temps(struct fs *fs, const char *dir)
 
 /* -- directories -- */
 
-/* An existing directory may be in a parent that this process cannot open; then the parent is not
- * synced. */
+/* An existing directory may be in a parent that we cannot open; then the parent is not synced. */
 static enum err sync_parent(struct fs *fs, const char *path, bool made)
 {
     char dir[FS_PATH_CAP];

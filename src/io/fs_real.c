@@ -305,10 +305,7 @@ static void write_holder(struct fs_file *file)
 static enum err real_lock_dir(struct fs *, const char *path, struct fs_lock **ret_lock,
                               struct note *note)
 {
-    enum {
-        TRIES_MAX = 16
-    }; /* each retry means that a process removed LOCK, which none should
-                                do */
+    enum { TRIES_MAX = 16 }; /* each retry means that a process removed LOCK */
     char file[FS_PATH_CAP];
     if (fs_path(path, FS_LOCK_NAME, file, NULL)) return ERR_INVALID;
     struct fs_lock *lock = malloc(sizeof *lock);

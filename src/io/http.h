@@ -24,8 +24,7 @@ struct http_request {
     struct str path, query; /* decoded path; raw query string */
     struct str body;        /* complete; at most body_max */
     struct str content_type, authorization;
-    struct str host, origin; /* pages that accept POST compare these headers to reject cross-site
-                                requests */
+    struct str host, origin; /* for pages that accept POST, to reject cross-site requests */
     /* The identity in a client certificate signed by our authorities. NULL: no certificate, an
      * unverified certificate, or a certificate without URI. Valid while the handler runs. */
     const struct tls_identity *identity;
@@ -42,8 +41,7 @@ typedef void http_handler(void *context, const struct http_request *request,
 struct http_options {
     const char *address;              /* "127.0.0.1:8790", "[::1]:0"; port 0 selects a free port */
     const char *cert_file, *key_file; /* both or none; PEM; TLS 1.2 and 1.3 */
-    const char *ca_file;      /* with a certificate: authorities whose client certificates are
-                                 accepted */
+    const char *ca_file;      /* with cert_file: authorities of accepted client certificates */
     uint32_t connections_max; /* 0: 256; more connections wait in the kernel */
     uint32_t connections_per_peer_max; /* 0: 64; more connections are closed at once */
     uint32_t idle_timeout_s;           /* 0: 60 */

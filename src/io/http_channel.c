@@ -52,8 +52,7 @@ static void drop_oldest(struct http_channel *channel)
     *slot = NULL;
 }
 
-/* The id is the last line of an event, so that a reader cut off inside the event requests it
- * again. */
+/* The id comes last, so that a reader cut off inside the event requests it again. */
 static void ring_add(struct http_channel *channel, struct event *own_event)
 {
     own_event->len += (size_t)snprintf(own_event->text + own_event->len, EVENT_ID_CAP,
@@ -230,8 +229,7 @@ void http_channel_answer(struct http_connection *c)
     }
     http_request_send(c, &answer, STR_EMPTY);
     if (c->state != CONNECTION_EVENTS) return;
-    channel_write(c, STR("retry: 2000\n\n")); /* sent at once, so that the client knows it is
-                                                 connected */
+    channel_write(c, STR("retry: 2000\n\n")); /* at once: the client knows it is connected */
     http_channel_pump(c, false);
 }
 

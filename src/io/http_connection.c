@@ -12,10 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    HTTP_CONNECTION_LINGER_MS = 2000
-}; /* time for the peer to read the last response and
-                                              close */
+enum { HTTP_CONNECTION_LINGER_MS = 2000 }; /* for the peer to read the last response and close */
 
 /* -- opening and closing ----------------------------------------------------------------------- */
 
@@ -72,9 +69,7 @@ static enum err connection_secure(struct http_connection *c, struct tls_context 
     enum err err = tls_accept(real_io_io(c->server->real)->loop, &options, c->stream,
                               &connection_events, c, &c->stream, NULL);
 
-    if (!err)
-        http_tls_expire(c->server); /* the new connection may have found changed certificate
-                                             files */
+    if (!err) http_tls_expire(c->server); /* it may have found changed certificate files */
     return err;
 }
 

@@ -66,8 +66,7 @@ static bool is_digits(struct str text)
     return text.len > 0;
 }
 
-/* True without control bytes except tabs, because some readers end text at a NUL or a lone CR or
- * LF. */
+/* True without control bytes except tabs, because some readers end text at NUL, CR or LF. */
 static bool is_clean(struct str text)
 {
     for (size_t i = 0; i < text.len; i++) {
@@ -183,8 +182,7 @@ static bool chunks_size(struct str line, uint64_t *ret_size)
     return true;
 }
 
-/* Takes one line of the chunk framing. *ret_there: a complete line was taken. False: the line is
- * too long. */
+/* Takes one line of the chunk framing. *ret_there: the line is complete. False: it is too long. */
 static bool chunks_line(struct str *input, struct str *ret_line, bool *ret_there)
 {
     const char *end = memmem(input->at, input->len, "\r\n", 2);

@@ -53,12 +53,10 @@ enum { HTTP_CHUNK_LINE_MAX = 1024, HTTP_TRAILERS_MAX = 8 * 1024 };
  * until it consumes nothing. False: the body is malformed. */
 bool http_chunks_take(struct http_chunks *chunks, struct str *input, struct str *ret_data);
 
-const char *http_reason(int status); /* "Not Found"; "Unknown" for a status the server never
-                                        sends */
+const char *http_reason(int status); /* "Not Found"; "Unknown" if the server never sends it */
 /* Percent-decodes in one pass. '+' becomes a space if `plus_is_space`. ERR_PARSE for "%" without
  * two hex digits and for an encoded NUL. `into` must have room for text.len bytes. */
 enum err http_decode(struct str text, bool plus_is_space, char *into, size_t *ret_len);
-/* True for paths that handlers may see: absolute, UTF-8, no control byte, no "." or ".."
- * segment. */
+/* True for paths that handlers may see: absolute, UTF-8, no control byte, no "." or "..". */
 bool http_path_is_safe(struct str path);
 #endif

@@ -191,8 +191,7 @@ struct http_answer {
     const char *etag, *allow;                 /* NULL: omit */
     bool endless;                             /* the length is unknown */
 };
-/* Writes the head, and `body` unless the request was HEAD. The body belongs to the page or is
- * own_body. */
+/* Writes the head, and `body` (of the page, or own_body) unless the request was HEAD. */
 void http_request_send(struct http_connection *c, const struct http_answer *answer,
                        struct str body);
 

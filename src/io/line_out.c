@@ -125,14 +125,12 @@ enum err line_out_write(struct line_out *out, struct str line)
     if ((size_t)sent == line.len) return ERR_OK;
     line = str_tail(line, (size_t)sent);
     if (out->kind != LINE_OUT_FILE) {
-        err = buf_append(&out->rest, line); /* a line that was begun is completed before the next
-                                               line */
+        err = buf_append(&out->rest, line); /* a line that was begun is completed first */
         out->torn = err != ERR_OK;
         if (!err) (void)line_out_flush(out); /* as much as possible now */
         return err;
     }
-    sent = put(out, line); /* a file accepts less only at its limit: the second write gets the
-                              error */
+    sent = put(out, line); /* a file accepts less only at its limit: this gets the error */
     if (sent == (ssize_t)line.len) return ERR_OK;
     err = sent < 0 ? err_of_write(errno) : ERR_NO_SPACE;
     out->torn = true;

@@ -21,15 +21,13 @@ enum {
 enum line_out_kind { LINE_OUT_FILE, LINE_OUT_PIPE, LINE_OUT_SOCKET };
 struct line_out {
     int fd;     /* borrowed, or a second non-blocking open of the same pipe */
-    bool owned; /* fd was opened here and is closed here; otherwise (no /proc) poll is called before
-                   each piece */
+    bool owned; /* fd was opened here; otherwise (no /proc) poll is called before each piece */
     bool torn;  /* the last write ended inside a line and the rest of that line is lost */
     enum line_out_kind kind;
     struct buf rest; /* unsent part of a line */
 };
 
-/* ERR_INVALID if fd is not open. The flags of `fd` are not changed, because other processes share
- * them. */
+/* ERR_INVALID if fd is not open. The flags of `fd` stay, because other processes share them. */
 enum err line_out_init(struct line_out *out, int fd);
 void line_out_deinit(struct line_out *out); /* accepts a zeroed struct; an unsent rest is lost */
 /* `line` ends with '\n'. On ERR_FULL, ERR_NO_SPACE, ERR_CLOSED (no reader), ERR_TOO_LARGE,

@@ -80,8 +80,7 @@ void post_init(struct post *post, post_fn *fn);
 void loop_post(struct loop *loop, struct post *post);
 
 /* -- time -- */
-mono_time loop_now(const struct loop *loop); /* constant during a turn; outside a turn, the current
-                                                time */
+mono_time loop_now(const struct loop *loop); /* constant during a turn; else the current time */
 struct clock *loop_clock(const struct loop *loop);
 
 /* -- watchdog: the cost of turns. On a busy machine, wall time without CPU time is preemption. CPU

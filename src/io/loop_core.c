@@ -19,9 +19,7 @@ void loop_core_init(struct loop *loop, const struct loop_ops *ops, struct clock 
 
 void loop_core_deinit(struct loop *loop)
 {
-    while (list_pop(&loop->tasks))
-        continue; /* removed from the list, so that a later task_cancel
-                                                is harmless */
+    while (list_pop(&loop->tasks)) continue; /* removed, so that a later task_cancel is harmless */
     while (list_pop(&loop->hooks)) continue;
     heap_deinit(&loop->timers);
 }

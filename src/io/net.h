@@ -56,13 +56,11 @@ struct listen_options {
 };
 struct listener_stats {
     uint64_t accepted, refused_full, failed_handshake;
-    uint64_t failed_accept; /* accepts that failed or were delayed for lack of descriptors or
-                               memory */
+    uint64_t failed_accept; /* accepts that failed or waited for descriptors or memory */
     size_t open;            /* including handshakes in progress */
 };
 
-/* -- provided by an implementation; each function implements the function of the same name below
- * -- */
+/* -- provided by an implementation; each function implements the function of that name below -- */
 struct net {
     enum err (*dial)(struct net *net, const struct dial_options *options,
                      const struct stream_events *events, void *owner, struct stream **ret_stream,
@@ -117,8 +115,7 @@ static inline struct listener_stats listener_stats(const struct listener *listen
 {
     return listener->stats;
 }
-/* A paused listener accepts nothing: new connections wait in the kernel. Ignored by the
- * simulator. */
+/* A paused listener leaves new connections in the kernel. Ignored by the simulator. */
 static inline void listener_pause(struct listener *listener, bool paused)
 {
     listener->ops->pause(listener, paused);

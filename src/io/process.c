@@ -63,7 +63,7 @@ struct process {
     struct process_exit exit;
 };
 
-/* -- the end -- */
+/* -- the end of a process -- */
 
 static void process_free(struct process *p)
 {
@@ -207,7 +207,7 @@ static void on_output(uv_stream_t *stream, ssize_t got, const uv_buf_t *room)
     }
 }
 
-/* -- the start -- */
+/* -- starting a process -- */
 
 /* Descriptors of a launch. The read end of each pipe comes first. */
 enum {
@@ -258,8 +258,7 @@ static int find_program(const char *name, char path[PROGRAM_PATH_CAP])
         if (len >= PROGRAM_PATH_CAP) continue;
         if (access(path, X_OK) == 0) {
             if (is_file(path)) return 0;
-            errno = EACCES; /* for example a directory; a later directory of PATH may have a
-                               program */
+            errno = EACCES; /* for example a directory; continue with the next one */
         }
         if (errno == EACCES) error = EACCES; /* the program exists but may not be executed */
     }
@@ -282,8 +281,7 @@ static void child_wait(const struct launch *launch)
     ssize_t got;
 
     setsid();
-    close(launch->fds[FD_GATE + 1]); /* close our copy; otherwise the child would not notice the
-                                        parent's death */
+    close(launch->fds[FD_GATE + 1]); /* otherwise the child would not notice the parent's death */
     do got = read(launch->fds[FD_GATE], &go, 1);
     while (got < 0 && errno == EINTR);
     if (got != 1) _exit(CHILD_EXIT_NO_PARENT);
@@ -330,8 +328,7 @@ static void close_fd(int *fd)
     *fd = -1;
 }
 
-/* Uses an unnamed file as input, so that a program that reads slowly or not at all blocks
- * nothing. */
+/* Uses an unnamed file as input, so that a program that does not read blocks nothing. */
 static int open_input(struct launch *launch)
 {
     struct str left = launch->options->input;

@@ -25,13 +25,11 @@ struct process_options {
     /* 0: 64 KiB. The first bytes of a longer line are reported as soon as the limit is reached, and
      * the rest is dropped. */
     size_t output_line_max;
-    bool die_with_parent; /* the child gets SIGKILL when this process dies for any reason (see
-                             process.c) */
+    bool die_with_parent; /* the child gets SIGKILL when this process dies (see process.c) */
     /* Makes a process group: signals also reach descendants, and when the process ends, the rest of
      * the group is killed. */
     bool own_group;
-    /* A complete line without its end, from stdout (fd 1) or stderr (fd 2). NULL: the child
-     * inherits both. */
+    /* A complete line without its end, from stdout (fd 1) or stderr (fd 2). NULL: inherit both. */
     void (*on_line)(void *owner, int fd, struct str line);
     /* Called exactly once, after the last line. The process's memory is freed when it returns. */
     void (*on_exit)(void *owner, struct process_exit exit);

@@ -15,8 +15,7 @@
 
 enum { STAT_MAX = 16 * 1024, FIELD_STATE = 3, FIELD_START = 22 };
 
-/* The name in field 2 may contain blanks and brackets, so fields are counted after its last
- * bracket. */
+/* Field 2 (the name) may contain blanks and brackets, so fields are counted after its end. */
 static struct str stat_word(struct str line, int number)
 {
     size_t close = line.len;

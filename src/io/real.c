@@ -258,9 +258,7 @@ enum err real_io_open(struct real_io **ret_real)
 {
     enum err err = real_io_open_within(ret_real);
 
-    if (!err)
-        signal(SIGPIPE, SIG_IGN); /* writing to a closed connection must be an error, not end
-                                           the process */
+    if (!err) signal(SIGPIPE, SIG_IGN); /* writing to a closed connection must only be an error */
     return err;
 }
 
@@ -275,8 +273,7 @@ void real_io_close(struct real_io *real)
     uv_walk(&real->uv, check_closing, real);
     uv_unref((uv_handle_t *)&real->wake);
     uv_unref((uv_handle_t *)&real->alarm);
-    /* Closing handles report their end. A name lookup whose result is not needed runs to its
-     * end. */
+    /* Closing handles report their end. A name lookup that is no longer needed runs to its end. */
     do {
         if (has_posts(real))
             run_posts(real);

@@ -8,8 +8,7 @@
 
 struct signals;
 typedef void signals_fn(void *owner, int signal);
-/* `numbers` is terminated by 0. Real loops only; ERR_UNSUPPORTED elsewhere. ERR_INVALID,
- * ERR_NOMEM. */
+/* `numbers` ends with 0. Real loops only; ERR_UNSUPPORTED elsewhere. ERR_INVALID, ERR_NOMEM. */
 enum err signals_open(struct loop *loop, const int *numbers, signals_fn *fn, void *owner,
                       struct signals **ret_signals);
 void signals_close(struct signals *signals); /* NULL is fine */

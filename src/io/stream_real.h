@@ -14,8 +14,7 @@
 
 enum {
     STREAM_OUTPUT_MAX_DEFAULT = 1024 * 1024,
-    STREAM_READ_PER_TURN = 256 * 1024, /* per turn, so that other streams run; the rest stays
-                                          readable */
+    STREAM_READ_PER_TURN = 256 * 1024, /* per turn; the rest stays readable in the next turn */
     STREAM_DIRECT_MIN = 32 * 1024,     /* a write of at least this size bypasses an empty buffer */
     STREAM_KEEP = 4 * 1024,            /* an idle stream keeps buffers up to this size */
     STREAM_PEER_CAP = 80,              /* "[v6%scope]:port" */
@@ -32,8 +31,7 @@ struct real_stream {
     enum stream_state state;
     struct real_listener *listener; /* the listener that accepted the stream, while both exist */
     struct list in_listener, in_unsent;
-    struct real_listener *shakes_for; /* the listener, during the TLS handshake of an accepted
-                                         stream */
+    struct real_listener *shakes_for; /* the listener, during an accepted stream's handshake */
     struct stream *tls;               /* the TLS stream over this stream */
     struct list in_handshakes;
     struct dial *dial; /* of a dialed stream until it is open */
@@ -59,8 +57,7 @@ struct real_stream {
     size_t read_bytes;
     bool started, paused, reading;
     bool drain_wanted, drain_due;
-    bool peer_ended, ending, shut; /* ending: stream_end was called; shut: the socket is shut down
-                                      for writing */
+    bool peer_ended, ending, shut; /* ending: stream_end was called; shut: shutdown is done */
 
     enum err why;     /* reason of CLOSING */
     const char *verb; /* the operation that failed, for the note; NULL: none */

@@ -68,8 +68,7 @@ void tls_context_unref(struct tls_context *context); /* NULL is fine */
 /* Checks the files (mtime, size, inode) and loads them if any changed. *ret_changed false: no
  * change. On error the old material stays. Call it from a timer and on SIGHUP. */
 enum err tls_context_reload(struct tls_context *context, bool *ret_changed, struct note *note);
-/* For a context without files: replaces certificate, key and authorities, or keeps the old ones on
- * error. */
+/* For a context without files: replaces all certificates and the key, or none on error. */
 enum err tls_context_replace(struct tls_context *context, struct str cert_pem, struct str key_pem,
                              struct str ca_pem, struct note *note);
 struct tls_info {
@@ -95,8 +94,7 @@ struct tls_info tls_context_info(const struct tls_context *context);
  *  - A new stream checks the context's files again, at most once per TLS_RECHECK_MS. */
 enum { TLS_RECHECK_MS = 1000 };
 
-/* The output_max for a plain stream to be wrapped, so that `output_max` bytes of plaintext fit as
- * records. */
+/* The output_max of a plain stream that shall carry `output_max` bytes of plaintext as records. */
 size_t tls_plain_output_max(size_t output_max);
 
 typedef enum err net_dial_fn(struct net *net, const struct dial_options *options,

@@ -301,8 +301,7 @@ static enum err load(struct tls_context *context, const struct fs_info *stamps, 
     if (!err) err = build(context, &made, note);
     for (size_t i = 0; i < SOURCES_MAX; i++) tls_wipe(&context->sources[i].pem);
     if (err) {
-        /* Bad content stays bad until a file changes; after a read error the next attempt may
-         * work. */
+        /* Bad content stays bad until a file changes; after a read error a retry may work. */
         context->refused_known = err == ERR_PARSE || err == ERR_CONFLICT || err == ERR_TOO_LARGE;
         memcpy(context->refused, stamps, sizeof context->refused);
         return err;

@@ -16,8 +16,7 @@
 
 enum {
     HOST_NAME_MAX_LEN = 253,
-    TLS_SESSION_IDLE_OUTPUT_MAX = 2 * TLS_RECORD_MAX, /* memory that a session without output may
-                                                         keep */
+    TLS_SESSION_IDLE_OUTPUT_MAX = 2 * TLS_RECORD_MAX, /* memory that an idle session may keep */
 };
 
 /* -- the BIO ----------------------------------------------------------------------------------- */

@@ -21,8 +21,7 @@ enum {
     TLS_RECORD_MAX = 16384,           /* plaintext of one record: the protocol's maximum */
     TLS_RECORD_EXTRA = 256,           /* a record is at most this much larger on the wire */
     TLS_HELD_MAX = 1024 * 1024,       /* input that was fed but not read */
-    TLS_OUTPUT_MAX = 2 * 1024 * 1024, /* output not consumed yet; past this limit the session
-                                         fails */
+    TLS_OUTPUT_MAX = 2 * 1024 * 1024, /* output not consumed yet; past it the session fails */
 };
 enum tls_state { TLS_SHAKING, TLS_OPEN, TLS_FAILED };
 
@@ -32,8 +31,7 @@ struct tls_session {
     SSL *ssl;
     enum tls_state state;
     struct buf input, output;
-    size_t input_at; /* the first `input_at` bytes of the input are consumed; 0 if the input is
-                        empty */
+    size_t input_at; /* the first `input_at` bytes of the input are consumed */
     bool ended;
     bool peer_ended;     /* the peer sent close_notify */
     bool doubted;        /* the peer's certificate is not verified */
@@ -51,8 +49,7 @@ enum err tls_session_open(struct tls_context *context, const char *peer_name,
                           struct tls_session **ret_session, struct note *note);
 void tls_session_close(struct tls_session *session); /* NULL is fine */
 
-/* Copies the bytes. ERR_FULL (more than TLS_HELD_MAX would be kept) and ERR_NOMEM: nothing was
- * copied. */
+/* Copies the bytes. ERR_FULL (past TLS_HELD_MAX) and ERR_NOMEM: nothing was copied. */
 enum err tls_session_feed(struct tls_session *session, struct str bytes);
 /* During the handshake: continues as far as the input allows and reads no plaintext; when the state
  * has become TLS_OPEN, call again. After the handshake: reads plaintext of at most one record, up

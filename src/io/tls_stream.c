@@ -43,8 +43,7 @@ struct tls_stream {
     bool paused;
     bool drain_wanted; /* on_drained is due when at most `drain_at` bytes are pending */
     size_t drain_at;
-    bool ending, half_closed; /* stream_end was called; close_notify was sent and the plain stream
-                                 ended */
+    bool ending, half_closed; /* stream_end was called; close_notify was sent */
     bool end_reported;        /* on_end was called */
     bool plain_ended;
     bool closing; /* stream_close was called: only on_closed may follow */
@@ -212,8 +211,7 @@ static void tls_report_open(struct tls_stream *t)
     if (t->events.on_open) t->events.on_open(t->owner);
 }
 
-/* Continues the handshake, then passes plaintext to the owner until there is none or the owner
- * pauses. */
+/* Continues the handshake, then passes plaintext to the owner until none is left or a pause. */
 static void tls_read(struct tls_stream *t)
 {
     char plain[TLS_RECORD_MAX];

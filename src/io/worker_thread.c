@@ -27,7 +27,7 @@ static void finish_job(struct worker_thread *w, struct job *job)
 {
     pthread_mutex_lock(&w->lock);
     list_append(&w->finished, &job->link);
-    /* Posted under the lock, so that worker_close, which takes the lock after joining, sees every
+    /* Posted under the lock, so that worker_close, which takes it after joining, sees every
      * post. */
     if (!w->posted) loop_post(&w->real->loop, &w->post);
     w->posted = true;

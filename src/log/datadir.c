@@ -10,7 +10,7 @@
 #include "base/hex.h"
 #include "log/datadir_internal.h"
 
-/* -- the text -- */
+/* -- encoding -- */
 
 size_t datadir_text(const struct datadir *datadir, char text[DATADIR_TEXT_CAP])
 {
@@ -42,8 +42,7 @@ enum err datadir_parse(struct str text, struct datadir *ret_datadir)
     struct datadir datadir;
     uint64_t check = 0;
     if (!str_starts(rest, STR("muster-data "))) return ERR_CORRUPT;
-    if (!str_starts(rest, first)) { /* another number is an unknown format; any other text is
-                                       damage */
+    if (!str_starts(rest, first)) { /* another number: unknown format; other text: damage */
         size_t end = str_find(text, '\n'), from = sizeof "muster-data " - 1;
         uint64_t number;
         bool numbered =
@@ -133,7 +132,7 @@ enum err datadir_write_file(struct fs *fs, const char *dir, const char *name,
     return fs_noted(fs_publish(fs, path, str_of(text, len), 0600, unique), "write", path, note);
 }
 
-/* -- marks -- */
+/* -- small files beside FORMAT -- */
 
 enum err datadir_mark_read(struct fs *fs, const char *dir, const char *name,
                            struct datadir *ret_datadir, struct note *note)

@@ -36,12 +36,10 @@ struct datadir_format_options {
      * made to join a cluster. A founder with id 0 means this replica, whose identity is drawn here;
      * allowed only for a single founder. */
     const struct members *founders;
-    uint64_t cluster_id; /* 0 with founders: drawn at random; with several founders, pass the same
-                            id to each */
+    uint64_t cluster_id; /* 0 with founders: random; several founders need the same id */
     uint64_t replica_id; /* 0: drawn at random */
 };
-/* Crash-safe: for every reader a half-made directory is ERR_NOT_FOUND, and the next call makes it
- * anew. */
+/* Crash-safe: a half-made directory is ERR_NOT_FOUND, and the next call makes it anew. */
 enum err datadir_format(const struct datadir_format_options *options, struct datadir *ret_datadir,
                         struct note *note);
 /* ERR_NOT_FOUND, ERR_CORRUPT, ERR_VERSION (unknown format), ERR_NOT_READY (an offline tool was

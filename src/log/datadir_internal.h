@@ -33,8 +33,7 @@ enum err datadir_read_file(struct fs *fs, const char *dir, const char *name,
                            struct datadir *ret_datadir, struct note *note);
 enum err datadir_write_file(struct fs *fs, const char *dir, const char *name,
                             const struct datadir *datadir, uint64_t unique, struct note *note);
-/* ERR_NOT_READY: a restore was interrupted. Until a restore completes, no other tool may change the
- * directory. */
+/* ERR_NOT_READY: a restore was interrupted. No other tool may run until a restore completes. */
 enum err datadir_not_restoring(struct fs *fs, const char *dir, struct note *note);
 /* The last step of a change: renames FORMAT.new to FORMAT, durably. */
 enum err datadir_commit(struct fs *fs, const char *dir, struct note *note);
@@ -87,8 +86,7 @@ struct datadir_scan {
     uint64_t first, last;      /* indexes of the log's entries; 0: the log is empty */
     uint64_t last_term;
     uint64_t term_at_snapshot; /* term of the log entry at the snapshot's index; 0: no such entry */
-    uint64_t term_back;        /* index of an entry with a lower term than its predecessor; 0:
-                                  none */
+    uint64_t term_back;        /* index of an entry with a lower term than the one before; 0 */
     uint64_t self;             /* the replica whose address is searched */
     struct buf addresses;      /* struct datadir_address, in order of index */
 };

@@ -14,8 +14,7 @@
 
 enum { DATADIR_RESTORE_FILE_MODE = 0600 };
 #define STAGE "restoring"
-/* Upper bounds, far above those of any real cluster: near 2^64 the log could not continue for
- * long. */
+/* Upper bounds, far above any real cluster: near 2^64 the log could not continue for long. */
 #define INDEX_MAX ((uint64_t)1 << 62)
 
 struct datadir_restore_work {

@@ -301,9 +301,7 @@ static enum err engine_step(struct engine *engine, struct raft_event *event,
     rv = raft_step(&engine->raft, event, &update);
     stepping = NULL;
     if (rv) return err_of(rv);
-    if (!engine->reserve)
-        err = ERR_NOMEM; /* the effects must not be used, but allocated results
-                                              are kept */
+    if (!engine->reserve) err = ERR_NOMEM; /* the effects must not be used, but results are kept */
     if (update.flags & (RAFT_UPDATE_CURRENT_TERM | RAFT_UPDATE_VOTED_FOR))
         engine->flags |= ENGINE_VOTE;
     if (update.flags & (RAFT_UPDATE_ENTRIES)) engine_take_entries(engine, &update);
@@ -644,8 +642,7 @@ enum err engine_receive(struct engine *engine, mono_time now, const struct raft_
     if (!sound_message(engine, message)) return ERR_INVALID;
     call_begin(engine, now);
     copy.server_address = "";
-    switch (message->type) { /* frames contain no library version, because all replicas use this
-                                one */
+    switch (message->type) { /* frames contain no library version */
     case RAFT_APPEND_ENTRIES_RESULT:
         copy.append_entries_result.version = 2;
         if (engine->raft.state == RAFT_LEADER &&

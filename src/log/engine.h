@@ -48,8 +48,7 @@ struct snapshot_mark { /* what the engine must know about a snapshot */
 struct engine_start {
     uint64_t term, vote;                  /* the last values reported in engine_effects */
     const struct snapshot_mark *snapshot; /* NULL: none */
-    uint64_t start_index;                 /* index of entries[0]; last index + 1 when there are no
-                                             entries */
+    uint64_t start_index;                 /* of entries[0]; last index + 1 without entries */
     const struct entry *entries;          /* bytes are read for ENTRY_CHANGE only */
     size_t entry_count;
 };
@@ -100,8 +99,7 @@ struct engine_append {
 enum err engine_receive_append(struct engine *engine, mono_time now, uint64_t from,
                                const struct engine_append *append,
                                struct engine_effects *ret_effects);
-/* Passes on any other message: results, votes, timeout-now. server_id is the sender. ERR_INVALID as
- * above. */
+/* Passes on any other message: results, votes, timeout-now. server_id is the sender. */
 enum err engine_receive(struct engine *engine, mono_time now, const struct raft_message *message,
                         struct engine_effects *ret_effects);
 /* A whole, verified snapshot of a peer is on our disk under a temporary name. If the effects

@@ -23,8 +23,7 @@ enum err entries_append(struct entries *entries, const struct entry *entry);
 /* Recovery: adds an entry read from disk. Only the newest entries keep their bytes, up to the size
  * of the cache. The first entry found sets the start of the log. ERR_CORRUPT: a gap; ERR_NOMEM. */
 enum err entries_found(void *entries, const struct wal_found *found); /* implements wal_found_fn */
-/* Stores the disk place of the current entry at `index`. Ignores an entry that was compacted
- * meanwhile. */
+/* Stores the disk place of the current entry at `index`. Ignores a compacted entry. */
 void entries_placed(struct entries *entries, uint64_t index, const struct wal_place *place);
 /* False: no such index. If bytes.at is NULL, the bytes are not in memory: bytes.len is right, read
  * them at `place`. place->size 0: not durable yet. */

@@ -48,8 +48,7 @@ struct frame_field {
         WHERE(of), .wire = (bytes), .is_flag = true                                                \
     }
 
-/* After the fields come the remaining bytes of the payload: the texts of a hello, entries, a
- * chunk. */
+/* After the fields come the other bytes: the texts of a hello, entries, a chunk. */
 static const struct {
     const char *name;
     struct frame_field fields[10];
@@ -315,7 +314,7 @@ static enum err read_hello(struct frame_reader *r, struct frame_hello *hello, st
 {
     size_t name_len = hello->name.len, address_len = hello->address.len;
 
-    if (hello->protocol != FRAME_PROTOCOL) { /* another protocol may have other fields after this
+    if (hello->protocol != FRAME_PROTOCOL) { /* other protocols may have other fields after this
                                                 one */
         return note_fail(note, ERR_VERSION, "the peer speaks protocol %u, we speak %u",
                          hello->protocol, FRAME_PROTOCOL);

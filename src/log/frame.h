@@ -22,8 +22,7 @@ enum {
     FRAME_PROTOCOL = 1,           /* version in the hello */
     FRAME_CHUNK_MAX = 256 << 10,  /* payload of a snapshot chunk */
     FRAME_ENTRIES_MAX = 8192,     /* entries in one append */
-    FRAME_APPEND_BYTES = 1 << 20, /* target size of an append; a larger entry is sent in a frame of
-                                     its own */
+    FRAME_APPEND_BYTES = 1 << 20, /* target size of an append; a larger entry goes alone */
 };
 enum peer_frame_kind {
     FRAME_HELLO = 1, /* first frame of each side of a connection, unsalted */
@@ -35,8 +34,7 @@ enum peer_frame_kind {
     FRAME_READ_ROUND, /* the leader asks whether the peer still accepts it as leader of this term */
     FRAME_READ_ANSWER,
     FRAME_HASH,       /* state hash at one index */
-    FRAME_SNAP_BEGIN, /* bulk lane: announces size, index and term of a snapshot, in this leader's
-                         term */
+    FRAME_SNAP_BEGIN, /* bulk lane: size, index and term of a snapshot, leader's term */
     FRAME_SNAP_CHUNK,
     FRAME_SNAP_END,
     FRAME_BEAT, /* keep-alive, both directions of both lanes */
@@ -46,8 +44,7 @@ enum frame_lane { LANE_CONTROL = 1, LANE_BULK = 2 };
 struct frame_hello {
     uint32_t protocol;
     enum frame_lane lane;
-    uint64_t cluster_id, from, to; /* `to`: the replica that the dialer expects; a wiped replica has
-                                      another id */
+    uint64_t cluster_id, from, to; /* `to`: expected receiver; a wiped replica has another id */
     uint64_t nonce;                /* this side's half of the session */
     uint32_t level;                /* highest cluster level the sender understands */
     struct str name, address;      /* label of the sender, and where the sender can be reached */
@@ -111,8 +108,7 @@ void frame_seal(struct frame_link *link, struct buf *into, size_t start);
  * ERR_PARSE (payload), ERR_VERSION: close the connection. The link advances only with ERR_OK. */
 enum err frame_take(struct frame_link *link, struct str bytes, struct peer_frame *ret_frame,
                     size_t *ret_size, struct note *note);
-/* After ERR_NOT_READY: how many bytes the next frame_take needs, for the head or for the whole
- * frame. */
+/* After ERR_NOT_READY: how many bytes the next frame_take needs. */
 size_t frame_wanted(struct str bytes);
 /* Iterates over the entries of an APPEND that frame_take has checked. False at the end. */
 bool frame_next_entry(struct peer_frame *frame, struct entry *ret_entry);

@@ -13,42 +13,41 @@
 
 struct guards {
     uint32_t election_ms, heartbeat_ms;
-    bool leader_known;     /* 6, 15: an append or install in our term or a later one came, */
+    bool leader_known;     /* guards 6, 15: an append or install in our term or a later one came, */
     mono_time leader_seen; /* most recently at this time, */
     uint64_t leader_term;  /* with this term */
-    uint64_t own_vote, own_vote_term; /* 15: a vote given although this replica is not a voter */
-    mono_time not_before;             /* 7: when the engine requests a time-out that changes
-                                         nothing */
-    uint64_t heir; /* 19: replica that gets TimeoutNow once it has every entry; 0: none */
+    uint64_t own_vote,
+        own_vote_term;    /* guard 15: a vote given although this replica is not a voter */
+    mono_time not_before; /* guard 7: when the engine requests a time-out without effect */
+    uint64_t heir; /* guard 19: replica that gets TimeoutNow once it has every entry; 0: none */
 };
 
 /* Queries of the library's table of terms. */
 uint64_t guards_last_index(const struct raft *raft);
-uint64_t guards_term_at(const struct raft *raft, uint64_t index); /* 0: unknown */
+uint64_t guards_term_at(const struct raft *raft, uint64_t index); /* guard 0: unknown */
 bool guards_is_voter(const struct raft *raft, uint64_t id);       /* by the newest configuration */
 
 /* -- before a step -- */
-/* 17. The term to start in; `members` is the newest configuration. A result above `term` means that
+/* Guard 17. The term to start in; `members` is the newest configuration. A result above `term` means that
  * this replica votes for itself in the new term. */
 uint64_t guards_start_term(const struct members *members, uint64_t self, uint64_t term);
-/* 23. How long the library waits for a snapshot that it assumes to be in transit. */
+/* Guard 23. How long the library waits for a snapshot that it assumes to be in transit. */
 uint32_t guards_install_ms(uint32_t election_ms);
-/* 6, 15. Records that a message of a leader came. */
+/* Guards 6, 15. Records that a message of a leader came. */
 void guards_leader_heard(struct guards *guards, const struct raft *raft, uint64_t term,
                          mono_time now);
-/* 2, 18. Moves the start of the append past the compacted entries. Returns how many entries to
- * skip. */
+/* Guards 2, 18. Moves the start of the append past compacted entries. Returns how many to skip. */
 unsigned guards_trim_append(const struct raft *raft, struct raft_append_entries *append);
-/* 3. How many of the entries may be passed in one step. */
+/* Guard 3. How many of the entries may be passed in one step. */
 unsigned guards_part(const struct raft_entry *entries, unsigned count);
-/* 20. True: the library's uncommitted configuration is committed, and must be reported before this
+/* Guard 20. True: the library's uncommitted configuration is committed, and must be reported before this
  * append is passed in. */
 bool guards_settles_change(const struct raft *raft, const struct raft_append_entries *append);
-/* 1, 4, 6, 8, 15. False: drop the message. May change the message. */
+/* Guards 1, 4, 6, 8, 15. False: drop the message. May change the message. */
 bool guards_admit(struct guards *guards, const struct raft *raft, struct raft_message *message,
                   mono_time now);
 bool guards_admit_install(const struct raft *raft); /* guard 9 */
-bool guards_admit_snapshot(uint64_t index);         /* 21: a snapshot that this replica took */
+bool guards_admit_snapshot(uint64_t index); /* guard 21: a snapshot that this replica took */
 /* Guard 11. ERR_INVALID, ERR_BUSY. */
 enum err guards_submit(const struct raft *raft, const struct entry *entries, size_t count);
 
@@ -58,14 +57,13 @@ struct guards_step {                      /* which step ran: at most one of thes
     uint64_t leader_term;                 /* of the append or install; 0 for another step */
     bool timeout, timeout_now;
 };
-/* 1, 5, 14, 15, 16, 19. Patches, drops and adds messages (room for one more than `*count`). True: a
+/* Guards 1, 5, 14, 15, 16, 19. Patches, drops and adds messages (room for one more than `*count`). True: a
  * vote of this replica must become durable before the messages are sent. */
 bool guards_after(struct guards *guards, const struct raft *raft, const struct guards_step *step,
                   mono_time now, struct raft_message *messages, size_t *count);
 /* Guard 15. The vote to make durable together with raft_current_term(). */
 uint64_t guards_vote(const struct guards *guards, const struct raft *raft);
-/* 10, 18. The index up to which entries may be applied. `before` is the result of the previous
- * step. */
+/* Guards 10, 18. The index up to which entries may be applied. `before`: the previous result. */
 uint64_t guards_commit(const struct raft *raft, uint64_t before);
 /* Guard 7. When engine_timeout must be called. */
 mono_time guards_due(const struct guards *guards, mono_time library_due);

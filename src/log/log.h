@@ -128,8 +128,7 @@ enum member_role { MEMBER_LEARNER, MEMBER_VOTER };
 struct replica_status {
     uint64_t id, cluster_id;
     enum replica_role role;
-    bool ready;                 /* leader: an entry of this leader's own term is committed and
-                                   applied */
+    bool ready;                 /* leader: an entry of its own term is committed and applied */
     bool member, voter;         /* by the newest configuration this replica has */
     uint64_t term, leader_id;   /* leader_id 0: unknown */
     const char *leader_address; /* "" if unknown; valid during the call */
@@ -141,7 +140,7 @@ struct replica_status {
     uint64_t clock_ns;
 };
 struct replica_events {
-    /* Role, leader, term, `ready`, level or configuration changed. Never called inside a replica_*
+    /* Role, leader, term, `ready`, level or configuration changed. Never inside a replica_*
      * call. */
     void (*on_change)(void *owner, const struct replica_status *status);
     /* The replica stopped for good. No callback follows except done() of pending calls. Call
@@ -158,8 +157,7 @@ struct replica_options {
     struct metrics *metrics;      /* may be NULL; a registry can serve one replica */
     const char *dir;              /* a data directory made by datadir_format (log/datadir.h) */
     const char *listen;           /* address of the Raft port; port 0 for tests */
-    const char *address;          /* of the Raft port, as other replicas reach it; NULL: the
-                                     listener's own */
+    const char *address;          /* of the Raft port for other replicas; NULL: the listener's */
     const char *name;             /* node name (a label); NULL: "" */
     struct tls_context *tls_server, *tls_client; /* both or neither */
     const struct state_machine *machines;
@@ -184,8 +182,7 @@ const char *replica_address(const struct replica *replica);
 
 /* -- proposing -- */
 enum propose_flags {
-    PROPOSE_FREES = BIT(0), /* the command shrinks the state: accepted although the machine exceeds
-                               its quota */
+    PROPOSE_FREES = BIT(0), /* shrinks the state: accepted although over quota */
 };
 enum proposal_state {
     PROPOSAL_IDLE,      /* not proposed, or done() has begun */
@@ -241,8 +238,7 @@ struct replica_member {
     char address[REPLICA_ADDRESS_MAX + 1];
     enum member_role role;
     bool self, leader;
-    /* Leader only, else 0: last replicated index, and time since the last response (UINT64_MAX:
-     * none yet). */
+    /* Leader only, else 0: match index; time since the last response (UINT64_MAX: none yet). */
     uint64_t match, silent_ms;
     uint32_t level; /* highest cluster level the member announced; 0: not announced yet */
     /* The member's address, as this replica is connected to it and the member proved its identity

@@ -29,8 +29,7 @@ struct members_view { /* state of the leader at this moment */
  * removes this leader, so transfer leadership first. */
 enum err members_change(const struct members_view *view, enum member_change_kind kind, uint64_t id,
                         struct str address, struct members *ret_next, struct note *note);
-/* The best target of a leadership transfer: the responsive voter with the highest match index. 0:
- * none. */
+/* The best transfer target: the responsive voter with the highest match index. 0: none. */
 uint64_t members_heir(const struct members_view *view);
 /* Checks that the text is an address other replicas can dial. ERR_INVALID with a note. */
 enum err members_check_address(struct str address, struct note *note);

@@ -154,7 +154,7 @@ void peers_count_bytes(struct peers *peers, int direction, uint64_t bytes)
     if (peers->meter.bytes[direction]) counter_add(peers->meter.bytes[direction], bytes);
 }
 
-/* -- the turn -- */
+/* -- the hook at the end of a turn -- */
 
 static void on_turn(struct turn_hook *hook)
 {

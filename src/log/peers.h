@@ -43,7 +43,7 @@ struct peers_events { /* called on the loop's thread; views are valid during the
     /* A joiner learned its cluster and must store the id durably. No frame of that cluster is
      * delivered before. False: refuse the connection. */
     bool (*on_cluster)(void *owner, uint64_t cluster_id);
-    /* A peer sent its hello: its cluster level, and its own address if the peer dialed us (else
+    /* A peer sent its hello: its cluster level, and, if the peer dialed us, its address (else
      * empty). */
     void (*on_hello)(void *owner, uint64_t from, uint32_t level, struct str address);
     /* A replica of another cluster, with a valid identity, sent a hello addressed to replica `to`,
@@ -101,7 +101,7 @@ const char *peers_met_at(const struct peers *peers, uint64_t to);
  * such peer), ERR_NOMEM. */
 enum err peers_send_file(struct peers *peers, uint64_t to, const struct frame_snap_begin *begin,
                          const char *path, struct loop_worker *worker);
-/* On_snap_sent follows with ERR_CANCELLED. */
+/* Stops sending the file. on_snap_sent follows with ERR_CANCELLED. */
 void peers_stop_file(struct peers *peers, uint64_t to);
 /* Called inside on_snap: refuses the snapshot that `from` is sending and closes the connection. The
  * sender's on_snap_sent reports a broken connection. on_snap_lost follows here if the begin frame

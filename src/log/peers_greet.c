@@ -103,7 +103,7 @@ enum err peer_greet(struct incoming *c, const struct frame_hello *hello)
     return err;
 }
 
-/* -- the first frame after it -- */
+/* -- the first frame after the hello -- */
 
 static bool adopt_cluster(struct peers *peers, uint64_t cluster_id)
 {

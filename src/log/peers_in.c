@@ -150,8 +150,7 @@ static enum err peers_in_give(struct incoming *c, struct peer_frame *frame)
     taken = c->lane == LANE_BULK ? peers->events.on_snap(peers->events.owner, c->from, &given)
                                  : peers->events.on_frame(peers->events.owner, c->from, &given);
     peers->calling = false;
-    if (c->unwanted) { /* checked after the call, because the consequences may call the owner
-                          again */
+    if (c->unwanted) { /* after the call, because this may call the owner again */
         peer_in_hang_up(c);
         return ERR_CANCELLED;
     }
@@ -207,8 +206,7 @@ static bool top_up(struct incoming *c, struct str *rest)
     return true;
 }
 
-/* Takes frames until the next one is incomplete or refused as busy, then keeps the remaining
- * bytes. */
+/* Takes frames until one is incomplete or refused as busy, then keeps the remaining bytes. */
 static void take_frames(struct incoming *c, struct str rest)
 {
     enum err err = ERR_OK;

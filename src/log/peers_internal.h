@@ -34,8 +34,7 @@ enum {
     STALL_MS = 60000, /* a snapshot transfer without progress for this long is given up */
     QUEUE_BYTES_DEFAULT = 32 << 20,
     KEPT_BYTES = 64 << 10,     /* a larger empty buffer is freed when idle */
-    STRANGERS_MAX = 64,        /* accepted connections without a hello; past this the oldest is
-                                  closed */
+    STRANGERS_MAX = 64,        /* connections without a hello; then the oldest is closed */
     OUTSIDERS_MAX = 32,        /* connections of senders that peers_set did not list */
     IN_STREAMS_MAX = 512,      /* including handshakes in progress */
     IN_OUTPUT_MAX = 16 << 10,  /* output buffer for our hello and beats to a dialer */
@@ -68,7 +67,7 @@ struct peers_meter { /* NULL pointers without metrics */
     struct gauge *connected;
 };
 
-/* -- out -- */
+/* -- connections to other replicas -- */
 enum line_state { LINE_OFF, LINE_WAITING, LINE_DIALING, LINE_OPEN, LINE_CLOSING };
 struct peer_line {
     struct peer *peer;
@@ -124,7 +123,7 @@ struct peer {
     char address[REPLICA_ADDRESS_MAX + 1];
 };
 
-/* -- in -- */
+/* -- connections from other replicas -- */
 struct incoming {
     struct list link; /* in peers->strangers or peers->incoming */
     struct peers *peers;
@@ -137,8 +136,7 @@ struct incoming {
     uint64_t from;
     char from_text[ID_TEXT_CAP];
     bool greeted;        /* the hello was valid and answered; the hello may still be a replay */
-    bool known;          /* the peer used the session derived from our answer, so the hello is no
-                            replay */
+    bool known;          /* the peer used our answer's session, so it is no replay */
     uint64_t cluster_id; /* from the hello, as are level, name and address */
     uint32_t level;
     char name[REPLICA_NAME_MAX + 1], address[REPLICA_ADDRESS_MAX + 1];
@@ -219,8 +217,7 @@ void peer_line_deinit(struct peer_line *line); /* the line must have no stream *
 void peer_line_look(struct peer_line *line);   /* dials if the line is wanted and off */
 void peer_line_hurry(struct peer_line *line);  /* the peer is reachable: shortens the back-off */
 void peer_line_drop(struct peer_line *line,
-                    const char *why);        /* closes the connection; a wanted line is dialed
-                                                again */
+                    const char *why);        /* closes; a wanted line is dialed again */
 void peer_line_shut(struct peer_line *line); /* closes for good, without callbacks */
 void peer_line_mark_dirty(struct peer_line *line);
 void peer_line_flush(struct peer_line *line);

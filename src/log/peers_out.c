@@ -10,7 +10,7 @@
 
 static void dial(struct peer_line *line);
 
-/* -- states -- */
+/* -- states of a line -- */
 
 static struct peers *peers_of(const struct peer_line *line)
 {
@@ -263,9 +263,7 @@ static bool take_answer(struct peer_line *line)
     }
     if (frame.kind == FRAME_HELLO) open_line(line, &frame.u.hello);
     if (frame.kind == FRAME_SNAP_END) peer_file_over(line->peer->sending, ERR_OK);
-    if (line->state != LINE_OPEN)
-        return false; /* the file has ended, or the owner removed the
-                                                   peer */
+    if (line->state != LINE_OPEN) return false; /* the file ended, or the owner removed the peer */
     buf_consume(&line->input, size);
     return true;
 }

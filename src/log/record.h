@@ -23,8 +23,7 @@ enum record_kind {
     RECORD_BARRIER = ENTRY_BARRIER,
     RECORD_CHANGE = ENTRY_CHANGE,
     RECORD_RESET = 16, /* index, term: of the snapshot after which the log continues; no bytes */
-    RECORD_SEAL = 17,  /* index: sequence of the next segment, 0: the log continues in this
-                          segment */
+    RECORD_SEAL = 17,  /* index: sequence of the next segment; 0: the log continues here */
 };
 enum { RECORD_HEAD = 48, SEGMENT_HEAD = 4096, RECORD_ALIGN = 8 };
 struct log_record {
@@ -49,8 +48,7 @@ enum err record_read_head(struct str bytes, uint64_t salt, struct log_record *re
 struct segment_head {
     uint64_t sequence; /* equals the number in the file name */
     uint64_t salt;
-    uint64_t cluster_id, replica_id; /* cluster_id is informational: the cluster's id may change
-                                        later */
+    uint64_t cluster_id, replica_id; /* cluster_id: for people only, may change later */
 };
 void segment_head_write(const struct segment_head *head, char room[SEGMENT_HEAD]);
 /* ERR_CORRUPT, ERR_VERSION. */

@@ -43,8 +43,7 @@ void replica_again(struct replica *replica)
     if (!timer_running(&replica->again)) timer_start(&replica->again, replica_now(replica));
 }
 
-/* The engine's timer does not count while the gate is closed: it would fire at once, without
- * effect. */
+/* The engine's timer is ignored while the gate is closed: it would fire without effect. */
 static void arm(struct replica *replica)
 {
     mono_time due = mono_min(replica_propose_due(replica), replica_read_due(replica));
@@ -200,8 +199,7 @@ struct replica_status replica_status(const struct replica *replica)
     const struct member *self = members_find(members, replica->id);
     struct replica_status status = {
         .id = replica->id,
-        /* Also while the cluster id is being written: from then on the replica cannot join another
-         * cluster. */
+        /* Also while the id is being written: from then on it cannot join another cluster. */
         .cluster_id = replica->adopt.busy ? replica->adopt_id : replica->cluster_id,
         .role = REPLICA_FOLLOWER,
         .member = self != NULL,

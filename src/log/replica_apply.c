@@ -237,8 +237,7 @@ static void replica_apply_old_done(struct replica_job *job)
     struct replica_old *old = CONTAINER_OF(job, struct replica_old, job);
     struct replica *replica = job->replica;
 
-    /* Only an install releases segments with entries not applied yet. Otherwise a segment is
-     * missing. */
+    /* Only an install releases segments with unapplied entries. Otherwise a segment is missing. */
     if (job->err == ERR_NOT_FOUND && !engine_installing(replica->engine) &&
         replica->applied + 1 == old->first)
         job->err = ERR_CORRUPT;
@@ -297,9 +296,7 @@ void replica_apply_pump(struct replica *replica)
     size_t entries = 0, bytes = 0;
     uint64_t work = work_of(replica);
 
-    if (replica->apply.sliced)
-        return; /* the turn's slice is done, so that others can use the
-                                          loop */
+    if (replica->apply.sliced) return; /* the turn's slice is done: others use the loop */
     /* Guard 10: during the install of a snapshot the commit index may cover entries that the engine
      * never returned. */
     while (replica_may_step(replica) && !engine_installing(replica->engine) &&
@@ -337,7 +334,7 @@ void replica_apply_jump(struct replica *replica, uint64_t index, uint64_t term)
     replica_changed(replica);
 }
 
-/* -- life -- */
+/* -- life cycle -- */
 
 enum err replica_apply_open(struct replica *replica)
 {

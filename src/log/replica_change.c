@@ -13,8 +13,7 @@
 enum {
     RELIEF_MS = 1000,
     RELIEF_MAX_MS = 60000
-}; /* pause between transfers of a leader without
-                                                     disk space */
+}; /* between transfers of a leader whose disk is full */
 
 static struct member_change *change_at(struct list *node)
 {
@@ -61,8 +60,7 @@ static const char *met_at(const struct replica *replica, uint64_t id)
     return id == replica->id ? peers_address(replica->peers) : peers_met_at(replica->peers, id);
 }
 
-/* A leader does not list a change that may still be lost, because an operator who sees three voters
- * may stop one. */
+/* A leader lists no change that may still be lost: an operator who sees 3 voters may stop one. */
 static const struct members *listed(const struct replica *replica, bool leads, struct members *room)
 {
     uint64_t uncommitted;
@@ -352,8 +350,7 @@ static void begin_change(struct replica *replica, struct member_change *asked)
         err = write_change(replica, asked, &next, &note);
         if (!err) return;
     } else if (err == ERR_NOT_LEADER && engine_role(replica->engine) == REPLICA_LEADER) {
-        /* This leader is removed: transfer leadership; the caller repeats the request to the new
-         * leader. */
+        /* This leader is removed: transfer leadership; the new leader gets the request again. */
         err = start_transfer(replica, 0, &note);
         if (!err) {
             replica->change.leaving = asked;

@@ -28,8 +28,7 @@ static const struct member *find_member(const struct replica *replica, uint64_t 
     return members_find(&replica->change.newest, id);
 }
 
-/* Members always get an entry: if the table is full, the non-member that was silent longest is
- * replaced. */
+/* Members always get an entry: in a full table the longest silent non-member is replaced. */
 static struct replica_known *add_known(struct replica *replica, uint64_t id)
 {
     struct replica_dial *dial = &replica->dial;

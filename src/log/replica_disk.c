@@ -331,8 +331,7 @@ void replica_disk_pump(struct replica *replica)
     if (!disk->sealed && !disk->append.busy)
         due = mono_min(due, mono_after(disk->appended_at, SEAL_AFTER_MS));
     if (disk->wants_spare) due = mono_min(due, spare_due(replica));
-    /* The timer is only moved to an earlier time, because appends postpone most upkeep many times a
-     * turn. */
+    /* The timer only moves to an earlier time, because appends postpone most upkeep. */
     if (disk->upkeep.busy || (timer_running(&disk->timer) && disk->timer_due.ms <= due.ms)) return;
     disk->timer_due = due;
     timer_start(&disk->timer, due);

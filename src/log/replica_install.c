@@ -325,8 +325,8 @@ static bool on_begin(struct replica *replica, uint64_t from, const struct frame_
                                       from); /* guard 9: one at a time; the leader sends it again */
     if (begin->term < engine_term(replica->engine) || begin->index <= replica->applied ||
         begin->bytes == 0)
-        return replica_install_refuse(replica, from); /* the leader learns our log position from
-                                                         heartbeats */
+        return replica_install_refuse(replica, from); /* heartbeats tell the leader our log
+                                                         position */
     if (begin->bytes > free_bytes || free_bytes - begin->bytes < replica->disk.reserve_bytes) {
         replica_count(replica, COUNT_SNAPSHOTS_FAILED);
         LOG_WARN(&replica->log, "no disk space for a snapshot from the leader",
@@ -381,8 +381,7 @@ static void replica_install_on_end(struct replica *replica, uint64_t from, uint6
     struct replica_installs *in = replica->installs;
 
     if (!is_current(in, from, id)) {
-        replica_install_refuse(replica, from); /* no reply, because a reply would count as
-                                                  acceptance */
+        replica_install_refuse(replica, from); /* no reply: a reply would count as acceptance */
         return;
     }
     if (in->taken != in->begin.bytes) {
@@ -445,8 +444,7 @@ static void stop_for(struct replica_installs *in, enum err err, struct note *not
     replica_fail(in->replica, err, note);
 }
 
-/* True for errors that end by themselves. Before the file has its name, no state of this replica
- * depends on it. */
+/* True for errors that end by themselves. No state depends on a file without its name. */
 static bool replica_install_is_passing(enum err err)
 {
     return replica_snapshot_is_passing(err) || err == ERR_CORRUPT;

@@ -101,8 +101,7 @@ struct replica_disk {  /* replica_disk.c */
     uint64_t durable;  /* last durable index of the current log */
     uint64_t reported; /* last index reported to the engine as durable */
     uint64_t first;    /* first index of the append job */
-    uint64_t valid_to; /* entries of the append job above this index were replaced since: do not
-                          report them */
+    uint64_t valid_to; /* do not report entries of the append job above this index: replaced */
     bool wants_spare, sealed, full;
 
     struct replica_job append; /* the append job, with its data: */
@@ -174,7 +173,7 @@ struct replica_dial { /* replica_dial.c */
     bool due;
     mono_time look_at, swept_at;
 };
-struct replica_old {        /* replica_old.c: a range of old entries; owned by the bulk thread while
+struct replica_old {        /* replica_old.c: a range of old entries; the bulk thread's while
                                busy */
     struct replica_job job; /* in its done(): the entries are read, or job.err is set */
     struct buf bytes;
@@ -194,15 +193,14 @@ struct replica_change_state {      /* replica_change.c */
     struct list asked;             /* changes not checked yet */
     struct member_change *running; /* written to the log, not applied yet */
     uint64_t running_term;
-    mono_time until;                        /* when a change whose leader lost leadership ends with
+    mono_time until;                        /* when a change after a lost leadership becomes
                                                ERR_UNKNOWN */
     struct list transfers_asked, transfers; /* transfers: the transfer in progress */
     mono_time transfer_until;
     bool transferring;
     mono_time relief_at; /* earliest next transfer because of a full disk */
     uint64_t relief_pause_ms;
-    struct member_change *leaving; /* removal of this replica, waiting for the leadership
-                                      transfer */
+    struct member_change *leaving; /* removal of this replica, waits for the transfer */
     struct members newest;         /* configuration last given to peers */
     uint64_t uncommitted;          /* index of the entry of `newest`; 0 if committed */
     bool members_dirty, level_dirty;
@@ -220,8 +218,7 @@ struct replica_hash { /* state hashes at one index */
 };
 struct replica_apply_state {          /* replica_apply.c */
     bool sliced;                      /* a slice has run in this turn */
-    const struct state_machine *part; /* the machine that must continue the entry after the last
-                                         applied one */
+    const struct state_machine *part; /* the machine that continues the next entry */
     uint64_t part_term;
     struct buf reply;
     struct replica_hash hashes[REPLICA_HASHES_KEPT];

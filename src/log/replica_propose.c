@@ -177,8 +177,7 @@ static enum err replica_propose_gather(struct replica *replica, struct proposal 
     envelope.advance_ns = replica_propose_advance(replica);
     err = envelope_append(&envelope, &propose->bytes);
     if (err) return err;
-    /* The buffer may move while proposals are gathered: store a length now, an address at
-     * submission. */
+    /* The buffer may move while gathering: store a length now, an address at submission. */
     proposal->place = propose->count;
     propose->entries[propose->count++] = (struct entry){
         .kind = ENTRY_COMMAND,
@@ -305,8 +304,7 @@ static void replica_propose_notify_refused(struct replica *replica)
 {
     struct list refused;
 
-    /* A done() may propose again and be refused again: that proposal is handled in the next
-     * round. */
+    /* A done() may propose again and be refused again: that is for the next round. */
     list_init(&refused);
     list_splice(&refused, &replica->propose.refused);
     for (struct list *node; (node = list_pop(&refused));) {

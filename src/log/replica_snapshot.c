@@ -44,8 +44,7 @@ struct replica_snapshots {
     size_t slice_section;
     uint64_t file_bytes;
 
-    uint64_t forget_to; /* entries up to here were replaced by the last snapshot; 0: all are
-                           dropped */
+    uint64_t forget_to; /* entries up to here were replaced; 0: all are dropped */
 
     /* Removal of older files. */
     bool tidy_due;
@@ -324,8 +323,7 @@ static void replica_snapshot_settle(struct replica *replica)
 void replica_snapshot_took_over(struct replica *replica, const struct snapshot_mark *mark,
                                 uint64_t bytes)
 {
-    /* Transfers of the previous snapshot may continue; transfers of older ones are stopped to free
-     * their files. */
+    /* Transfers of the previous snapshot continue; transfers of older ones are stopped. */
     (void)replica_install_sends_older(replica, replica->snapshot.index, true);
     replica->snapshot = *mark;
     replica->snapshot_bytes = bytes;

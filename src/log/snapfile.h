@@ -48,8 +48,7 @@ enum err snap_finish(struct snap_writer *own_writer, uint64_t *ret_bytes, struct
 void snap_abandon(struct snap_writer *own_writer); /* removes the temporary file; NULL is fine */
 
 struct snap_reader;
-/* Opens a file and checks the head. ERR_CORRUPT naming file and offset, ERR_VERSION,
- * ERR_NOT_FOUND. */
+/* Opens a file, checks its head. ERR_CORRUPT naming file and offset, ERR_VERSION, ERR_NOT_FOUND. */
 enum err snap_open(struct fs *fs, const char *path, struct snap_reader **ret_reader,
                    struct snap_head *ret_head, struct note *note);
 /* Reads the next chunk and replaces the content of `into`. *ret_section UINT32_MAX: end of the

@@ -16,8 +16,7 @@ enum {
 };
 #define SNAP_SECTION_END UINT32_MAX
 
-/* Writes the head with its checksum. The size is a multiple of 8. `room` has SNAP_HEAD_MAX
- * bytes. */
+/* Writes the head with its checksum. The size is a multiple of 8; `room` has SNAP_HEAD_MAX. */
 size_t snap_head_write(const struct snap_head *head, char *room, uint32_t *ret_crc);
 /* ERR_CORRUPT, ERR_VERSION; ERR_TOO_LARGE: the head needs *ret_size bytes. */
 enum err snap_head_read(struct str bytes, struct snap_head *ret_head, size_t *ret_size,
@@ -28,8 +27,7 @@ struct snap_chunk {
     struct str bytes;
 };
 size_t snap_chunk_size(size_t bytes); /* size in the file */
-/* The checksum of every chunk is salted with the head of its file, so that a chunk of another file
- * is refused. */
+/* The checksum is salted with the file's head, so that a chunk of another file is refused. */
 void snap_chunk_write(const struct snap_chunk *chunk, uint32_t head_crc, char *room);
 /* Same results as record_read. */
 enum err snap_chunk_read(struct str bytes, uint32_t head_crc, struct snap_chunk *ret_chunk,

@@ -100,16 +100,14 @@ static enum err slot_put(struct vote_file *file, int slot, struct note *note)
     return err ? vote_fail(file, err, "sync", note) : ERR_OK;
 }
 
-/* Creates the file with valid slots under a temporary name, then renames it, so that a valid slot
- * always exists. */
+/* Creates valid slots under a temporary name, then renames, so that a valid slot always exists. */
 static enum err vote_create(struct fs *fs, const char *path, struct note *note)
 {
     char bytes[SLOT_STEP + SLOT_BYTES], temp[FS_PATH_CAP + 32];
     memset(bytes, 0, sizeof bytes);
     slot_write(&(struct slot){.serial = 1}, bytes);
     slot_write(&(struct slot){.serial = 1}, bytes + SLOT_STEP);
-    /* Left by a process that died here. Temporary files of other names in this directory may be in
-     * use. */
+    /* Left by a process that died here. Temporary files of other names may be in use. */
     const char *slash = strrchr(path, '/');
     snprintf(temp, sizeof temp, "%.*s/.VOTE.00000000.tmp", (int)(slash - path), path);
     enum err err = fs_remove(fs, temp);

@@ -59,8 +59,7 @@ void wal_close(struct wal *wal); /* tries to seal; NULL is fine */
  * places[i] for each entry. Any error (ERR_NO_SPACE, ERR_IO, ...) is final. */
 enum err wal_append(struct wal *wal, const struct entry *entries, size_t count,
                     struct wal_place *places, struct note *note);
-/* Call when a snapshot up to `index` in `term` is durable: the log continues after `index`.
- * Synced. */
+/* Call when a snapshot up to `index` in `term` is durable: the log continues after it. Synced. */
 enum err wal_reset(struct wal *wal, uint64_t index, uint64_t term, struct note *note);
 /* Records durably that everything so far was durable. Called when nothing was appended for a while.
  * No effect if the last record is already such a seal. */

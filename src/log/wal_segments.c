@@ -68,8 +68,8 @@ enum err wal_use(struct wal *wal, const struct wal_segment *segment)
 
 static void temp_path(struct wal *wal, char path[FS_PATH_CAP])
 {
-    /* Same form as the temporary names of fs_publish, so that fs_sweep_temps removes the file after
-     * a crash. */
+    /* Same form as fs_publish's temporary names, so that fs_sweep_temps removes it after a
+     * crash. */
     snprintf(path, FS_PATH_CAP, "%s/.spare.%08" PRIx32 ".tmp", wal->dir,
              (uint32_t)entropy_u64(wal->entropy));
 }
@@ -139,8 +139,7 @@ enum err wal_ensure_spare(struct wal *wal, struct note *note)
 
 /* -- upkeep in slices -- */
 
-/* Zeros are synced slice by slice; otherwise the sync of a later append would have to write all of
- * them. */
+/* Zeros are synced slice by slice; otherwise a later append's sync would write all of them. */
 static enum err zero_slice(struct wal *wal, struct fs_file *file, uint64_t from, uint64_t *ret_to,
                            bool *ret_written)
 {
@@ -159,9 +158,7 @@ static enum err grow_in_use(struct wal *wal, struct note *note)
     enum err err = zero_slice(wal, wal->file, segment->size, &segment->size, &written);
     if (!err) return ERR_OK;
     note_set(note, "zero %s/%016" PRIx64 ".seg: %s", wal->dir, segment->sequence, err_text(err));
-    if (written)
-        return wal_fail(wal, err); /* the sync failed: the handle accepts no append any
-                                               more */
+    if (written) return wal_fail(wal, err); /* the sync failed: the handle accepts no append */
     return err;
 }
 

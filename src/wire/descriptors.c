@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds files and symbols by scanning the set for each request, because reflection is rare.
- * Pure. */
+/* Finds files and symbols by scanning the set each time, because reflection is rare. Pure. */
 #include "wire/descriptors.h"
 
 #include "wire/field.h"
@@ -93,8 +92,7 @@ static bool find_named(struct str scope, uint32_t number, struct str name, struc
     return false;
 }
 
-/* True if an enum of kind `number` in `scope` has this value. The scope of a value is that of its
- * enum. */
+/* True if an enum of kind `number` in `scope` has this value (values are named beside the enum). */
 static bool has_value(struct str scope, uint32_t number, struct str name)
 {
     size_t cursor = 0;

@@ -60,8 +60,7 @@ static inline enum head_state head_read(const uint8_t *at, const uint8_t *end,
 
     /* Fast path, for nearly every field: one byte of tag, and one byte of number or length. */
     if (end - at >= 2 && at[0] >= 8 && (at[0] | at[1]) < 0x80 && (at[0] & 5) == 0) {
-        bool is_len = (at[0] & 7) == WIRE_LEN; /* otherwise WIRE_VARINT: the types 2 and 0 share no
-                                                  bit with 5 */
+        bool is_len = (at[0] & 7) == WIRE_LEN; /* otherwise VARINT: 2 and 0 share no bit with 5 */
         *ret_head = (struct field_head){at[0] >> 3, at[0] & 7, 2, is_len ? at[1] : 0};
         return HEAD_WHOLE;
     }

@@ -34,8 +34,7 @@ enum err grpc_timeout_parse(struct str text, uint64_t *ret_us)
     }
     for (size_t i = 0; i < ARRAY_LEN(timeout_units); i++) {
         if (timeout_units[i].unit != unit) continue;
-        *ret_us = value * timeout_units[i].us; /* 8 digits of hours fit in 64 bits of
-                                                  microseconds */
+        *ret_us = value * timeout_units[i].us; /* 8 digits of hours fit in 64 bits */
         return ERR_OK;
     }
     return ERR_PARSE;

@@ -35,8 +35,7 @@ enum h2_code {
     H2_ENHANCE_YOUR_CALM = 11,
 };
 
-struct h2_limits { /* 0 selects the default in the comment; ERR_INVALID for values beyond HTTP/2's
-                      limits */
+struct h2_limits { /* 0 selects the default in the comment; ERR_INVALID past HTTP/2's limits */
     uint32_t streams_max;       /* 1,024 open streams, announced to the peer; more are refused */
     uint32_t header_bytes_max;  /* 64 KiB per header block, RFC 9113 accounting */
     uint32_t headers_max;       /* 128 fields per header block */
@@ -128,13 +127,11 @@ void h2_bind(struct h2 *h2, int32_t stream, void *bound);
 void *h2_bound(const struct h2 *h2, int32_t stream);
 size_t h2_stream_pending(const struct h2 *h2, int32_t stream); /* given to h2_send, not yet taken */
 size_t h2_pending(const struct h2 *h2);                        /* sum over all streams */
-uint64_t h2_data_sent(const struct h2 *h2); /* DATA bytes taken so far, as allowed by the peer's
-                                               windows */
+uint64_t h2_data_sent(const struct h2 *h2); /* DATA bytes taken so far, in the peer's windows */
 /* Server: bytes of response headers and trailers that are queued and not yet taken, without
  * trailers that wait for a window. */
 size_t h2_answers_pending(const struct h2 *h2);
-size_t h2_receive_window(const struct h2 *h2); /* bytes the peer may send before the owner
-                                                  consumes */
+size_t h2_receive_window(const struct h2 *h2); /* what the peer may send before we consume */
 size_t h2_streams(const struct h2 *h2);        /* number of open streams */
 size_t h2_memory(const struct h2 *h2);         /* bytes of heap used by this connection */
 /* Server: data received for closed streams, which nghttp2 drops silently. A DATA frame counts with

@@ -105,8 +105,7 @@ bool h2_guard_frame(struct h2_guard *g, const struct h2_limits *limits,
                     const nghttp2_frame_hd *head, bool stream_is_open);
 void h2_guard_work(struct h2_guard *g); /* call when headers or data were sent or received */
 
-/* The header block being received. There is at most one, because HTTP/2 does not interleave header
- * blocks. */
+/* The header block being received. There is at most one: HTTP/2 does not interleave them. */
 enum { H2_CONTINUATIONS_MAX = 16 }; /* of 16 KiB each: four times the default limit of a block */
 #define H2_ANY_LENGTH UINT64_MAX
 struct h2_block {
@@ -131,8 +130,7 @@ struct h2;
 /* h2_sift.c: reads the heads of a client's frames, and decides which bytes nghttp2 gets. */
 struct h2_sift {
     struct h2_pace pace;
-    uint8_t head[9]; /* head of the current frame, as far as received; kept until the next frame
-                        begins */
+    uint8_t head[9]; /* head of the frame, as far as received; kept until the next one */
     size_t held;
     size_t rest;     /* remaining bytes of the frame or of the greeting */
     int32_t newest;  /* highest stream the client opened */
@@ -144,8 +142,7 @@ struct h2_sift {
 void h2_sift_init(struct h2_sift *s);
 void h2_sift_feed(struct h2 *h2, struct str bytes);
 
-/* Number of recently closed streams to remember, of those that the peer itself ended, by END_STREAM
- * or by a reset. */
+/* How many closed streams to remember that the peer ended, by END_STREAM or a reset. */
 enum { H2_ENDED_KEPT = 8 };
 
 struct h2 {

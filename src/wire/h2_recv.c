@@ -224,8 +224,7 @@ static int on_begin_frame(nghttp2_session *, const nghttp2_frame_hd *head, void 
         h2_fail(h2, ERR_DENIED, H2_STREAM_CLOSED);
         return NGHTTP2_ERR_CALLBACK_FAILURE;
     }
-    if (head->type == NGHTTP2_DATA) { /* DATA frames are checked later, when their padding length is
-                                         known */
+    if (head->type == NGHTTP2_DATA) { /* DATA frames are checked when their padding is known */
         h2->data_found += head->length ? head->length : 1;
         return 0;
     }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decodes messages into an arena and encodes them to a buffer with protobuf-c, behind the guards.
- * Pure. */
+/* Decodes messages into an arena, encodes them to a buffer: protobuf-c behind guards. Pure. */
 #include "wire/message.h"
 
 #include <assert.h>
@@ -57,8 +56,7 @@ enum err message_write(const ProtobufCMessage *message, struct buf *into, struct
     err = buf_reserve(into, size, &room);
     if (err) return err;
     written = protobuf_c_message_pack(message, (uint8_t *)room);
-    assert(written == size); /* otherwise the message changed in between, and bytes were written
-                                past the space */
+    assert(written == size); /* otherwise the message changed, and bytes overran the space */
     err = message_check_text(message->descriptor, str_of(room, written), note);
     if (!err) buf_commit(into, written);
     return err;

@@ -26,8 +26,7 @@ enum {
 struct message_limits {  /* NULL or 0 selects the default */
     uint32_t depth_max;  /* levels of messages, including the outermost; at most
                             MESSAGE_DEPTH_MOST */
-    uint32_t fields_max; /* elements of one message at all levels, including unknown and packed
-                            ones */
+    uint32_t fields_max; /* elements at all levels, including unknown and packed ones */
 };
 /* Checks a message: tags, wire types and lengths are valid; strings are UTF-8 without NUL; no
  * singular sub-message occurs twice. Unknown fields and unknown enum numbers are allowed. ERR_PARSE

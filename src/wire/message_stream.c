@@ -21,8 +21,7 @@ struct message_stream {
     uint32_t head_len;
     uint32_t missing; /* bytes of the current payload not received yet */
     uint32_t skipped; /* bytes at the end of the payload past element_max */
-    bool in_element;  /* the payload is an element, gathered in `element`; otherwise it goes to
-                         `rest` */
+    bool in_element;  /* payload of an element, gathered in `element`; else to `rest` */
     struct buf element, rest;
 };
 
@@ -102,8 +101,7 @@ static enum err begin_field(struct message_stream *s, const uint8_t *bytes,
     return ERR_OK;
 }
 
-/* Takes the head at the front of *bytes, or the part that was received. *ret_begun: the head is
- * complete. */
+/* Takes the head from the front of *bytes, or a part of it. *ret_begun: the head is complete. */
 static enum err message_stream_take_head(struct message_stream *s, struct str *bytes,
                                          bool *ret_begun, struct note *note)
 {
@@ -122,8 +120,7 @@ static enum err message_stream_take_head(struct message_stream *s, struct str *b
     }
     if (state == HEAD_BAD) return note_fail(note, ERR_PARSE, "%s: %s", s->type->name, problem);
     *ret_begun = state == HEAD_WHOLE;
-    if (state == HEAD_MORE) { /* `take` was all there is, because a head is never longer than
-                                 s->head */
+    if (state == HEAD_MORE) { /* `take` was all: a head is never longer than s->head */
         if (held == 0) memcpy(s->head, at, take);
         s->head_len = (uint32_t)(held + take);
         *bytes = str_tail(*bytes, take);

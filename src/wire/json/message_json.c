@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes each field of a message as JSON, driven by its descriptor. Maps are sorted in place.
- * Pure. */
+/* Writes each field of a message as JSON by its descriptor. Maps are sorted in place. Pure. */
 #include "wire/json/message_json.h"
 
 #include <stdlib.h>
@@ -86,8 +85,7 @@ static void put_value(struct ndjson *json, struct str key, const ProtobufCFieldD
     }
 }
 
-/* The generated code does not mark maps, so a map is recognised by the shape and name of its
- * entry. */
+/* The generated code does not mark maps: the shape and name of the entry identify a map. */
 static bool is_map(const ProtobufCFieldDescriptor *field)
 {
     const ProtobufCMessageDescriptor *entry = field->descriptor;
