@@ -24,12 +24,12 @@ struct guards {
 
 /* Queries of the library's table of terms. */
 uint64_t guards_last_index(const struct raft *raft);
-uint64_t guards_term_at(const struct raft *raft, uint64_t index); /* guard 0: unknown */
+uint64_t guards_term_at(const struct raft *raft, uint64_t index); /* 0: unknown */
 bool guards_is_voter(const struct raft *raft, uint64_t id);       /* by the newest configuration */
 
 /* -- before a step -- */
-/* Guard 17. The term to start in; `members` is the newest configuration. A result above `term` means that
- * this replica votes for itself in the new term. */
+/* Guard 17. The term to start in; `members` is the newest configuration. A result above `term`
+ * means that this replica votes for itself in the new term. */
 uint64_t guards_start_term(const struct members *members, uint64_t self, uint64_t term);
 /* Guard 23. How long the library waits for a snapshot that it assumes to be in transit. */
 uint32_t guards_install_ms(uint32_t election_ms);
@@ -40,8 +40,8 @@ void guards_leader_heard(struct guards *guards, const struct raft *raft, uint64_
 unsigned guards_trim_append(const struct raft *raft, struct raft_append_entries *append);
 /* Guard 3. How many of the entries may be passed in one step. */
 unsigned guards_part(const struct raft_entry *entries, unsigned count);
-/* Guard 20. True: the library's uncommitted configuration is committed, and must be reported before this
- * append is passed in. */
+/* Guard 20. True: the library's uncommitted configuration is committed, and must be reported before
+ * this append is passed in. */
 bool guards_settles_change(const struct raft *raft, const struct raft_append_entries *append);
 /* Guards 1, 4, 6, 8, 15. False: drop the message. May change the message. */
 bool guards_admit(struct guards *guards, const struct raft *raft, struct raft_message *message,
@@ -57,8 +57,8 @@ struct guards_step {                      /* which step ran: at most one of thes
     uint64_t leader_term;                 /* of the append or install; 0 for another step */
     bool timeout, timeout_now;
 };
-/* Guards 1, 5, 14, 15, 16, 19. Patches, drops and adds messages (room for one more than `*count`). True: a
- * vote of this replica must become durable before the messages are sent. */
+/* Guards 1, 5, 14, 15, 16, 19. Patches, drops and adds messages (space for one more than `*count`).
+ * True: a vote of this replica must become durable before the messages are sent. */
 bool guards_after(struct guards *guards, const struct raft *raft, const struct guards_step *step,
                   mono_time now, struct raft_message *messages, size_t *count);
 /* Guard 15. The vote to make durable together with raft_current_term(). */
