@@ -46,7 +46,7 @@ enum {
     CERT_BACKDATE_S = 300, /* a new certificate must be valid at once although clocks differ */
     CERT_NAMES_MAX = 16,   /* extra DNS names and addresses in one request */
     CERT_ID_MAX = 64,
-    CERT_ROOTS_MAX = 8, /* in one ca.pem */
+    CERT_ROOTS_MAX = 8, /* limit for one ca.pem */
     CERT_FILE_MAX = 1024 * 1024,
     CERT_PATH_CAP = FS_PATH_CAP,
 };
@@ -59,10 +59,10 @@ const char *cert_result_text(enum cert_result result); /* "created", "kept", "re
 struct cert_report {
     enum cert_result result;
     char why[96]; /* reason for renewing a leaf: "expired", "asked for", ...; else empty */
-    wall_time not_before, not_after; /* of the leaf, or of the signing root */
+    wall_time not_before, not_after; /* lifetime of the leaf, or of the signing root */
     bool key_exposed;                /* other users can read the key: print a warning */
     bool key_made;                   /* the leaf has a new key */
-    size_t roots;                    /* in ca.pem: more than one during a rotation; 0 for a leaf */
+    size_t roots;                    /* roots in ca.pem: several during a rotation; 0 for a leaf */
     struct note renew_soon;          /* not empty if a third of the root's lifetime or less is
                                         left */
 };
@@ -99,7 +99,7 @@ bool cert_ca_is_absent(struct fs *fs, const char *dir, struct note *note);
 /* -- leaves -- */
 struct cert_request {
     enum cert_kind kind;
-    struct str id;                    /* for kinds with an id; A-Z a-z 0-9 - . _ ~ */
+    struct str id;                    /* set for kinds with an id; A-Z a-z 0-9 - . _ ~ */
     struct str names[CERT_NAMES_MAX]; /* DNS names and IP addresses; the text decides which */
     size_t name_count;                /* 0: localhost, 127.0.0.1, ::1 for kinds with server use */
     uint32_t days;                    /* 0: CERT_LEAF_DAYS; limited to the root's lifetime */

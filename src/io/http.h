@@ -24,7 +24,7 @@ struct http_request {
     struct str path, query; /* decoded path; raw query string */
     struct str body;        /* complete; at most body_max */
     struct str content_type, authorization;
-    struct str host, origin; /* for pages that accept POST, to reject cross-site requests */
+    struct str host, origin; /* the headers that a page compares to reject cross-site POSTs */
     /* The identity in a client certificate signed by our authorities. NULL: no certificate, an
      * unverified certificate, or a certificate without URI. Valid while the handler runs. */
     const struct tls_identity *identity;
@@ -68,7 +68,7 @@ void http_close(struct http_server *server);
  * event streams and the listener stay. The server also reloads by itself when a new connection
  * finds changed files (io/tls.h). Any thread. ERR_INVALID: opened without TLS. */
 enum err http_reload_tls(struct http_server *server, struct note *note);
-const char *http_address(const struct http_server *server); /* with the real port; borrowed */
+const char *http_address(const struct http_server *server); /* has the real port; borrowed */
 struct http_stats http_stats(const struct http_server *server);
 /* Adds a handler. `methods`: HTTP_GET, HTTP_POST or both. Any time, any thread. `path` is copied.
  * ERR_INVALID, ERR_EXISTS, ERR_FULL (HTTP_ROUTES_MAX), ERR_NOMEM. */

@@ -98,7 +98,7 @@ struct http_connection {
     struct http_chunks chunks;
     size_t body_left, drained; /* drained: discarded body bytes */
     int refuse;                /* 413 if the body is too large; else 0 */
-    enum http_method method;   /* of the request; 0: unknown method */
+    enum http_method method;   /* method of the request; 0: unknown */
     struct str path, query;    /* views into head_text; the path is decoded in place */
     uint32_t methods;          /* methods of the route, for a 405 */
     struct http_channel *channel;

@@ -22,7 +22,7 @@ enum {
     STREAMS_MAX_DEFAULT = 1024,
     ACCEPTS_PER_TURN = 64, /* per turn, so that other work runs; the rest stays readable */
     ACCEPT_RETRY_MS = 100, /* after a lack of descriptors or memory */
-    LISTEN_QUEUE = 4096,   /* of the kernel, whose own limit may be lower */
+    LISTEN_QUEUE = 4096,   /* length of the kernel's queue; the kernel may allow less */
     LISTEN_ADDRESS_CAP = 128,
 };
 
@@ -36,7 +36,7 @@ struct real_listener {
     struct list streams; /* accepted, open streams */
     struct list handshakes;
     bool is_unix, closed, paused;
-    dev_t path_device; /* of the socket file made here, so that no other file is removed */
+    dev_t path_device; /* identifies our socket file, so that no other file is removed */
     ino_t path_inode;
     char address[LISTEN_ADDRESS_CAP];
 };

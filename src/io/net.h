@@ -74,7 +74,7 @@ struct listener_ops {
 };
 struct listener {
     const struct listener_ops *ops;
-    const char *address; /* with the real port; owned by the implementation */
+    const char *address; /* has the real port; owned by the implementation */
     struct listener_stats stats;
 };
 struct stream_ops {
@@ -106,7 +106,7 @@ static inline enum err net_listen(struct net *net, const struct listen_options *
 {
     return net->listen(net, options, ret_listener, note);
 }
-/* With the real port. Borrowed. */
+/* The address with the real port. Borrowed. */
 static inline const char *listener_address(const struct listener *listener)
 {
     return listener->address;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DIRECT_PARTS_MAX = 16 }; /* of one direct write; writes with more parts are buffered */
+enum { DIRECT_PARTS_MAX = 16 }; /* largest direct write; writes with more parts are buffered */
 
 static struct real_stream *from_stream(const struct stream *stream)
 {

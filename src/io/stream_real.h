@@ -34,7 +34,7 @@ struct real_stream {
     struct real_listener *shakes_for; /* the listener, during an accepted stream's handshake */
     struct stream *tls;               /* the TLS stream over this stream */
     struct list in_handshakes;
-    struct dial *dial; /* of a dialed stream until it is open */
+    struct dial *dial; /* the dial of a dialed stream until the stream is open */
     struct stream_events events;
     void *owner;
     struct task notify; /* calls on_drained; for a stream without handle, on_closed */

@@ -18,7 +18,7 @@
  * another control byte or invalid text makes the whole certificate unusable, and the peer is
  * refused with an alert, because different readers would read different names. Names of other kinds
  * (addresses, e-mail) are ignored. */
-enum { TLS_NAMES_MAX = 64 }; /* of each kind; a certificate with more names is refused */
+enum { TLS_NAMES_MAX = 64 }; /* limit per kind; a certificate with more names is refused */
 struct tls_identity {
     const struct str *uris;
     size_t uri_count;
@@ -72,7 +72,7 @@ enum err tls_context_reload(struct tls_context *context, bool *ret_changed, stru
 enum err tls_context_replace(struct tls_context *context, struct str cert_pem, struct str key_pem,
                              struct str ca_pem, struct note *note);
 struct tls_info {
-    wall_time not_before, not_after; /* of our certificate; both 0 if there is none */
+    wall_time not_before, not_after; /* lifetime of our certificate; both 0 if there is none */
     uint64_t loads, failed_loads;
     struct note last_failure; /* empty if the loaded material equals the files */
 };

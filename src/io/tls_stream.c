@@ -34,7 +34,8 @@ struct tls_stream {
     struct stream_events events;
     void *owner;
     struct timer timer; /* deadline of the handshake, later of lingering */
-    mono_time deadline; /* of a dialed stream; the plain dial enforces it until connected */
+    mono_time deadline; /* deadline of a dialed stream; the plain dial enforces it until
+                           connected */
     struct task work;
     struct buf output; /* plaintext of this turn, or from before the handshake ended */
     size_t output_max, plain_max;

@@ -12,7 +12,7 @@
 struct job;
 struct job {
     struct list link;
-    void (*run)(struct job *job); /* on the worker's thread */
+    void (*run)(struct job *job); /* runs on the worker's thread */
     /* On the loop's thread, exactly once. ERR_OK: the job ran. ERR_CANCELLED: it did not run. */
     void (*done)(struct job *job, enum err err);
 };

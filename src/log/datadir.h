@@ -111,8 +111,8 @@ struct datadir_restore {
     struct fs *fs;
     struct entropy *entropy;
     const char *dir;      /* created if absent */
-    const char *address;  /* of the Raft port, as other replicas reach it */
-    uint64_t index, term; /* of the last entry that the state contains; index 0 is ERR_INVALID */
+    const char *address;  /* address of the Raft port, as other replicas reach it */
+    uint64_t index, term; /* last entry that the state contains; index 0 is ERR_INVALID */
     uint64_t clock_ns;
     uint32_t level;
     /* Appends the next bytes of the state, at most DATADIR_SECTION_BYTES_MAX. Sections come in

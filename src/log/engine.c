@@ -48,7 +48,7 @@ struct engine {
     mono_time now;
     bool begun;
     uint64_t commit;      /* index up to which entries may be applied */
-    uint32_t election_ms; /* as configured; the library's value grows with failed candidacies */
+    uint32_t election_ms; /* configured value; the library's grows with failed candidacies */
     struct shape reported;
     struct heard heard[REPLICA_MEMBERS_MAX]; /* leader: last response of each member */
     size_t heard_count;

@@ -48,7 +48,7 @@ struct snapshot_mark { /* what the engine must know about a snapshot */
 struct engine_start {
     uint64_t term, vote;                  /* the last values reported in engine_effects */
     const struct snapshot_mark *snapshot; /* NULL: none */
-    uint64_t start_index;                 /* of entries[0]; last index + 1 without entries */
+    uint64_t start_index;                 /* index of entries[0]; last index + 1 without entries */
     const struct entry *entries;          /* bytes are read for ENTRY_CHANGE only */
     size_t entry_count;
 };

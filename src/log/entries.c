@@ -22,8 +22,8 @@ struct entry_slot {
     char *bytes; /* NULL: not in memory, or the entry has no bytes */
     uint64_t term;
     uint64_t end;             /* bytes on disk of all entries up to and including this entry */
-    uint32_t sequence;        /* of the segment; 0 with offset 0: no place yet */
-    uint32_t offset;          /* in the segment, after its head, so never 0 for a record */
+    uint32_t sequence;        /* number of the segment; 0 with offset 0: no place yet */
+    uint32_t offset;          /* position in the segment, after its head, so never 0 */
     uint32_t length_and_kind; /* the kind is in the bits from KIND_SHIFT on */
 };
 struct slots {

@@ -15,7 +15,7 @@ struct guards {
     uint32_t election_ms, heartbeat_ms;
     bool leader_known;     /* guards 6, 15: an append or install in our term or a later one came, */
     mono_time leader_seen; /* most recently at this time, */
-    uint64_t leader_term;  /* with this term */
+    uint64_t leader_term;  /* the term of that append or install */
     uint64_t own_vote,
         own_vote_term;    /* guard 15: a vote given although this replica is not a voter */
     mono_time not_before; /* guard 7: when the engine requests a time-out without effect */
@@ -25,7 +25,8 @@ struct guards {
 /* Queries of the library's table of terms. */
 uint64_t guards_last_index(const struct raft *raft);
 uint64_t guards_term_at(const struct raft *raft, uint64_t index); /* 0: unknown */
-bool guards_is_voter(const struct raft *raft, uint64_t id);       /* by the newest configuration */
+/* A voter of the newest configuration. */
+bool guards_is_voter(const struct raft *raft, uint64_t id);
 
 /* -- before a step -- */
 /* Guard 17. The term to start in; `members` is the newest configuration. A result above `term`
@@ -54,7 +55,7 @@ enum err guards_submit(const struct raft *raft, const struct entry *entries, siz
 /* -- after a step -- */
 struct guards_step {                      /* which step ran: at most one of these fields is set */
     const struct raft_request_vote *vote; /* as received, before guards_admit changed it */
-    uint64_t leader_term;                 /* of the append or install; 0 for another step */
+    uint64_t leader_term;                 /* term of the append or install; 0 for another step */
     bool timeout, timeout_now;
 };
 /* Guards 1, 5, 14, 15, 16, 19. Patches, drops and adds messages (space for one more than `*count`).

@@ -31,7 +31,7 @@ enum {
     REPLICA_MEMBERS_MAX = 16, /* voters and learners together */
     REPLICA_VOTERS_MAX = 7,
     REPLICA_ADDRESS_MAX = 255, /* voters and learners together, per cluster */
-    REPLICA_NAME_MAX = 63,     /* of a node: a label, not its identity */
+    REPLICA_NAME_MAX = 63,     /* the name is a label of a node, not its identity */
     REPLICA_ACTOR_MAX = 255,   /* identity of the caller who sent a command */
     REPLICA_REQUEST_ID_MAX = 64,
     REPLICA_COMMAND_MAX = 4 << 20, /* label of a node, not its identity */
@@ -45,7 +45,7 @@ enum {
 struct machine_entry { /* input of apply; views are valid until the entry is applied */
     uint64_t index, term;
     uint64_t clock_ns; /* the replicated clock after this entry's advance; starts at 0 */
-    uint32_t version;  /* of the command; at most the machine's version */
+    uint32_t version;  /* version of the command; at most the machine's version */
     uint32_t level;    /* cluster level at this entry */
     struct str actor, request_id, command;
 };
@@ -129,7 +129,7 @@ struct replica_status {
     uint64_t id, cluster_id;
     enum replica_role role;
     bool ready;                 /* leader: an entry of its own term is committed and applied */
-    bool member, voter;         /* by the newest configuration this replica has */
+    bool member, voter;         /* role in the newest configuration this replica has */
     uint64_t term, leader_id;   /* leader_id 0: unknown */
     const char *leader_address; /* "" if unknown; valid during the call */
     uint64_t first, last, durable, commit, applied, snapshot; /* log indexes */
@@ -157,7 +157,7 @@ struct replica_options {
     struct metrics *metrics;      /* may be NULL; a registry can serve one replica */
     const char *dir;              /* a data directory made by datadir_format (log/datadir.h) */
     const char *listen;           /* address of the Raft port; port 0 for tests */
-    const char *address;          /* of the Raft port for other replicas; NULL: the listener's */
+    const char *address;          /* address of the Raft port; NULL: the listener's own */
     const char *name;             /* node name (a label); NULL: "" */
     struct tls_context *tls_server, *tls_client; /* both or neither */
     const struct state_machine *machines;
@@ -177,7 +177,7 @@ enum err replica_open(const struct replica_options *options, struct replica **re
  * replica: defer the call. */
 void replica_close(struct replica *replica);
 struct replica_status replica_status(const struct replica *replica);
-/* Of the Raft listener, with the real port. */
+/* Address of the Raft listener, with the real port. */
 const char *replica_address(const struct replica *replica);
 
 /* -- proposing -- */
@@ -186,8 +186,8 @@ enum propose_flags {
 };
 enum proposal_state {
     PROPOSAL_IDLE,      /* not proposed, or done() has begun */
-    PROPOSAL_GATHERED,  /* at `place` in this turn's batch */
-    PROPOSAL_SUBMITTED, /* in the log at (index, term), not applied yet */
+    PROPOSAL_GATHERED,  /* stored at `place` in this turn's batch */
+    PROPOSAL_SUBMITTED, /* written to the log at (index, term), not applied yet */
     PROPOSAL_DECIDED,   /* `outcome` is set; done() follows in this turn */
 };
 struct proposal;
@@ -253,7 +253,7 @@ enum member_change_kind {
     CHANGE_ADD,     /* adds a learner with this id and address */
     CHANGE_PROMOTE, /* a learner that has caught up becomes a voter */
     CHANGE_REMOVE,
-    CHANGE_ADDRESS, /* of a member; id and role stay */
+    CHANGE_ADDRESS, /* changes the address of a member; id and role stay */
     CHANGE_TAKE,    /* like CHANGE_ADDRESS; a member that has the address already gets the old
                        address in exchange */
 };

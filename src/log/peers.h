@@ -70,7 +70,7 @@ enum err peers_open(const struct peers_options *options, struct peers **ret_peer
 /* No callback follows. Must not be called from a callback. The memory is freed later, when all
  * streams are closed and the worker has finished with its file. NULL is fine. */
 void peers_close(struct peers *peers);
-const char *peers_address(const struct peers *peers); /* as other replicas reach it */
+const char *peers_address(const struct peers *peers); /* the address that other replicas dial */
 /* Sets the list of peers. Listed peers are dialed. A peer that is no longer listed is removed, and
  * a snapshot being sent to it ends with ERR_CANCELLED. A changed address is dialed anew. This
  * replica's own entry is ignored. ERR_FULL (more than PEERS_MAX), ERR_INVALID (an address): nothing

@@ -73,7 +73,7 @@ struct peer_line {
     struct peer *peer;
     enum frame_lane lane;
     enum line_state state;
-    struct stream *stream; /* in DIALING, OPEN, CLOSING */
+    struct stream *stream; /* set in DIALING, OPEN, CLOSING */
     struct timer timer;    /* WAITING: next dial; DIALING: deadline of the hello; OPEN: beat */
     uint64_t backoff_ms;   /* next pause, before jitter */
     mono_time dialed;      /* time of the last dial; 0: never */
@@ -113,7 +113,7 @@ struct sending { /* written by peers_file.c only */
     char path[];
 };
 struct peer {
-    struct list link; /* in peers->list or, after removal by peers_set, in peers->gone */
+    struct list link; /* member of peers->list or, after removal by peers_set, of peers->gone */
     struct peers *peers;
     uint64_t id;
     char id_text[ID_TEXT_CAP];
@@ -125,7 +125,7 @@ struct peer {
 
 /* -- connections from other replicas -- */
 struct incoming {
-    struct list link; /* in peers->strangers or peers->incoming */
+    struct list link; /* member of peers->strangers or peers->incoming */
     struct peers *peers;
     struct stream *stream;
     struct timer timer;
@@ -201,7 +201,7 @@ void peer_in_shut_all(struct peers *peers); /* closes all connections for good, 
 void peer_in_hang_up(struct incoming *incoming);
 void peer_in_refuse(struct incoming *incoming, enum refusal refusal, const char *note);
 enum err peer_in_answer(struct incoming *incoming,
-                        const struct peer_frame *frame); /* in the reply direction */
+                        const struct peer_frame *frame); /* sends a frame to the dialer */
 void peer_in_leave_list(struct incoming *incoming);
 
 /* -- peers_greet.c -- */

@@ -91,9 +91,9 @@ struct replica_job { /* replica.c */
     bool busy;
     enum err err; /* result of `run` */
     struct note note;
-    enum err (*run)(struct replica_job *job); /* on the worker's thread */
-    void (*done)(struct replica_job *job);    /* on the loop's thread; not called if the replica was
-                                              closed or stopped */
+    enum err (*run)(struct replica_job *job); /* runs on the worker's thread */
+    void (*done)(struct replica_job *job);    /* runs on the loop's thread, unless the replica is
+                                                 closed or stopped */
 };
 enum replica_upkeep { UPKEEP_RELEASE, UPKEEP_SPARE, UPKEEP_LOOK, UPKEEP_SEAL };
 struct replica_disk {  /* replica_disk.c */
@@ -141,9 +141,10 @@ struct replica_propose { /* replica_propose.c */
     struct entry *entries; /* one per gathered proposal; bytes.at is an offset until submission */
     size_t count, cap;
     struct replica_pending pending[REPLICA_TERMS_KEPT]; /* [0]: the newest leadership */
-    uint64_t used_bytes[REPLICA_MACHINES_MAX + 1];      /* in flight, by machine */
+    /* Bytes of proposals in flight, by machine. */
+    uint64_t used_bytes[REPLICA_MACHINES_MAX + 1];
     uint64_t used_entries;
-    uint64_t shared_bytes; /* in flight, of the space not reserved for one machine */
+    uint64_t shared_bytes; /* bytes in flight outside the machines' reserved shares */
     bool clock_runs;       /* an entry of this term was proposed */
     mono_ns clock_from;
     uint64_t clock_late_ms; /* loop_late_ms() at the time clock_from */
@@ -234,9 +235,10 @@ struct replica {
     uint64_t id;
     uint32_t speaks; /* highest cluster level this program understands */
     uint32_t election_ms, heartbeat_ms;
-    struct replica_limits limits;                            /* defaults are filled in */
-    struct state_machine machines[REPLICA_MACHINES_MAX + 1]; /* by id; ops NULL: no machine */
-    uint64_t empty_hash[REPLICA_MACHINES_MAX + 1];           /* hash of each machine when empty */
+    struct replica_limits limits; /* defaults are filled in */
+    /* Indexed by id; ops NULL: no machine. */
+    struct state_machine machines[REPLICA_MACHINES_MAX + 1];
+    uint64_t empty_hash[REPLICA_MACHINES_MAX + 1]; /* hash of each machine when empty */
     struct replica_events events;
     struct fs_lock *lock;
     struct loop_worker *disk_worker; /* wal and vote file, one job at a time */

@@ -21,7 +21,7 @@
 
 enum {
     ENTRY_OVERHEAD = 128, /* memory of one entry, besides its bytes */
-    BYTES_KEPT = 4 << 20, /* of the gathering buffer; memory beyond this is freed after a burst */
+    BYTES_KEPT = 4 << 20, /* largest gathering buffer that is kept after a burst */
 };
 
 static struct proposal *proposal_at(struct list *node)

@@ -29,7 +29,7 @@ enum file_work { FILE_WRITE, FILE_FINISH, FILE_ABANDON };
 
 struct replica_snapshots {
     struct replica *replica;
-    struct timer timer; /* for the next check of the policy */
+    struct timer timer; /* fires at the next check of the policy */
     bool wanted;
     enum taking state;
     struct snap_head head;

@@ -9,7 +9,7 @@ enum {
     SNAP_HEAD_FIXED = 72, /* bytes before the members */
     SNAP_HEAD_MAX = 8192, /* size with REPLICA_MEMBERS_MAX of the longest addresses */
     SNAP_CHUNK_HEAD = 24, /* bytes before the chunk's data */
-    SNAP_END_BYTES = 16,  /* in the end mark: number of chunks, bytes */
+    SNAP_END_BYTES = 16,  /* bytes in the end mark: number of chunks, bytes */
     SNAP_ALIGN = 8,
     SNAP_NAME_SIZE = 16 + 1 + 16 + 5 + 1, /* "<index>-<term>.snap" and its NUL */
     SNAP_SYNC_BYTES = 4 << 20,            /* the most bytes written between two syncs */

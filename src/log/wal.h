@@ -31,8 +31,8 @@ struct wal_options {
                                log is ERR_CORRUPT */
 };
 struct wal_place {         /* where an entry is on disk */
-    uint64_t sequence;     /* of the segment that contains the entry */
-    uint32_t offset, size; /* of the entry's record */
+    uint64_t sequence;     /* number of the segment that contains the entry */
+    uint32_t offset, size; /* position and size of the entry's record */
 };
 /* Called for every entry that survives recovery, in file order. An entry with a known index
  * replaces that entry and all later ones. `reset`: drop everything, the log continues after

@@ -58,7 +58,7 @@ struct wal {
     uint64_t release_before; /* set by wal_release */
 
     struct fs_file *file; /* the current segment */
-    uint64_t offset;      /* of the next record */
+    uint64_t offset;      /* where the next record is written */
     uint64_t serial;      /* serial of the last record written or gathered */
     uint64_t synced;      /* serial of the last durable record */
     uint64_t next_index;  /* 0: any index is accepted */

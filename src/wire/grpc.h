@@ -21,7 +21,7 @@ struct grpc_reader {
     size_t message_max;
     char head[GRPC_FRAME_BYTES];
     size_t head_len;
-    bool compressed; /* of the current or last message, as is its length */
+    bool compressed; /* describes the current or last message, as does its length */
     uint32_t length;
     uint32_t passed; /* bytes of the body already returned */
 };

@@ -52,7 +52,7 @@ void h2_queue_clear(struct h2_queue *q, struct h2_memory *m);
 /* -- h2_streams.c -- */
 struct h2_stream {
     struct h2_stream *chain; /* next stream in the hash bucket */
-    struct list link;        /* in h2.blocked or h2.closed, or in no list */
+    struct list link;        /* member of h2.blocked or h2.closed, or of no list */
     int32_t id;
     uint32_t close_code;
     void *bound; /* the owner's pointer, see h2_bind */
@@ -106,7 +106,7 @@ bool h2_guard_frame(struct h2_guard *g, const struct h2_limits *limits,
 void h2_guard_work(struct h2_guard *g); /* call when headers or data were sent or received */
 
 /* The header block being received. There is at most one: HTTP/2 does not interleave them. */
-enum { H2_CONTINUATIONS_MAX = 16 }; /* of 16 KiB each: four times the default limit of a block */
+enum { H2_CONTINUATIONS_MAX = 16 }; /* frames of 16 KiB: four times the default limit of a block */
 #define H2_ANY_LENGTH UINT64_MAX
 struct h2_block {
     unsigned continuations;
