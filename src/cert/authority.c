@@ -2,7 +2,7 @@
 /* The root: created once, rotated while old roots are kept, old roots retired at last.
  *
  * Order of writing, in case of a crash. A new authority writes its key first, so that no
- * certificate exists without its key. A mark file around both steps tells the half of an
+ * certificate exists without its key. A mark file around both steps distinguishes the half of an
  * interrupted creation from a later loss of a file. A rotation writes ca.pem first: the old key
  * still matches its root in it, so signing continues; cert_ca_retire drops the root whose key was
  * lost. Every change is made under the directory's lock. Calls block; any thread. */

@@ -93,7 +93,7 @@ enum err cert_ca_rotate(struct fs *fs, const struct cert_ca_options *options, wa
  * `dir` is signed by an old root, unless `force` is set. CERT_KEPT: there is no old root. */
 enum err cert_ca_retire(struct fs *fs, const struct cert_ca_options *options, bool force,
                         wall_time now, struct cert_report *ret_report, struct note *note);
-/* True if ca.pem is missing. The note then tells how to create the authority. */
+/* True if ca.pem is missing. The note then shows how to create the authority. */
 bool cert_ca_is_absent(struct fs *fs, const char *dir, struct note *note);
 
 /* -- leaves -- */

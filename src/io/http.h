@@ -4,7 +4,7 @@
  * Handlers run on the HTTP thread and may only read copies: publish content with http_publish (a
  * named page that is replaced as a whole), or answer from a handler that uses no data of the main
  * loop. Any thread can push server-sent events to a channel. A slow reader loses the oldest events
- * and is told how many; other readers are not delayed.
+ * and gets their number; other readers are not delayed.
  *
  * The surprising rule: paths are decoded before they are matched. A path that is malformed, not
  * UTF-8, or has a control byte or a "." or ".." segment gets 400 and reaches no handler. */

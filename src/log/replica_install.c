@@ -13,7 +13,7 @@
  *   1. The file is renamed durably. From here on a restart finds the new snapshot and a log that
  *      does not join it, and discards that log (replica.c).
  *   2. The log is reset to continue after the snapshot, while the machines are filled.
- *   3. When both are done the engine is told, and acknowledges.
+ *   3. When both are done the engine is notified, and acknowledges.
  *
  * A failure before step 1 drops the file; the leader sends again. A failure after step 1 stops the
  * replica, because engine and machines have given up their old state.
@@ -325,8 +325,8 @@ static bool on_begin(struct replica *replica, uint64_t from, const struct frame_
                                       from); /* guard 9: one at a time; the leader sends it again */
     if (begin->term < engine_term(replica->engine) || begin->index <= replica->applied ||
         begin->bytes == 0)
-        return replica_install_refuse(replica, from); /* heartbeats tell the leader our log
-                                                         position */
+        return replica_install_refuse(replica, from); /* the leader learns our position from
+                                                         heartbeats */
     if (begin->bytes > free_bytes || free_bytes - begin->bytes < replica->disk.reserve_bytes) {
         replica_count(replica, COUNT_SNAPSHOTS_FAILED);
         LOG_WARN(&replica->log, "no disk space for a snapshot from the leader",

@@ -4,9 +4,9 @@
  * All machines are asked for a view in one turn, so that the file contains the state after one
  * index. Then one slice per turn: a machine writes about snapshot_chunk_bytes to a buffer, the bulk
  * thread writes the buffer to the file, and only then the next slice is produced. So at most one
- * slice is in memory. The engine is told when the file is durable, and only then may the log before
- * the snapshot be dropped. A crash at any moment leaves either the old snapshot with its log, or
- * the new snapshot.
+ * slice is in memory. When the file is durable the engine is notified, and then the log
+ * before the snapshot may be dropped. A crash at any moment leaves either the old snapshot with
+ * its log, or the new snapshot.
  *
  *     idle -> taking -> finishing -> durable -> idle
  *               |           |

@@ -4,7 +4,7 @@
  * Order of the effects of one step: term and vote are queued for the disk and close the gate;
  * entries are added to memory, from where the disk thread takes them; messages are sent, or held
  * while the gate is closed. Messages may be sent before the entries are durable, because the engine
- * acknowledges entries only after it was told that they are durable. */
+ * acknowledges entries only after engine_persisted reported them as durable. */
 #include "log/replica_internal.h"
 
 #include <stdlib.h>

@@ -201,7 +201,7 @@ static bool covers(const struct recovery *r, const struct log_record *record, ui
 }
 
 /* Checks everything after the unreadable record at `offset`. Records may begin at any multiple of
- * 8, because a damaged length does not tell where the next record begins. *ret_end: the end of the
+ * 8, because a damaged length does not show where the next record begins. *ret_end: the end of the
  * last record with this segment's salt. */
 static enum err judge_tail(struct recovery *r, uint64_t offset, uint64_t *ret_end)
 {

@@ -21,8 +21,8 @@ struct grpc_reader {
     size_t message_max;
     char head[GRPC_FRAME_BYTES];
     size_t head_len;
-    bool compressed; /* describes the current or last message, as does its length */
-    uint32_t length;
+    bool compressed; /* compression flag of the current or last message */
+    uint32_t length; /* length of that message */
     uint32_t passed; /* bytes of the body already returned */
 };
 void grpc_reader_init(struct grpc_reader *r, size_t message_max);
